@@ -1,8 +1,8 @@
-//! What a bang costs beyond the evaluation of its operand, and what a join of two costs:
+//! The overhead of `!` (extraction) beyond the evaluation of its operand, and of a join of two:
 //! `cargo bench --bench bang`.
 //!
-//! Each figure is the difference of two loops that differ in the bangs only, divided by their
-//! number: the median of many runs, and the fastest.
+//! Each figure is the time difference of two loops that differ in the extractions only, divided by
+//! their number: the median of many runs, and the fastest.
 
 use dl::prelude::*;
 use std::hint::black_box;
@@ -96,7 +96,7 @@ fn no_negations(x: &Layer<f64>, flag: &Flag, n: usize) -> Do<f64> {
 #[derive(Clone)]
 struct Flag(bool);
 
-/// The times of many runs in nanoseconds, sorted.
+/// The times of `RUNS` runs in nanoseconds, sorted.
 fn times(run: impl Fn() -> Do<f64>) -> Vec<f64> {
     let mut times: Vec<f64> = (0..RUNS)
         .map(|_| {
@@ -120,11 +120,11 @@ fn main() {
     let (x, y) = (Layer::constant(1.0), Weight::new(2.0).layer());
     let flag = Flag(true);
     println!("{:<44} {:>11} {:>11}", "", "median", "fastest");
-    report("a bang of what is evaluated already", 150.0, || ready(&x, ROUNDS), || ready(&x, 0));
-    report("a bang, beyond evaluating its operand", 150.0, || chain_with_bangs(&x, ROUNDS), || chain(&x, ROUNDS));
-    report("a join of two that are evaluated already", 300.0, || ready_join(&x, &y, ROUNDS), || ready_join(&x, &y, 0));
+    report("extraction of an evaluated layer", 150.0, || ready(&x, ROUNDS), || ready(&x, 0));
+    report("extraction, beyond evaluating its operand", 150.0, || chain_with_bangs(&x, ROUNDS), || chain(&x, ROUNDS));
+    report("join of two evaluated layers", 300.0, || ready_join(&x, &y, ROUNDS), || ready_join(&x, &y, 0));
     report(
-        "a join of two, beyond evaluating them",
+        "join of two, beyond evaluating them",
         300.0,
         || two_chains_with_joins(&x, ROUNDS),
         || two_chains(&x, ROUNDS),

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""What the library costs at compile time: `python3 benches/compile_time.py`, or with `cold` or `macro` for one of both.
+"""Compile times: `python3 benches/compile_time.py`, or with `cold` or `macro` for one of the two measurements.
 
-cold: builds crates that do nothing but depend on this library, on burn or on candle, from nothing, in a development build, in turn; and counts the
-crates that were compiled. The sources are fetched before. Arguments of cargo can follow: `cold -j1`.
+cold: clean development builds of crates that only depend on this library, on burn or on candle, in turns; and the number of
+compiled crates. The sources are fetched before. Arguments for cargo may follow: `cold -j1`.
 
-macro: what `#[differentiable]` costs. Writes crates of 200 functions of 30 lines, plain ones and layer functions, annotated and written by hand, and times `cargo check`
-and `cargo build` of that crate alone: the shortest of five, once with proc-macros optimised (as the workspace and the docs have it)
-and once without.
+macro: the compile time of `#[differentiable]`. Generates crates of 200 functions of 30 lines, plain functions and layer functions, with
+the macro and written by hand, and times `cargo check` and `cargo build` of that crate: the shortest of five, with proc-macros
+optimised (the setting of the workspace and the docs) and without.
 """
 
 import json
@@ -156,7 +156,7 @@ opt-level = {level}
 
 
 def seconds(crate, command, env):
-    """The shortest time of a command on the crate, for each source: its dependencies are built, and the sources take turns."""
+    """The shortest time of a command on the crate for each source; dependencies are built, and the sources take turns."""
     times = {name: [] for name in SOURCES}
     for run in range(RUNS + 1):
         for name, source in SOURCES.items():
@@ -171,7 +171,7 @@ def seconds(crate, command, env):
 COLD = {
     "dl": 'dl = {{ package = "monadic-dl", path = "{root}" }}',
     "candle": 'candle-core = "=0.11.1"\ncandle-nn = "=0.11.1"',
-    # what is needed to train on the CPU; burn has no back-end by default
+    # the features for training on the CPU; burn has no backend by default
     "burn": 'burn = {{ version = "=0.22.1", default-features = false, features = ["std", "autodiff", "ndarray"] }}',
     "burn, default features": 'burn = {{ version = "=0.22.1", features = ["autodiff", "ndarray"] }}',
 }

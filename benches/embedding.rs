@@ -1,14 +1,14 @@
-//! What a training step of an embedding costs, in time and memory, by the height of its table.
+//! Time and memory of a training step of an embedding, by the height of its table.
 //!
 //! ```sh
 //! cargo bench --bench embedding
-//! cargo bench --bench embedding -- --quick   # short measurements: to see that it runs, not how fast
+//! cargo bench --bench embedding -- --quick   # short measurements, for a smoke test
 //! ```
 //!
-//! A step reads 256 different rows, drawn at random, of a table of width 64, squares them, and
-//! trains on the sum. The heights are measured in turns, round by round; a time is the median of
-//! the rounds, a ratio that of the ratios of a round. *First* is the first step of a fresh
-//! optimizer, which has to make its state.
+//! A step reads 256 different random rows of a table of width 64, squares them, and trains on the
+//! sum. The heights take turns in each round. A time is the median over the rounds, a ratio the
+//! median of the ratios within a round. *First* is the first step of a new optimizer, which
+//! allocates its state.
 
 use dl::nd::{init, ndarray::Ix2};
 use dl::prelude::*;
@@ -19,7 +19,7 @@ use std::time::Instant;
 const WIDTH: usize = 64;
 const IDS: usize = 256;
 const HEIGHTS: [usize; 3] = [1_000, 100_000, 1_000_000];
-/// So many lists of ids take turns.
+/// The number of id lists, used in turns.
 const LISTS: usize = 64;
 
 fn main() {
@@ -37,7 +37,7 @@ fn main() {
 
 fn measure<O: Optimizer + Clone + 'static>(name: &str, rounds: usize, make: impl Fn() -> O) {
     let steps: Vec<Steps<O>> = HEIGHTS.iter().map(|&height| Steps::new(height, make())).collect();
-    // the pages of the state, and the tables of the executor
+    // warm up: page in the optimizer state and the tables of the executor
     steps.iter().for_each(|steps| (0..2 * LISTS).for_each(|at| steps.take(at, &steps.optimizer)));
 
     let (mut usual, mut first) = (Vec::new(), Vec::new());
@@ -60,7 +60,7 @@ fn measure<O: Optimizer + Clone + 'static>(name: &str, rounds: usize, make: impl
     }
 }
 
-/// The steps of one table.
+/// Training steps on one table.
 struct Steps<O> {
     table: Weight<Table>,
     lists: Vec<Nd<usize, Ix1>>,
@@ -81,14 +81,14 @@ impl<O: Optimizer + Clone + 'static> Steps<O> {
     }
 }
 
-/// The time of one of so many calls.
+/// The mean time of a call in seconds.
 fn seconds(calls: usize, mut call: impl FnMut(usize)) -> f64 {
     let start = Instant::now();
     (0..calls).for_each(&mut call);
     start.elapsed().as_secs_f64() / calls as f64
 }
 
-/// The median time at this height, and that of its ratio to the time at the first height.
+/// The median time at this height, and the median ratio to the time at the first height.
 fn medians(rounds: &[Vec<f64>], at: usize) -> [f64; 2] {
     let median = |mut times: Vec<f64>| {
         times.sort_by(f64::total_cmp);
@@ -102,17 +102,17 @@ fn medians(rounds: &[Vec<f64>], at: usize) -> [f64; 2] {
 
 static ALLOCATED: AtomicUsize = AtomicUsize::new(0);
 
-/// The system's allocator, which counts what it hands out.
-struct Counting;
+/// The system allocator with a count of the allocated bytes.
+struct CountingAllocator;
 
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-// SAFETY: every call is passed on to the system's allocator as it is; counting does not allocate.
-unsafe impl GlobalAlloc for Counting {
+// SAFETY: every call is forwarded unchanged to the system allocator; counting does not allocate.
+unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATED.fetch_add(layout.size(), Relaxed);
-        // SAFETY: the caller's promises are those that are asked for here.
+        // SAFETY: the caller upholds the same contract.
         unsafe { System.alloc(layout) }
     }
 

@@ -1,9 +1,9 @@
-//! The parts that whole workloads are made of, each by itself: `cargo bench --bench parts`, or
-//! `cargo bench --bench parts -- product` for those of a name.
+//! Microbenchmarks of single operations and modules: `cargo bench --bench parts`, or
+//! `cargo bench --bench parts -- product` to filter by name.
 //!
-//! Every figure is that of a pass: building the layers, evaluating and dropping them. What a
-//! workload takes as a whole, and beside other libraries, is measured by the benchmark `figures`;
-//! what a node costs beyond its kernel, by `executor`.
+//! Every figure is the time of a pass: building, evaluating and dropping the layers. Whole
+//! workloads and other libraries are measured by the benchmark `figures`, the overhead of nodes by
+//! `executor`.
 
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
@@ -15,7 +15,7 @@ use dl::prelude::*;
 use dl::{Data, Elementary, Fused, Native, Unary, Unfused, simd};
 use std::hint::black_box;
 
-/// Numbers between −1 and 1.
+/// Uniform random numbers between −1 and 1.
 fn numbers<const N: usize, D: HasRank<N>>(shape: [usize; N]) -> Nd<f32, D>
 where
     [usize; N]: IntoDimension<Dim = D>,
@@ -32,14 +32,14 @@ where
 
 type Group<'a> = BenchmarkGroup<'a, WallTime>;
 
-/// Builds and predicts it.
+/// Builds a layer and predicts it.
 fn predict<T: Data>(group: &mut Group<'_>, name: impl Into<String>, build: impl Fn() -> Layer<T>) {
     group.bench_function(BenchmarkId::new(name, "predict"), |bencher| {
         bencher.iter(|| black_box(build().predict().wait().expect("it succeeds")));
     });
 }
 
-/// Builds it and takes a step.
+/// Builds a layer and takes a training step.
 fn train<T: Data>(group: &mut Group<'_>, name: impl Into<String>, build: impl Fn() -> Layer<T>) {
     let sgd = Sgd::new(1e-6);
     group.bench_function(BenchmarkId::new(name, "train"), |bencher| {
@@ -61,8 +61,8 @@ fn products(criterion: &mut Criterion) {
 
 fn pointwise(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("pointwise");
-    // in the nearest cache, computed at once; in the second one, and in memory, written down and
-    // computed together
+    // 2¹¹ elements fit into the L1 cache and are computed eagerly; 2¹⁵ fit into L2, 2²⁰ do not, and
+    // both are fused
     for len in [1 << 11, 1 << 15, 1 << 20] {
         let [a, b, c, d] = [(); 4].map(|()| weight::<1, Ix1>([len]));
         group.throughput(Throughput::Elements(len as u64));
@@ -86,8 +86,8 @@ fn pointwise(criterion: &mut Criterion) {
     train(&mut group, "a bias for each row of 128x512", || (&x + &bias).relu().sum());
 }
 
-/// Each elementary function for 4,096 numbers: in a loop for this processor, in one for every
-/// processor, one number at a time, and by the standard library or `libm`.
+/// Each elementary function on 4,096 numbers: in a loop vectorised for this processor, in a loop
+/// for the baseline instruction set, one number at a time, and by the standard library or `libm`.
 fn elementary(criterion: &mut Criterion) {
     macro_rules! measure {
         ($group:ident, $T:ident, $($name:ident $theirs:expr;)*) => {$(

@@ -1,15 +1,14 @@
-//! What a class likes best: a small convolutional network learns the digits, and then the *image*
-//! is what learns. Gradient ascent on the logit of a class draws the image that the network takes
-//! for the best of that class.
+//! Activation maximisation: a small convolutional network learns the digits; then the *image* is
+//! optimised. Gradient ascent on the logit of a class draws the image that the network assigns to
+//! this class with the highest confidence.
 //!
 //! ```sh
 //! cargo run --release --example activation_maximisation       # draws target/activation_maximisation.svg
 //! ```
 //!
-//! The image is a weight like any other, and the network is frozen; its derivative is that with
-//! respect to an input. The first row of the picture is a real digit of each class, the second is
-//! what the class likes best, the third is the saliency of the real one: where a pixel would change
-//! the logit most.
+//! The image is a weight like any other, and the network is frozen. The first row of the picture
+//! shows a real digit of each class, the second the optimised image, the third the saliency of the
+//! real digit: the pixels with the largest gradient of the logit.
 
 #[path = "common/digits.rs"]
 mod digits;
@@ -23,10 +22,11 @@ use std::error::Error;
 type Images = Nd<f32, Ix4>;
 type Labels = Nd<usize, Ix1>;
 
-/// How strongly bright pixels, and edges, are held against an image.
+/// The weights of the penalties on bright pixels and on edges.
 const BRIGHTNESS: f32 = 0.02;
 const EDGES: f32 = 0.15;
-/// The noise on the images that it learns from: with it, what it looks for is what a digit has.
+/// The standard deviation of the noise on training images. It makes the network learn robust
+/// features.
 const NOISE: f64 = 0.4;
 
 struct Net {
@@ -69,26 +69,27 @@ fn train(net: &Net, images: &Images, labels: &Labels, rng: &mut impl rand::Rng) 
     net.logits(images).argmax(-1).equal(labels).to_floats::<f32>().mean().predict().wait()
 }
 
-/// The image that this class likes best: bright only where that pays, and smooth.
-fn favourite(net: &Net, class: usize) -> dl::Result<(Images, f32)> {
-    // between 0 and 1 whatever the weight is
+/// Optimises an image for this class, with penalties on brightness and edges.
+fn maximise(net: &Net, class: usize) -> dl::Result<(Images, f32)> {
+    // The sigmoid keeps pixels between 0 and 1.
     let raw = Weight::new(Nd::full([1, 1, 8, 8], -2.0));
     let image = raw.sigmoid();
     let logits = net.logits(&image);
     let edges = (image.slice_axis(2, 1..) - image.slice_axis(2, ..-1)).square().sum()
         + (image.slice_axis(3, 1..) - image.slice_axis(3, ..-1)).square().sum();
-    // the logit over those of the other classes
-    let likes = logits.log_softmax(-1).index_select(1, [class]).sum();
-    let loss = EDGES * edges + BRIGHTNESS * image.sum() - 4.0 * &likes - logits.index_select(1, [class]).sum();
+    // The log-probability of the class.
+    let log_probability = logits.log_softmax(-1).index_select(1, [class]).sum();
+    let loss =
+        EDGES * edges + BRIGHTNESS * image.sum() - 4.0 * &log_probability - logits.index_select(1, [class]).sum();
     let adam = Adam::new(0.05);
     for _ in 0..400 {
         loss.train(&adam).mode(Mode::Evaluate).wait()?;
     }
-    Do::predict((image, likes.exp())).wait()
+    Do::predict((image, log_probability.exp())).wait()
 }
 
-/// Where this image would change the logit of its class most: the gradient with respect to the
-/// input, by size.
+/// The saliency of this image for its class: the absolute gradient of the logit with respect to the
+/// input, relative to its maximum.
 fn saliency(net: &Net, image: &Images, class: usize) -> dl::Result<Images> {
     let input = Layer::constant(image.clone());
     let slope = net.logits(&input).index_select(1, [class]).sum().gradient(&input).abs();
@@ -128,9 +129,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     for class in 0..10 {
         let example = labels.view().iter().position(|&label| label == class).expect("every digit is there");
         let real = images.index_select(0, &[example]).predict().wait()?;
-        let (best, probability) = favourite(&net, class)?;
-        println!("class {class}: the network is {:.2} % sure of what it draws", 100.0 * probability);
-        assert!(probability > 0.9, "what it draws does not look like a {class} to the network itself");
+        let (best, probability) = maximise(&net, class)?;
+        println!("class {class}: probability of the optimised image {:.2} %", 100.0 * probability);
+        assert!(probability > 0.9, "the network does not classify the optimised image as {class}");
         rows[1].push(best);
         rows[2].push(saliency(&net, &real, class)?);
         rows[0].push(real);

@@ -1,15 +1,14 @@
-//! A recurrent network learns to write: a gated recurrent unit reads a novel character by
-//! character, says which one comes next, and then writes on its own.
+//! A character-level language model: a gated recurrent unit learns to predict the next character of
+//! a novel, then generates text.
 //!
 //! ```sh
 //! cargo run --release --example char_gru                   # --epochs --seed --quick
 //! ```
 //!
-//! Backpropagation through time is truncated: a step reads a window of the text, and begins in the
-//! state in which the step before it ended. That state is a `Buffer`: the step writes it when it
-//! commits, and no gradient flows into it. The text is the first twelve chapters of *Around the
-//! World in Eighty Days*; the last tenth of it is held out, and tells how well the network predicts
-//! what it has not read.
+//! Backpropagation through time is truncated: a step reads a window of the text and starts from the
+//! final state of the step before. That state is a `Buffer`: the step writes it when it commits,
+//! and no gradient flows into it. The text is the first twelve chapters of *Around the World in
+//! Eighty Days*; its last tenth is held out and measures the generalisation.
 
 use clap::Parser;
 use dl::nd::{concat, init};
@@ -23,8 +22,7 @@ const TEXT: &str = include_str!("../data/eighty_days.txt");
 
 #[derive(Parser)]
 struct Args {
-    /// How many times to go through the text. With fewer than eight it may miss what it has to
-    /// reach in the end.
+    /// The number of epochs. With fewer than eight the final check may fail.
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..))]
     epochs: u64,
 
@@ -32,22 +30,22 @@ struct Args {
     #[arg(long, default_value_t = 1)]
     seed: u64,
 
-    /// A small network and a part of the text, to see that it runs.
+    /// A small network and a part of the text, for a smoke test.
     #[arg(long)]
     quick: bool,
 }
 
-/// How large everything is.
+/// The sizes of the network, the text and the batches.
 struct Sizes {
     characters: usize,
     embedding: usize,
     hidden: usize,
-    /// How many parts of the text are read side by side.
+    /// The number of parts of the text that are read in parallel.
     streams: usize,
-    /// How many characters a step reads of each.
+    /// The number of characters that a step reads of each stream.
     window: usize,
     epochs: u64,
-    /// The perplexity of held-out text to get below.
+    /// The upper bound for the perplexity of held-out text.
     bound: f32,
 }
 
@@ -67,8 +65,8 @@ impl Model {
         })
     }
 
-    /// Reads on from a state `[streams, hidden]`, a character of each stream at a time: the scores
-    /// of the next ones `[times · streams, alphabet]`, and the last state.
+    /// Reads one character of each stream per time step, from a state `[streams, hidden]`. Returns
+    /// the logits of the next characters `[times · streams, alphabet]` and the final state.
     fn read(&self, text: &[Vec<usize>], state: impl NdExpression) -> (NdLayer, NdLayer) {
         let mut state = state.into_layer();
         let mut states = Vec::with_capacity(text.len());
@@ -79,8 +77,7 @@ impl Model {
         (self.output.of(concat(0, states)), state)
     }
 
-    /// How many characters it is undecided between, on average: the exponential of the mean cross
-    /// entropy.
+    /// The perplexity of the windows: the exponential of the mean cross entropy.
     fn perplexity(&self, windows: &[Window]) -> dl::Result<f32> {
         let mut state = self.cell.initial(windows[0].text[0].len());
         let mut sum = 0.0;
@@ -93,7 +90,7 @@ impl Model {
         Ok((sum / windows.len() as f32).exp())
     }
 
-    /// Goes on writing after these characters. The temperature sharpens its choice.
+    /// Generates text after these characters. A temperature below 1 sharpens the distribution.
     fn write(&self, start: &[usize], length: usize, temperature: f32, rng: &mut impl Rng) -> dl::Result<Vec<usize>> {
         let mut written = start.to_vec();
         let mut unread: Vec<_> = start.iter().map(|&character| vec![character]).collect();
@@ -111,14 +108,14 @@ impl Model {
     }
 }
 
-/// What a step reads: the characters of all streams at each time, and those that follow, in the
-/// order of the scores.
+/// The input of a step: the characters of all streams at each time, and the characters that follow,
+/// in the order of the logits.
 struct Window {
     text: Vec<Vec<usize>>,
     next: Vec<usize>,
 }
 
-/// A text in so many parts of the same length, cut into windows.
+/// Splits a text into `streams` parts of equal length, and these into windows.
 fn windows(text: &[usize], streams: usize, length: usize) -> Vec<Window> {
     let part = (text.len() - 1) / streams;
     let at = |time| (0..streams).map(move |stream| text[stream * part + time]);
@@ -129,8 +126,8 @@ fn windows(text: &[usize], streams: usize, length: usize) -> Vec<Window> {
     (0..part / length).map(|number| window(number * length)).collect()
 }
 
-/// The perplexity of a guess by how often each character comes in the text that is learned.
-fn by_frequency(learned: &[usize], held_out: &[usize], alphabet: usize) -> f32 {
+/// The perplexity of a unigram model, with character frequencies from the training text.
+fn unigram_perplexity(learned: &[usize], held_out: &[usize], alphabet: usize) -> f32 {
     let mut times = vec![1.0; alphabet];
     learned.iter().for_each(|&character| times[character] += 1.0);
     let all: f32 = times.iter().sum();
@@ -156,7 +153,7 @@ fn main() -> dl::Result<()> {
     let rng = &mut init::rng(seed);
     let model = Model::new(alphabet.len(), &sizes, rng)?;
     println!("{}", model.summary());
-    let frequencies = by_frequency(learned, held_out, alphabet.len());
+    let frequencies = unigram_perplexity(learned, held_out, alphabet.len());
     println!("{} characters, {} different ones", text.len(), alphabet.len());
     println!("perplexity of held-out text, by the frequencies of characters alone: {frequencies:.3}");
 

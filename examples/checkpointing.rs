@@ -1,12 +1,12 @@
-//! Depth for time: a net of a thousand layers, trained with a mark every 32 of them.
+//! Gradient checkpointing: a net of a thousand layers is trained with a checkpoint every 32 layers.
 //!
 //! ```sh
 //! cargo run --release --example checkpointing
 //! ```
 //!
-//! Without marks the pass keeps the values of all layers until the backward has used them. With
-//! marks it keeps one of 32, and evaluates what is between two of them again when the backward gets
-//! there. The weights are the same to the last bit.
+//! Without checkpoints a pass keeps the values of all layers until the backward pass has used them.
+//! With checkpoints it keeps one value in 32 and rematerializes the values in between during the
+//! backward pass. The resulting weights are bit-identical.
 
 use dl::nd::ndarray::Array;
 use dl::prelude::*;
@@ -39,7 +39,7 @@ impl Net {
         Net { layers, input: normal(BATCH, WIDTH, 1.0) }
     }
 
-    /// The mean square of the output, with a mark every so many layers.
+    /// The mean square of the output, with a checkpoint every `every` layers.
     fn loss(&self, every: usize) -> Layer<f32> {
         let mut h = Layer::constant(self.input.clone());
         for (number, (w, b)) in self.layers.iter().enumerate() {
@@ -51,7 +51,7 @@ impl Net {
         h.square().mean()
     }
 
-    /// The weights after some steps, the most that a step held, and the time of the fastest one.
+    /// The weights after all steps, the peak memory of a step, and the time of the fastest step.
     fn train(every: usize) -> dl::Result<(Vec<Matrix>, usize, Duration)> {
         let net = Net::new();
         let sgd = Sgd::new(0.1);
@@ -67,14 +67,14 @@ impl Net {
 }
 
 fn main() -> dl::Result<()> {
-    let (plain, marked) = (Net::train(usize::MAX)?, Net::train(32)?);
-    assert_eq!(plain.0, marked.0, "the weights are the same to the last bit");
+    let (plain, checkpointed) = (Net::train(usize::MAX)?, Net::train(32)?);
+    assert_eq!(plain.0, checkpointed.0, "the weights are the same to the last bit");
     let report = |name, (_, peak, time): &(_, usize, Duration)| {
         println!("{name:8} {:8.2} MB {:8.2} ms a step", *peak as f64 / 1e6, time.as_secs_f64() * 1e3);
     };
     report("plain", &plain);
-    report("marked", &marked);
-    println!("memory_ratio={:.3}", marked.1 as f64 / plain.1 as f64);
-    println!("time_ratio={:.3}", marked.2.as_secs_f64() / plain.2.as_secs_f64());
+    report("marked", &checkpointed);
+    println!("memory_ratio={:.3}", checkpointed.1 as f64 / plain.1 as f64);
+    println!("time_ratio={:.3}", checkpointed.2.as_secs_f64() / plain.2.as_secs_f64());
     Ok(())
 }

@@ -1,12 +1,12 @@
-//! An operation and a data type of your own, from outside of the library.
+//! A user-defined operation and a user-defined data type.
 //!
 //! ```sh
 //! cargo run --release --example custom_op
 //! ```
 //!
-//! `Unit` is an operation on tensors: its value, and its derivative rule, written in layers, so
-//! that it can be differentiated again. `Circle` is a data type whose delta is of another type: of
-//! a circle, only the radius is learned.
+//! `Unit` is an operation on tensors: a value and a derivative rule. The rule is written in layers,
+//! so it can be differentiated again. `Circle` is a data type with a delta of another type: only
+//! the radius of a circle is trained.
 
 use dl::prelude::*;
 use dl::{At, Chunk, Data, Primitive, Result, Trainable};
@@ -33,13 +33,13 @@ impl Primitive for Unit {
     }
 
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<f64, Ix1>>>,) {
-        // what changes the length only, does not count: (d − y · (y·d)) / |x|
+        // Changes along x do not change the direction: (d − y · (y·d)) / |x|
         let along = (at.output * at.delta).sum();
         (Some((at.delta - at.output * along) / at.operands.0.norm()),)
     }
 }
 
-#[track_caller] // so that errors point to whoever calls it
+#[track_caller] // errors name the line of the caller
 fn unit(x: impl NdExpression<Ix1, f64>) -> Layer<Nd<f64, Ix1>> {
     Layer::apply(Unit, (x.into_layer(),))
 }
@@ -70,7 +70,7 @@ impl Trainable for Circle {
     }
 }
 
-/// The radius of a circle; all else that is computed from it is made of ordinary layers.
+/// The radius of a circle; everything else is computed from it by built-in operations.
 struct Radius;
 
 impl Primitive for Radius {

@@ -1,12 +1,12 @@
-//! A convolutional network on the handwritten digits: convolutions, normalisation with running
-//! statistics, pooling, dropout, a loss with label smoothing, accuracy from a mask.
+//! A convolutional network for handwritten digits: convolutions, batch normalisation with running
+//! statistics, pooling, dropout, label smoothing, and accuracy as a layer.
 //!
 //! ```sh
 //! cargo run --release --example digits_conv            # a number behind `--` for more or fewer epochs than 15
 //! ```
 //!
-//! Dropout and normalisation behave differently in `train` and in `predict`; nobody has to say so.
-//! The random numbers depend on the seed of the step, not on threads.
+//! Dropout and batch normalisation follow the mode of the pass: `train` or `predict`. Random
+//! numbers depend on the seed of the step, not on the number of threads.
 
 #[path = "common/digits.rs"]
 mod digits;
@@ -20,7 +20,7 @@ const BATCH: usize = 32;
 
 type Labels = Nd<usize, Ix1>;
 
-/// Filters, and what follows them: a normalisation of each channel.
+/// A convolution followed by batch normalisation and `relu`.
 struct Block {
     filters: NdWeight<Ix4>,
     gamma: NdWeight<Ix1>,

@@ -1,16 +1,15 @@
-//! A multilayer perceptron learns handwritten digits: modules in a row, dropout, batches whose
-//! images are moved about, and `AdamW` with a schedule of one cycle.
+//! A multilayer perceptron for handwritten digits: `Sequential`, dropout, data augmentation, and
+//! `AdamW` with a one-cycle schedule.
 //!
 //! ```sh
 //! cargo run --release --example digits_mlp --features data,terminal,plot            # --seeds 1,2,3 --quick --out curves.png
 //! ```
 //!
-//! The loop is that of a `Trainer`, with progress, Ctrl-C and a figure; `char_gru` has one that is
-//! written by hand.
+//! A `Trainer` runs the training loop, with progress, Ctrl-C and a plot. `char_gru` has a
+//! hand-written loop.
 //!
-//! A fifth of the images is held out and never learned from. A seed decides about everything: which
-//! images those are, the weights in the beginning, the order and the moves of the others. The
-//! accuracy is the same for any number of threads.
+//! A fifth of the images is held out. The seed determines the split, the initial weights, the order
+//! and the augmentation. The accuracy does not depend on the number of threads.
 
 #[path = "common/digits.rs"]
 mod digits;
@@ -27,22 +26,22 @@ use std::path::PathBuf;
 
 const BATCH: usize = 32;
 const WIDTH: usize = 128;
-/// What the share of held-out images that the network gets right is called.
+/// The name of the metric: the fraction of held-out images classified correctly.
 const ACCURACY: &str = "test accuracy";
 /// The side of an image.
 const SIDE: i32 = 8;
 
 #[derive(Parser)]
 struct Args {
-    /// A network is trained for each of these seeds.
+    /// One network is trained for each of these seeds.
     #[arg(long, value_delimiter = ',', default_values_t = [1, 2, 3])]
     seeds: Vec<u64>,
 
-    /// One seed and a few epochs, to see that it runs.
+    /// One seed and a few epochs, for a smoke test.
     #[arg(long)]
     quick: bool,
 
-    /// Where the curves of the first seed go: an SVG or a PNG.
+    /// The output file of the curves of the first seed (SVG or PNG).
     #[arg(long, default_value = "out/digits_mlp.png")]
     out: PathBuf,
 }
@@ -59,7 +58,7 @@ fn network(rng: &mut impl Rng) -> dl::Result<Sequential> {
         .then(Linear::new(WIDTH, 10, rng)?))
 }
 
-/// Every other image is moved by at most a pixel in either direction; what comes in is dark.
+/// Shifts every second image at random by at most one pixel in each direction; new pixels are 0.
 fn moved(image: Nd<f32, Ix1>, rng: &mut impl Rng) -> dl::Result<Nd<f32, Ix1>> {
     if rng.random_bool(0.5) {
         return Ok(image);
@@ -73,8 +72,7 @@ fn moved(image: Nd<f32, Ix1>, rng: &mut impl Rng) -> dl::Result<Nd<f32, Ix1>> {
     Nd::from_vec([digits::PIXELS], (0..SIDE * SIDE).map(pixel).collect())
 }
 
-/// A run from this seed. After each epoch it looks at the share of held-out images that the network
-/// gets right.
+/// Trains a network with this seed, and evaluates it on the held-out images after each epoch.
 fn run(seed: u64, epochs: u64, interrupt: &Interrupt) -> dl::Result<Outcome> {
     let (images, labels) = digits::tensors()?;
     let [train, test] = InMemory(images).zip(InMemory(labels.into_vec()))?.split([0.8, 0.2], seed)?;

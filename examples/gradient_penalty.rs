@@ -1,14 +1,14 @@
-//! A loss with the norm of a gradient in it: a Wasserstein GAN with gradient penalty learns to draw
-//! points around a ring of eight spots.
+//! A loss with the norm of a gradient: a Wasserstein GAN with gradient penalty learns a ring of
+//! eight Gaussian clusters.
 //!
 //! ```sh
 //! cargo run --release --example gradient_penalty       # draws target/gradient_penalty.svg
 //! ```
 //!
-//! The critic is to have slopes of length 1 with respect to its *input*, between real points and
-//! those of the generator (Gulrajani et al., *Improved training of Wasserstein GANs*, 2017). That
-//! slope is a layer, so its distance from 1 is part of the loss, and is differentiated again when
-//! the critic learns.
+//! The gradient of the critic with respect to its *input* should have norm 1 between real and
+//! generated points (Gulrajani et al., *Improved training of Wasserstein GANs*, 2017). This
+//! gradient is a layer, so its norm is part of the loss, and the training step differentiates it
+//! again.
 
 use dl::nd::{init, ndarray::Array2};
 use dl::prelude::*;
@@ -23,14 +23,14 @@ type Points = Nd<f32, Ix2>;
 
 const BATCH: usize = 128;
 const STEPS: usize = 1500;
-/// Steps of the critic for each step of the generator.
+/// Critic steps for each generator step.
 const CRITIC_STEPS: usize = 3;
 const PENALTY: f32 = 0.1;
 const SPOTS: usize = 8;
-/// The deviation of the points of a spot from its middle.
+/// The standard deviation of a cluster.
 const SPREAD: f64 = 0.05;
 
-/// Two hidden layers.
+/// A network with two hidden layers.
 struct Mlp {
     weights: [NdWeight; 3],
     biases: [NdWeight<Ix1>; 3],
@@ -62,23 +62,22 @@ impl Mlp {
     }
 }
 
-/// How long the slope of the critic is with respect to each of these points:
-/// `[batch, 2] → [batch]`.
+/// The norm of the critic's gradient at each of these points, `[batch, 2] → [batch]`.
 fn slope(critic: &Mlp, points: &NdLayer) -> NdLayer<Ix1> {
-    // a point has a score of its own, so the gradient of the sum of all scores is that of each
+    // Scores are independent, so the gradient of their sum has the gradient of each in its row.
     let slopes = critic.of(points).gradient(points);
     (slopes.square().sum_axis(1) + 1e-12).sqrt()
 }
 
-/// What the critic learns: to tell real points from others (as the difference of its mean scores),
-/// with slopes of length 1 in between.
+/// The critic's loss: the negated difference of its mean scores for real and generated points, plus
+/// the gradient penalty at the points in between; and the difference itself.
 fn critic_loss(critic: &Mlp, real: &Points, drawn: &Points, between: Points) -> (Layer<f32>, Layer<f32>) {
     let distance = critic.of(real).mean() - critic.of(drawn).mean();
     let penalty = (slope(critic, &between.into_layer()) - 1.0).square().mean();
     (PENALTY * penalty - &distance, distance)
 }
 
-/// Points around eight spots on a ring.
+/// Points around eight cluster centres on a ring.
 fn real_points(rng: &mut impl Rng) -> Points {
     let noise: Points = init::normal([BATCH, 2], 0.0, SPREAD, rng);
     let spot = |rng: &mut dyn rand::RngCore| TAU * rng.random_range(0..SPOTS) as f32 / SPOTS as f32;
@@ -88,8 +87,8 @@ fn real_points(rng: &mut impl Rng) -> Points {
     (&noise.view() + &middles).into()
 }
 
-/// The distance of each point to the next spot, and how many spots have their share of the points:
-/// at least half of what is fair.
+/// The mean distance of the points to their nearest centre, and the number of clusters with at
+/// least half of their share of the points.
 fn quality(points: &Points) -> (f32, usize) {
     let (mut distances, mut taken) = (0.0, [0; SPOTS]);
     for point in points.view().rows() {
@@ -118,12 +117,12 @@ fn draw(real: &Points, drawn: &Points, file: &str) -> Result<(), Box<dyn Error>>
 fn main() -> Result<(), Box<dyn Error>> {
     let rng = &mut ChaCha8Rng::seed_from_u64(1);
     let (generator, critic) = (Mlp::new([2, 64, 64, 2], rng), Mlp::new([2, 64, 64, 1], rng));
-    // both come to rest at the end
+    // Both learning rates decay to zero.
     let slow = Adam::new(Linear::new(0.002, 0.0, STEPS as u64 + 1)).betas(0.5, 0.9);
     let fast = Adam::new(Linear::new(0.005, 0.0, (CRITIC_STEPS * (STEPS + 1)) as u64)).betas(0.5, 0.9);
     println!("step  distance  slope  off the spots  spots");
     for step in 0..=STEPS {
-        let mut told = None;
+        let mut measured = None;
         for _ in 0..CRITIC_STEPS {
             let (real, noise) = (real_points(rng), init::normal([BATCH, 2], 0.0, 1.0, rng));
             let drawn = generator.of(noise).predict().wait()?;
@@ -131,14 +130,14 @@ fn main() -> Result<(), Box<dyn Error>> {
             let between: Points = (&drawn.view() + &(&(&real.view() - &drawn.view()) * &share.view())).into();
             let (loss, distance) = critic_loss(&critic, &real, &drawn, between.clone());
             loss.train(&fast).wait()?;
-            told = Some((distance, slope(&critic, &between.into_layer()).mean()));
+            measured = Some((distance, slope(&critic, &between.into_layer()).mean()));
         }
         let noise: Points = init::normal([BATCH, 2], 0.0, 1.0, rng);
         critic.freeze();
         (-critic.of(generator.of(noise)).mean()).train(&slow).wait()?;
         critic.unfreeze();
         if step % 250 == 0 {
-            let (distance, slope) = Do::predict(told.expect("the critic has taken a step")).wait()?;
+            let (distance, slope) = Do::predict(measured.expect("the critic has taken a step")).wait()?;
             let drawn = generator.of(init::normal([1024, 2], 0.0, 1.0, rng)).predict().wait()?;
             let (off, spots) = quality(&drawn);
             println!("{step:>4} {distance:>9.3} {slope:>6.3} {off:>14.3} {spots:>6}");
@@ -149,5 +148,5 @@ fn main() -> Result<(), Box<dyn Error>> {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/target/gradient_penalty.svg");
     draw(&real_points(rng), &drawn, file)?;
     println!("drawn: {file}\noff_the_spots={off:.3}\nspots={spots}");
-    if spots < SPOTS || off > 0.2 { Err("it has not learnt all spots".into()) } else { Ok(()) }
+    if spots < SPOTS || off > 0.2 { Err("the generator does not cover all clusters".into()) } else { Ok(()) }
 }

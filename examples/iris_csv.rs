@@ -1,12 +1,12 @@
-//! From a file to a trained network: Fisher's irises, read from CSV, split by class, brought to one
-//! scale, loaded in mini-batches.
+//! From a file to a trained network: Fisher's irises are read from CSV, split by class, normalised
+//! and loaded in mini-batches.
 //!
 //! ```sh
 //! cargo run --release --example iris_csv --features data
 //! ```
 //!
-//! The mean and the deviation of each feature come from the training part alone. Order and batches
-//! depend on the seed, not on threads.
+//! The mean and the standard deviation of each feature are those of the training part. Order and
+//! batches depend on the seed, not on the number of threads.
 
 use dl::Result;
 use dl::data::{Csv, Dataset, InMemory, Loader, Normalizer, split_by_class};
@@ -66,7 +66,7 @@ fn main() -> Result<()> {
         }
     }
     println!(
-        "{} of {} plants held back are told to be the right one of {:?}",
+        "{} of {} held-out plants are classified correctly as one of {:?}",
         (accuracy * labels.len() as f32).round(),
         labels.len(),
         iris.classes

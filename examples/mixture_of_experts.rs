@@ -1,12 +1,13 @@
-//! A mixture of experts learns handwritten digits: a gate sends each image through one of six small
-//! networks, and the others do nothing for it.
+//! A mixture of experts for handwritten digits: a gate routes each image to one of six small
+//! networks; the others are not evaluated for it.
 //!
 //! ```sh
 //! cargo run --release --example mixture_of_experts            # --seed --epochs --experts --balance
 //! ```
 //!
-//! Without the load-balancing loss a few experts would take everything: who is good at first is
-//! chosen more, and learns more. The results are the same for any number of threads.
+//! Without the load-balancing loss a few experts would take all images: an expert that is better at
+//! first is selected more often, and is trained more. Results do not depend on the number of
+//! threads.
 
 #[path = "common/digits.rs"]
 mod digits;
@@ -19,8 +20,8 @@ use rand::Rng;
 use rand::seq::SliceRandom;
 
 const BATCH: usize = 32;
-/// After so many, the digits are learned.
-const ENOUGH_EPOCHS: u32 = 20;
+/// The accuracy is checked after at least this number of epochs.
+const CHECKED_EPOCHS: u32 = 20;
 const WIDTH: usize = 128;
 const HIDDEN: usize = 32;
 
@@ -34,31 +35,31 @@ struct Args {
     #[arg(long, default_value_t = 25)]
     epochs: u32,
 
-    /// How many experts there are.
+    /// The number of experts.
     #[arg(long, default_value_t = 6)]
     experts: usize,
 
-    /// How much an even use of the experts counts beside the labels.
+    /// The factor of the load-balancing loss.
     #[arg(long, default_value_t = 0.3)]
     balance: f32,
 }
 
 #[derive(Clone, Module)]
 struct Expert {
-    inward: Linear,
-    outward: Linear,
+    hidden: Linear,
+    output: Linear,
 }
 
 impl Expert {
     fn new(rng: &mut impl Rng) -> dl::Result<Self> {
-        Ok(Expert { inward: Linear::new(WIDTH, HIDDEN, rng)?, outward: Linear::new(HIDDEN, WIDTH, rng)? })
+        Ok(Expert { hidden: Linear::new(WIDTH, HIDDEN, rng)?, output: Linear::new(HIDDEN, WIDTH, rng)? })
     }
 }
 
 impl Block for Expert {
-    /// `[batch, width] → [batch, width]`
+    /// `[batch, width] → [batch, width]`.
     fn of(&self, features: &NdLayer) -> NdLayer {
-        self.outward.of(self.inward.of(features).relu())
+        self.output.of(self.hidden.of(features).relu())
     }
 }
 
@@ -80,7 +81,7 @@ impl Net {
         })
     }
 
-    /// The logits of images `[batch, 64]`, and what the mixture says of its experts.
+    /// The logits of images `[batch, 64]`, and the outputs of the mixture.
     fn of(&self, images: &Nd) -> (NdLayer, Mixture) {
         let features = self.features.of(images).relu();
         let mixed = self.mixture.mix(&features);
@@ -103,7 +104,7 @@ fn main() -> dl::Result<()> {
     let right = logits.argmax(1).equal(&test_labels).to_floats::<f32>().mean();
     let adam = Adam::new(0.003);
     for epoch in 1..=epochs {
-        // in smaller steps towards the end
+        // Smaller steps in the last third.
         let adam = if 3 * epoch > 2 * epochs { adam.at_learning_rate(0.0005) } else { adam.clone() };
         train.shuffle(&mut rng);
         let mut sum = 0.0;
@@ -120,14 +121,14 @@ fn main() -> dl::Result<()> {
     let (accuracy, shares) = (right.predict().wait()?, tested.shares.predict().wait()?);
     println!();
     for (expert, share) in shares.view().iter().enumerate() {
-        println!("expert {expert} took {:4.1} % of the test images", 100.0 * share);
+        println!("expert {expert} evaluated {:4.1} % of the test images", 100.0 * share);
     }
     println!("test_accuracy={accuracy:.4}");
     let used = shares.view().iter().filter(|&&share| share > 0.0).count();
     println!("experts_used={used}");
-    if epochs >= ENOUGH_EPOCHS {
-        assert!(accuracy > 0.95, "it has not learned the digits");
-        assert!(balance == 0.0 || used == experts, "some experts are never chosen");
+    if epochs >= CHECKED_EPOCHS {
+        assert!(accuracy > 0.95, "the test accuracy is too low");
+        assert!(balance == 0.0 || used == experts, "some experts are never selected");
     }
     Ok(())
 }

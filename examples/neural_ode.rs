@@ -1,23 +1,23 @@
-//! A differential equation with a network in it: from noisy observations of a pendulum, its length
-//! is found, and the drag of the air.
+//! A neural differential equation: the length of a pendulum and the drag of the air are estimated
+//! from noisy observations.
 //!
 //! ```sh
 //! cargo run --release --example neural_ode --features train             # --seed --quick
 //! ```
 //!
-//! The angle `a` obeys `a″ = −g/l · sin a − drag(a′)`. The length `l` is a weight, and the drag a
-//! small network, of which it is known that it is against the movement and alike to both sides (a
-//! universal differential equation: Rackauckas et al., 2020; Chen et al., 2018). The equation is
-//! solved by a pair of Runge–Kutta formulas, whose difference says how good a step is: look at the
-//! `while` in `trajectory`, which accepts it or tries a shorter one. What is decided there is
-//! decided by values, so no gradient flows through it: the gradient is that of the accepted steps,
-//! through all of the time observed. It is compared with finite differences.
+//! The angle `a` obeys `a″ = −g/l · sin a − drag(a′)`. The length `l` is a weight; the drag is a
+//! small network, which is known to oppose the movement and to be odd (a universal differential
+//! equation: Rackauckas et al., 2020; Chen et al., 2018). A pair of Runge–Kutta formulas solves the
+//! equation; their difference estimates the error of a step. The `while` of `trajectory` accepts
+//! the step or retries a shorter one. These decisions depend on values, so no gradient flows
+//! through them: the gradient is that of the accepted steps over the whole time. It is checked
+//! against finite differences.
 //!
-//! The observations are made up, by another solver: a pendulum of 1.2 m whose drag is 0.15 · |a′| ·
-//! a′, released at 143°, its angle seen ten times a second with an error of 0.02 rad. In the end it
-//! prints the length, which has to be right to 1 %, and the drag beside the true one, from which it
-//! may differ by 10 %. The length is 1.2000, 1.1984 and 1.1982 m for the seeds 1, 2, 3, and the
-//! drag 2.4, 2.3 and 2.9 % off.
+//! The observations come from another solver: a pendulum of 1.2 m with drag 0.15 · |a′| · a′,
+//! released at 143°, observed ten times a second with a standard error of 0.02 rad. At the end the
+//! example prints the length, which must be within 1 %, and the learned and true drag, which must
+//! agree within 10 %. For the seeds 1, 2, 3 the length is 1.2000, 1.1984 and 1.1982 m and the error
+//! of the drag 2.4, 2.3 and 2.9 %.
 
 use clap::Parser;
 use dl::nd::init;
@@ -33,21 +33,21 @@ const RELEASED: f64 = 2.5;
 const NOISE: f64 = 0.02;
 /// The largest error of a step.
 const TOLERANCE: f64 = 1e-4;
-/// Hidden numbers of the network.
+/// Hidden units of the network.
 const HIDDEN: usize = 4;
 
 #[derive(Parser)]
 struct Args {
-    /// Seed of the errors of the observations, and of the weights in the beginning.
+    /// Seed of the observation errors and the initial weights.
     #[arg(long, default_value_t = 1)]
     seed: u64,
 
-    /// A shorter time, and less exact results.
+    /// A shorter time and less accurate results, for a smoke test.
     #[arg(long)]
     quick: bool,
 }
 
-/// Where the pendulum is and how fast it moves; or how fast these change.
+/// Angle and velocity of the pendulum, or their derivatives with respect to time.
 #[derive(Clone)]
 struct State {
     angle: Layer<f64>,
@@ -70,11 +70,11 @@ impl State {
 #[derive(Clone, Module)]
 struct Pendulum {
     length: Weight<f64>,
-    /// Height and steepness of each hidden number.
+    /// Output weight and input weight of each hidden unit.
     drag: Vec<[Weight<f64>; 2]>,
 }
 
-/// The angles at the times that were asked for, and the lengths of the steps in between.
+/// The angles at the requested times, and the lengths of the accepted steps.
 #[derive(Clone)]
 struct Trajectory {
     angles: Vec<Layer<f64>>,
@@ -88,7 +88,7 @@ impl Pendulum {
         Pendulum { length: Weight::new(1.6), drag: (0..HIDDEN).map(|_| hidden()).collect() }
     }
 
-    /// It is against the movement, and alike to both sides: `a′ · network(|a′|)`.
+    /// The drag `a′ · network(|a′|)`, an odd function of the velocity.
     fn drag(&self, velocity: impl Differentiable<Data = f64, Delta = f64>) -> Layer<f64> {
         let velocity = velocity.into_layer();
         let speed = velocity.abs();
@@ -101,8 +101,8 @@ impl Pendulum {
         State { angle: at.velocity.clone(), velocity: -pull - self.drag(&at.velocity) }
     }
 
-    /// A step by the formulas of Bogacki and Shampine (1989), of order 3 and 2: where it leads, the
-    /// slope there, and how far the two are apart.
+    /// A step of the formulas of Bogacki and Shampine (1989), of orders 3 and 2: the new state, its
+    /// derivative, and the difference of the two formulas.
     fn step(&self, from: &State, k1: &State, time: f64) -> (State, State, Layer<f64>) {
         let k2 = self.slope(&from.along(time, &[(1.0 / 2.0, k1)]));
         let k3 = self.slope(&from.along(time, &[(3.0 / 4.0, &k2)]));
@@ -113,7 +113,7 @@ impl Pendulum {
         (next, k4, error)
     }
 
-    /// From its release on, in steps that are as long as the tolerance allows.
+    /// Integrates from the release on, with the longest steps within the tolerance.
     #[differentiable]
     fn trajectory(&self, times: &[f64], tolerance: f64) -> Do<Trajectory> {
         let mut state = State { angle: Layer::constant(RELEASED), velocity: Layer::constant(0.0) };
@@ -153,7 +153,7 @@ impl Pendulum {
     }
 }
 
-/// What is seen of the true pendulum, by the classical Runge–Kutta formula with a thousand steps
+/// Observations of the true pendulum, by the classical Runge–Kutta formula with a thousand steps
 /// between observations.
 fn observe(count: usize, rng: &mut ChaCha8Rng) -> (Vec<f64>, Vec<f64>) {
     const STEPS: usize = 1000;
@@ -179,11 +179,11 @@ fn observe(count: usize, rng: &mut ChaCha8Rng) -> (Vec<f64>, Vec<f64>) {
     ((1..=count).map(|number| 0.1 * number as f64).collect(), angles)
 }
 
-/// By how much the gradient with respect to the length differs from the finite difference, as a
-/// share of it.
+/// The relative difference between the gradient with respect to the length and the finite
+/// difference.
 fn check_gradient(net: &Pendulum, times: &[f64], angles: &[f64]) -> dl::Result<f64> {
     const APART: f64 = 1e-4;
-    // so small that it does not matter which steps are chosen
+    // A tolerance at which the choice of steps does not matter.
     let loss = net.loss(times, angles, 1e-8);
     let gradient = loss.gradient(&net.length).predict().wait()?;
     let length = net.length.value();
@@ -206,7 +206,7 @@ fn main() -> dl::Result<()> {
     let off = check_gradient(&net, &times[..20], &angles[..20])?;
     assert!(off < 1e-4, "the gradient is off by {off:e} of the finite difference");
 
-    // more and more of the time: all at once, a swing that is out of step would pull the wrong way
+    // Extend the time gradually: on the whole time, a phase error would give misleading gradients.
     let adam = Adam::new(0.02);
     for (share, epochs) in if quick { [(2, 60), (1, 60)].as_slice() } else { &[(4, 150), (2, 150), (1, 500)] } {
         let count = times.len() / share;

@@ -1,12 +1,12 @@
-//! Every optimizer on the handwritten digits, with a schedule, clipping and averages of the
-//! weights; and a run that is interrupted and goes on.
+//! All optimizers on the handwritten digits, with a schedule, clipping and averages of the weights;
+//! and a run that is interrupted and resumed.
 //!
 //! ```sh
 //! cargo run --release --example optimizers             # a number behind `--` for more or fewer epochs than 10
 //! ```
 //!
-//! The learning rates are those of a rough search; the table shows what optimizers look like here,
-//! not which one is best.
+//! The learning rates come from a coarse search: the table shows how the optimizers are used, not
+//! which is best.
 
 #[path = "common/digits.rs"]
 mod digits;
@@ -25,7 +25,7 @@ const HIDDEN: usize = 32;
 
 type Labels = Nd<usize, Ix1>;
 
-/// Two layers.
+/// A network with one hidden layer.
 struct Net {
     hidden: (NdWeight, NdWeight<Ix1>),
     output: (NdWeight, NdWeight<Ix1>),
@@ -66,7 +66,7 @@ impl Net {
 
 type AnyOptimizer = Arc<dyn Optimizer>;
 
-/// Warm-up in the first tenth of the steps, then half a wave down to zero.
+/// Warm-up over the first tenth of the steps, times a cosine decay to zero.
 fn schedule(rate: f64, steps: u64) -> impl Schedule + 'static {
     let warm_up = steps / 10 + 1;
     Linear::new(0.1, 1.0, warm_up).times(Cosine::new(rate, steps))
@@ -74,7 +74,7 @@ fn schedule(rate: f64, steps: u64) -> impl Schedule + 'static {
 
 fn optimizers(net: &Net, steps: u64) -> Vec<(&'static str, AnyOptimizer)> {
     let rate = |rate| schedule(rate, steps);
-    // biases do not decay
+    // Biases have no weight decay.
     let groups = Groups::new(AdamW::new(rate(0.01)).weight_decay(0.0)).with(net.matrices(), AdamW::new(rate(0.01)));
     vec![
         ("Sgd", Arc::new(Sgd::new(rate(0.3)))),
@@ -91,7 +91,7 @@ fn optimizers(net: &Net, steps: u64) -> Vec<(&'static str, AnyOptimizer)> {
     ]
 }
 
-/// Trains on these batches; the mean of the losses.
+/// Trains on these batches. Returns the mean loss.
 fn train(net: &Net, optimizer: &Ema<AnyOptimizer>, batches: &[Batch]) -> dl::Result<f32> {
     let optimizer = optimizer.clone().clip_norm(2.0).refuse_non_finite();
     let mut sum = 0.0;
@@ -130,11 +130,12 @@ fn main() -> Result<(), Box<dyn Error>> {
         println!("{name:20} {loss:10.4} {last:14.4} {averaged:12.4}");
         assert!(epochs.len() < 10 || last > 0.93, "{name} has learned less than it should");
     }
-    goes_on(&epochs, steps)
+    check_resume(&epochs, steps)
 }
 
-/// What is saved in the middle, and put back into another optimizer, goes on to the same bits.
-fn goes_on(epochs: &[Vec<Batch>], steps: u64) -> Result<(), Box<dyn Error>> {
+/// Saves the state of an optimizer halfway, loads it into another one, and checks that both
+/// continue with bit-identical results.
+fn check_resume(epochs: &[Vec<Batch>], steps: u64) -> Result<(), Box<dyn Error>> {
     let make = || (Arc::new(NAdam::new(schedule(0.01, steps))) as AnyOptimizer).ema(0.98);
     let (net, optimizer) = (Net::new(), make());
     let (before, after) = epochs.split_at(epochs.len() / 2);
@@ -156,6 +157,6 @@ fn goes_on(epochs: &[Vec<Batch>], steps: u64) -> Result<(), Box<dyn Error>> {
     for (new, old) in again.matrices().into_iter().zip(net.matrices()) {
         assert_eq!(new.value(), old.value());
     }
-    println!("a run that was interrupted has gone on to the same bits");
+    println!("the resumed run is bit-identical to the uninterrupted one");
     Ok(())
 }

@@ -1,12 +1,12 @@
-//! What a pass carries: noise from a seed, a running mean in a buffer, an evaluation on a snapshot
-//! while training goes on, and counters.
+//! The state of a pass: noise from a seed, a running mean in a buffer, evaluation on a snapshot
+//! while training continues, and counters.
 //!
 //! ```sh
 //! cargo run --release --example pass_state
 //! ```
 //!
-//! A line is fitted to noisy points. In training the inputs are blurred by random numbers, and the
-//! mean of the inputs is tracked; in evaluation nothing is random.
+//! A line is fitted to points. In training the inputs are perturbed by random numbers and their
+//! mean is tracked; evaluation is deterministic.
 
 use dl::prelude::*;
 use dl::{At, Deltas, Primitive, Result};
@@ -14,7 +14,7 @@ use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 
-/// x ↦ x + a little noise, which depends on the seed that the layer has drawn.
+/// x ↦ x + noise, which depends on the seed that the layer draws.
 struct Blur;
 
 impl Primitive for Blur {
@@ -38,7 +38,7 @@ impl Primitive for Blur {
 struct Line {
     slope: Weight<f64>,
     offset: Weight<f64>,
-    /// The mean of the inputs, as training has seen them.
+    /// The running mean of the training inputs.
     mean: Buffer<f64>,
 }
 

@@ -1,14 +1,14 @@
-//! What did the network do? A gated network learns handwritten digits for a moment, and a recorder
-//! is told of it: a picture of the path of one digit, one of a training step, the cost of each
-//! line, and a trace of the threads.
+//! Visualisation of passes: a gated network learns handwritten digits for a few steps under a
+//! recorder. The example draws the graph of one digit and of one training step, and writes the cost
+//! of each line and a trace of the threads.
 //!
 //! ```sh
 //! cargo run --release --example pictures --features view            # --quick --out out
 //! ```
 //!
-//! It writes `path.svg` (the picture of the README, `docs/pictures/gated_net.svg`), `path.dot`,
-//! `step.svg`, `costs.json` and `trace.json` (for <https://ui.perfetto.dev>), and prints the table
-//! of costs.
+//! It writes `path.svg` (the picture in the README, `docs/pictures/gated_net.svg`), `path.dot`,
+//! `step.svg`, `costs.json` and `trace.json` (for <https://ui.perfetto.dev>), and prints the cost
+//! table.
 
 #[path = "common/digits.rs"]
 mod digits;
@@ -27,11 +27,11 @@ const BATCH: usize = 8;
 
 #[derive(Parser)]
 struct Args {
-    /// Some steps, to see that it runs.
+    /// A few steps, for a smoke test.
     #[arg(long)]
     quick: bool,
 
-    /// The folder for what is written.
+    /// The output folder.
     #[arg(long, default_value = "out")]
     out: PathBuf,
 }
@@ -59,14 +59,14 @@ impl Expert {
 
 #[differentiable]
 impl Net {
-    /// How good the experts are for this image.
+    /// The scores of the experts for this image.
     fn gate(&self, image: &NdLayer) -> (Layer<f32>, Layer<f32>) {
         let scores = image.matmul(&self.gate).softmax(1);
         (scores.at([0, 0]), scores.at([0, 1]))
     }
 }
 
-/// The better expert, and only that one.
+/// The output of the expert with the higher score; only this expert is built.
 #[differentiable]
 fn gated_net(input: &NdLayer, net: &Net) -> NdLayer {
     let scores = net.gate(input);
@@ -120,7 +120,7 @@ fn main() -> dl::Result<()> {
     println!("{costs}");
     println!("written: path.svg, path.dot, step.svg, costs.json, trace.json in {}", out.display());
 
-    // one of the arms is taken for each image, and both are named in the picture
+    // One arm is taken for each image, and both arms are named in the picture.
     let taken: usize = costs.branches.iter().flat_map(|branch| &branch.arms).map(|(_, taken)| taken).sum();
     assert_eq!((costs.passes, costs.branches.len(), taken), (steps, 1, steps * BATCH));
     let svg = path.svg();

@@ -1,13 +1,13 @@
-//! A run that is stopped in the middle and goes on from its checkpoint ends with the same bits as
-//! one that never stopped.
+//! A run that is resumed from a checkpoint ends with results that are bit-identical to those of an
+//! uninterrupted run.
 //!
 //! ```sh
 //! cargo run --release --example resume --features train
 //! ```
 //!
-//! What a step depends on is all in the checkpoint: weights, running statistics, moments and
-//! averages of the optimizer, the step of its schedule, and the generator that shuffles. What
-//! dropout draws depends on the seed of the step, which is its number.
+//! The checkpoint has the whole state: weights, running statistics, moments and averages of the
+//! optimizer, the step of its schedule, and the random generator of the order. Dropout depends on
+//! the seed of the step, which is the number of the step.
 
 #[path = "common/digits.rs"]
 mod digits;
@@ -41,7 +41,7 @@ impl Net {
     }
 }
 
-/// All that changes while it trains.
+/// The state of a training run.
 struct Run {
     net: Net,
     optimizer: dl::Ema<AdamW>,
@@ -71,7 +71,7 @@ impl Run {
             .count("epoch", self.epoch)
     }
 
-    /// Goes on from the last checkpoint in a folder, if there is one.
+    /// Resumes from the last checkpoint of a folder, if there is one.
     fn resume(data: &Batch, folder: &Path) -> dl::Result<Run> {
         let mut run = Run::new(data)?;
         let Some(latest) = Checkpoints::in_folder(folder).latest()? else { return Ok(run) };
@@ -83,7 +83,7 @@ impl Run {
         run.rng.set_word_pos(place.word);
         run.epoch = saved.count("epoch")?;
         println!(
-            "goes on after epoch {}, from {}",
+            "resumes after epoch {} from {}",
             run.epoch,
             Checkpoints::in_folder(folder).path(latest.step).display()
         );
@@ -113,21 +113,21 @@ fn main() -> Result<(), Box<dyn Error>> {
     let folder: PathBuf = std::env::temp_dir().join(format!("dl-resume-{}", std::process::id()));
     let [whole, stopped] = ["whole", "stopped"].map(|name| folder.join(name));
 
-    println!("without a stop:");
+    println!("uninterrupted:");
     Run::new(&data)?.train(&data, EPOCHS, &whole)?;
-    println!("with a stop in the middle:");
+    println!("interrupted in the middle:");
     Run::resume(&data, &stopped)?.train(&data, EPOCHS / 2, &stopped)?;
     let mut resumed = Run::resume(&data, &stopped)?;
     resumed.train(&data, EPOCHS, &stopped)?;
 
     let last = |folder: &Path| std::fs::read(Checkpoints::in_folder(folder).path(EPOCHS));
-    assert!(last(&whole)? == last(&stopped)?, "weights, statistics, optimizer and generator, to the last bit");
-    println!("both ended with the same bits");
+    assert!(last(&whole)? == last(&stopped)?, "the checkpoints must be bit-identical");
+    println!("both runs ended with bit-identical checkpoints");
 
     let averaged = resumed.optimizer.snapshot()?;
     let right = resumed.net.logits(&data.0).argmax(1).equal(&data.1).to_floats::<f32>().mean();
     let accuracy = right.predict().on(&averaged).wait()?;
-    println!("accuracy of the averaged weights on what was learned {accuracy:.4}");
+    println!("accuracy of the averaged weights on the training data {accuracy:.4}");
     assert!(accuracy > 0.97, "the network has learned less than it should");
     std::fs::remove_dir_all(&folder)?;
     Ok(())

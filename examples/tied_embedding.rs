@@ -1,14 +1,13 @@
-//! One table, used twice: its rows stand for characters on the way in (a sparse delta), and all of
-//! it scores the next character on the way out (a dense one). The two deltas meet in one training
-//! step.
+//! Tied embeddings: the rows of one table represent the input characters (a sparse delta), and the
+//! whole table scores the next character (a dense delta). One training step adds both deltas.
 //!
 //! ```sh
 //! cargo run --release --example tied_embedding
 //! ```
 //!
-//! The model is log-bilinear (Mnih and Hinton, 2007): the vectors of the last characters, each
-//! scaled by its place, add up to a guess of the vector of the next one. The text is the Apache
-//! licence, as it lies in this repository; the last tenth of it is held back.
+//! The model is log-bilinear (Mnih and Hinton, 2007): the vector of the next character is predicted
+//! as the sum of the vectors of the last characters, each scaled by a weight of its position. The
+//! text is the Apache licence of this repository; its last tenth is held out.
 
 use dl::Result;
 use dl::nd::init;
@@ -23,20 +22,20 @@ const BATCH: usize = 64;
 struct Model {
     /// A vector for each character.
     characters: Weight<Table>,
-    /// How much each place before the next character counts.
+    /// The scale of each position before the next character.
     places: NdWeight,
     bias: NdWeight<Ix1>,
 }
 
 impl Model {
-    /// The scores of every character to be the next one: `[batch, context] → [batch, characters]`.
+    /// The logits of the next character, `[batch, context] → [batch, characters]`.
     fn scores(&self, before: Nd<usize, Ix2>) -> NdLayer {
         let guess = (self.characters.embedding(before) * &self.places).sum_axis(1);
         guess.matmul(self.characters.dense().t()) + &self.bias
     }
 }
 
-/// The characters before these places of the text, and those at them.
+/// The characters before these positions of the text, and the characters at them.
 fn examples(text: &[usize], places: &[usize]) -> Result<(Nd<usize, Ix2>, Nd<usize, Ix1>)> {
     let before = places.iter().flat_map(|&place| text[place - CONTEXT..place].iter().copied()).collect();
     let next = places.iter().map(|&place| text[place]).collect::<Vec<_>>();
@@ -72,7 +71,7 @@ fn main() -> Result<()> {
             let (before, next) = examples(&text, &places)?;
             model.scores(before).cross_entropy(next).train(&adam).wait()?;
         }
-        println!("epoch {epoch:2}: perplexity of what was held back {:.2}", perplexity()?);
+        println!("epoch {epoch:2}: perplexity of held-out text {:.2}", perplexity()?);
     }
     assert!(perplexity()? < 16.0);
 

@@ -9,7 +9,7 @@ macro_rules! chapters {
     };
 }
 
-// The order of `docs/src/SUMMARY.md`; `tests/guide.rs` compares them.
+// In the order of `docs/src/SUMMARY.md`, which `tests/guide.rs` checks.
 chapters! {
     first_weight layers bangs dynamic
     tensors modules training derivatives pass_state your_own

@@ -1,15 +1,18 @@
-//! `dl`: monadic deep learning. Networks whose shape depends on their own values, as ordinary Rust.
+//! `dl`: monadic deep learning, dynamic neural networks in ordinary Rust.
 //!
-//! You write functions over *layers*: immutable, lazy, typed differentiable expressions. In a
-//! function marked [`#[differentiable]`](differentiable), `!layer` extracts the forward value, for
-//! use in plain `if`, `match`, `while`. Independent parts run in parallel, forward and backward;
-//! branches that are not taken cost nothing; results are bit-identical for any number of threads; a
-//! training step is atomic.
+//! A program composes functions over *layers*: immutable, lazy, typed differentiable expressions.
+//! In a function marked [`#[differentiable]`](differentiable), `!layer` extracts the forward value
+//! for use in a plain `if`, `match` or `while`.
+//!
+//! - Independent parts run in parallel, forward and backward. Results are bit-identical for any
+//!   number of threads.
+//! - A branch that is not taken is never built.
+//! - A training step is atomic: it changes all weights or none.
 //!
 //! ```
 //! use dl::prelude::*;
 //!
-//! /// |w|, decided by the value of w.
+//! /// |w|, by a decision on the value of w.
 //! #[differentiable]
 //! fn magnitude(w: &Weight<f64>) -> Layer<f64> {
 //!     if !w > 0.0 { w.layer() } else { -w }
@@ -24,40 +27,50 @@
 //!
 //! # Overview
 //!
-//! Start with the [`guide`]: [a first weight](guide::first_weight) takes ten minutes.
+//! Start with the [`guide`]: [a first weight](guide::first_weight) takes ten minutes. Its chapter
+//! [coming from elsewhere](guide::coming_from) compares `dl` with other libraries.
 //!
-//! | task | items | in the guide |
-//! |---|---|---|
-//! | compute and differentiate | [`Layer`], [`Weight`], [`Differentiable`]: [`predict`](Differentiable::predict), [`train`](Differentiable::train) | [layers](guide::layers) |
-//! | decide by values | `!x` in [`#[differentiable]`](differentiable) functions and [`direct!`] blocks | [bangs](guide::bangs), [dynamic networks](guide::dynamic) |
-//! | work with tensors | [`Nd`](nd::Nd), the table of [operations](nd::operations), [initial weights](nd::init) | [tensors](guide::tensors) |
-//! | build networks | [`#[derive(Module)]`](macro@Module), the layers of [`nn`] | [modules](guide::modules) |
-//! | train | [`Sgd`], [`Adam`], [`AdamW`] and [others](Optimizer), [gradient transformations](plugins), [`schedule`]s | [training](guide::training) |
-//! | read data | `data`: sets, loaders, CSV, NumPy, images (feature `data`) | [training](guide::training) |
-//! | save, log and draw | `train`: checkpoints, a trainer, metrics, curves (feature `train`) | [training](guide::training) |
-//! | differentiate derivatives | [`gradient`](Layer::gradient), [`hvp`](Layer::hvp), [`jvp`](Layer::jvp), [`hessian`](nd::DerivativeOps::hessian), [`derivative`], [`Dual`] | [derivatives](guide::derivatives) |
-//! | add an operation or a type | [`Primitive`], [`with_rule`], [`Data`], [`Trainable`] | [your own](guide::your_own) |
-//! | set up a pass | [`seed`](Do::seed), [`mode`](Do::mode), [`on`](Do::on) a [`Snapshot`], [`Buffer`] | [settings and state](guide::pass_state) |
-//! | inspect a pass | [`counted`](Do::counted), [`recorded`](Do::recorded), pictures and costs (feature `view`), [`first_non_finite`](Layer::first_non_finite), [`Error::place`], [`Error::calls`] | [inspecting](guide::seeing), [performance](guide::performance) |
-//! | understand an error | [`Error`] | [errors](guide::errors), [compiler messages](guide::compile_errors) |
-//! | compare with other libraries | | [coming from elsewhere](guide::coming_from) |
+//! - Compute and differentiate ([layers](guide::layers)): [`Layer`], [`Weight`], [`Differentiable`]
+//!   with [`predict`](Differentiable::predict) and [`train`](Differentiable::train).
+//! - Decide by values ([bangs](guide::bangs), [dynamic networks](guide::dynamic)): `!x` in
+//!   [`#[differentiable]`](differentiable) functions and [`direct!`] blocks.
+//! - Work with tensors ([tensors](guide::tensors)): [`Nd`](nd::Nd), the table of
+//!   [operations](nd::operations), [initial weights](nd::init).
+//! - Build networks ([modules](guide::modules)): [`#[derive(Module)]`](macro@Module), the layers of
+//!   [`nn`].
+//! - Train ([training](guide::training)): [`Sgd`], [`Adam`], [`AdamW`] and
+//!   [other optimizers](Optimizer), [gradient transformations](plugins), [`schedule`]s; data sets,
+//!   loaders and readers in `data` (feature `data`); checkpoints, a trainer, metrics and curves in
+//!   `train` (feature `train`).
+//! - Differentiate derivatives ([derivatives](guide::derivatives)): [`gradient`](Layer::gradient),
+//!   [`hvp`](Layer::hvp), [`jvp`](Layer::jvp), [`hessian`](nd::DerivativeOps::hessian),
+//!   [`derivative`], [`Dual`].
+//! - Add an operation or a type ([your own](guide::your_own)): [`Primitive`], [`with_rule`],
+//!   [`Data`], [`Trainable`].
+//! - Set the state of a pass ([pass state](guide::pass_state)): [`seed`](Do::seed),
+//!   [`mode`](Do::mode), [`on`](Do::on) a [`Snapshot`], [`Buffer`].
+//! - Inspect a pass ([seeing](guide::seeing), [performance](guide::performance)):
+//!   [`counted`](Do::counted), [`recorded`](Do::recorded), pictures and costs (feature `view`),
+//!   [`first_non_finite`](Layer::first_non_finite), [`Error::place`], [`Error::calls`].
+//! - Understand a message ([errors](guide::errors), [compile errors](guide::compile_errors)):
+//!   [`Error`].
 //!
-//! # Terms
+//! # Glossary
 //!
-//! | term | meaning |
-//! |---|---|
-//! | [`Layer<T>`](Layer) | a differentiable expression with a forward value of type `T`: immutable, lazy, cheap to clone |
-//! | [`Weight<T>`](Weight) | a trainable variable |
-//! | [`Differentiable`] | any type with data, a delta and a forward evaluation |
-//! | [`Do<T>`](Do) | a deferred, asynchronous computation: a recipe that can be run again |
-//! | [`Tape`] | a forward value together with its backward |
-//! | `!x` | the bang: run `x` forward and return its data, detached |
-//! | pass | one `predict`, `train` or `forward`, and everything it evaluates |
-//! | [`Primitive`] | an operation with a kernel and a derivative rule of its own |
+//! - [`Layer<T>`](Layer): a differentiable expression with a forward value of type `T`; immutable,
+//!   lazy, cheap to clone.
+//! - [`Weight<T>`](Weight): a trainable variable.
+//! - [`Differentiable`]: the type class of everything with data, a delta and a forward pass.
+//! - Delta: the type of derivatives with respect to a value, its cotangent.
+//! - [`Do<T>`](Do): a deferred, asynchronous computation that can be run repeatedly.
+//! - [`Tape`]: a forward value together with its backward pass.
+//! - `!x`, the bang: evaluates `x` and extracts its data, detached from the graph.
+//! - Pass: one `predict`, `train` or `forward` and everything it evaluates.
+//! - [`Primitive`]: an operation with a kernel and a derivative rule.
 //!
 //! # Features
 //!
-//! No feature is enabled by default.
+//! All features are off by default.
 //!
 //! | feature | adds |
 //! |---|---|
@@ -68,7 +81,7 @@
 //! | `terminal` | a progress bar and Ctrl-C for the trainer; implies `train` |
 //! | `plot` | curves of a run as SVG and PNG; implies `train` |
 //! | `tracing` | passes, kernels and steps as spans of the crate `tracing` |
-//! | `view` | pictures of passes, costs by line of source, traces of threads, as `dl::view` |
+//! | `view` | pictures of passes, costs by source line, traces of threads, as `dl::view` |
 //!
 //! The minimum supported Rust version is 1.95. Computation is on the CPU, in `f32` and `f64`.
 
@@ -82,7 +95,7 @@ struct Readme;
 pub use dl_core::*;
 #[cfg(feature = "data")]
 pub use dl_data as data;
-/// A lazy function returns a struct of layers.
+/// Lets a lazy function return a struct of layers.
 ///
 /// ```
 /// use dl::prelude::*;
@@ -104,7 +117,7 @@ pub use dl_data as data;
 /// # dl::Result::Ok(())
 /// ```
 pub use dl_macros::Layers;
-/// The weights and buffers of a struct, by the names of its fields.
+/// Gives access to the weights and buffers of a struct by the names of its fields.
 ///
 /// ```
 /// use dl::prelude::*;
@@ -122,7 +135,7 @@ pub use dl_macros::Layers;
 /// assert_eq!(line.parameters(), 2);
 /// ```
 pub use dl_macros::Module;
-/// A derivative with respect to all fields of a struct.
+/// Derivatives with respect to all fields of a struct.
 ///
 /// ```
 /// use dl::prelude::*;
@@ -139,7 +152,7 @@ pub use dl_macros::Module;
 /// # dl::Result::Ok(())
 /// ```
 pub use dl_macros::Variables;
-/// Functions that decide by forward values: bang notation.
+/// Bang notation: functions that depend on forward values.
 ///
 /// ```
 /// use dl::prelude::*;
@@ -156,7 +169,7 @@ pub use dl_macros::Variables;
 /// # dl::Result::Ok(())
 /// ```
 pub use dl_macros::differentiable;
-/// Bang notation in a block, inside an ordinary function.
+/// Bang notation in a block of an ordinary function.
 ///
 /// ```
 /// use dl::prelude::*;
@@ -175,7 +188,7 @@ pub use dl_train as train;
 #[cfg(feature = "view")]
 pub use dl_view as view;
 
-/// What most programs need: `use dl::prelude::*`.
+/// The names that most programs use: `use dl::prelude::*`.
 pub mod prelude {
     pub use crate::{Layers, Module, Variables, differentiable, direct};
     pub use dl_core::Optimizer;

@@ -78,13 +78,13 @@ fn costs_are_those_of_lines_forward_and_backward() {
     let cost = costs.lines.iter().find(|cost| cost.line == line).unwrap_or_else(|| panic!("{costs}"));
     assert_eq!((cost.file.as_str(), cost.evaluations, cost.deltas), (file!(), 2, 2));
     assert!(!cost.forward.is_zero() && cost.bytes >= 4 * 64 * 64, "{costs}");
-    assert!(costs.runtime.iter().any(|row| row.what == "steps taken"), "{costs}");
+    assert!(costs.runtime.iter().any(|row| row.what == "optimizer steps"), "{costs}");
     let [pass] = &recording.passes[..] else { panic!("{recording:?}") };
     assert!(pass.nodes.iter().any(|node| node.direction == Direction::Backward));
     check_the_way_back(&costs, pass);
     assert!(!cost.backward.is_zero(), "{costs}");
     let head = Graph::of(pass).title("").dot();
-    assert!(head.contains("The way back is not drawn"), "{head}");
+    assert!(head.contains("The backward pass is not drawn"), "{head}");
 }
 
 /// Walks are in a row of their own; what is forward is what was computed on the way there.
@@ -92,7 +92,7 @@ fn check_the_way_back(costs: &Costs, pass: &PassRecord) {
     let took = |chosen: &dyn Fn(&Span) -> bool| -> Duration {
         pass.spans.iter().filter(|span| chosen(span)).map(|span| span.ended - span.began).sum()
     };
-    let walks = costs.runtime.iter().find(|row| row.what == "deltas written down").unwrap_or_else(|| panic!("{costs}"));
+    let walks = costs.runtime.iter().find(|row| row.what == "backward construction").unwrap_or_else(|| panic!("{costs}"));
     let written = took(&|span| span.work == SpanWork::Backward);
     assert!(walks.times == 1 && !walks.time.is_zero() && walks.time <= written, "{costs}");
     let forward = took(&|span| {

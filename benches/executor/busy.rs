@@ -1,12 +1,12 @@
-//! A kernel that computes for a given time and touches no memory.
+//! A kernel that computes for a given time and accesses no memory.
 
 use dl::prelude::*;
 use dl::{At, Primitive, Result};
 use std::hint::black_box;
 use std::time::Instant;
 
-/// Computes for a given time and returns its operand, plus an offset that cancels out: its
-/// derivative is 1, at the same expense.
+/// Computes for a given time and returns its operand, plus an offset that cancels out. The
+/// derivative is 1 and has the same cost.
 #[derive(Clone, Copy)]
 pub(crate) struct Busy {
     turns: usize,
@@ -15,7 +15,7 @@ pub(crate) struct Busy {
 }
 
 impl Busy {
-    /// Calibrated on this machine: the fastest of some tries counts.
+    /// Calibrates the number of iterations on this machine, by the fastest of 100 runs.
     pub(crate) fn for_nanoseconds(nanoseconds: f64) -> Self {
         const TRIAL: usize = 100_000;
         let trial = Busy { turns: TRIAL, nanoseconds, offset: 0.001 };

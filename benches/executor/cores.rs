@@ -1,8 +1,8 @@
-//! How long a line of the cache takes from one core to another and back.
+//! The round-trip time of a cache line between two cores.
 //!
-//! That is what a second thread pays when it looks at what the first one has written. It depends on
-//! where the two cores are: with a cache in common or not, which on a shared machine changes from
-//! minute to minute. Whoever compares figures of two threads looks here first.
+//! A thread pays it to read data that another thread has written. It depends on whether the two
+//! cores share a cache, which on a shared machine changes from minute to minute. Check it before
+//! you compare figures of two threads.
 
 use crate::report::{Figure, Goal, Report};
 use crate::timing::{Clock, Seen};
@@ -20,7 +20,7 @@ pub(crate) fn measure(clock: &Clock, report: &mut Report) {
         workload: "cores",
         variant: "round trip",
         threads: 2,
-        text: "a line of the cache to the other core and back",
+        text: "round trip of a cache line between two cores",
         seen: Seen::of(&rounds, |[seconds]| seconds * 1e9),
         unit: "ns",
         goal: Goal::None,
@@ -28,7 +28,7 @@ pub(crate) fn measure(clock: &Clock, report: &mut Report) {
     });
 }
 
-/// In seconds, of two threads that wait for each other in a loop.
+/// The time of a round trip in seconds, of two threads that spin on one word.
 fn round_trip() -> f64 {
     let turn = AtomicUsize::new(0);
     let wait_for = |number: usize| {

@@ -1,16 +1,16 @@
-//! What the executor costs, figure by figure, each beside its goal.
+//! The overhead of the executor, with a goal for each figure.
 //!
 //! ```sh
 //! cargo bench --bench executor                    # everything
 //! cargo bench --bench executor -- scalars nodes   # some sections
-//! cargo bench --bench executor -- --rows          # also as rows: workload,variant,threads,peer,value,unit
-//! cargo bench --bench executor -- --quick         # short measurements: to see that it runs, not how fast
+//! cargo bench --bench executor -- --rows          # print rows, too: workload,variant,threads,peer,value,unit
+//! cargo bench --bench executor -- --quick         # short measurements, for a smoke test
 //! ```
 //!
-//! The sections are `cores`, `scalars`, `shared`, `nodes`, `scale` and `parallel`. What is compared
-//! is measured in turns, round by round; a ratio or a difference is taken in each round. The figure
-//! that counts is the median of the rounds. Beside it stands what the fastest runs give, which says
-//! more on a busy machine.
+//! The sections are `cores`, `scalars`, `shared`, `nodes`, `scale` and `parallel`. Compared
+//! variants take turns in each round, and ratios and differences are taken within a round. The
+//! figure is the median over the rounds. The second column is computed from the fastest runs and is
+//! more reliable on a busy machine.
 
 mod busy;
 mod cores;
@@ -29,7 +29,7 @@ fn main() {
     let (mut clock, mut report, mut sections) = (Clock::thorough(), Report::default(), Vec::new());
     for argument in std::env::args().skip(1) {
         match argument.as_str() {
-            "--bench" => {} // cargo's own
+            "--bench" => {} // passed by cargo
             "--quick" => clock = Clock::quick(),
             "--rows" => report = Report::with_rows(),
             section if SECTIONS.iter().any(|(name, _)| *name == section) => sections.push(argument),

@@ -1,10 +1,9 @@
-//! What a general node costs beyond its kernel: tensors, dynamic nodes, layers from computations;
-//! and what an extract costs.
+//! The overhead of a general node beyond its kernel (tensors, dynamic nodes, layers from
+//! computations), and the cost of an extraction.
 //!
-//! Each figure is the difference of two programs that differ in these nodes only, divided by their
-//! number. From the nodes' side that is building, running forward and dropping; the other side does
-//! by hand what is the user's own work: the kernels with their results, or the closures and the
-//! futures, boxed and polled once.
+//! Each figure is the time difference of two programs, divided by the number of nodes. One program
+//! builds, evaluates and drops the nodes. The other does the user's part of the work by hand: it
+//! runs the kernels, or boxes the closures and futures and polls them once.
 
 use crate::report::{Figure, Goal, Report};
 use crate::scalars::TINY_RATE;
@@ -20,7 +19,7 @@ const NODES: usize = 1_000;
 
 type Row = Nd<f32, Ix1>;
 
-/// The negative of a number, as an operation of one's own.
+/// The negative of a number, as a user primitive.
 pub(crate) struct Negative;
 
 impl Primitive for Negative {
@@ -44,7 +43,7 @@ impl Primitive for Negative {
     }
 }
 
-/// The negative of a small tensor.
+/// The negative of a small tensor, as a user primitive.
 struct NegativeRow;
 
 impl Primitive for NegativeRow {
@@ -83,16 +82,16 @@ pub(crate) fn measure(clock: &Clock, report: &mut Report) {
         });
     };
     let goal = || Goal::AtMost(150.0);
-    node("primitive-f32", "a primitive of one's own on f32", primitive(clock), goal());
-    node("primitive-nd", "a primitive of one's own on a tensor of 4", primitive_on_rows(clock), goal());
+    node("primitive-f32", "user primitive on f32", primitive(clock), goal());
+    node("primitive-nd", "user primitive on a tensor of 4", primitive_on_rows(clock), goal());
     node("tanh-nd", "tanh of a tensor of 4", tanh_of_rows(clock), goal());
-    node("train-nd", "the primitive on a tensor, trained, with both its kernels", train_rows(clock), Goal::None);
-    node("dynamic", "dynamic node that is another layer", dynamic(clock), goal());
+    node("train-nd", "user primitive on a tensor, trained, with both kernels", train_rows(clock), Goal::None);
+    node("dynamic", "dynamic node that resolves to another layer", dynamic(clock), goal());
     node("dynamic-op", "dynamic node that builds a product, beyond the product", dynamic_with_product(clock), goal());
     node("async", "layer from a `Do`", computations(clock), goal());
-    node("async-tape", "layer from a `Do` of a tape: the `forward` of the one before", forwards(clock), Goal::None);
+    node("async-tape", "layer from a `Do` of a tape: the `forward` of its operand", forwards(clock), Goal::None);
 
-    report.section("Extracts in a lazy function (one thread)");
+    report.section("Extractions in a lazy function (one thread)");
     let mut extract = |variant: &str, text: &str, seen: Seen, goal: Goal| {
         report.figure(Figure {
             workload: "extract",
@@ -126,7 +125,7 @@ fn row() -> Row {
     black_box(Nd::from([0.1_f32, -0.2, 0.3, -0.4]))
 }
 
-/// Applies a kernel to its own result, again and again.
+/// Applies a kernel repeatedly to its own result.
 fn kernels<T>(x: T, kernel: impl Fn(&T) -> Result<T>) {
     black_box((0..NODES).fold(x, |x, _| black_box(kernel(&x).expect("it succeeds"))));
 }
@@ -169,8 +168,8 @@ fn train_rows(clock: &Clock) -> Seen {
 
 type Boxed<T> = Pin<Box<dyn Future<Output = Result<T>> + Send>>;
 
-/// Makes a body what the runtime has to make of it: a boxed closure, whose boxed future is polled
-/// once.
+/// Does the minimal work of a runtime for a body: boxes the closure and its future, and polls the
+/// future once.
 fn poll_once<T: 'static, F>(body: impl Fn() -> F + 'static) -> T
 where
     F: Future<Output = Result<T>> + Send + 'static,
@@ -183,8 +182,8 @@ where
     }
 }
 
-/// Clones what is before it, as the body of a dynamic node has to.
-fn same(y: Layer<f32>) -> impl Fn() -> std::future::Ready<Result<Layer<f32>>> + Send + Sync + 'static {
+/// Clones its operand, as the body of a dynamic node must.
+fn clone_operand(y: Layer<f32>) -> impl Fn() -> std::future::Ready<Result<Layer<f32>>> + Send + Sync + 'static {
     move || ready(Ok(y.clone()))
 }
 
@@ -192,9 +191,9 @@ fn dynamic(clock: &Clock) -> Seen {
     let x = Layer::constant(black_box(0.5_f32));
     clock.nanoseconds_beyond(
         NODES,
-        || predict((0..NODES).fold(x.clone(), |y, _| Layer::dynamic(same(y)))),
+        || predict((0..NODES).fold(x.clone(), |y, _| Layer::dynamic(clone_operand(y)))),
         || {
-            drop(black_box((0..NODES).fold(x.clone(), |y, _| poll_once(same(y)))));
+            drop(black_box((0..NODES).fold(x.clone(), |y, _| poll_once(clone_operand(y)))));
         },
     )
 }
@@ -219,7 +218,7 @@ fn dynamic_with_product(clock: &Clock) -> Seen {
     )
 }
 
-/// Leaves and their sum: the other side sums up the same leaf as often.
+/// A sum of computed leaves, compared with a sum of one leaf repeated as often.
 fn computations(clock: &Clock) -> Seen {
     let x = Layer::constant(black_box(0.5_f32));
     let leaf = |n: usize| {
@@ -245,7 +244,7 @@ fn forwards(clock: &Clock) -> Seen {
         NODES,
         || predict((0..NODES).fold(x.clone(), |y, _| Layer::from(y.forward()))),
         || {
-            drop(black_box((0..NODES).fold(x.clone(), |y, _| poll_once(same(y)))));
+            drop(black_box((0..NODES).fold(x.clone(), |y, _| poll_once(clone_operand(y)))));
         },
     )
 }

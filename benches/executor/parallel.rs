@@ -1,8 +1,7 @@
-//! How much faster two threads are where there is enough to do: independent branches whose kernels
-//! only compute.
+//! The speed-up by a second thread on independent branches of compute-bound kernels.
 //!
-//! The time of `backward` is that of the deltas and the step alone. For comparison, the same
-//! kernels run on rayon without any layers: this is what the machine has to give.
+//! `backward` is the time of the deltas and the step only. For comparison the same kernels run on
+//! rayon without layers, which gives the speed-up of the machine.
 
 use crate::busy::Busy;
 use crate::report::{Figure, Goal, Report, number};
@@ -13,7 +12,7 @@ use rayon::ThreadPool;
 use std::hint::black_box;
 use std::time::Instant;
 
-/// Independent branches, each a chain of kernels on a weight of its own, and their sum.
+/// The sum of independent branches, each a chain of kernels on a weight of its own.
 struct Branches {
     weights: Vec<Weight<f32>>,
     kernels: usize,
@@ -42,8 +41,7 @@ impl Branches {
     }
 }
 
-/// Small networks on the same input, each of four products with an activation, and the sum of their
-/// results.
+/// The sum of small networks on the same input, each of four products with an activation.
 struct Networks {
     input: Nd,
     weights: Vec<[NdWeight; 4]>,
@@ -75,8 +73,8 @@ pub(crate) fn measure(clock: &Clock, report: &mut Report) {
         speed_up(clock, report, &format!("{name};machine"), &format!("{text}: without layers"), Goal::None, machine);
         three_ways(clock, report, name, text, goal, || branches.layer());
     }
-    // of about 20 µs each; and of about 5, which are not worth a hand-over, but must not lose by
-    // the second thread either
+    // products of about 20 µs; and of about 5 µs, too cheap to offload, which must not get slower
+    // by the second thread
     for (name, rows, goal) in [("networks", 64, 1.6), ("small-networks", 16, 1.0 / 1.05)] {
         let networks = Networks::new(20, rows);
         let text = format!("20 networks of 4 products [{rows}, 64] × [64, 64]");
@@ -109,7 +107,7 @@ fn three_ways(
     }
 }
 
-/// Runs forward with the clock stopped.
+/// Measures the backward pass only; the clock is stopped during the forward pass.
 fn backward_on<'a>(
     clock: &Clock,
     pool: &'a ThreadPool,

@@ -1,8 +1,8 @@
-//! Figures beside their goals, and the same as rows that other libraries print, too.
+//! Output of figures with their goals, and as rows in the format of `benches/peers`.
 
 use crate::timing::Seen;
 
-/// Prints figures as they come, and the rows, if wanted, at the end.
+/// Prints each figure when it is measured, and the rows, if requested, at the end.
 #[derive(Default)]
 pub(crate) struct Report {
     rows: Option<Vec<String>>,
@@ -10,12 +10,12 @@ pub(crate) struct Report {
     missed: Vec<String>,
 }
 
-/// What a figure should be.
+/// The goal of a figure.
 #[derive(Clone, Copy)]
 pub(crate) enum Goal {
     AtLeast(f64),
     AtMost(f64),
-    /// It is printed for comparison only.
+    /// No goal: printed for comparison only.
     None,
 }
 
@@ -28,7 +28,7 @@ pub(crate) struct Figure<'a> {
     pub(crate) seen: Seen,
     pub(crate) unit: &'a str,
     pub(crate) goal: Goal,
-    /// What else was seen, for the reader only.
+    /// Further measurements, for the reader only.
     pub(crate) also: String,
 }
 
@@ -65,7 +65,7 @@ impl Report {
         self.row(workload, variant, threads, value, unit);
     }
 
-    /// A row without a line for the reader.
+    /// Adds a row without a line for the reader.
     pub(crate) fn row(&mut self, workload: &str, variant: &str, threads: usize, value: f64, unit: &str) {
         if let Some(rows) = &mut self.rows {
             rows.push(format!("{workload},{variant},{threads},dl,{value:.6},{unit}"));
@@ -84,13 +84,13 @@ impl Report {
     }
 }
 
-/// Results by which all libraries can be seen to compute the same, on standard error.
+/// Prints results to standard error, by which the libraries are checked against each other.
 pub(crate) fn check(workload: &str, variant: &str, results: &[f32]) {
     let results: Vec<String> = results.iter().map(|result| format!("{result:.6}")).collect();
     eprintln!("CHECK {workload},{variant},dl,{}", results.join(" "));
 }
 
-/// With as many digits as a reader wants, and thousands set apart.
+/// A number with few significant digits and thousands separators.
 pub(crate) fn number(value: f64) -> String {
     if value.abs() < 1_000.0 {
         let digits = if value.abs() < 10.0 { 2 } else { 1 };

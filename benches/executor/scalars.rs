@@ -1,14 +1,13 @@
-//! Overhead of scalar operations, and whether a second thread does them any harm: three workloads
-//! that other libraries run as well (`benches/peers`), each built anew, run forward,
-//! differentiated, stepped and dropped every time.
+//! The overhead of scalar operations on one thread and on two: three workloads that other libraries
+//! run as well (`benches/peers`). Each run builds, evaluates, differentiates, steps and drops the
+//! layers.
 
 use crate::report::{Figure, Goal, Report, check, number};
 use crate::timing::{Clock, Seen};
 use dl::prelude::*;
 use std::hint::black_box;
 
-/// Small enough that a step changes no weight of these workloads, though it is computed and
-/// written.
+/// A learning rate so small that a step computes and writes the weights without changing them.
 pub(crate) const TINY_RATE: f64 = 1e-30;
 
 const CHAIN: usize = 10_000;
@@ -48,12 +47,12 @@ pub(crate) fn measure(clock: &Clock, report: &mut Report) {
             goal: Goal::AtMost(60.0),
         },
     ];
-    report.section("Scalars, anew each time: built, trained and dropped (one thread)");
+    report.section("Scalars: built, trained and dropped in each run (one thread)");
     workloads.iter().for_each(|workload| workload.overhead(report));
     let [x, w] = [1.0_f32, 1.00001].map(Weight::new);
     for (variant, text, rounds) in [
-        ("built", "the chain, built and dropped only", alone(clock, || drop(black_box(chain(&x, &w))))),
-        ("predict", "the chain, predicted", alone(clock, || drop(black_box(chain(&x, &w).predict().wait())))),
+        ("built", "the chain, built and dropped only", one_thread(clock, || drop(black_box(chain(&x, &w))))),
+        ("predict", "the chain, predicted", one_thread(clock, || drop(black_box(chain(&x, &w).predict().wait())))),
     ] {
         report.figure(Figure {
             workload: "chain",
@@ -70,14 +69,14 @@ pub(crate) fn measure(clock: &Clock, report: &mut Report) {
     workloads.iter().for_each(|workload| workload.two_threads(report));
 }
 
-/// A workload, and what was seen of it.
+/// A workload with its measurements.
 struct Workload {
     name: &'static str,
     variant: &'static str,
     text: &'static str,
     /// Seconds on one thread and on two.
     rounds: Vec<[f64; 2]>,
-    /// Makes the figure of the seconds.
+    /// Converts seconds to the figure.
     figure: fn(f64) -> f64,
     unit: &'static str,
     goal: Goal,
@@ -124,11 +123,11 @@ fn one_and_two<F: FnMut() + Send>(clock: &Clock, workload: impl Fn() -> F) -> Ve
 }
 
 /// Seconds per call on one thread, in each round.
-fn alone(clock: &Clock, run: impl FnMut() + Send) -> Vec<[f64; 1]> {
+fn one_thread(clock: &Clock, run: impl FnMut() + Send) -> Vec<[f64; 1]> {
     clock.in_turns([clock.on(&clock.one, run)])
 }
 
-/// Training steps on the samples in turn, with weights of its own.
+/// Training steps on the samples in turns.
 fn guess_next_number() -> impl FnMut() + Send {
     let mut step = guessing();
     move || {
@@ -166,7 +165,7 @@ fn train_diamonds(sgd: &Sgd) {
     black_box(diamonds(&x).train(sgd).wait().expect("it succeeds"));
 }
 
-/// The first and the tenth loss, or value and gradients.
+/// Prints the first and the tenth loss, or value and gradients, for comparison.
 fn checks() {
     let mut step = guessing();
     let losses: Vec<f32> = (0..10).map(|_| step()).collect();

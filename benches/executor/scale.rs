@@ -1,5 +1,5 @@
-//! Whether a node of a large graph costs more than a node of a small one: graphs of 10⁴, 10⁵ and
-//! 10⁶ nodes, built anew, evaluated and dropped each time, on one thread.
+//! The time per node by the size of the graph: graphs of 10⁴, 10⁵ and 10⁶ nodes are built,
+//! evaluated and dropped in each run, on one thread.
 
 use crate::nodes::Negative;
 use crate::report::{Figure, Goal, Report, number};
@@ -10,10 +10,10 @@ use dl::{At, Primitive, Result};
 use std::hint::black_box;
 use std::time::Instant;
 
-/// So many nodes, and how many such graphs one measurement takes.
+/// Numbers of nodes, with the number of graphs in one measurement.
 const SIZES: [(usize, usize); 3] = [(10_000, 20), (100_000, 3), (1_000_000, 1)];
 
-/// Layers of `n` nodes over some of a million weights, which are made beforehand.
+/// Builds a layer of `n` nodes over some of a million weights.
 type Graph = fn(n: usize, weights: &[Weight<f32>]) -> Layer<f32>;
 
 fn chain(n: usize, weights: &[Weight<f32>]) -> Layer<f32> {
@@ -24,7 +24,7 @@ fn tree(n: usize, weights: &[Weight<f32>]) -> Layer<f32> {
     balanced(n / 2, &weights[0])
 }
 
-/// One node less than twice as many as there are leaves; each leaf is a product.
+/// A balanced tree of `2 · leaves − 1` nodes; each leaf is a product.
 fn balanced(leaves: usize, w: &Weight<f32>) -> Layer<f32> {
     match leaves {
         1 => w * 0.5,
@@ -52,7 +52,7 @@ fn chain_of_primitives(n: usize, weights: &[Weight<f32>]) -> Layer<f32> {
     (0..n).fold(weights[0].layer(), |y, _| Layer::apply(Negative, (y,)))
 }
 
-/// The sum of any number of operands, as a single operation.
+/// The sum of any number of operands as a single user primitive.
 struct Total;
 
 impl Primitive for Total {

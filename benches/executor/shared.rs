@@ -1,14 +1,14 @@
-//! Two threads with a graph each, over the same weights: does either slow the other down?
+//! Contention of two threads that each evaluate a graph over the same weights.
 //!
-//! Each figure is the time of a thread beside the other one, relative to the time alone: the slower
-//! of the two. For comparison, the same is measured with weights of its own for each thread, and
-//! plain arithmetic: what the machine takes away from two threads.
+//! Each figure is the time of the slower thread while both run, relative to its time alone. For
+//! comparison the same is measured with separate weights for each thread, and with plain
+//! arithmetic, which gives the slow-down of the machine.
 //!
-//! | way | what runs |
+//! | variant | work |
 //! |---|---|
 //! | `predict` | forward |
-//! | `backward` | forward, and `Tape::backward`: the deltas are written down, and none is evaluated; no commit |
-//! | `refused` | forward, all gradients, and an optimizer that refuses the step: no commit |
+//! | `backward` | forward, and `Tape::backward`: the deltas are built but not evaluated; no commit |
+//! | `refused` | forward, all gradients, and an optimizer that rejects the step; no commit |
 //! | `train` | forward, all gradients, and the commit |
 
 use crate::busy::Busy;
@@ -44,7 +44,7 @@ fn all_weights(net: &Net) -> Layer<f32> {
     five_times(Layer::constant(0.5), net)
 }
 
-/// The same, within a lazy function that looks at a value first.
+/// [`all_weights`] in a lazy function that first extracts a value.
 fn lazily(net: &Net) -> Layer<f32> {
     of(&Layer::constant(0.5), net)
 }
@@ -58,11 +58,11 @@ fn five_times(x: Layer<f32>, net: &Net) -> Layer<f32> {
     (0..5).flat_map(|_| &net.weights).fold(x, |y, w| y * w + w)
 }
 
-/// An optimizer that refuses every step.
+/// An optimizer that returns an error for every step.
 #[derive(Clone)]
-struct Refuse;
+struct RejectingOptimizer;
 
-impl Optimizer for Refuse {
+impl Optimizer for RejectingOptimizer {
     fn step(&self, _: Chunk<'_>, _: u64) -> Result<()> {
         Err(Error::invalid("refused"))
     }
@@ -78,7 +78,7 @@ fn backward(y: Layer<f32>) {
 }
 
 fn refused(y: Layer<f32>) {
-    black_box(y.train(&Refuse).wait().expect_err("it is refused"));
+    black_box(y.train(&RejectingOptimizer).wait().expect_err("it is refused"));
 }
 
 fn train(y: Layer<f32>) {
@@ -147,7 +147,7 @@ fn slower([left, right]: [f64; 2]) -> f64 {
     left.max(right)
 }
 
-/// Seconds per call of each, all running at the same time on a thread each.
+/// Seconds per call of each function, all running concurrently on a thread each.
 fn side_by_side<const N: usize>(slice: f64, all: [&(dyn Fn() + Sync); N]) -> [f64; N] {
     let barrier = Barrier::new(N);
     std::thread::scope(|scope| {
@@ -155,7 +155,7 @@ fn side_by_side<const N: usize>(slice: f64, all: [&(dyn Fn() + Sync); N]) -> [f6
             scope.spawn(|| {
                 (0..3).for_each(|_| run());
                 barrier.wait();
-                for_a_while(slice / 4.0, run); // until the system has found a core for each
+                for_a_while(slice / 4.0, run); // until the scheduler has assigned a core to each thread
                 for_a_while(slice, run)
             })
         })
@@ -163,7 +163,7 @@ fn side_by_side<const N: usize>(slice: f64, all: [&(dyn Fn() + Sync); N]) -> [f6
     })
 }
 
-/// Seconds per call.
+/// Seconds per call, measured for at least `seconds`.
 fn for_a_while(seconds: f64, run: &dyn Fn()) -> f64 {
     let (start, mut calls) = (Instant::now(), 0);
     while calls == 0 || start.elapsed().as_secs_f64() < seconds {

@@ -1,13 +1,13 @@
-//! Clocks: how long a call takes, on a pool of one thread or of two, and measurements in turns.
+//! Time measurements on pools of one and of two threads, in turns.
 
 use rayon::ThreadPool;
 use std::time::Instant;
 
-/// How thoroughly is measured, and on which pools.
+/// The number and length of measurements, and the thread pools.
 pub(crate) struct Clock {
-    /// How many rounds a figure is the median of.
+    /// The number of rounds, over which medians are taken.
     pub(crate) rounds: usize,
-    /// How long one measurement in a round takes, in seconds.
+    /// The duration of one measurement in seconds.
     pub(crate) slice: f64,
     pub(crate) one: ThreadPool,
     pub(crate) two: ThreadPool,
@@ -27,8 +27,8 @@ impl Clock {
         Clock { rounds, slice, one: pool(1), two: pool(2) }
     }
 
-    /// A measurement of `f` on this pool, in seconds per call. It warms up first, and finds out how
-    /// many calls fill a slice, so that no clock is read between two calls.
+    /// A measurement of `f` on this pool, in seconds per call. Warms up first and determines how
+    /// many calls fill a slice, so that the clock is not read between calls.
     pub(crate) fn on<'a>(&self, pool: &'a ThreadPool, mut f: impl FnMut() + Send + 'a) -> Measurement<'a> {
         let slice = self.slice;
         let calls = pool.install(|| {
@@ -50,7 +50,7 @@ impl Clock {
         })
     }
 
-    /// Takes some measurements in turns, round by round, each round in the other direction.
+    /// Takes the measurements in turns, in alternating order from round to round.
     pub(crate) fn in_turns<const N: usize>(&self, mut measurements: [Measurement<'_>; N]) -> Vec<[f64; N]> {
         (0..self.rounds)
             .map(|round| {
@@ -64,8 +64,8 @@ impl Clock {
             .collect()
     }
 
-    /// How much longer the first takes than the second, in nanoseconds, divided by `count`; both on
-    /// one thread.
+    /// The time difference of the first and the second in nanoseconds, divided by `count`, on one
+    /// thread.
     pub(crate) fn nanoseconds_beyond(
         &self,
         count: usize,
@@ -78,25 +78,25 @@ impl Clock {
     }
 }
 
-/// What many rounds have in common.
+/// A figure over all rounds.
 #[derive(Clone, Copy)]
 pub(crate) struct Seen {
-    /// The median of what the rounds gave.
+    /// The median of the rounds.
     pub(crate) median: f64,
-    /// What the fastest of all runs of each kind would give: less disturbed by others on the
-    /// machine, but luckier, too.
+    /// The figure of the fastest run of each variant: less disturbed by other processes, but biased
+    /// towards lucky runs.
     pub(crate) fastest: f64,
 }
 
 impl Seen {
-    /// `result` makes a figure of the times of a round.
+    /// `result` computes the figure from the times of a round.
     pub(crate) fn of<const N: usize>(rounds: &[[f64; N]], result: impl Fn([f64; N]) -> f64) -> Self {
         let fastest = std::array::from_fn(|at| rounds.iter().map(|round| round[at]).fold(f64::INFINITY, f64::min));
         Seen { median: median(rounds.iter().map(|&round| result(round))), fastest: result(fastest) }
     }
 }
 
-/// Something that can be timed again and again.
+/// A repeatable measurement.
 pub(crate) type Measurement<'a> = Box<dyn FnMut() -> f64 + 'a>;
 
 fn median(values: impl IntoIterator<Item = f64>) -> f64 {

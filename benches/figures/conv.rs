@@ -25,7 +25,7 @@ pub(crate) fn measure(bench: &mut Bench) {
     });
 }
 
-/// 3×3, and one pixel of padding on each side.
+/// Filters of 3×3 with a padding of one pixel.
 fn filters(numbers: &mut Numbers, inputs: usize, outputs: usize) -> Conv2d {
     let bound = 1.0 / (inputs as f32 * 9.0).sqrt();
     Conv2d {

@@ -1,4 +1,4 @@
-//! The example `gated_net`: an epoch of it, with both accuracies, as it trains.
+//! An epoch of the example `gated_net`, with both accuracies.
 
 use crate::common::Bench;
 use crate::digits::{self, Digits, PIXELS};

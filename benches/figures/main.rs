@@ -1,18 +1,18 @@
-//! How fast whole workloads are: one row each, `workload,variant,threads,library,value,unit`, and a
-//! table of all at the end.
+//! The speed of whole workloads: one row each, `workload,variant,threads,library,value,unit`, and a
+//! table at the end.
 //!
 //! ```sh
 //! cargo bench --bench figures                    # everything, on one thread and on two
 //! cargo bench --bench figures -- w1 w5           # some workloads
 //! cargo bench --bench figures -- w1 --variants ';skip'   # variants with this in their name
-//! cargo bench --bench figures -- --threads 1     # on so many threads only; `--threads 1,2,4` for several
+//! cargo bench --bench figures -- --threads 1     # on one thread only; a list such as `1,2,4` is possible
 //! cargo bench --bench figures -- --rows          # the rows without the table
-//! cargo bench --bench figures -- --quick         # short measurements: to see that it runs, not how fast
-//! cargo bench --bench figures --features view -- --trace step.json   # no figures, but what two threads do in a step of the paper's network
+//! cargo bench --bench figures -- --quick         # short measurements, for a smoke test
+//! cargo bench --bench figures --features view -- --trace step.json   # writes a trace of two threads in a step of the paper's network
 //! ```
 //!
-//! The workloads are defined in `benches/README.md`. Other libraries run the same with the same
-//! numbers: `benches/peers`. Results by which they can be seen to do so go to standard error.
+//! The workloads are defined in `benches/README.md`. Other libraries run them with the same numbers
+//! (`benches/peers`). Results for a comparison are printed to standard error.
 
 #[path = "../peers/common/src/lib.rs"]
 #[allow(
@@ -43,7 +43,7 @@ mod trace {
 }
 mod tree_lstm;
 
-// the example's own network and data
+// the network and the data of the example
 #[path = "../../examples/common/digits.rs"]
 mod digits;
 #[path = "../../examples/gated_net/network.rs"]
@@ -54,9 +54,9 @@ use common::{Bench, Pace};
 
 fn main() {
     let Arguments { workloads, variants, threads, pace, rows, trace } =
-        Arguments::parse(std::env::args().skip(1)).unwrap_or_else(|what| refuse(&what));
+        Arguments::parse(std::env::args().skip(1)).unwrap_or_else(|what| fail(&what));
     if let Some(path) = trace {
-        return trace::save(&path).unwrap_or_else(|error| refuse(&format!("no trace: {error}")));
+        return trace::save(&path).unwrap_or_else(|error| fail(&format!("no trace: {error}")));
     }
     let mut all = Vec::new();
     for threads in threads {
@@ -76,8 +76,8 @@ fn main() {
     }
 }
 
-/// Says what is wrong, and ends.
-fn refuse(what: &str) -> ! {
+/// Prints an error and exits.
+fn fail(what: &str) -> ! {
     eprintln!("{what}; see the head of benches/figures/main.rs");
     std::process::exit(2);
 }
@@ -117,7 +117,7 @@ impl Arguments {
         };
         while let Some(word) = words.next() {
             match word.as_str() {
-                "--bench" => {} // cargo's own
+                "--bench" => {} // passed by cargo
                 "--quick" => arguments.pace = Pace::QUICK,
                 "--rows" => arguments.rows = true,
                 "--trace" => arguments.trace = Some(words.next().ok_or("--trace takes the path of a file")?),

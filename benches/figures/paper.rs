@@ -1,5 +1,5 @@
-//! w1: the network of the evaluation in *Monadic Deep Learning*: columns, a coarse classifier, and
-//! 20 fine ones, of which a mini-batch of one coarse class needs one.
+//! w1: the network of the evaluation in *Monadic Deep Learning*: feature columns, a coarse
+//! classifier, and 20 fine ones, of which a mini-batch of one coarse class needs one.
 
 use crate::common::{Bench, Numbers, coarse_labels, fine_labels};
 use crate::dense::{dense, uniform};
@@ -36,7 +36,7 @@ impl Net {
         columns.reduce(|sum, column| sum + column).expect("there is a column")
     }
 
-    /// The loss of the coarse classifier, and of those fine ones that are wanted.
+    /// The loss of the coarse classifier plus those of the fine classifiers in `wanted`.
     pub(crate) fn loss(&self, images: &Nd, coarse: &[usize], fine: &[usize], wanted: Range<usize>) -> Layer<f32> {
         let features = self.features(images);
         let fine: Layer<f32> = self.fine[wanted].iter().map(|net| net.of(&features).cross_entropy(fine)).sum();
@@ -51,7 +51,7 @@ impl Fine {
     }
 }
 
-/// Mini-batches `[16, 3072]`, and the net.
+/// Mini-batches `[16, 3072]` and the network.
 pub(crate) fn images_and_net(columns: usize) -> (Vec<Nd>, Net) {
     let mut numbers = Numbers::new(1);
     let images = (0..BATCHES).map(|_| uniform(&mut numbers, [16, PIXELS], 1.0)).collect();

@@ -1,5 +1,4 @@
-//! w3: a million elements through pointwise operations, `Σ tanh(a·b + c·d) · exp(-a)`: the value
-//! and all gradients.
+//! w3: value and all gradients of `Σ tanh(a·b + c·d) · exp(-a)` on a million elements.
 
 use crate::common::{Bench, Numbers};
 use crate::dense::uniform;

@@ -1,4 +1,4 @@
-//! w8: how long a prediction of the paper's network takes: the coarse classifier's output chooses
+//! w8: a prediction of the paper's network, in which the output of the coarse classifier selects
 //! the fine classifier.
 
 use crate::common::Bench;
@@ -8,7 +8,8 @@ use dl::prelude::*;
 use std::hint::black_box;
 use std::sync::Arc;
 
-/// The coarse class that all images together speak for, and the logits of its fine classes.
+/// The coarse class with the highest summed logit over all images, and the logits of its fine
+/// classes.
 #[differentiable]
 fn classify(images: &Nd, net: &Arc<Net>) -> Do<(usize, Nd)> {
     let features = net.features(images);

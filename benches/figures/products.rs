@@ -1,4 +1,4 @@
-//! w4: products of matrices, through layers.
+//! w4: matrix products as layers.
 
 use crate::common::{Bench, Numbers, PRODUCTS};
 use crate::dense::uniform;
@@ -21,7 +21,7 @@ pub(crate) fn measure(bench: &mut Bench) {
     many(bench);
 }
 
-/// One pass of many small products, all of which are wanted.
+/// One pass with many small products, all of which are results.
 fn many(bench: &mut Bench) {
     let shape = [64; 3];
     let variant = format!("{MANY} of 64x64x64");

@@ -1,10 +1,10 @@
-//! w2: operations on single numbers, built anew, differentiated, stepped and dropped each time.
+//! w2: scalar operations; each run builds, differentiates, steps and drops the layers.
 
 use crate::common::{Bench, SAMPLES, WEIGHTS};
 use dl::prelude::*;
 use std::hint::black_box;
 
-/// Small enough that a step changes no weight, though it is computed and written.
+/// A learning rate so small that a step computes and writes the weights without changing them.
 const TINY_RATE: f64 = 1e-30;
 
 pub(crate) fn measure(bench: &mut Bench) {

@@ -1,4 +1,4 @@
-//! All rows in one table: a line for a workload, a column for a number of threads.
+//! Prints all rows as a table, with a line for each workload and a column for each thread count.
 
 use crate::common::Row;
 

@@ -1,8 +1,8 @@
-//! What two threads do in a step of the paper's network, with all of its fine classifiers, in the
-//! format of `chrome://tracing`.
+//! A trace of two threads in a training step of the paper's network with all of its fine
+//! classifiers, in the format of `chrome://tracing`.
 //!
-//! In a step that is recorded, every kernel and every delta goes through the executor, so that it
-//! is seen; one that is not takes shorter ways with small ones.
+//! In a recorded step every kernel and every delta goes through the executor. A step that is not
+//! recorded has fast paths for cheap ones, so the trace overstates their overhead.
 
 use crate::common::{coarse_labels, fine_labels};
 use crate::paper::images_and_net;
@@ -11,13 +11,13 @@ use dl::record::{Recorder, Recording, SpanWork};
 use dl::view::save_chrome_trace;
 use std::time::Duration;
 
-/// So many steps are taken first, so that buffers and tables are there.
+/// Warm-up steps, which allocate buffers and tables.
 const STEPS_BEFORE: usize = 50;
 
-/// Takes a step, saves its trace, and says how much of it overlaps.
+/// Takes a step, saves its trace, and prints how long both threads work in parallel.
 ///
 /// # Errors
-/// When the step fails, or the file cannot be written.
+/// If the step fails, or the file cannot be written.
 pub(crate) fn save(path: &str) -> dl::Result<()> {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().expect("a pool");
     let recording = pool.install(one_step)?;
@@ -39,7 +39,7 @@ fn one_step() -> dl::Result<Recording> {
     Ok(recorder.take())
 }
 
-/// For how long two threads run kernels at the same time, and for how long one does.
+/// The times during which two threads run kernels, and one thread does.
 fn overlap(recording: &Recording) -> (Duration, Duration) {
     let kernels = recording.passes.iter().flat_map(|pass| &pass.spans).filter(|span| span.work == SpanWork::Kernel);
     let mut turns: Vec<(Duration, i32)> = kernels.flat_map(|span| [(span.began, 1), (span.ended, -1)]).collect();

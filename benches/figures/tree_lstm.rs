@@ -16,7 +16,7 @@ struct TreeLstm {
     output: Linear,
 }
 
-/// What a node hands to its parent.
+/// The state of a node, an input of its parent.
 struct State {
     hidden: NdLayer,
     cell: NdLayer,
@@ -56,7 +56,7 @@ impl TreeLstm {
         State { hidden: gates[1].sigmoid() * cell.tanh(), cell }
     }
 
-    /// The state of a leaf, or of several.
+    /// The state of a leaf, or of a batch of leaves.
     fn leaf(&self, words: &Nd) -> State {
         self.cell(&self.leaf.of(words), None)
     }
@@ -67,7 +67,7 @@ impl TreeLstm {
 }
 
 pub(crate) fn measure(bench: &mut Bench) {
-    // as it is written down, and with all leaves computed as one batch by hand
+    // leaf by leaf, and with all leaves in one batch, by hand
     for (variant, at_once) in [("treelstm", false), ("treelstm;leaves at once", true)] {
         let mut numbers = Numbers::new(7);
         let words: Nd = uniform(&mut numbers, [LEAVES, HIDDEN], 1.0);

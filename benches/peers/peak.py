@@ -1,4 +1,4 @@
-"""The most memory that a command ever held: `peak.py WORKLOAD THREADS LIBRARY command…` prints a row."""
+"""The peak memory of a command: `peak.py WORKLOAD THREADS LIBRARY command…` prints a row."""
 import resource
 import subprocess
 import sys

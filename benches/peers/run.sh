@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# This library beside others, on the same workloads and the same numbers (benches/README.md).
+# Compares this library with others on the same workloads and numbers (benches/README.md).
 #
-#   benches/peers/run.sh setup                            # builds and installs all peers; takes long, and some 10 GB
+#   benches/peers/run.sh setup                            # builds and installs all peers; takes long and about 10 GB
 #   benches/peers/run.sh measure [workload…] [--quick]    # measures, compares the losses, prints the table
 #   benches/peers/run.sh table                            # the table of the last measurement, as Markdown
 #
-# Environment: PEERS_FOLDER, where all of it goes (target/peers); THREADS="1 2"; LIBRARIES="dl limit …", see below;
-# ROUNDS=3 measures each workload so often with all libraries in turns, ROUNDS_w4=9 one of them, and takes medians, of ratios of one round, too: for a machine that others use;
-# KEEP=1 keeps earlier rows: one that is measured again replaces the old one.
+# Environment: PEERS_FOLDER, the output folder (target/peers); THREADS="1 2"; LIBRARIES="dl limit …", see below;
+# ROUNDS=3 measures each workload three times with all libraries in turns and takes medians (ROUNDS_w4=9 for one workload): for shared machines;
+# KEEP=1 keeps earlier rows: a row that is measured again replaces the earlier one.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -20,7 +20,7 @@ mkdir -p "$folder"
 build() { # crate, generic or native
     local flags=""
     [ "$2" = native ] && flags="-C target-cpu=native"
-    # one at a time: together, one peer's features of a dependency would reach another
+    # one at a time: cargo would unify the features of shared dependencies
     (cd "$here" && RUSTFLAGS=$flags cargo build --locked --release -p "$1-peer" --target-dir "$folder/$2")
 }
 
@@ -36,7 +36,7 @@ setup() {
     build limit native || echo "no limit on this machine" >&2
 }
 
-# The command that runs a library: sets `command`, or nothing where there is none.
+# Sets `command` to the command that runs a library; empty if it is not installed.
 command_of() { # library, generic or native, threads
     command=()
     local threads=$3
@@ -58,7 +58,7 @@ builds_of() {
     esac
 }
 
-# Runs on so many cores; what the libraries take for the number of threads says the same.
+# Runs a command on the given number of cores, with the thread-count variables of the libraries set to match.
 on_cores() { # threads, command…
     local threads=$1 cores
     shift
@@ -67,7 +67,7 @@ on_cores() { # threads, command…
         taskset -c "$cores" "$@"
 }
 
-# A library that fails does not stop the others; the table lacks its rows, and the log says why.
+# A library that fails does not stop the others; its rows are missing from the table, and the log has the reason.
 row_of() {
     if "$@" >"$folder/rows.new" 2>>"$folder/log.txt"; then
         tee -a "$folder/run.csv" <"$folder/rows.new"
@@ -107,7 +107,7 @@ measure() {
     python3 "$here/table.py" "$folder" --new "${keep[@]}"
 }
 
-# Measures one workload with all libraries: with all of them before it begins anew, so that they see the same machine.
+# Measures one workload round by round with all libraries, so that their conditions are similar.
 measure_workload() { # threads, workload
     local threads=$1 workload=$2 library kind tuned
     for library in $libraries; do
@@ -115,8 +115,8 @@ measure_workload() { # threads, workload
             [ "$workload" != gated_net ] || [ "$library" = dl ] || continue
             command_of "$library" "$kind" "$threads"
             [ ${#command[@]} -gt 0 ] || continue
-            # other Rust libraries give large buffers back to the system and fetch them again in each step, unless malloc is told
-            # not to; this one is measured as it comes
+            # other Rust libraries return large buffers to the system and allocate them again in each step, unless malloc is
+            # configured not to; this library is measured without configuration
             tuned=()
             [ "$kind" = one ] || tuned=(env MALLOC_MMAP_THRESHOLD_=1073741824 MALLOC_TRIM_THRESHOLD_=4294967296)
             row_of on_cores "$threads" "${tuned[@]}" "${command[@]}" "$workload" "${flags[@]}"

@@ -1,11 +1,15 @@
-"""Compares what was measured: `table.py FOLDER [--new] [--keep] [--markdown]`. Fails if two libraries do not compute the same.
+"""Compares the measurements: `table.py FOLDER [--new] [--keep] [--markdown]`. Fails if two libraries compute different results.
 
-With `--new`, the rows of the last run take the place of all earlier ones first, or, with `--keep`, of those of the same name. There is a row for each round of a run.
+With `--new`, the rows of the last run first replace all earlier ones, or, with `--keep`, those of the same
+name. There is a row for each round of a run.
 
-A figure is the median of its rounds, and a ratio that of the ratios of the rounds: what was measured in one round was measured within a minute, and saw about the same machine. Where two libraries have not as many rounds, it is the ratio of their figures.
+A figure is the median over the rounds, a ratio the median of the ratios within a round, because the
+measurements of one round are taken within a minute, under similar conditions. If two libraries have
+different numbers of rounds, it is the ratio of their figures.
 
-A library's figure is that of its better build. The best peer is the one beside which this library looks worst, of all that build what they compute anew in each step: variants
-batched by hand, or compiled as a whole where the others build a graph, are shown in the rows only.
+The figure of a library is that of its better build. The best peer is the one with the worst ratio for this
+library, among those that build their graph in each step: variants that are batched by hand, or compiled as
+a whole, are shown in the rows only.
 """
 import csv
 import re
@@ -14,7 +18,7 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
-# the larger, the better
+# units in which larger is better
 RATES = {"it/s", "GFLOP/s"}
 NO_PEERS = ("dl", "limit", "gemm")
 INFORMATION = ("-batched", "-precompiled")
@@ -22,7 +26,7 @@ TOLERANCE = 1e-3
 # losses that are known to differ, and why
 EXCUSED = {("w6", "candle"): "the gradient of its max_pool2d is scaled by the share of maxima"}
 
-# of what: workload, variant (a pattern), the least ratio to the limit on one thread and on two
+# workload, pattern of the variant, the minimal ratio to the limit on one thread and on two
 LIMIT_GOALS = [
     ("w1", ".*;skip", 0.6, 0.5),
     ("w1", ".*;noskip", 0.5, 0.5),
@@ -33,9 +37,9 @@ LIMIT_GOALS = [
     ("w6", "conv", 0.5, 0.5),
     ("w7", ".*", 0.2, 0.2),
 ]
-# how many times as fast as the best of those whose names begin so, where that is asked for
+# the minimal ratio to the best library with one of these name prefixes, where given
 PEER_GOALS = {"w8": (2.0, "PyTorch and JAX", ("torch", "jax"))}
-# absolute: at least so many a second, at most so many nanoseconds
+# absolute goals: a minimal rate, a maximal time in nanoseconds
 ABSOLUTE_GOALS = {"w2a": 1e6, "w2b": 60.0, "w2c": 60.0}
 
 
@@ -48,7 +52,7 @@ def rounds_in(file):
 
 
 def take_over(folder, keep):
-    """Puts the rows of the last run in the place of earlier ones: of all, or of those of the same name."""
+    """Replaces earlier rows by those of the last run: all rows, or those of the same name."""
     rows = {}
     if not (folder / "run.csv").exists():
         sys.exit("nothing was measured")
@@ -75,31 +79,31 @@ def read(folder):
 
 
 def better(unit, a, b):
-    """The better one of two builds."""
+    """The better of two builds."""
     return b if a is None or ratio(unit, statistics.median(b), statistics.median(a)) > 1 else a
 
 
 def ratio(unit, ours, theirs):
-    """How many times as fast, or as lean, as the other."""
+    """The ratio by which this library is faster, or smaller, than the other."""
     return ours / theirs if unit in RATES else theirs / ours
 
 
 def ratio_of_rounds(unit, ours, theirs):
-    """The same of all rounds."""
+    """The median of this ratio over the rounds."""
     if len(ours) != len(theirs):
         return ratio(unit, statistics.median(ours), statistics.median(theirs))
     return statistics.median(ratio(unit, *pair) for pair in zip(ours, theirs))
 
 
 def best_peer(unit, values):
-    """The peer beside which this library looks worst, or, where it has no row, the best one: its name and its rounds."""
+    """Name and rounds of the peer with the worst ratio for this library, or of the best peer if this library has no row."""
     peers = {name: value for name, value in values.items() if name not in NO_PEERS and not name.endswith(INFORMATION)}
     ours = values.get("dl", [1.0])
     return min(peers.items(), key=lambda peer: ratio_of_rounds(unit, ours, peer[1])) if peers else None
 
 
 def verdicts(key, unit, values, limit, peer):
-    """What should be, and whether it is."""
+    """The goal, and whether it is reached."""
     workload, variant, threads = key
     ours = values.get("dl")
     if ours is None:
@@ -163,7 +167,7 @@ def show(rows, markdown):
 
 
 def disagreements(folder):
-    """Results that are not those of the others: of each workload, compared with this library's, or else with the first."""
+    """Results that differ from those of this library, or, if it has none, from those of the first."""
     results = defaultdict(dict)
     for line in (folder / "log.txt").read_text().splitlines():
         if line.startswith("CHECK "):
@@ -174,7 +178,7 @@ def disagreements(folder):
         for (library, threads), found in of.items():
             excuse = EXCUSED.get((workload, library.split("@")[0]))
             pairs = list(zip(found, expected, strict=True))[: 1 if excuse else None]
-            # a NaN is no agreement
+            # NaN never agrees
             if not all(abs(a - b) <= TOLERANCE * max(1, abs(b)) for a, b in pairs):
                 yield f"{workload} {variant}: {library} on {threads} has {found}, {name} has {expected}"
 

@@ -1,33 +1,33 @@
-//! What a fuzz target does with bytes: it reads them as a file of each kind, and looks that what
-//! comes back makes sense. The targets of `cargo fuzz` run these functions, and so does
-//! `tests/mutations.rs` on stable Rust.
+//! The bodies of the fuzz targets: each reads bytes as one kind of file and checks the invariants
+//! of the result. `cargo fuzz` runs them, and `tests/mutations.rs` runs them on stable Rust.
 
 use dl_data::{Csv, Npz, Source, cifar, idx, read_image};
 use dl_nd::ndarray::{Ix1, IxDyn};
 use dl_nd::{Item, Nd};
 
-/// What a reader may take, after decompression.
+/// The limit on the bytes that a reader accepts, after decompression.
 const LIMIT: u64 = 1 << 20;
 
 fn source(bytes: &[u8]) -> Source<'_> {
     Source::memory("the file", bytes).limit(LIMIT)
 }
 
-/// An error is one line that names the file.
+/// Checks the message of an error; returns the value of a success.
 fn checked<T, E: std::fmt::Display>(result: Result<T, E>) -> Option<T> {
-    result.map_err(|error| line(&error.to_string())).ok()
+    result.map_err(|error| assert_message(&error.to_string())).ok()
 }
 
-fn line(text: &str) {
+/// An error must be a single line that names the file.
+fn assert_message(text: &str) {
     assert!(text.starts_with("the file: ") && !text.contains('\n') && text.len() < 4096, "{text:?}");
 }
 
-/// No tensor holds more than the file may.
+/// Checks that a tensor is no larger than the limit.
 fn bounded<A: Item>(tensor: &Nd<A, IxDyn>) {
     assert!((tensor.len() * size_of::<A>()) as u64 <= LIMIT, "{:?}", tensor.shape());
 }
 
-/// Comma-separated values, with several settings.
+/// Reads CSV with several settings.
 pub(crate) fn csv(bytes: &[u8]) {
     let settings = [
         Csv::new(),
@@ -46,7 +46,7 @@ pub(crate) fn csv(bytes: &[u8]) {
     }
 }
 
-/// One tensor in NumPy's format.
+/// Reads a `.npy` tensor as several element types.
 pub(crate) fn npy(bytes: &[u8]) {
     fn read<A: dl_nd::NpyItem>(bytes: &[u8]) {
         match Nd::<A, IxDyn>::read_npy_from(bytes, LIMIT) {
@@ -61,7 +61,7 @@ pub(crate) fn npy(bytes: &[u8]) {
     read::<bool>(bytes);
 }
 
-/// An archive of tensors.
+/// Reads all tensors of a `.npz` archive.
 pub(crate) fn npz(bytes: &[u8]) {
     let Some(mut npz) = checked(Npz::open(source(bytes))) else { return };
     for name in npz.names().to_vec() {
@@ -71,7 +71,7 @@ pub(crate) fn npz(bytes: &[u8]) {
     }
 }
 
-/// IDX files, alone and as images with these labels.
+/// Reads an IDX file as a tensor, as images and as labels.
 pub(crate) fn idx(bytes: &[u8]) {
     checked(idx::read::<u8, IxDyn>(source(bytes))).iter().for_each(bounded);
     checked(idx::read::<i32, IxDyn>(source(bytes)));
@@ -81,7 +81,7 @@ pub(crate) fn idx(bytes: &[u8]) {
     checked(idx::read_labelled(Source::memory("the file", &labels), source(bytes), 10));
 }
 
-/// Both kinds of CIFAR.
+/// Reads a file of CIFAR-10 and of CIFAR-100.
 pub(crate) fn cifar(bytes: &[u8]) {
     if let Some((images, labels)) = checked(cifar::read_10(source(bytes))) {
         assert!(images.shape()[0] == labels.len() && labels.iter().all(|&label| label < 10));
@@ -91,7 +91,7 @@ pub(crate) fn cifar(bytes: &[u8]) {
     }
 }
 
-/// PNG and JPEG.
+/// Reads a PNG or JPEG image.
 pub(crate) fn image(bytes: &[u8]) {
     for (grey, size) in [(false, None), (true, Some((4, 4)))] {
         let Some(image) = checked(read_image(source(bytes), grey, size)) else { continue };

@@ -1,8 +1,10 @@
-//! The batches of one epoch, loaded when they are asked for or ahead of that.
+//! The batches of one epoch, loaded on demand or prefetched by loader threads.
 //!
-//! Each batch is a [`Do`]: a recipe that threads of the loader, or the consumer itself, run. What
-//! is ready lies in a shelf that knows the order; a consumer that comes too early leaves its waker
-//! there.
+//! Loader threads and the consumer share one [`BatchQueue`]. A loader thread claims the next batch
+//! in order, loads it without the lock and inserts the result. The consumer takes batches in order;
+//! if the next one is not ready, the consumer registers a waker. At most `prefetch` batches are
+//! claimed and not yet taken. Loading runs as a [`Do`], so a panic in user code becomes an error of
+//! that batch.
 
 use crate::collate::Collate;
 use crate::dataset::Dataset;
@@ -18,11 +20,11 @@ use std::thread;
 
 type BatchOf<D> = <<D as Dataset>::Item as Collate>::Batch;
 
-/// The batches of an epoch: what [`Loader::epoch`](crate::Loader::epoch) returns.
+/// The batches of an epoch, returned by [`Loader::epoch`](crate::Loader::epoch).
 ///
-/// An iterator; [`next_batch`](Batches::next_batch) is the same for `async` code. What cannot be
-/// read is an error at its place in the order, after which one may go on with the next batch.
-/// Dropping it stops the threads that load ahead, after the sample at which each one is.
+/// It is an iterator; `async` code uses [`next_batch`](Batches::next_batch). A batch that cannot be
+/// read is returned as an error at its place in the order; the iteration can continue with the next
+/// batch. Dropping the iterator stops the prefetch threads after the sample that each is reading.
 ///
 /// ```
 /// use dl_data::{InMemory, Loader};
@@ -36,34 +38,34 @@ pub struct Batches<D: Dataset>
 where
     D::Item: Collate,
 {
-    shelf: Arc<Shelf<D>>,
+    queue: Arc<BatchQueue<D>>,
 }
 
-/// What there is to load.
-pub(crate) struct Job<D> {
+/// The batches to load in one epoch.
+pub(crate) struct EpochPlan<D> {
     pub(crate) data: Arc<D>,
     pub(crate) order: Order,
     pub(crate) draw: Draw,
 }
 
-struct Shelf<D: Dataset>
+struct BatchQueue<D: Dataset>
 where
     D::Item: Collate,
 {
-    job: Job<D>,
+    plan: EpochPlan<D>,
     state: Mutex<State<BatchOf<D>>>,
-    /// Something was taken, or the shelf was closed.
-    room: Condvar,
-    /// How many batches may be begun before they are taken; 0 if nobody loads but the consumer.
-    ahead: usize,
+    /// Signalled when a batch was taken or the queue was closed. Loader threads wait on it.
+    space: Condvar,
+    /// The limit on batches that are claimed and not yet taken; 0 if only the consumer loads.
+    prefetch: usize,
 }
 
 struct State<B> {
-    /// The batch that nobody has begun.
-    next: usize,
-    /// The batch that the consumer takes next. All before it are gone.
-    taken: usize,
-    /// Batches that are loaded and not taken.
+    /// The next batch for a loader thread to claim.
+    next_to_claim: usize,
+    /// The next batch for the consumer. All earlier ones were taken.
+    next_to_take: usize,
+    /// Batches that are loaded and not yet taken.
     ready: BTreeMap<usize, Result<B>>,
     wakers: Vec<Waker>,
     closed: bool,
@@ -73,22 +75,29 @@ impl<D: Dataset + 'static> Batches<D>
 where
     D::Item: Collate,
 {
-    pub(crate) fn start(job: Job<D>, first: usize, ahead: usize, threads: usize) -> Result<Self> {
-        let state = State { next: first, taken: first, ready: BTreeMap::new(), wakers: Vec::new(), closed: false };
-        let rest = job.order.len() - first;
-        let batches = Batches { shelf: Arc::new(Shelf { job, state: Mutex::new(state), room: Condvar::new(), ahead }) };
+    pub(crate) fn start(plan: EpochPlan<D>, first: usize, prefetch: usize, threads: usize) -> Result<Self> {
+        let state = State {
+            next_to_claim: first,
+            next_to_take: first,
+            ready: BTreeMap::new(),
+            wakers: Vec::new(),
+            closed: false,
+        };
+        let rest = plan.order.len() - first;
+        let batches =
+            Batches { queue: Arc::new(BatchQueue { plan, state: Mutex::new(state), space: Condvar::new(), prefetch }) };
         for number in 0..threads.min(rest) {
-            let shelf = batches.shelf.clone();
+            let queue = batches.queue.clone();
             let thread = thread::Builder::new().name(format!("dl-data-{number}"));
             thread
-                .spawn(move || shelf.load_ahead())
-                .map_err(|error| Error::other(error).context("a thread to load with cannot be started"))?;
+                .spawn(move || queue.run_worker())
+                .map_err(|error| Error::other(error).context("a loader thread cannot be started"))?;
         }
         Ok(batches)
     }
 
-    /// A computation that ends with the next batch, or with `None` after the last one. Each run of
-    /// it takes another batch; a run that is dropped takes none.
+    /// A computation that returns the next batch, or `None` after the last one. Each run takes one
+    /// batch; a run that is dropped before it completes takes none.
     ///
     /// ```
     /// use dl_data::{InMemory, Loader};
@@ -103,20 +112,20 @@ where
     /// # dl_core::Result::Ok(())
     /// ```
     pub fn next_batch(&self) -> Do<Option<BatchOf<D>>> {
-        let shelf = self.shelf.clone();
+        let queue = self.queue.clone();
         Do::from_fn(move || {
-            let shelf = shelf.clone();
+            let queue = queue.clone();
             async move {
-                if shelf.ahead > 0 {
-                    return std::future::poll_fn(|cx| shelf.poll_take(cx)).await.transpose();
+                if queue.prefetch > 0 {
+                    return std::future::poll_fn(|cx| queue.poll_take(cx)).await.transpose();
                 }
-                let Some(number) = shelf.take_to_load()? else { return Ok(None) };
-                shelf.load(number).map(Some)
+                let Some(number) = queue.claim_for_consumer()? else { return Ok(None) };
+                queue.load(number).map(Some)
             }
         })
     }
 
-    /// The batch that comes next.
+    /// The position of the next batch.
     ///
     /// ```
     /// let mut batches = dl_data::Loader::new(dl_data::InMemory(vec![0.5_f32; 3]), 2).epoch(0)?;
@@ -125,7 +134,7 @@ where
     /// # dl_core::Result::Ok(())
     /// ```
     pub fn position(&self) -> Position {
-        Position { epoch: self.shelf.job.draw.epoch, batch: self.shelf.lock().taken }
+        Position { epoch: self.queue.plan.draw.epoch, batch: self.queue.lock().next_to_take }
     }
 }
 
@@ -140,7 +149,7 @@ where
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        let rest = self.shelf.job.order.len() - self.shelf.lock().taken;
+        let rest = self.queue.plan.order.len() - self.queue.lock().next_to_take;
         (rest, Some(rest))
     }
 }
@@ -152,12 +161,12 @@ where
     D::Item: Collate,
 {
     fn drop(&mut self) {
-        let mut state = self.shelf.lock();
+        let mut state = self.queue.lock();
         state.closed = true;
         let (ready, wakers) = (std::mem::take(&mut state.ready), std::mem::take(&mut state.wakers));
         drop(state);
         drop(ready);
-        self.shelf.room.notify_all();
+        self.queue.space.notify_all();
         wakers.into_iter().for_each(Waker::wake);
     }
 }
@@ -167,45 +176,45 @@ where
     D::Item: Collate,
 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let state = self.shelf.lock();
-        f.debug_struct("Batches").field("next", &state.taken).field("of", &self.shelf.job.order.len()).finish()
+        let state = self.queue.lock();
+        f.debug_struct("Batches").field("next", &state.next_to_take).field("of", &self.queue.plan.order.len()).finish()
     }
 }
 
-fn dropped() -> Error {
-    Error::invalid("the batches of this epoch were dropped, so nobody loads them any more")
+fn dropped_error() -> Error {
+    Error::invalid("the batches of this epoch were dropped, so no more are loaded")
 }
 
-impl<D: Dataset> Shelf<D>
+impl<D: Dataset> BatchQueue<D>
 where
     D::Item: Collate,
 {
     fn lock(&self) -> MutexGuard<'_, State<BatchOf<D>>> {
-        // no code of the user's runs under this lock
+        // user code must not run under this lock
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The batch that the consumer is to load itself.
-    fn take_to_load(&self) -> Result<Option<usize>> {
+    /// Claims the next batch for the consumer, which loads it on its own thread.
+    fn claim_for_consumer(&self) -> Result<Option<usize>> {
         let mut state = self.lock();
         if state.closed {
-            return Err(dropped());
+            return Err(dropped_error());
         }
-        let number = state.taken;
-        if number == self.job.order.len() {
+        let number = state.next_to_take;
+        if number == self.plan.order.len() {
             return Ok(None);
         }
-        state.taken += 1;
+        state.next_to_take += 1;
         Ok(Some(number))
     }
 
     fn poll_take(&self, cx: &mut Context<'_>) -> Poll<Option<Result<BatchOf<D>>>> {
         let mut state = self.lock();
         if state.closed {
-            return Poll::Ready(Some(Err(dropped())));
+            return Poll::Ready(Some(Err(dropped_error())));
         }
-        let number = state.taken;
-        if number == self.job.order.len() {
+        let number = state.next_to_take;
+        if number == self.plan.order.len() {
             return Poll::Ready(None);
         }
         let Some(batch) = state.ready.remove(&number) else {
@@ -214,26 +223,30 @@ where
             }
             return Poll::Pending;
         };
-        state.taken += 1;
+        state.next_to_take += 1;
         drop(state);
-        self.room.notify_all();
+        self.space.notify_all();
         Poll::Ready(Some(batch))
     }
 
-    /// The batch that a thread is to load, once there is room for it.
-    fn begin(&self) -> Option<usize> {
+    /// Claims the next batch for a loader thread. Blocks while the prefetch limit is reached.
+    /// Returns `None` if no batch is left or the queue was closed.
+    fn claim_next(&self) -> Option<usize> {
         let mut state = self.lock();
-        while !state.closed && state.next < self.job.order.len() && state.next - state.taken >= self.ahead {
-            state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);
+        while !state.closed
+            && state.next_to_claim < self.plan.order.len()
+            && state.next_to_claim - state.next_to_take >= self.prefetch
+        {
+            state = self.space.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        if state.closed || state.next == self.job.order.len() {
+        if state.closed || state.next_to_claim == self.plan.order.len() {
             return None;
         }
-        state.next += 1;
-        Some(state.next - 1)
+        state.next_to_claim += 1;
+        Some(state.next_to_claim - 1)
     }
 
-    fn put(&self, number: usize, batch: Result<BatchOf<D>>) {
+    fn insert(&self, number: usize, batch: Result<BatchOf<D>>) {
         let mut state = self.lock();
         if state.closed {
             return;
@@ -244,13 +257,13 @@ where
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// The samples of a batch, put together.
-    fn batch(&self, number: usize) -> Result<BatchOf<D>> {
-        let Job { data, order, draw } = &self.job;
+    /// Reads the samples of a batch and collates them.
+    fn read_batch(&self, number: usize) -> Result<BatchOf<D>> {
+        let EpochPlan { data, order, draw } = &self.plan;
         let mut samples = Vec::with_capacity(order.batch(number).len());
         for &index in order.batch(number) {
             if self.lock().closed {
-                return Err(dropped());
+                return Err(dropped_error());
             }
             samples.push(data.drawn(index, *draw).map_err(|error| error.context(format_args!("sample {index}")))?);
         }
@@ -258,29 +271,29 @@ where
     }
 }
 
-impl<D: Dataset + 'static> Shelf<D>
+impl<D: Dataset + 'static> BatchQueue<D>
 where
     D::Item: Collate,
 {
-    /// The recipe of a batch. A panic in code of the user's is an error of its run.
-    fn recipe(self: &Arc<Self>, number: usize) -> Do<BatchOf<D>> {
-        let shelf = self.clone();
+    /// The computation of a batch. A panic in user code becomes an error of its run.
+    fn computation(self: &Arc<Self>, number: usize) -> Do<BatchOf<D>> {
+        let queue = self.clone();
         Do::from_fn(move || {
-            let shelf = shelf.clone();
-            async move { shelf.batch(number) }
+            let queue = queue.clone();
+            async move { queue.read_batch(number) }
         })
     }
 
-    /// Loads a batch on this thread. An error says where it happened.
+    /// Loads a batch on the calling thread. Errors get the epoch and the batch as context.
     fn load(self: &Arc<Self>, number: usize) -> Result<BatchOf<D>> {
-        let epoch = self.job.draw.epoch;
-        self.recipe(number).wait().map_err(|error| error.context(format_args!("epoch {epoch}, batch {number}")))
+        let epoch = self.plan.draw.epoch;
+        self.computation(number).wait().map_err(|error| error.context(format_args!("epoch {epoch}, batch {number}")))
     }
 
-    /// What a thread of the loader does.
-    fn load_ahead(self: Arc<Self>) {
-        while let Some(number) = self.begin() {
-            self.put(number, self.load(number));
+    /// The main loop of a loader thread.
+    fn run_worker(self: Arc<Self>) {
+        while let Some(number) = self.claim_next() {
+            self.insert(number, self.load(number));
         }
     }
 }

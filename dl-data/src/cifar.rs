@@ -1,11 +1,10 @@
-//! CIFAR-10 and CIFAR-100 in their binary version: colour images of 32 × 32 pixels behind their
-//! labels.
+//! CIFAR-10 and CIFAR-100 in the binary version: labels and colour images of 32 × 32 pixels.
 //!
 //! ```no_run
 //! use dl_data::{Dataset, InMemory, Loader, cifar};
 //!
 //! let train = cifar::read_100("cifar-100-binary/train.bin")?;
-//! let data = InMemory(train.images).zip(InMemory(train.fine))?.map(|(image, label)| Ok((dl_data::unit(&image), label)));   // [3, 32, 32], between 0 and 1
+//! let data = InMemory(train.images).zip(InMemory(train.fine))?.map(|(image, label)| Ok((dl_data::unit(&image), label)));   // [3, 32, 32], from 0 to 1
 //! let loader = Loader::new(data, 16).by_class(train.coarse).shuffle(true).prefetch(4);
 //! # dl_core::Result::Ok(())
 //! ```
@@ -15,10 +14,10 @@ use dl_core::Result;
 use dl_nd::Nd;
 use dl_nd::ndarray::Ix4;
 
-/// Bytes of an image: three planes, red, green and blue, row by row.
+/// Bytes per image: three planes (red, green, blue), each row by row.
 const PIXELS: usize = 3 * 32 * 32;
 
-/// Images of CIFAR-100 and their two labels.
+/// The images of CIFAR-100 and their two labels.
 ///
 /// ```
 /// use dl_data::{Source, cifar};
@@ -30,32 +29,33 @@ const PIXELS: usize = 3 * 32 * 32;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Cifar100 {
-    /// `[n, 3, 32, 32]`.
+    /// `[n, 3, 32, 32]`: images, channels (red, green, blue), rows, columns.
     pub images: Nd<u8, Ix4>,
-    /// The superclass of each, below 20.
+    /// The superclass of each image, below 20.
     pub coarse: Vec<usize>,
-    /// The class of each, below 100.
+    /// The class of each image, below 100.
     pub fine: Vec<usize>,
 }
 
-/// Reads a file of CIFAR-100: for each image its coarse label, its fine label and its pixels.
+/// Reads a file of CIFAR-100. Each record is a coarse label, a fine label and the pixels.
 ///
 /// ```
 /// use dl_data::{Source, cifar};
-/// let mut file = vec![20, 99]; // there are 20 coarse labels, from 0
+/// let mut file = vec![20, 99]; // coarse labels are 0 to 19
 /// file.extend([0; 3072]);
 /// assert!(cifar::read_100(Source::memory("one.bin", &file)).unwrap_err().to_string().contains("coarse label"));
 /// ```
 ///
 /// # Errors
-/// When the file cannot be read, ends within an image, or a label is out of range.
+/// When the file cannot be read, ends within a record, or a label is out of range.
 pub fn read_100<'a>(source: impl Into<Source<'a>>) -> Result<Cifar100> {
     let (images, [coarse, fine]) = records(source.into(), [("coarse label", 20), ("fine label", 100)])?;
     Ok(Cifar100 { images, coarse, fine })
 }
 
-/// Reads a file of CIFAR-10, a label and the pixels for each image: the images as `[n, 3, 32, 32]`,
-/// the labels below 10. [`concat`](crate::concat) puts the files of the training set together.
+/// Reads a file of CIFAR-10. Each record is a label and the pixels. Returns the images
+/// `[n, 3, 32, 32]` and the labels, below 10. Join the files of the training set with
+/// [`concat`](crate::concat).
 ///
 /// ```
 /// use dl_data::{Source, cifar};
@@ -67,16 +67,16 @@ pub fn read_100<'a>(source: impl Into<Source<'a>>) -> Result<Cifar100> {
 /// ```
 ///
 /// # Errors
-/// Those of [`read_100`].
+/// As [`read_100`].
 pub fn read_10<'a>(source: impl Into<Source<'a>>) -> Result<(Nd<u8, Ix4>, Vec<usize>)> {
     let (images, [labels]) = records(source.into(), [("label", 10)])?;
     Ok((images, labels))
 }
 
-/// Images, and their labels of each kind.
+/// The images, and one vector of labels for each kind of label.
 type Records<const N: usize> = (Nd<u8, Ix4>, [Vec<usize>; N]);
 
-/// Images, and the labels before each, which are below the number that stands with their name.
+/// Reads all records. `kinds` holds the name and the number of classes of each label in a record.
 fn records<const N: usize>(source: Source<'_>, kinds: [(&str, u8); N]) -> Result<Records<N>> {
     let mut input = source.open()?;
     let (mut pixels, mut labels) = (Vec::new(), [const { Vec::new() }; N]);
@@ -101,11 +101,11 @@ fn label(input: &mut Input<'_>, name: &str, classes: u8, number: usize) -> Resul
     let [label] = input.array(&format!("the {name} of image {number}"))?;
     if label >= classes {
         let expected = format!("the {name} of image {number}, below {classes}");
-        return Err(input.fault(
+        return Err(input.error_at(
             offset,
             &expected,
             label,
-            "look whether the file is of this kind of CIFAR, in its binary version",
+            "check that the file is of this CIFAR data set, in the binary version",
         ));
     }
     Ok(label.into())

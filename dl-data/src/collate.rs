@@ -1,14 +1,15 @@
-//! From samples to a batch.
+//! Combining samples into a batch.
 
 use dl_core::{Error, Result};
 use dl_nd::ndarray::{Axis, stack};
 use dl_nd::{Item, Nd, Rank};
 
-/// Samples that can be put together to a batch.
+/// Samples that can be combined into a batch.
 ///
-/// Tensors are stacked along a new first axis, `[3, 32, 32]` to `[batch, 3, 32, 32]`; numbers,
-/// labels among them, become a vector; tuples are put together member by member; texts stay apart.
-/// A sample of your own type says itself what a batch of it is.
+/// Tensors are stacked along a new first axis: `[3, 32, 32]` becomes `[batch, 3, 32, 32]`. Numbers
+/// and labels become a vector `[batch]`, arrays of numbers a matrix `[batch, N]`. Tuples are
+/// collated member by member. Strings become a `Vec<String>`. Implement the trait for sample types
+/// of your own.
 ///
 /// ```
 /// use dl_data::Collate;
@@ -18,22 +19,22 @@ use dl_nd::{Item, Nd, Rank};
 /// # dl_core::Result::Ok(())
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "samples of type `{Self}` cannot be put together to a batch",
-    note = "tensors, numbers, arrays of numbers, texts and tuples of those can; for a type of your own write `impl Collate`, or `map` the data set"
+    message = "samples of type `{Self}` cannot be collated into a batch",
+    note = "tensors, numbers, arrays of numbers, strings and tuples of these can; for your own type, implement `Collate`, or `map` the data set"
 )]
 pub trait Collate: Sized {
-    /// What they make.
+    /// The type of a batch.
     type Batch: Send + 'static;
 
-    /// Puts them together, in this order.
+    /// Combines the samples, in order.
     ///
     /// # Errors
-    /// When there are none, or they do not fit together.
+    /// When there are no samples, or their shapes differ.
     fn collate(samples: Vec<Self>) -> Result<Self::Batch>;
 }
 
-fn some<T>(samples: &[T]) -> Result<&T> {
-    samples.first().ok_or_else(|| Error::invalid("a batch of no samples"))
+fn first_sample<T>(samples: &[T]) -> Result<&T> {
+    samples.first().ok_or_else(|| Error::invalid("no samples to collate: a batch needs at least 1"))
 }
 
 impl<A: Item, D: Rank> Collate for Nd<A, D>
@@ -43,11 +44,11 @@ where
     type Batch = Nd<A, D::Larger>;
 
     fn collate(samples: Vec<Self>) -> Result<Self::Batch> {
-        let first = some(&samples)?.shape();
-        if let Some((place, other)) = samples.iter().enumerate().find(|(_, sample)| sample.shape() != first) {
+        let first = first_sample(&samples)?.shape();
+        if let Some((position, other)) = samples.iter().enumerate().find(|(_, sample)| sample.shape() != first) {
             let other = other.shape();
             return Err(Error::shape(format!(
-                "the sample at place {place} of the batch has the shape {other:?}, the first one {first:?}: bring all to one shape with `map`"
+                "the sample at position {position} of the batch has shape {other:?}, the first one {first:?}: bring all to one shape with `map`"
             )));
         }
         let views: Vec<_> = samples.iter().map(Nd::view).collect();
@@ -62,7 +63,7 @@ macro_rules! numbers {
             type Batch = Nd<$A, dl_nd::ndarray::Ix1>;
 
             fn collate(samples: Vec<Self>) -> Result<Self::Batch> {
-                some(&samples)?;
+                first_sample(&samples)?;
                 Ok(samples.into())
             }
         }
@@ -75,7 +76,7 @@ impl<A: Item, const N: usize> Collate for [A; N] {
     type Batch = Nd<A>;
 
     fn collate(samples: Vec<Self>) -> Result<Nd<A>> {
-        some(&samples)?;
+        first_sample(&samples)?;
         Nd::from_vec([samples.len(), N], samples.into_flattened())
     }
 }
@@ -84,7 +85,7 @@ impl Collate for String {
     type Batch = Vec<String>;
 
     fn collate(samples: Vec<Self>) -> Result<Vec<String>> {
-        some(&samples)?;
+        first_sample(&samples)?;
         Ok(samples)
     }
 }
@@ -97,7 +98,7 @@ macro_rules! tuples {
             fn collate(samples: Vec<Self>) -> Result<Self::Batch> {
                 $(let mut $t = Vec::with_capacity(samples.len());)*
                 for sample in samples {
-                    #[allow(non_snake_case, reason = "a member is named after its type")]
+                    #[allow(non_snake_case, reason = "each member has the name of its type parameter")]
                     let ($($T,)*) = sample;
                     $($t.push($T);)*
                 }

@@ -1,25 +1,25 @@
-//! Tables of text: numbers as features and targets, names of classes as labels.
+//! CSV files: numbers as features and targets, class names as labels.
 
 mod columns;
 mod labels;
-mod lines;
+mod records;
 
-use crate::fault::{fault, quoted};
+use crate::error::{quoted, read_error};
 use crate::source::Source;
-use columns::Chosen;
+use columns::Selection;
 use csv::ByteRecord;
 use dl_core::{Error, Result};
 use dl_nd::ndarray::Ix2;
 use dl_nd::{Element, Nd};
-use labels::{Kind, Labels};
-use lines::Lines;
+use labels::{Classes, Labels};
+use records::Records;
 use std::str::FromStr;
 
-/// Reads comma-separated values.
+/// A reader for comma-separated values.
 ///
-/// Fields may be quoted, and white space around them does not count. If nothing else is said, the
-/// first line names the columns, and all columns but those of targets and the label are features.
-/// Every field that is read must be a finite number or, in the column of the label, a class.
+/// Fields may be quoted; white space around them is ignored. By default, the first line names the
+/// columns, and every column that is neither a target nor the label is a feature. Each field that
+/// is read must be a finite number or, in the label column, a class.
 ///
 /// ```
 /// use dl_data::{Csv, Source};
@@ -38,7 +38,7 @@ use std::str::FromStr;
 pub struct Csv {
     features: Option<Vec<Column>>,
     targets: Vec<Column>,
-    label: Option<(Column, Kind)>,
+    label: Option<(Column, Classes)>,
     header: bool,
     delimiter: u8,
     comment: Option<u8>,
@@ -54,9 +54,9 @@ pub struct Csv {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Column {
-    /// By the name in the first line.
+    /// By its name in the header line.
     Name(String),
-    /// By its place, from 0.
+    /// By its number, from 0.
     Number(usize),
 }
 
@@ -78,7 +78,7 @@ impl From<usize> for Column {
     }
 }
 
-/// What was in a file of comma-separated values.
+/// The content of a CSV file.
 ///
 /// ```
 /// use dl_data::{Csv, Dataset, InMemory, Source};
@@ -89,15 +89,15 @@ impl From<usize> for Column {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Frame<A: Element = f32> {
-    /// The names of the features; empty if the file names no columns.
+    /// The names of the features; empty if the file has no header.
     pub names: Vec<String>,
     /// `[rows, features]`.
     pub features: Nd<A, Ix2>,
     /// `[rows, targets]`.
     pub targets: Nd<A, Ix2>,
-    /// The class of each row; empty if no column was said to be the label.
+    /// The class index of each row; empty if no label column was selected.
     pub labels: Vec<usize>,
-    /// The names of the classes, if classes are named.
+    /// The names of the classes; empty with [`Csv::label_below`] or without a label.
     pub classes: Vec<String>,
 }
 
@@ -116,12 +116,12 @@ impl Default for Csv {
 }
 
 impl Csv {
-    /// Columns that are named in the first line and separated by commas.
+    /// A reader with the defaults: a header line, and commas as delimiters.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The columns that are features, in this order.
+    /// Selects the feature columns, in this order.
     ///
     /// ```
     /// use dl_data::{Csv, Source};
@@ -134,7 +134,7 @@ impl Csv {
         self
     }
 
-    /// A column of numbers that are to be predicted. There may be several.
+    /// Adds a target column: numbers to be predicted. Can be called several times.
     ///
     /// ```
     /// use dl_data::{Csv, Source};
@@ -147,15 +147,15 @@ impl Csv {
         self
     }
 
-    /// The column of the label. Its classes are what is found there, in the order of numbers if all
-    /// are whole numbers, else in alphabetical order. For files that may lack some class, name them
-    /// all: [`label_of`](Csv::label_of).
+    /// Selects the label column. The classes are the distinct values found there, in numerical
+    /// order if all are whole numbers, otherwise in alphabetical order. If a file may lack some of
+    /// the classes, list all of them with [`label_of`](Csv::label_of).
     pub fn label(mut self, column: impl Into<Column>) -> Self {
-        self.label = Some((column.into(), Kind::Found));
+        self.label = Some((column.into(), Classes::Inferred));
         self
     }
 
-    /// The column of the label, and all its classes. A row of another class is an error.
+    /// Selects the label column and lists its classes. Any other class is an error.
     ///
     /// ```
     /// use dl_data::{Csv, Source};
@@ -169,11 +169,11 @@ impl Csv {
         column: impl Into<Column>,
         classes: impl IntoIterator<Item = C>,
     ) -> Self {
-        self.label = Some((column.into(), Kind::Named(classes.into_iter().map(Into::into).collect())));
+        self.label = Some((column.into(), Classes::Named(classes.into_iter().map(Into::into).collect())));
         self
     }
 
-    /// The column of the label, a whole number below `classes`.
+    /// Selects the label column, which holds whole numbers below `classes`.
     ///
     /// ```
     /// use dl_data::{Csv, Source};
@@ -183,11 +183,12 @@ impl Csv {
     /// # dl_core::Result::Ok(())
     /// ```
     pub fn label_below(mut self, column: impl Into<Column>, classes: usize) -> Self {
-        self.label = Some((column.into(), Kind::Below(classes)));
+        self.label = Some((column.into(), Classes::Below(classes)));
         self
     }
 
-    /// Whether the first line names the columns. If not, columns are numbered.
+    /// Whether the first line is a header with the names of the columns; on by default. Without a
+    /// header, columns are selected by number.
     ///
     /// ```
     /// use dl_data::{Csv, Source};
@@ -200,7 +201,7 @@ impl Csv {
         self
     }
 
-    /// What separates fields: `b','`, `b';'`, `b'\t'`, …
+    /// Sets the field delimiter: `b','` (the default), `b';'`, `b'\t'`, …
     ///
     /// ```
     /// use dl_data::{Csv, Source};
@@ -213,7 +214,7 @@ impl Csv {
         self
     }
 
-    /// Lines that begin with this are skipped.
+    /// Skips lines that begin with this byte. By default, no lines are skipped.
     ///
     /// ```
     /// use dl_data::{Csv, Source};
@@ -226,7 +227,8 @@ impl Csv {
         self
     }
 
-    /// Whether numbers may be missing. Those that are (nothing, `?`, `NA`, `NaN`) become NaN.
+    /// Whether numbers may be missing; off by default. Missing numbers (an empty field, `?`, `NA`,
+    /// `N/A`, `NaN`, `nan`) become NaN.
     ///
     /// ```
     /// use dl_data::{Csv, Source};
@@ -239,86 +241,86 @@ impl Csv {
         self
     }
 
-    /// Reads a file, line by line.
+    /// Reads a file, row by row.
     ///
     /// # Errors
-    /// When a setting makes no sense, the file cannot be read, there is no such column or two of
-    /// the same name, a row has more or fewer fields than the first one, a field is not what it
-    /// should be, or there are no rows.
+    /// When a setting is invalid, the file cannot be read, a selected column does not exist, two
+    /// columns have the same name, a row has more or fewer fields than the first line, a field is
+    /// not a valid number or class, or there are no rows.
     pub fn read<'a, A: Element + FromStr>(&self, source: impl Into<Source<'a>>) -> Result<Frame<A>> {
-        let mut lines = Lines::open(source.into(), self.delimiter, self.comment)?;
-        let mut labels = Labels::new(self.label.as_ref().map(|(_, kind)| kind))?;
+        let mut records = Records::open(source.into(), self.delimiter, self.comment)?;
+        let mut labels = Labels::new(self.label.as_ref().map(|(_, classes)| classes))?;
         let mut record = ByteRecord::new();
-        let nothing = |lines: &Lines<'_>, what: &str| {
-            fault(
-                lines.file(),
-                "the end",
+        let nothing = |records: &Records<'_>, what: &str| {
+            read_error(
+                records.file(),
+                "end of file",
                 what,
                 "nothing",
-                "look whether this is the right file, and whether it is whole",
+                "check that this is the right file, and that it is complete",
             )
         };
-        if !lines.next(&mut record)? {
-            return Err(nothing(&lines, if self.header { "a line of names" } else { "a row" }));
+        if !records.next(&mut record)? {
+            return Err(nothing(&records, if self.header { "a header line" } else { "a row" }));
         }
-        let names = if self.header { Some(columns::names(&lines, &record)?) } else { None };
-        let chosen = Chosen::new(self, lines.file(), names, record.len())?;
+        let names = if self.header { Some(columns::names(&records, &record)?) } else { None };
+        let selection = Selection::new(self, records.file(), names, record.len())?;
         let (mut features, mut targets, mut rows) = (Vec::new(), Vec::new(), 0_usize);
-        let mut there = !self.header || lines.next(&mut record)?;
+        let mut there = !self.header || records.next(&mut record)?;
         while there {
-            let row = Row { lines: &lines, record: &record, chosen: &chosen, missing: self.missing };
+            let row = Row { records: &records, record: &record, selection: &selection, missing: self.missing };
             row.check_width()?;
-            for &column in &chosen.features {
+            for &column in &selection.features {
                 features.push(row.number(column)?);
             }
-            for &column in &chosen.targets {
+            for &column in &selection.targets {
                 targets.push(row.number(column)?);
             }
-            if let Some(column) = chosen.label {
+            if let Some(column) = selection.label {
                 let text = row.text(column)?;
-                labels
-                    .push(text)
-                    .map_err(|expected| row.fault(column, &expected, text, "name all classes, or mend the file"))?;
+                labels.push(text).map_err(|expected| {
+                    row.error_at(column, &expected, text, "list all classes, or correct the file")
+                })?;
             }
             rows += 1;
-            there = lines.next(&mut record)?;
+            there = records.next(&mut record)?;
         }
         if rows == 0 {
-            return Err(nothing(&lines, "a row"));
+            return Err(nothing(&records, "a row"));
         }
         let (labels, classes) = labels.finish();
         Ok(Frame {
-            features: Nd::from_vec([rows, chosen.features.len()], features)?,
-            targets: Nd::from_vec([rows, chosen.targets.len()], targets)?,
-            names: chosen.feature_names(),
+            features: Nd::from_vec([rows, selection.features.len()], features)?,
+            targets: Nd::from_vec([rows, selection.targets.len()], targets)?,
+            names: selection.feature_names(),
             labels,
             classes,
         })
     }
 }
 
-/// One row, with all that its errors say.
+/// A row, with the context for its errors.
 struct Row<'a> {
-    lines: &'a Lines<'a>,
+    records: &'a Records<'a>,
     record: &'a ByteRecord,
-    chosen: &'a Chosen,
+    selection: &'a Selection,
     missing: bool,
 }
 
 impl<'a> Row<'a> {
-    fn fault(&self, column: usize, expected: &str, found: &str, advice: &str) -> Error {
-        let place = format!("line {}, {}", self.lines.line(self.record), self.chosen.describe(column));
-        fault(self.lines.file(), place, expected, quoted(found), advice)
+    fn error_at(&self, column: usize, expected: &str, found: &str, advice: &str) -> Error {
+        let place = format!("line {}, {}", self.records.line(self.record), self.selection.describe(column));
+        read_error(self.records.file(), place, expected, quoted(found), advice)
     }
 
     fn check_width(&self) -> Result<()> {
-        let (expected, found) = (self.chosen.width, self.record.len());
+        let (expected, found) = (self.selection.width, self.record.len());
         if expected == found {
             return Ok(());
         }
-        let place = format_args!("line {}", self.lines.line(self.record));
-        let advice = "look for a delimiter or a quote too many or too few, or set `delimiter`";
-        Err(fault(self.lines.file(), place, format_args!("{expected} columns"), found, advice))
+        let place = format_args!("line {}", self.records.line(self.record));
+        let advice = "check for missing or extra delimiters and quotes, or set `delimiter`";
+        Err(read_error(self.records.file(), place, format_args!("{expected} columns"), found, advice))
     }
 
     fn text(&self, column: usize) -> Result<&'a str> {
@@ -327,7 +329,7 @@ impl<'a> Row<'a> {
             Ok(text) => Ok(text.trim()),
             Err(_) => {
                 let found = String::from_utf8_lossy(bytes);
-                Err(self.fault(column, "text in UTF-8", &found, "save the file in UTF-8"))
+                Err(self.error_at(column, "text in UTF-8", &found, "save the file in UTF-8"))
             }
         }
     }
@@ -340,8 +342,8 @@ impl<'a> Row<'a> {
         match text.parse::<A>() {
             Ok(number) if number.is_finite() => Ok(number),
             _ => {
-                let advice = "mend the file, leave out the column, or allow numbers to be `missing`";
-                Err(self.fault(column, "a finite number", text, advice))
+                let advice = "correct the file, leave out the column, or allow `missing` numbers";
+                Err(self.error_at(column, "a finite number", text, advice))
             }
         }
     }

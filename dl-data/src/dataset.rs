@@ -1,6 +1,6 @@
-//! What samples are drawn from: [`Dataset`], and the places samples may lie in.
+//! The [`Dataset`] trait, and data sets in memory.
 
-use crate::adapt::{Augmented, Mapped, Subset, Zip};
+use crate::adapters::{Augmented, Mapped, Subset, Zip};
 use crate::collate::Collate;
 use crate::draw::{Draw, Rng};
 use crate::split;
@@ -9,11 +9,11 @@ use dl_nd::ndarray::{Axis, RemoveAxis};
 use dl_nd::{Item, Nd, Rank};
 use std::sync::Arc;
 
-/// A finite sequence of samples, each to be had by its index.
+/// A finite sequence of samples with access by index.
 ///
-/// What is [`InMemory`], and all that the methods here make of other data sets, are data sets. To
-/// add another kind, write [`len`](Dataset::len) and [`get`](Dataset::get): reading happens in
-/// `get`, so that a [`Loader`](crate::Loader) can do it ahead, on other threads.
+/// Tensors and vectors become data sets by [`InMemory`]; the methods of this trait derive further
+/// ones. To add another kind, implement [`len`](Dataset::len) and [`get`](Dataset::get). Read files
+/// in `get`: a [`Loader`](crate::Loader) calls it on its prefetch threads.
 ///
 /// ```
 /// use dl_core::Result;
@@ -36,30 +36,30 @@ use std::sync::Arc;
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a data set",
-    note = "a tensor or a vector is one as `InMemory(…)`; for a type of your own write `impl Dataset`"
+    note = "wrap a tensor or a vector in `InMemory(…)`; for your own type, implement `Dataset`"
 )]
 pub trait Dataset: Send + Sync {
-    /// A sample.
+    /// The type of a sample.
     type Item: Send + 'static;
 
     /// The number of samples.
     fn len(&self) -> usize;
 
-    /// The sample of this index.
+    /// The sample at `index`.
     ///
     /// # Errors
-    /// When there is none, or it cannot be read.
+    /// When `index` is out of range, or the sample cannot be read.
     fn get(&self, index: usize) -> Result<Self::Item>;
 
-    /// The sample of this index, as it is drawn in one epoch: what a loader asks for. Only data
-    /// sets that are random somewhere ([`augment`](Dataset::augment)) tell epochs apart; a data set
-    /// made of others hands the draw on to them.
+    /// The sample at `index` as drawn in one epoch. A [`Loader`](crate::Loader) calls this method.
+    /// Only data sets with a random part ([`augment`](Dataset::augment)) depend on `draw`. A data
+    /// set that wraps another one must pass `draw` on.
     ///
     /// ```
     /// use dl_data::{Dataset, Draw};
     /// use dl_core::Result;
     ///
-    /// /// A data set of which each sample is read twice as large, in every epoch.
+    /// /// Doubles each sample of another data set.
     /// struct Doubled<D>(D);
     ///
     /// impl<D: Dataset<Item = f32>> Dataset for Doubled<D> {
@@ -71,7 +71,7 @@ pub trait Dataset: Send + Sync {
     ///         Ok(2.0 * self.0.get(index)?)
     ///     }
     ///     fn drawn(&self, index: usize, draw: Draw) -> Result<f32> {
-    ///         Ok(2.0 * self.0.drawn(index, draw)?) // what is random below stays random
+    ///         Ok(2.0 * self.0.drawn(index, draw)?) // passes `draw` to the inner data set
     ///     }
     /// }
     /// # assert_eq!(Doubled(dl_data::InMemory(vec![1.0])).get(0)?, 2.0);
@@ -79,12 +79,12 @@ pub trait Dataset: Send + Sync {
     /// ```
     ///
     /// # Errors
-    /// Those of [`get`](Dataset::get).
+    /// As [`get`](Dataset::get).
     fn drawn(&self, index: usize, _: Draw) -> Result<Self::Item> {
         self.get(index)
     }
 
-    /// Whether there are no samples.
+    /// Whether the data set has no samples.
     ///
     /// ```
     /// use dl_data::{Dataset, InMemory};
@@ -94,8 +94,8 @@ pub trait Dataset: Send + Sync {
         self.len() == 0
     }
 
-    /// All samples in one batch, in their order: a test set, for instance. Samples that are random
-    /// are those of [`get`](Dataset::get).
+    /// All samples, in order, as one batch; for a test set, for instance. Random samples are those
+    /// of [`get`](Dataset::get).
     ///
     /// ```
     /// use dl_data::{Dataset, InMemory};
@@ -106,7 +106,7 @@ pub trait Dataset: Send + Sync {
     /// ```
     ///
     /// # Errors
-    /// When there are no samples, one cannot be read, or they do not fit together.
+    /// When the data set is empty, a sample cannot be read, or the samples cannot be collated.
     fn all(&self) -> Result<<Self::Item as Collate>::Batch>
     where
         Self::Item: Collate,
@@ -115,7 +115,7 @@ pub trait Dataset: Send + Sync {
         Collate::collate((0..self.len()).map(sample).collect::<Result<_>>()?)
     }
 
-    /// The samples of both, in pairs: images and their labels, for instance.
+    /// Pairs of samples of two data sets, such as images and their labels.
     ///
     /// ```
     /// use dl_data::{Dataset, InMemory};
@@ -126,7 +126,7 @@ pub trait Dataset: Send + Sync {
     /// ```
     ///
     /// # Errors
-    /// When one has more samples than the other.
+    /// When the data sets differ in length.
     fn zip<B: Dataset>(self, other: B) -> Result<Zip<Self, B>>
     where
         Self: Sized,
@@ -134,7 +134,7 @@ pub trait Dataset: Send + Sync {
         Zip::new(self, other)
     }
 
-    /// A function of each sample, computed when the sample is asked for.
+    /// Applies `f` to each sample when the sample is read.
     ///
     /// ```
     /// use dl_data::{Dataset, InMemory};
@@ -148,12 +148,12 @@ pub trait Dataset: Send + Sync {
         Mapped::new(self, f)
     }
 
-    /// A random function of each sample. Its generator depends on the seed of the loader, the epoch
-    /// and the index of the sample alone, so neither on threads nor on the order of the samples.
+    /// Applies a random function to each sample. The generator is determined by the seed of the
+    /// loader, the epoch and the index of the sample. It depends neither on the threads nor on the
+    /// order of the samples.
     ///
-    /// [`get`](Dataset::get) is a draw with the seed 0 in epoch 0. Both members of a
-    /// [`zip`](Dataset::zip) draw the same numbers; an augmentation of an augmentation draws
-    /// others.
+    /// [`get`](Dataset::get) draws with seed 0 in epoch 0. Both members of a [`zip`](Dataset::zip)
+    /// draw the same numbers; nested augmentations draw different ones.
     ///
     /// ```
     /// use dl_data::{Dataset, Draw, InMemory, rand::Rng};
@@ -173,7 +173,7 @@ pub trait Dataset: Send + Sync {
         Augmented::new(self, f)
     }
 
-    /// The samples of these indices, in this order. An index may come more than once.
+    /// The samples at `indices`, in that order. An index may occur more than once.
     ///
     /// ```
     /// use dl_data::{Dataset, InMemory};
@@ -183,7 +183,7 @@ pub trait Dataset: Send + Sync {
     /// ```
     ///
     /// # Errors
-    /// When there is no such sample.
+    /// When an index is out of range.
     fn subset(self, indices: Vec<usize>) -> Result<Subset<Self>>
     where
         Self: Sized,
@@ -191,8 +191,7 @@ pub trait Dataset: Send + Sync {
         Subset::new(self, indices)
     }
 
-    /// Parts of these sizes, as fractions of the whole, drawn with a seed: see
-    /// [`split()`](split::split).
+    /// Random parts of the given sizes, as fractions of the whole: see [`split()`](split::split).
     ///
     /// ```
     /// use dl_data::{Dataset, InMemory};
@@ -202,7 +201,7 @@ pub trait Dataset: Send + Sync {
     /// ```
     ///
     /// # Errors
-    /// When the fractions make no sense, or a part would be empty.
+    /// When a fraction is not positive, the fractions sum to more than 1, or a part would be empty.
     fn split<const N: usize>(self, fractions: [f64; N], seed: u64) -> Result<[Subset<Arc<Self>>; N]>
     where
         Self: Sized,
@@ -211,7 +210,7 @@ pub trait Dataset: Send + Sync {
         Ok(split::subsets(self, parts))
     }
 
-    /// The same, with every class in every part in its fraction: see
+    /// As [`split`](Dataset::split), with the same class proportions in each part: see
     /// [`split_by_class`](split::split_by_class).
     ///
     /// ```
@@ -223,7 +222,7 @@ pub trait Dataset: Send + Sync {
     /// ```
     ///
     /// # Errors
-    /// Those of [`split`](Dataset::split), and when there is not a label for each sample.
+    /// As [`split`](Dataset::split), and when `labels` does not hold one label per sample.
     fn split_by_class<const N: usize>(
         self,
         labels: &[usize],
@@ -235,7 +234,7 @@ pub trait Dataset: Send + Sync {
     {
         if labels.len() != self.len() {
             return Err(Error::invalid(format!(
-                "{} labels for {} samples: there must be one for each",
+                "{} labels for {} samples: there must be one label per sample",
                 labels.len(),
                 self.len()
             )));
@@ -245,13 +244,12 @@ pub trait Dataset: Send + Sync {
     }
 }
 
-/// That there is no sample of this index.
-pub(crate) fn no_sample(index: usize, len: usize) -> Error {
-    Error::invalid(format!("there is no sample {index} among {len}, which are numbered from 0"))
+/// The error for an index out of range.
+pub(crate) fn out_of_range(index: usize, len: usize) -> Error {
+    Error::invalid(format!("sample {index} is out of range: the data set has {len} samples, numbered from 0"))
 }
 
-/// Samples that are in memory: a vector of them, or a tensor, whose samples are its rows, the
-/// tensors along its first axis.
+/// Samples in memory: a vector of samples, or a tensor that is split along its first axis.
 ///
 /// ```
 /// use dl_data::{Dataset, InMemory};
@@ -275,7 +273,7 @@ where
 
     fn get(&self, index: usize) -> Result<Self::Item> {
         if index >= self.len() {
-            return Err(no_sample(index, self.len()));
+            return Err(out_of_range(index, self.len()));
         }
         Ok(self.0.view().index_axis_move(Axis(0), index).into())
     }
@@ -289,7 +287,7 @@ impl<T: Clone + Send + Sync + 'static> Dataset for InMemory<Vec<T>> {
     }
 
     fn get(&self, index: usize) -> Result<T> {
-        self.0.get(index).cloned().ok_or_else(|| no_sample(index, self.0.len()))
+        self.0.get(index).cloned().ok_or_else(|| out_of_range(index, self.0.len()))
     }
 }
 

@@ -1,9 +1,9 @@
-//! Random numbers by position: which generator is used for what.
+//! Counter-based random numbers: one generator per purpose, seed, epoch and index.
 
 use rand::SeedableRng;
 
-/// The generator of augmentations, splits and orders: ChaCha, whose stream is specified, so that a
-/// seed means the same on every platform.
+/// The generator of augmentations, splits and orders: ChaCha with 8 rounds. Its output is
+/// specified, so a seed gives the same numbers on every platform.
 ///
 /// ```
 /// use dl_data::{Draw, Rng, rand::RngCore};
@@ -12,11 +12,11 @@ use rand::SeedableRng;
 /// ```
 pub type Rng = rand_chacha::ChaCha8Rng;
 
-/// In which run, by its seed, and in which epoch a sample is drawn.
+/// The seed and the epoch that determine the random numbers of a sample.
 ///
 /// ```
 /// use dl_data::{Dataset, Draw, InMemory};
-/// assert_eq!(InMemory(vec![7, 8]).drawn(1, Draw { seed: 1, epoch: 3 })?, 8);   // nothing random in a vector
+/// assert_eq!(InMemory(vec![7, 8]).drawn(1, Draw { seed: 1, epoch: 3 })?, 8);   // a vector has no random part
 /// # dl_core::Result::Ok(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -28,7 +28,7 @@ pub struct Draw {
 }
 
 impl Draw {
-    /// The generator for the sample of this index.
+    /// The generator for the sample at `index`.
     ///
     /// ```
     /// use dl_data::{Draw, rand::RngCore};
@@ -39,20 +39,21 @@ impl Draw {
         generator(Purpose::Augment, self, index as u64)
     }
 
-    /// The draw of what lies below an augmentation, which must not meet the same numbers.
-    pub(crate) fn below(self) -> Draw {
+    /// The draw for the data set inside an augmentation. Its numbers must differ from those of the
+    /// augmentation itself.
+    pub(crate) fn inner(self) -> Draw {
         Draw { seed: self.seed.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(32) ^ 0xD1B5_4A32_D192_ED03, ..self }
     }
 }
 
-/// What random numbers are for: no two purposes share any.
+/// The purpose of a generator. Different purposes share no random numbers.
 pub(crate) enum Purpose {
     Split = 1,
     Shuffle = 2,
     Augment = 3,
 }
 
-/// The key of ChaCha has room for all that a generator depends on, so nothing needs to be hashed.
+/// All inputs fit into the key of ChaCha, so no hash is needed.
 pub(crate) fn generator(purpose: Purpose, draw: Draw, index: u64) -> Rng {
     let mut key = [0; 32];
     for (bytes, number) in key.chunks_exact_mut(8).zip([draw.seed, draw.epoch, index, purpose as u64]) {

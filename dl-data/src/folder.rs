@@ -1,7 +1,7 @@
-//! Folders of images: a folder for each class (feature `images`).
+//! Data sets of image files in one folder per class (feature `images`).
 
-use crate::dataset::{Dataset, no_sample};
-use crate::fault::fault;
+use crate::dataset::{Dataset, out_of_range};
+use crate::error::read_error;
 use crate::source::{Source, unreadable};
 use dl_core::{Error, Result};
 use dl_nd::Nd;
@@ -12,12 +12,12 @@ use std::fs;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-/// The images in the folders of a folder, which are their classes: `root/cat/1.png`,
-/// `root/dog/x.jpg`. A sample is the image as `[channels, height, width]` between 0 and 1, and the
-/// number of its class in alphabetical order.
+/// A data set of image files in one folder per class: `root/cat/1.png`, `root/dog/x.jpg`. A sample
+/// is a pair of an image `[channels, height, width]`, from 0 to 1, and the index of its class.
+/// Classes and files are in alphabetical order.
 ///
-/// Opening it lists the files; an image is read and decoded when it is asked for. Images come in
-/// colour, three channels, and in their own sizes, if nothing else is said.
+/// [`open`](ImageFolder::open) lists the files; an image is read and decoded when its sample is
+/// read. By default, images have three channels and keep their own sizes.
 ///
 /// ```
 /// use dl_data::{Dataset, ImageFolder, Loader};
@@ -55,27 +55,33 @@ pub struct ImageFolder {
 }
 
 impl ImageFolder {
-    /// The memory for decoding one image, in bytes, if nothing else is said: 256 MiB.
+    /// The default limit in bytes for a file and for decoding it: 256 MiB.
     pub const LIMIT: u64 = 256 << 20;
 
-    /// Lists the files of all classes. Files and folders whose name begins with a dot do not count.
+    /// Lists the files of all classes. Entries with a leading dot in the name are skipped.
     ///
     /// # Errors
-    /// When a folder cannot be read, there are no folders of classes or one is empty, a name is not
-    /// UTF-8, or there is a file that is no `.png`, `.jpg` or `.jpeg`.
+    /// When a folder cannot be read, there are no class folders, a class folder is empty, a name is
+    /// not valid UTF-8, or a file is not `.png`, `.jpg` or `.jpeg`.
     pub fn open(root: impl AsRef<Path>) -> Result<Self> {
         let root = root.as_ref().to_owned();
         let (mut classes, mut files, mut labels) = (Vec::new(), Vec::new(), Vec::new());
         for (class, folder) in entries(&root)? {
             if !folder.is_dir() {
                 let advice = "put the images of each class into a folder of its own";
-                return Err(fault(&root.display().to_string(), class, "a folder for each class", "a file", advice));
+                return Err(read_error(
+                    &root.display().to_string(),
+                    class,
+                    "a folder for each class",
+                    "a file",
+                    advice,
+                ));
             }
             for (name, file) in entries(&folder)? {
                 if format_of(&file).is_none() || !file.is_file() {
-                    let advice = "move it away, or begin its name with a dot";
-                    let found = "something else";
-                    return Err(fault(
+                    let advice = "remove it, or start its name with a dot";
+                    let found = "another file or folder";
+                    return Err(read_error(
                         &folder.display().to_string(),
                         name,
                         "a .png, .jpg or .jpeg file",
@@ -87,42 +93,42 @@ impl ImageFolder {
                 labels.push(classes.len());
             }
             if labels.last() != Some(&classes.len()) {
-                let advice = "remove the folder, or put images there";
-                return Err(fault(&root.display().to_string(), class, "images in each folder", "none", advice));
+                let advice = "remove the folder, or put images into it";
+                return Err(read_error(&root.display().to_string(), class, "images in each folder", "none", advice));
             }
             classes.push(class);
         }
         if classes.is_empty() {
             let advice = "put the images of each class into a folder of its own";
-            return Err(fault(&root.display().to_string(), "the folder", "folders of classes", "none", advice));
+            return Err(read_error(&root.display().to_string(), "the folder", "folders of classes", "none", advice));
         }
         Ok(ImageFolder { root, classes, files, labels, grey: false, size: None, limit: Self::LIMIT })
     }
 
-    /// Whether images are read as grey ones, with one channel.
+    /// Whether images are converted to greyscale, with one channel; off by default.
     pub fn grey(mut self, grey: bool) -> Self {
         self.grey = grey;
         self
     }
 
-    /// All images in this size, whatever their own was (bilinear; proportions are not kept).
+    /// Resizes all images to this size by bilinear interpolation; the aspect ratio is not kept.
     pub fn size(mut self, height: u32, width: u32) -> Self {
         self.size = Some((height, width));
         self
     }
 
-    /// At most so many bytes for a file, and for decoding it.
+    /// Sets the limit in bytes for a file and for decoding it.
     pub fn limit(mut self, bytes: u64) -> Self {
         self.limit = bytes;
         self
     }
 
-    /// The names of the classes.
+    /// The names of the classes, in alphabetical order.
     pub fn classes(&self) -> &[String] {
         &self.classes
     }
 
-    /// The class of each image.
+    /// The index of the class of each image.
     pub fn labels(&self) -> &[usize] {
         &self.labels
     }
@@ -132,7 +138,7 @@ impl ImageFolder {
         &self.files
     }
 
-    /// The folder that was opened.
+    /// The folder passed to [`open`](ImageFolder::open).
     pub fn root(&self) -> &Path {
         &self.root
     }
@@ -146,23 +152,23 @@ impl Dataset for ImageFolder {
     }
 
     fn get(&self, index: usize) -> Result<Self::Item> {
-        let file = self.files.get(index).ok_or_else(|| no_sample(index, self.files.len()))?;
+        let file = self.files.get(index).ok_or_else(|| out_of_range(index, self.files.len()))?;
         Ok((read_image(Source::file(file).limit(self.limit), self.grey, self.size)?, self.labels[index]))
     }
 }
 
-/// What is in a folder, by name, in alphabetical order.
+/// The names and paths of the entries of a folder, in alphabetical order.
 fn entries(folder: &Path) -> Result<Vec<(String, PathBuf)>> {
     let name = folder.display().to_string();
     let mut entries = Vec::new();
     for entry in fs::read_dir(folder).map_err(|error| unreadable(&name, error))? {
         let entry = entry.map_err(|error| unreadable(&name, error))?;
-        let Ok(of_entry) = entry.file_name().into_string() else {
+        let Ok(entry_name) = entry.file_name().into_string() else {
             let found = format!("{:?}", entry.file_name());
-            return Err(fault(&name, "the folder", "names in UTF-8", found, "rename it"));
+            return Err(read_error(&name, "the folder", "names in UTF-8", found, "rename it"));
         };
-        if !of_entry.starts_with('.') {
-            entries.push((of_entry, entry.path()));
+        if !entry_name.starts_with('.') {
+            entries.push((entry_name, entry.path()));
         }
     }
     entries.sort_unstable();
@@ -178,8 +184,9 @@ fn format_of(file: &Path) -> Option<ImageFormat> {
     }
 }
 
-/// Reads one PNG or JPEG file, which its first bytes tell, as `[channels, height, width]` between 0
-/// and 1: in colour or grey, in this `(height, width)` or its own.
+/// Reads a PNG or JPEG file as a tensor `[channels, height, width]` with elements from 0 to 1. The
+/// format is detected by the first bytes of the file. With `grey` the image has one channel instead
+/// of three. `size` is the `(height, width)` to resize to; `None` keeps the size.
 ///
 /// ```
 /// use dl_data::{Source, read_image};
@@ -188,40 +195,40 @@ fn format_of(file: &Path) -> Option<ImageFormat> {
 /// ```
 ///
 /// # Errors
-/// When the file cannot be read, is no such image, is damaged as far as the format tells (a JPEG
-/// has no checksum, but its end is looked for), or needs more memory than the limit of the source.
+/// When the file cannot be read, is not a PNG or JPEG image, is detectably damaged, or needs more
+/// memory than the limit of the source. JPEG has no checksum; only its end marker is checked.
 pub fn read_image<'a>(source: impl Into<Source<'a>>, grey: bool, size: Option<(u32, u32)>) -> Result<Nd<f32, Ix3>> {
     let source = source.into();
     let limit = source.limit_in_bytes();
     if let Some((height, width)) =
-        size.filter(|&(height, width)| height == 0 || width == 0 || bytes_of(height, width) > limit)
+        size.filter(|&(height, width)| height == 0 || width == 0 || decoded_size(height, width) > limit)
     {
         return Err(Error::invalid(format!(
-            "a size of {height} × {width}: it must be 1 × 1 at least, and within the limit of {limit} bytes"
+            "a size of {height} × {width}: it must be at least 1 × 1, and the image must fit in {limit} bytes"
         )));
     }
     let name = source.name().to_owned();
     let damaged = |expected: &str, found: &dyn std::fmt::Display| {
-        fault(&name, "offset 0", expected, found, "get the file again: it is damaged, or no such image")
+        read_error(&name, "offset 0", expected, found, "get the file again: it is damaged, or not a PNG or JPEG image")
     };
-    let mut file = source.open_anywhere()?;
+    let mut file = source.open_seekable()?;
     let Ends { size: bytes, first, last } = Ends::of(&mut file).map_err(|error| unreadable(&name, error))?;
     if bytes > limit {
         let expected = format!("at most {limit} bytes in the file");
-        return Err(fault(&name, "offset 0", expected, bytes, "raise the limit if you trust the file"));
+        return Err(read_error(&name, "offset 0", expected, bytes, "raise the limit if you trust the file"));
     }
     let format = match first.as_slice() {
         [0x89, b'P', b'N', b'G', ..] => ImageFormat::Png,
         [0xFF, 0xD8, 0xFF, ..] => ImageFormat::Jpeg,
         _ => return Err(damaged("a PNG or JPEG image", &"other bytes")),
     };
-    // the decoder fills what is missing with grey
+    // The decoder fills missing parts with grey, so the end marker is checked here.
     let end = last.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
     if format == ImageFormat::Jpeg
         && !last[..end].ends_with(&[0xFF, 0xD9])
-        && !reaches_end(&mut file).map_err(|error| unreadable(&name, error))?
+        && !has_end_marker(&mut file).map_err(|error| unreadable(&name, error))?
     {
-        return Err(damaged("a JPEG image that is whole", &"one without the mark of its end"));
+        return Err(damaged("a complete JPEG image", &"no end-of-image marker"));
     }
     let mut reader = ImageReader::with_format(file, format);
     let mut limits = Limits::default();
@@ -229,20 +236,20 @@ pub fn read_image<'a>(source: impl Into<Source<'a>>, grey: bool, size: Option<(u
     reader.limits(limits.clone());
     let mut decoder = reader.into_decoder().map_err(|error| damaged("an image", &error))?;
     let (width, height) = decoder.dimensions();
-    if bytes_of(height, width) > limit {
+    if decoded_size(height, width) > limit {
         let expected = format!("an image that decodes within {limit} bytes");
         let found = format_args!("one of {height} × {width} pixels");
-        return Err(fault(&name, "offset 0", expected, found, "raise the limit if you trust the file"));
+        return Err(read_error(&name, "offset 0", expected, found, "raise the limit if you trust the file"));
     }
     decoder.set_limits(limits).map_err(|error| damaged("an image", &error))?;
-    let mut image = DynamicImage::from_decoder(decoder).map_err(|error| damaged("an image that is whole", &error))?;
+    let mut image = DynamicImage::from_decoder(decoder).map_err(|error| damaged("a complete image", &error))?;
     if let Some((height, width)) = size {
         image = image.resize_exact(width, height, FilterType::Triangle);
     }
     tensor(image, grey)
 }
 
-/// What is at both ends of a file.
+/// The size of a file, and its first and last bytes.
 struct Ends {
     size: u64,
     first: Vec<u8>,
@@ -250,31 +257,31 @@ struct Ends {
 }
 
 impl Ends {
-    /// Looks, and goes back to the beginning.
+    /// Reads both ends, then rewinds the file.
     fn of(file: &mut (impl Read + Seek)) -> io::Result<Ends> {
-        const LONG: u64 = 64;
+        const LENGTH: u64 = 64;
 
         let size = file.seek(SeekFrom::End(0))?;
         let mut part = |start: u64| {
             let mut bytes = Vec::new();
             file.seek(SeekFrom::Start(start))?;
-            file.take(LONG).read_to_end(&mut bytes)?;
+            file.take(LENGTH).read_to_end(&mut bytes)?;
             io::Result::Ok(bytes)
         };
-        let (first, last) = (part(0)?, part(size.saturating_sub(LONG))?);
+        let (first, last) = (part(0)?, part(size.saturating_sub(LENGTH))?);
         file.rewind()?;
         Ok(Ends { size, first, last })
     }
 }
 
-/// Whether the segments of a JPEG lead to the mark of its end. Something else may follow there, the
-/// film of a telephone for instance. Goes back to the beginning.
-fn reaches_end(file: &mut (impl Read + Seek)) -> io::Result<bool> {
-    fn walk(mut file: BufReader<impl Read + Seek>) -> io::Result<()> {
+/// Whether the segments of a JPEG lead to its end marker. Other data may follow the marker, such as
+/// the video of a motion photo. Rewinds the file.
+fn has_end_marker(file: &mut (impl Read + Seek)) -> io::Result<bool> {
+    fn scan(mut file: BufReader<impl Read + Seek>) -> io::Result<()> {
         let mut byte = [0];
         loop {
-            // to the next mark, through the numbers of a scan; a mark may begin with more than one
-            // such byte
+            // Skip the entropy-coded data up to the next marker. A marker may start with several
+            // 0xFF bytes.
             while byte[0] != 0xFF {
                 file.read_exact(&mut byte)?;
             }
@@ -283,7 +290,7 @@ fn reaches_end(file: &mut (impl Read + Seek)) -> io::Result<bool> {
             }
             match byte[0] {
                 0xD9 => return Ok(()),
-                // a byte of a scan, and marks with nothing in them
+                // A stuffed byte of a scan, or a marker without a segment.
                 0 | 1 | 0xD0..=0xD8 => {}
                 _ => {
                     let mut length = [0; 2];
@@ -294,16 +301,16 @@ fn reaches_end(file: &mut (impl Read + Seek)) -> io::Result<bool> {
         }
     }
 
-    let walked = walk(BufReader::new(&mut *file));
+    let scanned = scan(BufReader::new(&mut *file));
     file.rewind()?;
-    match walked {
+    match scanned {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
-        walked => walked.map(|()| true),
+        scanned => scanned.map(|()| true),
     }
 }
 
-/// What an image of this size takes as numbers.
-fn bytes_of(height: u32, width: u32) -> u64 {
+/// The bytes of a decoded image with three `f32` channels.
+fn decoded_size(height: u32, width: u32) -> u64 {
     (u64::from(height) * u64::from(width)).saturating_mul(3 * size_of::<f32>() as u64)
 }
 

@@ -1,6 +1,6 @@
-//! Data sets, loaders and readers.
+//! Data sets, batch loaders and file readers.
 //!
-//! Users reach it as `dl::data`, with the feature `data` of the `monadic-dl` package.
+//! `monadic-dl` re-exports this crate as `dl::data` (feature `data`).
 //!
 //! ```
 //! use dl_data::{Csv, Dataset, InMemory, Loader, Source};
@@ -20,14 +20,14 @@
 //! # dl_core::Result::Ok(())
 //! ```
 //!
-//! # Words
+//! # Terms
 //!
-//! - *sample*: what a [`Dataset`] holds at an index: a tensor, a label, a pair of both.
-//! - *batch*: samples that were put together, by [`Collate`].
-//! - *epoch*: each sample once, in an order that depends on the seed and the number of the epoch;
-//!   the batches of a [`Loader`].
-//! - *position*: the epoch and the batch at which a run is; see [`Position`].
-//! - *source*: where bytes come from, and how many of them are accepted; see [`Source`].
+//! - *sample*: the item of a [`Dataset`] at one index: a tensor, a label, or a tuple of these.
+//! - *batch*: several samples combined by [`Collate`].
+//! - *epoch*: one pass over all samples, in an order that depends on the seed and the epoch number;
+//!   one iterator of [`Batches`].
+//! - *position*: epoch and batch at which a run continues; see [`Position`].
+//! - *source*: a file or bytes in memory, with a limit on the number of bytes read; see [`Source`].
 //!
 //! # Readers
 //!
@@ -40,28 +40,29 @@
 //! | CIFAR-10 and CIFAR-100, binary | [`cifar`] |
 //! | folders of PNG and JPEG files | `ImageFolder` (feature `images`) |
 //!
-//! Files are not trusted: no reader panics, takes more memory than some times what the file really
-//! holds, or believes a length before the bytes are there. An error names the file, the place in
-//! it, what was expected there and what was found.
+//! Files are untrusted input. A reader never panics on a malformed file. Its memory use is bounded
+//! by a small multiple of the actual content, up to the limit of the [`Source`]: a length in a
+//! header is checked before it is used for an allocation. An error names the file, the position in
+//! it, the expected and the found content, and a remedy.
 //!
-//! What it does not do: it downloads nothing, and writes no files.
+//! The crate neither downloads files nor writes data sets.
 //!
 //! # Features
 //!
-//! | feature | what it adds |
+//! | feature | adds |
 //! |---|---|
-//! | `images` | folders of PNG and JPEG files as data sets: `ImageFolder`, `read_image` |
+//! | `images` | data sets of PNG and JPEG files: `ImageFolder`, `read_image` |
 
 #![forbid(unsafe_code)]
 
-mod adapt;
+mod adapters;
 mod batches;
 pub mod cifar;
 mod collate;
 mod csv;
 mod dataset;
 mod draw;
-mod fault;
+mod error;
 #[cfg(feature = "images")]
 mod folder;
 pub mod idx;
@@ -73,7 +74,7 @@ mod source;
 mod split;
 
 pub use crate::csv::{Column, Csv, Frame};
-pub use adapt::{Augmented, Concat, Mapped, Subset, Zip, concat};
+pub use adapters::{Augmented, Concat, Mapped, Subset, Zip, concat};
 pub use batches::Batches;
 pub use collate::Collate;
 pub use dataset::{Dataset, InMemory};

@@ -1,6 +1,6 @@
-//! Mini-batches of a data set, epoch by epoch.
+//! Configuration of mini-batch loading.
 
-use crate::batches::{Batches, Job};
+use crate::batches::{Batches, EpochPlan};
 use crate::collate::Collate;
 use crate::dataset::Dataset;
 use crate::draw::Draw;
@@ -9,15 +9,15 @@ use dl_core::{Error, Result};
 use std::fmt;
 use std::sync::Arc;
 
-/// More threads than this are a mistake.
-const MOST_THREADS: usize = 1024;
+/// The largest accepted number of loader threads; a larger one is a mistake.
+const MAX_THREADS: usize = 1024;
 
 /// Draws mini-batches from a data set.
 ///
-/// What a batch holds is a function of the data set, the settings, the seed and the epoch, so it is
-/// the same however many threads load, and a run that was stopped goes on with the batches that it
-/// would have seen ([`resume`](Loader::resume)). A loader does not change: each
-/// [`epoch`](Loader::epoch) is an iterator of its own.
+/// The content of a batch is a function of the data set, the settings, the seed and the epoch. It
+/// does not depend on the number of loader threads. An interrupted run can therefore continue with
+/// exactly the remaining batches ([`resume`](Loader::resume)). A loader is immutable: each call of
+/// [`epoch`](Loader::epoch) returns an independent iterator.
 ///
 /// ```
 /// use dl_data::{Dataset, InMemory, Loader};
@@ -42,11 +42,12 @@ pub struct Loader<D> {
     shuffle: bool,
     drop_last: bool,
     labels: Option<Vec<usize>>,
-    ahead: usize,
+    prefetch: usize,
     threads: usize,
 }
 
-/// Where a run is: the batch that comes next. To be kept in a checkpoint, beside the seed.
+/// The position of a run: the next batch to be trained on. Save it in a checkpoint together with
+/// the seed.
 ///
 /// ```
 /// use dl_data::{InMemory, Loader, Position};
@@ -63,7 +64,7 @@ pub struct Loader<D> {
 pub struct Position {
     /// The epoch, from 0.
     pub epoch: u64,
-    /// The batch in it, from 0. At the end of an epoch it is the number of batches.
+    /// The batch in the epoch, from 0. At the end of an epoch it equals the number of batches.
     pub batch: usize,
 }
 
@@ -71,8 +72,8 @@ impl<D: Dataset + 'static> Loader<D>
 where
     D::Item: Collate,
 {
-    /// Batches of so many samples, in the order of the data, loaded when they are asked for; the
-    /// last one may be smaller.
+    /// Batches of `batch_size` samples in the order of the data, loaded on demand. The last batch
+    /// of an epoch may be smaller.
     ///
     /// ```
     /// use dl_data::{InMemory, Loader};
@@ -82,16 +83,16 @@ where
     /// ```
     pub fn new(data: D, batch_size: usize) -> Self {
         let data = Arc::new(data);
-        Loader { data, batch_size, seed: 0, shuffle: false, drop_last: false, labels: None, ahead: 0, threads: 1 }
+        Loader { data, batch_size, seed: 0, shuffle: false, drop_last: false, labels: None, prefetch: 0, threads: 1 }
     }
 
-    /// The seed of the order and of augmentations; 0 if nothing is said.
+    /// The seed of the order and of augmentations; 0 by default.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
     }
 
-    /// Whether samples come in a random order, another one in each epoch.
+    /// Whether samples are shuffled, differently in each epoch; off by default.
     ///
     /// ```
     /// use dl_data::{InMemory, Loader};
@@ -106,8 +107,8 @@ where
         self
     }
 
-    /// Whether a last batch that is not full is left out, with [`by_class`](Loader::by_class) one
-    /// of each class.
+    /// Whether an incomplete last batch is dropped; off by default. With
+    /// [`by_class`](Loader::by_class) this applies to the last batch of each class.
     ///
     /// ```
     /// assert_eq!(dl_data::Loader::new(dl_data::InMemory(vec![1.0_f32; 10]), 4).drop_last(true).epoch(0)?.len(), 2);
@@ -118,9 +119,10 @@ where
         self
     }
 
-    /// Batches that hold one class each, by the labels of the samples in the order of the data:
-    /// what a network needs that takes another way for each class. With
-    /// [`shuffle`](Loader::shuffle) the batches of different classes are mixed.
+    /// Groups the batches by class: each batch holds samples of one class only. `labels` holds the
+    /// class of each sample, in the order of the data. This suits a network with a control flow
+    /// that depends on the class. With [`shuffle`](Loader::shuffle) the batches of different
+    /// classes are interleaved.
     ///
     /// ```
     /// use dl_data::{InMemory, Loader};
@@ -136,19 +138,19 @@ where
         self
     }
 
-    /// Loads so many batches ahead in the background; with 0, which is so if nothing is said, a
-    /// batch is loaded when it is asked for.
+    /// The number of batches to prefetch in the background. With 0, the default, a batch is loaded
+    /// on demand.
     ///
-    /// It is done on threads of its own, which may wait for files without keeping others from
-    /// computing. At most so many batches are begun or ready at any time. Their order, and every
-    /// bit in them, are the same as without.
+    /// Prefetching uses threads of the loader, which may block on files without occupying the
+    /// threads that compute. At most `batches` batches are in progress or ready at any time. Their
+    /// order and content are bit-identical to loading on demand.
     pub fn prefetch(mut self, batches: usize) -> Self {
-        self.ahead = batches;
+        self.prefetch = batches;
         self
     }
 
-    /// The number of threads that load ahead; 1 if nothing is said. No more than are loaded ahead
-    /// can be busy.
+    /// The number of prefetch threads; 1 by default. At most [`prefetch`](Loader::prefetch) threads
+    /// are used.
     ///
     /// ```
     /// use dl_data::{InMemory, Loader};
@@ -169,12 +171,13 @@ where
     /// The batches of an epoch.
     ///
     /// # Errors
-    /// When a setting makes no sense, or threads cannot be started.
+    /// When a setting is invalid (batch size 0, too few or too many threads, not one label per
+    /// sample), or a prefetch thread cannot be started.
     pub fn epoch(&self, epoch: u64) -> Result<Batches<D>> {
         self.resume(Position { epoch, batch: 0 })
     }
 
-    /// The batches of an epoch from a position on, as they come in a run that was never stopped.
+    /// The batches of an epoch from `position` on, identical to those of an uninterrupted run.
     ///
     /// ```
     /// use dl_data::{InMemory, Loader, Position};
@@ -185,33 +188,33 @@ where
     /// ```
     ///
     /// # Errors
-    /// Those of [`epoch`](Loader::epoch), and when there is no such batch.
+    /// As [`epoch`](Loader::epoch), and when the batch of `position` is past the end of the epoch.
     pub fn resume(&self, position: Position) -> Result<Batches<D>> {
         let order = self.order(position.epoch)?;
         if position.batch > order.len() {
             return Err(Error::invalid(format!(
-                "batch {} of an epoch of {} batches: the position was saved with other data or settings",
+                "there is no batch {} in an epoch of {} batches: the position was saved with other data or settings",
                 position.batch,
                 order.len()
             )));
         }
-        let job = Job { data: self.data.clone(), order, draw: Draw { seed: self.seed, epoch: position.epoch } };
-        Batches::start(job, position.batch, self.ahead, self.threads.min(self.ahead))
+        let plan = EpochPlan { data: self.data.clone(), order, draw: Draw { seed: self.seed, epoch: position.epoch } };
+        Batches::start(plan, position.batch, self.prefetch, self.threads.min(self.prefetch))
     }
 
     fn order(&self, epoch: u64) -> Result<Order> {
         let len = self.data.len();
         if self.batch_size == 0 {
-            return Err(Error::invalid("batches of 0 samples: a batch holds at least 1"));
+            return Err(Error::invalid("the batch size is 0: a batch must hold at least 1 sample"));
         }
-        if self.threads == 0 || self.threads > MOST_THREADS {
+        if self.threads == 0 || self.threads > MAX_THREADS {
             let threads = self.threads;
-            return Err(Error::invalid(format!("{threads} threads to load with: there can be 1 to {MOST_THREADS}")));
+            return Err(Error::invalid(format!("{threads} loader threads: the number must be 1 to {MAX_THREADS}")));
         }
         if let Some(labels) = self.labels.as_ref().filter(|labels| labels.len() != len) {
             let labels = labels.len();
             return Err(Error::invalid(format!(
-                "{labels} labels for {len} samples: batches by class need one for each"
+                "{labels} labels for {len} samples: `by_class` needs one label per sample"
             )));
         }
         let settings = Settings {
@@ -239,7 +242,7 @@ impl<D> fmt::Debug for Loader<D> {
             .field("shuffle", &self.shuffle)
             .field("drop_last", &self.drop_last)
             .field("by_class", &self.labels.is_some())
-            .field("ahead", &self.ahead)
+            .field("prefetch", &self.prefetch)
             .field("threads", &self.threads)
             .finish_non_exhaustive()
     }

@@ -1,11 +1,11 @@
-//! Features brought to one scale.
+//! Standardization of features.
 
 use dl_core::{Error, Result};
 use dl_nd::ndarray::Axis;
 use dl_nd::{Element, Nd, Rank};
 
-/// Brings each feature to mean 0 and standard deviation 1: the mean and the deviation are those of
-/// the training part, and are then used for all parts.
+/// Scales each feature to mean 0 and standard deviation 1. Fit it on the training part and apply it
+/// to all parts.
 ///
 /// ```
 /// use dl_data::Normalizer;
@@ -23,17 +23,17 @@ pub struct Normalizer {
 }
 
 impl Normalizer {
-    /// The mean and the standard deviation (that of the whole population) of each feature. Features
-    /// are numbered along `axis`: 1 for `[rows, features]` and for
-    /// `[images, channels, height, width]`. A feature that is constant is only moved to 0.
+    /// Computes the mean and the population standard deviation of each feature. `axis` is the axis
+    /// of the features: 1 for `[rows, features]` and for `[images, channels, height, width]`. A
+    /// constant feature has deviation 0 and is only shifted.
     ///
     /// # Errors
-    /// When there is no such axis, there are no numbers, or one is not finite.
+    /// When `axis` is out of range, the tensor is empty, or an element is not finite.
     pub fn fit<A: Element + Into<f64>, D: Rank>(data: &Nd<A, D>, axis: usize) -> Result<Self> {
         check_axis(data, axis)?;
         if data.is_empty() {
             return Err(Error::invalid(format!(
-                "a tensor of shape {:?} has no mean: it holds no numbers",
+                "a tensor of shape {:?} has no mean: it has no elements",
                 data.shape()
             )));
         }
@@ -41,15 +41,14 @@ impl Normalizer {
         for (feature, numbers) in data.view().into_dyn().axis_iter(Axis(axis)).enumerate() {
             if let Some(bad) = numbers.iter().find(|x| !x.is_finite()) {
                 return Err(Error::not_finite(format!(
-                    "feature {feature} holds {bad}: replace such numbers, or leave out the samples that have them"
+                    "feature {feature} has the element {bad}: replace such elements, or leave out their samples"
                 )));
             }
-            // differences from one of them: of a constant feature nothing is left, not even by
-            // rounding
+            // Sums of differences from the first element: for a constant feature they are exactly 0.
             let (n, origin) = (numbers.len() as f64, numbers.first().map_or(0.0, |&x| x.into()));
-            let of_feature = numbers.iter().map(|&x| x.into() - origin).sum::<f64>() / n;
-            let variance = numbers.iter().map(|&x| (x.into() - origin - of_feature).powi(2)).sum::<f64>() / n;
-            mean.push(origin + of_feature);
+            let mean_difference = numbers.iter().map(|&x| x.into() - origin).sum::<f64>() / n;
+            let variance = numbers.iter().map(|&x| (x.into() - origin - mean_difference).powi(2)).sum::<f64>() / n;
+            mean.push(origin + mean_difference);
             deviation.push(variance.sqrt());
         }
         Ok(Normalizer { mean, deviation })
@@ -77,16 +76,18 @@ impl Normalizer {
         &self.deviation
     }
 
-    /// The same numbers on the common scale. In a single sample the axis of the features is one
-    /// less.
+    /// Scales `data`. `axis` is the axis of the features; in a single sample it is one less than in
+    /// a batch.
     ///
     /// # Errors
-    /// When there are more features along this axis than there were, or fewer.
+    /// When `axis` is out of range, or its length differs from the number of fitted features.
     pub fn apply<A: Element + Into<f64>, D: Rank>(&self, data: &Nd<A, D>, axis: usize) -> Result<Nd<A, D>> {
         check_axis(data, axis)?;
         if data.shape()[axis] != self.mean.len() {
             let (shape, features) = (data.shape(), self.mean.len());
-            return Err(Error::shape(format!("axis {axis} of the shape {shape:?}: there were {features} features")));
+            return Err(Error::shape(format!(
+                "axis {axis} of shape {shape:?} must have {features} features, as when fitted"
+            )));
         }
         let mut scaled = data.view().into_dyn().to_owned();
         let features = scaled.axis_iter_mut(Axis(axis)).zip(self.mean.iter().zip(&self.deviation));
@@ -103,10 +104,10 @@ fn check_axis<A: Element, D: Rank>(data: &Nd<A, D>, axis: usize) -> Result<()> {
     if axis < data.shape().len() {
         return Ok(());
     }
-    Err(Error::shape(format!("there is no axis {axis} in the shape {:?}", data.shape())))
+    Err(Error::shape(format!("axis {axis} is out of range for shape {:?}", data.shape())))
 }
 
-/// Bytes as numbers between 0 and 1, as images are fed to a network.
+/// Maps bytes to numbers from 0 to 1, for images. The shape stays the same.
 ///
 /// ```
 /// use dl_nd::Nd;

@@ -1,7 +1,6 @@
-//! `.npz`: several tensors in a zip archive, as `numpy.savez` and `numpy.savez_compressed` write
-//! them.
+//! Archives of tensors (`.npz`), as written by `numpy.savez` and `numpy.savez_compressed`.
 
-use crate::fault::{fault, list, quoted};
+use crate::error::{list, quoted, read_error};
 use crate::source::{ReadSeek, Source};
 use dl_core::{Error, Result};
 use dl_nd::{Nd, NpyItem, Rank};
@@ -9,13 +8,13 @@ use std::fmt::{self, Display};
 use zip::ZipArchive;
 use zip::result::ZipError;
 
-/// The file behind the name of a tensor.
+/// The suffix of the entry of a tensor in the archive.
 const SUFFIX: &str = ".npy";
 
-/// Tensors of a `.npz` file, read one by one.
+/// A `.npz` file. Its tensors are read one by one.
 ///
-/// A tensor of more bytes than the [limit](Source::limit) of the source is refused; below that,
-/// memory is taken as its elements come.
+/// A tensor larger than the [limit](Source::limit) of the source, in bytes, is refused. Below the
+/// limit, memory grows as the elements are read.
 ///
 /// ```
 /// use dl_data::Npz;
@@ -46,30 +45,36 @@ pub struct Npz<'a> {
 }
 
 impl<'a> Npz<'a> {
-    /// Reads the table of contents.
+    /// Opens the archive and reads its table of contents.
     ///
     /// # Errors
-    /// When the file cannot be read, is no zip archive, holds anything but tensors, or two of the
-    /// same name.
+    /// When the file cannot be read, is not a zip archive, holds an entry that is not a tensor, or
+    /// holds two entries of the same name.
     pub fn open(source: impl Into<Source<'a>>) -> Result<Self> {
         let source = source.into();
         let (name, limit) = (source.name().to_owned(), source.limit_in_bytes());
         let archive =
-            ZipArchive::new(source.open_anywhere()?).map_err(|error| damaged(&name, "the archive", &error))?;
+            ZipArchive::new(source.open_seekable()?).map_err(|error| damaged(&name, "the archive", &error))?;
         if archive.has_duplicate_names() {
-            let advice = "write the file anew, with a name for each tensor";
-            return Err(fault(&name, "table of contents", "a name for each entry", "the same name twice", advice));
+            let advice = "write the file again, with a distinct name for each tensor";
+            return Err(read_error(&name, "table of contents", "distinct names", "the same name twice", advice));
         }
         let mut names = Vec::with_capacity(archive.len());
         for (number, raw) in archive.file_names_raw().enumerate() {
             let place = format_args!("entry {number}");
             let Ok(entry) = std::str::from_utf8(raw) else {
                 let found = quoted(&String::from_utf8_lossy(raw));
-                return Err(fault(&name, place, "a name in UTF-8", found, "write the file anew with such names"));
+                return Err(read_error(
+                    &name,
+                    place,
+                    "a name in UTF-8",
+                    found,
+                    "write the file again, with names in UTF-8",
+                ));
             };
             let Some(tensor) = entry.strip_suffix(SUFFIX) else {
-                let advice = "take out what is no tensor, or look whether this is a .npz file";
-                return Err(fault(&name, place, "a name that ends in .npy", quoted(entry), advice));
+                let advice = "remove entries that are not tensors, or check that this is a .npz file";
+                return Err(read_error(&name, place, "a name that ends in .npy", quoted(entry), advice));
             };
             names.push(tensor.to_owned());
         }
@@ -89,16 +94,16 @@ impl<'a> Npz<'a> {
         &self.names
     }
 
-    /// Reads the tensor of this name.
+    /// Reads the tensor called `tensor`. Tensors can be read in any order and repeatedly.
     ///
     /// # Errors
-    /// When there is none, it is damaged or larger than the limit, or has elements of another type
-    /// or another rank.
+    /// When there is no such tensor, it is damaged or larger than the limit, or its element type or
+    /// rank differs from `A` and `D`.
     pub fn read<A: NpyItem, D: Rank>(&mut self, tensor: &str) -> Result<Nd<A, D>> {
         let entry = format!("entry `{tensor}`");
         let Some(number) = self.names.iter().position(|name| name == tensor) else {
             let found = format!("only {}", list(&self.names));
-            return Err(fault(&self.name, &entry, "a tensor of this name", found, "take one of those"));
+            return Err(read_error(&self.name, &entry, "a tensor of this name", found, "use one of these names"));
         };
         let bytes = self.archive.by_index(number).map_err(|error| damaged(&self.name, &entry, &error))?;
         Nd::read_npy_from(bytes, self.limit).map_err(|error| {
@@ -116,5 +121,5 @@ impl fmt::Debug for Npz<'_> {
 }
 
 fn damaged(name: &str, place: impl Display, error: &ZipError) -> Error {
-    fault(name, place, "a zip archive that is whole", error, "get the file again: it is damaged, or not a .npz file")
+    read_error(name, place, "a complete zip archive", error, "get the file again: it is damaged, or not a .npz file")
 }

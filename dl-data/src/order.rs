@@ -1,5 +1,5 @@
-//! Which samples make which batch in an epoch: a function of the settings, the seed and the epoch
-//! alone.
+//! The assignment of samples to batches in an epoch. It is a pure function of the settings, the
+//! seed and the epoch.
 
 use crate::draw::{Draw, Purpose, generator};
 use crate::split::by_class;
@@ -7,19 +7,19 @@ use rand::seq::SliceRandom;
 
 pub(crate) struct Settings<'a> {
     pub(crate) len: usize,
-    /// At least 1.
+    /// Must be at least 1.
     pub(crate) batch_size: usize,
     pub(crate) shuffle: bool,
     pub(crate) drop_last: bool,
-    /// One for each sample, if a batch is to hold one class.
+    /// One label per sample, if each batch must hold a single class.
     pub(crate) labels: Option<&'a [usize]>,
 }
 
-/// The batches of an epoch.
+/// The sample indices of each batch of an epoch.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Order {
     samples: Vec<usize>,
-    /// Where in `samples` each batch ends; the next one begins there.
+    /// The end of each batch in `samples`; the next batch starts there.
     ends: Vec<usize>,
 }
 
@@ -49,14 +49,14 @@ impl Order {
         self.ends.len()
     }
 
-    /// The samples of one.
+    /// The sample indices of one batch.
     pub(crate) fn batch(&self, number: usize) -> &[usize] {
         let start = number.checked_sub(1).map_or(0, |before| self.ends[before]);
         &self.samples[start..self.ends[number]]
     }
 }
 
-/// The batches of one group of samples.
+/// Splits one group of samples into batches.
 fn chunks(group: &[usize], number: u64, settings: &Settings<'_>, draw: Draw) -> Vec<Vec<usize>> {
     let mut group = group.to_vec();
     if settings.shuffle {
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn without_shuffling_it_is_the_order_of_the_data() {
+    fn order_without_shuffle_is_data_order() {
         assert_eq!(batches(&PLAIN, 1, 2), [vec![0, 1, 2, 3], vec![4, 5, 6, 7], vec![8, 9]]);
         assert_eq!(batches(&Settings { drop_last: true, ..PLAIN }, 1, 2), [vec![0, 1, 2, 3], vec![4, 5, 6, 7]]);
         assert!(batches(&Settings { len: 3, drop_last: true, ..PLAIN }, 0, 0).is_empty());
@@ -89,10 +89,10 @@ mod tests {
         assert_eq!(batches(&Settings { len: 8, ..PLAIN }, 0, 0).len(), 2);
     }
 
-    /// The same numbers on every platform, and in every version of this crate: positions are kept
-    /// in files.
+    /// The order must be the same on every platform and in every version of this crate: checkpoints
+    /// store positions.
     #[test]
-    fn a_shuffled_order_is_fixed_by_seed_and_epoch() {
+    fn shuffled_order_has_pinned_values() {
         let shuffled = Settings { shuffle: true, batch_size: 10, ..PLAIN };
         assert_eq!(batches(&shuffled, 1, 0), [[4, 9, 1, 2, 8, 7, 3, 0, 5, 6]]);
         assert_eq!(batches(&shuffled, 1, 1), [[0, 7, 1, 3, 4, 5, 8, 2, 9, 6]]);
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn every_sample_comes_once() {
+    fn shuffled_epoch_contains_every_sample_once() {
         for epoch in 0..20 {
             let mut all = batches(&Settings { shuffle: true, ..PLAIN }, 3, epoch).concat();
             all.sort_unstable();
@@ -108,10 +108,10 @@ mod tests {
         }
     }
 
-    /// Each of 5 samples is at each of 5 places in a fifth of the epochs: a chi-squared test with
-    /// 16 degrees of freedom, of which 39 is the quantile 0.999.
+    /// Each of 5 samples should be at each of 5 positions in a fifth of the epochs. Chi-squared
+    /// test with 16 degrees of freedom; its 0.999 quantile is 39.
     #[test]
-    fn no_place_is_preferred() {
+    fn shuffled_positions_are_uniform() {
         const EPOCHS: u64 = 5000;
         let mut counts = [[0_u32; 5]; 5];
         for epoch in 0..EPOCHS {
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_holds_one_class() {
+    fn batch_by_class_holds_one_class() {
         let labels = [2, 0, 2, 0, 2, 0, 2, 0, 2, 7];
         let of_classes = Settings { labels: Some(&labels), batch_size: 3, ..PLAIN };
         assert_eq!(batches(&of_classes, 0, 0), [vec![1, 3, 5], vec![7], vec![0, 2, 4], vec![6, 8], vec![9]]);
@@ -145,6 +145,6 @@ mod tests {
             assert_eq!(all, (0..10).collect::<Vec<_>>());
             orders.push(batches.iter().map(|batch| labels[batch[0]]).collect::<Vec<_>>());
         }
-        assert!(orders.iter().any(|order| *order != orders[0]), "classes come in another order");
+        assert!(orders.iter().any(|order| *order != orders[0]), "the order of the classes changes between epochs");
     }
 }

@@ -1,18 +1,17 @@
-//! Where bytes come from, and how many are accepted.
+//! Input bytes from a file or from memory, with a limit and transparent gzip decompression.
 
-use crate::fault::fault;
+use crate::error::read_error;
 use dl_core::{Error, Result};
 use flate2::bufread::MultiGzDecoder;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek};
 use std::path::{Path, PathBuf};
 
-/// A file, or bytes in memory, to be read; compressed with gzip or not, which the first two bytes
-/// tell.
+/// A file or bytes in memory to be read. Gzip is detected by its first two bytes and decompressed.
 ///
-/// Readers take anything that is a source: a path, for instance. A reader that gets more than the
-/// [`limit`](Source::limit), counted after decompression, gives up: a file of some megabytes can be
-/// a bomb of many gigabytes.
+/// Readers accept `impl Into<Source>`, so a path can be passed directly. A reader fails once it has
+/// read more than the [`limit`](Source::limit), counted after decompression: a gzip file of a few
+/// megabytes can expand to gigabytes.
 ///
 /// ```
 /// use dl_data::{Source, idx};
@@ -37,31 +36,31 @@ enum Bytes<'a> {
 }
 
 impl<'a> Source<'a> {
-    /// So many bytes are accepted if nothing else is said: 4 GiB.
+    /// The default limit in bytes: 4 GiB.
     ///
     /// ```
     /// assert_eq!(dl_data::Source::LIMIT, 4 * 1024 * 1024 * 1024);
     /// ```
     pub const LIMIT: u64 = 4 << 30;
 
-    /// The file of this path. It is opened by the reader.
+    /// A file. The reader opens it.
     pub fn file(path: impl AsRef<Path>) -> Self {
         let path = path.as_ref();
         Source { name: path.display().to_string(), bytes: Bytes::File(path.to_owned()), limit: Self::LIMIT }
     }
 
-    /// These bytes; errors call them `name`.
+    /// Bytes in memory; errors call them `name`.
     pub fn memory(name: impl Into<String>, bytes: &'a [u8]) -> Self {
         Source { name: name.into(), bytes: Bytes::Memory(bytes), limit: Self::LIMIT }
     }
 
-    /// At most so many bytes are accepted, after decompression.
+    /// Sets the limit in bytes, after decompression.
     pub fn limit(mut self, bytes: u64) -> Self {
         self.limit = bytes;
         self
     }
 
-    /// The name that errors give.
+    /// The name used in errors.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
@@ -70,7 +69,7 @@ impl<'a> Source<'a> {
         self.limit
     }
 
-    /// The bytes, decompressed, one after the other.
+    /// Opens the source for sequential reading, with decompression.
     pub(crate) fn open(self) -> Result<Input<'a>> {
         let (mut plain, size): (Box<dyn BufRead + 'a>, _) = match self.bytes {
             Bytes::Memory(bytes) => (Box::new(bytes), Some(bytes.len() as u64)),
@@ -87,8 +86,8 @@ impl<'a> Source<'a> {
         Ok(Input { name: self.name, bytes, compressed, size, limit: self.limit, offset: 0 })
     }
 
-    /// The bytes as they are, to be read here and there.
-    pub(crate) fn open_anywhere(self) -> Result<Box<dyn ReadSeek + 'a>> {
+    /// Opens the source for random access, without decompression.
+    pub(crate) fn open_seekable(self) -> Result<Box<dyn ReadSeek + 'a>> {
         Ok(match self.bytes {
             Bytes::Memory(bytes) => Box::new(io::Cursor::new(bytes)),
             Bytes::File(path) => Box::new(BufReader::new(open(&self.name, &path)?)),
@@ -100,12 +99,12 @@ fn open(name: &str, path: &Path) -> Result<File> {
     File::open(path).map_err(|error| unreadable(name, error))
 }
 
-/// What the system says about a file.
+/// The error for an I/O error of the operating system.
 pub(crate) fn unreadable(name: &str, error: io::Error) -> Error {
-    Error::invalid(format!("{name}: it cannot be read: {error}"))
+    Error::invalid(format!("{name}: cannot be read: {error}"))
 }
 
-/// Bytes to be read here and there.
+/// A buffered reader with random access.
 pub(crate) trait ReadSeek: BufRead + Seek {}
 
 impl<R: BufRead + Seek> ReadSeek for R {}
@@ -122,50 +121,50 @@ macro_rules! paths {
 
 paths!(&str, &String, String, &Path, &PathBuf, PathBuf);
 
-/// The bytes of a source. It counts them, and gives up at the limit.
+/// A sequential reader that counts bytes and fails at the limit.
 pub(crate) struct Input<'a> {
     pub(crate) name: String,
     bytes: Box<dyn BufRead + 'a>,
     compressed: bool,
-    /// How many bytes there are, where that is known.
+    /// The total number of bytes, if known.
     size: Option<u64>,
     limit: u64,
     offset: u64,
 }
 
 impl Input<'_> {
-    /// So many bytes have been read.
+    /// The number of bytes read so far.
     pub(crate) fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// How many bytes there are, where that is known and accepted.
+    /// The total number of bytes, if it is known and within the limit.
     pub(crate) fn size(&self) -> Option<u64> {
         self.size.filter(|&size| size <= self.limit)
     }
 
-    /// What is wrong at an offset.
-    pub(crate) fn fault(&self, offset: u64, expected: &str, found: impl std::fmt::Display, advice: &str) -> Error {
+    /// An error at a byte offset.
+    pub(crate) fn error_at(&self, offset: u64, expected: &str, found: impl std::fmt::Display, advice: &str) -> Error {
         let place = if self.compressed { "offset in the decompressed bytes" } else { "offset" };
-        fault(&self.name, format_args!("{place} {offset}"), expected, found, advice)
+        read_error(&self.name, format_args!("{place} {offset}"), expected, found, advice)
     }
 
-    /// The next `N` bytes, which are `what`.
+    /// Reads the next `N` bytes; `what` names them in errors.
     pub(crate) fn array<const N: usize>(&mut self, what: &str) -> Result<[u8; N]> {
         let mut bytes = [0; N];
         self.fill(&mut bytes, what)?;
         Ok(bytes)
     }
 
-    /// Fills `bytes` with what comes next, which is `what`.
+    /// Fills `bytes` with the next bytes; `what` names them in errors.
     pub(crate) fn fill(&mut self, bytes: &mut [u8], what: &str) -> Result<()> {
         let (start, length) = (self.offset, bytes.len());
-        self.read_exact(bytes).map_err(|error| self.failed(error, start, length as u64, what))
+        self.read_exact(bytes).map_err(|error| self.io_error(error, start, length as u64, what))
     }
 
-    /// The next `length` bytes, as numbers of `size` bytes each. A length that the file cannot have
-    /// is refused before memory is taken for it; where nobody knows what the file can have, memory
-    /// is taken as bytes come.
+    /// Reads the next `length` bytes as numbers of `size` bytes each. If the size of the file is
+    /// known, a length beyond its end is refused before any allocation. Otherwise the vector grows
+    /// as bytes arrive.
     pub(crate) fn numbers<A>(
         &mut self,
         length: u64,
@@ -173,67 +172,67 @@ impl Input<'_> {
         decode: impl Fn(&[u8]) -> A,
         what: &str,
     ) -> Result<Vec<A>> {
-        /// Bytes that are read at a time; a multiple of every `size`.
+        /// Bytes per read; must be a multiple of every `size`.
         const CHUNK: u64 = 1 << 16;
 
         let start = self.offset;
         let accepted = self.size.unwrap_or(self.limit).min(self.limit).saturating_sub(start);
         if length > accepted {
             return Err(match self.size {
-                Some(size) if size <= self.limit => self.cut_short(start, length, what, size),
-                _ => self.too_much(start),
+                Some(size) if size <= self.limit => self.truncated(start, length, what, size),
+                _ => self.over_limit(start),
             });
         }
         let mut numbers = Vec::new();
-        let at_first = if self.size.is_some() { length } else { length.min(CHUNK) };
-        numbers.try_reserve_exact(at_first as usize / size).map_err(|error| Error::other(error).context(&self.name))?;
+        let initial = if self.size.is_some() { length } else { length.min(CHUNK) };
+        numbers.try_reserve_exact(initial as usize / size).map_err(|error| Error::other(error).context(&self.name))?;
         let mut buffer = vec![0; length.min(CHUNK) as usize];
         let mut rest = length;
         while rest > 0 {
             let bytes = &mut buffer[..rest.min(CHUNK) as usize];
-            self.read_exact(bytes).map_err(|error| self.failed(error, start, length, what))?;
+            self.read_exact(bytes).map_err(|error| self.io_error(error, start, length, what))?;
             numbers.extend(bytes.chunks_exact(size).map(&decode));
             rest -= bytes.len() as u64;
         }
         Ok(numbers)
     }
 
-    /// Looks whether anything is left.
+    /// Whether all bytes have been read.
     pub(crate) fn is_at_end(&mut self) -> Result<bool> {
         let empty = self.fill_buf().map(<[u8]>::is_empty);
-        empty.map_err(|error| self.failed(error, self.offset, 1, "more, or the end"))
+        empty.map_err(|error| self.io_error(error, self.offset, 1, "more, or the end"))
     }
 
-    /// Looks that nothing is left, and thereby, in a compressed file, that its checksum is right.
-    pub(crate) fn end(&mut self, advice: &str) -> Result<()> {
+    /// Checks that all bytes have been read. For a gzip file this also verifies the checksum.
+    pub(crate) fn expect_end(&mut self, advice: &str) -> Result<()> {
         if self.is_at_end()? {
             return Ok(());
         }
-        Err(self.fault(self.offset, "the end of the file", "more bytes", advice))
+        Err(self.error_at(self.offset, "the end of the file", "more bytes", advice))
     }
 
-    /// An error of the system, with its place.
-    pub(crate) fn failed(&self, error: io::Error, start: u64, length: u64, what: &str) -> Error {
+    /// The error for an I/O error in the `length` bytes of `what` from offset `start`.
+    pub(crate) fn io_error(&self, error: io::Error, start: u64, length: u64, what: &str) -> Error {
         match error.kind() {
-            io::ErrorKind::UnexpectedEof => self.cut_short(start, length, what, self.offset),
-            io::ErrorKind::QuotaExceeded => self.too_much(start),
+            io::ErrorKind::UnexpectedEof => self.truncated(start, length, what, self.offset),
+            io::ErrorKind::QuotaExceeded => self.over_limit(start),
             _ if self.compressed => {
-                let expected = "a gzip file that is whole";
-                self.fault(self.offset, expected, error, "get the file again: this one is damaged or cut short")
+                let expected = "a complete gzip file";
+                self.error_at(self.offset, expected, error, "get the file again: it is damaged or truncated")
             }
             _ => unreadable(&self.name, error),
         }
     }
 
-    fn cut_short(&self, start: u64, length: u64, what: &str, end: u64) -> Error {
+    fn truncated(&self, start: u64, length: u64, what: &str, end: u64) -> Error {
         let expected = format!("{length} bytes of {what}");
         let found = format_args!("{} before the end of the file", end.saturating_sub(start));
-        self.fault(start, &expected, found, "get the file again: this one is cut short, or a length in it is wrong")
+        self.error_at(start, &expected, found, "get the file again: it is truncated, or a length in it is wrong")
     }
 
-    fn too_much(&self, start: u64) -> Error {
+    fn over_limit(&self, start: u64) -> Error {
         let expected = format!("at most {} bytes in the file", self.limit);
-        self.fault(start, &expected, "more", "raise `Source::limit` if you trust the file")
+        self.error_at(start, &expected, "more", "raise `Source::limit` if you trust the file")
     }
 }
 

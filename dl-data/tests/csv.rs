@@ -1,4 +1,4 @@
-//! Comma-separated values: what is read, and where and how what is wrong is said.
+//! The CSV reader: content of the frames, and messages of the errors.
 
 use dl_core::Result;
 use dl_data::{Csv, Frame, Source};
@@ -15,7 +15,7 @@ fn error(csv: &Csv, file: &[u8]) -> String {
 }
 
 #[test]
-fn a_file_with_all_there_is() {
+fn csv_with_bom_crlf_and_quotes_is_read() {
     let file = "\u{feff}size, y ,kind\r\n\r\n1.5,-2e3,\"b, \"\"the\"\" one\"\r\n\" 2 \",3,a";
     let frame = read(&Csv::new().target("y").label("kind"), file.as_bytes()).unwrap();
     assert_eq!(frame.names, ["size"]);
@@ -26,7 +26,7 @@ fn a_file_with_all_there_is() {
 }
 
 #[test]
-fn columns_by_number_other_delimiters_comments() {
+fn csv_without_header_selects_columns_by_number() {
     let csv = Csv::new().header(false).delimiter(b';').comment(b'#').features([2, 0]).target(1);
     let frame = read(&csv, b"# first\n1;2;3\n#\n4;5;6\n").unwrap();
     assert_eq!((frame.features, frame.targets), (Nd::from([[3.0, 1.0], [6.0, 4.0]]), Nd::from([[2.0], [5.0]])));
@@ -34,7 +34,7 @@ fn columns_by_number_other_delimiters_comments() {
 }
 
 #[test]
-fn classes_do_not_depend_on_the_order_of_rows() {
+fn class_order_is_independent_of_row_order() {
     let kinds = |file: &[u8]| {
         let frame = read(&Csv::new().label("k"), file).unwrap();
         (frame.classes, frame.labels)
@@ -47,14 +47,14 @@ fn classes_do_not_depend_on_the_order_of_rows() {
 }
 
 #[test]
-fn missing_numbers() {
+fn missing_numbers_when_allowed_become_nan() {
     let frame = read(&Csv::new().missing(true), b"a,b,c,d\n,?, NA ,nan\n1,2,3,4\n").unwrap();
     assert!(frame.features.view().row(0).iter().all(|x| x.is_nan()));
     assert!(error(&Csv::new().missing(true), b"a\ninf\n").contains("expected a finite number, found \"inf\""));
 }
 
 #[test]
-fn every_fault_names_its_place() {
+fn malformed_csv_error_names_file_and_position() {
     let (plain, kind) = (Csv::new(), Csv::new().label_of("k", ["a", "b"]));
     let number = "expected a finite number, found";
     for (csv, file, expected) in [
@@ -63,16 +63,12 @@ fn every_fault_names_its_place() {
         (&plain, "a,b\r\n1,2\r\n\r\nNaN,3", format!("line 4, column 1 (`a`): {number} \"NaN\"; ")),
         (&plain, "a\n1e999\n", format!("line 2, column 1 (`a`): {number} \"1e999\"; ")),
         (&plain, "a,b\n\"1\n\n\",2\nx,3\n", format!("line 5, column 1 (`a`): {number} \"x\"; ")),
-        (&plain, "a,b\n1,\"2\n3,4\n", "line 2: expected a quote that is closed, found one that goes on".into()),
-        (&plain, "a,b\n1,2,3\n", "line 2: expected 2 columns, found 3; look for a delimiter".into()),
+        (&plain, "a,b\n1,\"2\n3,4\n", "line 2: expected a closing quote, found none before the end".into()),
+        (&plain, "a,b\n1,2,3\n", "line 2: expected 2 columns, found 3; check for missing or extra delimiters".into()),
         (&plain, "a,b\n1,2\n1\n", "line 3: expected 2 columns, found 1; ".into()),
-        (
-            &plain,
-            "a,b,a\n",
-            "line 1, column 3: expected a name of its own, found \"a\", which column 1 has, too".into(),
-        ),
-        (&plain, "", "the end: expected a line of names, found nothing; ".into()),
-        (&plain, "a,b\n", "the end: expected a row, found nothing; ".into()),
+        (&plain, "a,b,a\n", "line 1, column 3: expected a distinct name, found \"a\", the name of column 1".into()),
+        (&plain, "", "end of file: expected a header line, found nothing; ".into()),
+        (&plain, "a,b\n", "end of file: expected a row, found nothing; ".into()),
         (&kind, "x,k\n1,c\n", "line 2, column 2 (`k`): expected one of the classes [\"a\", \"b\"], found \"c\"".into()),
         (&kind, "x,kind\n1,a\n", "line 1: expected a column `k`, found \"x\", \"kind\"; ".into()),
         (&Csv::new().label("k"), "k\n\" \"\n", "line 2, column 1 (`k`): expected the name of a class".into()),
@@ -96,8 +92,8 @@ fn every_fault_names_its_place() {
             "1,2\n",
             "line 1: expected a column `a`, found columns without names".into(),
         ),
-        (&Csv::new().features(["a"]).label("a"), "a\n1\n", "column 1 (`a`) is chosen twice".into()),
-        (&Csv::new().header(false), "", "the end: expected a row, found nothing; ".into()),
+        (&Csv::new().features(["a"]).label("a"), "a\n1\n", "column 1 (`a`) is selected twice".into()),
+        (&Csv::new().header(false), "", "end of file: expected a row, found nothing; ".into()),
     ] {
         let error = error(csv, file.as_bytes());
         assert!(error.starts_with(&expected), "{file:?}\n  says     {error}\n  expected {expected}");
@@ -107,19 +103,19 @@ fn every_fault_names_its_place() {
 }
 
 #[test]
-fn settings_without_sense() {
+fn invalid_csv_settings_are_refused() {
     let text = |csv: &Csv| read(csv, b"a\n1\n").unwrap_err().to_string();
-    assert!(text(&Csv::new().label_of("a", ["x", "x"])).contains("\"x\" is named twice"));
-    assert!(text(&Csv::new().label_of("a", [""; 0])).contains("a class at least"));
-    assert!(text(&Csv::new().label_below("a", 0)).contains("below 0"));
+    assert!(text(&Csv::new().label_of("a", ["x", "x"])).contains("\"x\" is listed twice"));
+    assert!(text(&Csv::new().label_of("a", [""; 0])).contains("list of classes is empty"));
+    assert!(text(&Csv::new().label_below("a", 0)).contains("classes is 0"));
     assert!(text(&Csv::new().delimiter(b'\n')).contains("delimiter"));
     assert!(text(&Csv::new().delimiter(b'#').comment(b'#')).contains("comments"));
 }
 
 #[test]
-fn files_and_gzip() {
+fn csv_from_file_folder_and_gzip() {
     let missing = Csv::new().read::<f32>("no/such.csv").unwrap_err().to_string();
-    assert!(missing.starts_with("no/such.csv: it cannot be read: "), "{missing}");
+    assert!(missing.starts_with("no/such.csv: cannot be read: "), "{missing}");
     let folder = tempfile::tempdir().unwrap();
     assert!(Csv::new().read::<f32>(folder.path()).is_err());
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
@@ -134,9 +130,9 @@ fn files_and_gzip() {
     assert!(limited.to_string().contains("at most 4 bytes"), "{limited}");
 }
 
-/// White space in front of a quote does not make it part of the text; inside of quotes, it is text.
+/// White space before a quote is not part of the text; inside quotes it is.
 #[test]
-fn quotes_behind_white_space() {
+fn quoted_field_after_white_space_is_unquoted() {
     let file = "x, \"kind\"\n 1, \"small\"\n\t2,small\n3 ,\"small\" \n4,  \"a \"\"b\"\", c\n\"\n";
     let frame = Csv::new().label("kind").read::<f64>(Source::memory("k.csv", file.as_bytes())).unwrap();
     assert_eq!(frame.classes, ["a \"b\", c", "small"]);

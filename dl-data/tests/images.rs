@@ -1,4 +1,4 @@
-//! Images as Pillow decodes them (`fixtures/make.py`), and folders of them.
+//! Decoding of images, compared with Pillow (`fixtures/make.py`), and folders of images.
 #![cfg(feature = "images")]
 
 use dl_data::{Dataset, ImageFolder, Loader, Npz, Source, read_image};
@@ -11,7 +11,7 @@ fn fixture(name: &str) -> PathBuf {
     [env!("CARGO_MANIFEST_DIR"), "tests/fixtures", name].iter().collect()
 }
 
-/// The largest difference, in steps of a byte.
+/// The largest difference of two elements, in steps of a byte.
 fn difference(found: &Nd<f32, Ix3>, expected: &Nd<u8, Ix3>) -> f32 {
     assert_eq!(found.shape(), expected.shape());
     let pairs = found.view().into_iter().zip(expected.view());
@@ -19,11 +19,11 @@ fn difference(found: &Nd<f32, Ix3>, expected: &Nd<u8, Ix3>) -> f32 {
 }
 
 #[test]
-fn decoded_as_pillow_does() {
+fn decoded_images_match_pillow() {
     let mut decoded = Npz::open(fixture("decoded.npz")).unwrap();
     for name in decoded.names().to_vec() {
         let found = read_image(fixture(&name), false, None).unwrap();
-        // decoders of JPEG may round differently
+        // JPEG decoders may differ in rounding
         let tolerance = if name.ends_with(".jpg") { 3.0 } else { 1e-4 };
         let difference = difference(&found, &decoded.read(&name).unwrap());
         assert!(difference <= tolerance, "{name}: {difference}");
@@ -34,7 +34,7 @@ fn decoded_as_pillow_does() {
 }
 
 #[test]
-fn grey_and_resized() {
+fn grey_and_resized_images_have_requested_shape() {
     let colour = read_image(fixture("grey.png"), false, None).unwrap();
     let grey = read_image(fixture("grey.png"), true, None).unwrap();
     assert_eq!((colour.shape(), grey.shape()), (&[3, 6, 5][..], &[1, 6, 5][..]));
@@ -47,28 +47,28 @@ fn grey_and_resized() {
     assert!(read_image(fixture("rgb.png"), false, Some((u32::MAX, u32::MAX))).is_err());
 }
 
-/// Telephones put a film behind a picture.
+/// Motion photos append a video to the image.
 #[test]
-fn something_behind_a_picture() {
+fn jpeg_with_trailing_data_is_read() {
     for name in ["ramp.jpg", "grey.jpg"] {
         let good = fs::read(fixture(name)).unwrap();
         let image = read_image(Source::memory("x", &good), false, None).unwrap();
-        let film = [&good[..], b"\0\0\0\x18ftypmp42", &[0x7F; 100]].concat();
-        assert_eq!(read_image(Source::memory("x", &film), false, None).unwrap(), image);
-        // its end is missing, although there is one in what it says of itself
-        let said = [&good[..2], &[0xFF, 0xE1, 0, 6, 0xFF, 0xD9, 0xFF, 0xD9], &good[2..good.len() - 2]].concat();
-        let error = read_image(Source::memory("x", &said), false, None).unwrap_err();
-        assert!(error.to_string().contains("without the mark of its end"), "{error}");
+        let with_video = [&good[..], b"\0\0\0\x18ftypmp42", &[0x7F; 100]].concat();
+        assert_eq!(read_image(Source::memory("x", &with_video), false, None).unwrap(), image);
+        // The end marker is missing; the application segment contains its bytes.
+        let truncated = [&good[..2], &[0xFF, 0xE1, 0, 6, 0xFF, 0xD9, 0xFF, 0xD9], &good[2..good.len() - 2]].concat();
+        let error = read_image(Source::memory("x", &truncated), false, None).unwrap_err();
+        assert!(error.to_string().contains("no end-of-image marker"), "{error}");
     }
 }
 
 #[test]
-fn images_that_are_wrong() {
+fn truncated_or_oversized_image_is_error() {
     for name in ["rgb.png", "palette.png", "ramp.jpg", "grey.jpg"] {
         let good = fs::read(fixture(name)).unwrap();
         for length in 0..good.len() {
             let error = read_image(Source::memory("x", &good[..length]), false, None);
-            // the last chunk of a PNG holds nothing
+            // The last chunk of a PNG (IEND) holds no image data.
             if let Err(error) = error {
                 assert!(error.to_string().starts_with("x: offset 0: expected "), "{error}");
             } else {
@@ -98,7 +98,7 @@ fn copy(folder: &Path, files: &[(&str, &str)]) {
 }
 
 #[test]
-fn a_folder_for_each_class() {
+fn image_folder_lists_classes_and_files_in_order() {
     let root = tempfile::tempdir().unwrap();
     copy(
         root.path(),
@@ -129,7 +129,7 @@ fn a_folder_for_each_class() {
 }
 
 #[test]
-fn folders_that_are_wrong() {
+fn malformed_image_folder_is_error() {
     let root = tempfile::tempdir().unwrap();
     let error = || ImageFolder::open(root.path()).unwrap_err().to_string();
     assert!(error().contains("expected folders of classes, found none"));
@@ -142,6 +142,6 @@ fn folders_that_are_wrong() {
     fs::create_dir(root.path().join("b")).unwrap();
     assert!(error().contains("b: expected images in each folder, found none"));
     assert!(
-        ImageFolder::open("/no/such/folder").unwrap_err().to_string().starts_with("/no/such/folder: it cannot be read")
+        ImageFolder::open("/no/such/folder").unwrap_err().to_string().starts_with("/no/such/folder: cannot be read")
     );
 }

@@ -1,5 +1,5 @@
-//! The loader: the same batches for any number of threads, from any position; errors at their
-//! place; nothing ahead of its bound, nothing after it is dropped.
+//! The loader: batches are identical for any number of threads and from any position, errors keep
+//! their place in the order, prefetching is bounded and stops when the iterator is dropped.
 
 use dl_core::{Error, Result};
 use dl_data::rand::Rng;
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Numbers that are augmented, and their indices.
+/// Augmented numbers, paired with their indices.
 fn noisy(len: usize) -> impl Dataset<Item = (f64, usize)> + Clone {
     let numbers = InMemory(vec![1.0_f64; len]).augment(|x, rng| Ok(x + rng.random::<f64>()));
     numbers.zip(InMemory((0..len).collect::<Vec<usize>>())).unwrap()
@@ -24,29 +24,29 @@ where
 }
 
 #[test]
-fn the_same_bits_for_any_number_of_threads() {
+fn batches_are_bit_identical_for_any_number_of_threads() {
     let loader = Loader::new(noisy(103), 8).shuffle(true).seed(5);
     let expected = all(&loader, 3);
     assert_eq!(expected.len(), 39);
-    assert_ne!(expected[0], expected[13], "another order, and other noise, in another epoch");
+    assert_ne!(expected[0], expected[13], "the next epoch must have another order and other noise");
     for (ahead, threads) in [(1, 1), (4, 1), (4, 4), (2, 8), (1000, 3)] {
-        let ahead_of_it = loader.clone().prefetch(ahead).threads(threads);
-        assert_eq!(all(&ahead_of_it, 3), expected, "{ahead} ahead on {threads} threads");
+        let prefetched = loader.clone().prefetch(ahead).threads(threads);
+        assert_eq!(all(&prefetched, 3), expected, "{ahead} batches ahead on {threads} threads");
     }
 }
 
 #[test]
-fn all_samples_in_one_batch() {
+fn all_collates_every_sample_into_one_batch() {
     let data = InMemory(vec![3_usize, 4, 5]);
     assert_eq!(data.all().unwrap(), Loader::new(data.clone(), 3).epoch(0).unwrap().next().unwrap().unwrap());
     let error = InMemory(Vec::<usize>::new()).all().unwrap_err().to_string();
     assert!(error.contains("no samples"), "{error}");
-    let bad = data.map(|x| if x == 4 { Err(Error::invalid("a bad one")) } else { Ok(x) });
+    let bad = data.map(|x| if x == 4 { Err(Error::invalid("invalid sample")) } else { Ok(x) });
     let error = bad.all().unwrap_err().to_string();
-    assert!(error.contains("sample 1") && error.contains("a bad one"), "{error}");
+    assert!(error.contains("sample 1") && error.contains("invalid sample"), "{error}");
 }
 
-/// The numbers of an epoch by their indices.
+/// The numbers of one epoch, sorted by index.
 fn by_index<D: Dataset<Item = (f64, usize)> + 'static>(loader: Loader<D>) -> Vec<f64> {
     let mut samples = vec![0.0; 50];
     for (x, index) in all(&loader, 1) {
@@ -58,7 +58,7 @@ fn by_index<D: Dataset<Item = (f64, usize)> + 'static>(loader: Loader<D>) -> Vec
 }
 
 #[test]
-fn an_augmentation_depends_on_seed_epoch_and_sample_alone() {
+fn augmentation_depends_only_on_seed_epoch_and_index() {
     let data = noisy(50);
     let in_order = by_index(Loader::new(data.clone(), 7).seed(3));
     assert_eq!(by_index(Loader::new(data.clone(), 4).seed(3).shuffle(true)), in_order);
@@ -68,7 +68,7 @@ fn an_augmentation_depends_on_seed_epoch_and_sample_alone() {
 }
 
 #[test]
-fn augmentations_draw_apart_and_pairs_alike() {
+fn nested_augmentations_draw_different_numbers_and_zipped_the_same() {
     let add = |x: f64, rng: &mut dl_data::Rng| Ok(x + rng.random::<f64>());
     let (draw, zeros) = (Draw { seed: 9, epoch: 2 }, || InMemory(vec![0.0_f64; 3]));
     let twice = zeros().augment(move |_, rng| add(0.0, rng)).augment(|x, rng| Ok((x, add(0.0, rng)?)));
@@ -77,22 +77,22 @@ fn augmentations_draw_apart_and_pairs_alike() {
     let pair = zeros().augment(add).zip(zeros().augment(add)).unwrap().drawn(1, draw).unwrap();
     assert_eq!(pair.0, pair.1);
     let through = concat([zeros().augment(add), zeros().augment(add)]).map(Ok);
-    assert_eq!(through.drawn(4, draw).unwrap(), pair.0, "the draw gets through other data sets");
+    assert_eq!(through.drawn(4, draw).unwrap(), pair.0, "`concat` and `map` must pass the draw on");
     let boxed: Box<dyn Dataset<Item = f64>> = Box::new(Arc::new(zeros().augment(add)));
     assert_eq!(boxed.drawn(1, draw).unwrap(), pair.0);
 }
 
-/// The numbers that a seed means, on every platform: the first of ChaCha with 8 rounds whose key is
-/// seed, epoch, index and 3, as another implementation of it computes them.
+/// The first numbers of ChaCha with 8 rounds and the key (seed, epoch, index, 3), as computed by an
+/// independent implementation. They must be the same on every platform.
 #[test]
-fn an_augmentation_is_fixed_by_its_seed() {
+fn augmentation_with_fixed_seed_has_pinned_value() {
     let data = InMemory(vec![(); 10]).augment(|(), rng| Ok(rng.random::<u64>()));
     let drawn = data.drawn(7, Draw { seed: 1, epoch: 2 }).unwrap();
     assert_eq!(drawn, 0x12E6_8922_D58D_F08E);
 }
 
 #[test]
-fn a_resumed_run_sees_the_batches_that_it_would_have_seen() {
+fn resumed_loader_yields_remaining_batches() {
     let loader = Loader::new(noisy(40), 6).shuffle(true).seed(1).prefetch(3).threads(2);
     let whole = all(&loader, 3);
     for stopped_after in 0..=21 {
@@ -119,8 +119,8 @@ fn a_resumed_run_sees_the_batches_that_it_would_have_seen() {
     }
 }
 
-/// Counts what is read, and can be looked at while a loader has it; may be slow, or fail at one
-/// sample and panic at another.
+/// A data set that counts reads. It can block until `stop` is set, or fail at one sample and panic
+/// at another.
 #[derive(Clone, Default)]
 struct Watched(Arc<State>);
 
@@ -153,14 +153,14 @@ impl Dataset for Watched {
 }
 
 #[test]
-fn errors_arrive_at_their_place() {
+fn errors_and_panics_keep_their_place_in_the_order() {
     let mut texts = Vec::new();
     for (ahead, threads) in [(0, 1), (3, 1), (50, 4)] {
         let loader = Loader::new(Watched(Arc::new(State { fails: true, ..State::default() })), 10)
             .prefetch(ahead)
             .threads(threads);
         let batches: Vec<_> = loader.epoch(4).unwrap().collect();
-        assert_eq!(batches.len(), 10, "one may go on after an error");
+        assert_eq!(batches.len(), 10, "iteration must continue after an error");
         for (number, batch) in batches.iter().enumerate() {
             match number {
                 2 => assert!(batch.as_ref().unwrap_err().is_not_finite()),
@@ -186,40 +186,40 @@ fn wait_until(what: &str, condition: impl Fn() -> bool) {
 }
 
 #[test]
-fn no_more_is_loaded_ahead_than_is_asked_for() {
+fn prefetch_never_exceeds_its_limit() {
     let data = Watched::default();
     let mut batches = Loader::new(data.clone(), 5).prefetch(3).threads(2).epoch(0).unwrap();
     let read = || data.0.read.load(SeqCst);
-    wait_until("three batches are loaded", || read() == 15);
+    wait_until("three batches must be prefetched", || read() == 15);
     for taken in 1..4 {
         batches.next().unwrap().unwrap();
-        wait_until("another is loaded", || read() == 15 + 5 * taken);
+        wait_until("another batch must be prefetched", || read() == 15 + 5 * taken);
         thread::sleep(Duration::from_millis(20));
-        assert_eq!(read(), 15 + 5 * taken, "and no more");
+        assert_eq!(read(), 15 + 5 * taken, "prefetch limit exceeded");
     }
     let data = Watched::default();
     let batches = Loader::new(data.clone(), 5).epoch(0).unwrap();
-    assert_eq!((data.0.read.load(SeqCst), batches.len()), (0, 20), "without prefetch nothing is");
+    assert_eq!((data.0.read.load(SeqCst), batches.len()), (0, 20), "without prefetch nothing must be read");
 }
 
 #[test]
-fn dropping_the_batches_stops_the_work() {
+fn dropping_batches_stops_loader_threads() {
     let data = Watched(Arc::new(State { slow: true, ..State::default() }));
     let loader = Loader::new(data.clone(), 10).prefetch(8).threads(3);
     let batches = loader.epoch(0).unwrap();
     let late = batches.next_batch();
     drop(loader);
-    wait_until("all threads read", || data.0.read.load(SeqCst) == 3);
+    wait_until("all threads must be reading", || data.0.read.load(SeqCst) == 3);
     drop(batches);
     data.0.stop.store(true, SeqCst);
     assert!(late.wait().unwrap_err().to_string().contains("were dropped"));
     drop(late);
-    wait_until("the threads are gone", || Arc::strong_count(&data.0) == 1);
-    assert_eq!(data.0.read.load(SeqCst), 3, "each thread ends the sample at which it is");
+    wait_until("the threads must end", || Arc::strong_count(&data.0) == 1);
+    assert_eq!(data.0.read.load(SeqCst), 3, "each thread must stop after its current sample");
 }
 
 #[test]
-fn batches_can_be_awaited() {
+fn awaited_batches_equal_iterated_batches() {
     let expected = all(&Loader::new(noisy(20), 3), 1);
     let loader = Loader::new(noisy(20), 3).prefetch(2);
     let seen = futures::executor::block_on(async {
@@ -234,7 +234,7 @@ fn batches_can_be_awaited() {
 }
 
 #[test]
-fn a_run_that_is_dropped_takes_no_batch() {
+fn dropped_run_of_next_batch_takes_no_batch() {
     let data = Watched(Arc::new(State { slow: true, ..State::default() }));
     let batches = Loader::new(data.clone(), 10).prefetch(1).epoch(0).unwrap();
     let mut run = batches.next_batch().run();
@@ -247,37 +247,37 @@ fn a_run_that_is_dropped_takes_no_batch() {
 }
 
 #[test]
-fn settings_without_sense() {
+fn invalid_loader_settings_are_refused() {
     let data = || InMemory(vec![1.0_f32; 10]);
     let error = |loader: Loader<_>| loader.epoch(0).unwrap_err().to_string();
-    assert!(error(Loader::new(data(), 0)).contains("batches of 0 samples"));
-    assert!(error(Loader::new(data(), 2).threads(0)).contains("0 threads"));
+    assert!(error(Loader::new(data(), 0)).contains("the batch size is 0"));
+    assert!(error(Loader::new(data(), 2).threads(0)).contains("0 loader threads"));
     assert!(error(Loader::new(data(), 2).threads(1 << 40)).contains("threads"));
     assert!(error(Loader::new(data(), 2).by_class(vec![0; 9])).contains("9 labels for 10 samples"));
     let past = Loader::new(data(), 2).resume(Position { epoch: 0, batch: 6 });
-    assert!(past.unwrap_err().to_string().contains("batch 6 of an epoch of 5"));
+    assert!(past.unwrap_err().to_string().contains("batch 6 in an epoch of 5"));
     assert_eq!(Loader::new(InMemory(Vec::<f32>::new()), 2).prefetch(2).epoch(0).unwrap().count(), 0);
     assert_eq!(Loader::new(data(), usize::MAX).epoch(u64::MAX).unwrap().count(), 1);
 }
 
 #[test]
-fn shapes_that_do_not_fit() {
+fn collate_with_unequal_shapes_is_error() {
     let uneven = InMemory(vec![Nd::from([1.0_f32]), Nd::from([1.0, 2.0])]);
     let error = Loader::new(uneven, 2).epoch(0).unwrap().next().unwrap().unwrap_err();
     assert!(error.is_shape());
     assert!(
-        error.to_string().starts_with("epoch 0, batch 0: the sample at place 1 of the batch has the shape [2]"),
+        error.to_string().starts_with("epoch 0, batch 0: the sample at position 1 of the batch has shape [2]"),
         "{error}"
     );
     assert!(<f32 as Collate>::collate(vec![]).unwrap_err().is_invalid());
     assert!(<Nd<f32> as Collate>::collate(vec![]).is_err());
     let error = InMemory(vec![1]).zip(InMemory(vec![1, 2])).unwrap_err();
     assert!(error.to_string().contains("1 samples cannot be paired with 2"));
-    assert!(InMemory(Nd::from([1.0_f32])).get(1).unwrap_err().to_string().contains("no sample 1 among 1"));
+    assert!(InMemory(Nd::from([1.0_f32])).get(1).unwrap_err().to_string().contains("sample 1 is out of range"));
 }
 
 #[test]
-fn what_a_batch_is_made_of() {
+fn batch_types_follow_sample_types() {
     let mixed = vec![
         (Nd::from([[1.0_f32, 2.0]]), 1_usize, true, "a".to_owned()),
         (Nd::from([[3.0, 4.0]]), 0, false, "b".to_owned()),
@@ -292,7 +292,7 @@ fn what_a_batch_is_made_of() {
 }
 
 #[test]
-fn splits() {
+fn split_by_class_keeps_class_proportions() {
     let labels: Vec<usize> = (0..1000).map(|i| if i % 10 == 0 { 2 } else { i % 2 }).collect();
     let [train, valid, test] = dl_data::split_by_class(&labels, [0.7, 0.1, 0.2], 3).unwrap();
     let mut all = [train.clone(), valid.clone(), test.clone()].concat();
@@ -309,7 +309,7 @@ fn splits() {
     assert_ne!(dl_data::split_by_class(&labels, [0.7, 0.1, 0.2], 4).unwrap()[0], train);
     assert_eq!(dl_data::split(10, [0.3], 0).unwrap()[0].len(), 3);
     let error = |fractions| dl_data::split(10, fractions, 0).unwrap_err().to_string();
-    assert!(error([0.9, 0.01]).contains("part 1 of the split is empty"));
+    assert!(error([0.9, 0.01]).contains("part 1 of the split, a fraction of 0.01 of 10 samples, is empty"));
     assert!(error([0.9, 0.2]).contains("sum to"));
     assert!(error([0.9, 0.0]).contains("a fraction of 0"));
     assert!(error([0.9, f64::NAN]).contains("a fraction of NaN"));
@@ -318,15 +318,15 @@ fn splits() {
 }
 
 #[test]
-fn a_split_of_small_classes_says_what_is_missing() {
+fn split_of_small_classes_with_empty_part_is_error() {
     let labels: Vec<usize> = (0..5000).map(|i| i / 5).collect();
     let error = dl_data::split_by_class(&labels, [0.7, 0.15, 0.15], 1).unwrap_err();
-    assert!(error.to_string().contains("no class has samples enough"), "{error}");
+    assert!(error.to_string().contains("no class has enough samples"), "{error}");
 }
 
-/// Of equal numbers nothing is left, whatever their sum is rounded to.
+/// The result must be exactly 0 although the sum of the feature is rounded.
 #[test]
-fn a_constant_feature_is_moved_to_zero() {
+fn normalizer_shifts_constant_feature_to_exact_zero() {
     for rows in [3, 6, 10, 100, 1000] {
         let constant = Nd::<f64, _>::full([rows, 1], 0.1);
         let normalizer = dl_data::Normalizer::fit(&constant, 1).unwrap();

@@ -1,9 +1,8 @@
-//! Every reader on random and on damaged files: it never panics, and what it says makes sense
-//! (`fuzz/readers.rs`).
+//! Every reader on random and on damaged files: it must not panic, and its results must satisfy the
+//! checks of `fuzz/readers.rs`.
 //!
-//! Some thousand inputs for each reader;
-//! `DL_FUZZ_RUNS=1000000 cargo test --release --test mutations` tries as many as that. An input
-//! that fails is kept in the temporary folder.
+//! Each reader gets 3000 inputs; `DL_FUZZ_RUNS=1000000 cargo test --release --test mutations` runs
+//! a million. A failing input is saved in the temporary folder.
 #![cfg(feature = "images")]
 
 use dl_data::rand::seq::IndexedRandom;
@@ -27,8 +26,8 @@ fn runs() -> usize {
     std::env::var("DL_FUZZ_RUNS").map_or(3000, |runs| runs.parse().expect("DL_FUZZ_RUNS is a number"))
 }
 
-/// Runs a reader on good files, on random bytes and on damaged files, each of which is wrapped in
-/// some way before it is read.
+/// Runs a reader on valid files, random bytes and damaged files. `wrap` packs the bytes, for
+/// instance into gzip, before they are read.
 fn mutate(name: &str, reader: fn(&[u8]), good: &[Vec<u8>], words: &[&str], wrap: fn(&[u8]) -> Vec<u8>) {
     for file in good {
         reader(&wrap(file));
@@ -37,7 +36,7 @@ fn mutate(name: &str, reader: fn(&[u8]), good: &[Vec<u8>], words: &[&str], wrap:
     for run in 0..runs() {
         let mut rng = Draw { seed: 1, epoch: 0 }.rng(run);
         let bytes = if rng.random_ratio(1, 20) { random(&mut rng) } else { damaged(&mut rng, good, words) };
-        // most of the time the damage is inside of what is intact
+        // In three of four runs the damage is inside an intact wrapper.
         let bytes = if rng.random_ratio(1, 4) { bytes } else { wrap(&bytes) };
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| reader(&bytes))) {
             let kept = std::env::temp_dir().join(format!("dl-data-{name}-{run}"));
@@ -76,7 +75,7 @@ fn damaged(rng: &mut Generator, good: &[Vec<u8>], words: &[&str]) -> Vec<u8> {
                 bytes.extend_from_slice(&other[from..]);
             }
             6 => {
-                // lengths that hurt, in both orders
+                // extreme lengths, in both byte orders
                 let number = [0, 1, 0x7F, 0xFF, 0x7FFF, 0xFFFF, 0x7FFF_FFFF, 0xFFFF_FFFF, 1_u64 << 60, u64::MAX]
                     .choose(rng)
                     .unwrap();
@@ -96,7 +95,7 @@ fn damaged(rng: &mut Generator, good: &[Vec<u8>], words: &[&str]) -> Vec<u8> {
     bytes
 }
 
-fn as_it_is(bytes: &[u8]) -> Vec<u8> {
+fn unwrapped(bytes: &[u8]) -> Vec<u8> {
     bytes.to_vec()
 }
 
@@ -114,7 +113,7 @@ fn in_zip(bytes: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn csv() {
+fn csv_reader_with_damaged_input_does_not_panic() {
     let good = [
         "x,y,kind\n1,2,a\n3,4,b\n5.5,-6e3,a\n",
         "0;1\r\na;2\r\n\r\nb;?\r\n",
@@ -140,7 +139,7 @@ fn csv() {
         "99999999999999999999",
         "\0",
     ];
-    mutate("csv", readers::csv, &good, &words, as_it_is);
+    mutate("csv", readers::csv, &good, &words, unwrapped);
 }
 
 const IN_NPY: [&str; 16] = [
@@ -162,7 +161,7 @@ const IN_NPY: [&str; 16] = [
     "0, ",
 ];
 
-/// The files in an archive.
+/// The `.npy` files of an archive.
 fn npy_files() -> Vec<Vec<u8>> {
     let mut archive = zip::ZipArchive::new(Cursor::new(fixture("plain.npz"))).unwrap();
     let mut files = Vec::new();
@@ -175,12 +174,12 @@ fn npy_files() -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn npy() {
-    mutate("npy", readers::npy, &npy_files(), &IN_NPY, as_it_is);
+fn npy_reader_with_damaged_input_does_not_panic() {
+    mutate("npy", readers::npy, &npy_files(), &IN_NPY, unwrapped);
 }
 
 #[test]
-fn npz() {
+fn npz_reader_with_damaged_input_does_not_panic() {
     mutate("npz", readers::npz, &npy_files(), &IN_NPY, in_zip);
     let archives = ["plain.npz", "compressed.npz", "zeros.npz", "objects.npz", "twice.npz", "other.npz"].map(fixture);
     mutate(
@@ -188,31 +187,30 @@ fn npz() {
         readers::npz,
         &archives,
         &["PK\x01\x02", "PK\x03\x04", "PK\x05\x06", "PK\x06\x06", "PK\x06\x07", ".npy", "../"],
-        as_it_is,
+        unwrapped,
     );
 }
 
 #[test]
-fn idx() {
+fn idx_reader_with_damaged_input_does_not_panic() {
     let files = ["images.idx", "labels.idx", "shorts.idx", "ints.idx", "floats.idx", "doubles.idx"].map(fixture);
-    mutate("idx", readers::idx, &files, &["\x08", "\x0D", "\0\0"], as_it_is);
+    mutate("idx", readers::idx, &files, &["\x08", "\x0D", "\0\0"], unwrapped);
     mutate("idx", readers::idx, &files, &["\x08", "\x0D", "\0\0"], in_gzip);
 }
 
 #[test]
-fn cifar() {
+fn cifar_reader_with_damaged_input_does_not_panic() {
     let files = ["cifar10.bin", "cifar100.bin"].map(fixture);
-    mutate("cifar", readers::cifar, &files, &["\x09", "\x14"], as_it_is);
+    mutate("cifar", readers::cifar, &files, &["\x09", "\x14"], unwrapped);
 }
 
 #[test]
-fn image() {
+fn image_reader_with_damaged_input_does_not_panic() {
     let files = ["rgb.png", "grey.png", "palette.png", "alpha.png", "deep.png", "ramp.jpg", "grey.jpg"].map(fixture);
     mutate("image", readers::image, &files, &["IHDR", "IDAT", "IEND", "PLTE", "tRNS"], with_right_checksums);
 }
 
-/// A PNG file is read no further than to the first wrong checksum: so each chunk gets the right
-/// one.
+/// Corrects the checksum of each chunk of a PNG, since the decoder stops at the first wrong one.
 fn with_right_checksums(bytes: &[u8]) -> Vec<u8> {
     let (mut bytes, mut start) = (bytes.to_vec(), 8);
     while bytes.starts_with(b"\x89PNG") && bytes.len() >= start + 12 {

@@ -1,4 +1,5 @@
-//! Files that NumPy, gzip and Pillow wrote (`fixtures/make.py`), and what is said of damaged ones.
+//! Readers of IDX, CIFAR and NPZ, on files written by NumPy and gzip (`fixtures/make.py`) and on
+//! damaged ones.
 
 use dl_core::Result;
 use dl_data::{Npz, Source, cifar, idx};
@@ -14,7 +15,7 @@ fn bytes(name: &str) -> Vec<u8> {
     std::fs::read(fixture(name)).unwrap()
 }
 
-/// The text of an error, behind the name of the file.
+/// The message of an error, without the name of the file.
 fn text<T: std::fmt::Debug>(result: Result<T>) -> String {
     let text = result.unwrap_err().to_string();
     text.strip_prefix("x: ").unwrap_or_else(|| panic!("{text:?} does not name the file")).to_owned()
@@ -25,7 +26,7 @@ fn x(bytes: &[u8]) -> Source<'_> {
 }
 
 #[test]
-fn idx_of_every_type() {
+fn idx_of_every_type_is_read() {
     let images: Nd<u8, Ix3> = idx::read(fixture("images.idx")).unwrap();
     assert_eq!(images.shape(), [3, 4, 5]);
     assert!(images.view().iter().enumerate().all(|(place, &pixel)| usize::from(pixel) == place * 4));
@@ -38,7 +39,7 @@ fn idx_of_every_type() {
 }
 
 #[test]
-fn idx_of_images_and_labels() {
+fn idx_images_and_labels_are_checked_against_each_other() {
     let (images, labels) = idx::read_labelled(fixture("images.idx.gz"), fixture("labels.idx.gz"), 10).unwrap();
     assert_eq!((images.shape(), labels), (&[3, 1, 4, 5][..], vec![7, 0, 9]));
     let (images, labels) = (bytes("images.idx"), bytes("labels.idx"));
@@ -53,7 +54,7 @@ fn idx_of_images_and_labels() {
 }
 
 #[test]
-fn idx_that_is_wrong() {
+fn malformed_idx_error_names_offset() {
     let good = bytes("images.idx");
     let read = |bytes: &[u8]| text(idx::read::<u8, Ix3>(x(bytes)));
     for length in 0..good.len() {
@@ -63,7 +64,9 @@ fn idx_that_is_wrong() {
     assert!(
         read(&[&good[..], &[0]].concat()).starts_with("offset 76: expected the end of the file, found more bytes; ")
     );
-    assert!(read(b"P5 28 28").starts_with("offset 0: expected two bytes 0, as an IDX file begins, found 0x50 0x35; "));
+    assert!(
+        read(b"P5 28 28").starts_with("offset 0: expected two zero bytes, the start of an IDX file, found 0x50 0x35; ")
+    );
     let with = |place: usize, byte: u8| {
         let mut bytes = good.clone();
         bytes[place] = byte;
@@ -74,21 +77,21 @@ fn idx_that_is_wrong() {
     assert!(with(3, 2).starts_with("offset 3: expected a tensor with 3 axes, found 2 axes; "));
     assert!(with(4, 0xFF).starts_with("offset 16: expected 85563801660 bytes of elements"), "{}", with(4, 0xFF));
     let absurd = [&[0, 0, 8, 3][..], &[0xFF; 12]].concat();
-    assert!(read(&absurd).starts_with("offset 4: expected a shape that memory can hold"), "{}", read(&absurd));
+    assert!(read(&absurd).starts_with("offset 4: expected a shape that fits in memory"), "{}", read(&absurd));
 
     let good = bytes("images.idx.gz");
     for length in 2..good.len() {
         let text = read(&good[..length]);
-        assert!(text.contains("cut short"), "{length}: {text}");
+        assert!(text.contains("truncated"), "{length}: {text}");
     }
-    // a flipped bit in the checksum
+    // flip a bit of the checksum
     let mut flipped = good.clone();
     *flipped.iter_mut().nth_back(6).unwrap() ^= 1;
-    assert!(read(&flipped).contains("expected a gzip file that is whole"), "{}", read(&flipped));
+    assert!(read(&flipped).contains("expected a complete gzip file"), "{}", read(&flipped));
 }
 
 #[test]
-fn cifar_of_both_kinds() {
+fn cifar_10_and_100_are_read() {
     let pixel = |image: usize, place: usize| ((image * 3072 + place) * 7 % 251) as u8;
     let (images, labels) = cifar::read_10(fixture("cifar10.bin")).unwrap();
     assert_eq!(labels, [3, 9]);
@@ -100,7 +103,7 @@ fn cifar_of_both_kinds() {
 }
 
 #[test]
-fn cifar_that_is_wrong() {
+fn malformed_cifar_error_names_image() {
     let good = bytes("cifar10.bin");
     for length in [1, 2, 3072, 3074, 6145] {
         let text = text(cifar::read_10(x(&good[..length])));
@@ -123,7 +126,7 @@ fn cifar_that_is_wrong() {
 }
 
 #[test]
-fn npz_of_numpy() {
+fn npz_written_by_numpy_is_read() {
     for name in ["plain.npz", "compressed.npz"] {
         let mut npz = Npz::open(fixture(name)).unwrap();
         assert_eq!(npz.names(), ["features", "labels", "columns"]);
@@ -133,7 +136,7 @@ fn npz_of_numpy() {
         assert_eq!(labels.to_indices().unwrap(), Nd::from([2_usize, 0]));
         assert_eq!(npz.read::<f32, IxDyn>("columns").unwrap(), Nd::from([[1.0, 2.0], [3.0, 4.0]]).into_dyn());
         let again: Nd<f64, Ix2> = npz.read("features").unwrap();
-        assert_eq!(again, features, "in any order, as often as one likes");
+        assert_eq!(again, features, "tensors can be read repeatedly and in any order");
     }
 }
 
@@ -142,11 +145,11 @@ fn npz_error<D: Rank>(bytes: &[u8], tensor: &str) -> String {
 }
 
 #[test]
-fn npz_that_is_wrong() {
+fn malformed_npz_error_names_entry() {
     let good = bytes("compressed.npz");
     for length in 0..good.len() {
         let text = npz_error::<Ix2>(&good[..length], "features");
-        assert!(text.contains("expected a zip archive that is whole"), "{length}: {text}");
+        assert!(text.contains("expected a complete zip archive"), "{length}: {text}");
     }
     let text = npz_error::<Ix2>(&good, "feature");
     assert!(
@@ -164,13 +167,13 @@ fn npz_that_is_wrong() {
     assert!(npz_error::<Ix1>(&objects, "records").contains("a structured type: save each of its fields"));
     assert!(
         npz_error::<Ix1>(&bytes("twice.npz"), "a")
-            .starts_with("table of contents: expected a name for each entry, found the same name twice")
+            .starts_with("table of contents: expected distinct names, found the same name twice")
     );
     assert!(
         npz_error::<Ix1>(&bytes("other.npz"), "a")
             .starts_with("entry 0: expected a name that ends in .npy, found \"readme.txt\"")
     );
-    // a flipped bit in the elements: the checksum of the archive tells
+    // flip a bit of an element: the checksum of the archive must not match
     let mut flipped = bytes("plain.npz");
     let place = flipped.windows(8).position(|window| window == 1.5_f64.to_le_bytes()).unwrap();
     flipped[place] ^= 1;
@@ -179,7 +182,7 @@ fn npz_that_is_wrong() {
 }
 
 #[test]
-fn every_flipped_bit_of_an_archive_is_an_error_or_harmless() {
+fn npz_with_any_flipped_bit_is_error_or_unchanged() {
     let good = bytes("compressed.npz");
     let expected: Nd<f64, Ix2> = Npz::open(x(&good)).unwrap().read("features").unwrap();
     for place in 0..good.len() * 8 {

@@ -1,9 +1,9 @@
-//! Functions between layers, as settings.
+//! Activation functions as values, for the fields of layers.
 
 use dl_nd::{Element, NdExpression, NdLayer, Rank};
 
-/// A pointwise function that a layer can be told to use. In code of your own write the method:
-/// `x.relu()`.
+/// A pointwise activation function, as a field of a layer selects it. Elsewhere call the method
+/// itself, for example `x.relu()`.
 ///
 /// ```
 /// use dl_core::Differentiable;
@@ -15,22 +15,23 @@ use dl_nd::{Element, NdExpression, NdLayer, Rank};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Activation {
-    /// `x` itself.
+    /// The identity, `x`.
     Identity,
-    /// The larger one of `x` and 0.
+    /// The rectified linear unit, `max(x, 0)`.
     Relu,
-    /// `x · Φ(x)`, with the normal distribution Φ.
+    /// The Gaussian error linear unit, `x · Φ(x)`, where Φ is the distribution function of the
+    /// standard normal distribution (Hendrycks and Gimpel, 2016).
     Gelu,
-    /// `x · σ(x)`.
+    /// The sigmoid linear unit, `x · σ(x)` (Elfwing et al., 2018).
     Silu,
-    /// The logistic function σ.
+    /// The logistic function `σ(x) = 1 / (1 + e⁻ˣ)`.
     Sigmoid,
-    /// The hyperbolic tangent.
+    /// The hyperbolic tangent, `tanh(x)`.
     Tanh,
 }
 
 impl Activation {
-    /// Of any shape.
+    /// Applies the function to each element. The shape stays the same.
     #[track_caller]
     pub fn of<D: Rank, A: Element>(&self, x: impl NdExpression<D, A>) -> NdLayer<D, A> {
         let x = x.into_layer();
@@ -45,7 +46,7 @@ impl Activation {
     }
 }
 
-/// A setting: it has no weights.
+/// An activation has no weights.
 impl dl_core::Module for Activation {
     fn visit(&self, _: &mut dl_core::Visitor) {}
 }

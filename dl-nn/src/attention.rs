@@ -1,15 +1,15 @@
-//! Attention with several heads.
+//! Multi-head attention.
 
-use crate::check::{positive, room, times};
-use crate::linear::{Linear, plus};
+use crate::check::{check_allocation, check_positive, times};
+use crate::linear::{Linear, add_bias};
 use dl_core::{Error, Result, Term, Weight};
 use dl_macros::Module;
 use dl_nd::ndarray::{Ix1, Ix2, Ix3, Ix4};
 use dl_nd::{Attention, Element, NdExpression, NdLayer, NdWeight, along_last, init, ops::*};
 use rand::Rng;
 
-/// Attention with several heads (Vaswani et al., *Attention is all you need*, 2017):
-/// `[batch, length, width]`. PyTorch's `MultiheadAttention` with `batch_first`.
+/// Multi-head attention (Vaswani et al., *Attention is all you need*, 2017) on
+/// `[batch, length, width]`. The equivalent of PyTorch's `MultiheadAttention` with `batch_first`.
 ///
 /// ```
 /// use dl_core::Differentiable;
@@ -24,33 +24,36 @@ use rand::Rng;
 #[derive(Clone, Debug, Module)]
 #[module(crate = dl_core)]
 pub struct MultiHeadAttention<A: Element = f32> {
-    /// Those of queries, keys and values, one below the other: `[3 · width, width]`, as in PyTorch.
+    /// The projections to queries, keys and values, stacked along axis 0: `[3 · width, width]`, the
+    /// layout of PyTorch.
     pub in_proj_weight: NdWeight<Ix2, A>,
-    /// `[3 · width]`, if there is one.
+    /// The biases of these projections, `[3 · width]`; `None` without a bias.
     pub in_proj_bias: Option<NdWeight<Ix1, A>>,
-    /// What the heads are joined by.
+    /// The projection of the concatenated heads: `[…, width] → […, width]`.
     pub out_proj: Linear<A>,
-    /// The number of heads, which divides the width.
+    /// The number of heads. It must divide the width.
     pub heads: usize,
-    /// The probability with which a weight of the average is dropped in training.
+    /// The probability with which an attention weight is dropped in training, `0 ≤ dropout < 1`.
     pub dropout: f64,
 }
 
 impl<A: Element> MultiHeadAttention<A> {
-    /// As PyTorch begins: the weight of the inputs is Xavier uniform, that of the output uniform
-    /// between `±1 / √width`, biases are 0. No dropout.
+    /// A layer with PyTorch's default initialisation: `in_proj_weight` is Xavier uniform,
+    /// `out_proj.weight` is uniform on `±1 / √width`, and the biases are 0. The dropout probability
+    /// is 0.
     ///
     /// # Errors
-    /// When a size is 0, the heads do not divide the width, or there is no memory.
+    /// If `width` or `heads` is 0, if `heads` does not divide `width`, or if a weight is too large
+    /// to allocate.
     #[track_caller]
     pub fn new(width: usize, heads: usize, rng: &mut impl Rng) -> Result<Self> {
         const NAME: &str = "MultiHeadAttention";
-        positive(NAME, &[("elements of a vector", width), ("heads", heads)])?;
+        check_positive(NAME, &[("elements of a vector", width), ("heads", heads)])?;
         if !width.is_multiple_of(heads) {
             return Err(Error::invalid(format!("{NAME}: {heads} heads do not divide a width of {width}")));
         }
         let shape = [times(3, width), width];
-        room::<A>(NAME, &shape)?;
+        check_allocation::<A>(NAME, &shape)?;
         Ok(MultiHeadAttention {
             in_proj_weight: Weight::new(init::xavier_uniform(shape, rng)),
             in_proj_bias: Some(Weight::new(init::zeros([shape[0]]))),
@@ -63,29 +66,29 @@ impl<A: Element> MultiHeadAttention<A> {
         })
     }
 
-    /// `[batch, length, width] → [batch, length, width]`: each vector attends to all vectors of its
-    /// sequence.
+    /// Self-attention, `[batch, length, width] → [batch, length, width]`: each vector attends to
+    /// all vectors of its sequence.
     ///
     /// # Errors
-    /// A shape error when the shapes do not go together.
+    /// A shape error if the last axis of `x` is not `width`.
     #[track_caller]
     pub fn of(&self, x: impl NdExpression<Ix3, A>) -> NdLayer<Ix3, A> {
         self.of_with(x, &Attention::new())
     }
 
-    /// The same, with a mask or another setting. The mask broadcasts to
+    /// [`of`](MultiHeadAttention::of) with a mask or other settings. The mask must broadcast to
     /// `[batch, heads, length, length]`.
     ///
     /// # Errors
-    /// As [`of`](MultiHeadAttention::of), and when the mask does not broadcast.
+    /// Those of [`of`](MultiHeadAttention::of), and a shape error if the mask does not broadcast.
     #[track_caller]
     pub fn of_with(&self, x: impl NdExpression<Ix3, A>, settings: &Attention<A>) -> NdLayer<Ix3, A> {
         let x = x.into_layer();
         self.attend(&x, &x, &x, settings)
     }
 
-    /// Queries `[batch, L, width]` attend to keys and values `[batch, S, width]`:
-    /// `[batch, L, width]`.
+    /// Cross-attention: queries `[batch, L, width]` attend to keys and values `[batch, S, width]`.
+    /// The result is `[batch, L, width]`.
     ///
     /// ```
     /// use dl_core::Differentiable;
@@ -98,7 +101,8 @@ impl<A: Element> MultiHeadAttention<A> {
     /// ```
     ///
     /// # Errors
-    /// As [`of_with`](MultiHeadAttention::of_with).
+    /// Those of [`of_with`](MultiHeadAttention::of_with), and a shape error if the batches of `q`,
+    /// `k` and `v`, or the lengths of `k` and `v`, differ.
     #[track_caller]
     pub fn attend(
         &self,
@@ -111,19 +115,19 @@ impl<A: Element> MultiHeadAttention<A> {
         let settings = settings.clone();
         let settings = if self.dropout == 0.0 { settings } else { settings.dropout(self.dropout) };
         let heads = scaled_dot_product_attention_with(q, k, v, &settings);
-        let [count, depth, width] = self.lengths();
-        // the heads are joined, and projected, in one product
+        let [count, depth, width] = self.head_dimensions();
+        // One product concatenates the heads and projects them.
         let weight = self.out_proj.weight.reshape([count, depth, width]);
         let joined = einsum("bhle,hew->blw", [heads.to_dyn(), weight.to_dyn()]).to_rank();
-        plus("multi_head_attention", joined, self.out_proj.bias.as_ref())
+        add_bias("multi_head_attention", joined, self.out_proj.bias.as_ref())
     }
 
-    /// The queries (0), keys (1) or values (2) of all heads:
+    /// The queries (0), keys (1) or values (2) of all heads,
     /// `[batch, length, width] → [batch, heads, length, width / heads]`.
     #[track_caller]
     fn project(&self, which: usize, x: impl NdExpression<Ix3, A>) -> NdLayer<Ix4, A> {
-        let [heads, depth, width] = self.lengths();
-        // the heads are split in the weight, where their number is known
+        let [heads, depth, width] = self.head_dimensions();
+        // Reshape the weight, not the product: its shape is known here.
         let weight = self.in_proj_weight.chunk(0, 3).swap_remove(which).reshape([heads, depth, width]);
         let x = x.into_layer();
         let weight = along_last("multi_head_attention", &weight, &x);
@@ -137,8 +141,8 @@ impl<A: Element> MultiHeadAttention<A> {
         }
     }
 
-    /// Heads, the width of a head, and the width of all.
-    fn lengths(&self) -> [usize; 3] {
+    /// The number of heads, the width of one head, and the width of the layer.
+    fn head_dimensions(&self) -> [usize; 3] {
         let width = self.in_proj_weight.value().shape()[1];
         [self.heads, width / self.heads.max(1), width]
     }

@@ -1,4 +1,4 @@
-//! What can stand in a row: the trait of layers from a tensor to a tensor of the same rank.
+//! The trait of modules that map a tensor to a tensor of the same rank, and [`Sequential`].
 
 use crate::{
     Activation, BatchNorm, Conv1d, Conv2d, Dropout, GroupNorm, LayerNorm, Linear, MultiHeadAttention, RmsNorm,
@@ -10,8 +10,8 @@ use dl_nd::{Element, HasRank, MatMul, NdExpression, NdLayer, Rank};
 use std::fmt;
 use std::sync::Arc;
 
-/// A module that makes a tensor of a tensor of the same rank: what [`Sequential`] puts in a row,
-/// and what the experts of a [`MixtureOfExperts`](crate::MixtureOfExperts) are.
+/// A module that maps a tensor to a tensor of the same rank. [`Sequential`] chains blocks, and the
+/// experts of a [`MixtureOfExperts`](crate::MixtureOfExperts) are blocks.
 ///
 /// ```
 /// use dl_core::Module;
@@ -33,11 +33,11 @@ use std::sync::Arc;
 /// }
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no block for tensors of rank `{D}` with elements of type `{A}`",
-    note = "a block makes a tensor of a tensor of the same rank: implement `Block<{D}, {A}>` for it"
+    message = "`{Self}` is not a block for tensors of rank `{D}` with elements of type `{A}`",
+    note = "a block maps a tensor to a tensor of the same rank: implement `Block<{D}, {A}>` for it"
 )]
 pub trait Block<D: Rank = Ix2, A: Element = f32>: Module + Send + Sync {
-    /// What it makes of a tensor.
+    /// The output for `x`. As with every layer, nothing is evaluated yet.
     #[track_caller]
     fn of(&self, x: &NdLayer<D, A>) -> NdLayer<D, A>;
 }
@@ -68,7 +68,7 @@ blocks! {
     [D: Rank,] [D] Sequential<D, A>;
 }
 
-macro_rules! pointers {
+macro_rules! pointer_blocks {
     ($($Pointer:ty),*) => {$(
         impl<D: Rank, A: Element, B: Block<D, A> + ?Sized> Block<D, A> for $Pointer {
             #[track_caller]
@@ -79,12 +79,13 @@ macro_rules! pointers {
     )*};
 }
 
-pointers!(Arc<B>, Box<B>);
+pointer_blocks!(Arc<B>, Box<B>);
 
-/// Blocks one after the other. Paths begin with the number of the block: `0.weight`.
+/// A chain of blocks: each block receives the output of the one before. Module paths begin with the
+/// index of the block, for example `0.weight`.
 ///
-/// All tensors between them have the same rank. With an open one, `IxDyn`, anything can follow
-/// anything:
+/// All tensors between the blocks have the same rank. With the dynamic rank `IxDyn` the number of
+/// axes may change from block to block:
 ///
 /// ```
 /// use dl_core::{Differentiable, Module};
@@ -103,12 +104,12 @@ pointers!(Arc<B>, Box<B>);
 /// ```
 #[derive(Clone)]
 pub struct Sequential<D: Rank = Ix2, A: Element = f32> {
-    /// The blocks, the first one first.
+    /// The blocks in order of application.
     pub blocks: Vec<Arc<dyn Block<D, A>>>,
 }
 
 impl<D: Rank, A: Element> Sequential<D, A> {
-    /// No blocks: a tensor stays what it is.
+    /// An empty chain, which returns its input.
     ///
     /// ```
     /// use dl_core::Differentiable;
@@ -120,14 +121,14 @@ impl<D: Rank, A: Element> Sequential<D, A> {
         Sequential { blocks: Vec::new() }
     }
 
-    /// With this block behind the others.
+    /// Appends a block.
     #[must_use]
     pub fn then(mut self, block: impl Block<D, A> + 'static) -> Self {
         self.blocks.push(Arc::new(block));
         self
     }
 
-    /// With a function behind the others. It counts as a block, without weights.
+    /// Appends a function. It counts as a block without weights.
     ///
     /// ```
     /// use dl_core::Differentiable;
@@ -138,10 +139,10 @@ impl<D: Rank, A: Element> Sequential<D, A> {
     /// ```
     #[must_use]
     pub fn then_apply(self, function: impl Fn(&NdLayer<D, A>) -> NdLayer<D, A> + Send + Sync + 'static) -> Self {
-        self.then(Function(function))
+        self.then(FunctionBlock(function))
     }
 
-    /// What the last block makes of what the others make.
+    /// The output of the last block.
     ///
     /// # Errors
     /// Those of the blocks.
@@ -167,20 +168,20 @@ impl<D: Rank, A: Element> Module for Sequential<D, A> {
     }
 }
 
-/// The entries of its blocks.
+/// Prints the entries of the blocks.
 impl<D: Rank, A: Element> fmt::Debug for Sequential<D, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Sequential").field("blocks", &self.blocks.len()).field("entries", &self.entries()).finish()
     }
 }
 
-struct Function<F>(F);
+struct FunctionBlock<F>(F);
 
-impl<F> Module for Function<F> {
+impl<F> Module for FunctionBlock<F> {
     fn visit(&self, _: &mut Visitor) {}
 }
 
-impl<F, D: Rank, A: Element> Block<D, A> for Function<F>
+impl<F, D: Rank, A: Element> Block<D, A> for FunctionBlock<F>
 where
     F: Fn(&NdLayer<D, A>) -> NdLayer<D, A> + Send + Sync,
 {

@@ -1,6 +1,6 @@
-//! Convolutions.
+//! Convolutional layers.
 
-use crate::check::{positive, room};
+use crate::check::{check_allocation, check_positive};
 use dl_core::{Result, Term, Weight};
 use dl_macros::Module;
 use dl_nd::ndarray::{Ix1, Ix3, Ix4, IxDyn};
@@ -23,18 +23,20 @@ macro_rules! convolutions {
         pub struct $Conv<A: Element = f32> {
             #[doc = $shape]
             pub weight: NdWeight<$Ix, A>,
-            /// `[out]`, if there is one.
+            /// `[out]`; `None` without a bias.
             pub bias: Option<NdWeight<Ix1, A>>,
-            /// How it moves: stride, padding, dilation, groups.
+            /// Stride, padding, dilation and groups.
             pub settings: Conv<$N>,
         }
 
         impl<A: Element> $Conv<A> {
-            /// Weight and bias uniform between `±1 / √fan-in`, PyTorch's default. The kernel is one
-            /// number for all axes, or one for each.
+            /// A layer with PyTorch's default initialisation: weight and bias are uniform on
+            /// `±1 / √fan_in`, where `fan_in` is the number of inputs of one output. `kernel` is
+            /// one length for all axes, or one for each.
             ///
             /// # Errors
-            /// When a size is 0, the groups do not divide the channels, or there is no memory.
+            /// If a size is 0, if the groups do not divide the channels, or if the weight is too
+            /// large to allocate.
             #[track_caller]
             pub fn new(
                 inputs: usize,
@@ -44,10 +46,10 @@ macro_rules! convolutions {
                 rng: &mut impl Rng,
             ) -> Result<Self> {
                 const NAME: &str = stringify!($Conv);
-                positive(NAME, &[("input channels", inputs), ("output channels", outputs)])?;
+                check_positive(NAME, &[("input channels", inputs), ("output channels", outputs)])?;
                 let shape = settings.weight_shape(inputs, outputs, kernel)?;
-                positive(NAME, &shape.iter().map(|&length| ("elements along an axis of the kernel", length)).collect::<Vec<_>>())?;
-                room::<A>(NAME, &shape)?;
+                check_positive(NAME, &shape.iter().map(|&length| ("elements along an axis of the kernel", length)).collect::<Vec<_>>())?;
+                check_allocation::<A>(NAME, &shape)?;
                 let fan_in: usize = shape[1..].iter().product();
                 let bound = (fan_in as f64).sqrt().recip();
                 let weight = init::uniform(IxDyn(&shape), -bound, bound, rng).into_array().into_dimensionality::<$Ix>();
@@ -56,7 +58,7 @@ macro_rules! convolutions {
                 Ok($Conv { weight, bias, settings })
             }
 
-            /// The convolution.
+            /// The convolution of `x` with the weight, plus the bias of each output channel.
             ///
             /// # Errors
             #[doc = concat!("Those of [`", stringify!($conv), "`](dl_nd::ConvOps::", stringify!($conv), ").")]
@@ -69,15 +71,15 @@ macro_rules! convolutions {
 }
 
 convolutions! {
-    /// Convolution over one axis: `[batch, in, length] → [batch, out, length′]`; see
+    /// Convolution over one axis, `[batch, in, length] → [batch, out, length′]`; see
     /// [`conv1d`](dl_nd::ConvOps::conv1d).
     Conv1d conv1d 1 Ix3, "`[out, in / groups, kernel]`", "[1, 3, 8]", "[1, 6, 8]";
-    /// Convolution over two axes: `[batch, in, height, width] → [batch, out, height′, width′]`; see
+    /// Convolution over two axes, `[batch, in, height, width] → [batch, out, height′, width′]`; see
     /// [`conv2d`](dl_nd::ConvOps::conv2d).
     Conv2d conv2d 2 Ix4, "`[out, in / groups, kernel height, kernel width]`", "[1, 3, 8, 8]", "[1, 6, 8, 8]";
 }
 
-/// `x` and a number for each channel, in front of so many axes.
+/// Adds a bias `[channels]` to `x` `[batch, channels, …]` with `spatial` axes after the channels.
 #[track_caller]
 fn along_channels<A: Element, D: Rank>(
     x: NdLayer<D, A>,

@@ -1,10 +1,11 @@
-//! Dropout.
+//! Dropout as a module.
 
 use dl_macros::Module;
 use dl_nd::{DropoutOps, Element, NdExpression, NdLayer, Rank};
 
-/// [Dropout](DropoutOps::dropout): in training each element is 0 with probability `p`, else it is
-/// divided by `1 − p`. A pass that trains needs a seed, unless `p` is 0.
+/// [Dropout](DropoutOps::dropout) (Srivastava et al., 2014). In training an element becomes 0 with
+/// probability `p`, otherwise it is divided by `1 − p`; in evaluation it does not change. A
+/// training pass requires a seed unless `p` is 0.
 ///
 /// ```
 /// use dl_core::{Differentiable, Mode};
@@ -18,18 +19,18 @@ use dl_nd::{DropoutOps, Element, NdExpression, NdLayer, Rank};
 #[derive(Clone, Copy, Debug, PartialEq, Module)]
 #[module(crate = dl_core)]
 pub struct Dropout {
-    /// The probability of 0, at least 0 and below 1.
+    /// The probability of dropping an element, `0 ≤ p < 1`.
     pub p: f64,
 }
 
 impl Dropout {
-    /// Of any shape.
+    /// Applies dropout to each element. The shape stays the same.
     ///
     /// # Errors
     /// Those of [`dropout`](DropoutOps::dropout).
     #[track_caller]
     pub fn of<D: Rank, A: Element>(&self, x: impl NdExpression<D, A>) -> NdLayer<D, A> {
-        // a pass without noise needs no seed
+        // With p = 0 no random number is drawn, so the pass requires no seed.
         if self.p == 0.0 { x.into_layer() } else { x.dropout(self.p) }
     }
 }

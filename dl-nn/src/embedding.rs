@@ -1,15 +1,16 @@
-//! Vectors for words and other things that have a number.
+//! Embeddings: a vector for each id.
 
-use crate::check::{positive, room};
+use crate::check::{check_allocation, check_positive};
 use dl_core::{Layer, Result, Weight};
 use dl_macros::Module;
 use dl_nd::ndarray::Dimension;
 use dl_nd::{Element, Indices, Nd, Rank, Table, TableOps, init};
 use rand::Rng;
 
-/// A vector for each number below a limit: `[…] → […, width]`.
+/// A table with a vector for each id: `[…] → […, width]`.
 ///
-/// Its delta is sparse: a training step costs the rows that it reads. See [`Table`].
+/// The gradient of the table is sparse: a training step touches only the rows it reads. See
+/// [`Table`].
 ///
 /// ```
 /// use dl_core::{Differentiable, Weight};
@@ -22,12 +23,13 @@ use rand::Rng;
 #[derive(Clone, Debug, Module)]
 #[module(crate = dl_core)]
 pub struct Embedding<A: Element = f32> {
-    /// `[number, width]`
+    /// The vectors, `[number, width]`.
     pub weight: Weight<Table<A>>,
 }
 
 impl<A: Element> Embedding<A> {
-    /// So many vectors of this width, standard normal, PyTorch's default.
+    /// A table of `number` vectors of length `width`, drawn from the standard normal distribution,
+    /// PyTorch's default.
     ///
     /// ```
     /// use dl_core::Module;
@@ -37,19 +39,18 @@ impl<A: Element> Embedding<A> {
     /// ```
     ///
     /// # Errors
-    /// When a size is 0, or there is no memory.
+    /// If `number` or `width` is 0, or if the table is too large to allocate.
     #[track_caller]
     pub fn new(number: usize, width: usize, rng: &mut impl Rng) -> Result<Self> {
-        positive("Embedding", &[("vectors", number), ("elements of a vector", width)])?;
-        room::<A>("Embedding", &[number, width])?;
+        check_positive("Embedding", &[("vectors", number), ("elements of a vector", width)])?;
+        check_allocation::<A>("Embedding", &[number, width])?;
         Ok(Embedding { weight: Weight::new(Table::from(init::normal([number, width], 0.0, 1.0, rng))) })
     }
 
-    /// `[…] → […, width]`: the vectors with these numbers, which come as a tensor or a list of
-    /// `usize`.
+    /// The vectors of the given ids, `[…] → […, width]`. The ids are a tensor or a list of `usize`.
     ///
     /// # Errors
-    /// When a number is not below the number of vectors.
+    /// If an id is not below the number of vectors.
     #[track_caller]
     pub fn of<I: Indices>(&self, ids: I) -> Layer<Nd<A, <I::Rank as Dimension>::Larger>>
     where

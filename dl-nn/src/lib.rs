@@ -1,6 +1,6 @@
-//! The usual layers of networks: plain structs of weights, on the operations of [`dl_nd`].
+//! Neural-network layers as plain structs of weights, built on the operations of [`dl_nd`].
 //!
-//! Users add the `monadic-dl` package, which has this crate as `dl::nn`.
+//! Users depend on the `monadic-dl` package, which re-exports this crate as `dl::nn`.
 //!
 //! ```
 //! use dl_core::{Differentiable, Module};
@@ -32,24 +32,26 @@
 //! # dl_core::Result::Ok(())
 //! ```
 //!
-//! # What all of them have in common
+//! # Conventions
 //!
-//! - A layer is a struct with public fields. `new` takes sizes, and a generator of random numbers
-//!   where weights are drawn, as PyTorch does by default; any other weight can be put into its
-//!   field, or [set](dl_core::Weight::set). Sizes that make no sense are errors of `new`.
-//!   [`Activation`] and [`Dropout`] are written as they are, and [`Sequential::new`] is empty.
-//! - `of` is what the layer does. It is lazy: shapes are looked at when it runs.
-//! - Weights are handles: a clone of a layer has the same weights.
-//! - `f32` and `f64`: `Linear<f64>`. Which one follows from the field or the operand.
-//! - What behaves differently in training asks for the [`Mode`](dl_core::Mode) of the pass: `train`
-//!   trains, `predict` evaluates.
-//! - [`Module`](dl_core::Module) names the weights. The names are PyTorch's where the weights are.
+//! - A layer is a struct with public fields. `new` takes the sizes and, where weights are random, a
+//!   random number generator. Initial distributions are PyTorch's defaults; to use others, assign
+//!   the field or [set](dl_core::Weight::set) the weight. `new` returns an error for invalid sizes.
+//!   [`Activation`] and [`Dropout`] have no `new`; [`Sequential::new`] is an empty chain.
+//! - `of` applies the layer. It is lazy: shapes are checked when a pass evaluates the result.
+//! - Weights are handles: a clone of a layer shares the weights of the original.
+//! - A layer has elements of type `f32` or `f64` (`Linear<f64>`), inferred from its field or
+//!   operand.
+//! - A layer that behaves differently in training follows the [`Mode`](dl_core::Mode) of the pass:
+//!   `train` runs in training mode, `predict` in evaluation mode.
+//! - [`Module`](dl_core::Module) names the weights. The names match PyTorch's where the weights do.
 //!
 //! # Layouts
 //!
-//! As in PyTorch, with one exception: the weight of a [`Linear`] is `[in, out]`, so that it
-//! multiplies from the right as it is. Reading or writing a checkpoint of PyTorch, transpose it, as
-//! well as `out_proj.weight` of an attention, which is a `Linear`, too; nothing else.
+//! Layouts match PyTorch's, except that the weight of a [`Linear`] is `[in, out]`, because a
+//! product multiplies by it from the right. When you read or write a PyTorch checkpoint, transpose
+//! each `Linear.weight`, including `out_proj.weight` of an attention layer; everything else stays
+//! the same.
 //!
 //! | here | PyTorch |
 //! |---|---|

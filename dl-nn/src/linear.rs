@@ -1,13 +1,13 @@
 //! Fully connected layers.
 
-use crate::check::{positive, room};
+use crate::check::{check_allocation, check_positive};
 use dl_core::{Differentiable, Result, Term, Weight};
 use dl_macros::Module;
 use dl_nd::ndarray::{Ix1, Ix2};
 use dl_nd::{Element, MatMul, NdExpression, NdLayer, NdWeight, Rank, along_last, init, ops::*};
 use rand::Rng;
 
-/// `x · weight + bias`, along the last axis: `[…, in] → […, out]`.
+/// A fully connected layer, `x · weight + bias` along the last axis: `[…, in] → […, out]`.
 ///
 /// The weight is `[in, out]`, the transpose of PyTorch's.
 ///
@@ -25,14 +25,14 @@ use rand::Rng;
 #[derive(Clone, Debug, Module)]
 #[module(crate = dl_core)]
 pub struct Linear<A: Element = f32> {
-    /// `[in, out]`
+    /// The weight, `[in, out]`.
     pub weight: NdWeight<Ix2, A>,
-    /// `[out]`, if there is one.
+    /// The bias, `[out]`; `None` without a bias.
     pub bias: Option<NdWeight<Ix1, A>>,
 }
 
 impl<A: Element> Linear<A> {
-    /// Weight and bias uniform between `±1 / √in`, PyTorch's default.
+    /// A layer with PyTorch's default initialisation: weight and bias are uniform on `±1 / √in`.
     ///
     /// ```
     /// use dl_core::Module;
@@ -42,7 +42,7 @@ impl<A: Element> Linear<A> {
     /// ```
     ///
     /// # Errors
-    /// When a size is 0, or there is no memory.
+    /// If `inputs` or `outputs` is 0, or if the weight is too large to allocate.
     #[track_caller]
     pub fn new(inputs: usize, outputs: usize, rng: &mut impl Rng) -> Result<Self> {
         let linear = Self::without_bias(inputs, outputs, rng)?;
@@ -50,7 +50,7 @@ impl<A: Element> Linear<A> {
         Ok(Linear { bias: Some(Weight::new(init::uniform([outputs], -bound, bound, rng))), ..linear })
     }
 
-    /// The same without a bias.
+    /// [`new`](Linear::new) without a bias.
     ///
     /// ```
     /// use dl_core::Module;
@@ -60,26 +60,27 @@ impl<A: Element> Linear<A> {
     /// ```
     ///
     /// # Errors
-    /// As [`new`](Linear::new).
+    /// Those of [`new`](Linear::new).
     #[track_caller]
     pub fn without_bias(inputs: usize, outputs: usize, rng: &mut impl Rng) -> Result<Self> {
-        positive("Linear", &[("inputs", inputs), ("outputs", outputs)])?;
-        room::<A>("Linear", &[inputs, outputs])?;
+        check_positive("Linear", &[("inputs", inputs), ("outputs", outputs)])?;
+        check_allocation::<A>("Linear", &[inputs, outputs])?;
         let bound = (inputs as f64).sqrt().recip();
         Ok(Linear { weight: Weight::new(init::uniform([inputs, outputs], -bound, bound, rng)), bias: None })
     }
 
-    /// `[…, in] → […, out]`.
+    /// `x · weight + bias`, `[…, in] → […, out]`.
     ///
     /// # Errors
-    /// A shape error when the last axis is not `in`, or there is a bias whose length is not `out`.
+    /// A shape error if the last axis of `x` is not `in`, or if the length of the bias is not
+    /// `out`.
     #[track_caller]
     pub fn of<D: MatMul<Ix2, Product = D>>(&self, x: impl NdExpression<D, A>) -> NdLayer<D, A> {
         linear(x, &self.weight, self.bias.as_ref())
     }
 
-    /// The larger of [`of`](Linear::of) and 0, `max(x · weight + bias, 0)`: to the bit
-    /// `linear.of(x).relu()`, as one operation if there is a bias. See
+    /// `max(x · weight + bias, 0)`, `[…, in] → […, out]`. The result is bit-identical to
+    /// `linear.of(x).relu()`; with a bias it is computed as one fused operation, see
     /// [`linear_relu`](dl_nd::ProductOps::linear_relu).
     ///
     /// ```
@@ -93,7 +94,7 @@ impl<A: Element> Linear<A> {
     /// ```
     ///
     /// # Errors
-    /// As [`of`](Linear::of).
+    /// Those of [`of`](Linear::of).
     #[track_caller]
     pub fn relu_of<D: MatMul<Ix2, Product = D>>(&self, x: impl NdExpression<D, A>) -> NdLayer<D, A> {
         match &self.bias {
@@ -103,7 +104,7 @@ impl<A: Element> Linear<A> {
     }
 }
 
-/// `x · weight`, and a bias, if there is one, added to each row.
+/// `x · weight`, plus the bias, if any.
 #[track_caller]
 pub(crate) fn linear<A: Element, D: MatMul<Ix2, Product = D>>(
     x: impl NdExpression<D, A>,
@@ -116,9 +117,9 @@ pub(crate) fn linear<A: Element, D: MatMul<Ix2, Product = D>>(
     }
 }
 
-/// `x` and a vector, if there is one, that runs along its last axis.
+/// Adds a bias, if any, along the last axis of `x`.
 #[track_caller]
-pub(crate) fn plus<A: Element, D: Rank>(
+pub(crate) fn add_bias<A: Element, D: Rank>(
     name: &'static str,
     x: NdLayer<D, A>,
     bias: Option<&NdWeight<Ix1, A>>,

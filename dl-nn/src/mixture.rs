@@ -1,4 +1,4 @@
-//! A mixture of experts: a gate chooses, for each sample, which experts it goes through.
+//! A mixture of experts: a gate selects the experts of each sample.
 //!
 //! Shazeer et al., *Outrageously large neural networks*, 2017; Fedus, Zoph and Shazeer, *Switch
 //! transformers*, 2021.
@@ -14,12 +14,12 @@ use dl_nd::{Element, Nd, NdExpression, NdLayer, ops::*};
 use rand::Rng;
 use route::Routes;
 
-/// For each sample, the outputs of the `k` experts with the highest gate, weighted by it:
-/// `[batch, in] → [batch, out]`.
+/// For each sample, the sum of the outputs of the `k` experts with the highest gate values,
+/// weighted by these values: `[batch, in] → [batch, out]`.
 ///
-/// A sample goes through its own experts only, and an expert that no sample of a batch chose is
-/// neither built nor evaluated; no gradient flows to it. Of equal gates the first ones are chosen.
-/// There is no limit of samples for an expert: none is dropped.
+/// An expert evaluates only the samples routed to it. An expert that no sample of the batch selects
+/// is neither built nor evaluated and receives no gradient. Among equal gate values the lower index
+/// wins. Experts have unlimited capacity: no sample is dropped.
 ///
 /// ```
 /// use dl_core::Differentiable;
@@ -39,28 +39,27 @@ use route::Routes;
 /// # dl_core::Result::Ok(())
 /// ```
 ///
-/// # The weights of the outputs
+/// # Output weights
 ///
-/// They are the softmax of the gate, for the chosen experts; `renormalized`, these are divided by
-/// their sum. That is what [`new`](MixtureOfExperts::new) sets for more than one expert for a
-/// sample. For a single one the renormalised weight would be 1, whatever the gate says, and the
-/// gate would learn nothing: there the weight is the softmax, as in a switch transformer.
+/// The weights of the selected experts are their softmax gate values. If `renormalized`, they are
+/// divided by their sum. [`new`](MixtureOfExperts::new) renormalizes for `k > 1` only: for `k = 1`
+/// the renormalized weight is always 1 and the gate would receive no gradient, so the softmax value
+/// is used, as in a switch transformer.
 #[derive(Clone, Debug, Module)]
 #[module(crate = dl_core)]
 pub struct MixtureOfExperts<M, A: Element = f32> {
-    /// `[in] → [experts]`
+    /// The gate, `[batch, in] → [batch, experts]`.
     pub gate: Linear<A>,
-    /// The experts.
+    /// The experts, each `[n, in] → [n, out]`.
     pub experts: Vec<M>,
-    /// How many of them a sample goes through.
+    /// The number of experts selected for each sample, `1 ≤ k ≤ experts`.
     pub k: usize,
-    /// Whether the weights of the chosen ones are divided by their sum.
+    /// Whether the weights of the selected experts are divided by their sum.
     pub renormalized: bool,
 }
 
-/// What a [`MixtureOfExperts`] makes of a batch.
-///
-/// All of it comes from one evaluation, whichever parts are asked for.
+/// The outputs of a [`MixtureOfExperts`] for one batch. All fields share one evaluation within a
+/// pass.
 ///
 /// ```
 /// use dl_core::Differentiable;
@@ -77,37 +76,37 @@ pub struct MixtureOfExperts<M, A: Element = f32> {
 #[derive(Clone, Debug, Layers)]
 #[layers(crate = dl_core)]
 pub struct Mixture<A: Element = f32> {
-    /// `[batch, out]`
+    /// The weighted sum of the expert outputs, `[batch, out]`.
     pub output: NdLayer<Ix2, A>,
-    /// The load-balancing loss `N · Σᵢ fᵢ · Pᵢ` (Fedus et al., 2021, formula 4) of N experts, where
-    /// `fᵢ` is the share of expert i and `Pᵢ` the mean of its gate. It is 1 when all are used
-    /// alike, and up to N; its gradient flows through the gates only. A hundredth of it is usually
-    /// added to the loss.
+    /// The load-balancing loss `N · Σᵢ fᵢ · Pᵢ` of N experts (Fedus et al., 2021, equation 4),
+    /// where `fᵢ` is the fraction of the selections that fall on expert i and `Pᵢ` the mean of its
+    /// softmax gate value. It is 1 for a uniform distribution and at most N. Gradients flow through
+    /// `Pᵢ` only. It is usually added to the loss with a factor of 0.01.
     pub balance: Layer<A>,
-    /// `[experts]`: the share of each expert in all choices, `fᵢ`. Their sum is 1.
+    /// The fraction of the selections that fall on each expert, `fᵢ`: `[experts]`. The sum is 1.
     pub shares: NdLayer<Ix1, A>,
 }
 
 impl<M, A: Element> MixtureOfExperts<M, A> {
-    /// These experts behind a gate for so many inputs, `k` of them for each sample. The gate begins
-    /// as any [`Linear`] does.
+    /// A mixture of these experts with a gate for `inputs` inputs, which is initialised like any
+    /// [`Linear`]. Each sample selects `k` experts.
     ///
     /// # Errors
-    /// When there are no inputs or no experts, or `k` is not between 1 and their number.
+    /// If `inputs` is 0 or `k` is not between 1 and the number of experts.
     #[track_caller]
     pub fn new(experts: Vec<M>, inputs: usize, k: usize, rng: &mut impl Rng) -> Result<Self> {
-        check(experts.len(), k)?;
+        check_k(experts.len(), k)?;
         let gate = Linear::new(inputs, experts.len(), rng)?;
         Ok(MixtureOfExperts { gate, experts, k, renormalized: k > 1 })
     }
 }
 
-fn check(experts: usize, k: usize) -> Result<()> {
+fn check_k(experts: usize, k: usize) -> Result<()> {
     if (1..=experts).contains(&k) {
         return Ok(());
     }
     Err(Error::invalid(format!(
-        "MixtureOfExperts: a sample cannot go through {k} of {experts} experts: at least 1, and at most all"
+        "MixtureOfExperts: k is {k} with {experts} experts; it must be between 1 and the number of experts"
     )))
 }
 
@@ -115,17 +114,18 @@ impl<M: Block<Ix2, A> + Clone + 'static, A: Element> MixtureOfExperts<M, A> {
     /// `[batch, in] → [batch, out]`.
     ///
     /// # Errors
-    /// As [`mix`](MixtureOfExperts::mix).
+    /// Those of [`mix`](MixtureOfExperts::mix).
     #[track_caller]
     pub fn of(&self, x: impl NdExpression<Ix2, A>) -> NdLayer<Ix2, A> {
         self.mix(x).output
     }
 
-    /// The output for a batch, the load-balancing loss, and the shares of the experts.
+    /// The output for a batch `[batch, in]`, the load-balancing loss, and the shares of the
+    /// experts.
     ///
     /// # Errors
-    /// When the batch is empty, the gate does not have an output for each expert, or one that is
-    /// NaN; and the errors of the experts.
+    /// If the batch is empty, if the number of gate outputs is not the number of experts, if a gate
+    /// value is NaN, and the errors of the experts.
     #[track_caller]
     pub fn mix(&self, x: impl NdExpression<Ix2, A>) -> Mixture<A> {
         mixture(&x.into_layer(), self)
@@ -138,7 +138,7 @@ where
     M: Block<Ix2, A> + Clone + 'static,
     A: Element,
 {
-    check(net.experts.len(), net.k)?;
+    check_k(net.experts.len(), net.k)?;
     let gates = net.gate.of(x).softmax(1);
     let routes = Routes::of(&!gates, net.experts.len(), net.k)?;
 
@@ -148,14 +148,14 @@ where
     let mut outputs = Vec::new();
     for (expert, choices) in net.experts.iter().zip(&routes.by_expert) {
         if choices.is_empty() {
-            continue; // nobody chose it: it is not built
+            continue; // no sample selected it
         }
         let samples: Vec<usize> = choices.iter().map(|choice| choice / net.k).collect();
         let output = expert.of(&x.index_select(0, samples));
         let weight = weights.index_select(0, choices).unsqueeze(-1);
         outputs.push(Nd::binary(Binary::Mul, &output, &weight));
     }
-    // from the order of the experts back to that of the samples, once for each rank of the choice
+    // Rows are ordered by expert; reorder them by sample, once for each rank.
     let outputs = concat(0, outputs);
     let by_rank = (0..net.k).map(|rank| outputs.index_select(0, routes.rows(rank)));
     let shares: Nd<A, Ix1> = routes.shares().map(A::of).collect();

@@ -1,30 +1,30 @@
-//! Normalisations, with the weights behind them.
+//! Normalisation layers with a learned scale and shift.
 
-use crate::check::positive;
-use crate::linear::plus;
+use crate::check::check_positive;
+use crate::linear::add_bias;
 use dl_core::{Differentiable, Error, Result, Term, Weight};
 use dl_macros::Module;
 use dl_nd::ndarray::Ix1;
 use dl_nd::{Element, NdExpression, NdLayer, NdWeight, Rank, RunningStats, along_last, init, ops::*};
 
-/// What PyTorch adds to a variance.
+/// PyTorch's default for the term added to a variance.
 const EPS: f64 = 1e-5;
 
-fn filled<A: Element>(layer: &str, what: &str, size: usize, number: f64) -> Result<NdWeight<Ix1, A>> {
-    positive(layer, &[(what, size)])?;
-    crate::check::room::<A>(layer, &[size])?;
+fn constant_weight<A: Element>(layer: &str, what: &str, size: usize, number: f64) -> Result<NdWeight<Ix1, A>> {
+    check_positive(layer, &[(what, size)])?;
+    crate::check::check_allocation::<A>(layer, &[size])?;
     Ok(Weight::new(init::constant([size], number)))
 }
 
-/// `x`, multiplied by a vector that runs along its last axis.
+/// Multiplies `x` by a vector along its last axis.
 #[track_caller]
-fn scaled<A: Element, D: Rank>(name: &'static str, x: NdLayer<D, A>, weight: &NdWeight<Ix1, A>) -> NdLayer<D, A> {
+fn scale<A: Element, D: Rank>(name: &'static str, x: NdLayer<D, A>, weight: &NdWeight<Ix1, A>) -> NdLayer<D, A> {
     let weight = along_last(name, &weight.layer(), &x);
     (Term(x) * Term(weight)).0
 }
 
-/// Batch normalisation of each channel (axis 1), with running statistics: `[batch, channels, …]`.
-/// See [`batch_norm_with`](NormOps::batch_norm_with).
+/// Batch normalisation of each channel (axis 1), with running statistics: `[batch, channels, …]`
+/// (Ioffe and Szegedy, 2015). See [`batch_norm_with`](NormOps::batch_norm_with).
 ///
 /// ```
 /// use dl_core::{Differentiable, Module};
@@ -40,29 +40,30 @@ fn scaled<A: Element, D: Rank>(name: &'static str, x: NdLayer<D, A>, weight: &Nd
 #[derive(Clone, Debug, Module)]
 #[module(crate = dl_core)]
 pub struct BatchNorm<A: Element = f32> {
-    /// What each channel is multiplied by: `[channels]`.
+    /// The scale of each channel, `[channels]`.
     pub weight: NdWeight<Ix1, A>,
-    /// What is added to each channel: `[channels]`.
+    /// The shift of each channel, `[channels]`.
     pub bias: NdWeight<Ix1, A>,
-    /// The running mean and variance, written by the steps that train.
+    /// The running mean and variance, updated by training steps.
     pub stats: RunningStats<A>,
-    /// What is added to a variance.
+    /// The term added to the variance before its root is taken.
     pub eps: f64,
 }
 
 impl<A: Element> BatchNorm<A> {
-    /// Weights of 1, biases of 0, fresh statistics with a momentum of 0.1, an `eps` of 1e-5.
+    /// A layer with scale 1, shift 0, initial statistics (mean 0, variance 1), a momentum of 0.1
+    /// and an `eps` of 1e-5.
     ///
     /// # Errors
-    /// When there are no channels.
+    /// If `channels` is 0 or a weight is too large to allocate.
     #[track_caller]
     pub fn new(channels: usize) -> Result<Self> {
-        let filled = |number| filled("BatchNorm", "channels", channels, number);
+        let filled = |number| constant_weight("BatchNorm", "channels", channels, number);
         Ok(BatchNorm { weight: filled(1.0)?, bias: filled(0.0)?, stats: RunningStats::new(channels), eps: EPS })
     }
 
-    /// Normalised with the statistics of the batch in training, with the running ones in
-    /// evaluation.
+    /// Normalises with the statistics of the batch in training, and with the running statistics in
+    /// evaluation. The shape stays the same.
     ///
     /// # Errors
     /// Those of [`batch_norm_with`](NormOps::batch_norm_with).
@@ -72,7 +73,8 @@ impl<A: Element> BatchNorm<A> {
     }
 }
 
-/// Layer normalisation along the last axis: `[…, width]`. See [`layer_norm`](NormOps::layer_norm).
+/// Layer normalisation along the last axis: `[…, width]` (Ba, Kiros and Hinton, 2016). See
+/// [`layer_norm`](NormOps::layer_norm).
 ///
 /// ```
 /// use dl_core::Differentiable;
@@ -84,38 +86,38 @@ impl<A: Element> BatchNorm<A> {
 #[derive(Clone, Debug, Module)]
 #[module(crate = dl_core)]
 pub struct LayerNorm<A: Element = f32> {
-    /// `[width]`
+    /// The scale, `[width]`.
     pub weight: NdWeight<Ix1, A>,
-    /// `[width]`, if there is one.
+    /// The shift, `[width]`; `None` without a shift.
     pub bias: Option<NdWeight<Ix1, A>>,
-    /// What is added to the variance.
+    /// The term added to the variance before its root is taken.
     pub eps: f64,
 }
 
 impl<A: Element> LayerNorm<A> {
-    /// Weights of 1, biases of 0, an `eps` of 1e-5.
+    /// A layer with scale 1, shift 0 and an `eps` of 1e-5.
     ///
     /// # Errors
-    /// When the width is 0.
+    /// If `width` is 0 or a weight is too large to allocate.
     #[track_caller]
     pub fn new(width: usize) -> Result<Self> {
-        let filled = |number| filled("LayerNorm", "elements along the last axis", width, number);
+        let filled = |number| constant_weight("LayerNorm", "elements along the last axis", width, number);
         Ok(LayerNorm { weight: filled(1.0)?, bias: Some(filled(0.0)?), eps: EPS })
     }
 
-    /// `[…, width]`, normalised along the last axis.
+    /// Normalises along the last axis, `[…, width] → […, width]`.
     ///
     /// # Errors
-    /// Those of [`layer_norm`](NormOps::layer_norm), and a shape error when the last axis is
-    /// another.
+    /// Those of [`layer_norm`](NormOps::layer_norm), and a shape error if the last axis is not
+    /// `width`.
     #[track_caller]
     pub fn of<D: Rank>(&self, x: impl NdExpression<D, A>) -> NdLayer<D, A> {
-        let normalized = scaled("layer_norm", x.layer_norm(1, self.eps), &self.weight);
-        plus("layer_norm", normalized, self.bias.as_ref())
+        let normalized = scale("layer_norm", x.layer_norm(1, self.eps), &self.weight);
+        add_bias("layer_norm", normalized, self.bias.as_ref())
     }
 }
 
-/// Root-mean-square normalisation along the last axis: `[…, width]`. See
+/// Root-mean-square normalisation along the last axis: `[…, width]` (Zhang and Sennrich, 2019). See
 /// [`rms_norm`](NormOps::rms_norm).
 ///
 /// ```
@@ -128,35 +130,35 @@ impl<A: Element> LayerNorm<A> {
 #[derive(Clone, Debug, Module)]
 #[module(crate = dl_core)]
 pub struct RmsNorm<A: Element = f32> {
-    /// `[width]`
+    /// The scale, `[width]`.
     pub weight: NdWeight<Ix1, A>,
-    /// What is added to the mean square.
+    /// The term added to the mean square before its root is taken.
     pub eps: f64,
 }
 
 impl<A: Element> RmsNorm<A> {
-    /// Weights of 1, an `eps` of 1e-6. (PyTorch's is the distance from 1 to the next number of the
-    /// type.)
+    /// A layer with scale 1 and an `eps` of 1e-6. (PyTorch's default is the machine epsilon of the
+    /// element type.)
     ///
     /// # Errors
-    /// When the width is 0.
+    /// If `width` is 0 or the weight is too large to allocate.
     #[track_caller]
     pub fn new(width: usize) -> Result<Self> {
-        Ok(RmsNorm { weight: filled("RmsNorm", "elements along the last axis", width, 1.0)?, eps: 1e-6 })
+        Ok(RmsNorm { weight: constant_weight("RmsNorm", "elements along the last axis", width, 1.0)?, eps: 1e-6 })
     }
 
-    /// `[…, width]`, normalised along the last axis.
+    /// Normalises along the last axis, `[…, width] → […, width]`.
     ///
     /// # Errors
-    /// Those of [`rms_norm`](NormOps::rms_norm), and a shape error when the last axis is another.
+    /// Those of [`rms_norm`](NormOps::rms_norm), and a shape error if the last axis is not `width`.
     #[track_caller]
     pub fn of<D: Rank>(&self, x: impl NdExpression<D, A>) -> NdLayer<D, A> {
-        scaled("rms_norm", x.rms_norm(1, self.eps), &self.weight)
+        scale("rms_norm", x.rms_norm(1, self.eps), &self.weight)
     }
 }
 
-/// Normalisation of groups of channels (axis 1), for each example: `[batch, channels, …]`. See
-/// [`group_norm`](NormOps::group_norm).
+/// Normalisation of groups of channels (axis 1) within each sample: `[batch, channels, …]` (Wu and
+/// He, 2018). See [`group_norm`](NormOps::group_norm).
 ///
 /// ```
 /// use dl_core::Differentiable;
@@ -169,32 +171,33 @@ impl<A: Element> RmsNorm<A> {
 #[derive(Clone, Debug, Module)]
 #[module(crate = dl_core)]
 pub struct GroupNorm<A: Element = f32> {
-    /// What each channel is multiplied by: `[channels]`.
+    /// The scale of each channel, `[channels]`.
     pub weight: NdWeight<Ix1, A>,
-    /// What is added to each channel: `[channels]`.
+    /// The shift of each channel, `[channels]`.
     pub bias: NdWeight<Ix1, A>,
-    /// In how many groups the channels fall.
+    /// The number of groups. It must divide the number of channels.
     pub groups: usize,
-    /// What is added to a variance.
+    /// The term added to the variance before its root is taken.
     pub eps: f64,
 }
 
 impl<A: Element> GroupNorm<A> {
-    /// Weights of 1, biases of 0, an `eps` of 1e-5.
+    /// A layer with scale 1, shift 0 and an `eps` of 1e-5.
     ///
     /// # Errors
-    /// When a number is 0, or the groups do not divide the channels.
+    /// If `groups` or `channels` is 0, if `groups` does not divide `channels`, or if a weight is
+    /// too large to allocate.
     #[track_caller]
     pub fn new(groups: usize, channels: usize) -> Result<Self> {
-        positive("GroupNorm", &[("groups", groups)])?;
+        check_positive("GroupNorm", &[("groups", groups)])?;
         if !channels.is_multiple_of(groups) {
             return Err(Error::invalid(format!("GroupNorm: {groups} groups do not divide {channels} channels")));
         }
-        let filled = |number| filled("GroupNorm", "channels", channels, number);
+        let filled = |number| constant_weight("GroupNorm", "channels", channels, number);
         Ok(GroupNorm { weight: filled(1.0)?, bias: filled(0.0)?, groups, eps: EPS })
     }
 
-    /// Each group of each example normalised.
+    /// Normalises each group of channels of each sample. The shape stays the same.
     ///
     /// # Errors
     /// Those of [`group_norm`](NormOps::group_norm).

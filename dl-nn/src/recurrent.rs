@@ -1,7 +1,7 @@
-//! Cells: one step of a recurrent network. A network is a loop over them, in Rust.
+//! Recurrent cells: one time step of a recurrent network. The network is a Rust loop over a cell.
 
 use crate::activation::Activation;
-use crate::check::{positive, room, times};
+use crate::check::{check_allocation, check_positive, times};
 use crate::linear::linear;
 use dl_core::{Result, Term, Weight};
 use dl_macros::Module;
@@ -30,17 +30,18 @@ macro_rules! cells {
         }
 
         impl<A: Element> $Cell<A> {
-            /// All weights uniform between `±1 / √hidden`, PyTorch's default.
+            /// A cell with PyTorch's default initialisation: all weights are uniform on
+            /// `±1 / √hidden`.
             ///
             /// # Errors
-            /// When a size is 0, or there is no memory.
+            /// If `inputs` or `hidden` is 0, or if a weight is too large to allocate.
             #[track_caller]
             pub fn new(inputs: usize, hidden: usize, rng: &mut impl Rng) -> Result<Self> {
                 const NAME: &str = stringify!($Cell);
-                positive(NAME, &[("inputs", inputs), ("elements of the state", hidden)])?;
+                check_positive(NAME, &[("inputs", inputs), ("elements of the state", hidden)])?;
                 let rows = times($gates, hidden);
-                room::<A>(NAME, &[rows, inputs])?;
-                room::<A>(NAME, &[rows, hidden])?;
+                check_allocation::<A>(NAME, &[rows, inputs])?;
+                check_allocation::<A>(NAME, &[rows, hidden])?;
                 let bound = (hidden as f64).sqrt().recip();
                 Ok($Cell {
                     weight_ih: Weight::new(init::uniform([rows, inputs], -bound, bound, rng)),
@@ -51,23 +52,23 @@ macro_rules! cells {
                 })
             }
 
-            /// The state in the beginning: zeros, `[batch, hidden]`.
+            /// The initial state: zeros, `[batch, hidden]`.
             ///
             /// # Panics
-            /// When there is no memory for it.
+            /// If it is too large to allocate.
             pub fn initial(&self, batch: usize) -> Nd<A, Ix2> {
                 init::zeros([batch, self.weight_hh.value().shape()[1]])
             }
 
-            /// What the gates get of the input, `[batch, rows]`.
+            /// The contribution of the input to the gates, `[batch, rows]`.
             #[track_caller]
-            fn of_input(&self, x: impl NdExpression<Ix2, A>) -> NdLayer<Ix2, A> {
+            fn input_gates(&self, x: impl NdExpression<Ix2, A>) -> NdLayer<Ix2, A> {
                 linear(x, self.weight_ih.t(), self.bias_ih.as_ref())
             }
 
-            /// What the gates get of the state, `[batch, rows]`.
+            /// The contribution of the state to the gates, `[batch, rows]`.
             #[track_caller]
-            fn of_state(&self, h: impl NdExpression<Ix2, A>) -> NdLayer<Ix2, A> {
+            fn state_gates(&self, h: impl NdExpression<Ix2, A>) -> NdLayer<Ix2, A> {
                 linear(h, self.weight_hh.t(), self.bias_hh.as_ref())
             }
         }
@@ -75,7 +76,8 @@ macro_rules! cells {
 }
 
 cells! {
-    /// `h′ = tanh(W_ih · x + b_ih + W_hh · h + b_hh)` (Elman, 1990). PyTorch's `RNNCell`.
+    /// The Elman cell `h′ = tanh(W_ih · x + b_ih + W_hh · h + b_hh)` (Elman, 1990). The equivalent
+    /// of PyTorch's `RNNCell`.
     ///
     /// ```
     /// use dl_core::Differentiable;
@@ -89,12 +91,12 @@ cells! {
     /// # dl_core::Result::Ok(())
     /// ```
     RnnCell 1, "hidden" {
-        /// `tanh`, or another function.
+        /// The activation function, `tanh` by default.
         activation: Activation = Activation::Tanh,
     }
 
-    /// The gated recurrent unit (Cho et al., 2014). PyTorch's `GRUCell`: the rows of the weights
-    /// belong to the gates r, z and n, in this order.
+    /// The gated recurrent unit (Cho et al., 2014). The equivalent of PyTorch's `GRUCell`: the rows
+    /// of the weights are stacked in the order of the gates r, z, n.
     ///
     /// ```
     /// use dl_core::Differentiable;
@@ -106,8 +108,8 @@ cells! {
     /// ```
     GruCell 3, "3 · hidden" {}
 
-    /// Long short-term memory (Hochreiter and Schmidhuber, 1997). PyTorch's `LSTMCell`: the rows of
-    /// the weights belong to the gates i, f, g and o, in this order.
+    /// Long short-term memory (Hochreiter and Schmidhuber, 1997). The equivalent of PyTorch's
+    /// `LSTMCell`: the rows of the weights are stacked in the order of the gates i, f, g, o.
     ///
     /// ```
     /// use dl_core::Differentiable;
@@ -121,38 +123,38 @@ cells! {
     LstmCell 4, "4 · hidden" {}
 }
 
-/// The parts of so many gates.
+/// Splits `[batch, N · hidden]` into N gates of `[batch, hidden]`.
 #[track_caller]
-fn gates<A: Element, const N: usize>(rows: &NdLayer<Ix2, A>) -> [NdLayer<Ix2, A>; N] {
+fn split_gates<A: Element, const N: usize>(rows: &NdLayer<Ix2, A>) -> [NdLayer<Ix2, A>; N] {
     let mut parts = rows.chunk(1, N).into_iter();
     std::array::from_fn(|_| parts.next().expect("one part for each gate"))
 }
 
 impl<A: Element> RnnCell<A> {
-    /// The next state: `[batch, in]` and `[batch, hidden]` give `[batch, hidden]`.
+    /// The next state `h′`: from `x` `[batch, in]` and `h` `[batch, hidden]` to `[batch, hidden]`.
     ///
     /// # Errors
-    /// A shape error when the shapes do not go together.
+    /// A shape error if a shape does not match the weights or the batches differ.
     #[track_caller]
     pub fn of(&self, x: impl NdExpression<Ix2, A>, h: impl NdExpression<Ix2, A>) -> NdLayer<Ix2, A> {
-        let of_input = self.of_input(x);
-        let of_state = same_shape("rnn_cell", &self.of_state(h), &of_input);
-        self.activation.of((Term(of_input) + Term(of_state)).0)
+        let input_gates = self.input_gates(x);
+        let state_gates = same_shape("rnn_cell", &self.state_gates(h), &input_gates);
+        self.activation.of((Term(input_gates) + Term(state_gates)).0)
     }
 }
 
 impl<A: Element> GruCell<A> {
-    /// The next state: `[batch, in]` and `[batch, hidden]` give `[batch, hidden]`.
+    /// The next state `h′`: from `x` `[batch, in]` and `h` `[batch, hidden]` to `[batch, hidden]`.
     ///
     /// # Errors
-    /// A shape error when the shapes do not go together.
+    /// A shape error if a shape does not match the weights or the batches differ.
     #[track_caller]
     pub fn of(&self, x: impl NdExpression<Ix2, A>, h: impl NdExpression<Ix2, A>) -> NdLayer<Ix2, A> {
         let h = h.into_layer();
-        let of_input = self.of_input(x);
-        let of_state = same_shape("gru_cell", &self.of_state(&h), &of_input);
-        let [xr, xz, xn] = gates(&of_input).map(Term);
-        let [hr, hz, hn] = gates(&of_state).map(Term);
+        let input_gates = self.input_gates(x);
+        let state_gates = same_shape("gru_cell", &self.state_gates(&h), &input_gates);
+        let [xr, xz, xn] = split_gates(&input_gates).map(Term);
+        let [hr, hz, hn] = split_gates(&state_gates).map(Term);
         let r = Term((xr + hr).0.sigmoid());
         let z = Term((xz + hz).0.sigmoid());
         let n = Term((xn + r * hn).0.tanh());
@@ -161,11 +163,11 @@ impl<A: Element> GruCell<A> {
 }
 
 impl<A: Element> LstmCell<A> {
-    /// The next state and the next cell, `(h′, c′)`: `[batch, in]` and twice `[batch, hidden]` give
-    /// twice `[batch, hidden]`.
+    /// The next state and cell state `(h′, c′)`: from `x` `[batch, in]` and `(h, c)`, each
+    /// `[batch, hidden]`, to twice `[batch, hidden]`.
     ///
     /// # Errors
-    /// A shape error when the shapes do not go together.
+    /// A shape error if a shape does not match the weights or the batches differ.
     #[track_caller]
     pub fn of(
         &self,
@@ -173,9 +175,9 @@ impl<A: Element> LstmCell<A> {
         (h, c): (impl NdExpression<Ix2, A>, impl NdExpression<Ix2, A>),
     ) -> (NdLayer<Ix2, A>, NdLayer<Ix2, A>) {
         const NAME: &str = "lstm_cell";
-        let of_input = self.of_input(x);
-        let of_state = same_shape(NAME, &self.of_state(h), &of_input);
-        let [i, f, g, o] = gates(&(Term(of_input) + Term(of_state)).0);
+        let input_gates = self.input_gates(x);
+        let state_gates = same_shape(NAME, &self.state_gates(h), &input_gates);
+        let [i, f, g, o] = split_gates(&(Term(input_gates) + Term(state_gates)).0);
         let c = same_shape(NAME, &c.into_layer(), &f);
         let c = Term(f.sigmoid()) * Term(c) + Term(i.sigmoid()) * Term(g.tanh());
         let h = Term(o.sigmoid()) * Term(c.0.tanh());

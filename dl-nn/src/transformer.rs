@@ -1,4 +1,4 @@
-//! A layer of a transformer.
+//! A transformer encoder layer.
 
 use crate::activation::Activation;
 use crate::attention::MultiHeadAttention;
@@ -11,11 +11,13 @@ use dl_nd::ndarray::Ix3;
 use dl_nd::{Attention, Element, NdExpression, NdLayer};
 use rand::Rng;
 
-/// Attention and two linear layers, each with a way around it and a normalisation:
-/// `[batch, length, width]`. PyTorch's `TransformerEncoderLayer` with `batch_first`.
+/// A transformer encoder layer on `[batch, length, width]`: self-attention, then two linear layers,
+/// each with a residual connection and a layer normalisation. The equivalent of PyTorch's
+/// `TransformerEncoderLayer` with `batch_first`.
 ///
-/// With `norm_first`, what goes in is normalised (`x + f(norm(x))`, which trains more easily when
-/// there are many), else what comes out (`norm(x + f(x))`, Vaswani et al., 2017).
+/// With `norm_first` the input of each branch is normalised, `x + f(norm(x))`, which makes deep
+/// networks easier to train (Xiong et al., 2020); otherwise the sum is normalised, `norm(x + f(x))`
+/// (Vaswani et al., 2017).
 ///
 /// ```
 /// use dl_core::Differentiable;
@@ -29,31 +31,31 @@ use rand::Rng;
 #[derive(Clone, Debug, Module)]
 #[module(crate = dl_core)]
 pub struct TransformerBlock<A: Element = f32> {
-    /// PyTorch's `self_attn`.
+    /// Self-attention; PyTorch's `self_attn`.
     pub attention: MultiHeadAttention<A>,
-    /// `[width] → [hidden]`
+    /// `[…, width] → […, hidden]`.
     pub linear1: Linear<A>,
-    /// `[hidden] → [width]`
+    /// `[…, hidden] → […, width]`.
     pub linear2: Linear<A>,
-    /// That of the attention.
+    /// The normalisation of the attention branch.
     pub norm1: LayerNorm<A>,
-    /// That of the linear layers.
+    /// The normalisation of the feed-forward branch.
     pub norm2: LayerNorm<A>,
-    /// Behind the attention, between the linear layers, and behind them. The weights of the
-    /// attention have their own.
+    /// Applied to the outputs of both branches and between the linear layers. The attention weights
+    /// have a probability of their own, `attention.dropout`.
     pub dropout: Dropout,
-    /// Between the linear layers.
+    /// The activation function between the linear layers.
     pub activation: Activation,
-    /// Whether what goes in is normalised.
+    /// Whether the input of a branch is normalised instead of the sum.
     pub norm_first: bool,
 }
 
 impl<A: Element> TransformerBlock<A> {
-    /// PyTorch's defaults, but without dropout: `relu`, what comes out is normalised. `hidden` is
-    /// the width between the linear layers.
+    /// A layer with PyTorch's defaults except for dropout, which is off: `relu`,
+    /// post-normalisation. `hidden` is the width between the linear layers.
     ///
     /// # Errors
-    /// When a size is 0, the heads do not divide the width, or there is no memory.
+    /// If a size is 0, if `heads` does not divide `width`, or if a weight is too large to allocate.
     #[track_caller]
     pub fn new(width: usize, heads: usize, hidden: usize, rng: &mut impl Rng) -> Result<Self> {
         Ok(TransformerBlock {
@@ -68,38 +70,38 @@ impl<A: Element> TransformerBlock<A> {
         })
     }
 
-    /// `[batch, length, width] → [batch, length, width]`.
+    /// Applies the layer, `[batch, length, width] → [batch, length, width]`.
     ///
     /// # Errors
-    /// A shape error when the shapes do not go together.
+    /// A shape error if the last axis of `x` is not `width`.
     #[track_caller]
     pub fn of(&self, x: impl NdExpression<Ix3, A>) -> NdLayer<Ix3, A> {
         self.of_with(x, &Attention::new())
     }
 
-    /// The same, with a mask or another setting of the attention.
+    /// [`of`](TransformerBlock::of) with a mask or other settings of the attention.
     ///
     /// # Errors
-    /// As [`of`](TransformerBlock::of), and when the mask does not broadcast.
+    /// Those of [`of`](TransformerBlock::of), and a shape error if the mask does not broadcast.
     #[track_caller]
     pub fn of_with(&self, x: impl NdExpression<Ix3, A>, settings: &Attention<A>) -> NdLayer<Ix3, A> {
         let x = x.into_layer();
         if self.norm_first {
-            let x = sum(&x, self.attended(&self.norm1.of(&x), settings));
-            sum(&x, self.transformed(&self.norm2.of(&x)))
+            let x = sum(&x, self.attention_branch(&self.norm1.of(&x), settings));
+            sum(&x, self.feed_forward_branch(&self.norm2.of(&x)))
         } else {
-            let x = self.norm1.of(sum(&x, self.attended(&x, settings)));
-            self.norm2.of(sum(&x, self.transformed(&x)))
+            let x = self.norm1.of(sum(&x, self.attention_branch(&x, settings)));
+            self.norm2.of(sum(&x, self.feed_forward_branch(&x)))
         }
     }
 
     #[track_caller]
-    fn attended(&self, x: &NdLayer<Ix3, A>, settings: &Attention<A>) -> NdLayer<Ix3, A> {
+    fn attention_branch(&self, x: &NdLayer<Ix3, A>, settings: &Attention<A>) -> NdLayer<Ix3, A> {
         self.dropout.of(self.attention.of_with(x, settings))
     }
 
     #[track_caller]
-    fn transformed(&self, x: &NdLayer<Ix3, A>) -> NdLayer<Ix3, A> {
+    fn feed_forward_branch(&self, x: &NdLayer<Ix3, A>) -> NdLayer<Ix3, A> {
         let hidden = self.activation.of(self.linear1.of(x));
         self.dropout.of(self.linear2.of(self.dropout.of(hidden)))
     }

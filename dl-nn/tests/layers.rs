@@ -1,4 +1,4 @@
-//! How layers begin, what they refuse, and how they go together.
+//! Initialisation, argument checks and composition of layers.
 
 use dl_core::{Differentiable, Error, Mode, Module, Numbers, Result};
 use dl_nd::ndarray::{Ix2, Ix3, IxDyn};
@@ -16,9 +16,9 @@ fn numbers(module: &impl Module, path: &str) -> Vec<f64> {
     }
 }
 
-/// Uniform between the bounds, and close to them.
+/// Asserts that the numbers look uniform on `±bound`.
 #[track_caller]
-fn uniform(module: &impl Module, path: &str, bound: f64) {
+fn assert_uniform(module: &impl Module, path: &str, bound: f64) {
     let numbers = numbers(module, path);
     let most = numbers.iter().fold(0.0, |most: f64, x| most.max(x.abs()));
     let mean = numbers.iter().sum::<f64>() / numbers.len() as f64;
@@ -26,19 +26,19 @@ fn uniform(module: &impl Module, path: &str, bound: f64) {
 }
 
 #[test]
-fn weights_begin_as_those_of_pytorch() -> Result<()> {
+fn initial_weights_have_distributions_of_pytorch() -> Result<()> {
     let mut rng = init::rng(1);
     let linear = Linear::<f64>::new(100, 50, &mut rng)?;
-    uniform(&linear, "weight", 0.1);
-    uniform(&linear, "bias", 0.1);
+    assert_uniform(&linear, "weight", 0.1);
+    assert_uniform(&linear, "bias", 0.1);
     let conv = Conv2d::<f64>::new(8, 40, [5, 5], Conv::new().groups(2), &mut rng)?;
     assert_eq!(conv.weight.value().shape(), [40, 4, 5, 5]);
-    uniform(&conv, "weight", 0.1);
-    uniform(&conv, "bias", 0.1);
-    uniform(&Conv1d::<f64>::new(20, 30, 5, Conv::new(), &mut rng)?, "weight", 0.1);
+    assert_uniform(&conv, "weight", 0.1);
+    assert_uniform(&conv, "bias", 0.1);
+    assert_uniform(&Conv1d::<f64>::new(20, 30, 5, Conv::new(), &mut rng)?, "weight", 0.1);
     let attention = MultiHeadAttention::<f64>::new(50, 5, &mut rng)?;
-    uniform(&attention, "in_proj_weight", (6.0_f64 / 200.0).sqrt());
-    uniform(&attention, "out_proj.weight", 50_f64.sqrt().recip());
+    assert_uniform(&attention, "in_proj_weight", (6.0_f64 / 200.0).sqrt());
+    assert_uniform(&attention, "out_proj.weight", 50_f64.sqrt().recip());
     assert!(numbers(&attention, "in_proj_bias").iter().chain(&numbers(&attention, "out_proj.bias")).all(|&x| x == 0.0));
     for cell in [RnnCell::<f64>::new(9, 25, &mut rng)?.entries(), GruCell::<f64>::new(9, 25, &mut rng)?.entries()] {
         assert_eq!(
@@ -46,7 +46,7 @@ fn weights_begin_as_those_of_pytorch() -> Result<()> {
             ["weight_ih", "weight_hh", "bias_ih", "bias_hh"]
         );
     }
-    uniform(&LstmCell::<f64>::new(9, 25, &mut rng)?, "weight_hh", 0.2);
+    assert_uniform(&LstmCell::<f64>::new(9, 25, &mut rng)?, "weight_hh", 0.2);
     let vectors = numbers(&Embedding::<f64>::new(100, 100, &mut rng)?, "weight");
     let variance = vectors.iter().map(|x| x * x).sum::<f64>() / 10_000.0;
     assert!((variance - 1.0).abs() < 0.05, "{variance}");
@@ -55,7 +55,7 @@ fn weights_begin_as_those_of_pytorch() -> Result<()> {
 }
 
 #[test]
-fn the_numbers_of_parameters_are_those_of_pytorch() -> Result<()> {
+fn parameter_counts_equal_those_of_pytorch() -> Result<()> {
     let mut rng = init::rng(1);
     assert_eq!(TransformerBlock::<f32>::new(512, 8, 2048, &mut rng)?.parameters(), 3_152_384);
     assert_eq!(LstmCell::<f32>::new(10, 20, &mut rng)?.parameters(), 2_560);
@@ -65,7 +65,7 @@ fn the_numbers_of_parameters_are_those_of_pytorch() -> Result<()> {
 }
 
 #[test]
-fn one_seed_governs_all() -> Result<()> {
+fn equal_seeds_give_equal_weights() -> Result<()> {
     let block = |seed| -> Result<Vec<Numbers>> {
         let block = TransformerBlock::<f32>::new(8, 2, 16, &mut init::rng(seed))?;
         Ok(block.entries().iter().map(|entry| entry.numbers()).collect())
@@ -76,73 +76,73 @@ fn one_seed_governs_all() -> Result<()> {
 }
 
 #[track_caller]
-fn refused<T>(made: Result<T>, part: &str) {
-    let Err(error) = made else { panic!("it was made") };
+fn assert_rejected<T>(result: Result<T>, part: &str) {
+    let Err(error) = result else { panic!("the layer was created") };
     assert!(error.to_string().contains(part), "{error} should contain {part}");
 }
 
 #[test]
-fn sizes_without_sense_are_errors() {
+fn new_with_invalid_sizes_returns_error() {
     let mut rng = init::rng(1);
-    refused(Linear::<f32>::new(0, 1, &mut rng), "Linear: the number of inputs is 0");
-    refused(Linear::<f32>::new(1, 0, &mut rng), "outputs");
-    refused(Linear::<f32>::new(usize::MAX, 2, &mut rng), "too large");
-    refused(Linear::<f32>::new(1 << 40, 1 << 10, &mut rng), "too large");
-    refused(Conv2d::<f32>::new(3, 4, 3, Conv::new().groups(2), &mut rng), "2 groups do not divide 3");
-    refused(Conv2d::<f32>::new(3, 3, 3, Conv::new().groups(0), &mut rng), "0 groups");
-    refused(Conv2d::<f32>::new(3, 4, [3, 0], Conv::new(), &mut rng), "kernel");
-    refused(Conv1d::<f32>::new(0, 4, 3, Conv::new(), &mut rng), "input channels");
-    refused(Embedding::<f32>::new(10, 0, &mut rng), "elements of a vector");
-    refused(BatchNorm::<f32>::new(0), "channels");
-    refused(LayerNorm::<f32>::new(0), "last axis");
-    refused(RmsNorm::<f32>::new(usize::MAX), "too large");
-    refused(GroupNorm::<f32>::new(0, 4), "groups");
-    refused(GroupNorm::<f32>::new(3, 4), "3 groups do not divide 4 channels");
-    refused(MultiHeadAttention::<f32>::new(8, 3, &mut rng), "3 heads do not divide a width of 8");
-    refused(MultiHeadAttention::<f32>::new(8, 0, &mut rng), "heads");
-    refused(MultiHeadAttention::<f32>::new(usize::MAX - 1, 2, &mut rng), "too large");
-    refused(TransformerBlock::<f32>::new(8, 2, 0, &mut rng), "outputs");
-    refused(LstmCell::<f32>::new(3, usize::MAX / 2, &mut rng), "too large");
-    refused(RnnCell::<f32>::new(3, 0, &mut rng), "elements of the state");
+    assert_rejected(Linear::<f32>::new(0, 1, &mut rng), "Linear: the number of inputs is 0");
+    assert_rejected(Linear::<f32>::new(1, 0, &mut rng), "outputs");
+    assert_rejected(Linear::<f32>::new(usize::MAX, 2, &mut rng), "too large");
+    assert_rejected(Linear::<f32>::new(1 << 40, 1 << 10, &mut rng), "too large");
+    assert_rejected(Conv2d::<f32>::new(3, 4, 3, Conv::new().groups(2), &mut rng), "2 groups do not divide 3");
+    assert_rejected(Conv2d::<f32>::new(3, 3, 3, Conv::new().groups(0), &mut rng), "0 groups");
+    assert_rejected(Conv2d::<f32>::new(3, 4, [3, 0], Conv::new(), &mut rng), "kernel");
+    assert_rejected(Conv1d::<f32>::new(0, 4, 3, Conv::new(), &mut rng), "input channels");
+    assert_rejected(Embedding::<f32>::new(10, 0, &mut rng), "elements of a vector");
+    assert_rejected(BatchNorm::<f32>::new(0), "channels");
+    assert_rejected(LayerNorm::<f32>::new(0), "last axis");
+    assert_rejected(RmsNorm::<f32>::new(usize::MAX), "too large");
+    assert_rejected(GroupNorm::<f32>::new(0, 4), "groups");
+    assert_rejected(GroupNorm::<f32>::new(3, 4), "3 groups do not divide 4 channels");
+    assert_rejected(MultiHeadAttention::<f32>::new(8, 3, &mut rng), "3 heads do not divide a width of 8");
+    assert_rejected(MultiHeadAttention::<f32>::new(8, 0, &mut rng), "heads");
+    assert_rejected(MultiHeadAttention::<f32>::new(usize::MAX - 1, 2, &mut rng), "too large");
+    assert_rejected(TransformerBlock::<f32>::new(8, 2, 0, &mut rng), "outputs");
+    assert_rejected(LstmCell::<f32>::new(3, usize::MAX / 2, &mut rng), "too large");
+    assert_rejected(RnnCell::<f32>::new(3, 0, &mut rng), "elements of the state");
 }
 
-/// What would broadcast is refused where the name says what the width is.
+/// A last axis of length 1 must not broadcast to the width of a layer.
 #[test]
-fn a_width_of_one_is_another_width() -> Result<()> {
+fn input_of_width_one_is_rejected_by_wider_layer() -> Result<()> {
     let mut rng = init::rng(1);
     let width = |rows, width| Nd::<f32, Ix2>::full([rows, width], 0.5);
-    let refuses = |layer: NdLayer<Ix2>, op: &str| {
+    let assert_shape_error = |layer: NdLayer<Ix2>, op: &str| {
         let error = layer.predict().wait().expect_err(op);
         assert!(error.is_shape() && error.op() == Some(op), "{error}");
     };
     let wide = LayerNorm::new(8)?;
     assert_eq!(wide.of(width(4, 8)).predict().wait()?.shape(), [4, 8]);
-    refuses(wide.of(width(4, 1)), "layer_norm");
-    refuses(LayerNorm::new(1)?.of(width(4, 8)), "layer_norm");
-    refuses(RmsNorm::new(8)?.of(width(4, 1)), "rms_norm");
-    refuses(RmsNorm::new(1)?.of(width(4, 8)), "rms_norm");
+    assert_shape_error(wide.of(width(4, 1)), "layer_norm");
+    assert_shape_error(LayerNorm::new(1)?.of(width(4, 8)), "layer_norm");
+    assert_shape_error(RmsNorm::new(8)?.of(width(4, 1)), "rms_norm");
+    assert_shape_error(RmsNorm::new(1)?.of(width(4, 8)), "rms_norm");
 
     let narrow = Nd::<f32, Ix3>::full([4, 5, 1], 0.5);
     let attention = MultiHeadAttention::new(8, 2, &mut rng)?;
-    refuses(attention.of(&narrow).flatten().lift(), "multi_head_attention");
+    assert_shape_error(attention.of(&narrow).flatten().lift(), "multi_head_attention");
     let block = TransformerBlock::new(8, 2, 16, &mut rng)?;
-    refuses(block.of(&narrow).flatten().lift(), "multi_head_attention");
+    assert_shape_error(block.of(&narrow).flatten().lift(), "multi_head_attention");
 
     let (x, h) = (width(5, 3), width(5, 4));
     let (rnn, gru) = (RnnCell::new(3, 4, &mut rng)?, GruCell::new(3, 4, &mut rng)?);
     let lstm = LstmCell::new(3, 4, &mut rng)?;
     assert_eq!(lstm.of(&x, (&h, &h)).1.predict().wait()?.shape(), [5, 4]);
-    refuses(rnn.of(&x, width(1, 4)), "rnn_cell");
-    refuses(gru.of(&x, width(1, 4)), "gru_cell");
-    refuses(gru.of(width(1, 3), &h), "gru_cell");
-    refuses(lstm.of(&x, (width(1, 4), &h)).0, "lstm_cell");
-    refuses(lstm.of(&x, (&h, width(5, 1))).0, "lstm_cell");
-    refuses(lstm.of(&x, (&h, width(1, 4))).1, "lstm_cell");
+    assert_shape_error(rnn.of(&x, width(1, 4)), "rnn_cell");
+    assert_shape_error(gru.of(&x, width(1, 4)), "gru_cell");
+    assert_shape_error(gru.of(width(1, 3), &h), "gru_cell");
+    assert_shape_error(lstm.of(&x, (width(1, 4), &h)).0, "lstm_cell");
+    assert_shape_error(lstm.of(&x, (&h, width(5, 1))).0, "lstm_cell");
+    assert_shape_error(lstm.of(&x, (&h, width(1, 4))).1, "lstm_cell");
     Ok(())
 }
 
 #[test]
-fn errors_point_to_the_line_of_the_user() -> Result<()> {
+fn shape_error_names_line_of_caller() -> Result<()> {
     let linear = Linear::<f32>::new(3, 2, &mut init::rng(1))?;
     let line = line!() + 1;
     let error: Error = linear.of(Nd::from([[1.0, 2.0]])).predict().wait().unwrap_err();
@@ -156,7 +156,7 @@ fn errors_point_to_the_line_of_the_user() -> Result<()> {
 }
 
 #[test]
-fn linear_layers_take_any_number_of_axes() -> Result<()> {
+fn linear_accepts_any_number_of_axes() -> Result<()> {
     let linear = Linear::<f32>::new(3, 2, &mut init::rng(1))?;
     let shape = |x: Nd<f32, IxDyn>| linear.of(x).predict().wait().map(|y| y.shape().to_vec());
     assert_eq!(shape(Nd::full(IxDyn(&[3]), 1.0))?, [2]);
@@ -167,7 +167,7 @@ fn linear_layers_take_any_number_of_axes() -> Result<()> {
 }
 
 #[test]
-fn noise_is_for_training_only() -> Result<()> {
+fn dropout_applies_in_training_only() -> Result<()> {
     let plain = TransformerBlock::<f64>::new(4, 2, 8, &mut init::rng(1))?;
     let mut noisy = plain.clone();
     noisy.dropout = Dropout { p: 0.5 };
@@ -175,7 +175,7 @@ fn noise_is_for_training_only() -> Result<()> {
     let x: Nd<f64, Ix3> = init::normal([2, 3, 4], 0.0, 1.0, &mut init::rng(2));
     let (quiet, noise) = (plain.of(&x), noisy.of(&x));
     assert_eq!(quiet.predict().wait()?, noise.predict().wait()?);
-    // without noise no seed is needed
+    // without dropout a training pass requires no seed
     assert_eq!(quiet.predict().mode(Mode::Train).wait()?, quiet.predict().wait()?);
     assert!(noise.predict().mode(Mode::Train).wait().unwrap_err().to_string().contains(".seed("));
     let trained = |seed| noise.predict().mode(Mode::Train).seed(seed).wait();
@@ -186,7 +186,7 @@ fn noise_is_for_training_only() -> Result<()> {
 }
 
 #[test]
-fn clones_share_their_weights_and_rows_name_theirs() -> Result<()> {
+fn sequential_names_weights_by_index_and_clones_share_weights() -> Result<()> {
     let mut rng = init::rng(1);
     let linear = Linear::<f64>::new(2, 2, &mut rng)?;
     let net = Sequential::new()
@@ -207,9 +207,9 @@ fn clones_share_their_weights_and_rows_name_theirs() -> Result<()> {
     Ok(())
 }
 
-/// A network with state: the sum of a sequence, as far as it has been seen, is above 0 or not.
+/// Classifies sequences by the sign of their sum, which the state must accumulate.
 #[test]
-fn a_recurrent_network_learns_what_it_has_to_remember() -> Result<()> {
+fn lstm_learns_sign_of_sequence_sum() -> Result<()> {
     let mut rng = init::rng(1);
     let (cell, output) = (LstmCell::<f64>::new(1, 8, &mut rng)?, Linear::new(8, 2, &mut rng)?);
     let xs: Nd<f64, Ix2> = init::normal([6, 64], 0.0, 1.0, &mut rng);
@@ -233,7 +233,7 @@ fn a_recurrent_network_learns_what_it_has_to_remember() -> Result<()> {
 }
 
 #[test]
-fn a_causal_block_does_not_see_what_comes_later() -> Result<()> {
+fn causal_transformer_block_ignores_later_positions() -> Result<()> {
     let block = TransformerBlock::<f64>::new(4, 2, 8, &mut init::rng(1))?;
     let x: Nd<f64, Ix3> = init::normal([1, 5, 4], 0.0, 1.0, &mut init::rng(2));
     let mut other = x.clone().into_array();
@@ -247,16 +247,16 @@ fn a_causal_block_does_not_see_what_comes_later() -> Result<()> {
     Ok(())
 }
 
-/// With a bias and without one, the layer with its rectifier is the layer and then the rectifier,
-/// to the bit.
+/// With and without a bias, `relu_of` is bit-identical to `of` followed by `relu`.
 #[test]
-fn a_linear_layer_with_its_rectifier() {
+fn linear_relu_of_equals_of_then_relu() {
     let rng = &mut dl_nd::init::rng(3);
     let x: Nd<f64, Ix2> = dl_nd::init::uniform([5, 7], -1.0, 1.0, rng);
     for linear in [Linear::new(7, 4, rng), Linear::without_bias(7, 4, rng)] {
-        let linear = linear.expect("it has units");
-        let [whole, parts] = [linear.relu_of(&x), linear.of(&x).relu()].map(|y| y.predict().wait().expect("a value"));
-        assert_eq!(whole, parts);
-        assert!(whole.view().iter().any(|&y| y == 0.0) && whole.view().iter().any(|&y| y > 0.0));
+        let linear = linear.expect("valid sizes");
+        let [fused, separate] =
+            [linear.relu_of(&x), linear.of(&x).relu()].map(|y| y.predict().wait().expect("a value"));
+        assert_eq!(fused, separate);
+        assert!(fused.view().iter().any(|&y| y == 0.0) && fused.view().iter().any(|&y| y > 0.0));
     }
 }

@@ -1,4 +1,4 @@
-//! What a mixture of experts evaluates, and what it does not.
+//! Routing, sparse evaluation and argument checks of mixtures of experts.
 
 use dl_core::{Differentiable, Error, Layer, Module, Numbers, Weight};
 use dl_macros::Module;
@@ -9,10 +9,10 @@ use dl_optim::Sgd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// An expert that adds its number, and remembers which batches it has seen.
+/// An expert that adds its number and records the batches it evaluates.
 #[derive(Clone, Debug, Module)]
 #[module(crate = dl_core)]
-struct Witness {
+struct RecordingExpert {
     number: f64,
     factor: Weight<f64>,
     #[module(skip)]
@@ -21,13 +21,13 @@ struct Witness {
     built: Arc<AtomicUsize>,
 }
 
-impl Witness {
+impl RecordingExpert {
     fn new(number: f64) -> Self {
-        Witness { number, factor: Weight::new(1.0), seen: Arc::default(), built: Arc::default() }
+        RecordingExpert { number, factor: Weight::new(1.0), seen: Arc::default(), built: Arc::default() }
     }
 }
 
-impl Block<Ix2, f64> for Witness {
+impl Block<Ix2, f64> for RecordingExpert {
     fn of(&self, x: &NdLayer<Ix2, f64>) -> NdLayer<Ix2, f64> {
         self.built.fetch_add(1, Ordering::SeqCst);
         let (x, seen) = (x.clone(), self.seen.clone());
@@ -43,18 +43,18 @@ impl Block<Ix2, f64> for Witness {
     }
 }
 
-/// A gate that sends a sample to the expert whose input is the largest.
-fn net(experts: usize, k: usize) -> MixtureOfExperts<Witness, f64> {
+/// A mixture whose gate is the identity: a sample selects the expert at its largest input.
+fn net(experts: usize, k: usize) -> MixtureOfExperts<RecordingExpert, f64> {
     let eye = (0..experts * experts).map(|i| f64::from(u8::from(i % (experts + 1) == 0))).collect();
     let gate = Linear { weight: Weight::new(Nd::from_vec([experts, experts], eye).unwrap()), bias: None };
-    let experts = (0..experts).map(|number| Witness::new(100.0 * number as f64)).collect();
+    let experts = (0..experts).map(|number| RecordingExpert::new(100.0 * number as f64)).collect();
     MixtureOfExperts { gate, experts, k, renormalized: k > 1 }
 }
 
 const BATCH: [[f64; 4]; 3] = [[1.0, 9.0, 0.0, 0.0], [2.0, 0.0, 0.0, 9.0], [3.0, 9.0, 0.0, 0.0]];
 
 #[test]
-fn a_sample_goes_through_its_own_experts_only() {
+fn mixture_evaluates_only_selected_experts() {
     let net = net(4, 1);
     let mixed = net.mix(Nd::from(BATCH));
     assert_eq!(net.experts.iter().map(|expert| expert.built.load(Ordering::SeqCst)).sum::<usize>(), 0);
@@ -72,7 +72,7 @@ fn a_sample_goes_through_its_own_experts_only() {
 }
 
 #[test]
-fn all_parts_come_from_one_evaluation() {
+fn mixture_outputs_share_one_evaluation() {
     let net = net(4, 1);
     let mixed = net.mix(Nd::from(BATCH));
     let loss = mixed.output.sum() + &mixed.balance + (&mixed.output * 2.0).mean();
@@ -84,14 +84,14 @@ fn all_parts_come_from_one_evaluation() {
 }
 
 #[test]
-fn shares_and_balance() {
+fn shares_and_balance_have_expected_values() {
     let mixed = net(4, 1).mix(Nd::from(BATCH));
     let shares = mixed.shares.predict().wait().unwrap();
     assert_eq!(shares, Nd::from([0.0, 2.0 / 3.0, 0.0, 1.0 / 3.0]));
-    // all to one, and with certainty: the loss is the number of experts
+    // all samples select one expert with certainty: the loss is the number of experts
     let all = net(4, 1).mix(Nd::from([[900.0, 0.0, 0.0, 0.0]; 3]));
     assert_eq!(all.balance.predict().wait().unwrap(), 4.0);
-    // a gate that does not know: of equal ones the first is chosen, and the loss is 1
+    // equal gate values: the first experts are selected, and the loss is 1
     let none = net(4, 2).mix(Nd::from([[0.0; 4]; 3]));
     assert_eq!(none.balance.predict().wait().unwrap(), 1.0);
     assert_eq!(none.shares.predict().wait().unwrap(), Nd::from([0.5, 0.5, 0.0, 0.0]));
@@ -99,7 +99,7 @@ fn shares_and_balance() {
 }
 
 #[test]
-fn with_one_expert_for_a_sample_the_gate_learns() {
+fn gate_with_k_of_one_receives_gradient_unless_renormalized() {
     let moved = |renormalized| {
         let net = MixtureOfExperts { renormalized, ..net(4, 1) };
         let before = net.gate.weight.value();
@@ -112,7 +112,7 @@ fn with_one_expert_for_a_sample_the_gate_learns() {
 }
 
 #[test]
-fn experts_can_be_of_different_kinds() {
+fn mixture_accepts_experts_of_different_types() {
     let mut rng = init::rng(1);
     let experts: Vec<Arc<dyn Block>> =
         vec![Arc::new(Linear::new(2, 2, &mut rng).unwrap()), Arc::new(dl_nn::Activation::Relu)];
@@ -122,21 +122,23 @@ fn experts_can_be_of_different_kinds() {
 }
 
 #[test]
-fn mistakes_are_errors() {
-    let wrong =
-        |k| MixtureOfExperts::<_, f64>::new(vec![Witness::new(0.0)], 2, k, &mut init::rng(1)).expect_err("no mixture");
-    assert!(wrong(0).is_invalid() && wrong(2).to_string().contains("2 of 1 experts"));
-    let error = |x: Nd<f64, Ix2>, net: MixtureOfExperts<Witness, f64>| -> Error {
-        net.of(x).predict().wait().expect_err("it does not fit")
+fn mixture_with_invalid_arguments_returns_error() {
+    let wrong = |k| {
+        MixtureOfExperts::<_, f64>::new(vec![RecordingExpert::new(0.0)], 2, k, &mut init::rng(1))
+            .expect_err("no mixture")
+    };
+    assert!(wrong(0).is_invalid() && wrong(2).to_string().contains("k is 2 with 1 experts"));
+    let error = |x: Nd<f64, Ix2>, net: MixtureOfExperts<RecordingExpert, f64>| -> Error {
+        net.of(x).predict().wait().expect_err("invalid arguments")
     };
     assert!(error(Nd::full([0, 4], 0.0), net(4, 1)).to_string().contains("empty"));
     assert!(error(Nd::full([1, 4], f64::NAN), net(4, 1)).is_not_finite());
-    let fewer = MixtureOfExperts { experts: vec![Witness::new(0.0); 3], ..net(4, 1) };
+    let fewer = MixtureOfExperts { experts: vec![RecordingExpert::new(0.0); 3], ..net(4, 1) };
     assert!(error(Nd::from(BATCH), fewer).to_string().contains("4 outputs for 3 experts"));
     assert!(error(Nd::from(BATCH), MixtureOfExperts { k: 5, ..net(4, 1) }).is_invalid());
 }
 
-/// All weights after some steps.
+/// The weights after five training steps.
 fn trained() -> Vec<Numbers> {
     let mut rng = init::rng(3);
     let experts = (0..5).map(|_| Linear::new(4, 3, &mut rng)).collect::<dl_core::Result<Vec<_>>>().unwrap();
@@ -152,7 +154,7 @@ fn trained() -> Vec<Numbers> {
 }
 
 #[test]
-fn threads_change_nothing() {
+fn training_is_bit_identical_for_any_number_of_threads() {
     let on = |threads| rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(trained);
     assert_eq!(on(1), on(4));
 }

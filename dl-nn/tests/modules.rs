@@ -1,4 +1,4 @@
-//! Outputs, gradients and running statistics of all layers against those of PyTorch
+//! Compares outputs, gradients and running statistics of all layers with those of PyTorch
 //! (`reference/modules.py`).
 
 use dl_core::{Differentiable, Layer, Mode, Module, NewValue, Numbers, Weight};
@@ -13,7 +13,7 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
-type Open = Nd<f64, IxDyn>;
+type DynTensor = Nd<f64, IxDyn>;
 type Outputs = Vec<NdLayer<IxDyn, f64>>;
 
 static CASES: LazyLock<Value> =
@@ -24,13 +24,13 @@ fn shape(tensor: &Value) -> Vec<usize> {
     lengths.map(|length| length.as_u64().unwrap() as usize).collect()
 }
 
-fn tensor(value: &Value) -> Open {
+fn tensor(value: &Value) -> DynTensor {
     let numbers = value["data"].as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect();
     Nd::from_vec(IxDyn(&shape(value)), numbers).unwrap()
 }
 
 #[track_caller]
-fn close(found: &Open, expected: &Value, what: &str) {
+fn assert_close(found: &DynTensor, expected: &Value, what: &str) {
     let expected = tensor(expected);
     assert_eq!(found.shape(), expected.shape(), "{what}");
     for (a, b) in found.view().iter().zip(expected.view()) {
@@ -41,8 +41,8 @@ fn close(found: &Open, expected: &Value, what: &str) {
 struct Case {
     name: &'static str,
     case: &'static Value,
-    /// The operands that a gradient flows to.
-    inputs: BTreeMap<String, Weight<Open>>,
+    /// The floating-point operands, for which there are reference gradients.
+    inputs: BTreeMap<String, Weight<DynTensor>>,
 }
 
 impl Case {
@@ -57,8 +57,8 @@ impl Case {
         self.inputs[name].to_rank()
     }
 
-    /// Sets all weights and buffers to what they are in the case.
-    fn begin(&self, module: &impl Module) {
+    /// Sets all weights and buffers to the initial values of the case.
+    fn initialize(&self, module: &impl Module) {
         let values = self.case["values"].as_object().unwrap();
         let entries = module.entries();
         assert_eq!(entries.len(), values.len(), "{}: {:?}", self.name, module.names());
@@ -75,8 +75,8 @@ impl Case {
         terms.sum()
     }
 
-    /// The present numbers of all weights and operands.
-    fn numbers(&self, module: &impl Module) -> BTreeMap<String, Open> {
+    /// The current values of all weights and operands.
+    fn numbers(&self, module: &impl Module) -> BTreeMap<String, DynTensor> {
         let weights = module.weights();
         let weights = weights.iter().map(|entry| (entry.path().to_owned(), entry));
         let inputs = self.inputs.iter().map(|(name, x)| (format!("input.{name}"), x.value()));
@@ -87,14 +87,14 @@ impl Case {
         weights.map(|(path, entry)| (path, number(entry))).chain(inputs).collect()
     }
 
-    fn check_gradients(&self, before: &BTreeMap<String, Open>, after: &BTreeMap<String, Open>) {
+    fn check_gradients(&self, before: &BTreeMap<String, DynTensor>, after: &BTreeMap<String, DynTensor>) {
         let expected = self.case["gradients"].as_object().unwrap();
         let paths: BTreeSet<&String> = expected.keys().collect();
         assert!(before.keys().eq(paths), "{}: {:?}", self.name, before.keys());
         for (path, expected) in expected {
-            // a step of gradient descent with the rate 1 takes off the gradient
+            // gradient descent with a rate of 1 subtracts the gradient
             let gradient = &before[path].view() - &after[path].view();
-            close(&gradient.into(), expected, &format!("{}, gradient of {path}", self.name));
+            assert_close(&gradient.into(), expected, &format!("{}, gradient of {path}", self.name));
         }
     }
 
@@ -104,7 +104,7 @@ impl Case {
         for entry in module.buffers() {
             let Numbers::F64(numbers) = entry.numbers() else { panic!("f64") };
             let found = Nd::from_vec(IxDyn(&entry.shape()), numbers).unwrap();
-            close(&found, &expected[entry.path()], &format!("{}, {}", self.name, entry.path()));
+            assert_close(&found, &expected[entry.path()], &format!("{}, {}", self.name, entry.path()));
         }
     }
 
@@ -112,18 +112,18 @@ impl Case {
         assert_eq!(outputs.len(), expected.len(), "{}", self.name);
         for (number, (output, expected)) in outputs.iter().zip(expected).enumerate() {
             let found = output.predict().mode(mode).wait().unwrap();
-            close(&found, expected, &format!("{}, output {number}", self.name));
+            assert_close(&found, expected, &format!("{}, output {number}", self.name));
         }
     }
 
-    /// Everything that the case has a reference for.
+    /// Compares outputs, gradients and buffers with the reference, in training mode.
     fn run<M: Module>(name: &'static str, module: M, of: impl Fn(&M, &Case) -> Outputs) {
         Case::run_in(name, Mode::Train, module, of);
     }
 
     fn run_in<M: Module>(name: &'static str, mode: Mode, module: M, of: impl Fn(&M, &Case) -> Outputs) {
         let case = Case::of(name);
-        case.begin(&module);
+        case.initialize(&module);
         let outputs = of(&module, &case);
         case.check_outputs(&outputs, case.case["outputs"].as_array().unwrap(), mode);
         let before = case.numbers(&module);
@@ -134,8 +134,8 @@ impl Case {
     }
 }
 
-/// One output.
-fn one<D: Dimension + 'static>(output: NdLayer<D, f64>) -> Outputs {
+/// A list of one output.
+fn single<D: Dimension + 'static>(output: NdLayer<D, f64>) -> Outputs {
     vec![output.to_dyn()]
 }
 
@@ -144,61 +144,63 @@ fn rng() -> impl rand::Rng {
 }
 
 #[test]
-fn linear_layers() {
-    Case::run("linear", Linear::new(3, 4, &mut rng()).unwrap(), |linear, case| one(linear.of(case.input::<Ix3>("x"))));
+fn linear_matches_pytorch() {
+    Case::run("linear", Linear::new(3, 4, &mut rng()).unwrap(), |linear, case| {
+        single(linear.of(case.input::<Ix3>("x")))
+    });
     let without = Linear::without_bias(3, 4, &mut rng()).unwrap();
-    Case::run("linear_without_bias", without, |linear, case| one(linear.of(case.input::<Ix2>("x"))));
+    Case::run("linear_without_bias", without, |linear, case| single(linear.of(case.input::<Ix2>("x"))));
 }
 
 #[test]
-fn convolutions() {
+fn convolutions_match_pytorch() {
     let settings = Conv::new().stride(2).padding(1).dilation(2).groups(2);
     let conv = Conv1d::new(4, 6, 3, settings, &mut rng()).unwrap();
-    Case::run("conv1d", conv, |conv, case| one(conv.of(case.input::<Ix3>("x"))));
+    Case::run("conv1d", conv, |conv, case| single(conv.of(case.input::<Ix3>("x"))));
     let conv = Conv2d::new(2, 3, [3, 2], Conv::new().padding([1, 0]), &mut rng()).unwrap();
-    Case::run("conv2d", conv, |conv, case| one(conv.of(case.input::<Ix4>("x"))));
+    Case::run("conv2d", conv, |conv, case| single(conv.of(case.input::<Ix4>("x"))));
 }
 
 #[test]
-fn embeddings() {
+fn embedding_matches_pytorch() {
     let ids = &CASES["embedding"]["inputs"]["ids"];
     let numbers = ids["data"].as_array().unwrap().iter().map(|id| id.as_u64().unwrap() as usize).collect();
     let ids = Nd::from_vec([2, 3], numbers).unwrap();
     let embedding = Embedding::new(6, 3, &mut rng()).unwrap();
-    Case::run("embedding", embedding, |embedding, _| one(embedding.of(&ids)));
+    Case::run("embedding", embedding, |embedding, _| single(embedding.of(&ids)));
 }
 
 #[test]
-fn normalisations() {
-    Case::run("layer_norm", LayerNorm::new(5).unwrap(), |norm, case| one(norm.of(case.input::<Ix3>("x"))));
-    Case::run("rms_norm", RmsNorm::new(5).unwrap(), |norm, case| one(norm.of(case.input::<Ix3>("x"))));
-    Case::run("group_norm", GroupNorm::new(2, 6).unwrap(), |norm, case| one(norm.of(case.input::<Ix3>("x"))));
+fn normalisations_match_pytorch() {
+    Case::run("layer_norm", LayerNorm::new(5).unwrap(), |norm, case| single(norm.of(case.input::<Ix3>("x"))));
+    Case::run("rms_norm", RmsNorm::new(5).unwrap(), |norm, case| single(norm.of(case.input::<Ix3>("x"))));
+    Case::run("group_norm", GroupNorm::new(2, 6).unwrap(), |norm, case| single(norm.of(case.input::<Ix3>("x"))));
 }
 
 #[test]
-fn batch_normalisation_in_training_and_evaluation() {
+fn batch_norm_matches_pytorch_in_training_and_evaluation() {
     for name in ["batch_norm_train", "batch_norm_used"] {
-        Case::run(name, BatchNorm::new(3).unwrap(), |norm, case| one(norm.of(case.input::<Ix3>("x"))));
+        Case::run(name, BatchNorm::new(3).unwrap(), |norm, case| single(norm.of(case.input::<Ix3>("x"))));
     }
     let norm = BatchNorm::new(3).unwrap();
-    Case::run_in("batch_norm_evaluate", Mode::Evaluate, norm, |norm, case| one(norm.of(case.input::<Ix3>("x"))));
+    Case::run_in("batch_norm_evaluate", Mode::Evaluate, norm, |norm, case| single(norm.of(case.input::<Ix3>("x"))));
 }
 
 #[test]
-fn running_statistics_after_three_steps() {
+fn running_statistics_match_pytorch_after_three_steps() {
     let (norm, case) = (BatchNorm::<f64>::new(3).unwrap(), Case::of("batch_norm_steps"));
-    case.begin(&norm);
+    case.initialize(&norm);
     let before = case.numbers(&norm);
     let (weight, bias) = (norm.weight.value(), norm.bias.value());
     let mut after = before.clone();
     for step in 0..3 {
-        let output = one(norm.of(case.input::<Ix3>(&format!("x{step}"))));
+        let output = single(norm.of(case.input::<Ix3>(&format!("x{step}"))));
         case.check_outputs(&output, &case.case["outputs"].as_array().unwrap()[step..=step], Mode::Train);
         let loss = case.loss(&output, &case.case["cotangents"].as_array().unwrap()[step..]);
         loss.train(&Sgd::new(1.0)).wait().unwrap();
         for (path, now) in case.numbers(&norm) {
             let moved = now.into_array() - before[&path].view();
-            // the operands of the other steps have not moved in this one
+            // the operands of the other steps do not change in this one
             let moves = !path.starts_with("input.") || path == format!("input.x{step}");
             if moves {
                 let sum = after[&path].view().to_owned() + moved;
@@ -213,33 +215,33 @@ fn running_statistics_after_three_steps() {
 }
 
 #[test]
-fn attention() {
+fn attention_matches_pytorch() {
     let attention = MultiHeadAttention::new(6, 3, &mut rng()).unwrap();
-    Case::run("attention_of_itself", attention, |attention, case| one(attention.of(case.input("x"))));
+    Case::run("attention_of_itself", attention, |attention, case| single(attention.of(case.input("x"))));
     let mask = &CASES["attention_masked"]["inputs"]["mask"];
     let visible = mask["data"].as_array().unwrap().iter().map(|x| x.as_bool().unwrap()).collect();
     let visible = Nd::<bool, Ix2>::from_vec([4, 5], visible).unwrap();
     let attention = MultiHeadAttention::new(6, 2, &mut rng()).unwrap();
     Case::run("attention_masked", attention, |attention, case| {
         let settings = Attention::new().mask(&visible);
-        one(attention.attend(case.input("q"), case.input("k"), case.input("v"), &settings))
+        single(attention.attend(case.input("q"), case.input("k"), case.input("v"), &settings))
     });
 }
 
 #[test]
-fn transformers() {
+fn transformer_block_matches_pytorch() {
     let block = TransformerBlock::new(6, 2, 10, &mut rng()).unwrap();
-    Case::run("transformer_post", block.clone(), |block, case| one(block.of(case.input("x"))));
+    Case::run("transformer_post", block.clone(), |block, case| single(block.of(case.input("x"))));
     let block = TransformerBlock { norm_first: true, ..block };
     Case::run("transformer_causal", block.clone(), |block, case| {
-        one(block.of_with(case.input("x"), &Attention::new().causal()))
+        single(block.of_with(case.input("x"), &Attention::new().causal()))
     });
     let block = TransformerBlock { activation: Activation::Gelu, ..block };
-    Case::run("transformer_pre", block, |block, case| one(block.of(case.input("x"))));
+    Case::run("transformer_pre", block, |block, case| single(block.of(case.input("x"))));
 }
 
-/// The states after each of three steps.
-fn steps(case: &Case, next: impl Fn(NdLayer<Ix2, f64>, NdLayer<Ix2, f64>) -> NdLayer<Ix2, f64>) -> Outputs {
+/// The state after each of three steps.
+fn unroll(case: &Case, next: impl Fn(NdLayer<Ix2, f64>, NdLayer<Ix2, f64>) -> NdLayer<Ix2, f64>) -> Outputs {
     let mut h = case.input("h");
     let mut outputs = Vec::new();
     for x in ["x0", "x1", "x2"] {
@@ -250,13 +252,13 @@ fn steps(case: &Case, next: impl Fn(NdLayer<Ix2, f64>, NdLayer<Ix2, f64>) -> NdL
 }
 
 #[test]
-fn recurrent_cells_over_several_steps() {
+fn recurrent_cells_match_pytorch_over_three_steps() {
     let cell = RnnCell::new(3, 4, &mut rng()).unwrap();
-    Case::run("rnn_cell", cell.clone(), |cell, case| steps(case, |x, h| cell.of(x, h)));
+    Case::run("rnn_cell", cell.clone(), |cell, case| unroll(case, |x, h| cell.of(x, h)));
     let cell = RnnCell { activation: Activation::Relu, ..cell };
-    Case::run("rnn_cell_relu", cell, |cell, case| steps(case, |x, h| cell.of(x, h)));
+    Case::run("rnn_cell_relu", cell, |cell, case| unroll(case, |x, h| cell.of(x, h)));
     let cell = GruCell::new(3, 4, &mut rng()).unwrap();
-    Case::run("gru_cell", cell, |cell, case| steps(case, |x, h| cell.of(x, h)));
+    Case::run("gru_cell", cell, |cell, case| unroll(case, |x, h| cell.of(x, h)));
     Case::run("lstm_cell", LstmCell::new(3, 4, &mut rng()).unwrap(), |cell, case| {
         let (mut h, mut c) = (case.input("h"), case.input("c"));
         let mut outputs = Vec::new();
@@ -270,7 +272,7 @@ fn recurrent_cells_over_several_steps() {
 }
 
 #[test]
-fn mixtures_of_experts_are_as_dense_ones() {
+fn mixture_of_experts_matches_dense_reference() {
     for (name, experts, k) in
         [("mixture_of_one", 4, 1), ("mixture_of_two", 4, 2), ("mixture_of_all", 3, 3), ("mixture_unused", 9, 1)]
     {
@@ -285,6 +287,6 @@ fn mixtures_of_experts_are_as_dense_ones() {
 }
 
 #[test]
-fn statistics_are_named() {
+fn running_stats_names_mean_and_variance() {
     assert_eq!(RunningStats::<f64>::new(2).names(), ["mean", "variance"]);
 }

@@ -1,6 +1,5 @@
-//! What a fuzz target does with bytes: it reads them as a file of each kind, and looks that what
-//! comes back makes sense. The targets of `cargo fuzz` run these functions, and so does
-//! `tests/mutations.rs` on stable Rust.
+//! The bodies of the fuzz targets: each reads bytes as one kind of file and checks the invariants
+//! of the result. `cargo fuzz` runs them, and `tests/mutations.rs` runs them on stable Rust.
 
 use dl_core::{Buffer, Entry, Error, Module, Numbers, Optimizer, Result, Weight, WeightHandle};
 use dl_nd::ndarray::Ix2;
@@ -11,7 +10,7 @@ use std::fmt::Display;
 
 type Many = (Weight<f64>, Weight<Nd<f32, Ix2>>, Weight<Table<f64>>, Buffer<Nd<i64, Ix2>>, Weight<f64>);
 
-/// A net of several types, one of its weights twice.
+/// A module with several element types and a tied weight.
 pub(crate) fn net() -> Many {
     let w = Weight::new(0.5);
     let table: Nd<f64, Ix2> = Nd::from([[1.0], [2.0]]);
@@ -23,7 +22,7 @@ fn named(entries: &[Entry]) -> Vec<(&str, WeightHandle)> {
     entries.iter().filter_map(|entry| Some((entry.path(), entry.weight()?))).collect()
 }
 
-/// All that a net and its optimizer have in them.
+/// All numbers of a module and of the state of its optimizer.
 fn all(net: &impl Module, adam: &Adam) -> Vec<(String, Numbers)> {
     let (entries, weights) = (net.entries(), net.weights());
     let state = adam.state(&named(&weights)).unwrap();
@@ -36,14 +35,14 @@ fn all(net: &impl Module, adam: &Adam) -> Vec<(String, Numbers)> {
     all
 }
 
-/// An error is one line that names the file.
+/// An error must be a single line that names the file.
 fn line(error: &Error) {
     let text = error.to_string();
     let named = text.starts_with("the file: ") || text.contains(": the file: ");
     assert!(named && !text.contains(['\n', '\r']) && text.len() < 8192, "{text:?}");
 }
 
-/// An error has changed nothing, and without one all is finite.
+/// On error nothing must have changed; afterwards all numbers must be finite.
 fn checked<T: Display>(result: Result<T>, net: &impl Module, adam: &Adam, before: &[(String, Numbers)]) {
     let after = all(net, adam);
     match result {
@@ -63,7 +62,7 @@ fn checked<T: Display>(result: Result<T>, net: &impl Module, adam: &Adam, before
     }
 }
 
-/// A file of weights, read in several ways.
+/// Loads a file of weights with several options.
 pub(crate) fn weights(bytes: &[u8]) {
     let loads =
         [Load::strict(), Load::partial().convert(), Load::partial().rename("0", "4").rename("", "1").ignore("2")];
@@ -74,7 +73,7 @@ pub(crate) fn weights(bytes: &[u8]) {
     }
 }
 
-/// A checkpoint of a net with an optimizer.
+/// Restores a checkpoint of a module and an optimizer.
 pub(crate) fn checkpoint(bytes: &[u8]) {
     let saved = match Checkpoint::from_bytes("the file", bytes.to_vec()) {
         Ok(saved) => saved,

@@ -1,5 +1,4 @@
-//! What goes along with a training run: progress, logs, early stopping, and what you write
-//! yourself.
+//! Hooks into a training run: progress, logs, early stopping, and callbacks of the user.
 
 use crate::checkpoint::Checkpoint;
 use crate::record::Record;
@@ -8,10 +7,10 @@ use crate::trainer::{Place, Stopped};
 use dl_core::Result;
 use std::ops::ControlFlow;
 
-/// Something that goes along with a [`Trainer`](crate::Trainer): it sees what happens, may end the
-/// run after an epoch, and may keep what it needs in the checkpoints of the run.
+/// A hook into the run of a [`Trainer`](crate::Trainer). It observes steps and epochs, can end the
+/// run after an epoch, and can save state in the checkpoints of the run.
 ///
-/// Every method does nothing unless it is written. An error ends the run.
+/// The default of every method does nothing. An error ends the run.
 ///
 /// ```
 /// use dl_core::{Differentiable, Result, Weight};
@@ -19,7 +18,7 @@ use std::ops::ControlFlow;
 /// use dl_train::{Callback, Record, Stopped, Trainer};
 /// use std::ops::ControlFlow;
 ///
-/// /// Ends the run as soon as the loss is small enough.
+/// /// Ends the run as soon as the loss is below a threshold.
 /// struct GoodEnough(f64);
 ///
 /// impl Callback for GoodEnough {
@@ -36,7 +35,7 @@ use std::ops::ControlFlow;
 /// # Result::Ok(())
 /// ```
 ///
-/// One that sees a whole run, and keeps a number in its checkpoints:
+/// A callback that logs every event and saves a counter in the checkpoints:
 ///
 /// ```
 /// use dl_core::{Differentiable, Result, Weight};
@@ -44,18 +43,18 @@ use std::ops::ControlFlow;
 /// use dl_train::{Callback, Checkpoint, Place, Record, Saved, Stopped, Trainer};
 ///
 /// #[derive(Default)]
-/// struct Seen {
+/// struct EventLog {
 ///     steps: u64,
-///     story: Vec<String>,
+///     events: Vec<String>,
 /// }
 ///
-/// impl Callback for Seen {
+/// impl Callback for EventLog {
 ///     fn start(&mut self, at: &Place) -> Result<()> {
-///         self.story.push(format!("from epoch {} of {}", at.epoch, at.epochs));
+///         self.events.push(format!("from epoch {} of {}", at.epoch, at.epochs));
 ///         Ok(())
 ///     }
 ///     fn begin(&mut self, at: &Place) -> Result<()> {
-///         self.story.push(format!("epoch {}", at.epoch));
+///         self.events.push(format!("epoch {}", at.epoch));
 ///         Ok(())
 ///     }
 ///     fn step(&mut self, _: &Record) -> Result<()> {
@@ -63,26 +62,26 @@ use std::ops::ControlFlow;
 ///         Ok(())
 ///     }
 ///     fn end(&mut self, stopped: Stopped) -> Result<()> {
-///         self.story.push(format!("{stopped:?}"));
+///         self.events.push(format!("{stopped:?}"));
 ///         Ok(())
 ///     }
 ///     fn save(&self, checkpoint: Checkpoint) -> Checkpoint {
-///         checkpoint.count("steps seen", self.steps)
+///         checkpoint.count("steps", self.steps)
 ///     }
 ///     fn load(&mut self, saved: &Saved) -> Result<()> {
-///         self.steps = saved.count("steps seen")?;
+///         self.steps = saved.count("steps")?;
 ///         Ok(())
 ///     }
 /// }
 ///
-/// let (w, mut seen) = (Weight::new(1.0_f64), Seen::default());
-/// Trainer::new(&Sgd::new(0.1), 2).callback(&mut seen).run(|_| Ok([Ok(()), Ok(())]), |()| &w * &w)?;
-/// assert_eq!(seen.story, ["from epoch 0 of 2", "epoch 0", "epoch 1", "Finished"]);
-/// assert_eq!(seen.steps, 4);
+/// let (w, mut log) = (Weight::new(1.0_f64), EventLog::default());
+/// Trainer::new(&Sgd::new(0.1), 2).callback(&mut log).run(|_| Ok([Ok(()), Ok(())]), |()| &w * &w)?;
+/// assert_eq!(log.events, ["from epoch 0 of 2", "epoch 0", "epoch 1", "Finished"]);
+/// assert_eq!(log.steps, 4);
 /// # Result::Ok(())
 /// ```
 pub trait Callback {
-    /// The run begins, or goes on, here.
+    /// Called when the run starts or resumes. `at` is the position where it starts.
     ///
     /// # Errors
     /// Any error ends the run.
@@ -91,7 +90,7 @@ pub trait Callback {
         Ok(())
     }
 
-    /// An epoch begins, or goes on, here.
+    /// Called when an epoch starts or resumes.
     ///
     /// # Errors
     /// Any error ends the run.
@@ -100,7 +99,7 @@ pub trait Callback {
         Ok(())
     }
 
-    /// A step was taken; the number `loss` is that of its batch.
+    /// Called after each step. The number `loss` of the record is the loss of the batch.
     ///
     /// # Errors
     /// Any error ends the run.
@@ -109,8 +108,8 @@ pub trait Callback {
         Ok(())
     }
 
-    /// An epoch is over; the number `loss` is the mean over its batches, and those of the
-    /// validation follow. Says whether the run goes on.
+    /// Called after each epoch. The number `loss` of the record is the mean over the batches; the
+    /// numbers of the validation follow. `ControlFlow::Break` ends the run.
     ///
     /// # Errors
     /// Any error ends the run.
@@ -119,32 +118,32 @@ pub trait Callback {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// The run is over, but not by an error.
+    /// Called when the run ends without an error.
     ///
     /// # Errors
-    /// Any error becomes that of the run.
+    /// Any error becomes the error of the run.
     fn end(&mut self, stopped: Stopped) -> Result<()> {
         let _ = stopped;
         Ok(())
     }
 
-    /// Adds to a checkpoint what it needs to go on.
+    /// Adds the state of the callback to a checkpoint.
     fn save(&self, checkpoint: Checkpoint) -> Checkpoint {
         checkpoint
     }
 
-    /// Takes that out of a checkpoint again. All callbacks do so, then the weights are set, then
-    /// [`start`](Callback::start) is called.
+    /// Restores the state of the callback from a checkpoint. On resume, first all callbacks are
+    /// loaded, then the weights are set, then [`start`](Callback::start) is called.
     ///
     /// # Errors
-    /// Any error ends the run, with its weights as they are.
+    /// Any error ends the run before the weights are set.
     fn load(&mut self, saved: &Saved) -> Result<()> {
         let _ = saved;
         Ok(())
     }
 }
 
-/// Lent to a run, to be asked afterwards.
+/// Lends a callback to a run, so that it can be inspected afterwards.
 impl<C: Callback + ?Sized> Callback for &mut C {
     fn start(&mut self, at: &Place) -> Result<()> {
         (**self).start(at)

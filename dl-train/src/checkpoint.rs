@@ -1,18 +1,18 @@
-//! A whole training run, to be written to a file.
+//! The state of a training run, to be written to a file.
 
-use crate::file::{Head, Kind, Role, Tensor, quoted, write};
+use crate::file::{FileMetadata, Kind, Role, Tensor, quoted, write};
 use crate::saved::Saved;
 use crate::weights;
 use dl_core::{Entry, Error, Module, Numbers, Optimizer, Result, WeightHandle};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// All that a training run needs to go on: weights and buffers, what optimizers remember,
-/// generators of random numbers, and small values of yours.
+/// The state of a training run: weights and buffers, optimizer state, states of random number
+/// generators, and named numbers and texts.
 ///
-/// It holds copies: what is changed after it was made does not change it. So take it between
-/// training steps, and write it from whatever thread. A run that goes on from it is bit-identical
-/// to one that never stopped, if all that the run depends on is in it.
+/// A checkpoint holds copies, so later changes do not affect it. Build it between training steps;
+/// it can be saved on any thread. A run that resumes from it is bit-identical to an uninterrupted
+/// one if the checkpoint contains all state that the run depends on.
 ///
 /// ```
 /// use dl_core::{Differentiable, Weight};
@@ -35,27 +35,27 @@ use std::path::Path;
 /// # dl_core::Result::Ok(())
 /// ```
 ///
-/// The file is one of safetensors; Python's library reads it. Its tensors are called
+/// The file is in the safetensors format. Its tensors are named as follows:
 ///
-/// | name | what |
+/// | name | content |
 /// |---|---|
 /// | `module/NAME/PATH` | a weight or buffer |
-/// | `optimizer/NAME/slots/SLOT/PATH` | a slot of a weight, as `exp_avg` |
+/// | `optimizer/NAME/slots/SLOT/PATH` | a slot of a weight, such as `exp_avg` |
 /// | `optimizer/NAME/numbers/KEY` | a number of [`OptimizerState`](dl_core::OptimizerState) |
-/// | `number/NAME`, `count/NAME` | a number in double precision, a whole number |
-/// | `rng/NAME/seed`, `rng/NAME/position` | 32 bytes; the stream and both halves of the place in it |
+/// | `number/NAME`, `count/NAME` | an `f64`, a `u64` |
+/// | `rng/NAME/seed`, `rng/NAME/position` | 32 bytes; the stream and both halves of the word position |
 ///
-/// and a JSON text under `dl` in its metadata has the version of the format, the kinds of the
-/// optimizers, texts, and a checksum over all of it.
+/// A JSON text under the metadata key `dl` holds the version of the format, the kinds of the
+/// optimizers, the texts, and a checksum of the whole file.
 #[derive(Clone, Debug)]
 #[must_use = "nothing is written before `save`"]
 pub struct Checkpoint {
-    head: Head,
+    metadata: FileMetadata,
     tensors: BTreeMap<String, Tensor>,
-    /// By the names of the modules, so that nothing is written in two of them.
+    /// The entries of each module, by module name, to detect weights that two modules share.
     entries: Vec<(String, Vec<Entry>)>,
     allow_non_finite: bool,
-    /// The first thing that went wrong.
+    /// The first error; reported by [`save`](Checkpoint::save).
     failed: Option<Error>,
 }
 
@@ -66,10 +66,10 @@ impl Default for Checkpoint {
 }
 
 impl Checkpoint {
-    /// An empty one.
+    /// An empty checkpoint.
     pub fn new() -> Checkpoint {
         Checkpoint {
-            head: Head::new(Kind::Checkpoint),
+            metadata: FileMetadata::new(Kind::Checkpoint),
             tensors: BTreeMap::new(),
             entries: Vec::new(),
             allow_non_finite: false,
@@ -77,16 +77,16 @@ impl Checkpoint {
         }
     }
 
-    /// Opens a file that [`save`](Checkpoint::save) has written. Tensors are read when they are
-    /// asked for; the checksum is looked at now.
+    /// Opens a file written by [`save`](Checkpoint::save) and verifies its checksum. Tensors are
+    /// read on demand.
     ///
     /// # Errors
-    /// When it cannot be read, is damaged, or is no checkpoint.
+    /// When the file cannot be read, is damaged, or is not a checkpoint.
     pub fn load(path: impl AsRef<Path>) -> Result<Saved> {
         Saved::open(path.as_ref())
     }
 
-    /// The same from the bytes of a file; `name` is what errors call it.
+    /// Opens a checkpoint from the bytes of a file; errors call it `name`.
     ///
     /// ```
     /// let error = dl_train::Checkpoint::from_bytes("run.safetensors", vec![0; 3]).unwrap_err();
@@ -99,8 +99,8 @@ impl Checkpoint {
         Saved::from_bytes(name, bytes)
     }
 
-    /// All weights and buffers of a module. Modules that share some have to be saved as one, a
-    /// tuple of them: else a weight would be there twice.
+    /// Adds all weights and buffers of a module. Modules that share weights must be added as one
+    /// module, for instance as a tuple, so that each weight is saved once.
     ///
     /// ```
     /// # let folder = tempfile::tempdir().unwrap();
@@ -114,14 +114,14 @@ impl Checkpoint {
     /// # dl_core::Result::Ok(())
     /// ```
     pub fn module<M: Module + ?Sized>(self, name: &str, module: &M) -> Checkpoint {
-        self.and(|this| {
-            checked_name(name)?;
+        self.try_add(|this| {
+            check_name(name)?;
             let entries = module.entries();
             for (other, theirs) in &this.entries {
                 if let Some(entry) = entries.iter().find(|entry| theirs.iter().any(|other| other.is_same(entry))) {
                     let path = quoted(entry.path());
                     return Err(Error::invalid(format!(
-                        "the modules {other:?} and {name:?} share {path}: save both as one module, a tuple"
+                        "the modules {other:?} and {name:?} share {path}: add both as one module, such as a tuple"
                     )));
                 }
             }
@@ -131,8 +131,9 @@ impl Checkpoint {
         })
     }
 
-    /// All that an optimizer remembers: of the weights of this module, which have to be all that it
-    /// has trained; its steps, which is where schedules are; what schedules remember.
+    /// Adds the state of an optimizer: the slots of the weights of `module`, the number of steps
+    /// (which also determines schedules), and the state of schedules. `module` must contain every
+    /// weight that the optimizer has trained.
     ///
     /// ```
     /// # let folder = tempfile::tempdir().unwrap();
@@ -147,42 +148,42 @@ impl Checkpoint {
     /// # dl_core::Result::Ok(())
     /// ```
     pub fn optimizer<M: Module + ?Sized>(self, name: &str, optimizer: &dyn Optimizer, module: &M) -> Checkpoint {
-        self.and(|this| {
-            checked_name(name)?;
+        self.try_add(|this| {
+            check_name(name)?;
             let weights = module.weights();
             let state = (&optimizer).state(&named(&weights))?;
             for (key, number) in state.numbers() {
                 if !number.is_finite() {
                     return Err(Error::not_finite(format!(
-                        "optimizer {name:?}: the number {key:?} is {number}, and could not be put back"
+                        "optimizer {name:?}: the number {key:?} is {number}: only finite numbers can be restored"
                     )));
                 }
-                this.note(format!("{}{key}", numbers_prefix(name)), &[], Numbers::F64(vec![number]))?;
+                this.add_value(format!("{}{key}", numbers_prefix(name)), &[], Numbers::F64(vec![number]))?;
             }
             for (weight, slot) in state.slots() {
-                checked_name(slot)?;
+                check_name(slot)?;
                 let entry = weights.iter().find(|entry| entry.path() == weight);
                 let numbers = entry.and_then(|entry| Some((entry.shape(), entry.slot(&state, slot)?)));
                 let Some((shape, numbers)) = numbers else {
                     return Err(Error::invalid(format!("the slot {slot:?} of {} cannot be written", quoted(weight))));
                 };
                 let tensor = Tensor { role: Role::Learned, shape, numbers };
-                this.tensor(format!("{}{slot}/{weight}", slots_prefix(name)), tensor)?;
+                this.add_tensor(format!("{}{slot}/{weight}", slots_prefix(name)), tensor)?;
             }
-            match this.head.optimizers.0.insert(name.to_owned(), state.kind().to_owned()) {
-                Some(_) => Err(twice(name)),
+            match this.metadata.optimizers.0.insert(name.to_owned(), state.kind().to_owned()) {
+                Some(_) => Err(duplicate(name)),
                 None => Ok(()),
             }
         })
     }
 
-    /// Numbers of a weight or buffer from another moment.
+    /// Adds a copy of the elements of a weight or buffer under another name.
     pub(crate) fn copy(self, name: String, entry: &Entry, numbers: Numbers) -> Checkpoint {
         let role = if entry.is_weight() { Role::Learned } else { Role::Buffer };
-        self.and(|this| this.tensor(name, Tensor { role, shape: entry.shape(), numbers }))
+        self.try_add(|this| this.add_tensor(name, Tensor { role, shape: entry.shape(), numbers }))
     }
 
-    /// A number of yours. Any number, kept to the last bit.
+    /// Adds a named number. All values are allowed and saved bit by bit, also infinity and NaN.
     ///
     /// ```
     /// # let folder = tempfile::tempdir().unwrap();
@@ -192,31 +193,31 @@ impl Checkpoint {
     /// # dl_core::Result::Ok(())
     /// ```
     pub fn number(self, name: &str, number: f64) -> Checkpoint {
-        self.and(|this| {
-            checked_name(name)?;
-            this.note(number_name(name), &[], Numbers::F64(vec![number]))
+        self.try_add(|this| {
+            check_name(name)?;
+            this.add_value(number_name(name), &[], Numbers::F64(vec![number]))
         })
     }
 
-    /// A whole number of yours: an epoch, a batch, a seed.
+    /// Adds a named whole number, such as an epoch, a batch or a seed.
     ///
     /// ```
     /// # let folder = tempfile::tempdir().unwrap();
     /// # let path = folder.path().join("run.safetensors");
-    /// // the place of a loader in its data
+    /// // the position of a loader
     /// let (epoch, batch) = (3, 120);
     /// dl_train::Checkpoint::new().count("epoch", epoch).count("batch", batch).save(&path)?;
     /// assert_eq!(dl_train::Checkpoint::load(&path)?.count("batch")?, 120);
     /// # dl_core::Result::Ok(())
     /// ```
     pub fn count(self, name: &str, count: u64) -> Checkpoint {
-        self.and(|this| {
-            checked_name(name)?;
-            this.note(count_name(name), &[], Numbers::U64(vec![count]))
+        self.try_add(|this| {
+            check_name(name)?;
+            this.add_value(count_name(name), &[], Numbers::U64(vec![count]))
         })
     }
 
-    /// A text of yours.
+    /// Adds a named text.
     ///
     /// ```
     /// # let folder = tempfile::tempdir().unwrap();
@@ -226,38 +227,37 @@ impl Checkpoint {
     /// # dl_core::Result::Ok(())
     /// ```
     pub fn text(self, name: &str, text: &str) -> Checkpoint {
-        self.and(|this| {
-            checked_name(name)?;
-            match this.head.texts.0.insert(name.to_owned(), text.to_owned()) {
-                Some(_) => Err(twice(name)),
+        self.try_add(|this| {
+            check_name(name)?;
+            match this.metadata.texts.0.insert(name.to_owned(), text.to_owned()) {
+                Some(_) => Err(duplicate(name)),
                 None => Ok(()),
             }
         })
     }
 
-    /// Where a generator of random numbers is.
+    /// Adds the state of a random number generator.
     ///
     /// ```
     /// # let folder = tempfile::tempdir().unwrap();
     /// # let path = folder.path().join("run.safetensors");
     /// use dl_train::{Checkpoint, RngPlace};
-    /// let place = RngPlace { seed: [7; 32], stream: 1, word: 40 }; // what `ChaCha8Rng` says of itself
+    /// let place = RngPlace { seed: [7; 32], stream: 1, word: 40 }; // as reported by `ChaCha8Rng`
     /// Checkpoint::new().rng("shuffle", place).save(&path)?;
     /// assert_eq!(Checkpoint::load(&path)?.rng("shuffle")?, place);
     /// # dl_core::Result::Ok(())
     /// ```
     pub fn rng(self, name: &str, place: RngPlace) -> Checkpoint {
-        self.and(|this| {
-            checked_name(name)?;
+        self.try_add(|this| {
+            check_name(name)?;
             let halves = [place.word as u64, (place.word >> 64) as u64];
-            this.note(rng_name(name, "seed"), &[32], Numbers::U8(place.seed.to_vec()))?;
-            this.note(rng_name(name, "position"), &[3], Numbers::U64(vec![place.stream, halves[0], halves[1]]))
+            this.add_value(rng_name(name, "seed"), &[32], Numbers::U8(place.seed.to_vec()))?;
+            this.add_value(rng_name(name, "position"), &[3], Numbers::U64(vec![place.stream, halves[0], halves[1]]))
         })
     }
 
-    /// Writes it although a weight or a slot is infinite or NaN, or a buffer NaN. Without this it
-    /// is an error, so that a run that went astray does not replace the checkpoints from before
-    /// that.
+    /// Permits infinite or NaN elements in weights and optimizer slots, and NaN in buffers. By
+    /// default they are an error, so that a diverged run does not replace its good checkpoints.
     ///
     /// ```
     /// # let folder = tempfile::tempdir().unwrap();
@@ -274,52 +274,52 @@ impl Checkpoint {
         self
     }
 
-    /// Writes the file. It is there whole or not at all, whenever the program or the machine stops;
-    /// one that was there before is replaced.
+    /// Writes the file atomically, replacing an existing one: after a crash of the program or the
+    /// machine, the file is either complete or absent.
     ///
     /// # Errors
-    /// When something could not be put into the checkpoint: a name comes twice, is empty or has a
-    /// `/` in it; an optimizer remembers other weights than those of its module; two modules share
-    /// a weight; a number is not finite. Or when the file cannot be written.
+    /// When a name is empty, contains `/` or is used twice; two modules share a weight; the
+    /// optimizer has trained weights outside its module; an element is not finite; or the file
+    /// cannot be written.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
-        let here = |error: Error| error.context(path.display());
-        self.check().map_err(here)?;
+        let with_path = |error: Error| error.context(path.display());
+        self.check().map_err(with_path)?;
         if !self.allow_non_finite {
             self.tensors
                 .iter()
                 .try_for_each(|(name, tensor)| tensor.role.check(name, &tensor.numbers))
-                .map_err(here)?;
+                .map_err(with_path)?;
         }
-        write(path, self.head.clone(), &self.tensors)
+        write(path, self.metadata.clone(), &self.tensors)
     }
 
-    /// Whether all could be put into it.
+    /// The first error of building the checkpoint, if any.
     pub(crate) fn check(&self) -> Result<()> {
         self.failed.clone().map_or(Ok(()), Err)
     }
 
-    fn and(mut self, add: impl FnOnce(&mut Checkpoint) -> Result<()>) -> Checkpoint {
+    fn try_add(mut self, add: impl FnOnce(&mut Checkpoint) -> Result<()>) -> Checkpoint {
         if self.failed.is_none() {
             self.failed = add(&mut self).err();
         }
         self
     }
 
-    fn note(&mut self, name: String, shape: &[usize], numbers: Numbers) -> Result<()> {
-        self.tensor(name, Tensor { role: Role::Note, shape: shape.to_vec(), numbers })
+    fn add_value(&mut self, name: String, shape: &[usize], numbers: Numbers) -> Result<()> {
+        self.add_tensor(name, Tensor { role: Role::Value, shape: shape.to_vec(), numbers })
     }
 
-    fn tensor(&mut self, name: String, tensor: Tensor) -> Result<()> {
+    fn add_tensor(&mut self, name: String, tensor: Tensor) -> Result<()> {
         match self.tensors.insert(name.clone(), tensor) {
-            Some(_) => Err(twice(&name)),
+            Some(_) => Err(duplicate(&name)),
             None => Ok(()),
         }
     }
 }
 
-/// Where a generator of random numbers is, of the ChaCha family: its seed, the stream of it, and
-/// how many words of 32 bits it has given.
+/// The state of a random number generator of the ChaCha family: its seed, its stream, and the
+/// number of 32-bit words it has produced.
 ///
 /// ```
 /// use dl_train::{Checkpoint, RngPlace};
@@ -345,7 +345,7 @@ pub struct RngPlace {
     pub seed: [u8; 32],
     /// The number of the stream.
     pub stream: u64,
-    /// The number of the next word.
+    /// The index of the next word.
     pub word: u128,
 }
 
@@ -373,18 +373,21 @@ pub(crate) fn rng_name(name: &str, part: &str) -> String {
     format!("rng/{name}/{part}")
 }
 
-/// Weights, by their paths.
+/// The handles of the weights, by path.
 pub(crate) fn named(weights: &[Entry]) -> Vec<(&str, WeightHandle)> {
     weights.iter().filter_map(|entry| Some((entry.path(), entry.weight()?))).collect()
 }
 
-fn checked_name(name: &str) -> Result<()> {
+fn check_name(name: &str) -> Result<()> {
     if name.is_empty() || name.contains('/') {
-        return Err(Error::invalid(format!("{} is no name: it has to have letters, and no `/`", quoted(name))));
+        return Err(Error::invalid(format!(
+            "{} is not a valid name: it must not be empty, nor contain `/`",
+            quoted(name)
+        )));
     }
     Ok(())
 }
 
-fn twice(name: &str) -> Error {
-    Error::invalid(format!("{} is there twice", quoted(name)))
+fn duplicate(name: &str) -> Error {
+    Error::invalid(format!("{} is in the checkpoint twice", quoted(name)))
 }

@@ -1,4 +1,4 @@
-//! The last checkpoints of a run, in a folder.
+//! A folder of the latest checkpoints of a run.
 
 use crate::checkpoint::Checkpoint;
 use crate::file::shortened;
@@ -8,7 +8,7 @@ use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-/// A folder with the last checkpoints of a run.
+/// A folder of the latest checkpoints of a run.
 ///
 /// ```
 /// use dl_core::Weight;
@@ -34,7 +34,7 @@ pub struct Checkpoints {
     keep: usize,
 }
 
-/// The newest checkpoint of a folder that can be read.
+/// The newest readable checkpoint of a folder.
 ///
 /// ```
 /// # let folder = tempfile::tempdir().unwrap();
@@ -51,11 +51,11 @@ pub struct Checkpoints {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Latest {
-    /// The step after which it was saved.
+    /// The step after which the checkpoint was saved.
     pub step: u64,
-    /// What is in it.
+    /// The checkpoint.
     pub saved: Saved,
-    /// Why newer ones were passed over, the newest first: damaged files, for instance.
+    /// The errors of newer checkpoints that could not be read, the newest first.
     pub skipped: Vec<Error>,
 }
 
@@ -63,19 +63,19 @@ const NAME: &str = "checkpoint-";
 const EXTENSION: &str = ".safetensors";
 
 impl Checkpoints {
-    /// The checkpoints in this folder, of which three are kept. The folder is made when the first
-    /// is saved.
+    /// The checkpoints in this folder, of which the latest three are kept. The folder is created by
+    /// the first save.
     pub fn in_folder(folder: impl Into<PathBuf>) -> Checkpoints {
         Checkpoints { folder: folder.into(), keep: 3 }
     }
 
-    /// Keeps so many.
+    /// Sets the number of checkpoints to keep; must be at least 1.
     pub fn keep(mut self, count: usize) -> Checkpoints {
         self.keep = count;
         self
     }
 
-    /// The file of the checkpoint after this step.
+    /// The path of the checkpoint after `step`.
     ///
     /// ```
     /// let path = dl_train::Checkpoints::in_folder("run").path(12);
@@ -85,43 +85,50 @@ impl Checkpoints {
         self.folder.join(format!("{NAME}{step:010}{EXTENSION}"))
     }
 
-    /// Writes a checkpoint after this step, and then removes the oldest ones, as well as what runs
-    /// that were killed have left unfinished.
+    /// Saves a checkpoint after `step`. Then removes the oldest checkpoints, and unfinished files
+    /// of runs that were killed.
     ///
     /// # Errors
-    /// As [`Checkpoint::save`]; or when the folder has a good checkpoint of a later step, which is
-    /// that of another run or one that this run should have gone on from.
+    /// As [`Checkpoint::save`]; or when the folder holds a readable checkpoint of a later step.
+    /// That one belongs to another run, or this run should have resumed from it.
     pub fn save(&self, step: u64, checkpoint: &Checkpoint) -> Result<PathBuf> {
         self.check()?;
-        files::create_folder(&self.folder).map_err(|error| self.fault(Error::other(error)))?;
+        files::create_folder(&self.folder).map_err(|error| self.with_folder(Error::other(error)))?;
         let later = self.steps()?.into_iter().rev().take_while(|&later| later > step);
         if let Some(later) = later.into_iter().find(|&later| Checkpoint::load(self.path(later)).is_ok()) {
-            return Err(self.fault(Error::invalid(format!(
-                "there is a checkpoint of step {later}, so that of step {step} would not be the latest: go on from there, or take another folder"
+            return Err(self.with_folder(Error::invalid(format!(
+                "there is a checkpoint of step {later}, so that of step {step} would not be the latest: resume from it, or use another folder"
             ))));
         }
         let path = self.path(step);
         checkpoint.save(&path)?;
-        self.clean(step).map_err(|error| self.fault(Error::other(error).context("the checkpoint was saved, but")))?;
+        self.clean(step).map_err(|error| {
+            self.with_folder(Error::other(error).context("the checkpoint was saved, but old files were not removed"))
+        })?;
         Ok(path)
     }
 
     pub(crate) fn check(&self) -> Result<()> {
-        if self.keep > 0 { Ok(()) } else { Err(self.fault(Error::invalid("at least one checkpoint has to be kept"))) }
+        if self.keep > 0 {
+            Ok(())
+        } else {
+            Err(self.with_folder(Error::invalid("`keep` is 0: at least 1 checkpoint must be kept")))
+        }
     }
 
-    /// The steps of all checkpoints that are there, in their order.
+    /// The steps of all checkpoints in the folder, in ascending order. A folder that does not exist
+    /// has none.
     ///
     /// # Errors
-    /// When the folder cannot be read. One that is not there has none.
+    /// When the folder cannot be read.
     pub fn steps(&self) -> Result<Vec<u64>> {
-        let names = self.names().map_err(|error| self.fault(Error::other(error)))?;
-        let mut steps: Vec<u64> = names.iter().filter_map(|name| self.step(name)).collect();
+        let names = self.file_names().map_err(|error| self.with_folder(Error::other(error)))?;
+        let mut steps: Vec<u64> = names.iter().filter_map(|name| self.parse_step(name)).collect();
         steps.sort_unstable();
         Ok(steps)
     }
 
-    /// The newest checkpoint that can be read; none if there is none at all.
+    /// The newest readable checkpoint, or `None` if the folder has no checkpoints.
     ///
     /// ```
     /// # let folder = tempfile::tempdir().unwrap();
@@ -130,7 +137,7 @@ impl Checkpoints {
     /// let checkpoints = Checkpoints::in_folder(folder);
     /// assert!(checkpoints.latest()?.is_none());
     /// checkpoints.save(1, &Checkpoint::new())?;
-    /// std::fs::write(checkpoints.path(2), "what a broken disk made of it").unwrap();
+    /// std::fs::write(checkpoints.path(2), "damaged").unwrap();
     ///
     /// let latest = checkpoints.latest()?.unwrap();
     /// assert_eq!((latest.step, latest.skipped.len()), (1, 1));
@@ -138,7 +145,7 @@ impl Checkpoints {
     /// ```
     ///
     /// # Errors
-    /// When the folder cannot be read, or there are checkpoints and none of them can be read.
+    /// When the folder cannot be read, or it has checkpoints and none of them can be read.
     pub fn latest(&self) -> Result<Option<Latest>> {
         let mut skipped: Vec<Error> = Vec::new();
         for step in self.steps()?.into_iter().rev() {
@@ -148,8 +155,8 @@ impl Checkpoints {
             }
         }
         match skipped.first() {
-            Some(newest) => Err(self.fault(Error::invalid(format!(
-                "none of its {} checkpoints can be read; the newest: {}",
+            Some(newest) => Err(self.with_folder(Error::invalid(format!(
+                "none of the {} checkpoints can be read; the newest: {}",
                 skipped.len(),
                 shortened(newest)
             )))),
@@ -157,29 +164,29 @@ impl Checkpoints {
         }
     }
 
-    /// Removes what is older than the last ones up to this step, and unfinished files.
+    /// Removes all but the latest checkpoints up to `step`, and unfinished files.
     fn clean(&self, step: u64) -> io::Result<()> {
         let mut steps: Vec<u64> = Vec::new();
-        for name in self.names()? {
+        for name in self.file_names()? {
             if files::is_unfinished(&name, NAME) {
-                // what cannot be removed does no harm: the checkpoint itself has been saved
+                // Ignore errors: the checkpoint itself has been saved.
                 let _ = files::remove_unfinished(&self.folder.join(&name));
             }
-            steps.extend(self.step(&name).filter(|&other| other <= step));
+            steps.extend(self.parse_step(&name).filter(|&other| other <= step));
         }
         steps.sort_unstable();
         let old = steps.len().saturating_sub(self.keep);
-        steps[..old].iter().try_for_each(|&old| gone_is_fine(fs::remove_file(self.path(old))))
+        steps[..old].iter().try_for_each(|&old| ignore_not_found(fs::remove_file(self.path(old))))
     }
 
-    /// The step in the name of a file, if it is the name of a checkpoint.
-    fn step(&self, name: &str) -> Option<u64> {
+    /// The step in a file name, if it is the name of a checkpoint.
+    fn parse_step(&self, name: &str) -> Option<u64> {
         let step = name.strip_prefix(NAME)?.strip_suffix(EXTENSION)?.parse().ok()?;
         self.path(step).ends_with(name).then_some(step)
     }
 
-    /// The names of the files.
-    fn names(&self) -> io::Result<Vec<String>> {
+    /// The names of the files in the folder.
+    fn file_names(&self) -> io::Result<Vec<String>> {
         let folder: &Path = if self.folder.as_os_str().is_empty() { Path::new(".") } else { &self.folder };
         let files = match fs::read_dir(folder) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
@@ -189,13 +196,13 @@ impl Checkpoints {
         names.filter_map(io::Result::transpose).collect()
     }
 
-    fn fault(&self, error: Error) -> Error {
+    fn with_folder(&self, error: Error) -> Error {
         error.context(self.folder.display())
     }
 }
 
-/// Somebody else was faster.
-fn gone_is_fine(removed: io::Result<()>) -> io::Result<()> {
+/// Treats a missing file as removed: another process may have removed it first.
+fn ignore_not_found(removed: io::Result<()>) -> io::Result<()> {
     match removed {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
         _ => Ok(()),

@@ -1,4 +1,4 @@
-//! Stopping when it gets no better.
+//! Early stopping.
 
 use crate::callback::Callback;
 use crate::checkpoint::Checkpoint;
@@ -8,14 +8,14 @@ use crate::trainer::{Place, Stopped};
 use dl_core::{Entry, Error, Module, NewValue, Numbers, Result};
 use std::ops::ControlFlow;
 
-/// Ends a run when a number has not become better for some epochs.
+/// Ends a run when a number has not improved for some epochs.
 ///
 /// ```
 /// use dl_core::{Differentiable, Weight};
 /// use dl_optim::Sgd;
 /// use dl_train::{EarlyStopping, Stopped, Trainer};
 /// let net = [Weight::new(3.0_f64)];
-/// // a step too large: it goes from 3 over 0 to the other side, and further away
+/// // the step is too large: the weight goes from 3 past 0 and diverges
 /// let mut best = EarlyStopping::on("distance").patience(2).restoring(&net);
 /// let trainer = Trainer::new(&Sgd::new(1.0), 100).validate(|| Ok([("distance", net[0].value().abs())])).callback(&mut best);
 /// let outcome = trainer.run(|_| Ok([Ok(())]), |()| net[0].layer())?;
@@ -25,14 +25,15 @@ use std::ops::ControlFlow;
 /// # dl_core::Result::Ok(())
 /// ```
 ///
-/// What it remembers is saved in the checkpoints of the run, with the best weights.
+/// Its state is saved in the checkpoints of the run, including a copy of the best weights.
 #[derive(Clone, Debug)]
 pub struct EarlyStopping {
     metric: String,
     greater_is_better: bool,
     patience: u64,
     min_delta: f64,
-    /// Whose best values are put back.
+    /// The weights and buffers to restore; empty unless [`restoring`](EarlyStopping::restoring) was
+    /// called.
     entries: Vec<Entry>,
     best: Option<Best>,
     waited: u64,
@@ -46,7 +47,8 @@ struct Best {
 }
 
 impl EarlyStopping {
-    /// On this number of the records of epochs, which is better the less it is; without patience.
+    /// Early stopping on the number `metric` of the records of epochs. By default smaller is
+    /// better, and the run ends at the first epoch without improvement.
     pub fn on(metric: impl Into<String>) -> EarlyStopping {
         EarlyStopping {
             metric: metric.into(),
@@ -59,7 +61,7 @@ impl EarlyStopping {
         }
     }
 
-    /// For an accuracy, and whatever else is to be great.
+    /// Treats larger numbers as better, as for an accuracy.
     ///
     /// ```
     /// let early = dl_train::EarlyStopping::on("test accuracy").greater_is_better();
@@ -70,8 +72,8 @@ impl EarlyStopping {
         self
     }
 
-    /// After how many epochs in a row that are no better than the best one it ends; with 0 or 1,
-    /// after the first.
+    /// Sets the number of consecutive epochs without improvement after which the run ends. 0 and 1
+    /// both end it at the first such epoch.
     ///
     /// ```
     /// let early = dl_train::EarlyStopping::on("loss").patience(5);
@@ -82,8 +84,8 @@ impl EarlyStopping {
         self
     }
 
-    /// By how much more than that the best number has to be exceeded to count as better; 0 if
-    /// nothing is said.
+    /// Sets the difference to the best number that must be exceeded to count as an improvement; 0
+    /// by default.
     ///
     /// ```
     /// let early = dl_train::EarlyStopping::on("loss").min_delta(1e-4);
@@ -94,8 +96,8 @@ impl EarlyStopping {
         self
     }
 
-    /// Puts the weights and buffers of the best epoch back when the run is over, unless it was
-    /// interrupted. It keeps a copy of them.
+    /// Keeps a copy of the weights and buffers of the best epoch, and restores it when the run
+    /// ends. An interrupted run is not restored.
     #[must_use]
     pub fn restoring(mut self, module: &dyn Module) -> EarlyStopping {
         self.entries = module.entries().into_iter().filter(|entry| entry.tied_to().is_none()).collect();
@@ -117,12 +119,12 @@ impl EarlyStopping {
         if self.greater_is_better { value - self.min_delta > best } else { value + self.min_delta < best }
     }
 
-    /// What its part of a checkpoint is called.
+    /// The name of a value in a checkpoint.
     fn name(&self, what: &str) -> String {
         format!("early stopping on {}: {what}", self.metric.replace('/', "."))
     }
 
-    fn tensor(&self, entry: &Entry) -> String {
+    fn tensor_name(&self, entry: &Entry) -> String {
         format!("best/{}/{}", self.metric.replace('/', "."), entry.path())
     }
 }
@@ -130,20 +132,20 @@ impl EarlyStopping {
 impl Callback for EarlyStopping {
     fn start(&mut self, at: &Place) -> Result<()> {
         if at.step == 0 {
-            // lent to a run before
+            // discard the state of an earlier run
             (self.best, self.waited) = (None, 0);
         }
         if self.min_delta.is_finite() && self.min_delta >= 0.0 {
             return Ok(());
         }
         Err(Error::invalid(format!(
-            "early stopping: the least difference is {}; it has to be 0 or more, and finite",
+            "early stopping: `min_delta` is {}: it must be finite and at least 0",
             self.min_delta
         )))
     }
 
     fn epoch(&mut self, record: &Record) -> Result<ControlFlow<()>> {
-        let value = record.expect(&self.metric).map_err(|error| error.context("early stopping"))?;
+        let value = record.require(&self.metric).map_err(|error| error.context("early stopping"))?;
         if self.is_better(value) {
             let numbers = self.entries.iter().map(Entry::numbers).collect();
             self.best = Some(Best { value, epoch: record.epoch, numbers });
@@ -168,7 +170,7 @@ impl Callback for EarlyStopping {
         let checkpoint = checkpoint.number(&self.name("best"), best.value).count(&self.name("epoch"), best.epoch);
         let each = self.entries.iter().zip(&best.numbers);
         each.fold(checkpoint, |checkpoint, (entry, numbers)| {
-            checkpoint.copy(self.tensor(entry), entry, numbers.clone())
+            checkpoint.copy(self.tensor_name(entry), entry, numbers.clone())
         })
     }
 
@@ -182,7 +184,7 @@ impl Callback for EarlyStopping {
                 numbers: self
                     .entries
                     .iter()
-                    .map(|entry| saved.copy(&self.tensor(entry), entry))
+                    .map(|entry| saved.copy(&self.tensor_name(entry), entry))
                     .collect::<Result<_>>()?,
             }),
         };

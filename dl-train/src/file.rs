@@ -1,17 +1,17 @@
-//! Files in the format of safetensors: a header that says of each tensor its name, type, shape and
-//! place, and then the bytes of all of them.
+//! The safetensors format: a header with the name, type, shape and position of each tensor,
+//! followed by the bytes of all tensors.
 
 pub(crate) mod crc32;
 pub(crate) mod dtype;
-mod head;
-mod opened;
-mod written;
+mod metadata;
+mod reader;
+mod writer;
 
-pub(crate) use head::{Head, Kind};
-pub(crate) use opened::{Opened, brief};
-pub(crate) use written::{Role, Tensor, write};
+pub(crate) use metadata::{FileMetadata, Kind};
+pub(crate) use reader::{TensorFile, describe};
+pub(crate) use writer::{Role, Tensor, write};
 
-/// Text of a file in a message: not endless, and on one line.
+/// Quotes text of a file for a message, truncated and on one line.
 pub(crate) fn quoted(text: &str) -> String {
     const LONGEST: usize = 80;
     match text.char_indices().nth(LONGEST) {
@@ -20,7 +20,7 @@ pub(crate) fn quoted(text: &str) -> String {
     }
 }
 
-/// What a library says of a file, which may quote it: not endless, and on one line.
+/// The message of a library, which may quote a file: truncated and on one line.
 pub(crate) fn shortened(message: impl std::fmt::Display) -> String {
     const LONGEST: usize = 300;
     let text: String = message.to_string().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();

@@ -1,9 +1,9 @@
-//! Asking a run to stop.
+//! Requests to stop a run.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A request to stop, which a run heeds between two steps. Clones are the same request.
+/// A request to stop a run. The run checks it between two steps. Clones share one request.
 ///
 /// ```
 /// use dl_core::{Differentiable, Weight};
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 ///     |_| Ok((0..10).map(Ok)),
 ///     |batch| {
 ///         if batch == 3 {
-///             interrupt.request(); // the step is finished
+///             interrupt.request(); // this step is still completed
 ///         }
 ///         &w * &w
 ///     },
@@ -27,17 +27,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
-    /// One that nobody has made yet.
+    /// A request that has not been made yet.
     pub fn new() -> Interrupt {
         Interrupt::default()
     }
 
-    /// Asks the run to stop.
+    /// Requests the run to stop.
     pub fn request(&self) {
         self.0.store(true, Ordering::SeqCst);
     }
 
-    /// Whether it was asked to.
+    /// Whether the request has been made.
     ///
     /// ```
     /// let interrupt = dl_train::Interrupt::new();
@@ -56,22 +56,22 @@ mod ctrl_c {
     use dl_core::{Error, Result};
     use std::sync::{Arc, Mutex, PoisonError};
 
-    /// The request that Ctrl-C makes; there is one once the handler is installed.
-    static LATEST: Mutex<Option<Interrupt>> = Mutex::new(None);
+    /// The request that the signal handler makes. It is `Some` once the handler is installed.
+    static CURRENT: Mutex<Option<Interrupt>> = Mutex::new(None);
 
-    /// What a shell reports of a program that was ended by Ctrl-C.
-    const ENDED_BY_CTRL_C: i32 = 130;
+    /// The exit code of a program ended by SIGINT, as shells report it.
+    const SIGINT_EXIT_CODE: i32 = 130;
 
     impl Interrupt {
-        /// Whether somebody is going to heed the request, and has not been asked yet.
-        fn is_wanted(&self) -> bool {
+        /// Whether a clone exists that can observe the request, and the request has not been made
+        /// yet.
+        fn can_be_observed(&self) -> bool {
             Arc::strong_count(&self.0) > 1 && !self.is_requested()
         }
 
-        /// One that Ctrl-C makes, or another signal that asks the program to end. A second one ends
-        /// the program at once, and so does the first when nobody has this request, or a clone of
-        /// it, any more. Each call starts with no request, and takes the place of those from
-        /// before.
+        /// A request that is made by Ctrl-C or another termination signal. A second signal exits
+        /// the program at once. So does the first one if no clone of this request exists any more.
+        /// Each call returns a fresh request that replaces earlier ones.
         ///
         /// ```
         /// use dl_optim::Sgd;
@@ -82,24 +82,25 @@ mod ctrl_c {
         /// # dl_core::Result::Ok(())
         /// ```
         ///
-        /// A program that was started in the background, where Ctrl-C is ignored, heeds a signal
-        /// that is sent to it, too.
+        /// A program started in the background, where Ctrl-C is ignored, still responds to a signal
+        /// sent to it.
         ///
         /// # Errors
-        /// When the program has a handler by the crate `ctrlc` already, or the system refuses one.
+        /// When the program already has a handler installed by the crate `ctrlc`, or the system
+        /// refuses one.
         pub fn on_ctrl_c() -> Result<Interrupt> {
-            let mut latest = LATEST.lock().unwrap_or_else(PoisonError::into_inner);
-            if latest.is_none() {
+            let mut current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
+            if current.is_none() {
                 ctrlc::set_handler(|| {
-                    let latest = LATEST.lock().unwrap_or_else(PoisonError::into_inner);
-                    match &*latest {
-                        Some(interrupt) if interrupt.is_wanted() => interrupt.request(),
-                        _ => std::process::exit(ENDED_BY_CTRL_C),
+                    let current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
+                    match &*current {
+                        Some(interrupt) if interrupt.can_be_observed() => interrupt.request(),
+                        _ => std::process::exit(SIGINT_EXIT_CODE),
                     }
                 })
-                .map_err(|error| Error::other(error).context("no handler for Ctrl-C"))?;
+                .map_err(|error| Error::other(error).context("cannot install a handler for Ctrl-C"))?;
             }
-            Ok(latest.insert(Interrupt::new()).clone())
+            Ok(current.insert(Interrupt::new()).clone())
         }
     }
 }

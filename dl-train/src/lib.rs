@@ -1,9 +1,8 @@
-//! Checkpoints: weights in files, and whole training runs that go on where they stopped. A
-//! [`Trainer`] that takes them, with what goes along: [`metrics`], logs, early stopping, progress,
-//! curves.
+//! Checkpoints in safetensors files, from which a training run resumes bit-identically, and a
+//! [`Trainer`] with [`metrics`], logs, early stopping, progress and plots.
 //!
-//! Users reach it as `dl::train`, with the feature `train` of the `monadic-dl` package. [`Trainer`]
-//! has an example of its own; checkpoints work with any loop:
+//! `monadic-dl` re-exports this crate as `dl::train` (feature `train`). The example below uses
+//! checkpoints in a hand-written loop; see [`Trainer`] for the provided one.
 //!
 //! ```
 //! use dl_core::{Differentiable, Weight};
@@ -16,7 +15,7 @@
 //! let checkpoints = Checkpoints::in_folder(&folder).keep(3);
 //! let mut step = 0;
 //! if let Some(latest) = checkpoints.latest()? {
-//!     latest.skipped.iter().for_each(|error| eprintln!("passed over: {error}"));
+//!     latest.skipped.iter().for_each(|error| eprintln!("skipped: {error}"));
 //!     latest.saved.restore().module("model", &net).optimizer("adam", &adam, &net).apply()?;
 //!     step = latest.step;
 //! }
@@ -31,35 +30,37 @@
 //! # dl_core::Result::Ok(())
 //! ```
 //!
-//! Files are in the format of [safetensors](https://huggingface.co/docs/safetensors), which Python
-//! reads and writes.
+//! Files use the [safetensors](https://huggingface.co/docs/safetensors) format, which Python
+//! libraries read and write.
 //!
-//! # Words
+//! # Terms
 //!
-//! - *checkpoint*: a file with all that a run needs to go on ([`Checkpoint`], [`Saved`]); not to be
-//!   confused with the marks of `Layer::checkpoint`, which save memory in a training step.
-//! - *file of weights*: weights and buffers alone, by their paths ([`save_weights`], [`Load`]).
-//! - *record*: the numbers of a step or an epoch, by name ([`Record`]). *Callbacks* see them
-//!   ([`Callback`]).
-//! - *step*: the number by which checkpoints in a folder are ordered ([`Checkpoints`]).
+//! - *checkpoint*: a file with the complete state of a training run ([`Checkpoint`], [`Saved`]). It
+//!   is unrelated to `Layer::checkpoint`, which saves memory in a training step.
+//! - *file of weights*: the weights and buffers of a module by path ([`save_weights`], [`Load`]).
+//! - *record*: the named numbers of a step or an epoch ([`Record`]), passed to each [`Callback`].
+//! - *step*: the number of training steps taken; it orders the checkpoints in a folder
+//!   ([`Checkpoints`]).
 //!
-//! # Promises
+//! # Guarantees
 //!
-//! - A run that goes on from a checkpoint is bit-identical to one that never stopped.
-//! - A file is there whole or not at all, whenever the program or the machine stops.
-//! - All is checked before anything is set; what fails changes nothing.
-//! - Files are not trusted: no panic, no more memory than what is asked for has, and some times the
-//!   header of the file. An error names the file and the entry.
+//! - A run that resumes from a checkpoint is bit-identical to an uninterrupted one.
+//! - Files are written atomically: after a crash of the program or the machine, a file is either
+//!   complete or absent.
+//! - Loading validates everything before it changes anything; on error nothing has changed.
+//! - Files are untrusted input. Loading never panics on a malformed file. Its memory use is bounded
+//!   by the tensors requested and a small multiple of the header. An error names the file and the
+//!   tensor.
 //!
-//! What it does not do: it transposes nothing (the `weight` of `dl_nn::Linear` is the transpose of
-//! PyTorch's), knows no `.pt` files, and puts no net together from a file.
+//! The crate does not transpose weights (`weight` of `dl_nn::Linear` is the transpose of
+//! PyTorch's), does not read `.pt` files, and does not construct a module from a file.
 //!
 //! # Features
 //!
-//! | feature | what it adds |
+//! | feature | adds |
 //! |---|---|
-//! | `terminal` | `Progress`, a bar; `Interrupt::on_ctrl_c` |
-//! | `plot` | `plot`: curves as SVG and PNG |
+//! | `terminal` | `Progress`, a progress bar; `Interrupt::on_ctrl_c` |
+//! | `plot` | `plot`: plots of training curves as SVG and PNG |
 
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,7 @@
-//! Which tensors of a file become which weights and buffers of a module.
+//! Loading of weights and buffers from the tensors of a file.
 
-use crate::file::dtype::is_read_as;
-use crate::file::{Kind, Opened, Role, brief, quoted};
+use crate::file::dtype::is_readable_as;
+use crate::file::{Kind, Role, TensorFile, describe, quoted};
 use crate::report::{Misfit, Report};
 use dl_core::module::matches;
 use dl_core::{Entry, Error, Module, NewValue, Numbers, Result};
@@ -9,13 +9,13 @@ use safetensors::tensor::TensorInfo;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 
-/// How weights and buffers are loaded: all of them or what fits, by which names, with what
-/// conversions.
+/// Options for loading weights and buffers: strict or partial, which paths, renaming, and
+/// conversion of types.
 ///
-/// Everything is checked before anything is set.
+/// Everything is validated before anything is set.
 ///
-/// A checkpoint of PyTorch with the weights of an encoder, below another name and in double
-/// precision, for a net with a new head:
+/// This loads the encoder from a PyTorch file with other names and double precision, into a net
+/// with a new head:
 ///
 /// ```
 /// use dl_core::{Module, Visitor, Weight};
@@ -58,8 +58,8 @@ pub struct Load {
 }
 
 impl Load {
-    /// The file has to hold all weights and buffers of the module, nothing else, and all with the
-    /// right shapes.
+    /// The file must contain exactly the weights and buffers of the module, with the same shapes
+    /// and types.
     pub fn strict() -> Load {
         Load {
             partial: false,
@@ -71,8 +71,8 @@ impl Load {
         }
     }
 
-    /// What is in both and fits is loaded, and the [`Report`] says what that was. That nothing fits
-    /// is an error.
+    /// Loads every weight and buffer that the file contains with a matching shape and type. The
+    /// [`Report`] lists the others. It is an error if nothing matches.
     ///
     /// ```
     /// use dl_core::Weight;
@@ -90,8 +90,9 @@ impl Load {
         Load { partial: true, ..Load::strict() }
     }
 
-    /// Looks only at paths that match this pattern, or another one that was given so, in the module
-    /// and in the file. Patterns are those of [`freeze_matching`](Module::freeze_matching).
+    /// Restricts loading to paths that match `pattern`, in the module and in the file. Several
+    /// calls accept paths that match any of the patterns. The syntax is that of
+    /// [`freeze_matching`](Module::freeze_matching).
     ///
     /// ```
     /// # let folder = tempfile::tempdir().unwrap();
@@ -108,10 +109,10 @@ impl Load {
         self
     }
 
-    /// Does not look at paths that match this pattern, neither in the module nor in the file.
+    /// Ignores paths that match `pattern`, in the module and in the file.
     ///
     /// ```
-    /// // a count that PyTorch keeps beside running statistics
+    /// // a counter of PyTorch's batch normalization
     /// dl_train::Load::strict().ignore("**.num_batches_tracked");
     /// ```
     pub fn ignore(mut self, pattern: &str) -> Load {
@@ -119,12 +120,11 @@ impl Load {
         self
     }
 
-    /// What is below the first path in the file is below the second one in the module. An empty
-    /// path is that of the whole file, or the whole module. The first renaming that applies to a
-    /// name is used.
+    /// Maps paths below `in_file` in the file to paths below `in_module` in the module. An empty
+    /// path denotes the whole file or module. The first renaming that applies to a name is used.
     ///
     /// ```
-    /// // a file of the whole net for one of its parts, and the other way round
+    /// // a file of the whole net into one part of it, and the reverse
     /// dl_train::Load::partial().rename("net.encoder", "");
     /// dl_train::Load::partial().rename("", "net.encoder");
     /// ```
@@ -133,9 +133,9 @@ impl Load {
         self
     }
 
-    /// Reads double precision into weights of single precision, each number rounded to the nearest,
-    /// and the other way round. Without it that is a misfit. Half precision (`F16`, `BF16`), which
-    /// no weight has here, is always read.
+    /// Permits conversion between double and single precision; each number is rounded to nearest.
+    /// By default different precisions are a misfit. Half precision (`F16`, `BF16`) is always read,
+    /// since no weight has it here.
     ///
     /// ```
     /// # let folder = tempfile::tempdir().unwrap();
@@ -154,7 +154,8 @@ impl Load {
         self
     }
 
-    /// Weights may be infinite or NaN, and buffers NaN. Without it that is an error.
+    /// Permits infinite or NaN elements in weights, and NaN in buffers. By default they are an
+    /// error.
     ///
     /// ```
     /// # let folder = tempfile::tempdir().unwrap();
@@ -173,18 +174,18 @@ impl Load {
         self
     }
 
-    /// Loads the weights and buffers of a module from a safetensors file, ours or of another
-    /// program.
+    /// Loads the weights and buffers of a module from a safetensors file, written by this crate or
+    /// another program.
     ///
     /// # Errors
-    /// When the file cannot be read or is damaged, a number is not finite, or what is in the file
-    /// and in the module does not fit. Then nothing has changed.
+    /// When the file cannot be read or is damaged, an element is not finite, or the file does not
+    /// fit the module. Then nothing has changed.
     #[track_caller]
     pub fn weights<M: Module + ?Sized>(&self, module: &M, path: impl AsRef<Path>) -> Result<Report> {
-        self.weights_of(module, &Opened::open(path.as_ref())?)
+        self.weights_of(module, &TensorFile::open(path.as_ref())?)
     }
 
-    /// The same from the bytes of a file; `name` is what errors call it.
+    /// Loads the weights and buffers from the bytes of a file; errors call it `name`.
     ///
     /// ```
     /// use dl_core::Weight;
@@ -202,18 +203,18 @@ impl Load {
     /// As [`weights`](Load::weights).
     #[track_caller]
     pub fn weights_from_bytes<M: Module + ?Sized>(&self, module: &M, name: &str, bytes: Vec<u8>) -> Result<Report> {
-        self.weights_of(module, &Opened::from_bytes(name, bytes)?)
+        self.weights_of(module, &TensorFile::from_bytes(name, bytes)?)
     }
 
     #[track_caller]
-    fn weights_of<M: Module + ?Sized>(&self, module: &M, file: &Opened) -> Result<Report> {
+    fn weights_of<M: Module + ?Sized>(&self, module: &M, file: &TensorFile) -> Result<Report> {
         if file.kind() == Some(Kind::Checkpoint) {
             let error = Error::invalid(
-                "this is a checkpoint of a training run, not a file of weights: `Checkpoint::load` reads it",
+                "this is a checkpoint of a training run, not a file of weights: open it with `Checkpoint::load`",
             );
-            return Err(file.fault(&error));
+            return Err(file.with_name(&error));
         }
-        let (values, report) = self.checked(module, file, "")?;
+        let (values, report) = self.prepare(module, file, "")?;
         NewValue::set_all(values)?;
         Ok(report)
     }
@@ -222,18 +223,19 @@ impl Load {
         self.allow_non_finite
     }
 
-    /// The values for the weights and buffers of a module, from the tensors whose names start so.
-    pub(crate) fn checked<M: Module + ?Sized>(
+    /// Validates the tensors with names below `prefix` against the module. Returns the values to
+    /// set.
+    pub(crate) fn prepare<M: Module + ?Sized>(
         &self,
         module: &M,
-        file: &Opened,
+        file: &TensorFile,
         prefix: &str,
     ) -> Result<(Vec<NewValue>, Report)> {
         let mut tensors = self.tensors(file, prefix)?;
         let (mut values, mut report) = (Vec::new(), Report::default());
         for (first, paths) in variables(module) {
-            let wanted: Vec<&String> = paths.iter().filter(|path| self.looks_at(path)).collect();
-            let found: Vec<(&String, Found<'_>)> =
+            let wanted: Vec<&String> = paths.iter().filter(|path| self.selects(path)).collect();
+            let found: Vec<(&String, FileTensor<'_>)> =
                 wanted.iter().filter_map(|path| Some((*path, tensors.remove(path.as_str())?))).collect();
             match self.value(&first, file, prefix, &found)? {
                 _ if wanted.is_empty() => {}
@@ -249,27 +251,27 @@ impl Load {
 
         let refused = if self.partial { values.is_empty() } else { !report.is_complete() };
         if refused {
-            let what = if self.partial { "nothing in it fits" } else { "it does not fit" };
+            let what = if self.partial { "no tensor fits the module" } else { "the file does not fit the module" };
             let only_shapes = report.missing.is_empty() && report.unexpected.is_empty();
             let text = format!("{what}: {}", Report { loaded: Vec::new(), ..report.clone() });
             let error =
                 if only_shapes && !report.misshapen.is_empty() { Error::shape(text) } else { Error::invalid(text) };
-            return Err(file.fault(&error));
+            return Err(file.with_name(&error));
         }
         Ok((values, report))
     }
 
-    /// The tensors whose names start so, by the paths that they have in the module.
-    fn tensors<'a>(&self, file: &'a Opened, prefix: &'a str) -> Result<BTreeMap<String, Found<'a>>> {
+    /// The tensors with names below `prefix`, by their paths in the module.
+    fn tensors<'a>(&self, file: &'a TensorFile, prefix: &'a str) -> Result<BTreeMap<String, FileTensor<'a>>> {
         let mut tensors = BTreeMap::new();
-        for (name, info) in file.below(prefix) {
-            let path = self.path(name);
-            if !self.looks_at(&path) {
+        for (name, info) in file.with_prefix(prefix) {
+            let path = self.module_path(name);
+            if !self.selects(&path) {
                 continue;
             }
-            if let Some(other) = tensors.insert(path.clone(), Found { name, info }) {
+            if let Some(other) = tensors.insert(path.clone(), FileTensor { name, info }) {
                 let names = [other.name, name, &path].map(quoted);
-                return Err(file.fault(&Error::invalid(format!(
+                return Err(file.with_name(&Error::invalid(format!(
                     "{} and {} are both renamed to {}",
                     names[0], names[1], names[2]
                 ))));
@@ -278,13 +280,13 @@ impl Load {
         Ok(tensors)
     }
 
-    fn looks_at(&self, path: &str) -> bool {
-        let among = |patterns: &[String]| patterns.iter().any(|pattern| matches(pattern, path));
-        (self.only.is_empty() || among(&self.only)) && !among(&self.ignored)
+    fn selects(&self, path: &str) -> bool {
+        let matches_any = |patterns: &[String]| patterns.iter().any(|pattern| matches(pattern, path));
+        (self.only.is_empty() || matches_any(&self.only)) && !matches_any(&self.ignored)
     }
 
-    /// The path in the module of what has this name in the file.
-    fn path(&self, name: &str) -> String {
+    /// The path in the module for a name in the file.
+    fn module_path(&self, name: &str) -> String {
         let renamed = self.renamed.iter().find_map(|(from, to)| {
             let below = match name.strip_prefix(from.as_str())? {
                 "" => "",
@@ -297,48 +299,54 @@ impl Load {
         renamed.unwrap_or_else(|| name.to_owned())
     }
 
-    /// The value of a variable, which the file may have by several of its paths.
-    fn value(&self, entry: &Entry, file: &Opened, prefix: &str, found: &[(&String, Found<'_>)]) -> Result<Fit> {
+    /// The value of a variable. The file may contain it under several of its paths.
+    fn value(
+        &self,
+        entry: &Entry,
+        file: &TensorFile,
+        prefix: &str,
+        found: &[(&String, FileTensor<'_>)],
+    ) -> Result<Fit> {
         let (dtype, shape) = (entry.dtype(), entry.shape());
         let mut numbers: Option<Numbers> = None;
-        for (path, Found { name, info }) in found {
-            if info.shape != shape || !is_read_as(info.dtype, dtype, self.convert) {
-                let (expected, found) = (format!("{dtype} {shape:?}"), brief(info));
+        for (path, FileTensor { name, info }) in found {
+            if info.shape != shape || !is_readable_as(info.dtype, dtype, self.convert) {
+                let (expected, found) = (format!("{dtype} {shape:?}"), describe(info));
                 return Ok(Fit::Misshapen(Misfit { path: (*path).clone(), expected, found }));
             }
             let tensor = format!("{prefix}{name}");
-            let these = file.numbers(&tensor, dtype)?;
+            let values = file.numbers(&tensor, dtype)?;
             if !self.allow_non_finite {
                 let role = if entry.is_weight() { Role::Learned } else { Role::Buffer };
-                role.check(&tensor, &these).map_err(|error| file.fault(&error))?;
+                role.check(&tensor, &values).map_err(|error| file.with_name(&error))?;
             }
-            let differs = |others: &Numbers| others.to_le_bytes() != these.to_le_bytes();
+            let differs = |others: &Numbers| others.to_le_bytes() != values.to_le_bytes();
             if numbers.as_ref().is_some_and(differs) {
                 let paths = [found[0].0, path].map(|path| quoted(path));
-                let error = format!("{} and {} are one here, and differ in the file", paths[0], paths[1]);
-                return Err(file.fault(&Error::invalid(error)));
+                let error = format!("{} and {} are tied in the module, but differ in the file", paths[0], paths[1]);
+                return Err(file.with_name(&Error::invalid(error)));
             }
-            numbers = Some(these);
+            numbers = Some(values);
         }
         let Some(numbers) = numbers else { return Ok(Fit::Missing) };
-        entry.check(&shape, numbers).map(Fit::Value).map_err(|error| file.fault(&error))
+        entry.check(&shape, numbers).map(Fit::Value).map_err(|error| file.with_name(&error))
     }
 }
 
 /// A tensor of the file.
-struct Found<'a> {
+struct FileTensor<'a> {
     name: &'a str,
     info: &'a TensorInfo,
 }
 
-/// What a file has for a variable.
+/// The result of matching a variable with the file.
 enum Fit {
     Missing,
     Misshapen(Misfit),
     Value(NewValue),
 }
 
-/// Each weight and buffer once, with all of its paths.
+/// Each distinct weight and buffer, with all of its paths.
 fn variables<M: Module + ?Sized>(module: &M) -> Vec<(Entry, BTreeSet<String>)> {
     let mut variables: Vec<(Entry, BTreeSet<String>)> = Vec::new();
     let mut place: HashMap<String, usize> = HashMap::new();

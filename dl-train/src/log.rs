@@ -1,4 +1,4 @@
-//! Logs of a run as text, a row for each epoch or step.
+//! Logs of a run as text, with a row per epoch or step.
 
 use crate::callback::Callback;
 use crate::file::shortened;
@@ -10,13 +10,12 @@ use std::io::{ErrorKind, Write};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
-/// A file with a row for each epoch, or for each step: the step, the epoch, and all numbers of the
-/// record.
+/// A log file with a row per epoch or per step: the step, the epoch, and all numbers of the record.
 ///
-/// A row is written whole, as soon as it is known. A run that goes on from a checkpoint takes away
-/// the rows of steps after it, which come again; a run from the beginning takes away all. A file
-/// that is no log, or that another log is writing to, stays as it is, and the run ends with an
-/// error.
+/// Each row is written as a whole as soon as its record exists. A run that resumes from a
+/// checkpoint removes the rows of later steps, which will be written again; a new run removes all
+/// rows. If the file is not a log, or another log has it open, the file is left unchanged and the
+/// run ends with an error.
 ///
 /// ```
 /// use dl_core::{Differentiable, Weight};
@@ -36,17 +35,17 @@ pub struct Log {
     path: PathBuf,
     format: Format,
     each_step: bool,
-    /// The first line of a CSV file, once it is written.
-    head: Option<String>,
-    file: Option<Locked>,
+    /// The header line of a CSV file, once it is written.
+    header: Option<String>,
+    file: Option<LockedFile>,
 }
 
-/// A file that is unlocked with its handle here, although a program that is being started may have
-/// another one for a moment.
+/// A locked file. It is unlocked explicitly on drop, because a child process that is being spawned
+/// may briefly hold another handle.
 #[derive(Debug)]
-struct Locked(File);
+struct LockedFile(File);
 
-impl Drop for Locked {
+impl Drop for LockedFile {
     fn drop(&mut self) {
         let _ = self.0.unlock();
     }
@@ -59,83 +58,85 @@ enum Format {
 }
 
 impl Log {
-    /// Comma-separated values below a line with their names. Every record has to have the same
-    /// names.
+    /// A CSV file with a header line. All records must have the same names.
     pub fn csv(path: impl Into<PathBuf>) -> Log {
         Log::new(path.into(), Format::Csv)
     }
 
-    /// A JSON object in each line. Numbers that are not finite are `null`.
+    /// A file with one JSON object per line (JSON Lines). Numbers that are not finite become
+    /// `null`.
     pub fn jsonl(path: impl Into<PathBuf>) -> Log {
         Log::new(path.into(), Format::Jsonl)
     }
 
     fn new(path: PathBuf, format: Format) -> Log {
-        Log { path, format, each_step: false, head: None, file: None }
+        Log { path, format, each_step: false, header: None, file: None }
     }
 
-    /// A row for each step instead.
+    /// Writes a row per step instead of per epoch.
     #[must_use]
     pub fn each_step(mut self) -> Log {
         self.each_step = true;
         self
     }
 
-    fn fault(&self, error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
+    fn with_path(&self, error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
         Error::other(error).context(self.path.display())
     }
 
-    /// The lines that stay when a run goes on here.
-    fn kept(&mut self, at: &Place) -> Result<String> {
-        files::check_replaceable(&self.path).map_err(|error| self.fault(error))?;
+    /// The lines to retain when a run starts at `at`.
+    fn retained(&mut self, at: &Place) -> Result<String> {
+        files::check_replaceable(&self.path).map_err(|error| self.with_path(error))?;
         let mut text = match fs::read(&self.path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(String::new()),
-            text => text.map_err(|error| self.fault(error))?,
+            text => text.map_err(|error| self.with_path(error))?,
         };
-        // what a program that was killed has written of a line does not count
+        // discard the unfinished last line of a killed program
         let unfinished = text.split_off(text.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1));
-        let start = self.format.start().as_bytes();
-        if text.is_empty() && !unfinished.starts_with(start) && !start.starts_with(&unfinished) {
-            return Err(self.no_log(&String::from_utf8_lossy(&unfinished)));
+        let prefix = self.format.prefix().as_bytes();
+        if text.is_empty() && !unfinished.starts_with(prefix) && !prefix.starts_with(&unfinished) {
+            return Err(self.not_a_log(&String::from_utf8_lossy(&unfinished)));
         }
-        let text = String::from_utf8(text).map_err(|error| self.no_log(&String::from_utf8_lossy(error.as_bytes())))?;
+        let text =
+            String::from_utf8(text).map_err(|error| self.not_a_log(&String::from_utf8_lossy(error.as_bytes())))?;
         let mut lines = text.split_inclusive('\n');
-        let (mut kept, mut head) = (String::new(), None);
+        let (mut retained, mut header) = (String::new(), None);
         if self.format == Format::Csv
             && let Some(line) = lines.next()
         {
-            if !line.starts_with(self.format.start()) {
-                return Err(self.no_log(line));
+            if !line.starts_with(self.format.prefix()) {
+                return Err(self.not_a_log(line));
             }
-            head = Some(line.to_owned());
+            header = Some(line.to_owned());
         }
         for line in lines {
-            let (step, epoch) = self.format.place(line).ok_or_else(|| self.no_log(line))?;
-            // the row of an epoch comes after that of its last step, and has the same step
-            let stays = if self.each_step { step <= at.step } else { epoch < at.epoch };
-            if stays {
-                kept += line;
+            let (step, epoch) = self.format.parse_position(line).ok_or_else(|| self.not_a_log(line))?;
+            // the row of an epoch has the step of its last step
+            let retain = if self.each_step { step <= at.step } else { epoch < at.epoch };
+            if retain {
+                retained += line;
             }
         }
-        self.head = head.filter(|_| !kept.is_empty());
-        Ok(self.head.clone().unwrap_or_default() + &kept)
+        self.header = header.filter(|_| !retained.is_empty());
+        Ok(self.header.clone().unwrap_or_default() + &retained)
     }
 
-    /// Somebody's file is not to be overwritten.
-    fn no_log(&self, line: &str) -> Error {
+    /// The error for a file that is not a log, which must not be overwritten.
+    fn not_a_log(&self, line: &str) -> Error {
         let line = shortened(line.trim_end());
-        self.fault(Error::invalid(format!("this is not a log of a run, and stays as it is: it has the line {line:?}")))
+        self.with_path(Error::invalid(format!(
+            "the file is not a log of a run, so it is left unchanged: it has the line {line:?}"
+        )))
     }
 
-    /// The file, to be written to by nobody else.
-    fn locked(&self) -> Result<Locked> {
-        let file = OpenOptions::new().append(true).open(&self.path).map_err(|error| self.fault(error))?;
+    /// Opens the file for appending and locks it.
+    fn open_locked(&self) -> Result<LockedFile> {
+        let file = OpenOptions::new().append(true).open(&self.path).map_err(|error| self.with_path(error))?;
         match file.try_lock() {
-            Err(TryLockError::WouldBlock) => {
-                Err(self.fault(Error::invalid("another log is being written to this file: each has to have its own")))
-            }
-            // not every file system has locks
-            _ => Ok(Locked(file)),
+            Err(TryLockError::WouldBlock) => Err(self
+                .with_path(Error::invalid("another log is being written to this file: each log needs its own file"))),
+            // not every file system supports locks
+            _ => Ok(LockedFile(file)),
         }
     }
 
@@ -143,26 +144,26 @@ impl Log {
         let mut row = match self.format {
             Format::Jsonl => String::new(),
             Format::Csv => {
-                let names = record.values().map(|(name, _)| format!(",{}", in_csv(name)));
-                let head = format!("step,epoch{}\n", names.collect::<String>());
-                match &self.head {
-                    Some(known) if *known != head => {
-                        let (known, head) = (known.trim_end(), head.trim_end());
-                        let why = format!(
-                            "a row with the columns {head:?} below the head {known:?}: each row has to have the same"
+                let names = record.values().map(|(name, _)| format!(",{}", csv_field(name)));
+                let header = format!("step,epoch{}\n", names.collect::<String>());
+                match &self.header {
+                    Some(known) if *known != header => {
+                        let (known, header) = (known.trim_end(), header.trim_end());
+                        let message = format!(
+                            "a row with the columns {header:?} under the header {known:?}: all rows must have the same columns"
                         );
-                        return Err(self.fault(Error::invalid(why)));
+                        return Err(self.with_path(Error::invalid(message)));
                     }
                     Some(_) => String::new(),
-                    None => self.head.insert(head).clone(),
+                    None => self.header.insert(header).clone(),
                 }
             }
         };
         row += &self.format.row(record);
         let Some(file) = &mut self.file else {
-            return Err(self.fault(Error::invalid("a log is written by a run that has begun")));
+            return Err(self.with_path(Error::invalid("the log is not open: `start` must be called first")));
         };
-        file.0.write_all(row.as_bytes()).map_err(|error| self.fault(error))
+        file.0.write_all(row.as_bytes()).map_err(|error| self.with_path(error))
     }
 }
 
@@ -183,16 +184,16 @@ impl Format {
         }
     }
 
-    /// How a log begins.
-    fn start(self) -> &'static str {
+    /// The first bytes of a log.
+    fn prefix(self) -> &'static str {
         match self {
             Format::Csv => "step,epoch",
             Format::Jsonl => "{\"step\":",
         }
     }
 
-    /// The step and the epoch of a line, if it is a row.
-    fn place(self, line: &str) -> Option<(u64, u64)> {
+    /// Parses the step and the epoch of a row; `None` if the line is not a row.
+    fn parse_position(self, line: &str) -> Option<(u64, u64)> {
         match self {
             Format::Csv => {
                 let mut cells = line.trim_end().split(',').map(|cell| cell.parse().ok());
@@ -206,20 +207,20 @@ impl Format {
     }
 }
 
-/// A name, in quotes where it needs some.
-fn in_csv(name: &str) -> String {
+/// A column name, quoted if necessary.
+fn csv_field(name: &str) -> String {
     if name.contains([',', '"']) { format!("\"{}\"", name.replace('"', "\"\"")) } else { name.to_owned() }
 }
 
 impl Callback for Log {
     fn start(&mut self, at: &Place) -> Result<()> {
-        (self.head, self.file) = (None, None);
-        let kept = self.kept(at)?;
+        (self.header, self.file) = (None, None);
+        let retained = self.retained(at)?;
         if self.path.exists() {
-            self.locked()?;
+            self.open_locked()?;
         }
-        files::write_in_folder(&self.path, |file| file.write_all(kept.as_bytes()))?;
-        self.file = Some(self.locked()?);
+        files::write_in_folder(&self.path, |file| file.write_all(retained.as_bytes()))?;
+        self.file = Some(self.open_locked()?);
         Ok(())
     }
 

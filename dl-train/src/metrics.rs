@@ -1,4 +1,4 @@
-//! How good predictions are, batch by batch: plain structs that add up what they are shown.
+//! Metrics that are accumulated batch by batch.
 //!
 //! ```
 //! use dl_train::metrics::{Accuracy, ConfusionMatrix};
@@ -12,8 +12,8 @@
 //! # dl_core::Result::Ok(())
 //! ```
 //!
-//! The definitions are those of scikit-learn. Numbers come as slices, scores row by row: those of a
-//! tensor are in `scores.into_vec()`.
+//! The definitions are those of scikit-learn. Inputs are slices; scores are in row-major order, as
+//! returned by `scores.into_vec()` for a tensor `[samples, classes]`.
 
 mod confusion;
 mod mean;
@@ -25,7 +25,7 @@ pub use top_k::TopK;
 
 use dl_core::{Error, Result};
 
-/// The share of predictions that are right.
+/// The fraction of correct predictions.
 ///
 /// ```
 /// let mut accuracy = dl_train::metrics::Accuracy::new();
@@ -41,54 +41,54 @@ pub struct Accuracy {
 }
 
 impl Accuracy {
-    /// Of no predictions yet.
+    /// An accuracy without samples.
     pub fn new() -> Accuracy {
         Accuracy::default()
     }
 
-    /// Adds a batch of predicted classes, beside the right ones.
+    /// Adds a batch of predicted classes and the true labels, one of each per sample.
     ///
     /// # Errors
-    /// When they are not as many; then nothing was added.
+    /// When the slices differ in length; then nothing was added.
     pub fn add<C: PartialEq>(&mut self, predicted: &[C], labels: &[C]) -> Result<()> {
-        as_many(predicted.len(), labels.len())?;
+        check_same_len(predicted.len(), labels.len())?;
         self.right += predicted.iter().zip(labels).filter(|(predicted, label)| predicted == label).count();
         self.samples += labels.len();
         Ok(())
     }
 
-    /// The share, from 0 to 1.
+    /// The accuracy, from 0 to 1.
     ///
     /// # Errors
-    /// When nothing was added.
+    /// When no samples were added.
     pub fn value(&self) -> Result<f64> {
-        share(self.right, self.samples)
+        fraction(self.right, self.samples)
     }
 }
 
-fn as_many(predicted: usize, labels: usize) -> Result<()> {
+fn check_same_len(predicted: usize, labels: usize) -> Result<()> {
     if predicted == labels {
         return Ok(());
     }
-    Err(Error::shape(format!("{predicted} predictions for {labels} labels")))
+    Err(Error::shape(format!("{predicted} predictions for {labels} labels: there must be one per label")))
 }
 
-fn share(part: usize, of: usize) -> Result<f64> {
-    if of == 0 { Err(nothing_added()) } else { Ok(part as f64 / of as f64) }
+fn fraction(part: usize, of: usize) -> Result<f64> {
+    if of == 0 { Err(no_samples()) } else { Ok(part as f64 / of as f64) }
 }
 
-fn nothing_added() -> Error {
+fn no_samples() -> Error {
     Error::invalid("no sample was added: there is nothing to measure")
 }
 
-/// An error, unless this is one of so many classes.
+/// Checks that `class` is below `classes`.
 fn check_class(what: &str, class: usize, classes: usize, sample: usize) -> Result<()> {
     if class < classes {
         return Ok(());
     }
-    Err(Error::invalid(format!("{what} {class} of sample {sample} is not below the number of classes, {classes}")))
+    Err(Error::invalid(format!("{what} {class} of sample {sample} is out of range for {classes} classes")))
 }
 
 fn check_classes(classes: usize) -> Result<()> {
-    if classes > 0 { Ok(()) } else { Err(Error::invalid("a measure over 0 classes: there has to be at least 1")) }
+    if classes > 0 { Ok(()) } else { Err(Error::invalid("the number of classes is 0: it must be at least 1")) }
 }

@@ -1,4 +1,4 @@
-//! Curves of a run, as SVG or PNG.
+//! Plots of training curves as SVG or PNG.
 //!
 //! ```
 //! use dl_train::{Record, plot::Curves};
@@ -11,7 +11,7 @@
 //! # dl_core::Result::Ok(())
 //! ```
 //!
-//! Text in PNGs is set in DejaVu Sans, of which the Latin and Greek letters are built in.
+//! Text in PNGs uses the built-in Latin and Greek letters of DejaVu Sans.
 
 use crate::record::Record;
 use dl_core::{Error, Result, files};
@@ -23,8 +23,8 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Once;
 
-/// Curves of the numbers in records over the epochs, in a panel for each, or as you say. Numbers
-/// that are not finite are left out.
+/// A figure of the numbers in records over the epochs, with a panel per number or as chosen with
+/// [`panel`](Curves::panel). Numbers that are not finite are left out.
 #[derive(Clone, Debug)]
 pub struct Curves<'a> {
     records: &'a [Record],
@@ -32,18 +32,18 @@ pub struct Curves<'a> {
     panels: Vec<(String, Vec<String>)>,
 }
 
-/// Of a panel, in pixels of an SVG.
+/// Sizes of a panel and of the title, in pixels of an SVG.
 const WIDTH: u32 = 640;
 const HEIGHT: u32 = 280;
 const TITLE: u32 = 40;
-/// As a PNG, so many take half a gigabyte while they are drawn.
-const MOST_PANELS: usize = 64;
-/// So many pixels of a PNG for one of an SVG.
-const DENSITY: usize = 2;
-/// A PNG is drawn so much larger first: lines have no steps then.
-const OVERSAMPLING: usize = 2;
+/// The largest number of panels; drawing this many as a PNG takes half a gigabyte.
+const MAX_PANELS: usize = 64;
+/// Pixels of a PNG per pixel of an SVG, in each direction.
+const PIXEL_RATIO: usize = 2;
+/// The factor of supersampling of a PNG in each direction, for antialiasing.
+const SUPERSAMPLING: usize = 2;
 
-/// Okabe and Ito's, which those who do not see all colours can tell apart.
+/// The colour-blind safe palette of Okabe and Ito.
 const COLOURS: [RGBColor; 6] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -56,19 +56,20 @@ const INK: RGBColor = RGBColor(60, 60, 60);
 const GRID: RGBColor = RGBColor(228, 228, 228);
 
 impl<'a> Curves<'a> {
-    /// All numbers of these records, each in a panel of its own.
+    /// A figure of all numbers of the records, each in its own panel.
     pub fn of(records: &'a [Record]) -> Curves<'a> {
         Curves { records, title: String::new(), panels: Vec::new() }
     }
 
-    /// With this line above them.
+    /// Sets the title.
     #[must_use]
     pub fn title(mut self, title: impl Into<String>) -> Self {
-        self.title = in_one_line(title);
+        self.title = single_line(title);
         self
     }
 
-    /// A panel for these numbers, which share an axis; only what is said so is drawn then.
+    /// Adds a panel with the given numbers on one axis. Once a panel was added, only the added
+    /// panels are drawn.
     ///
     /// ```
     /// # let outcome: Vec<dl_train::Record> = Vec::new();
@@ -76,49 +77,49 @@ impl<'a> Curves<'a> {
     /// ```
     #[must_use]
     pub fn panel<N: Into<String>>(mut self, title: impl Into<String>, names: impl IntoIterator<Item = N>) -> Self {
-        self.panels.push((in_one_line(title), names.into_iter().map(Into::into).collect()));
+        self.panels.push((single_line(title), names.into_iter().map(Into::into).collect()));
         self
     }
 
-    /// Writes a file, by its extension an SVG or a PNG. It is there whole or not at all.
+    /// Writes the figure atomically, as SVG or PNG by the extension of `path`.
     ///
     /// # Errors
-    /// When there is nothing to draw, or more than 64 panels, a name is not in the records, the
-    /// extension is another one, or the file cannot be written.
+    /// When there are no records, no numbers or more than 64 panels, a name is not in the records,
+    /// the extension is neither `svg` nor `png`, or the file cannot be written.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
-        let here = |error: Error| error.context(path.display());
+        let with_path = |error: Error| error.context(path.display());
         let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
         let bytes = match extension.to_ascii_lowercase().as_str() {
             "svg" => self.svg().map(String::into_bytes),
             "png" => self.png(),
-            _ => Err(Error::invalid("the name of a figure ends in `.svg` or `.png`")),
+            _ => Err(Error::invalid("the file name of a figure must end in `.svg` or `.png`")),
         };
-        let bytes = bytes.map_err(here)?;
+        let bytes = bytes.map_err(with_path)?;
         files::write_in_folder(path, |file| file.write_all(&bytes))
     }
 
     fn svg(&self) -> Result<String> {
-        let panels = self.drawn()?;
+        let panels = self.panels_to_draw()?;
         let (mut text, size) = (String::new(), self.size(panels.len()));
         draw(SVGBackend::with_string(&mut text, size).into_drawing_area(), 1.0, &self.title, &panels)?;
         Ok(text)
     }
 
     fn png(&self) -> Result<Vec<u8>> {
-        let panels = self.drawn()?;
+        let panels = self.panels_to_draw()?;
         let (width, height) = self.size(panels.len());
-        let (width, height) = (width as usize * DENSITY, height as usize * DENSITY);
-        let mut large = vec![0; 3 * width * height * OVERSAMPLING * OVERSAMPLING];
-        let size = ((width * OVERSAMPLING) as u32, (height * OVERSAMPLING) as u32);
+        let (width, height) = (width as usize * PIXEL_RATIO, height as usize * PIXEL_RATIO);
+        let mut large = vec![0; 3 * width * height * SUPERSAMPLING * SUPERSAMPLING];
+        let size = ((width * SUPERSAMPLING) as u32, (height * SUPERSAMPLING) as u32);
         let area = BitMapBackend::with_buffer(&mut large, size).into_drawing_area();
-        draw(area, (DENSITY * OVERSAMPLING) as f64, &self.title, &panels)?;
+        draw(area, (PIXEL_RATIO * SUPERSAMPLING) as f64, &self.title, &panels)?;
 
         let mut bytes = Vec::new();
         let mut encoder = png::Encoder::new(&mut bytes, width as u32, height as u32);
         encoder.set_color(png::ColorType::Rgb);
         let mut writer = encoder.write_header().map_err(Error::other)?;
-        writer.write_image_data(&smaller(&large, width, height)).map_err(Error::other)?;
+        writer.write_image_data(&downsample(&large, width, height)).map_err(Error::other)?;
         writer.finish().map_err(Error::other)?;
         Ok(bytes)
     }
@@ -127,12 +128,12 @@ impl<'a> Curves<'a> {
         (WIDTH, HEIGHT * panels as u32 + if self.title.is_empty() { 0 } else { TITLE })
     }
 
-    /// The curves of each panel.
-    fn drawn(&self) -> Result<Vec<Panel<'_>>> {
+    /// The panels to draw, with the points of their curves.
+    fn panels_to_draw(&self) -> Result<Vec<Panel<'_>>> {
         if self.records.is_empty() {
             return Err(Error::invalid("no records: there is nothing to draw"));
         }
-        let of_name = |name: &'_ str| -> Result<Vec<(f64, f64)>> {
+        let points_of = |name: &'_ str| -> Result<Vec<(f64, f64)>> {
             let points = self.records.iter().filter_map(|record| Some((record.epoch as f64 + 1.0, record.get(name)?)));
             let finite: Vec<(f64, f64)> = points.filter(|point| point.1.is_finite()).collect();
             if finite.is_empty() {
@@ -142,7 +143,7 @@ impl<'a> Curves<'a> {
         };
         let mut panels = Vec::new();
         for (title, names) in &self.panels {
-            let curves = names.iter().map(|name| Ok((name.as_str(), of_name(name)?))).collect::<Result<Vec<_>>>()?;
+            let curves = names.iter().map(|name| Ok((name.as_str(), points_of(name)?))).collect::<Result<Vec<_>>>()?;
             if curves.is_empty() {
                 return Err(Error::invalid(format!("the panel {title:?} has no curves")));
             }
@@ -152,22 +153,24 @@ impl<'a> Curves<'a> {
             let mut known = HashSet::new();
             let names = self.records.iter().flat_map(Record::values).map(|(name, _)| name);
             for name in names.filter(|&name| known.insert(name)) {
-                panels.push(Panel { title: name, curves: vec![(name, of_name(name)?)] });
+                panels.push(Panel { title: name, curves: vec![(name, points_of(name)?)] });
             }
         }
         if panels.is_empty() {
-            return Err(Error::invalid("records without numbers: there is nothing to draw"));
+            return Err(Error::invalid("the records have no numbers: there is nothing to draw"));
         }
-        if panels.len() > MOST_PANELS {
+        if panels.len() > MAX_PANELS {
             let count = panels.len();
-            return Err(Error::invalid(format!("a figure of {count} panels: at most {MOST_PANELS}; `panel` chooses")));
+            return Err(Error::invalid(format!(
+                "a figure of {count} panels: at most {MAX_PANELS} fit; select some with `panel`"
+            )));
         }
         Ok(panels)
     }
 }
 
-/// What has no place in an SVG, either.
-fn in_one_line(title: impl Into<String>) -> String {
+/// Replaces control characters, which SVG does not permit.
+fn single_line(title: impl Into<String>) -> String {
     title.into().replace(char::is_control, " ")
 }
 
@@ -176,14 +179,14 @@ struct Panel<'a> {
     curves: Vec<(&'a str, Vec<(f64, f64)>)>,
 }
 
-/// An axis in units of a power of ten, so that what is drawn is of the order of 1.
+/// An axis in units of a power of ten, so that coordinates are of order 1.
 struct Axis {
     power: i32,
     range: Range<f64>,
 }
 
 impl Axis {
-    /// From the least of these numbers to the greatest, and a little more.
+    /// An axis that covers the numbers plus a relative margin.
     fn of(numbers: impl Iterator<Item = f64> + Clone, margin: f64) -> Axis {
         let greatest = numbers.clone().map(f64::abs).fold(0.0, f64::max);
         let power = if greatest > 0.0 { greatest.log10().floor().clamp(-300.0, 308.0) as i32 } else { 0 };
@@ -195,20 +198,20 @@ impl Axis {
         Axis { power, range: least - margin..most + margin }
     }
 
-    fn place(&self, number: f64) -> f64 {
+    fn to_axis(&self, number: f64) -> f64 {
         number / 10_f64.powi(self.power)
     }
 
-    fn number(&self, place: f64) -> f64 {
+    fn from_axis(&self, place: f64) -> f64 {
         place * 10_f64.powi(self.power)
     }
 
-    /// What is written beside a mark.
+    /// The label of a tick.
     fn label(&self, place: f64) -> String {
         let width = self.range.end - self.range.start;
-        // a mark at zero is computed, and may miss it by a rounding
-        let number = if place.abs() < 1e-9 * width { 0.0 } else { self.number(place) };
-        // so many digits after the point tell the marks apart
+        // a tick at zero may be off by a rounding error
+        let number = if place.abs() < 1e-9 * width { 0.0 } else { self.from_axis(place) };
+        // the decimals needed to distinguish adjacent ticks
         let digits = (1.0 - (width / 6.0).log10()).floor().max(0.0) as i32;
         match (digits - self.power).max(0) {
             digits if digits <= 6 && self.power < 6 => format!("{number:.0$}", digits as usize),
@@ -217,8 +220,9 @@ impl Axis {
     }
 }
 
-/// Makes the built-in font the one of all figures that this program draws with `plotters`: as this
-/// feature has it, `plotters` looks for no fonts of the system. [`Curves`] do so by themselves.
+/// Registers the built-in font as `sans-serif` for all figures that this program draws with
+/// `plotters`. With the features enabled here, `plotters` does not look for system fonts.
+/// [`Curves`] register it automatically.
 ///
 /// ```
 /// dl_train::plot::use_built_in_font();
@@ -226,7 +230,7 @@ impl Axis {
 pub fn use_built_in_font() {
     static FONT: Once = Once::new();
     FONT.call_once(|| {
-        // it is a font: a test draws with it
+        // cannot fail: a test draws with this font
         let _ = register_font("sans-serif", FontStyle::Normal, include_bytes!("plot/DejaVuSans.ttf"));
     });
 }
@@ -234,20 +238,20 @@ pub fn use_built_in_font() {
 fn draw<B: DrawingBackend>(area: DrawingArea<B, Shift>, scale: f64, title: &str, panels: &[Panel<'_>]) -> Result<()> {
     use_built_in_font();
     let px = |pixels: u32| (f64::from(pixels) * scale) as u32;
-    let failed = |error: DrawingAreaErrorKind<B::ErrorType>| Error::other(error.to_string());
-    area.fill(&WHITE).map_err(failed)?;
+    let to_error = |error: DrawingAreaErrorKind<B::ErrorType>| Error::other(error.to_string());
+    area.fill(&WHITE).map_err(to_error)?;
     let area = if title.is_empty() {
         area
     } else {
         let (above, below) = area.split_vertically(px(TITLE));
         let style = ("sans-serif", px(20)).into_font().color(&INK);
-        above.draw_text(title, &style, (px(16) as i32, px(14) as i32)).map_err(failed)?;
+        above.draw_text(title, &style, (px(16) as i32, px(14) as i32)).map_err(to_error)?;
         below
     };
     for (area, panel) in area.split_evenly((panels.len(), 1)).iter().zip(panels) {
-        draw_panel(area, &px, panel).map_err(failed)?;
+        draw_panel(area, &px, panel).map_err(to_error)?;
     }
-    area.present().map_err(failed)
+    area.present().map_err(to_error)
 }
 
 fn draw_panel<B: DrawingBackend>(
@@ -257,8 +261,8 @@ fn draw_panel<B: DrawingBackend>(
 ) -> std::result::Result<(), DrawingAreaErrorKind<B::ErrorType>> {
     let points = || panel.curves.iter().flat_map(|(_, points)| points);
     let (xs, ys) = (Axis::of(points().map(|point| point.0), 0.02), Axis::of(points().map(|point| point.1), 0.06));
-    // a mark is an epoch
-    let epochs = xs.number(xs.range.end) - xs.number(xs.range.start) + 1.0;
+    // at most one tick per epoch
+    let epochs = xs.from_axis(xs.range.end) - xs.from_axis(xs.range.start) + 1.0;
     let mut chart = ChartBuilder::on(area)
         .margin(px(12))
         .caption(panel.title, ("sans-serif", px(15)).into_font().color(&INK))
@@ -277,13 +281,13 @@ fn draw_panel<B: DrawingBackend>(
         .x_desc("epoch")
         .x_labels((epochs as usize).min(11))
         .y_labels(6)
-        .x_label_formatter(&|&x| format!("{:.0}", xs.number(x)))
+        .x_label_formatter(&|&x| format!("{:.0}", xs.from_axis(x)))
         .y_label_formatter(&|&y| ys.label(y))
         .draw()?;
     let labelled = panel.curves.len() > 1 || panel.curves[0].0 != panel.title;
     for ((name, points), colour) in panel.curves.iter().zip(COLOURS.iter().cycle()) {
         let line = colour.stroke_width(px(2));
-        let points: Vec<(f64, f64)> = points.iter().map(|&(x, y)| (xs.place(x), ys.place(y))).collect();
+        let points: Vec<(f64, f64)> = points.iter().map(|&(x, y)| (xs.to_axis(x), ys.to_axis(y))).collect();
         let drawn = chart.draw_series(LineSeries::new(points.iter().copied(), line))?;
         if labelled {
             let (length, thick) = (px(18) as i32, px(2));
@@ -298,9 +302,9 @@ fn draw_panel<B: DrawingBackend>(
     if !labelled {
         return Ok(());
     }
-    // where the curves do not end
+    // place the legend away from the ends of the curves
     let middle = (ys.range.start + ys.range.end) / 2.0;
-    let ends = panel.curves.iter().filter_map(|(_, points)| points.last()).filter(|end| ys.place(end.1) > middle);
+    let ends = panel.curves.iter().filter_map(|(_, points)| points.last()).filter(|end| ys.to_axis(end.1) > middle);
     let above = 2 * ends.count() > panel.curves.len();
     chart
         .configure_series_labels()
@@ -312,15 +316,16 @@ fn draw_panel<B: DrawingBackend>(
         .draw()
 }
 
-/// A picture of a side smaller by the oversampling: each pixel is a mean.
-fn smaller(large: &[u8], width: usize, height: usize) -> Vec<u8> {
+/// Downsamples an image by the supersampling factor; each pixel is a mean.
+fn downsample(large: &[u8], width: usize, height: usize) -> Vec<u8> {
     let pixel = |row: usize, column: usize, colour: usize| {
-        let each = (0..OVERSAMPLING * OVERSAMPLING).map(|part| {
-            let (row, column) = (row * OVERSAMPLING + part / OVERSAMPLING, column * OVERSAMPLING + part % OVERSAMPLING);
-            u32::from(large[3 * (row * width * OVERSAMPLING + column) + colour])
+        let each = (0..SUPERSAMPLING * SUPERSAMPLING).map(|part| {
+            let (row, column) =
+                (row * SUPERSAMPLING + part / SUPERSAMPLING, column * SUPERSAMPLING + part % SUPERSAMPLING);
+            u32::from(large[3 * (row * width * SUPERSAMPLING + column) + colour])
         });
-        (each.sum::<u32>() / (OVERSAMPLING * OVERSAMPLING) as u32) as u8
+        (each.sum::<u32>() / (SUPERSAMPLING * SUPERSAMPLING) as u32) as u8
     };
-    let of_row = |row| (0..width).flat_map(move |column| (0..3).map(move |colour| pixel(row, column, colour)));
-    (0..height).flat_map(of_row).collect()
+    let row_pixels = |row| (0..width).flat_map(move |column| (0..3).map(move |colour| pixel(row, column, colour)));
+    (0..height).flat_map(row_pixels).collect()
 }

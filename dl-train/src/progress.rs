@@ -1,4 +1,4 @@
-//! How far a run is, on the terminal.
+//! A progress bar on the terminal.
 
 use crate::callback::Callback;
 use crate::record::Record;
@@ -10,9 +10,9 @@ use std::io::{self, Write as _};
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-/// A bar on standard error, with the numbers of the last step, steps in a second, and the time that
-/// is left; and a line for each epoch. Where standard error is no terminal, there are only the
-/// lines.
+/// A progress bar on standard error, with the numbers of the last step, the steps per second and
+/// the remaining time, and a line per epoch. If standard error is not a terminal, only the lines
+/// are printed.
 ///
 /// ```
 /// use dl_core::{Differentiable, Weight};
@@ -30,36 +30,36 @@ pub struct Progress {
     name: String,
     bar: ProgressBar,
     epochs: u64,
-    begun: Instant,
-    /// When the numbers were shown last.
-    shown: Option<Instant>,
+    epoch_start: Instant,
+    /// The time of the last update of the numbers.
+    last_refresh: Option<Instant>,
 }
 
-/// Nobody reads faster.
-const BETWEEN_NUMBERS: Duration = Duration::from_millis(50);
+/// The minimum interval between updates of the numbers.
+const REFRESH_INTERVAL: Duration = Duration::from_millis(50);
 
 impl Progress {
-    /// With this name before it, or none.
+    /// A progress bar with this name in front; empty for none.
     pub fn new(name: impl Into<String>) -> Progress {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
-        Progress { name: name.into(), bar, epochs: 0, begun: Instant::now(), shown: None }
+        Progress { name: name.into(), bar, epochs: 0, epoch_start: Instant::now(), last_refresh: None }
     }
 
-    fn epoch_of(&self, epoch: u64) -> String {
+    fn epoch_label(&self, epoch: u64) -> String {
         let (space, width) = (if self.name.is_empty() { "" } else { "  " }, self.epochs.to_string().len());
         format!("{}{space}epoch {:>width$}/{}", self.name, epoch.saturating_add(1), self.epochs)
     }
 }
 
-/// Whether anybody reads it or not: a terminal that was closed is no reason to end a run.
-fn say(line: &str) {
+/// Prints a line and ignores errors: a closed terminal must not end the run.
+fn print_line(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 
 impl Callback for Progress {
     fn start(&mut self, at: &Place) -> Result<()> {
         self.epochs = at.epochs;
-        // nothing is drawn before it has its style
+        // draw nothing before the style is set
         self.bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
         self.bar.set_position(at.step);
         self.bar.reset_eta();
@@ -68,33 +68,34 @@ impl Callback for Progress {
     }
 
     fn begin(&mut self, at: &Place) -> Result<()> {
-        self.begun = Instant::now();
+        self.epoch_start = Instant::now();
         let known = "{prefix} {bar:24.cyan/blue} {pos}/{len}  {msg}  {speed}  {eta} left";
         let unknown = "{prefix} {spinner:.cyan} {pos} steps  {msg}  {speed}";
         let style = ProgressStyle::with_template(if at.batches.is_some() { known } else { unknown });
         let speed = |state: &ProgressState, to: &mut dyn Write| _ = write!(to, "{:.1} it/s", state.per_sec());
         self.bar.set_style(style.map_err(Error::other)?.with_key("speed", speed));
         if let Some(batches) = at.batches {
-            // the epochs to come are taken to be as long
+            // assume that all remaining epochs have the same length
             self.bar.set_length((at.step - at.batch).saturating_add(batches.saturating_mul(at.epochs - at.epoch)));
         }
-        self.bar.set_prefix(self.epoch_of(at.epoch));
+        self.bar.set_prefix(self.epoch_label(at.epoch));
         Ok(())
     }
 
     fn step(&mut self, record: &Record) -> Result<()> {
         self.bar.set_position(record.step);
-        if self.shown.is_none_or(|shown| shown.elapsed() >= BETWEEN_NUMBERS) && !self.bar.is_hidden() {
+        if self.last_refresh.is_none_or(|last| last.elapsed() >= REFRESH_INTERVAL) && !self.bar.is_hidden() {
             self.bar.set_message(record.to_string());
-            self.shown = Some(Instant::now());
+            self.last_refresh = Some(Instant::now());
         }
         Ok(())
     }
 
     fn epoch(&mut self, record: &Record) -> Result<ControlFlow<()>> {
-        let line = format!("{}  {record}  {:.1} s", self.epoch_of(record.epoch), self.begun.elapsed().as_secs_f64());
+        let line =
+            format!("{}  {record}  {:.1} s", self.epoch_label(record.epoch), self.epoch_start.elapsed().as_secs_f64());
         if self.bar.is_hidden() {
-            say(&line);
+            print_line(&line);
         } else {
             self.bar.println(line);
         }
@@ -102,12 +103,12 @@ impl Callback for Progress {
     }
 
     fn end(&mut self, stopped: Stopped) -> Result<()> {
-        // a bar that is finished is at its end
+        // read the position first: finishing moves the bar to its end
         let steps = self.bar.position();
         self.bar.finish_and_clear();
         if stopped != Stopped::Finished {
-            let why = if stopped == Stopped::Early { "stopped early" } else { "interrupted" };
-            say(&format!("{why} after {steps} steps"));
+            let reason = if stopped == Stopped::Early { "stopped early" } else { "interrupted" };
+            print_line(&format!("{reason} after {steps} steps"));
         }
         Ok(())
     }

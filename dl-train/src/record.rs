@@ -1,9 +1,9 @@
-//! What a training run has to tell.
+//! The numbers of a step or an epoch.
 
 use dl_core::{Error, Result};
 use std::fmt;
 
-/// Numbers by their names, after a step or an epoch.
+/// Named numbers after a step or an epoch.
 ///
 /// ```
 /// use dl_train::Record;
@@ -17,40 +17,42 @@ use std::fmt;
 pub struct Record {
     /// The epoch, from 0.
     pub epoch: u64,
-    /// How many steps had been taken since the beginning of the run.
+    /// The number of steps taken since the beginning of the run.
     pub step: u64,
     values: Vec<(String, f64)>,
 }
 
 impl Record {
-    /// One without numbers.
+    /// A record without numbers.
     pub fn new(epoch: u64, step: u64) -> Record {
         Record { epoch, step, values: Vec::new() }
     }
 
-    /// The same with one more number.
+    /// Adds a named number.
     ///
     /// # Errors
-    /// When there is one of this name already, `epoch` and `step` included, or the name is empty or
-    /// has control characters in it.
+    /// When the name is already used (also `epoch` and `step`), is empty, or contains control
+    /// characters.
     pub fn with(mut self, name: impl Into<String>, value: f64) -> Result<Record> {
         let name = name.into();
         if name.is_empty() || name.chars().any(char::is_control) {
-            return Err(Error::invalid(format!("{name:?} is no name of a number: it has to be a line of text")));
+            return Err(Error::invalid(format!(
+                "{name:?} is not a valid name of a number: it must be a non-empty line of text"
+            )));
         }
         if self.get(&name).is_some() || ["epoch", "step"].contains(&name.as_str()) {
-            return Err(Error::invalid(format!("the number {name:?} is there twice")));
+            return Err(Error::invalid(format!("the record already has a number {name:?}")));
         }
         self.values.push((name, value));
         Ok(self)
     }
 
-    /// The number of this name.
+    /// The number called `name`.
     pub fn get(&self, name: &str) -> Option<f64> {
         self.values().find(|&(other, _)| other == name).map(|(_, value)| value)
     }
 
-    /// All numbers by their names, in the order in which they were added.
+    /// All numbers with their names, in the order in which they were added.
     ///
     /// ```
     /// use dl_train::Record;
@@ -62,21 +64,21 @@ impl Record {
         self.values.iter().map(|(name, value)| (name.as_str(), *value))
     }
 
-    /// The number of this name, or an error that says which there are.
-    pub(crate) fn expect(&self, name: &str) -> Result<f64> {
+    /// The number called `name`, or an error that lists the available names.
+    pub(crate) fn require(&self, name: &str) -> Result<f64> {
         self.get(name).ok_or_else(|| {
             let known: Vec<&str> = self.values().map(|(name, _)| name).collect();
-            Error::invalid(format!("there is no number {name:?}, but {known:?}"))
+            Error::invalid(format!("the record has no number {name:?}, only {known:?}"))
         })
     }
 }
 
-/// Its numbers, in a line.
+/// Formats the numbers on one line.
 impl fmt::Display for Record {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (place, (name, value)) in self.values().enumerate() {
             let space = if place == 0 { "" } else { "  " };
-            // small numbers keep their digits
+            // use scientific notation for small and large numbers
             match value.abs() {
                 size if size != 0.0 && size < 1e-3 || size >= 1e6 => write!(f, "{space}{name} {value:.3e}")?,
                 _ => write!(f, "{space}{name} {value:.4}")?,

@@ -1,9 +1,9 @@
-//! What was loaded, and what was not.
+//! Reports of loading.
 
 use crate::file::quoted;
 use std::fmt;
 
-/// What was loaded, and what was not: the answer of whatever loads weights and buffers.
+/// The result of loading weights and buffers.
 ///
 /// ```
 /// use dl_core::Weight;
@@ -18,17 +18,18 @@ use std::fmt;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// The paths of the weights and buffers that were loaded. One with several paths has the first.
+    /// The paths of the weights and buffers that were loaded. A tied weight is listed by its first
+    /// path.
     pub loaded: Vec<String>,
-    /// Paths of weights and buffers that are not in the file.
+    /// The paths of weights and buffers that are not in the file.
     pub missing: Vec<String>,
-    /// Names in the file at which there is no weight or buffer.
+    /// The names in the file that match no weight or buffer.
     pub unexpected: Vec<String>,
-    /// What is in both, and does not fit.
+    /// The weights and buffers with another shape or type in the file.
     pub misshapen: Vec<Misfit>,
 }
 
-/// A weight or buffer that the file has with another shape or type.
+/// A weight or buffer with another shape or type in the file.
 ///
 /// ```
 /// # let folder = tempfile::tempdir().unwrap();
@@ -43,11 +44,11 @@ pub struct Report {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Misfit {
-    /// The path.
+    /// The path in the module.
     pub path: String,
-    /// Its type and shape, as in `f32 [2, 3]`.
+    /// The type and shape in the module, as in `f32 [2, 3]`.
     pub expected: String,
-    /// Those in the file, as in `F64 [2, 3]`.
+    /// The type and shape in the file, as in `F64 [2, 3]`.
     pub found: String,
 }
 
@@ -57,7 +58,7 @@ impl Report {
         self.missing.is_empty() && self.unexpected.is_empty() && self.misshapen.is_empty()
     }
 
-    /// Takes in another report, whose paths are below this name.
+    /// Appends another report, with `name` in front of its paths.
     pub(crate) fn add(&mut self, name: &str, other: Report) {
         let below = |path: String| if path.is_empty() { name.to_owned() } else { format!("{name}.{path}") };
         self.loaded.extend(other.loaded.into_iter().map(below));
@@ -67,7 +68,7 @@ impl Report {
     }
 }
 
-/// One line. Long lists end with how many more there are.
+/// Formats one line. Long lists are cut, with the number of omitted items.
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} loaded", self.loaded.len())?;
@@ -79,7 +80,7 @@ impl fmt::Display for Report {
 
 impl fmt::Display for Misfit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} is {} here and {} in the file", quoted(&self.path), self.expected, self.found)
+        write!(f, "{} is {} in the module and {} in the file", quoted(&self.path), self.expected, self.found)
     }
 }
 

@@ -1,9 +1,9 @@
-//! A whole training run, in a file, and what goes on from there.
+//! Reading and restoring checkpoints.
 
 use crate::checkpoint::{
     RngPlace, count_name, module_prefix, named, number_name, numbers_prefix, rng_name, slots_prefix,
 };
-use crate::file::{Kind, Opened, Role, brief, quoted};
+use crate::file::{Kind, Role, TensorFile, describe, quoted};
 use crate::load::Load;
 use crate::report::Report;
 use dl_core::{DType, Entry, Error, Module, NewState, NewValue, Numbers, Optimizer, OptimizerState, Result};
@@ -11,10 +11,10 @@ use safetensors::Dtype;
 use std::collections::HashMap;
 use std::path::Path;
 
-/// A checkpoint in a file: see [`Checkpoint::load`](crate::Checkpoint::load).
+/// An opened checkpoint: see [`Checkpoint::load`](crate::Checkpoint::load).
 ///
-/// It holds the file open and reads from it what is asked for. What it takes of memory depends on
-/// what is asked for, not on what the file says.
+/// It keeps the file open and reads tensors on demand. Memory use depends on the tensors requested,
+/// not on the size of the file.
 ///
 /// ```
 /// # let folder = tempfile::tempdir().unwrap();
@@ -35,29 +35,28 @@ use std::path::Path;
 /// ```
 #[derive(Debug)]
 pub struct Saved {
-    file: Opened,
+    file: TensorFile,
 }
 
 impl Saved {
     pub(crate) fn open(path: &Path) -> Result<Saved> {
-        Self::of(Opened::open(path)?)
+        Self::of(TensorFile::open(path)?)
     }
 
     pub(crate) fn from_bytes(name: &str, bytes: Vec<u8>) -> Result<Saved> {
-        Self::of(Opened::from_bytes(name, bytes)?)
+        Self::of(TensorFile::from_bytes(name, bytes)?)
     }
 
-    fn of(file: Opened) -> Result<Saved> {
+    fn of(file: TensorFile) -> Result<Saved> {
         match file.kind() {
             Some(Kind::Checkpoint) => Ok(Saved { file }),
-            _ => {
-                Err(file
-                    .fault(&Error::invalid("this is no checkpoint, but a file of weights: `load_weights` reads it")))
-            }
+            _ => Err(file.with_name(&Error::invalid(
+                "this is a file of weights, not a checkpoint: open it with `load_weights`",
+            ))),
         }
     }
 
-    /// Begins to put back what was saved.
+    /// Starts to restore modules and optimizers from this checkpoint.
     pub fn restore(&self) -> Restore<'_> {
         Restore {
             file: &self.file,
@@ -69,48 +68,48 @@ impl Saved {
         }
     }
 
-    /// A number that was saved with [`Checkpoint::number`](crate::Checkpoint::number).
+    /// The number saved by [`Checkpoint::number`](crate::Checkpoint::number) as `name`.
     ///
     /// # Errors
-    /// When there is none of this name.
+    /// When the checkpoint has no such entry, or it cannot be read.
     pub fn number(&self, name: &str) -> Result<f64> {
         number(&self.file, &number_name(name))
     }
 
-    /// A whole number that was saved with [`Checkpoint::count`](crate::Checkpoint::count).
+    /// The whole number saved by [`Checkpoint::count`](crate::Checkpoint::count) as `name`.
     ///
     /// # Errors
-    /// When there is none of this name.
+    /// When the checkpoint has no such entry, or it cannot be read.
     pub fn count(&self, name: &str) -> Result<u64> {
-        match self.note(&count_name(name), DType::U64, &[])? {
+        match self.read_value(&count_name(name), DType::U64, &[])? {
             Numbers::U64(row) if row.len() == 1 => Ok(row[0]),
-            _ => unreachable!("one number of this type"),
+            _ => unreachable!("`read_value` checks type and shape"),
         }
     }
 
-    /// A text that was saved with [`Checkpoint::text`](crate::Checkpoint::text).
+    /// The text saved by [`Checkpoint::text`](crate::Checkpoint::text) as `name`.
     ///
     /// # Errors
-    /// When there is none of this name.
+    /// When the checkpoint has no such entry, or it cannot be read.
     pub fn text(&self, name: &str) -> Result<&str> {
-        let text = self.file.head().and_then(|head| head.texts.0.get(name));
+        let text = self.file.file_metadata().and_then(|metadata| metadata.texts.0.get(name));
         text.map(String::as_str)
-            .ok_or_else(|| self.file.fault(&Error::invalid(format!("it has no text {}", quoted(name)))))
+            .ok_or_else(|| self.file.with_name(&Error::invalid(format!("the checkpoint has no text {}", quoted(name)))))
     }
 
-    /// Where a generator of random numbers was, which was saved with
-    /// [`Checkpoint::rng`](crate::Checkpoint::rng).
+    /// The state of a random number generator saved by [`Checkpoint::rng`](crate::Checkpoint::rng)
+    /// as `name`.
     ///
     /// # Errors
-    /// When there is none of this name.
+    /// When the checkpoint has no such entry, or it cannot be read.
     pub fn rng(&self, name: &str) -> Result<RngPlace> {
-        let seed = self.note(&rng_name(name, "seed"), DType::U8, &[32])?;
-        let position = self.note(&rng_name(name, "position"), DType::U64, &[3])?;
+        let seed = self.read_value(&rng_name(name, "seed"), DType::U8, &[32])?;
+        let position = self.read_value(&rng_name(name, "position"), DType::U64, &[3])?;
         let (Numbers::U8(seed), Numbers::U64(position)) = (seed, position) else {
-            unreachable!("numbers of these types")
+            unreachable!("`read_value` checks the types")
         };
         let (Ok(seed), Ok([stream, low, high])) = (<[u8; 32]>::try_from(seed), <[u64; 3]>::try_from(position)) else {
-            unreachable!("as many numbers as that")
+            unreachable!("`read_value` checks the shapes")
         };
         Ok(RngPlace { seed, stream, word: u128::from(high) << 64 | u128::from(low) })
     }
@@ -119,18 +118,18 @@ impl Saved {
         self.file.info(&number_name(name)).is_some()
     }
 
-    /// Numbers of a weight or buffer from another moment.
+    /// The copy of a weight or buffer saved under `name`.
     pub(crate) fn copy(&self, name: &str, entry: &Entry) -> Result<Numbers> {
-        self.note(name, entry.dtype(), &entry.shape())
+        self.read_value(name, entry.dtype(), &entry.shape())
     }
 
-    fn note(&self, name: &str, dtype: DType, shape: &[usize]) -> Result<Numbers> {
-        note(&self.file, name, dtype, shape)
+    fn read_value(&self, name: &str, dtype: DType, shape: &[usize]) -> Result<Numbers> {
+        read_value(&self.file, name, dtype, shape)
     }
 }
 
-/// What is to be put back. It is checked part by part, and set by [`apply`](Restore::apply), all of
-/// it or nothing.
+/// A pending restore. Each part is validated when added; [`apply`](Restore::apply) then sets all of
+/// them or none.
 ///
 /// ```
 /// use dl_core::Weight;
@@ -143,25 +142,25 @@ impl Saved {
 /// net[0].set(2.0);
 /// let saved = Checkpoint::load(&path)?;
 /// let error = saved.restore().module("model", &net).optimizer("adam", &adam, &net).apply().unwrap_err();
-/// assert!(error.to_string().contains("it has no optimizer of this name"));
+/// assert!(error.to_string().contains("the checkpoint has no optimizer of this name"));
 /// assert_eq!(net[0].value(), 2.0);
 /// # dl_core::Result::Ok(())
 /// ```
 #[must_use = "nothing is put back before `apply`"]
 #[derive(Debug)]
 pub struct Restore<'a> {
-    file: &'a Opened,
+    file: &'a TensorFile,
     load: Load,
     values: Vec<NewValue>,
     states: Vec<NewState>,
     report: Report,
-    /// The first thing that went wrong.
+    /// The first error; reported by [`apply`](Restore::apply).
     failed: Option<Error>,
 }
 
 impl<'a> Restore<'a> {
-    /// How what follows is loaded; [`Load::strict`] if nobody says anything else. Of an optimizer,
-    /// it says only whether numbers may be other than finite.
+    /// Sets the options for the modules added after this call; [`Load::strict`] by default. For
+    /// optimizers only [`Load::allow_non_finite`] applies.
     ///
     /// ```
     /// # let folder = tempfile::tempdir().unwrap();
@@ -181,16 +180,18 @@ impl<'a> Restore<'a> {
         self
     }
 
-    /// Puts back the weights and buffers that were saved by this name.
+    /// Restores the weights and buffers saved as `name`.
     pub fn module<M: Module + ?Sized>(self, name: &str, module: &M) -> Restore<'a> {
-        self.and(|this| {
+        self.try_add(|this| {
             let prefix = module_prefix(name);
-            if this.file.below(&prefix).next().is_none() && !module.entries().is_empty() {
-                return Err(this.file.fault(&Error::invalid(format!("it has no module {}", quoted(name)))));
+            if this.file.with_prefix(&prefix).next().is_none() && !module.entries().is_empty() {
+                return Err(this
+                    .file
+                    .with_name(&Error::invalid(format!("the checkpoint has no module {}", quoted(name)))));
             }
             let (values, report) = this
                 .load
-                .checked(module, this.file, &prefix)
+                .prepare(module, this.file, &prefix)
                 .map_err(|error| error.context(format_args!("module {name:?}")))?;
             this.values.extend(values);
             this.report.add(name, report);
@@ -198,19 +199,19 @@ impl<'a> Restore<'a> {
         })
     }
 
-    /// Puts back what an optimizer of the same kind and settings, by this name, remembered of the
-    /// weights of this module. All has to fit.
+    /// Restores the state of an optimizer saved as `name`. The optimizer must have the same kind
+    /// and settings, and `module` the same weights.
     pub fn optimizer<M: Module + ?Sized>(self, name: &str, optimizer: &dyn Optimizer, module: &M) -> Restore<'a> {
-        self.and(|this| {
+        self.try_add(|this| {
             let new = this.new_state(name, optimizer, module);
             this.states.push(new.map_err(|error| error.context(format_args!("optimizer {name:?}")))?);
             Ok(())
         })
     }
 
-    /// Sets all values and all states. The report has the names of the modules before the paths.
+    /// Sets all values and optimizer states. Paths in the report start with the name of the module.
     ///
-    /// No training step should run meanwhile: it would see new weights and an old optimizer.
+    /// No training step must run concurrently: it would see new weights and an old optimizer state.
     ///
     /// # Errors
     /// When anything in the file is missing, damaged, or does not fit. Then nothing has changed.
@@ -219,14 +220,14 @@ impl<'a> Restore<'a> {
         if let Some(error) = self.failed {
             return Err(error);
         }
-        NewValue::set_all(self.values).map_err(|error| self.file.fault(&error))?;
+        NewValue::set_all(self.values).map_err(|error| self.file.with_name(&error))?;
         for state in self.states {
             state.set()?;
         }
         Ok(self.report)
     }
 
-    fn and(mut self, add: impl FnOnce(&mut Restore<'a>) -> Result<()>) -> Restore<'a> {
+    fn try_add(mut self, add: impl FnOnce(&mut Restore<'a>) -> Result<()>) -> Restore<'a> {
         if self.failed.is_none() {
             self.failed = add(&mut self).err();
         }
@@ -235,47 +236,49 @@ impl<'a> Restore<'a> {
 
     fn new_state<M: Module + ?Sized>(&self, name: &str, optimizer: &dyn Optimizer, module: &M) -> Result<NewState> {
         let file = self.file;
-        let kind = file.head().and_then(|head| head.optimizers.0.get(name));
-        let kind = kind.ok_or_else(|| file.fault(&Error::invalid("it has no optimizer of this name")))?;
+        let kind = file.file_metadata().and_then(|metadata| metadata.optimizers.0.get(name));
+        let kind =
+            kind.ok_or_else(|| file.with_name(&Error::invalid("the checkpoint has no optimizer of this name")))?;
         let mut state = OptimizerState::new(kind);
         let prefix = numbers_prefix(name);
-        for (key, _) in file.below(&prefix) {
+        for (key, _) in file.with_prefix(&prefix) {
             state.set_number(key, number(file, &format!("{prefix}{key}"))?);
         }
         let weights = module.weights();
         let by_path: HashMap<&str, &Entry> = weights.iter().map(|entry| (entry.path(), entry)).collect();
         let prefix = slots_prefix(name);
-        for (rest, info) in file.below(&prefix) {
-            let fault =
-                |what: String| file.fault(&Error::invalid(format!("{}: {what}", quoted(&format!("{prefix}{rest}")))));
+        for (rest, info) in file.with_prefix(&prefix) {
+            let to_error = |what: String| {
+                file.with_name(&Error::invalid(format!("{}: {what}", quoted(&format!("{prefix}{rest}")))))
+            };
             let (slot, path) =
-                rest.split_once('/').ok_or_else(|| fault("there is no path of a weight in it".to_owned()))?;
-            let entry = by_path.get(path).ok_or_else(|| fault("there is no such weight".to_owned()))?;
+                rest.split_once('/').ok_or_else(|| to_error("the name has no path of a weight".to_owned()))?;
+            let entry = by_path.get(path).ok_or_else(|| to_error("the module has no such weight".to_owned()))?;
             let tensor = format!("{prefix}{rest}");
-            let numbers = note(file, &tensor, entry.dtype(), &entry.shape())?;
+            let numbers = read_value(file, &tensor, entry.dtype(), &entry.shape())?;
             if !self.load.allows_non_finite() {
-                Role::Learned.check(&tensor, &numbers).map_err(|error| file.fault(&error))?;
+                Role::Learned.check(&tensor, &numbers).map_err(|error| file.with_name(&error))?;
             }
-            entry.set_slot(&mut state, slot, &info.shape, numbers).map_err(|error| file.fault(&error))?;
+            entry.set_slot(&mut state, slot, &info.shape, numbers).map_err(|error| file.with_name(&error))?;
         }
-        (&optimizer).check_state(&state, &named(&weights)).map_err(|error| file.fault(&error))
+        (&optimizer).check_state(&state, &named(&weights)).map_err(|error| file.with_name(&error))
     }
 }
 
-fn number(file: &Opened, name: &str) -> Result<f64> {
-    match note(file, name, DType::F64, &[])? {
+fn number(file: &TensorFile, name: &str) -> Result<f64> {
+    match read_value(file, name, DType::F64, &[])? {
         Numbers::F64(row) if row.len() == 1 => Ok(row[0]),
-        _ => unreachable!("one number of this type"),
+        _ => unreachable!("`read_value` checks type and shape"),
     }
 }
 
-/// A tensor that has to have this type and this shape.
-fn note(file: &Opened, name: &str, dtype: DType, shape: &[usize]) -> Result<Numbers> {
-    let fault = |what: String| file.fault(&Error::invalid(format!("{}: {what}", quoted(name))));
-    let info = file.info(name).ok_or_else(|| fault("there is no such tensor in the file".to_owned()))?;
-    let same = crate::file::dtype::in_file(dtype).is_ok_and(|wanted: Dtype| wanted == info.dtype);
+/// Reads a tensor, which must have this type and shape.
+fn read_value(file: &TensorFile, name: &str, dtype: DType, shape: &[usize]) -> Result<Numbers> {
+    let to_error = |what: String| file.with_name(&Error::invalid(format!("{}: {what}", quoted(name))));
+    let info = file.info(name).ok_or_else(|| to_error("there is no such tensor in the file".to_owned()))?;
+    let same = crate::file::dtype::file_dtype(dtype).is_ok_and(|wanted: Dtype| wanted == info.dtype);
     if !same || info.shape != shape {
-        return Err(fault(format!("expected {dtype} {shape:?}, found {}", brief(info))));
+        return Err(to_error(format!("expected {dtype} {shape:?}, found {}", describe(info))));
     }
     file.numbers(name, dtype)
 }

@@ -1,4 +1,4 @@
-//! Logs that TensorBoard shows.
+//! Event files for TensorBoard.
 
 use crate::callback::Callback;
 use crate::file::crc32::Crc32c;
@@ -11,11 +11,11 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// A folder with event files: the numbers of each step as `step/loss`, and those of each epoch as
-/// `epoch/loss` and so on, by the number of steps.
+/// A folder of TensorBoard event files. The numbers of steps are logged as `step/loss` etc., those
+/// of epochs as `epoch/loss` etc., by the number of steps.
 ///
-/// A run that goes on adds a file, which tells TensorBoard to forget the steps after the
-/// checkpoint, and one that begins anew, to forget all of them.
+/// Each run adds a file. A resumed run makes TensorBoard discard the steps after the checkpoint, a
+/// new run all steps.
 ///
 /// ```
 /// use dl_core::{Differentiable, Weight};
@@ -36,16 +36,16 @@ pub struct TensorBoard {
 }
 
 impl TensorBoard {
-    /// In this folder, which is made when the run begins.
+    /// Logs to this folder, which is created when the run starts.
     pub fn in_folder(folder: impl Into<PathBuf>) -> TensorBoard {
         TensorBoard { folder: folder.into(), file: None }
     }
 
-    fn fault(&self, error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
+    fn with_folder(&self, error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
         Error::other(error).context(self.folder.display())
     }
 
-    /// A new file. TensorBoard reads those of a folder in the order of their names.
+    /// Creates a new file. TensorBoard reads the files of a folder in the order of their names.
     fn create(&self) -> std::io::Result<File> {
         files::create_folder(&self.folder)?;
         let seconds = now() as u64;
@@ -59,21 +59,21 @@ impl TensorBoard {
         }
     }
 
-    fn write(&mut self, step: u64, what: Message) -> Result<()> {
+    fn write(&mut self, step: u64, message: Message) -> Result<()> {
         let Some(file) = &mut self.file else {
-            return Err(self.fault(Error::invalid("a log is written by a run that has begun")));
+            return Err(self.with_folder(Error::invalid("the log is not open: `start` must be called first")));
         };
-        file.write_all(&event(now(), step, what)).map_err(|error| self.fault(error))
+        file.write_all(&event(now(), step, message)).map_err(|error| self.with_folder(error))
     }
 }
 
 impl Callback for TensorBoard {
     fn start(&mut self, at: &Place) -> Result<()> {
-        self.file = Some(self.create().map_err(|error| self.fault(error))?);
-        self.write(0, version())?;
-        // what is there of this step and later ones is void: of all steps, after a run that was
-        // killed before its first checkpoint
-        self.write(at.step + 1, session())
+        self.file = Some(self.create().map_err(|error| self.with_folder(error))?);
+        self.write(0, file_version())?;
+        // Discard logged events of this step and later ones. After a run that was killed before its
+        // first checkpoint, these are all events.
+        self.write(at.step + 1, session_start())
     }
 
     fn step(&mut self, record: &Record) -> Result<()> {
@@ -86,36 +86,36 @@ impl Callback for TensorBoard {
     }
 }
 
-/// Seconds since 1970.
+/// Seconds since the Unix epoch.
 fn now() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
 }
 
 /// The first event of a file.
-fn version() -> Message {
-    Message::new().text(3, "brain.Event:2")
+fn file_version() -> Message {
+    Message::new().string(3, "brain.Event:2")
 }
 
-/// A session starts.
-fn session() -> Message {
-    Message::new().message(7, Message::new().whole(1, 1))
+/// An event that marks the start of a session.
+fn session_start() -> Message {
+    Message::new().message(7, Message::new().uint(1, 1))
 }
 
-/// All numbers of a record.
+/// A summary of all numbers of a record.
 fn summary(kind: &str, record: &Record) -> Message {
     let value = |summary: Message, (name, value): (&str, f64)| {
-        summary.message(1, Message::new().text(1, &format!("{kind}/{name}")).float(2, value as f32))
+        summary.message(1, Message::new().string(1, &format!("{kind}/{name}")).float(2, value as f32))
     };
     Message::new().message(5, record.values().fold(Message::new(), value))
 }
 
-/// An event at this time, in seconds since 1970, and at this step.
-fn event(time: f64, step: u64, what: Message) -> Vec<u8> {
-    framed(&Message::new().double(1, time).whole(2, step).also(what).0)
+/// An event at `time`, in seconds since the Unix epoch, and at `step`.
+fn event(time: f64, step: u64, message: Message) -> Vec<u8> {
+    frame(&Message::new().double(1, time).uint(2, step).append(message).0)
 }
 
-/// A record of TensorFlow: the length, its checksum, the bytes, their checksum.
-fn framed(bytes: &[u8]) -> Vec<u8> {
+/// Frames a TensorFlow record: length, checksum of the length, bytes, checksum of the bytes.
+fn frame(bytes: &[u8]) -> Vec<u8> {
     let length = (bytes.len() as u64).to_le_bytes();
     [&length[..], &masked_checksum(&length), bytes, &masked_checksum(bytes)].concat()
 }
@@ -126,7 +126,7 @@ fn masked_checksum(bytes: &[u8]) -> [u8; 4] {
     crc.finish().rotate_right(15).wrapping_add(0xA282_EAD8).to_le_bytes()
 }
 
-/// A message of protocol buffers: fields by their numbers.
+/// An encoded protocol buffer message.
 struct Message(Vec<u8>);
 
 impl Message {
@@ -134,7 +134,7 @@ impl Message {
         Message(Vec::new())
     }
 
-    fn whole(mut self, field: u8, number: u64) -> Message {
+    fn uint(mut self, field: u8, number: u64) -> Message {
         self.0.push(field << 3);
         self.varint(number)
     }
@@ -151,21 +151,21 @@ impl Message {
         self
     }
 
-    fn text(self, field: u8, text: &str) -> Message {
+    fn string(self, field: u8, text: &str) -> Message {
         self.message(field, Message(text.as_bytes().to_vec()))
     }
 
     fn message(mut self, field: u8, part: Message) -> Message {
         self.0.push(field << 3 | 2);
-        self.varint(part.0.len() as u64).also(part)
+        self.varint(part.0.len() as u64).append(part)
     }
 
-    fn also(mut self, fields: Message) -> Message {
+    fn append(mut self, fields: Message) -> Message {
         self.0.extend(fields.0);
         self
     }
 
-    /// Seven bits in each byte, the lowest first.
+    /// Seven bits per byte, least significant first.
     fn varint(mut self, mut number: u64) -> Message {
         while number >= 0x80 {
             self.0.push(number as u8 | 0x80);
@@ -180,19 +180,19 @@ impl Message {
 mod tests {
     use super::*;
 
-    /// What Python's `tensorboard` reads of these bytes is in `fixtures/tensorboard.txt`, by
-    /// `reference/event_file.py`.
+    /// `reference/event_file.py` reads these bytes with Python's `tensorboard`;
+    /// `fixtures/tensorboard.txt` is its output.
     #[test]
-    fn the_bytes_that_tensorboard_reads() -> Result<()> {
+    fn event_file_matches_bytes_verified_with_tensorboard() -> Result<()> {
         let step = |step: u64| Record::new(0, step).with("loss", 1.0 / step as f64);
         let epoch = Record::new(0, 300).with("loss", 0.5)?.with("test accuracy, é", f64::INFINITY)?;
         let bytes = [
-            event(0.5, 0, version()),
+            event(0.5, 0, file_version()),
             event(1.5, 1, summary("step", &step(1)?)),
             event(2.5, 300, summary("step", &step(300)?)),
             event(2.5, 300, summary("epoch", &epoch)),
             event(3.5, 301, summary("step", &step(301)?)),
-            event(4.5, 301, session()),
+            event(4.5, 301, session_start()),
             event(5.5, 301, summary("step", &Record::new(0, 301).with("loss", -2.0)?)),
         ];
         let expected = include_bytes!("../tests/fixtures/events.out.tfevents.0000000000.dl.0000");

@@ -1,4 +1,4 @@
-//! The training loop, for those who do not want to write it.
+//! The training loop.
 
 mod history;
 
@@ -11,7 +11,7 @@ use dl_core::record::Recorder;
 use dl_core::{Data, Differentiable, Do, Error, Layer, Module, Optimizer, Result, Seed};
 use dl_optim::OptimizerExt;
 
-/// A training loop, which does what one does by hand.
+/// A training loop, equivalent to a hand-written one.
 ///
 /// ```
 /// use dl_core::{Differentiable, Layer, Result, Weight};
@@ -21,13 +21,13 @@ use dl_optim::OptimizerExt;
 /// fn loss(slope: &Weight<f64>, (x, y): (f64, f64)) -> Layer<f64> {
 ///     (slope * x - y).square()
 /// }
-/// // any iterator of batches for each epoch: `|epoch| loader.epoch(epoch)`, for instance
+/// // returns an iterator of batches for each epoch, such as `|epoch| loader.epoch(epoch)`
 /// let batches = |_: u64| Ok([(1.0, 2.0), (2.0, 4.0)].map(Ok));
 ///
 /// let (slope, sgd) = (Weight::new(0.0), Sgd::new(0.05).momentum(0.5));
 /// let outcome = Trainer::new(&sgd, 20).run(batches, |batch| loss(&slope, batch))?;
 ///
-/// // the same bits
+/// // a hand-written loop gives the same bits
 /// let (by_hand, sgd) = (Weight::new(0.0), Sgd::new(0.05).momentum(0.5));
 /// let mut step = 0;
 /// for epoch in 0..20 {
@@ -42,38 +42,38 @@ use dl_optim::OptimizerExt;
 /// # Result::Ok(())
 /// ```
 ///
-/// All else is optional: a [`validate`](Trainer::validate) function,
+/// Everything else is optional: a [`validate`](Trainer::validate) function,
 /// [`callback`](Trainer::callback)s such as progress, logs and early stopping,
-/// [`checkpoints`](Trainer::checkpoints) from which the run goes on, an
-/// [`interrupt`](Trainer::interrupt), and the refusal of numbers that are [not
-/// finite](Trainer::refuse_non_finite). None of it changes a bit of the weights, but for early
-/// stopping that is told to put the best ones [back](crate::EarlyStopping::restoring).
+/// [`checkpoints`](Trainer::checkpoints) from which the run resumes, an
+/// [`interrupt`](Trainer::interrupt), and an error for values that are [not
+/// finite](Trainer::refuse_non_finite). None of them changes the weights by a bit, except early
+/// stopping that [restores](crate::EarlyStopping::restoring) the best weights.
 #[must_use = "nothing happens before `run`"]
 pub struct Trainer<'a, O> {
     optimizer: O,
     epochs: u64,
     seed: u64,
-    /// The position at which the run begins: what a step draws does not depend on how many steps
-    /// the program has taken.
+    /// The position of the random stream at the start of the run, so that random draws do not
+    /// depend on the number of steps that the program has taken before.
     position: u64,
-    refuses: bool,
+    refuse_non_finite: bool,
     validate: Option<Box<Validate<'a>>>,
     callbacks: Vec<Box<dyn Callback + 'a>>,
-    saving: Option<Saving<'a>>,
-    every: Option<u64>,
+    target: Option<CheckpointTarget<'a>>,
+    save_interval: Option<u64>,
     interrupt: Interrupt,
     recorder: Option<Recorder>,
 }
 
 type Validate<'a> = dyn FnMut(Record) -> Result<Record> + 'a;
 
-/// What is saved, and where.
-struct Saving<'a> {
+/// The folder for checkpoints, and the module to save.
+struct CheckpointTarget<'a> {
     checkpoints: Checkpoints,
     module: &'a dyn Module,
 }
 
-/// How a run has ended.
+/// The reason for the end of a run.
 ///
 /// ```
 /// use dl_core::{Differentiable, Weight};
@@ -88,15 +88,15 @@ struct Saving<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Stopped {
-    /// After all epochs.
+    /// All epochs are finished.
     Finished,
-    /// Because a callback said so.
+    /// A callback ended the run.
     Early,
-    /// Because it was [asked](Interrupt) to.
+    /// The run was [interrupted](Interrupt).
     Interrupted,
 }
 
-/// What a run has come to.
+/// The result of a run.
 ///
 /// ```
 /// use dl_core::{Differentiable, Weight};
@@ -112,18 +112,17 @@ pub enum Stopped {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Outcome {
-    /// How it has ended.
+    /// The reason for the end.
     pub stopped: Stopped,
-    /// How many steps have been taken, those before a checkpoint included.
+    /// The number of steps taken, including those before a checkpoint.
     pub steps: u64,
-    /// The records of all epochs that are over, those before a checkpoint included.
+    /// The records of all finished epochs, including those before a checkpoint.
     pub epochs: Vec<Record>,
-    /// Why newer checkpoints than the one from which it went on were passed over: damaged files,
-    /// for instance.
+    /// The errors of newer checkpoints that were skipped on resume because they could not be read.
     pub skipped: Vec<Error>,
 }
 
-/// Where a run is.
+/// The position of a run.
 ///
 /// ```
 /// use dl_core::{Differentiable, Result, Weight};
@@ -131,18 +130,18 @@ pub struct Outcome {
 /// use dl_train::{Callback, Place, Trainer};
 ///
 /// #[derive(Default)]
-/// struct Begun(Vec<(u64, u64)>);
+/// struct EpochStarts(Vec<(u64, u64)>);
 ///
-/// impl Callback for Begun {
+/// impl Callback for EpochStarts {
 ///     fn begin(&mut self, at: &Place) -> Result<()> {
 ///         self.0.push((at.epoch, at.step));
 ///         Ok(())
 ///     }
 /// }
 ///
-/// let (w, mut begun) = (Weight::new(1.0_f64), Begun::default());
-/// Trainer::new(&Sgd::new(0.1), 2).callback(&mut begun).run(|_| Ok([Ok(()), Ok(()), Ok(())]), |()| &w * &w)?;
-/// assert_eq!(begun.0, [(0, 0), (1, 3)]);
+/// let (w, mut starts) = (Weight::new(1.0_f64), EpochStarts::default());
+/// Trainer::new(&Sgd::new(0.1), 2).callback(&mut starts).run(|_| Ok([Ok(()), Ok(()), Ok(())]), |()| &w * &w)?;
+/// assert_eq!(starts.0, [(0, 0), (1, 3)]);
 /// # dl_core::Result::Ok(())
 /// ```
 #[derive(Clone, Debug, Default)]
@@ -150,13 +149,13 @@ pub struct Outcome {
 pub struct Place {
     /// The epoch, from 0.
     pub epoch: u64,
-    /// How many epochs there are going to be.
+    /// The total number of epochs.
     pub epochs: u64,
-    /// How many batches of this epoch have been learned from.
+    /// The number of batches of this epoch that have been trained on.
     pub batch: u64,
-    /// How many batches this epoch has, if that is known.
+    /// The number of batches in this epoch, if known.
     pub batches: Option<u64>,
-    /// How many steps have been taken.
+    /// The number of steps taken.
     pub step: u64,
     /// The sum of the losses of this epoch.
     sum: f64,
@@ -167,25 +166,25 @@ pub struct Place {
 }
 
 impl<'a, O: Optimizer + Clone + 'static> Trainer<'a, O> {
-    /// So many epochs with this optimizer.
+    /// A training loop of `epochs` epochs with this optimizer.
     pub fn new(optimizer: &O, epochs: u64) -> Self {
         Trainer {
             optimizer: optimizer.clone(),
             epochs,
             seed: 0,
             position: 0,
-            refuses: false,
+            refuse_non_finite: false,
             validate: None,
             callbacks: Vec::new(),
-            saving: None,
-            every: None,
+            target: None,
+            save_interval: None,
             interrupt: Interrupt::new(),
             recorder: None,
         }
     }
 
-    /// The seed of what is random in a step: step number `n` has the [seed](dl_core::Do::seed)
-    /// `(seed << 32) + n`. It is 0 if nothing is said.
+    /// Sets the seed of random operations; 0 by default. Step `n` uses the
+    /// [seed](dl_core::Do::seed) `(seed << 32) + n`.
     ///
     /// ```
     /// let trainer = dl_train::Trainer::new(&dl_optim::Sgd::new(0.1), 10).seed(7);
@@ -195,8 +194,8 @@ impl<'a, O: Optimizer + Clone + 'static> Trainer<'a, O> {
         self
     }
 
-    /// What is to be known of the net after each epoch, by name: it is added to the record of the
-    /// epoch.
+    /// Adds a function that returns named numbers after each epoch, such as a validation loss. They
+    /// are added to the record of the epoch.
     ///
     /// ```
     /// use dl_core::{Differentiable, Weight};
@@ -222,8 +221,8 @@ impl<'a, O: Optimizer + Clone + 'static> Trainer<'a, O> {
         self
     }
 
-    /// Something that goes along: see [`Callback`]. They are called in the order in which they were
-    /// added; `&mut` of one can be asked afterwards.
+    /// Adds a [`Callback`]. Callbacks are called in the order in which they were added. Pass
+    /// `&mut callback` to inspect it after the run.
     ///
     /// ```
     /// use dl_core::{Differentiable, Weight};
@@ -231,7 +230,7 @@ impl<'a, O: Optimizer + Clone + 'static> Trainer<'a, O> {
     /// use dl_train::{EarlyStopping, Trainer};
     /// let (w, mut stopping) = (Weight::new(1.0_f64), EarlyStopping::on("loss").patience(2));
     /// let outcome = Trainer::new(&Sgd::new(0.0), 100).callback(&mut stopping).run(|_| Ok([Ok(())]), |()| &w * &w)?;
-    /// assert_eq!((outcome.epochs.len(), stopping.best()), (3, Some(1.0))); // nothing gets better
+    /// assert_eq!((outcome.epochs.len(), stopping.best()), (3, Some(1.0))); // no improvement
     /// # dl_core::Result::Ok(())
     /// ```
     pub fn callback(mut self, callback: impl Callback + 'a) -> Self {
@@ -239,14 +238,14 @@ impl<'a, O: Optimizer + Clone + 'static> Trainer<'a, O> {
         self
     }
 
-    /// Goes on from the latest checkpoint in this folder, if there is one, and saves one after each
-    /// epoch, and when it is interrupted.
+    /// Resumes from the latest checkpoint in this folder, if there is one. Saves a checkpoint after
+    /// each epoch and when the run is interrupted.
     ///
-    /// The module has to hold all that the run changes: weights and buffers. What the optimizer
-    /// remembers, where in the epochs the run is, and what callbacks remember, is saved, too; the
-    /// batches of an epoch have to depend on its number only. Then a run that goes on is
-    /// bit-identical to one that never stopped, dropout and the like included: layers that draw are
-    /// built by the loss, or before the run, in the same order each time.
+    /// `module` must contain all weights and buffers that the run changes. The optimizer state, the
+    /// position of the run and the state of the callbacks are saved as well. The batches of an
+    /// epoch must depend on the number of the epoch only. A resumed run is then bit-identical to an
+    /// uninterrupted one, including random layers such as dropout, provided that they are built by
+    /// the loss function, or before the run in the same order each time.
     ///
     /// ```
     /// use dl_core::{Differentiable, Weight};
@@ -260,19 +259,19 @@ impl<'a, O: Optimizer + Clone + 'static> Trainer<'a, O> {
     ///     let outcome = trainer.run(|epoch| Ok([Ok(epoch as f64)]), |x| (&net[0] - x).square())?;
     ///     dl_core::Result::Ok((outcome.epochs.len(), net[0].value()))
     /// };
-    /// run(2)?; // stops early, as far as the next one is concerned
+    /// run(2)?; // the next run resumes from here
     /// let (epochs, resumed) = run(5)?;
     /// # std::fs::remove_dir_all(&folder).unwrap();
     /// assert_eq!((epochs, resumed), run(5)?);
     /// # dl_core::Result::Ok(())
     /// ```
     pub fn checkpoints(mut self, checkpoints: &Checkpoints, module: &'a dyn Module) -> Self {
-        self.saving = Some(Saving { checkpoints: checkpoints.clone(), module });
+        self.target = Some(CheckpointTarget { checkpoints: checkpoints.clone(), module });
         self
     }
 
-    /// Saves a checkpoint after so many steps, too. When the run goes on in the middle of an epoch,
-    /// the batches before are skipped.
+    /// Also saves a checkpoint every `steps` steps; must be at least 1. A run that resumes within
+    /// an epoch skips the batches before the checkpoint.
     ///
     /// ```
     /// use dl_train::{Checkpoints, Trainer};
@@ -280,11 +279,11 @@ impl<'a, O: Optimizer + Clone + 'static> Trainer<'a, O> {
     /// let trainer = Trainer::new(&sgd, 10).checkpoints(&Checkpoints::in_folder("run"), &net).every(1000);
     /// ```
     pub fn every(mut self, steps: u64) -> Self {
-        self.every = Some(steps);
+        self.save_interval = Some(steps);
         self
     }
 
-    /// Stops after the step during which this request was made, and saves a checkpoint.
+    /// Stops the run after the step during which the request is made, and saves a checkpoint.
     ///
     /// ```
     /// use dl_core::{Differentiable, Weight};
@@ -292,7 +291,7 @@ impl<'a, O: Optimizer + Clone + 'static> Trainer<'a, O> {
     /// use dl_train::{Interrupt, Trainer};
     /// let (w, interrupt) = (Weight::new(1.0_f64), Interrupt::new());
     /// let trainer = Trainer::new(&Sgd::new(0.1), 1000).interrupt(&interrupt);
-    /// let stop = interrupt.clone(); // for another thread, or a handler of signals
+    /// let stop = interrupt.clone(); // for another thread or a signal handler
     /// let outcome = trainer.run(|_| Ok([Ok(())]), |()| {
     ///     stop.request();
     ///     &w * &w
@@ -305,8 +304,8 @@ impl<'a, O: Optimizer + Clone + 'static> Trainer<'a, O> {
         self
     }
 
-    /// Has all steps [recorded](dl_core::Do::recorded). What is recorded is kept until it is taken:
-    /// a callback may do that.
+    /// Records all steps with [`recorded`](dl_core::Do::recorded). Recordings accumulate until they
+    /// are taken, for instance by a callback.
     ///
     /// ```
     /// use dl_core::record::Recorder;
@@ -323,10 +322,10 @@ impl<'a, O: Optimizer + Clone + 'static> Trainer<'a, O> {
         self
     }
 
-    /// Refuses a step whose loss or deltas are not finite: the run ends with an error that says
-    /// which operation is the first whose value or derivative is not finite, and where it was
-    /// written. No weight has changed by that step. As long as all is finite, this costs a look at
-    /// the deltas.
+    /// Refuses a step with a loss or delta that is not finite. The run then ends with an error that
+    /// names the first operation with a value or derivative that is not finite, and its source
+    /// location. The refused step changes no weight. The overhead is one check of the deltas per
+    /// step.
     ///
     /// ```
     /// use dl_core::{Differentiable, Weight};
@@ -339,16 +338,16 @@ impl<'a, O: Optimizer + Clone + 'static> Trainer<'a, O> {
     /// assert!(error.to_string().starts_with("epoch 2, step 2: the step was refused: ln: its value has NaN in it"), "{error}");
     /// ```
     pub fn refuse_non_finite(mut self) -> Self {
-        self.refuses = true;
+        self.refuse_non_finite = true;
         self
     }
 
-    /// Trains, in each epoch on the batches that `batches` has for it, by a step on the loss of
-    /// each.
+    /// Runs the training loop. `batches` returns the batches of an epoch, `loss` the loss of a
+    /// batch.
     ///
     /// # Errors
-    /// Those of the batches, of the steps, of the validation, of callbacks, and of checkpoints;
-    /// when an epoch has no batch, or a setting makes no sense.
+    /// When a batch, a step, the validation, a callback or a checkpoint fails; when an epoch has no
+    /// batches; or when a setting is invalid.
     pub fn run<B, I, A>(
         mut self,
         mut batches: impl FnMut(u64) -> Result<I>,
@@ -379,32 +378,32 @@ impl<'a, O: Optimizer + Clone + 'static> Trainer<'a, O> {
         Ok(Outcome { stopped, steps: at.step, epochs: at.history, skipped: at.skipped })
     }
 
-    /// Looks at the settings, and goes to where the run begins.
+    /// Validates the settings and returns the position where the run starts.
     fn start(&mut self) -> Result<Place> {
-        if let Some(every) = self.every.filter(|&every| every == 0 || self.saving.is_none()) {
-            let why =
-                format!("a checkpoint every {every} steps: say at least 1, and where they go, with `checkpoints`");
-            return Err(Error::invalid(why));
+        if let Some(every) = self.save_interval.filter(|&every| every == 0 || self.target.is_none()) {
+            let message =
+                format!("`every({every})`: the number must be at least 1, and `checkpoints` must set a folder");
+            return Err(Error::invalid(message));
         }
-        if let Some(Saving { checkpoints, .. }) = &self.saving {
+        if let Some(CheckpointTarget { checkpoints, .. }) = &self.target {
             checkpoints.check()?;
         }
-        let latest = self.saving.as_ref().map_or(Ok(None), |saving| saving.checkpoints.latest())?;
+        let latest = self.target.as_ref().map_or(Ok(None), |target| target.checkpoints.latest())?;
         let mut at = match &latest {
-            Some(latest) => history::place(&latest.saved, self.seed, latest.step)?,
+            Some(latest) => history::read_place(&latest.saved, self.seed, latest.step)?,
             None => Place::default(),
         };
         let (epoch, epochs) = (at.epoch, self.epochs);
         if epochs == 0 || epoch > epochs {
-            return Err(Error::invalid(format!("a run of {epochs} epochs, of which {epoch} are over already")));
+            return Err(Error::invalid(format!("a run of {epochs} epochs, of which {epoch} are already finished")));
         }
         if epoch == epochs && at.batch > 0 {
             let batches = at.batch;
             return Err(Error::invalid(format!(
-                "a run of {epochs} epochs, of which {epoch} are over already, and {batches} batches of the next one have been learned from"
+                "a run of {epochs} epochs, of which {epoch} are already finished, as well as {batches} batches of the next one"
             )));
         }
-        if let (Some(Saving { module, .. }), Some(latest)) = (&self.saving, latest) {
+        if let (Some(CheckpointTarget { module, .. }), Some(latest)) = (&self.target, latest) {
             self.callbacks.iter_mut().try_for_each(|callback| callback.load(&latest.saved))?;
             let restore = latest.saved.restore().module("net", *module);
             restore.optimizer("optimizer", &self.optimizer, *module).apply()?;
@@ -412,14 +411,14 @@ impl<'a, O: Optimizer + Clone + 'static> Trainer<'a, O> {
         }
         at.epochs = self.epochs;
         self.callbacks.iter_mut().try_for_each(|callback| callback.start(&at))?;
-        // what cannot be saved is better known before an epoch than after it
-        if let Some(Saving { module, .. }) = &self.saving {
+        // fail before the first epoch if the state cannot be saved
+        if let Some(CheckpointTarget { module, .. }) = &self.target {
             self.checkpoint(&at, *module).check().map_err(|error| error.context("checkpoints of this run"))?;
         }
         Ok(at)
     }
 
-    /// The rest of an epoch, or less, if it is interrupted. Says whether it is over.
+    /// Runs the rest of an epoch. Returns `false` if it was interrupted.
     fn epoch<B, A: Data + Into<f64>>(
         &mut self,
         at: &mut Place,
@@ -428,24 +427,27 @@ impl<'a, O: Optimizer + Clone + 'static> Trainer<'a, O> {
     ) -> Result<bool> {
         let mut batches = batches.into_iter();
         for batch in 0..at.batch {
-            let why = || {
-                Error::invalid(format!("the checkpoint was saved after {} batches, and there are {batch}", at.batch))
+            let too_few = || {
+                Error::invalid(format!(
+                    "the checkpoint was saved after {} batches, but the epoch has only {batch}",
+                    at.batch
+                ))
             };
-            batches.next().ok_or_else(why)??;
+            batches.next().ok_or_else(too_few)??;
         }
         let left = batches.size_hint();
         at.batches = left.1.filter(|&most| most == left.0).and_then(|left| at.batch.checked_add(left as u64));
         self.callbacks.iter_mut().try_for_each(|callback| callback.begin(at))?;
         for batch in batches {
-            let here = |error: Error| error.context(format_args!("epoch {}, step {}", at.epoch, at.step));
+            let with_position = |error: Error| error.context(format_args!("epoch {}, step {}", at.epoch, at.step));
             let position = self.position.wrapping_add((at.step + 1) << 32);
             let step = |batch| Seed::at_position(position, || self.step(loss(batch), at.step));
-            let loss: f64 = batch.and_then(step).map_err(here)?.into();
+            let loss: f64 = batch.and_then(step).map_err(with_position)?.into();
             (at.batch, at.step, at.sum) = (at.batch + 1, at.step + 1, at.sum + loss);
             let record = Record::new(at.epoch, at.step).with("loss", loss)?;
             self.callbacks.iter_mut().try_for_each(|callback| callback.step(&record))?;
             let interrupted = self.interrupt.is_requested() && at.batches != Some(at.batch);
-            if interrupted || self.every.is_some_and(|every| at.step.is_multiple_of(every)) {
+            if interrupted || self.save_interval.is_some_and(|every| at.step.is_multiple_of(every)) {
                 self.save(at)?;
             }
             if interrupted {
@@ -456,14 +458,14 @@ impl<'a, O: Optimizer + Clone + 'static> Trainer<'a, O> {
         Ok(true)
     }
 
-    /// One step; the seed of it depends on its number.
+    /// Takes one step, with a seed derived from its number.
     fn step<A: Data>(&self, loss: Layer<A>, step: u64) -> Result<A> {
         let seed = self.seed.wrapping_add(step);
         let settings = |run: Do<A>| match &self.recorder {
             Some(recorder) => run.seed(seed).recorded(recorder),
             None => run.seed(seed),
         };
-        if !self.refuses {
+        if !self.refuse_non_finite {
             return settings(loss.train(&self.optimizer)).wait();
         }
         let refusing = self.optimizer.clone().refuse_non_finite();
@@ -471,13 +473,13 @@ impl<'a, O: Optimizer + Clone + 'static> Trainer<'a, O> {
             if !error.is_not_finite() {
                 return error;
             }
-            // nothing has changed, so it can be looked at again
+            // no weight has changed, so the step can be evaluated again to find the operation
             let first = loss.first_non_finite().seed(seed).wait();
             first.ok().flatten().unwrap_or(error).context("the step was refused")
         })
     }
 
-    /// All batches of the epoch have been learned from.
+    /// Validates, calls the callbacks and saves a checkpoint at the end of an epoch.
     fn end_of_epoch(&mut self, at: &mut Place) -> Result<()> {
         if at.batch == 0 {
             return Err(Error::invalid(format!("epoch {} has no batches", at.epoch)));
@@ -496,14 +498,14 @@ impl<'a, O: Optimizer + Clone + 'static> Trainer<'a, O> {
     }
 
     fn save(&self, at: &Place) -> Result<()> {
-        let Some(Saving { checkpoints, module }) = &self.saving else { return Ok(()) };
+        let Some(CheckpointTarget { checkpoints, module }) = &self.target else { return Ok(()) };
         checkpoints.save(at.step, &self.checkpoint(at, *module)).map(drop)
     }
 
-    /// All that the run needs to go on from here.
+    /// A checkpoint of the complete state of the run.
     fn checkpoint(&self, at: &Place, module: &dyn Module) -> Checkpoint {
         let checkpoint = Checkpoint::new().module("net", module).optimizer("optimizer", &self.optimizer, module);
-        let checkpoint = history::with_place(checkpoint, at, self.seed);
+        let checkpoint = history::add_place(checkpoint, at, self.seed);
         self.callbacks.iter().fold(checkpoint, |checkpoint, callback| callback.save(checkpoint))
     }
 }

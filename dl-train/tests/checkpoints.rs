@@ -1,4 +1,4 @@
-//! Folders of checkpoints.
+//! Folders of checkpoints, and atomic writes.
 
 use dl_core::{Result, Weight};
 use dl_train::{Checkpoint, Checkpoints, save_weights};
@@ -21,9 +21,9 @@ fn names(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn the_last_ones_are_kept() -> Result<()> {
+fn save_keeps_latest_checkpoints_and_foreign_files() -> Result<()> {
     let folder = tempfile::tempdir().unwrap();
-    // other files are nobody's business, whatever they are called
+    // files with similar names must not be touched
     let others = ["checkpoint-7.safetensors", "checkpoint-.safetensors", "notes.txt", ".checkpoint-note"];
     others.iter().for_each(|name| fs::write(folder.path().join(name), "").unwrap());
     let checkpoints = saved(folder.path(), [1, 5, 20, 100, 12_345_678_901])?;
@@ -33,7 +33,7 @@ fn the_last_ones_are_kept() -> Result<()> {
     }
     assert_eq!(names(folder.path()).len(), 3 + others.len());
     assert_eq!(checkpoints.latest()?.unwrap().saved.count("step")?, 12_345_678_901);
-    // the same step again
+    // saving the same step again replaces it
     saved(folder.path(), [12_345_678_901])?;
     assert_eq!(checkpoints.steps()?, [20, 100, 12_345_678_901]);
     assert!(Checkpoints::in_folder(folder.path()).keep(0).save(1, &Checkpoint::new()).is_err());
@@ -41,7 +41,7 @@ fn the_last_ones_are_kept() -> Result<()> {
 }
 
 #[test]
-fn a_damaged_one_is_passed_over_and_kept() -> Result<()> {
+fn latest_skips_damaged_checkpoints() -> Result<()> {
     let folder = tempfile::tempdir().unwrap();
     let checkpoints = saved(folder.path(), [1, 2, 3])?;
     let (second, third) = (checkpoints.path(2), checkpoints.path(3));
@@ -56,7 +56,7 @@ fn a_damaged_one_is_passed_over_and_kept() -> Result<()> {
     assert!(newer.to_string().starts_with(&third.display().to_string()), "{newer}");
     assert!(older.to_string().contains("the file is damaged"), "{older}");
 
-    // the run goes on from the first, and overwrites the others
+    // the run resumes from the first and replaces the others
     saved(folder.path(), [2])?;
     let latest = checkpoints.latest()?.unwrap();
     assert_eq!((latest.step, latest.skipped.len()), (2, 1));
@@ -67,13 +67,13 @@ fn a_damaged_one_is_passed_over_and_kept() -> Result<()> {
         fs::write(checkpoints.path(step), "nothing").unwrap();
     }
     let error = checkpoints.latest().unwrap_err();
-    assert!(error.to_string().contains("none of its 3 checkpoints can be read"), "{error}");
+    assert!(error.to_string().contains("none of the 3 checkpoints can be read"), "{error}");
     Ok(())
 }
 
-/// A run that begins anew in the folder of another one takes nothing from it.
+/// A new run in the folder of another one must not replace its checkpoints.
 #[test]
-fn a_later_step_of_another_run() -> Result<()> {
+fn save_below_latest_step_is_refused() -> Result<()> {
     let folder = tempfile::tempdir().unwrap();
     saved(folder.path(), [100, 101])?;
     let error = saved(folder.path(), [1]).unwrap_err();
@@ -82,9 +82,9 @@ fn a_later_step_of_another_run() -> Result<()> {
     Ok(())
 }
 
-/// What a killed run has left is removed; what somebody is writing is not.
+/// Unfinished files of a killed run are removed; files that are being written are not.
 #[test]
-fn unfinished_files() -> Result<()> {
+fn save_removes_unfinished_files_unless_locked() -> Result<()> {
     let folder = tempfile::tempdir().unwrap();
     let [left, used] = [1, 2].map(|step| folder.path().join(format!(".checkpoint-{step}.safetensors.0.tmp")));
     fs::write(&left, "half of a file").unwrap();
@@ -98,12 +98,12 @@ fn unfinished_files() -> Result<()> {
     Ok(())
 }
 
-/// A write that fails leaves the old file, and nothing beside it.
+/// A failed write must leave the old file, and no temporary file.
 #[test]
-fn a_write_that_fails() -> Result<()> {
+fn failed_write_leaves_no_files() -> Result<()> {
     let folder = tempfile::tempdir().unwrap();
     let net = [Weight::new(1.0_f64)];
-    // a folder is in the way
+    // a folder with the name of the file
     let path = folder.path().join("net.safetensors");
     fs::create_dir(&path).unwrap();
     fs::write(path.join("inside"), "").unwrap();
@@ -115,10 +115,10 @@ fn a_write_that_fails() -> Result<()> {
     Ok(())
 }
 
-/// A file is written where a symbolic link leads, and keeps its permissions.
+/// A write through a symbolic link replaces the target of the link and keeps its permissions.
 #[test]
 #[cfg(unix)]
-fn what_a_link_leads_to() -> Result<()> {
+fn write_through_symlink_replaces_target() -> Result<()> {
     use std::fs::Permissions;
     use std::os::unix::fs::{PermissionsExt, symlink};
     let folder = tempfile::tempdir().unwrap();
@@ -129,7 +129,7 @@ fn what_a_link_leads_to() -> Result<()> {
     fs::set_permissions(at("disk/net.safetensors"), Permissions::from_mode(0o640)).unwrap();
     symlink("disk/net.safetensors", at("latest")).unwrap();
     symlink("latest", at("net.safetensors")).unwrap();
-    // one leads to a file that is not there yet
+    // a link to a file that does not exist yet
     symlink("disk/new.safetensors", at("new.safetensors")).unwrap();
 
     net[0].set(2.0);
@@ -149,9 +149,9 @@ fn what_a_link_leads_to() -> Result<()> {
     Ok(())
 }
 
-/// Threads that write the same file do not get in each other's way.
+/// Concurrent writes of one file must not disturb each other.
 #[test]
-fn two_writers() {
+fn concurrent_writes_of_one_file_succeed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("net.safetensors");
     std::thread::scope(|scope| {
@@ -170,10 +170,9 @@ fn two_writers() {
     assert_eq!(names(folder.path()), ["net.safetensors"]);
 }
 
-/// What is left over and cannot be removed, a folder for instance, is no reason to give up a run:
-/// the checkpoint has been saved.
+/// A leftover that cannot be removed, such as a folder, must not fail the save.
 #[test]
-fn rubbish_that_stays() -> Result<()> {
+fn save_ignores_leftovers_it_cannot_remove() -> Result<()> {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join(".checkpoint-1.safetensors.0.tmp")).unwrap();
     let checkpoints = Checkpoints::in_folder(folder.path());

@@ -1,4 +1,4 @@
-//! What is in the files: fixtures that PyTorch has written, and files of ours that it has read
+//! File contents: fixtures written by PyTorch, and files of this crate verified with Python
 //! (`fixtures/make.py`, `fixtures/read.py`, `fixtures/ours.txt`).
 
 use dl_core::{Buffer, Differentiable, Module, Optimizer, Result, Visitor, Weight};
@@ -13,7 +13,7 @@ fn fixture(name: &str) -> PathBuf {
     [env!("CARGO_MANIFEST_DIR"), "tests/fixtures", name].iter().collect()
 }
 
-/// A part with a weight of this name.
+/// A module with one field of this name.
 struct Part<M>(&'static str, M);
 
 impl<M: Module> Module for Part<M> {
@@ -26,7 +26,7 @@ fn parts<A: Element>(names: &[&'static str]) -> Vec<Part<NdWeight<Ix2, A>>> {
     names.iter().map(|&name| Part(name, Weight::new(Nd::full([4, 5], A::from(7.0).unwrap())))).collect()
 }
 
-/// Without the numbers of the vector in their paths.
+/// The parts without the indices of the vector in their paths.
 struct Flat<M>(Vec<Part<M>>);
 
 impl<M: Module> Module for Flat<M> {
@@ -39,23 +39,26 @@ fn torch() -> BTreeMap<String, Vec<String>> {
     serde_json::from_slice(&std::fs::read(fixture("torch.json")).unwrap()).unwrap()
 }
 
-/// As Python writes the exact value of a double.
+/// The exact value of a double, as formatted by Python's `float.hex`.
 fn hex(x: f64) -> String {
     let (bits, sign) = (x.to_bits(), if x.is_sign_negative() { "-" } else { "" });
     let (exponent, fraction) = ((bits >> 52 & 0x7FF) as i64 - 1023, bits & ((1 << 52) - 1));
     if x == 0.0 { format!("{sign}0x0.0p+0") } else { format!("{sign}0x1.{fraction:013x}p{exponent:+}") }
 }
 
-/// Weights of either precision read whatever precision PyTorch has written, each number exactly.
+/// Single- and double-precision weights read every precision that PyTorch writes, exactly.
 #[test]
-fn files_of_pytorch() -> Result<()> {
+fn pytorch_files_of_every_precision_are_read_exactly() -> Result<()> {
     let expected = torch();
     let all = |row: &[f64]| row.iter().map(|&x| hex(x)).collect::<Vec<_>>();
 
     let wide = Flat(parts::<f64>(&["half", "brain", "single", "double"]));
     let load = Load::strict().ignore("**.num_batches_tracked");
     let error = load.weights(&wide, fixture("torch.safetensors")).unwrap_err().to_string();
-    assert!(error.contains("misshapen: \"single.weight\" is f64 [4, 5] here and F32 [4, 5] in the file"), "{error}");
+    assert!(
+        error.contains("misshapen: \"single.weight\" is f64 [4, 5] in the module and F32 [4, 5] in the file"),
+        "{error}"
+    );
     let report = load.convert().weights(&wide, fixture("torch.safetensors"))?;
     assert!(report.is_complete());
     for Part(name, weight) in &wide.0 {
@@ -70,13 +73,13 @@ fn files_of_pytorch() -> Result<()> {
         assert_eq!(all(&row), expected[&format!("{name}.weight")], "{name}");
     }
 
-    // double precision in single: the nearest, as PyTorch rounds
+    // double to single precision: rounded to nearest, as in PyTorch
     let rounded = Flat(parts::<f32>(&["double"]));
     Load::strict().only("double").convert().weights(&rounded, fixture("torch.safetensors"))?;
     let row: Vec<f64> = rounded.0[0].1.value().into_vec().into_iter().map(f64::from).collect();
     assert_eq!(all(&row), expected["single.weight"]);
 
-    // a whole number is what it is
+    // integers are read unchanged
     let count = Part("norm", Part("num_batches_tracked", Buffer::new(Nd::<i64, Ix0>::full([], 0))));
     Load::strict().only("norm").weights(&count, fixture("torch.safetensors"))?;
     assert_eq!(count.1.1.value().into_vec(), [7]);
@@ -87,7 +90,7 @@ fn load_without_double() -> Load {
     Load::strict().ignore("norm").ignore("double")
 }
 
-/// Weights and buffers of all types, one of them twice, and odd numbers and names.
+/// Weights and buffers of all types, a tied weight, and unusual numbers and names.
 struct Net {
     scalar: Weight<f64>,
     single: Weight<f32>,
@@ -137,16 +140,16 @@ fn same(one: &impl Module, other: &impl Module) {
 }
 
 #[test]
-fn weights_of_all_types() -> Result<()> {
+fn weights_of_all_types_match_verified_bytes() -> Result<()> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("weights.safetensors");
     let (full, empty) = (net(true), net(false));
     save_weights(&full, &path)?;
     let report = load_weights(&empty, &path)?;
-    assert_eq!(report.loaded.len(), 9, "one is there twice");
+    assert_eq!(report.loaded.len(), 9, "the tied weight must be loaded once");
     same(&full, &empty);
 
-    // as it was when Python read it
+    // the bytes that were verified with Python
     let written = std::fs::read(&path).unwrap();
     assert_eq!(written, std::fs::read(fixture("weights.safetensors")).unwrap());
     Ok(())
@@ -157,7 +160,7 @@ type Pair = (Weight<f64>, NdWeight<Ix1, f32>);
 fn trained() -> Result<(Pair, impl Optimizer)> {
     let net = (Weight::new(0.5), Weight::new(Nd::from([1.0_f32, 2.0])));
     let adam = Adam::new(Cosine::new(0.125, 8)).clip_norm(10.0).ema(0.5);
-    // exact numbers, on every machine
+    // these numbers are exact on every machine
     (&net.0 * 2.0).train(&adam).wait()?;
     Ok((net, adam))
 }
@@ -176,13 +179,13 @@ fn checkpoint() -> Result<Checkpoint> {
         .count("epoch", u64::MAX)
         .text("note", NOTE)
         .rng("order", PLACE);
-    // what comes later is not in it
+    // later changes must not affect the checkpoint
     net.0.set(99.0);
     Ok(checkpoint)
 }
 
 #[test]
-fn a_checkpoint_with_all_that_there_is() -> Result<()> {
+fn checkpoint_with_every_kind_of_entry_matches_verified_bytes() -> Result<()> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("checkpoint.safetensors");
     checkpoint()?.save(&path)?;
@@ -195,14 +198,15 @@ fn a_checkpoint_with_all_that_there_is() -> Result<()> {
     assert_eq!(report.loaded, ["model.0", "model.1"]);
     assert_eq!(again.0.value(), 0.375);
 
-    // as it was when Python read it
+    // the bytes that were verified with Python
     assert_eq!(std::fs::read(&path).unwrap(), std::fs::read(fixture("checkpoint.safetensors")).unwrap());
     Ok(())
 }
 
-/// Writes the files that Python is to read: `cargo test --test files -- --ignored`, then `read.py`.
+/// Writes the files for verification with Python: `cargo test --test files -- --ignored`, then
+/// `read.py`.
 #[test]
-#[ignore = "it writes into the fixtures"]
+#[ignore = "overwrites the fixtures"]
 fn write_fixtures() -> Result<()> {
     save_weights(&net(true), fixture("weights.safetensors"))?;
     checkpoint()?.save(fixture("checkpoint.safetensors"))

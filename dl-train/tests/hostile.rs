@@ -1,5 +1,4 @@
-//! Files that somebody has made on purpose, or a disk has damaged: each has its message, with file
-//! and entry.
+//! Malicious and damaged files: each error names the file and the tensor.
 
 use dl_core::{Differentiable, Module, Result, Weight};
 use dl_nd::Nd;
@@ -8,7 +7,7 @@ use dl_train::{Checkpoint, Load, load_weights, save_weights};
 use std::fs;
 use std::io::{Seek, SeekFrom, Write};
 
-/// A file with this header, and these bytes behind it.
+/// A file with this header, followed by these bytes.
 fn file(header: &str, bytes: &[u8]) -> Vec<u8> {
     [&(header.len() as u64).to_le_bytes(), header.as_bytes(), bytes].concat()
 }
@@ -22,7 +21,7 @@ fn refused(bytes: Vec<u8>) -> String {
 }
 
 #[test]
-fn messages() {
+fn malformed_file_error_names_defect() {
     let one = |dtype: &str, shape: &str, end: &str| {
         format!(r#"{{"0":{{"dtype":"{dtype}","shape":{shape},"data_offsets":[0,{end}]}}}}"#)
     };
@@ -39,60 +38,63 @@ fn messages() {
     let long_name = format!(r#"{{"{}":{{"dtype":"F64","shape":[],"data_offsets":[0,8]}}}}"#, "x".repeat(100_000));
     let zeros = [0; 8];
     let cases = [
-        ("more than 8 bytes, this one has 0", vec![]),
-        ("more than 8 bytes, this one has 7", vec![0; 7]),
-        ("cut off, damaged, or of another format", b"PK\x03\x04 an archive of PyTorch".to_vec()),
-        ("18446744073709551615 is none in a file of 8 bytes", vec![255; 8]),
-        ("cut off", file(&one("F64", "[]", "8"), &[])[..30].to_vec()),
+        ("more than 8 bytes, this file has 0", vec![]),
+        ("more than 8 bytes, this file has 7", vec![0; 7]),
+        ("truncated, damaged, or of another format", b"PK\x03\x04 an archive of PyTorch".to_vec()),
+        ("18446744073709551615 does not fit a file of 8 bytes", vec![255; 8]),
+        ("truncated", file(&one("F64", "[]", "8"), &[])[..30].to_vec()),
         ("EOF while parsing", file("", &[])),
         ("expected value", file("zzzz", &[])),
-        ("its header: invalid utf-8 sequence", [&5_u64.to_le_bytes()[..], b"{\"\xff\"}"].concat()),
-        ("\"0\": its header: missing field `dtype`", file(&nested, &[])),
-        ("\"0\": its header: invalid type: sequence", file(&one("F64", &deep, "8"), &zeros)),
-        ("the name \"0\" comes twice", file(twice, &zeros)),
+        ("header: invalid utf-8 sequence", [&5_u64.to_le_bytes()[..], b"{\"\xff\"}"].concat()),
+        ("\"0\": header: missing field `dtype`", file(&nested, &[])),
+        ("\"0\": header: invalid type: sequence", file(&one("F64", &deep, "8"), &zeros)),
+        ("duplicate name \"0\"", file(twice, &zeros)),
         (
-            "expected 8 bytes of tensors behind the header, found 7: it is cut off",
+            "expected 8 bytes of tensors after the header, found 7: the file is truncated",
             file(&one("F64", "[]", "8"), &[0; 7]),
         ),
-        ("found 9: something was added", file(&one("F64", "[]", "8"), &[0; 9])),
-        ("\"0\": its header: unknown variant `F128`", file(&one("F128", "[]", "16"), &[0; 16])),
-        ("\"0\": its header: F64 [2] has 16 bytes, and has place for 8", file(&one("F64", "[2]", "8"), &zeros)),
-        ("has more than any bytes, and has place for 8", file(&one("F64", &format!("[{huge}]"), "8"), &zeros)),
-        ("has more than any bytes", file(&one("F64", &format!("[{huge},{huge}]"), "8"), &zeros)),
+        ("found 9: the file has extra bytes", file(&one("F64", "[]", "8"), &[0; 9])),
+        ("\"0\": header: unknown variant `F128`", file(&one("F128", "[]", "16"), &[0; 16])),
+        ("\"0\": header: F64 [2] needs 16 bytes, but its offsets span 8", file(&one("F64", "[2]", "8"), &zeros)),
         (
-            "has more than any bytes",
+            "needs more than usize::MAX bytes, but its offsets span 8",
+            file(&one("F64", &format!("[{huge}]"), "8"), &zeros),
+        ),
+        ("needs more than usize::MAX bytes", file(&one("F64", &format!("[{huge},{huge}]"), "8"), &zeros)),
+        (
+            "needs more than usize::MAX bytes",
             file(&one("F64", &format!("[{huge}]"), &(huge * 8 % u64::MAX).to_string()), &zeros),
         ),
         ("expected 1152921504606846976 bytes", file(&one("U8", &format!("[{huge}]"), &huge.to_string()), &zeros)),
-        ("\"0\": its header: invalid value: integer `-1`", file(&one("F64", "[-1]", "8"), &zeros)),
+        ("\"0\": header: invalid value: integer `-1`", file(&one("F64", "[-1]", "8"), &zeros)),
         ("invalid offset for tensor `0`", file(r#"{"0":{"dtype":"F64","shape":[],"data_offsets":[8,16]}}"#, &[0; 16])),
-        ("is f64 [] here and F64 [1, 1, 1, 1, 1, 1, 1, 1]… (50001 axes) in the file", file(&many, &zeros)),
+        ("is f64 [] in the module and F64 [1, 1, 1, 1, 1, 1, 1, 1]… (50001 axes) in the file", file(&many, &zeros)),
         ("… (100000 bytes)", file(&long_name, &zeros)),
-        ("\"0\" is f64 [] here and I64 [] in the file", file(&one("I64", "[]", "8"), &zeros)),
-        ("\"0\" is f64 [] here and C64 [] in the file", file(&one("C64", "[]", "8"), &zeros)),
-        ("\"0\": number 0 of it is NaN", file(&one("F64", "[]", "8"), &f64::NAN.to_le_bytes())),
-        ("\"0\": number 0 of it is inf", file(&one("F16", "[]", "2"), &0x7C00_u16.to_le_bytes())),
+        ("\"0\" is f64 [] in the module and I64 [] in the file", file(&one("I64", "[]", "8"), &zeros)),
+        ("\"0\" is f64 [] in the module and C64 [] in the file", file(&one("C64", "[]", "8"), &zeros)),
+        ("\"0\": element 0 is NaN", file(&one("F64", "[]", "8"), &f64::NAN.to_le_bytes())),
+        ("\"0\": element 0 is inf", file(&one("F16", "[]", "2"), &0x7C00_u16.to_le_bytes())),
         ("missing in the file: \"0\"", file("{}", &[])),
-        ("under \"dl\" in its metadata: EOF", file(&ours(""), &zeros)),
-        ("of version 2 of the format", file(&ours(r#"{"format":2,"kind":"weights","more":1}"#), &zeros)),
+        ("metadata under \"dl\": EOF", file(&ours(""), &zeros)),
+        ("has version 2 of the format", file(&ours(r#"{"format":2,"kind":"weights","more":1}"#), &zeros)),
         ("unknown field `more`", file(&ours(r#"{"format":1,"kind":"weights","more":1}"#), &zeros)),
-        ("the name \"a\" comes twice", file(&ours(r#"{"format":1,"kind":"weights","texts":{"a":"","a":""}}"#), &zeros)),
-        ("its checksum is 00000001", file(&ours(r#"{"format":1,"kind":"weights","crc32":1}"#), &zeros)),
+        ("duplicate name \"a\"", file(&ours(r#"{"format":1,"kind":"weights","texts":{"a":"","a":""}}"#), &zeros)),
+        ("the stored checksum is 00000001", file(&ours(r#"{"format":1,"kind":"weights","crc32":1}"#), &zeros)),
         ("this is a checkpoint", file(&ours(r#"{"format":1,"kind":"checkpoint"}"#), &zeros)),
     ];
     for (message, bytes) in cases {
         let error = refused(bytes);
         assert!(error.contains(message), "{message}: {error}");
     }
-    // the truth values of a mask
+    // booleans of a mask
     let mask = [dl_core::Buffer::new(Nd::from([true]))];
     let error = Load::strict().weights_from_bytes(&mask, "the file", file(&one("BOOL", "[1]", "1"), &[2])).unwrap_err();
     assert!(error.to_string().contains("the file: \"0\": the byte [2] is no truth value"), "{error}");
 }
 
-/// A checkpoint whose parts do not belong together.
+/// A checkpoint with inconsistent entries.
 #[test]
-fn checkpoints() -> Result<()> {
+fn inconsistent_checkpoint_error_names_tensor() -> Result<()> {
     let head = serde_json::to_string(r#"{"format":1,"kind":"checkpoint","optimizers":{"adam":"Adam"}}"#).unwrap();
     let entry = |name: &str, dtype: &str, place: usize| {
         format!(r#","{name}":{{"dtype":"{dtype}","shape":[],"data_offsets":[{},{}]}}"#, 8 * place, 8 * place + 8)
@@ -104,8 +106,8 @@ fn checkpoints() -> Result<()> {
         (entry("optimizer/adam/numbers/steps", "U64", 0), "numbers/steps\": expected f64 [], found U64 []"),
         (format!("{steps}{}", entry("optimizer/adam/numbers/more", "F64", 1)), "a number \"more\""),
         (format!("{steps}{own_steps}"), "no slot exp_avg, exp_avg_sq of the weight \"0\""),
-        (format!("{steps}{}", entry("optimizer/adam/slots/exp_avg", "F64", 1)), "no path of a weight in it"),
-        (format!("{steps}{}", entry("optimizer/adam/slots/exp_avg/9", "F64", 1)), "there is no such weight"),
+        (format!("{steps}{}", entry("optimizer/adam/slots/exp_avg", "F64", 1)), "the name has no path of a weight"),
+        (format!("{steps}{}", entry("optimizer/adam/slots/exp_avg/9", "F64", 1)), "the module has no such weight"),
         (format!("{steps}{}", entry("optimizer/adam/slots/exp_avg/0", "I64", 1)), "expected f64 [], found I64 []"),
         (format!("{steps}{own_steps}{}", entry("optimizer/adam/slots/exp_avg/0", "F64", 2)), "no slot exp_avg_sq"),
     ];
@@ -117,20 +119,20 @@ fn checkpoints() -> Result<()> {
         let error = saved.restore().optimizer("adam", &adam, &net).apply().unwrap_err().to_string();
         assert!(error.contains(message) && error.contains("the file: "), "{message}: {error}");
     }
-    // numbers that are none
+    // a number that is not finite
     let bytes = [0.0_f64, 1.0, f64::INFINITY, 1.0].map(f64::to_le_bytes).concat();
     let slots = ["exp_avg/0", "exp_avg_sq/0"].map(|slot| format!("optimizer/adam/slots/{slot}"));
     let entries = format!("{steps}{own_steps}{}{}", entry(&slots[0], "F64", 2), entry(&slots[1], "F64", 3));
     let bytes = file(&format!("{{\"__metadata__\":{{\"dl\":{head}}}{entries}}}"), &bytes);
     let saved = Checkpoint::from_bytes("the file", bytes)?;
     let error = saved.restore().optimizer("adam", &adam, &net).apply().unwrap_err();
-    assert!(error.is_not_finite() && error.to_string().contains("slots/exp_avg/0\": number 0 of it is inf"), "{error}");
+    assert!(error.is_not_finite() && error.to_string().contains("slots/exp_avg/0\": element 0 is inf"), "{error}");
     Ok(())
 }
 
-/// Cut off anywhere, or with any bit flipped: an error, unless what is loaded is what was saved.
+/// Truncation at any length and any flipped bit must be detected.
 #[test]
-fn every_length_and_every_bit() -> Result<()> {
+fn truncated_or_bit_flipped_checkpoint_is_error() -> Result<()> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.safetensors");
     let (net, adam) = ([Weight::new(1.0_f64)], Adam::new(0.1));
@@ -156,15 +158,14 @@ fn every_length_and_every_bit() -> Result<()> {
         saved.restore().module("model", &net).optimizer("adam", &adam, &net).apply()?;
         assert!(net[0].value() == value && saved.count("epoch")? == 3 && saved.text("a")? == "b", "bit {bit}");
     }
-    assert_eq!(passed, 0, "flips that nobody has noticed");
+    assert_eq!(passed, 0, "undetected bit flips");
     Ok(())
 }
 
-/// What a file says that it has is not what memory is taken for: this one has 64 GiB of zeros, and
-/// says so.
+/// Memory is allocated only for the tensors requested: this sparse file has 64 GiB of zeros.
 #[test]
 #[cfg(unix)]
-fn a_file_larger_than_memory() -> Result<()> {
+fn file_larger_than_memory_loads_requested_tensor() -> Result<()> {
     const BYTES: u64 = 1 << 36;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("huge.safetensors");
@@ -191,7 +192,7 @@ fn a_file_larger_than_memory() -> Result<()> {
 }
 
 #[test]
-fn what_is_no_file() -> Result<()> {
+fn unreadable_path_and_reserved_name_are_errors() -> Result<()> {
     let folder = tempfile::tempdir().unwrap();
     let net = [Weight::new(1.0_f64)];
     for path in [folder.path().to_owned(), folder.path().join("nothing")] {
@@ -200,7 +201,7 @@ fn what_is_no_file() -> Result<()> {
     }
     #[cfg(unix)]
     assert!(load_weights(&net, "/dev/zero").is_err());
-    // a name that the format keeps for itself
+    // a name that the format reserves
     struct Reserved(Weight<f64>);
     impl Module for Reserved {
         fn visit(&self, visitor: &mut dl_core::Visitor) {
@@ -208,6 +209,6 @@ fn what_is_no_file() -> Result<()> {
         }
     }
     let error = save_weights(&Reserved(Weight::new(1.0)), folder.path().join("a")).unwrap_err();
-    assert!(error.to_string().contains("may be called \"__metadata__\""), "{error}");
+    assert!(error.to_string().contains("reserves the name \"__metadata__\""), "{error}");
     Ok(())
 }

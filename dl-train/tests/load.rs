@@ -1,4 +1,4 @@
-//! What is loaded into what.
+//! Matching of files and modules.
 
 use dl_core::{Buffer, Chunk, Differentiable, Error, Module, Notes, Optimizer, Result, Visitor, Weight};
 use dl_nd::ndarray::Ix1;
@@ -41,15 +41,15 @@ fn first(weight: &NdWeight<Ix1, f64>) -> f64 {
 }
 
 #[test]
-fn fine_tuning() -> Result<()> {
+fn partial_load_for_fine_tuning_reports_misfit() -> Result<()> {
     let (_folder, path) = saved(&net(10, 1.0))?;
     let new = net(5, 0.0);
     let error = load_weights(&new, &path).unwrap_err();
     assert!(error.is_shape());
     let text = error.to_string();
     assert!(text.starts_with(&path.display().to_string()), "{text}");
-    assert!(text.ends_with("misshapen: \"head\" is f64 [5] here and F64 [10] in the file"), "{text}");
-    assert_eq!(first(&new.encoder[0]), 0.0, "nothing is loaded");
+    assert!(text.ends_with("misshapen: \"head\" is f64 [5] in the module and F64 [10] in the file"), "{text}");
+    assert_eq!(first(&new.encoder[0]), 0.0, "nothing must be loaded");
 
     let report = Load::partial().weights(&new, &path)?;
     assert_eq!(report.loaded, ["encoder.0", "encoder.1"]);
@@ -64,16 +64,16 @@ fn fine_tuning() -> Result<()> {
 }
 
 #[test]
-fn renaming() -> Result<()> {
+fn rename_maps_paths_of_file_to_module() -> Result<()> {
     let (_folder, path) = saved(&net(10, 1.0))?;
-    // a part for the whole, and the whole for a part
+    // a part of the file into a module, and the file into a part of a module
     let part = net(1, 0.0);
     Load::strict().rename("encoder", "").ignore("head").weights(&part.encoder, &path)?;
     assert_eq!(first(&part.encoder[1]), 1.0);
     let whole = (net(1, 0.0), net(10, 0.0));
     Load::strict().only("1").rename("", "1").weights(&whole, &path)?;
     assert_eq!((first(&whole.0.head), first(&whole.1.head)), (0.0, 1.0));
-    // names are whole: `encoder.1` is not below `encoder.`, nor is `headline` below `head`
+    // prefixes match whole path segments only
     let error = Load::strict().rename("enc", "x").rename("head", "tail").weights(&net(10, 0.0), &path).unwrap_err();
     assert!(error.to_string().ends_with("missing in the file: \"head\"; unexpected in the file: \"tail\""), "{error}");
     let error = Load::partial().rename("head", "encoder.0").weights(&net(10, 0.0), &path).unwrap_err();
@@ -82,16 +82,16 @@ fn renaming() -> Result<()> {
 }
 
 #[test]
-fn nothing_that_fits_is_an_error() -> Result<()> {
+fn partial_load_without_match_is_error() -> Result<()> {
     let (_folder, path) = saved(&[Weight::new(1.0_f64)])?;
     let error = Load::partial().weights(&net(1, 0.0), &path).unwrap_err();
-    assert!(error.to_string().contains("nothing in it fits"), "{error}");
+    assert!(error.to_string().contains("no tensor fits the module"), "{error}");
     Ok(())
 }
 
-/// A tied weight may be in a file by any of its names, or by several with the same numbers.
+/// A file may contain a tied weight under any of its paths, or under several with equal elements.
 #[test]
-fn tied_weights() -> Result<()> {
+fn tied_weights_load_from_any_path() -> Result<()> {
     let w = Weight::new(1.0_f64);
     let (_folder, path) = saved(&(w.clone(), w.clone()))?;
     let untied = (Weight::new(0.0_f64), Weight::new(0.0_f64));
@@ -104,7 +104,9 @@ fn tied_weights() -> Result<()> {
         let loaded = load_weights(&twice, &path);
         match loaded {
             Ok(report) => assert_eq!((report.loaded, numbers), (vec!["0".to_owned()], (2.0, 2.0))),
-            Err(error) => assert!(error.to_string().contains("\"0\" and \"1\" are one here, and differ"), "{error}"),
+            Err(error) => {
+                assert!(error.to_string().contains("\"0\" and \"1\" are tied in the module, but differ"), "{error}")
+            }
         }
         assert_eq!(tied.value(), 2.0);
     }
@@ -117,11 +119,11 @@ fn tied_weights() -> Result<()> {
 }
 
 #[test]
-fn what_is_not_finite() -> Result<()> {
+fn non_finite_values_need_permission() -> Result<()> {
     let folder = tempfile::tempdir().unwrap();
     let bad = [Weight::new(f64::NAN)];
     let error = save_weights(&bad, file(&folder)).unwrap_err();
-    assert!(error.is_not_finite() && error.to_string().contains("\"0\": number 0 of it is NaN"), "{error}");
+    assert!(error.is_not_finite() && error.to_string().contains("\"0\": element 0 is NaN"), "{error}");
     assert!(!file(&folder).exists());
 
     let checkpoint = Checkpoint::new().module("model", &bad);
@@ -133,7 +135,7 @@ fn what_is_not_finite() -> Result<()> {
     saved.restore().with(Load::strict().allow_non_finite()).module("model", &net).apply()?;
     assert!(net[0].value().is_nan());
 
-    // a number too large for single precision; a mask
+    // overflow in single precision; an infinite mask
     save_weights(&[Weight::new(1e300)], file(&folder))?;
     let single = [Weight::new(1.0_f32)];
     assert!(Load::strict().convert().weights(&single, file(&folder)).unwrap_err().is_not_finite());
@@ -144,9 +146,9 @@ fn what_is_not_finite() -> Result<()> {
     Ok(())
 }
 
-/// Whatever does not fit, in whichever part: nothing has changed in any.
+/// Any misfit in any part must leave everything unchanged.
 #[test]
-fn all_or_nothing() -> Result<()> {
+fn failed_restore_changes_nothing() -> Result<()> {
     let folder = tempfile::tempdir().unwrap();
     let (net, adam) = ([Weight::new(1.0_f64), Weight::new(2.0)], Adam::new(0.5));
     (&net[0] * &net[1]).train(&adam).wait()?;
@@ -157,10 +159,10 @@ fn all_or_nothing() -> Result<()> {
     let larger = [1.0, 2.0, 3.0].map(Weight::<f64>::new);
     let restore = || saved.restore().module("model", &other).optimizer("adam", &fresh, &other);
     let bad: Vec<(&str, Error)> = vec![
-        ("it has no module \"modell\"", restore().module("modell", &net).apply().unwrap_err()),
-        ("it has no optimizer of this name", restore().optimizer("sgd", &sgd, &net).apply().unwrap_err()),
+        ("the checkpoint has no module \"modell\"", restore().module("modell", &net).apply().unwrap_err()),
+        ("the checkpoint has no optimizer of this name", restore().optimizer("sgd", &sgd, &net).apply().unwrap_err()),
         ("this is the state of Adam", restore().optimizer("adam", &sgd, &net).apply().unwrap_err()),
-        ("there is no such weight", restore().optimizer("adam", &fresh, &[&net[0]]).apply().unwrap_err()),
+        ("the module has no such weight", restore().optimizer("adam", &fresh, &[&net[0]]).apply().unwrap_err()),
         ("unexpected in the file: \"1\"", restore().module("model", &[&net[0]]).apply().unwrap_err()),
         ("module \"model\"", restore().module("model", &larger).apply().unwrap_err()),
         ("are one, and get two values", restore().module("model", &other).apply().unwrap_err()),
@@ -176,7 +178,7 @@ fn all_or_nothing() -> Result<()> {
     Ok(())
 }
 
-/// An optimizer that remembers what no state may have.
+/// An optimizer with a state that cannot be restored.
 #[derive(Clone)]
 struct Odd(Notes);
 
@@ -190,17 +192,17 @@ impl Optimizer for Odd {
     }
 }
 
-/// What cannot be loaded again is not saved.
+/// A state that could not be loaded again must not be saved.
 #[test]
-fn what_cannot_be_saved() -> Result<()> {
+fn unrestorable_checkpoint_is_not_saved() -> Result<()> {
     let folder = tempfile::tempdir().unwrap();
     let (net, adam) = ([Weight::new(1.0_f64), Weight::new(2.0)], Adam::new(0.5));
     (&net[0] * &net[1]).train(&adam).wait()?;
     let bad = [
-        ("\"\" is no name", Checkpoint::new().module("", &net)),
-        ("\"a/b\" is no name", Checkpoint::new().number("a/b", 1.0)),
-        ("\"number/a\" is there twice", Checkpoint::new().number("a", 1.0).number("a", 1.0)),
-        ("\"a\" is there twice", Checkpoint::new().text("a", "").text("a", "")),
+        ("\"\" is not a valid name", Checkpoint::new().module("", &net)),
+        ("\"a/b\" is not a valid name", Checkpoint::new().number("a/b", 1.0)),
+        ("\"number/a\" is in the checkpoint twice", Checkpoint::new().number("a", 1.0).number("a", 1.0)),
+        ("\"a\" is in the checkpoint twice", Checkpoint::new().text("a", "").text("a", "")),
         ("share \"0\"", Checkpoint::new().module("a", &net).module("b", &[&net[1]])),
         ("1 weights that are not among those", Checkpoint::new().optimizer("adam", &adam, &[&net[1]])),
     ];
@@ -212,26 +214,26 @@ fn what_cannot_be_saved() -> Result<()> {
     let odd = Odd(Notes::new());
     odd.0.set("best", f64::INFINITY);
     let error = Checkpoint::new().optimizer("odd", &odd, &net).save(file(&folder)).unwrap_err();
-    assert!(error.is_not_finite() && error.to_string().contains("\"loss.best\" is inf, and could not"), "{error}");
-    // one module of both
+    assert!(error.is_not_finite() && error.to_string().contains("\"loss.best\" is inf: only finite"), "{error}");
+    // both as one module
     let both = (&net, [&net[1]]);
     Checkpoint::new().module("both", &both).optimizer("adam", &adam, &both).save(file(&folder))?;
     Checkpoint::load(file(&folder))?.restore().module("both", &both).optimizer("adam", &adam, &both).apply().map(drop)
 }
 
-/// One kind of file is not taken for the other.
+/// Files of weights and checkpoints must not be confused.
 #[test]
-fn kinds_of_files() -> Result<()> {
+fn loading_wrong_kind_of_file_is_error() -> Result<()> {
     let folder = tempfile::tempdir().unwrap();
     let net = [Weight::new(1.0_f64)];
     save_weights(&net, file(&folder))?;
     let error = Checkpoint::load(file(&folder)).unwrap_err();
-    assert!(error.to_string().contains("this is no checkpoint"), "{error}");
+    assert!(error.to_string().contains("this is a file of weights, not a checkpoint"), "{error}");
     Checkpoint::new().module("model", &net).save(file(&folder))?;
     let error = load_weights(&net, file(&folder)).unwrap_err();
-    assert!(error.to_string().contains("`Checkpoint::load` reads it"), "{error}");
+    assert!(error.to_string().contains("open it with `Checkpoint::load`"), "{error}");
     let saved = Checkpoint::load(file(&folder))?;
     assert!(saved.count("epoch").unwrap_err().to_string().contains("\"count/epoch\": there is no such tensor"));
-    assert!(saved.text("note").unwrap_err().to_string().contains("it has no text \"note\""));
+    assert!(saved.text("note").unwrap_err().to_string().contains("the checkpoint has no text \"note\""));
     Ok(())
 }

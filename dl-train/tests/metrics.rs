@@ -1,4 +1,4 @@
-//! Metrics against scikit-learn's (`reference/metrics.py`), and what they refuse.
+//! Metrics compared with scikit-learn (`reference/metrics.py`), and invalid inputs.
 
 use dl_core::Result;
 use dl_train::metrics::{Accuracy, ConfusionMatrix, Mean, Perplexity, Scores, TopK};
@@ -21,7 +21,7 @@ fn parts(scores: Scores) -> [f64; 3] {
 }
 
 #[test]
-fn as_scikit_learn_has_them() -> Result<()> {
+fn metrics_match_scikit_learn() -> Result<()> {
     let cases: Vec<Value> = serde_json::from_str(include_str!("fixtures/metrics.json")).unwrap();
     assert_eq!(cases.len(), 5);
     for case in &cases {
@@ -70,7 +70,7 @@ fn as_scikit_learn_has_them() -> Result<()> {
 }
 
 #[test]
-fn bad_input_is_refused_and_changes_nothing() -> Result<()> {
+fn invalid_metric_input_is_refused_and_adds_nothing() -> Result<()> {
     let message = |result: Result<()>| result.unwrap_err().to_string();
     assert!(ConfusionMatrix::new(0).is_err() && ConfusionMatrix::new(1 << 40).is_err());
     assert!(TopK::new(0, 3).is_err() && TopK::new(4, 3).is_err() && TopK::new(1, 0).is_err());
@@ -78,7 +78,7 @@ fn bad_input_is_refused_and_changes_nothing() -> Result<()> {
     let mut confusion = ConfusionMatrix::new(3)?;
     assert!(confusion.accuracy().is_err() && confusion.macro_average().is_err() && confusion.of_class(0).is_err());
     let out_of_range = message(confusion.add(&[0, 0], &[1, 3]));
-    assert_eq!(out_of_range, "the label 3 of sample 1 is not below the number of classes, 3");
+    assert_eq!(out_of_range, "the label 3 of sample 1 is out of range for 3 classes");
     assert!(message(confusion.add(&[9], &[1])).starts_with("the prediction 9 of sample 0"));
     assert!(message(confusion.add(&[0], &[])).contains("1 predictions for 0 labels"));
     assert_eq!(confusion, ConfusionMatrix::new(3)?);
@@ -92,7 +92,7 @@ fn bad_input_is_refused_and_changes_nothing() -> Result<()> {
     assert!(message(top.add(&[0.5, 1.0], &[2])).contains("the label 2"));
     assert!(top.value().is_err());
     top.add(&[f32::NEG_INFINITY, f32::INFINITY], &[1])?;
-    // of equal scores the first is the best one
+    // of equal scores the lower class index ranks higher
     top.add(&[0.5, 0.5], &[1])?;
     assert_eq!(top.value()?, 0.5);
 
@@ -109,7 +109,7 @@ fn bad_input_is_refused_and_changes_nothing() -> Result<()> {
 }
 
 #[test]
-fn a_matrix_is_a_table() -> Result<()> {
+fn confusion_matrix_is_formatted_as_table() -> Result<()> {
     let mut matrix = ConfusionMatrix::new(2)?;
     matrix.add(&[0, 1, 1], &[0, 1, 0])?;
     assert_eq!(matrix.to_string(), "    0 1\n 0  1 1\n 1  0 1");

@@ -1,8 +1,8 @@
-//! Random and damaged files: nothing panics, and what is said makes sense (`fuzz/readers.rs`).
+//! Random and damaged files: loading must not panic, and its results must satisfy the checks of
+//! `fuzz/readers.rs`.
 //!
-//! Some thousand inputs for each kind of file;
-//! `DL_FUZZ_RUNS=1000000 cargo test --release --test mutations` tries as many as that. An input
-//! that fails is kept in the temporary folder.
+//! Each kind of file gets 3000 inputs; `DL_FUZZ_RUNS=1000000 cargo test --release --test mutations`
+//! runs a million. A failing input is saved in the temporary folder.
 
 use dl_core::{Differentiable, Result};
 use dl_optim::Adam;
@@ -59,7 +59,8 @@ fn mutate(name: &str, reader: fn(&[u8]), good: &[Vec<u8>]) {
             true => random(&mut rng),
             false => damaged(&mut rng, good),
         };
-        // most of the time the damage is behind a length that is right
+        // in three of four runs the length of the header is corrected, so that the damage gets
+        // further
         let bytes = if rng.random_ratio(1, 4) { bytes } else { with_right_length(bytes) };
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| reader(&bytes))) {
             let kept = std::env::temp_dir().join(format!("dl-train-{name}-{run}"));
@@ -102,7 +103,7 @@ fn damaged(rng: &mut ChaCha8Rng, good: &[Vec<u8>]) -> Vec<u8> {
                 let end = bytes.len().min(place + 8);
                 bytes.splice(place..end, number.to_le_bytes());
             }
-            // another digit for a digit: shapes and offsets
+            // replace a digit: shapes and offsets
             7 => {
                 let digits: Vec<usize> = (8..bytes.len()).filter(|&place| bytes[place].is_ascii_digit()).collect();
                 if let Some(&place) = digits.choose(rng) {
@@ -118,7 +119,7 @@ fn damaged(rng: &mut ChaCha8Rng, good: &[Vec<u8>]) -> Vec<u8> {
     bytes
 }
 
-/// The length of the header is where its JSON ends.
+/// Sets the length of the header to the end of its JSON.
 fn with_right_length(mut bytes: Vec<u8>) -> Vec<u8> {
     let Some(behind) = bytes.get(8..) else { return bytes };
     let mut values = serde_json::Deserializer::from_slice(behind).into_iter::<Value>();
@@ -129,7 +130,7 @@ fn with_right_length(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-/// The same file without its checksum: damage in it goes further.
+/// The same file without its checksum, so that damage passes the checksum test.
 fn without_checksum(bytes: &[u8]) -> Vec<u8> {
     let end = 8 + u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
     let mut header: Value = serde_json::from_slice(&bytes[8..end]).unwrap();
@@ -147,7 +148,7 @@ fn with_and_without(path: &std::path::Path) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn weights() -> Result<()> {
+fn weights_reader_with_damaged_input_does_not_panic() -> Result<()> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("net.safetensors");
     save_weights(&readers::net(), &path)?;
@@ -159,7 +160,7 @@ fn weights() -> Result<()> {
 }
 
 #[test]
-fn checkpoint() -> Result<()> {
+fn checkpoint_reader_with_damaged_input_does_not_panic() -> Result<()> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.safetensors");
     let (net, adam) = (readers::net(), Adam::new(0.1));

@@ -1,4 +1,4 @@
-//! Figures: what is in them, and what cannot be drawn.
+//! Plots: content of the figures, and figures that cannot be drawn.
 #![cfg(feature = "plot")]
 
 use dl_core::Result;
@@ -19,7 +19,7 @@ fn epochs(count: u64) -> Result<Vec<Record>> {
 }
 
 #[test]
-fn what_is_in_a_figure() -> Result<()> {
+fn figure_contains_titles_curves_and_text() -> Result<()> {
     let folder = tempfile::tempdir().unwrap();
     let epochs = epochs(30)?;
     let curves = Curves::of(&epochs)
@@ -41,11 +41,11 @@ fn what_is_in_a_figure() -> Result<()> {
     let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
     let info = reader.next_frame(&mut pixels).unwrap();
     assert_eq!((info.width, info.height), (1280, 1200));
-    // all three inks, and the paper
+    // the colours of both curves, the text and the background
     for colour in [[255, 255, 255], [0, 114, 178], [213, 94, 0], [60, 60, 60]] {
         assert!(pixels.chunks(3).any(|pixel| pixel == colour), "{colour:?}");
     }
-    // text: there are letters where the title is
+    // the title is drawn
     let title = pixels[..3 * 1280 * 70].chunks(3).filter(|pixel| pixel[0] < 128).count();
     assert!((1000..20_000).contains(&title), "{title}");
     if let Some(keep) = std::env::var_os("DL_KEEP_FIGURE") {
@@ -55,7 +55,7 @@ fn what_is_in_a_figure() -> Result<()> {
 }
 
 #[test]
-fn whatever_is_given_is_drawn() -> Result<()> {
+fn extreme_values_are_drawn() -> Result<()> {
     let folder = tempfile::tempdir().unwrap();
     Curves::of(&epochs(1)?).save(folder.path().join("a.png"))?;
     let path = folder.path().join("a.svg");
@@ -66,58 +66,58 @@ fn whatever_is_given_is_drawn() -> Result<()> {
     Ok(())
 }
 
-/// What an SVG says, piece by piece.
+/// The texts of an SVG.
 fn texts(svg: &str) -> Vec<&str> {
     let lines: Vec<&str> = svg.lines().collect();
     lines.windows(2).filter(|pair| pair[0].starts_with("<text")).map(|pair| pair[1]).collect()
 }
 
 #[test]
-fn marks() -> Result<()> {
+fn tick_labels_are_distinct() -> Result<()> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.svg");
-    let said = |records: &[Record]| -> Result<Vec<String>> {
+    let texts_found = |records: &[Record]| -> Result<Vec<String>> {
         Curves::of(records).save(&path)?;
         Ok(texts(&fs::read_to_string(&path).unwrap()).into_iter().map(str::to_owned).collect())
     };
     for epochs in [&[4][..], &[0], &[0, 1], &[99, 100, 101], &[0, 1, 2, 3], &[u64::MAX]] {
         let record = |&epoch: &u64| Record::new(epoch, 1).with("x", -2.5);
-        let mut said = said(&epochs.iter().map(record).collect::<Result<Vec<_>>>()?)?;
-        let all = said.len();
-        assert!(all >= 2 + epochs.len(), "{said:?}");
-        said.sort();
-        said.dedup();
-        assert_eq!(said.len(), all, "each mark is another one: {said:?}");
+        let mut texts_found = texts_found(&epochs.iter().map(record).collect::<Result<Vec<_>>>()?)?;
+        let all = texts_found.len();
+        assert!(all >= 2 + epochs.len(), "{texts_found:?}");
+        texts_found.sort();
+        texts_found.dedup();
+        assert_eq!(texts_found.len(), all, "tick labels must be distinct: {texts_found:?}");
     }
-    let zeros = said(&[Record::new(0, 1).with("x", 0.0)?, Record::new(1, 2).with("x", 0.0)?])?;
+    let zeros = texts_found(&[Record::new(0, 1).with("x", 0.0)?, Record::new(1, 2).with("x", 0.0)?])?;
     assert!(zeros.iter().any(|mark| mark == "0.0") && !zeros.iter().any(|mark| mark == "-0.0"), "{zeros:?}");
     Ok(())
 }
 
-/// Every number has its panel, one that comes after the first epoch, too.
+/// Every number gets a panel, also one that first appears in a later epoch.
 #[test]
-fn a_number_that_comes_later() -> Result<()> {
+fn number_of_later_epoch_gets_panel() -> Result<()> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.svg");
     let records = [Record::new(0, 1).with("loss", 1.0)?, Record::new(1, 2).with("accuracy", 0.5)?.with("loss", 0.5)?];
     Curves::of(&records).title("one\u{0}\nline\u{7}").save(&path)?;
     let text = fs::read_to_string(&path).unwrap();
-    let said = texts(&text);
-    assert!(["one  line ", "loss", "accuracy"].iter().all(|name| said.contains(name)), "{said:?}");
+    let texts_found = texts(&text);
+    assert!(["one  line ", "loss", "accuracy"].iter().all(|name| texts_found.contains(name)), "{texts_found:?}");
     assert!(!text.contains(|c: char| c.is_control() && c != '\n'));
     Ok(())
 }
 
 #[test]
-fn what_cannot_be_drawn() -> Result<()> {
+fn figure_without_content_or_format_is_refused() -> Result<()> {
     let folder = tempfile::tempdir().unwrap();
     let (epochs, path) = (epochs(3)?, folder.path().join("a.svg"));
     let message = |curves: Curves<'_>, name: &str| curves.save(folder.path().join(name)).unwrap_err().to_string();
     assert!(message(Curves::of(&[]), "a.svg").contains("no records"));
-    assert!(message(Curves::of(&epochs), "a.jpg").contains("ends in `.svg` or `.png`"));
+    assert!(message(Curves::of(&epochs), "a.jpg").contains("must end in `.svg` or `.png`"));
     assert!(message(Curves::of(&epochs).panel("x", ["f1"]), "a.svg").contains("no record has a finite number \"f1\""));
     assert!(message(Curves::of(&epochs).panel("x", [""; 0]), "a.svg").contains("has no curves"));
-    assert!(message(Curves::of(&[Record::new(0, 1)]), "a.svg").contains("records without numbers"));
+    assert!(message(Curves::of(&[Record::new(0, 1)]), "a.svg").contains("the records have no numbers"));
     let wide = (0..1000).try_fold(Record::new(0, 1), |record, number| record.with(format!("{number}"), 1.0))?;
     assert!(message(Curves::of(&[wide]), "a.png").contains("a figure of 1000 panels: at most 64"));
     assert!(!path.exists());

@@ -1,4 +1,4 @@
-//! What a picture would show if nothing were folded, and how folding puts it together.
+//! The smallest drawable units of a record (*atoms*), and how folding groups them into items.
 
 use crate::facts::{Facts, Part, has_shape};
 use crate::scene::Outcome;
@@ -9,30 +9,30 @@ use std::collections::{HashMap, HashSet};
 use std::panic::Location;
 use std::time::Duration;
 
-/// The least that can be drawn.
+/// A drawable unit.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Atom {
-    /// A layer.
+    /// A layer: an index into the nodes of the record.
     Node(usize),
-    /// A decision: an index of the record's.
+    /// A decision: an index into the decisions of the record.
     Decision(usize),
-    /// One of the ways on from a decision.
+    /// One arm of a decision: the index of the decision and that of the arm.
     Arm(usize, usize),
-    /// The ways that were not taken, where they are many.
+    /// All arms not taken of a decision that has more than [`MAX_STUBS`] of them.
     OtherArms(usize),
 }
 
-/// So many arms that were not taken have a place of their own.
-const MOST_STUBS: usize = 4;
+/// The maximal number of arms not taken that are drawn one by one.
+const MAX_STUBS: usize = 4;
 
-/// All that is drawn of a record, in its order, and how to find it.
+/// All atoms of a record in its order, with the inverse mappings.
 pub(crate) struct Atoms {
     pub(crate) each: Vec<Atom>,
     pub(crate) of_node: Vec<Option<usize>>,
     pub(crate) of_decision: Vec<Option<usize>>,
-    /// The arm that was taken.
+    /// For each decision, the atom of the arm taken.
     pub(crate) of_taken: Vec<Option<usize>>,
-    /// For each weight, plain value and random number: by which atoms it is read.
+    /// For each weight, constant and seed, the atoms that read it.
     readers: HashMap<usize, Vec<usize>>,
 }
 
@@ -49,7 +49,9 @@ impl Atoms {
         for node in 0..nodes {
             match facts.part[node] {
                 Part::Drawn => atoms.of_node[node] = Some(atoms.push(Atom::Node(node))),
-                Part::Ways => facts.ways[node].iter().for_each(|&decision| atoms.push_decision(facts, decision)),
+                Part::Decisions => {
+                    facts.decisions[node].iter().for_each(|&decision| atoms.push_decision(facts, decision))
+                }
                 Part::Hidden => {}
             }
         }
@@ -72,7 +74,7 @@ impl Atoms {
         let decision = &facts.record.decisions[index];
         self.of_decision[index] = Some(self.push(Atom::Decision(index)));
         let arms = decision.branch.arms.len().max(decision.taken + 1);
-        if arms - 1 > MOST_STUBS {
+        if arms - 1 > MAX_STUBS {
             self.of_taken[index] = Some(self.push(Atom::Arm(index, decision.taken)));
             self.push(Atom::OtherArms(index));
             return;
@@ -105,7 +107,8 @@ impl Atoms {
         }
     }
 
-    /// In which function it was written; of a weight, see [`Atoms::fold`].
+    /// The function in which an atom was written. The function of a leaf is derived from its
+    /// readers, see [`Atoms::fold`].
     pub(crate) fn function(&self, facts: &Facts<'_>, atom: usize) -> Option<usize> {
         match self.each[atom] {
             Atom::Node(node) => facts.function[node],
@@ -119,9 +122,10 @@ impl Atoms {
     pub(crate) fn time(&self, facts: &Facts<'_>, atom: usize) -> Duration {
         match self.each[atom] {
             Atom::Node(node) => facts.time[node],
-            // a body is polled for all of its decisions
+            // A body is polled for all of its decisions together: count its time once, for the
+            // first.
             Atom::Decision(decision) => match facts.record.decisions[decision].node {
-                Some(node) if facts.ways.get(node as usize).is_some_and(|ways| ways.first() == Some(&decision)) => {
+                Some(node) if facts.decisions.get(node as usize).is_some_and(|all| all.first() == Some(&decision)) => {
                     facts.time[node as usize]
                 }
                 _ => Duration::ZERO,
@@ -130,12 +134,12 @@ impl Atoms {
         }
     }
 
-    /// Puts together what is to be one.
+    /// Groups the atoms into items.
     pub(crate) fn fold<'a>(&self, facts: &Facts<'a>, fold: &Fold) -> Folding {
         let mut keys: Vec<Option<Key<'a>>> = (0..self.each.len()).map(|atom| self.key(facts, fold, atom)).collect();
-        let alone = lonely(&keys, |atom| self.same(facts, atom));
+        let single = single_item_functions(&keys, |atom| self.same(facts, atom));
         for (atom, key) in keys.iter_mut().enumerate() {
-            if matches!(key, Some(Key::Function(function)) if alone.contains(function)) {
+            if matches!(key, Some(Key::Function(function)) if single.contains(function)) {
                 *key = Some(self.same(facts, atom));
             }
         }
@@ -145,7 +149,7 @@ impl Atoms {
                 items[atom] = item_of(&mut known, &mut kinds, key);
             }
         }
-        // weights and such go where they are read
+        // A leaf joins the item that reads it.
         let leaves: Vec<usize> = (0..items.len()).filter(|&atom| items[atom] == usize::MAX).collect();
         for atom in leaves {
             let readers = self.readers.get(&atom).map_or(&[][..], Vec::as_slice);
@@ -168,17 +172,17 @@ impl Atoms {
         }
     }
 
-    /// Nothing for what goes where it is read.
+    /// The grouping key of an atom; `None` for a leaf, which is grouped by its readers.
     fn key<'a>(&self, facts: &Facts<'a>, fold: &Fold, atom: usize) -> Option<Key<'a>> {
         if !fold.same {
-            return Some(Key::Alone(atom));
+            return Some(Key::Single(atom));
         }
         if matches!(self.each[atom], Atom::Node(node) if is_leaf(facts, node)) {
             return None;
         }
         let function = self.function(facts, atom);
         if fold.lines {
-            let outermost = facts.functions.upwards(function).last();
+            let outermost = facts.functions.ancestors(function).last();
             return Some(match outermost {
                 Some(function) => Key::Called(facts.functions.get(function).call.function),
                 None => match self.same(facts, atom) {
@@ -187,7 +191,7 @@ impl Atoms {
                 },
             });
         }
-        let closed = facts.functions.upwards(function).filter(|function| fold.closed.contains(function)).last();
+        let closed = facts.functions.ancestors(function).filter(|function| fold.closed.contains(function)).last();
         Some(closed.map_or_else(|| self.same(facts, atom), Key::Function))
     }
 
@@ -214,23 +218,23 @@ pub(crate) fn is_leaf(facts: &Facts<'_>, node: usize) -> bool {
     leaf && node.direction == Direction::Forward
 }
 
-/// Which item each atom is part of, and of what kind the items are.
+/// The item of each atom, and the kind of each item.
 pub(crate) struct Folding {
     pub(crate) item_of: Vec<usize>,
     pub(crate) kinds: Vec<Kind>,
 }
 
-/// What the atoms of an item have in common.
+/// What the atoms of an item share.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// They are alike, or there is only one.
+    /// The same operation at the same place, or a single atom.
     Alike,
-    /// A function that was called in this way.
+    /// One entry of the call tree.
     Function(usize),
-    /// A function, whoever called it.
+    /// A function, independent of its callers.
     Called(&'static str),
     Line(&'static str, u32),
-    /// Nothing.
+    /// The remaining atoms, which share nothing.
     Rest,
 }
 
@@ -240,21 +244,21 @@ impl Kind {
     }
 }
 
-/// What folding has done so far.
+/// The folding steps that are applied.
 #[derive(Clone, Default)]
 pub(crate) struct Fold {
-    /// What is the same operation on the same line in the same functions is one item.
+    /// Group equal operations at the same place with the same call chain.
     pub(crate) same: bool,
-    /// Functions that are one item each.
+    /// Functions that are grouped into one item each.
     pub(crate) closed: HashSet<usize>,
-    /// A line, or a function, is one item, whoever called it.
+    /// Group by source line, and functions by name, independent of their callers.
     pub(crate) lines: bool,
 }
 
-/// What atoms have in common that are one item.
+/// The grouping key: atoms with equal keys become one item.
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Key<'a> {
-    Alone(usize),
+    Single(usize),
     Same {
         kind: NodeKind,
         name: &'static str,
@@ -267,7 +271,7 @@ enum Key<'a> {
     Decision(*const Branch, Option<usize>),
     Arm(*const Branch, usize, Option<usize>),
     OtherArms(*const Branch, Option<usize>),
-    /// Read by these items.
+    /// A leaf of this kind, and the items that read it.
     Leaf(NodeKind, Vec<usize>),
     Function(usize),
     Called(&'static str),
@@ -287,8 +291,8 @@ fn item_of<'a>(known: &mut HashMap<Key<'a>, usize>, kinds: &mut Vec<Kind>, key: 
     })
 }
 
-/// The closed functions in which there is only one thing: they are better shown as that.
-fn lonely<'a>(keys: &[Option<Key<'a>>], same: impl Fn(usize) -> Key<'a>) -> HashSet<usize> {
+/// Closed functions whose atoms would form a single item anyway. They are shown as that item.
+fn single_item_functions<'a>(keys: &[Option<Key<'a>>], same: impl Fn(usize) -> Key<'a>) -> HashSet<usize> {
     let mut first: HashMap<usize, Option<Key<'a>>> = HashMap::new();
     for (atom, key) in keys.iter().enumerate() {
         if let Some(Key::Function(function)) = key {
@@ -305,13 +309,14 @@ fn lonely<'a>(keys: &[Option<Key<'a>>], same: impl Fn(usize) -> Key<'a>) -> Hash
 }
 
 impl Facts<'_> {
-    /// Which decision of a body a bang led to: the first one that was taken after it.
+    /// The decision of the body of `node` that follows the extraction at `position`: the first one
+    /// taken after it.
     pub(crate) fn decision_of_look(&self, node: usize, position: usize) -> Option<usize> {
         let after = |decision: &&usize| position < self.record.decisions[**decision].looked_at as usize;
-        self.ways[node].iter().find(after).copied()
+        self.decisions[node].iter().find(after).copied()
     }
 
-    /// Of an edge: `f32[16, 64]`, and nothing for plain numbers.
+    /// The label of an edge: a shape such as `f32[16, 64]`, empty for scalars.
     pub(crate) fn shape(&self, node: usize) -> &str {
         let value = self.record.nodes[node].value.as_str();
         if has_shape(value) { value } else { "" }

@@ -1,4 +1,4 @@
-//! From a record to a scene: what is connected with what.
+//! Builds a [`Scene`] from a record: folding, edges, function boxes.
 
 use crate::atoms::{Atom, Atoms, Folding, Kind, is_leaf};
 use crate::describe;
@@ -8,17 +8,17 @@ use crate::scene::{Edge, Flow, FunctionBox, Item, Look, Scene};
 use dl_core::record::{NodeKind, PassRecord};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// What a picture of this record shows, with at most so many items.
+/// The scene of this record with at most `max_items` items.
 pub(crate) fn scene(
     record: &PassRecord,
     names: &HashMap<u64, String>,
     backward: bool,
-    most: usize,
+    max_items: usize,
     title: Option<&str>,
 ) -> Scene {
     let facts = Facts::of(record, names, backward);
     let atoms = Atoms::of(&facts);
-    let fitting = folded(&facts, &atoms, most);
+    let fitting = folded(&facts, &atoms, max_items);
     let Folding { item_of, kinds } = fitting.folding;
     let mut members = vec![Vec::new(); kinds.len()];
     item_of.iter().enumerate().for_each(|(atom, &item)| members[item].push(atom));
@@ -29,12 +29,12 @@ pub(crate) fn scene(
     let functions = functions_of(&facts, &atoms, &members, &kinds, &items, &edges);
     let head = describe::head(&facts, &atoms, items.len(), fitting.folded, backward, title);
     let mut scene = Scene { items, edges, boxes: Vec::new(), head };
-    put_into_boxes(&mut scene, &facts, &functions);
-    put_below(&mut scene);
+    assign_boxes(&mut scene, &facts, &functions);
+    add_rank_edges(&mut scene);
     scene
 }
 
-/// What leads where.
+/// Derives the edges between items.
 struct Links<'a> {
     facts: &'a Facts<'a>,
     atoms: &'a Atoms,
@@ -52,23 +52,26 @@ impl Links<'_> {
                 Part::Drawn => {
                     let Some(item) = self.item(self.atoms.of_node[index]) else { continue };
                     for operand in self.facts.known(&node.operands) {
-                        self.read(&mut edges, operand, item, Flow::Data);
-                        self.through(operand).for_each(|decides| consumers.entry(decides).or_default().push(item));
+                        self.read_edge(&mut edges, operand, item, Flow::Data);
+                        self.resolution_chain(operand)
+                            .for_each(|decides| consumers.entry(decides).or_default().push(item));
                     }
-                    self.facts.known(&node.looked_at).for_each(|look| self.read(&mut edges, look, item, Flow::Looked));
+                    self.facts
+                        .known(&node.looked_at)
+                        .for_each(|look| self.read_edge(&mut edges, look, item, Flow::Extracted));
                     for result in self.facts.known(node.became.as_slice()) {
-                        add(&mut edges, Some(item), self.entry(result), Flow::Way, "");
+                        add(&mut edges, Some(item), self.entry(result), Flow::Control, "");
                     }
                 }
-                Part::Ways => self.ways(&mut edges, index),
+                Part::Decisions => self.body_edges(&mut edges, index),
                 Part::Hidden => {}
             }
         }
         for decision in 0..self.facts.record.decisions.len() {
-            self.arms(&mut edges, decision);
+            self.arm_edges(&mut edges, decision);
         }
         let mut edges: Vec<Edge> = edges.into_iter().map(edge).collect();
-        self.turn_around(&mut edges, &consumers);
+        self.redirect_upward_edges(&mut edges, &consumers);
         edges
     }
 
@@ -76,94 +79,98 @@ impl Links<'_> {
         atom.map(|atom| self.item_of[atom])
     }
 
-    /// A value goes into an item.
-    fn read(&self, edges: &mut Collected, read: usize, item: usize, flow: Flow) {
+    /// Adds an edge from the producer of a value to an item that reads it.
+    fn read_edge(&self, edges: &mut Collected, read: usize, item: usize, flow: Flow) {
         let value = self.facts.value_of(read);
         match self.atoms.of_node[value] {
             Some(atom) => {
-                // a leaf says itself what it is
+                // The label of a leaf shows its shape already.
                 let shape = if is_leaf(self.facts, value) { "" } else { self.facts.shape(value) };
                 add(edges, self.item(Some(atom)), Some(item), flow, shape);
             }
-            // it has not come to a value
+            // The layer did not resolve to a value; the last arm taken is the end of its path.
             None => {
-                let last = self.facts.ways[value].last().and_then(|&decision| self.atoms.of_taken[decision]);
-                add(edges, self.item(last), Some(item), Flow::Way, "");
+                let last = self.facts.decisions[value].last().and_then(|&decision| self.atoms.of_taken[decision]);
+                add(edges, self.item(last), Some(item), Flow::Control, "");
             }
         }
     }
 
-    /// The decisions of a body, one after the other, what each of them looked at, and what came
-    /// out.
-    fn ways(&self, edges: &mut Collected, index: usize) {
-        let (node, ways) = (self.facts.node(index), &self.facts.ways[index]);
+    /// The edges of a body: from the values it extracted to its decisions, from one decision to the
+    /// next, and from the last arm to the result.
+    fn body_edges(&self, edges: &mut Collected, index: usize) {
+        let (node, decisions) = (self.facts.node(index), &self.facts.decisions[index]);
         let result = self.facts.known(node.became.as_slice()).next().and_then(|result| self.entry(result));
         for (position, look) in self.facts.known(&node.looked_at).enumerate() {
             let decision = self.facts.decision_of_look(index, position);
             let reader = decision.map_or(result, |decision| self.item(self.atoms.of_decision[decision]));
             if let Some(reader) = reader {
-                self.read(edges, look, reader, Flow::Looked);
+                self.read_edge(edges, look, reader, Flow::Extracted);
             }
         }
-        for (position, &decision) in ways.iter().enumerate() {
-            let next = ways.get(position + 1).and_then(|&next| self.item(self.atoms.of_decision[next]));
-            add(edges, self.item(self.atoms.of_taken[decision]), next.or(result), Flow::Way, "");
+        for (position, &decision) in decisions.iter().enumerate() {
+            let next = decisions.get(position + 1).and_then(|&next| self.item(self.atoms.of_decision[next]));
+            add(edges, self.item(self.atoms.of_taken[decision]), next.or(result), Flow::Control, "");
         }
     }
 
-    /// A decision leads to its arms.
-    fn arms(&self, edges: &mut Collected, decision: usize) {
+    /// Connects a decision to its arms.
+    fn arm_edges(&self, edges: &mut Collected, decision: usize) {
         let Some(atom) = self.atoms.of_decision[decision] else { return };
         let own = |other: &Atom| matches!(*other, Atom::Arm(of, _) | Atom::OtherArms(of) if of == decision);
         let arms = self.atoms.each[atom + 1..].iter().take_while(|other| own(other)).count();
         for arm in atom + 1..=atom + arms {
-            add(edges, self.item(Some(atom)), self.item(Some(arm)), Flow::Way, "");
+            add(edges, self.item(Some(atom)), self.item(Some(arm)), Flow::Control, "");
         }
     }
 
-    /// Where the way into a layer begins: at its first decision, if it decides.
+    /// The item where control enters a layer: its first decision, if it has any.
     fn entry(&self, from: usize) -> Option<usize> {
-        let at = self.through(from).find(|&at| self.facts.part[at] != Part::Hidden);
+        let at = self.resolution_chain(from).find(|&at| self.facts.part[at] != Part::Hidden);
         let at = at.unwrap_or_else(|| self.facts.value_of(from));
         match self.facts.part[at] {
-            Part::Ways => self.item(self.facts.ways[at].first().and_then(|&first| self.atoms.of_decision[first])),
+            Part::Decisions => {
+                self.item(self.facts.decisions[at].first().and_then(|&first| self.atoms.of_decision[first]))
+            }
             _ => self.item(self.atoms.of_node[at]),
         }
     }
 
-    /// The layers that one turns out to be, step by step, without the last; not for ever.
-    fn through(&self, from: usize) -> impl Iterator<Item = usize> + '_ {
-        const LONGEST: usize = 64;
+    /// The chain of dynamic nodes that `from` resolves through, without the final value. The length
+    /// is bounded, since a record may contain a cycle.
+    fn resolution_chain(&self, from: usize) -> impl Iterator<Item = usize> + '_ {
+        const MAX_CHAIN: usize = 64;
         let next = |&at: &usize| self.facts.known(self.facts.node(at).became.as_slice()).next();
         let decides = |&at: &usize| self.facts.node(at).kind == NodeKind::Decision;
-        std::iter::successors(Some(from), next).take(LONGEST).filter(decides)
+        std::iter::successors(Some(from), next).take(MAX_CHAIN).filter(decides)
     }
 
-    /// A way that leads to something that was there before the decision would go upwards: it leads
-    /// to whoever reads it instead.
-    fn turn_around(&self, edges: &mut Vec<Edge>, consumers: &HashMap<usize, Vec<usize>>) {
+    /// An arm may lead to a value that existed before the decision. Such an edge would point
+    /// upwards and is redirected to the consumers of the body.
+    fn redirect_upward_edges(&self, edges: &mut Vec<Edge>, consumers: &HashMap<usize, Vec<usize>>) {
         let mut successors = vec![Vec::new(); self.item_of.iter().max().map_or(0, |most| most + 1)];
         edges.iter().for_each(|edge| successors[edge.from].push(edge.to));
-        // a function that calls itself may be folded: then its decision does lead to itself
-        let decides: HashSet<usize> = self.atoms.of_decision.iter().filter_map(|&atom| self.item(atom)).collect();
-        for (index, ways) in self.facts.ways.iter().enumerate() {
-            let Some(&last) = ways.last() else { continue };
+        // If a recursive function is folded, its decision leads to itself; such an edge stays.
+        let decision_items: HashSet<usize> =
+            self.atoms.of_decision.iter().filter_map(|&atom| self.item(atom)).collect();
+        for (index, decisions) in self.facts.decisions.iter().enumerate() {
+            let Some(&last) = decisions.last() else { continue };
             let (Some(decision), Some(taken)) =
                 (self.item(self.atoms.of_decision[last]), self.item(self.atoms.of_taken[last]))
             else {
                 continue;
             };
-            let upwards = |edge: &Edge| {
-                let to_value = edge.from == taken && !decides.contains(&edge.to);
+            let is_upward = |edge: &Edge| {
+                let to_value = edge.from == taken && !decision_items.contains(&edge.to);
                 to_value && reachable(&successors, edge.to)[decision]
             };
             let before = edges.len();
-            edges.retain(|edge| !upwards(edge));
+            edges.retain(|edge| !is_upward(edge));
             if edges.len() < before {
                 let mut readers = consumers.get(&index).cloned().unwrap_or_default();
                 readers.sort_unstable();
                 readers.dedup();
-                let way = |to| Edge { from: taken, to, flow: Flow::Way, label: String::new() };
+                let way = |to| Edge { from: taken, to, flow: Flow::Control, label: String::new() };
                 edges.extend(readers.into_iter().map(way));
             }
         }
@@ -189,7 +196,7 @@ fn edge(((from, to, flow), labels): ((usize, usize, Flow), Vec<String>)) -> Edge
     Edge { from, to, flow, label }
 }
 
-/// What can be reached from an item.
+/// The items reachable from `from`.
 fn reachable(successors: &[Vec<usize>], from: usize) -> Vec<bool> {
     let (mut reached, mut open) = (vec![false; successors.len()], vec![from]);
     while let Some(at) = open.pop() {
@@ -200,7 +207,8 @@ fn reachable(successors: &[Vec<usize>], from: usize) -> Vec<bool> {
     reached
 }
 
-/// For each item the function that it is in. What is read by a function is shown in it.
+/// The enclosing function of each item. A leaf belongs to the innermost function that contains all
+/// of its readers.
 fn functions_of(
     facts: &Facts<'_>,
     atoms: &Atoms,
@@ -229,11 +237,11 @@ fn functions_of(
     functions
 }
 
-/// A box for each function with several items. Where all that is in a function is in another one,
-/// that it calls, they share a box.
-fn put_into_boxes(scene: &mut Scene, facts: &Facts<'_>, functions: &[Option<usize>]) {
+/// Adds a box for each function with at least two items. If all items of a function are in a
+/// function that it calls, both share one box.
+fn assign_boxes(scene: &mut Scene, facts: &Facts<'_>, functions: &[Option<usize>]) {
     let mut inside = vec![0_usize; facts.functions.ids().len()];
-    functions.iter().for_each(|&function| facts.functions.upwards(function).for_each(|id| inside[id] += 1));
+    functions.iter().for_each(|&function| facts.functions.ancestors(function).for_each(|id| inside[id] += 1));
     let mut called = vec![Vec::new(); inside.len()];
     facts.functions.ids().filter(|&id| inside[id] >= 2).for_each(|id| {
         if let Some(caller) = facts.functions.get(id).caller {
@@ -242,40 +250,40 @@ fn put_into_boxes(scene: &mut Scene, facts: &Facts<'_>, functions: &[Option<usiz
     });
     let shares = |id: &usize| called[*id].iter().any(|&inner| inside[inner] == inside[*id]);
     let mut box_of: Vec<Option<usize>> = vec![None; inside.len()];
-    // a function comes after its caller
+    // The index of a function is greater than that of its caller.
     for id in facts.functions.ids() {
         let caller = facts.functions.get(id).caller;
-        let within = facts.functions.upwards(caller).find_map(|id| box_of[id]);
+        let within = facts.functions.ancestors(caller).find_map(|id| box_of[id]);
         if inside[id] >= 2 && !shares(&id) {
             let mut names = vec![facts.functions.get(id).call.function];
-            let sharing = facts.functions.upwards(caller).take_while(|outer| inside[*outer] == inside[id]);
+            let sharing = facts.functions.ancestors(caller).take_while(|outer| inside[*outer] == inside[id]);
             names.extend(sharing.map(|outer| facts.functions.get(outer).call.function));
             names.reverse();
             let name = facts.functions.get(id).marked(&names.join(" › "));
             let calls: Vec<String> =
-                facts.functions.upwards(Some(id)).map(|id| facts.functions.get(id).call.to_string()).collect();
+                facts.functions.ancestors(Some(id)).map(|id| facts.functions.get(id).call.to_string()).collect();
             scene.boxes.push(FunctionBox { name, hover: calls.join("\n"), within });
             box_of[id] = Some(scene.boxes.len() - 1);
         }
     }
     for (item, &function) in scene.items.iter_mut().zip(functions) {
-        item.within = facts.functions.upwards(function).find_map(|id| box_of[id]);
+        item.within = facts.functions.ancestors(function).find_map(|id| box_of[id]);
     }
 }
 
-/// What was computed because of an arm stands below it: what its target is made from, and the
-/// decision is not.
-fn put_below(scene: &mut Scene) {
+/// Adds invisible edges that place below an arm whatever was computed because of it: the ancestors
+/// of the arm's target that are not ancestors of the decision.
+fn add_rank_edges(scene: &mut Scene) {
     let mut predecessors = vec![Vec::new(); scene.items.len()];
     scene.edges.iter().for_each(|edge| predecessors[edge.to].push(edge.from));
-    let taken = |edge: &&Edge| edge.flow == Flow::Way && scene.items[edge.from].look == Look::Taken;
+    let taken = |edge: &&Edge| edge.flow == Flow::Control && scene.items[edge.from].look == Look::Taken;
     let mut below: Vec<Edge> = Vec::new();
     for way in scene.edges.iter().filter(taken) {
         let (after, before) = (reachable(&predecessors, way.to), reachable(&predecessors, way.from));
         let is_new = |item: usize| after[item] && !before[item];
         let is_first = |item: &usize| is_new(*item) && !predecessors[*item].iter().any(|&from| is_new(from));
         let first = (0..scene.items.len()).filter(is_first).filter(|&item| item != way.to);
-        below.extend(first.map(|to| Edge { from: way.from, to, flow: Flow::Below, label: String::new() }));
+        below.extend(first.map(|to| Edge { from: way.from, to, flow: Flow::Rank, label: String::new() }));
     }
     scene.edges.extend(below);
 }

@@ -1,4 +1,4 @@
-//! What each line of a program cost.
+//! Costs by source line.
 
 mod table;
 
@@ -12,18 +12,18 @@ use std::ops::{Add, AddAssign};
 use std::panic::Location;
 use std::time::Duration;
 
-/// What passes cost, by the lines of the program that wrote the layers, and which ways its
-/// decisions went.
+/// The costs of passes, attributed to the source lines that built the layers, and the arms taken by
+/// each decision.
 ///
-/// Shown, it is a table for people, the dearest line first; [`to_json`](Costs::to_json) is for
+/// `Display` prints a table, most expensive line first; [`to_json`](Costs::to_json) is for
 /// programs.
 ///
-/// *Time* is that which threads spent on a line, summed up over threads: with two threads at work
-/// at once it passes twice as fast as the clock. A kernel that runs within the poll of a body
-/// counts for its own line only. Arithmetic of plain numbers takes nanoseconds and is not timed: it
-/// is counted, its deltas come in one go, and that is in the row "deltas written down" of
-/// [`runtime`](Costs::runtime). So is the walk that writes down the deltas of tensors; computing
-/// these is *backward* of the lines of their operations.
+/// *Time* is thread time summed over all threads: two busy threads accumulate two seconds per
+/// second. A kernel that runs within the poll of a body counts for its own line only. Scalar
+/// arithmetic takes nanoseconds and is counted but not timed. The construction of the backward
+/// graph, and with it the deltas of scalars, is the row "backward construction" of
+/// [`runtime`](Costs::runtime); computing the deltas of tensors counts as *backward* of the lines
+/// of their operations.
 ///
 /// ```
 /// use dl_core::record::Recorder;
@@ -37,26 +37,26 @@ use std::time::Duration;
 /// let costs = Costs::of(&recorder.take());
 /// assert_eq!((costs.passes, costs.lines.len(), costs.lines[0].evaluations), (10, 1, 10));
 /// assert!(costs.lines[0].forward.is_zero());
-/// let walks = costs.runtime.iter().find(|row| row.what == "deltas written down").expect("ten of them");
+/// let walks = costs.runtime.iter().find(|row| row.what == "backward construction").expect("a row for ten passes");
 /// assert!(walks.times == 10 && !walks.time.is_zero());
 /// println!("{costs}");
 /// # dl_core::Result::Ok(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Costs {
-    /// How many passes there were.
+    /// The number of passes.
     pub passes: usize,
-    /// From the beginning of each to its end, summed up.
+    /// The wall-clock time of the passes, from beginning to end, summed over passes.
     pub elapsed: Duration,
-    /// Those that took longest first.
+    /// The costs of each line, most expensive first.
     pub lines: Vec<LineCost>,
-    /// In the order of their places.
+    /// The decisions, ordered by source position.
     pub branches: Vec<BranchCost>,
-    /// What was done for no line in particular.
+    /// The costs that belong to no line.
     pub runtime: Vec<RuntimeCost>,
 }
 
-/// What a line cost.
+/// The costs of one source line.
 ///
 /// ```
 /// use dl_core::record::Recorder;
@@ -71,25 +71,25 @@ pub struct Costs {
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct LineCost {
-    /// As the compiler calls it.
+    /// The path of the file, as the compiler reports it.
     pub file: String,
-    /// From 1.
+    /// The line, counted from 1.
     pub line: u32,
-    /// The line itself, if the file can be read from where the program runs.
+    /// The text of the line; `None` if the file cannot be read from the current directory.
     pub source: Option<String>,
-    /// How many values were computed: of operations, and of bodies.
+    /// The number of values computed by operations and bodies.
     pub evaluations: usize,
-    /// How many deltas were computed.
+    /// The number of deltas computed.
     pub deltas: usize,
-    /// Of values.
+    /// The time spent on values, summed over threads.
     pub forward: Duration,
-    /// Of deltas.
+    /// The time spent on deltas, summed over threads.
     pub backward: Duration,
-    /// Of the values and deltas that were computed, together.
+    /// The size of the computed values and deltas in bytes.
     pub bytes: usize,
 }
 
-/// Which ways a decision went.
+/// How often each arm of a decision was taken.
 ///
 /// ```
 /// use dl_view::{BranchCost, Costs};
@@ -103,19 +103,19 @@ pub struct LineCost {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct BranchCost {
-    /// As the compiler calls it.
+    /// The path of the file, as the compiler reports it.
     pub file: String,
-    /// From 1.
+    /// The line, counted from 1.
     pub line: u32,
-    /// From 1.
+    /// The column, counted from 1.
     pub column: u32,
-    /// As it was written.
+    /// The source text of the condition.
     pub condition: String,
-    /// Each arm, as it was written, and how often it was taken.
+    /// The source text of each arm, and how often it was taken.
     pub arms: Vec<(String, usize)>,
 }
 
-/// What was done for no line in particular.
+/// A cost that belongs to no line.
 ///
 /// ```
 /// use dl_core::record::Recorder;
@@ -130,16 +130,16 @@ pub struct BranchCost {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct RuntimeCost {
-    /// What it was.
+    /// The kind of work.
     pub what: &'static str,
-    /// How often.
+    /// The number of times it was done.
     pub times: usize,
-    /// How long, summed up over threads.
+    /// The time it took, summed over threads.
     pub time: Duration,
 }
 
 impl LineCost {
-    /// Forward and backward.
+    /// The time of the line, forward and backward.
     ///
     /// ```
     /// assert!(dl_view::LineCost::default().time().is_zero());
@@ -150,7 +150,7 @@ impl LineCost {
 }
 
 impl Costs {
-    /// Of all passes of a recording. It reads the files that the lines are in, if they are there.
+    /// The costs of all passes of a recording. Reads the source files of the lines, if they exist.
     ///
     /// ```
     /// use dl_core::record::Recording;
@@ -158,7 +158,7 @@ impl Costs {
     /// ```
     pub fn of(recording: &Recording) -> Costs {
         let spans = recording.passes.iter().flat_map(|pass| &pass.spans);
-        let mut own = time::own(spans).into_iter();
+        let mut own = time::self_times(spans).into_iter();
         let mut tally = Tally::default();
         for pass in &recording.passes {
             let times: Vec<Duration> = own.by_ref().take(pass.spans.len()).collect();
@@ -170,7 +170,7 @@ impl Costs {
         costs
     }
 
-    /// All time that threads spent: on lines, and on what is for none.
+    /// The total thread time, of lines and of runtime work.
     ///
     /// ```
     /// assert!(dl_view::Costs::default().time().is_zero());
@@ -180,7 +180,7 @@ impl Costs {
         self.lines.iter().map(LineCost::time).sum::<Duration>() + runtime
     }
 
-    /// As JSON, with times in nanoseconds.
+    /// The costs as JSON, with times in nanoseconds.
     ///
     /// ```
     /// let json = dl_view::Costs::default().to_json();
@@ -228,7 +228,7 @@ impl Costs {
     }
 }
 
-/// The costs of both: of two recordings of one program, for instance.
+/// The sum of two costs, for example of two recordings of one program.
 ///
 /// ```
 /// use dl_view::Costs;
@@ -283,18 +283,18 @@ impl AddAssign for Costs {
     }
 }
 
-/// How often each arm was taken.
+/// A decision with the number of times each arm was taken.
 type Taken = (&'static Branch, Vec<usize>);
 
-/// Where a decision stands, its condition and its arms: those that one call of a macro makes stand
-/// at one place.
-type Which = (&'static Location<'static>, &'static str, &'static [&'static str]);
+/// Identifies a decision by its place, condition and arms. The place alone is ambiguous: several
+/// decisions from one macro call share it.
+type BranchKey = (&'static Location<'static>, &'static str, &'static [&'static str]);
 
-/// What is counted, pass after pass.
+/// Accumulates the costs of passes.
 #[derive(Default)]
 struct Tally {
     lines: HashMap<(&'static str, u32), LineCost>,
-    branches: HashMap<Which, Taken>,
+    branches: HashMap<BranchKey, Taken>,
     runtime: BTreeMap<&'static str, (usize, Duration)>,
 }
 
@@ -312,7 +312,8 @@ impl Tally {
             }
         }
         for (span, &time) in pass.spans.iter().zip(times) {
-            // a walk back names the layer that it starts from, and is not its work
+            // The span of a backward construction names the layer it starts from, but is not the
+            // work of that layer.
             let node = span.node.filter(|_| span.work != SpanWork::Backward);
             match node.and_then(|node| pass.nodes.get(node as usize)) {
                 Some(node) => {
@@ -323,7 +324,7 @@ impl Tally {
                     }
                 }
                 None => {
-                    let row = self.runtime.entry(what(span.work)).or_default();
+                    let row = self.runtime.entry(runtime_label(span.work)).or_default();
                     *row = (row.0 + 1, row.1 + time);
                 }
             }
@@ -364,12 +365,12 @@ impl Tally {
     }
 }
 
-fn what(work: SpanWork) -> &'static str {
+fn runtime_label(work: SpanWork) -> &'static str {
     match work {
-        SpanWork::Kernel => "kernels of no layer",
-        SpanWork::Body => "code outside of layers",
-        SpanWork::Backward => "deltas written down",
-        SpanWork::Commit => "steps taken",
+        SpanWork::Kernel => "kernels without a layer",
+        SpanWork::Body => "code outside layers",
+        SpanWork::Backward => "backward construction",
+        SpanWork::Commit => "optimizer steps",
         _ => "other work",
     }
 }

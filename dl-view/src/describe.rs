@@ -1,15 +1,15 @@
-//! What is written in and beside the items of a picture.
+//! The text of items: names, details, tooltips, and the lines above the picture.
 
 use crate::atoms::{Atom, Atoms, Kind, is_leaf};
 use crate::facts::Facts;
-use crate::functions::whereabouts;
+use crate::functions::source_location;
 use crate::scene::{Item, Look, Outcome};
 use crate::text;
 use dl_core::record::{Direction, NodeKind, NodeRecord};
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
-/// So many columns a line in an item has.
+/// The maximal number of columns in a line of an item.
 const COLUMNS: usize = 34;
 
 pub(crate) fn items(facts: &Facts<'_>, atoms: &Atoms, members: &[Vec<usize>], kinds: &[Kind]) -> Vec<Item> {
@@ -35,7 +35,7 @@ pub(crate) fn items(facts: &Facts<'_>, atoms: &Atoms, members: &[Vec<usize>], ki
             }
             (Kind::Called(function), _) => group.many(vec![format!("ƒ {function}")], format!("`{function}`")),
             (Kind::Line(file, line), _) => group.many(vec![text::short_place(file, line)], format!("{file}:{line}")),
-            (Kind::Rest, _) => group.many(vec!["everything else".into()], "what takes least time".into()),
+            (Kind::Rest, _) => group.many(vec!["all other items".into()], "the items with the least time".into()),
         };
         item.share = share;
         item
@@ -43,7 +43,7 @@ pub(crate) fn items(facts: &Facts<'_>, atoms: &Atoms, members: &[Vec<usize>], ki
     each.collect()
 }
 
-/// Which nodes are read by operations.
+/// Whether each node is read by an operation.
 fn operands(facts: &Facts<'_>) -> Vec<bool> {
     let mut read = vec![false; facts.record.nodes.len()];
     for node in &facts.record.nodes {
@@ -52,7 +52,7 @@ fn operands(facts: &Facts<'_>) -> Vec<bool> {
     read
 }
 
-/// What is drawn as one.
+/// The atoms drawn as one item.
 struct Group<'a> {
     facts: &'a Facts<'a>,
     atoms: &'a Atoms,
@@ -68,7 +68,7 @@ impl Group<'_> {
         })
     }
 
-    /// The first reason for a failure of its own.
+    /// The first failure that originates in the group.
     fn failure(&self) -> Option<&str> {
         let of_body = |&atom: &usize| {
             let node = match self.atoms.each[atom] {
@@ -82,8 +82,8 @@ impl Group<'_> {
         self.members.iter().find_map(of_body)
     }
 
-    /// Whether nothing of it was computed, because something else failed. Decisions were taken,
-    /// whatever came later.
+    /// Whether nothing of the group was computed because an input failed. A decision counts as
+    /// computed, whatever happened after it.
     fn is_not_computed(&self) -> bool {
         let outcome = |&atom: &usize| match self.atoms.each[atom] {
             Atom::Node(node) if !is_leaf(self.facts, node) => Some(self.facts.outcome[node]),
@@ -110,7 +110,7 @@ impl Group<'_> {
         Item { look, name, details, hover, within: None, share: 0.0, outcome }
     }
 
-    /// Layers that are alike, or a single one.
+    /// The item of one layer, or of several equal ones.
     fn layers(&self, first: usize, read: &[bool]) -> Item {
         let node = self.facts.node(first);
         let look = match (node.kind, node.direction) {
@@ -128,30 +128,30 @@ impl Group<'_> {
             _ => node.name.to_string(),
         };
         let mut details = Vec::new();
-        let leads_nowhere = self.members.iter().all(|&atom| self.atoms.of_node[first] != Some(atom) || !read[first]);
-        if !node.value.is_empty() && (look != Look::Operation || leads_nowhere) && node.kind != NodeKind::Decision {
+        let is_unread = self.members.iter().all(|&atom| self.atoms.of_node[first] != Some(atom) || !read[first]);
+        if !node.value.is_empty() && (look != Look::Operation || is_unread) && node.kind != NodeKind::Decision {
             let mut values: Vec<&str> = self.nodes().map(|node| node.value.as_str()).collect();
             values.dedup();
             details.push(text::cut(node.value.as_str(), COLUMNS) + if values.len() > 1 { " …" } else { "" });
         }
         details.extend(self.cost());
         let hover = match self.members {
-            [_] => format!("{}\n{}\n{}", whereabouts(node), self.value(node), self.nanos()),
+            [_] => format!("{}\n{}\n{}", source_location(node), self.value(node), self.nanos()),
             many => {
                 let count = text::count(many.len());
-                format!("{count} of them{}\n{}\n{}", self.paths(), whereabouts(node), self.nanos())
+                format!("{count} layers{}\n{}\n{}", self.paths(), source_location(node), self.nanos())
             }
         };
         self.item(look, vec![text::cut(&self.times(&name), COLUMNS)], details, format!("{name}: {hover}"))
     }
 
-    /// Those that are known of several variables, on a line of their own.
+    /// The known paths of the variables, on a line of their own.
     fn paths(&self) -> String {
-        const MOST: usize = 8;
+        const MAX_PATHS: usize = 8;
         let known = self.nodes().filter(|node| node.variable.is_some()).map(|node| self.facts.name(node));
-        let mut paths: Vec<&str> = known.take(MOST + 1).collect();
-        if paths.len() > MOST {
-            paths[MOST] = "…";
+        let mut paths: Vec<&str> = known.take(MAX_PATHS + 1).collect();
+        if paths.len() > MAX_PATHS {
+            paths[MAX_PATHS] = "…";
         }
         if paths.is_empty() { String::new() } else { format!("\n{}", paths.join(", ")) }
     }
@@ -163,7 +163,7 @@ impl Group<'_> {
         }
     }
 
-    /// Time and bytes, if there are any.
+    /// Time and bytes, where they are not zero.
     fn cost(&self) -> Option<String> {
         let bytes: usize = self.nodes().map(|node| node.bytes).sum();
         let time = (!self.time.is_zero()).then(|| text::time(self.time));
@@ -186,7 +186,7 @@ impl Group<'_> {
         let body = decision.node.and_then(|node| self.facts.record.nodes.get(node as usize));
         let mut hover = format!("decision: {}\n{}", decision.branch.condition, decision.branch.place);
         if let Some(body) = body {
-            hover.push_str(&format!("\nbody of `{}`: {}", body.name, whereabouts(body)));
+            hover.push_str(&format!("\nbody of `{}`: {}", body.name, source_location(body)));
         }
         let mut taken: HashMap<usize, usize> = HashMap::new();
         for &atom in self.members {
@@ -209,7 +209,7 @@ impl Group<'_> {
             self.facts.record.decisions[decision].taken == arm
         };
         let count = self.members.iter().filter(taken).count();
-        let words = branch.arms.get(arm).copied().unwrap_or("another way");
+        let words = branch.arms.get(arm).copied().unwrap_or("another arm");
         let name = if count > 1 { format!("{words} ×{}", text::count(count)) } else { words.to_string() };
         let (look, hover) = match count {
             0 => (Look::NotTaken, format!("not taken: {words}\n{}", branch.place)),
@@ -223,10 +223,10 @@ impl Group<'_> {
         let others = decision.branch.arms.iter().enumerate().filter(|(arm, _)| *arm != decision.taken);
         let words: Vec<&str> = others.map(|(_, words)| *words).collect();
         let hover = format!("not taken:\n{}\n{}", words.join("\n"), decision.branch.place);
-        self.item(Look::NotTaken, vec![text::counted(words.len(), "other way")], Vec::new(), hover)
+        self.item(Look::NotTaken, vec![text::counted(words.len(), "other arm")], Vec::new(), hover)
     }
 
-    /// Layers that have little in common.
+    /// The item of a folded group of different layers.
     fn many(&self, name: Vec<String>, called: String) -> Item {
         let mut names: HashMap<&str, usize> = HashMap::new();
         let operations = |node: &&NodeRecord| node.kind == NodeKind::Operation;
@@ -249,7 +249,7 @@ impl Group<'_> {
     }
 }
 
-/// What is said above the picture.
+/// The lines above the picture.
 pub(crate) fn head(
     facts: &Facts<'_>,
     atoms: &Atoms,
@@ -280,15 +280,15 @@ pub(crate) fn head(
     head.push(counts.chain(title.is_some().then_some(took)).collect::<Vec<_>>().join(" · "));
     if folded {
         let parts = text::count(atoms.each.len());
-        let back = if backward && back > 0 { ", ∂ its way back" } else { "" };
+        let back = if backward && back > 0 { ", ∂ for its backward pass" } else { "" };
         head.push(format!(
-            "Folded: {parts} parts are drawn as {shown}. ×n is n times the same, ƒ a whole function{back}."
+            "Folded from {parts} parts to {shown}: ×n stands for n equal layers, ƒ for a whole function{back}."
         ));
     }
     if back > 0 && !backward {
         let deltas = record.nodes.iter().zip(&facts.time).filter(|(node, _)| node.direction == Direction::Backward);
         let time = deltas.map(|(_, &time)| time).sum::<Duration>() + facts.walks;
-        head.push(format!("The way back is not drawn: {}, {}.", text::counted(back, "delta"), text::time(time)));
+        head.push(format!("The backward pass is not drawn: {}, {}.", text::counted(back, "delta"), text::time(time)));
     }
     head
 }

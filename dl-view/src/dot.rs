@@ -1,4 +1,4 @@
-//! A picture in the language of Graphviz.
+//! Output in DOT, the language of Graphviz.
 
 use crate::scene::{Flow, Look, Outcome, Scene};
 use std::fmt::Write;
@@ -10,14 +10,14 @@ pub(crate) fn dot(scene: &Scene) -> String {
     out.push_str(
         "  edge [fontname=\"Helvetica\", fontsize=9, color=\"#6e7781\", fontcolor=\"#57606a\", arrowsize=0.7];\n",
     );
-    inside(&mut out, scene, None, 1);
+    write_box(&mut out, scene, None, 1);
     for edge in &scene.edges {
         let mut style = match edge.flow {
             Flow::Data => String::new(),
-            Flow::Looked => " style=dotted, color=\"#b27708\"".into(),
-            Flow::Way if scene.items[edge.to].look == Look::NotTaken => " style=dashed, color=\"#afb8c1\"".into(),
-            Flow::Way => " penwidth=2, color=\"#b27708\"".into(),
-            Flow::Below => " style=invis".into(),
+            Flow::Extracted => " style=dotted, color=\"#b27708\"".into(),
+            Flow::Control if scene.items[edge.to].look == Look::NotTaken => " style=dashed, color=\"#afb8c1\"".into(),
+            Flow::Control => " penwidth=2, color=\"#b27708\"".into(),
+            Flow::Rank => " style=invis".into(),
         };
         if !edge.label.is_empty() {
             let _ = write!(style, "{} label={}", if style.is_empty() { "" } else { "," }, quoted(&edge.label));
@@ -29,8 +29,8 @@ pub(crate) fn dot(scene: &Scene) -> String {
     out
 }
 
-/// What is in a box, and in the boxes in it.
-fn inside(out: &mut String, scene: &Scene, within: Option<usize>, depth: usize) {
+/// Writes the items of a box, and the boxes nested in it.
+fn write_box(out: &mut String, scene: &Scene, within: Option<usize>, depth: usize) {
     let indent = "  ".repeat(depth);
     for (index, item) in scene.items.iter().enumerate().filter(|(_, item)| item.within == within) {
         let lines: Vec<&str> = item.name.iter().chain(&item.details).map(String::as_str).collect();
@@ -46,7 +46,7 @@ fn inside(out: &mut String, scene: &Scene, within: Option<usize>, depth: usize) 
         let _ = writeln!(out, "{indent}subgraph cluster_{index} {{");
         let (label, tooltip) = (quoted(&function.name), quoted(&function.hover));
         let _ = writeln!(out, "{indent}  label={label}; tooltip={tooltip}; color=\"#b6c3d1\"; fontsize=11;");
-        inside(out, scene, Some(index), depth + 1);
+        write_box(out, scene, Some(index), depth + 1);
         let _ = writeln!(out, "{indent}}}");
     }
 }
@@ -66,7 +66,7 @@ fn style(look: Look) -> &'static str {
     }
 }
 
-/// A string of DOT, in which a line break is `\n`.
+/// A DOT string literal, in which a line break is `\n`.
 fn quoted(words: &str) -> String {
     let mut text = String::from("\"");
     for char in words.chars() {

@@ -1,10 +1,10 @@
-//! `layer.graph()`.
+//! The method `graph` of layers.
 
 use crate::graph::Graph;
 use dl_core::record::{NodeKind, PassRecord, Recorder, Span};
 use dl_core::{Differentiable, Do, Error};
 
-/// Whatever can be predicted can be drawn.
+/// Draws everything that can be predicted.
 ///
 /// ```
 /// use dl_core::{Differentiable, Weight};
@@ -15,12 +15,13 @@ use dl_core::{Differentiable, Do, Error};
 /// # dl_core::Result::Ok(())
 /// ```
 pub trait Draw: Differentiable {
-    /// A picture of a `predict`, which this runs. Of a [gradient](dl_core::Layer::gradient) it
-    /// shows both: what is differentiated, and the way back.
+    /// Runs a `predict` and returns a picture of it. The picture of a
+    /// [gradient](dl_core::Layer::gradient) shows the differentiated computation and the backward
+    /// pass.
     ///
     /// # Errors
-    /// Those of the `predict`. For a picture of a pass that failed, have it
-    /// [recorded](Do::recorded): [`Graph::of`] shows where.
+    /// Those of the `predict`. For a picture of a failed pass, [record](Do::recorded) it and pass
+    /// the record to [`Graph::of`].
     ///
     /// ```
     /// # use dl_core::{Differentiable, Weight};
@@ -38,7 +39,7 @@ pub trait Draw: Differentiable {
             let predict = predict.clone().recorded(&recorder);
             async move {
                 predict.await?;
-                let pass = united(recorder.take().passes).ok_or_else(|| Error::invalid("nothing was evaluated"))?;
+                let pass = merged(recorder.take().passes).ok_or_else(|| Error::invalid("nothing was evaluated"))?;
                 Ok(Graph::of(&pass).backward(true))
             }
         })
@@ -47,10 +48,10 @@ pub trait Draw: Differentiable {
 
 impl<L: Differentiable> Draw for L {}
 
-/// What the passes of one run did, as if it were one pass. Gradients are computed in passes of
-/// their own, if the one that asks for them keeps no values; a pass without operations has nothing
-/// more to show than they have.
-fn united(mut passes: Vec<PassRecord>) -> Option<PassRecord> {
+/// Merges the passes of one run into one record. A gradient may run in a pass of its own, if the
+/// outer pass keeps no values. Passes without operations are dropped, since they add nothing to the
+/// others.
+fn merged(mut passes: Vec<PassRecord>) -> Option<PassRecord> {
     let works = |pass: &PassRecord| pass.nodes.iter().any(|node| node.kind == NodeKind::Operation);
     if passes.iter().any(works) {
         passes.retain(works);

@@ -1,5 +1,5 @@
-//! What a record says, looked up: the time of each layer, what a layer turned out to be, what each
-//! decision was taken by.
+//! Per-node facts derived from a record: self times, the value each layer resolves to, the
+//! decisions of each body.
 
 use crate::functions::Functions;
 use crate::scene::Outcome;
@@ -7,14 +7,15 @@ use dl_core::record::{Direction, NodeKind, NodeRecord, PassRecord, SpanWork};
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// Why a layer is in the picture, or is not.
+/// How a layer appears in the picture.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// It is drawn.
+    /// The layer is an item.
     Drawn,
-    /// It decides: what is drawn is each of its decisions.
-    Ways,
-    /// It is not drawn: part of the way back, a plain number, or nothing but another layer.
+    /// The layer is represented by the decisions of its body.
+    Decisions,
+    /// The layer is omitted: a delta of a forward picture, a scalar constant, or a wrapper around
+    /// another layer.
     Hidden,
 }
 
@@ -22,41 +23,41 @@ pub(crate) struct Facts<'a> {
     pub(crate) record: &'a PassRecord,
     names: &'a HashMap<u64, String>,
     pub(crate) functions: Functions,
-    /// For each node.
+    /// The self time of each node.
     pub(crate) time: Vec<Duration>,
-    /// Of the walks back, which are the work of no layer.
+    /// The total self time of backward constructions, which belong to no layer.
     pub(crate) walks: Duration,
     pub(crate) part: Vec<Part>,
     pub(crate) function: Vec<Option<usize>>,
     pub(crate) outcome: Vec<Outcome>,
-    /// Indices of the decisions that were taken in its body, in the order of time.
-    pub(crate) ways: Vec<Vec<usize>>,
-    /// What it turned out to be in the end: itself, if it decides nothing.
-    turned_out: Vec<usize>,
+    /// The indices of the decisions taken in the body of each node, in order of time.
+    pub(crate) decisions: Vec<Vec<usize>>,
+    /// The node that each node resolves to; a node that is not dynamic resolves to itself.
+    resolved: Vec<usize>,
 }
 
 impl<'a> Facts<'a> {
     pub(crate) fn of(record: &'a PassRecord, names: &'a HashMap<u64, String>, backward: bool) -> Facts<'a> {
         let count = record.nodes.len();
         let (mut time, mut walks) = (vec![Duration::ZERO; count], Duration::ZERO);
-        for (span, own) in record.spans.iter().zip(crate::time::own(&record.spans)) {
+        for (span, own) in record.spans.iter().zip(crate::time::self_times(&record.spans)) {
             if span.work == SpanWork::Backward {
                 walks += own;
             } else if let Some(time) = span.node.and_then(|node| time.get_mut(node as usize)) {
                 *time += own;
             }
         }
-        let mut ways = vec![Vec::new(); count];
+        let mut decisions = vec![Vec::new(); count];
         for (index, decision) in record.decisions.iter().enumerate() {
-            if let Some(ways) = decision.node.and_then(|node| ways.get_mut(node as usize)) {
-                ways.push(index);
+            if let Some(of_node) = decision.node.and_then(|node| decisions.get_mut(node as usize)) {
+                of_node.push(index);
             }
         }
         let mut functions = Functions::default();
         let function = record.nodes.iter().map(|node| functions.innermost(node.calls, node.direction)).collect();
         let part = vec![Part::Hidden; count];
-        let (outcome, turned_out) = (outcomes(&record.nodes), turned_out(&record.nodes));
-        let mut facts = Facts { record, names, functions, time, walks, part, function, outcome, ways, turned_out };
+        let (outcome, resolved) = (outcomes(&record.nodes), resolved(&record.nodes));
+        let mut facts = Facts { record, names, functions, time, walks, part, function, outcome, decisions, resolved };
         facts.part = facts.parts(backward);
         facts
     }
@@ -65,17 +66,17 @@ impl<'a> Facts<'a> {
         &self.record.nodes[node]
     }
 
-    /// The path of a variable, if it is known; else what a layer is called.
+    /// The module path of a variable, if it is known; otherwise the name of the layer.
     pub(crate) fn name<'n>(&'n self, node: &'n NodeRecord) -> &'n str {
         node.variable.and_then(|variable| self.names.get(&variable)).map_or(node.name, String::as_str)
     }
 
-    /// What a layer turned out to be.
+    /// The node that this node resolves to.
     pub(crate) fn value_of(&self, node: usize) -> usize {
-        self.turned_out[node]
+        self.resolved[node]
     }
 
-    /// The layers of this list that the record knows.
+    /// The entries of this list that are valid node indices.
     pub(crate) fn known<'l>(&self, list: &'l [u32]) -> impl Iterator<Item = usize> + use<'l> {
         let count = self.record.nodes.len();
         list.iter().map(|&node| node as usize).filter(move |&node| node < count)
@@ -83,7 +84,7 @@ impl<'a> Facts<'a> {
 
     fn parts(&self, backward: bool) -> Vec<Part> {
         let nodes = &self.record.nodes;
-        // plain numbers are drawn only where nothing else would be: as the result
+        // Scalar constants are drawn only as results, where nothing else would be drawn.
         let [mut is_operand, mut is_result, mut is_internal] = [(); 3].map(|()| vec![false; nodes.len()]);
         for node in nodes {
             self.known(&node.operands).for_each(|operand| is_operand[self.value_of(operand)] = true);
@@ -96,7 +97,7 @@ impl<'a> Facts<'a> {
             }
             let drawn = match node.kind {
                 _ if node.internal => node.failure.is_some(),
-                NodeKind::Decision if !self.ways[index].is_empty() => return Part::Ways,
+                NodeKind::Decision if !self.decisions[index].is_empty() => return Part::Decisions,
                 NodeKind::Decision => !node.looked_at.is_empty() || node.failure.is_some(),
                 NodeKind::Constant => {
                     has_shape(&node.value) || is_result[index] || !is_operand[index] && !is_internal[index]
@@ -109,13 +110,13 @@ impl<'a> Facts<'a> {
     }
 }
 
-/// Whether a value is an array: `f32[16, 64]`.
+/// Whether a value is an array, for example `f32[16, 64]`.
 pub(crate) fn has_shape(value: &str) -> bool {
     value.contains('[')
 }
 
-/// What became of each node. A failure is handed on to all that needs the value, in the same words:
-/// only where it is new something failed.
+/// The outcome of each node. A node that fails because of an input repeats the message of the
+/// input, so a failure whose message is new originates in the node itself.
 fn outcomes(nodes: &[NodeRecord]) -> Vec<Outcome> {
     let mut outcomes = vec![Outcome::Computed; nodes.len()];
     for (index, node) in nodes.iter().enumerate() {
@@ -136,8 +137,8 @@ fn outcomes(nodes: &[NodeRecord]) -> Vec<Outcome> {
     outcomes
 }
 
-/// What each node turned out to be in the end.
-fn turned_out(nodes: &[NodeRecord]) -> Vec<usize> {
+/// The node that each node resolves to.
+fn resolved(nodes: &[NodeRecord]) -> Vec<usize> {
     const UNKNOWN: usize = usize::MAX;
     let mut end = vec![UNKNOWN; nodes.len()];
     let mut trail = Vec::new();
@@ -147,7 +148,7 @@ fn turned_out(nodes: &[NodeRecord]) -> Vec<usize> {
             if end[at] != UNKNOWN {
                 break end[at];
             }
-            // for as long as it is on the trail: a circle ends here
+            // Marks a node on the trail as resolved to itself, so that a cycle ends the search.
             end[at] = at;
             trail.push(at);
             match nodes[at].became {

@@ -1,4 +1,4 @@
-//! How much of a record is folded: as little as makes it readable.
+//! Chooses the weakest folding that fits into the picture.
 
 use crate::atoms::{Atoms, Fold, Folding, Kind};
 use crate::facts::Facts;
@@ -8,17 +8,17 @@ use std::time::Duration;
 /// A folding that fits.
 pub(crate) struct Folded {
     pub(crate) folding: Folding,
-    /// Whether anything was put together.
+    /// Whether any atoms were grouped.
     pub(crate) folded: bool,
 }
 
-/// In this order, until there are at most so many items: what is the same operation on the same
-/// line in the same functions is one; functions are one, the innermost first; what is on one line
-/// is one, and all calls of a function; what takes least time is one.
-pub(crate) fn folded(facts: &Facts<'_>, atoms: &Atoms, most: usize) -> Folded {
+/// Folds in these steps until there are at most `max_items` items: equal operations at the same
+/// place with the same call chain; functions, innermost first; source lines, and functions by name;
+/// the items with the least time.
+pub(crate) fn folded(facts: &Facts<'_>, atoms: &Atoms, max_items: usize) -> Folded {
     let fits = |fold: &Fold| {
         let folding = atoms.fold(facts, fold);
-        (folding.kinds.len() <= most).then_some(Folded { folding, folded: fold.same })
+        (folding.kinds.len() <= max_items).then_some(Folded { folding, folded: fold.same })
     };
     let mut fold = Fold::default();
     if let Some(folded) = fits(&fold) {
@@ -33,18 +33,18 @@ pub(crate) fn folded(facts: &Facts<'_>, atoms: &Atoms, most: usize) -> Folded {
         fold.closed = facts.functions.ids().filter(|&id| facts.functions.get(id).depth == depth).collect();
         if let Some(folded) = fits(&fold) {
             let items = folded.folding.kinds.len();
-            return opened(facts, atoms, fold, items, &fits).unwrap_or(folded);
+            return reopen_longest(facts, atoms, fold, items, &fits).unwrap_or(folded);
         }
     }
     fold.lines = true;
     if let Some(folded) = fits(&fold) {
         return folded;
     }
-    without_the_cheap(facts, atoms, atoms.fold(facts, &fold), most)
+    keep_most_expensive(facts, atoms, atoms.fold(facts, &fold), max_items)
 }
 
-/// Of the functions that are closed, those that take longest are opened again where there is room.
-fn opened(
+/// Reopens closed functions, most expensive first, as long as the picture still fits.
+fn reopen_longest(
     facts: &Facts<'_>,
     atoms: &Atoms,
     mut fold: Fold,
@@ -53,7 +53,7 @@ fn opened(
 ) -> Option<Folded> {
     let mut times: HashMap<usize, Duration> = fold.closed.iter().map(|&id| (id, Duration::ZERO)).collect();
     for atom in 0..atoms.each.len() {
-        let closed = facts.functions.upwards(atoms.function(facts, atom)).find(|id| times.contains_key(id));
+        let closed = facts.functions.ancestors(atoms.function(facts, atom)).find(|id| times.contains_key(id));
         if let Some(id) = closed {
             *times.entry(id).or_default() += atoms.time(facts, atom);
         }
@@ -72,14 +72,14 @@ fn opened(
     best
 }
 
-/// The items that take longest, and one for the rest.
-fn without_the_cheap(facts: &Facts<'_>, atoms: &Atoms, folding: Folding, most: usize) -> Folded {
+/// Keeps the most expensive items and groups the rest.
+fn keep_most_expensive(facts: &Facts<'_>, atoms: &Atoms, folding: Folding, max_items: usize) -> Folded {
     let Folding { mut item_of, kinds } = folding;
     let mut times = vec![Duration::ZERO; kinds.len()];
     item_of.iter().enumerate().for_each(|(atom, &item)| times[item] += atoms.time(facts, atom));
     let mut longest: Vec<usize> = (0..kinds.len()).collect();
     longest.sort_by_key(|&item| std::cmp::Reverse(times[item]));
-    longest.truncate(most - 1);
+    longest.truncate(max_items - 1);
     let mut place = vec![longest.len(); kinds.len()];
     longest.iter().enumerate().for_each(|(new, &item)| place[item] = new);
     item_of.iter_mut().for_each(|item| *item = place[*item]);

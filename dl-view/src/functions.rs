@@ -1,12 +1,12 @@
-//! The functions of the user in which layers were written, as a tree: who called whom, and where.
-//! Deltas have a tree of their own, so that the way back of a function is not in one box with the
-//! way there.
+//! The call tree of the `#[differentiable]` functions in which layers were built. Deltas have a
+//! tree of their own, so that the backward pass of a function is drawn in its own box.
 
 use dl_core::record::{Direction, NodeRecord};
 use dl_core::{Call, Calls};
 use std::collections::HashMap;
 
-/// All call chains of a record. A function that is called twice at one place is one entry.
+/// All call chains of a record. Calls of one function from one place with equal callers are one
+/// entry.
 #[derive(Default)]
 pub(crate) struct Functions {
     each: Vec<Function>,
@@ -17,13 +17,13 @@ pub(crate) struct Functions {
 pub(crate) struct Function {
     pub(crate) call: Call,
     pub(crate) caller: Option<usize>,
-    /// 1 if nobody else of the chain called it.
+    /// The length of the call chain; 1 for an outermost function.
     pub(crate) depth: usize,
     pub(crate) direction: Direction,
 }
 
 impl Function {
-    /// A name, with a mark if this is the way back.
+    /// A name, prefixed with `∂` for the backward direction.
     pub(crate) fn marked(&self, name: &str) -> String {
         match self.direction {
             Direction::Backward => format!("∂ {name}"),
@@ -33,7 +33,7 @@ impl Function {
 }
 
 impl Functions {
-    /// The function in which something with these calls was written, if it was in one.
+    /// The innermost function of a call chain, if it is not empty.
     pub(crate) fn innermost(&mut self, calls: Calls, direction: Direction) -> Option<usize> {
         if let Some(&known) = self.of_calls.get(&(calls, direction)) {
             return known;
@@ -62,20 +62,20 @@ impl Functions {
         0..self.each.len()
     }
 
-    /// This function and those that called it, the innermost first.
-    pub(crate) fn upwards(&self, from: Option<usize>) -> impl Iterator<Item = usize> + '_ {
+    /// This function and its callers, innermost first.
+    pub(crate) fn ancestors(&self, from: Option<usize>) -> impl Iterator<Item = usize> + '_ {
         std::iter::successors(from, |&id| self.each[id].caller)
     }
 
-    /// The innermost function in which both are.
+    /// The innermost function that contains both.
     pub(crate) fn common(&self, left: Option<usize>, right: Option<usize>) -> Option<usize> {
-        let mut of_left = self.upwards(left);
-        of_left.find(|&id| self.upwards(right).any(|other| other == id))
+        let mut of_left = self.ancestors(left);
+        of_left.find(|&id| self.ancestors(right).any(|other| other == id))
     }
 }
 
-/// Where a layer was written, and on lines of their own the functions around it.
-pub(crate) fn whereabouts(node: &NodeRecord) -> String {
+/// The source location of a layer, followed by its call chain on separate lines.
+pub(crate) fn source_location(node: &NodeRecord) -> String {
     match node.calls.is_empty() {
         true => node.place.to_string(),
         false => format!("{}\n{}", node.place, node.calls),

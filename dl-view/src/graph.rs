@@ -1,4 +1,4 @@
-//! Pictures of the path that a pass took.
+//! Pictures of passes.
 
 use crate::scene::Scene;
 use crate::{build, dot, svg};
@@ -7,39 +7,39 @@ use dl_core::{Error, Module, Result, files};
 use std::collections::HashMap;
 use std::path::Path;
 
-/// So many parts a picture has at most, if nothing else is said.
-const MOST: usize = 60;
-/// Fewer would show nothing.
-const LEAST: usize = 4;
-/// More would take too long to place.
-const CEILING: usize = 200;
+/// The default maximal number of parts.
+const DEFAULT_MAX_PARTS: usize = 60;
+/// The smallest limit on parts; fewer would show nothing.
+const MIN_PARTS: usize = 4;
+/// The largest limit on parts; more would take too long to lay out.
+const MAX_PARTS: usize = 200;
 
-/// A picture of what a pass did: what was computed from what, which ways were taken, and which were
-/// not.
+/// A picture of a pass: the values it computed, their dependencies, and the arms taken and not
+/// taken.
 ///
-/// Values flow downwards. A weight is blue; a decision is a diamond with its condition, dotted
-/// lines lead from what it looked at into it, the arm that was taken is a solid way, and the others
-/// end in dashed boxes. A box has the time and the bytes of an operation, a bar its share of the
-/// time of the longest one, an edge the shape of the value. Functions marked `#[differentiable]`
-/// are frames around what they built. A tooltip on each thing says the file, the line, the
-/// functions that led there and the exact numbers.
+/// Values flow downwards. A weight is blue. A decision is a diamond with its condition: dotted
+/// lines lead to it from the values it extracted, a solid line leads to the arm taken, and the
+/// other arms are dashed boxes. A box shows the time and the bytes of an operation and a bar for
+/// its time relative to the longest; an edge shows the shape of the value. Functions marked
+/// `#[differentiable]` are frames around the layers they built. Tooltips give the file, the line,
+/// the call chain and the exact numbers.
 ///
-/// Plain numbers are left out, but where they are results. Of a training step, the way back is
-/// drawn if [asked for](Graph::backward): deltas are green, and stand in frames of their own,
+/// Scalar constants are omitted unless they are results. The backward pass of a training step is
+/// drawn if [requested](Graph::backward): deltas are green and have frames of their own,
 /// `∂ function`.
 ///
-/// # What is folded
+/// # Folding
 ///
-/// Above sixty parts (see [`at_most`](Graph::at_most)) as little is folded as makes the picture
-/// fit, in this order:
+/// A record with more than sixty parts (see [`at_most`](Graph::at_most)) is folded, only as far as
+/// necessary, in this order:
 ///
-/// 1. The same operation on the same line in the same functions is one box: `mul ×20`, with the sum
-///    of times and bytes. So rounds of a loop are one. Weights that are read by the same boxes are
-///    one.
-/// 2. Functions are one box each, the innermost first: `ƒ layer`, and `∂ layer` for its deltas.
-///    Those that take longest are opened again where there is room.
-/// 3. What is left outside of functions is folded by line, and functions by name.
-/// 4. What takes least time is one box.
+/// 1. Equal operations on the same line with the same call chain become one box, `mul ×20`, with
+///    the sum of their times and bytes. This groups the iterations of a loop. Weights that are read
+///    by the same boxes become one.
+/// 2. Functions become one box each, innermost first: `ƒ layer`, and `∂ layer` for its deltas.
+///    Those that take longest are reopened where there is space.
+/// 3. Layers outside functions are grouped by line, and functions by name.
+/// 4. The items with the least time become one box.
 ///
 /// ```
 /// use dl_core::record::PassRecord;
@@ -52,14 +52,14 @@ const CEILING: usize = 200;
 pub struct Graph {
     record: PassRecord,
     backward: bool,
-    most: usize,
+    max_parts: usize,
     title: Option<String>,
-    /// How variables are called, by their numbers.
+    /// The names of variables, by variable id.
     names: HashMap<u64, String>,
 }
 
 impl Graph {
-    /// Of this pass.
+    /// A picture of this pass.
     ///
     /// ```
     /// use dl_core::record::Recorder;
@@ -73,10 +73,16 @@ impl Graph {
     /// # dl_core::Result::Ok(())
     /// ```
     pub fn of(record: &PassRecord) -> Graph {
-        Graph { record: record.clone(), backward: false, most: MOST, title: None, names: HashMap::new() }
+        Graph {
+            record: record.clone(),
+            backward: false,
+            max_parts: DEFAULT_MAX_PARTS,
+            title: None,
+            names: HashMap::new(),
+        }
     }
 
-    /// Whether the way back is drawn, too. It is not, unless this is called.
+    /// Whether the backward pass is drawn. The default is `false`.
     ///
     /// ```
     /// # let record = dl_core::record::PassRecord::default();
@@ -88,12 +94,12 @@ impl Graph {
         self
     }
 
-    /// With at most so many parts, arms of decisions included: 60 if nothing is said, no fewer than
-    /// 4 and no more than 200.
+    /// Sets the maximal number of parts, arms of decisions included. The default is 60; the value
+    /// is clamped to 4..=200.
     ///
-    /// Placing them takes longer than in proportion: of a training step with its way back, 60 parts
-    /// take 0.2 s in a release build, 150 one second and 200 three to four. A development build
-    /// takes five times as long.
+    /// The time of the layout grows faster than linearly: for a training step with its backward
+    /// pass, 60 parts take 0.2 s in a release build, 150 take 1 s and 200 take 3 to 4 s. A
+    /// development build takes five times as long.
     ///
     /// ```
     /// # let record = dl_core::record::PassRecord::default();
@@ -101,11 +107,11 @@ impl Graph {
     /// ```
     #[must_use]
     pub fn at_most(mut self, parts: usize) -> Graph {
-        self.most = parts.clamp(LEAST, CEILING);
+        self.max_parts = parts.clamp(MIN_PARTS, MAX_PARTS);
         self
     }
 
-    /// With the names that its weights and buffers have in this net: paths, as in [`Module`].
+    /// Labels weights and buffers with their paths in this net, as in [`Module`].
     ///
     /// ```
     /// use dl_core::Weight;
@@ -123,7 +129,7 @@ impl Graph {
         self
     }
 
-    /// With this line above it.
+    /// Sets the title, the first line above the picture.
     ///
     /// ```
     /// # let record = dl_core::record::PassRecord::default();
@@ -135,7 +141,7 @@ impl Graph {
         self
     }
 
-    /// As SVG, which needs no other program.
+    /// The picture as a self-contained SVG.
     ///
     /// ```
     /// # let record = dl_core::record::PassRecord::default();
@@ -145,7 +151,7 @@ impl Graph {
         svg::svg(&self.scene())
     }
 
-    /// In the language of Graphviz, which places things anew.
+    /// The picture in DOT, the language of Graphviz, without positions.
     ///
     /// ```
     /// # let record = dl_core::record::PassRecord::default();
@@ -155,10 +161,11 @@ impl Graph {
         dot::dot(&self.scene())
     }
 
-    /// Writes a file, by its extension an SVG or DOT. It is there whole or not at all.
+    /// Writes the picture to a file, SVG or DOT by the extension (`.svg`, `.dot` or `.gv`). The
+    /// file is replaced atomically.
     ///
     /// # Errors
-    /// When the extension is another one, or the file cannot be written.
+    /// If the extension is another one, or if the file cannot be written.
     ///
     /// ```
     /// # let record = dl_core::record::PassRecord::default();
@@ -175,7 +182,7 @@ impl Graph {
             "svg" => self.svg(),
             "dot" | "gv" => self.dot(),
             _ => {
-                let error = Error::invalid("the name of a picture ends in `.svg`, `.dot` or `.gv`");
+                let error = Error::invalid("the file name of a picture must end in `.svg`, `.dot` or `.gv`");
                 return Err(error.context(path.display()));
             }
         };
@@ -183,6 +190,6 @@ impl Graph {
     }
 
     pub(crate) fn scene(&self) -> Scene {
-        build::scene(&self.record, &self.names, self.backward, self.most, self.title.as_deref())
+        build::scene(&self.record, &self.names, self.backward, self.max_parts, self.title.as_deref())
     }
 }

@@ -1,4 +1,4 @@
-//! Where things are: layers from top to bottom, by `dagre`.
+//! Positions of items, edges and boxes: a layered layout, top to bottom, computed by `dagre`.
 
 use crate::scene::{Flow, Look, Scene};
 use crate::text;
@@ -6,14 +6,14 @@ use dagre::graph::{Graph, GraphOptions};
 use dagre::layout::types::LabelPos;
 use dagre::{EdgeLabel, LayoutOptions, NodeLabel};
 
-/// Of the names in items, and of what else is said of them.
+/// Font sizes of names and details, in pixels.
 pub(crate) const NAME: f64 = 13.0;
 pub(crate) const DETAIL: f64 = 11.0;
-/// From one line to the next, for a font of size 1.
+/// Line height relative to the font size.
 pub(crate) const LINE: f64 = 1.35;
-/// Between the text and the edge of an item.
+/// Horizontal and vertical distance between the text and the border of an item.
 const MARGIN: (f64, f64) = (11.0, 7.0);
-/// Room for the name of a function above what is in its box.
+/// Height reserved for the name of a function at the top of its box.
 pub(crate) const BOX_TITLE: f64 = 18.0;
 
 /// In pixels; y grows downwards.
@@ -27,21 +27,21 @@ pub(crate) struct Rectangle {
 
 pub(crate) type Point = (f64, f64);
 
-/// Where the items, the edges and the boxes of a scene are.
+/// The positions of the items, edges and boxes of a scene.
 #[derive(Default)]
 pub(crate) struct Layout {
     pub(crate) items: Vec<Rectangle>,
-    /// Of those that are drawn.
+    /// The routes of the visible edges.
     pub(crate) edges: Vec<Route>,
     pub(crate) boxes: Vec<Rectangle>,
     pub(crate) size: Point,
 }
 
 pub(crate) struct Route {
-    /// Which edge of the scene.
+    /// The index of the edge in the scene.
     pub(crate) edge: usize,
     pub(crate) points: Vec<Point>,
-    /// The middle of its label.
+    /// The centre of its label.
     pub(crate) label: Option<Point>,
 }
 
@@ -55,20 +55,20 @@ impl Rectangle {
     }
 }
 
-/// How much room the text of an item takes.
+/// The size of the text of an item.
 pub(crate) fn text_size(name: &[String], details: &[String]) -> Point {
     let widest = |lines: &[String], size| lines.iter().map(|line| text::width(line, size)).fold(0.0, f64::max);
     let width = widest(name, NAME).max(widest(details, DETAIL));
     (width, LINE * (NAME * name.len() as f64 + DETAIL * details.len() as f64))
 }
 
-/// How large an item is.
+/// The size of an item.
 fn size(scene: &Scene, item: usize) -> Point {
     let item = &scene.items[item];
     let (width, height) = text_size(&item.name, &item.details);
     match item.look {
-        // flat, so that a long condition does not make it high: what is inside of a diamond has
-        // width/W + height/H ≤ 1
+        // Flat, so that a long condition does not make it high. A text of (w, h) fits into a
+        // diamond of (W, H) if w/W + h/H ≤ 1.
         Look::Decision => {
             let room = 3.0 * (height + 4.0);
             ((width + 6.0) * 1.5, room)
@@ -101,8 +101,8 @@ pub(crate) fn layout(scene: &Scene) -> Layout {
         let mut label = EdgeLabel { labelpos: LabelPos::Center, ..EdgeLabel::default() };
         label.weight = match edge.flow {
             Flow::Data => 2,
-            Flow::Way => 3,
-            Flow::Looked | Flow::Below => 1,
+            Flow::Control => 3,
+            Flow::Extracted | Flow::Rank => 1,
         };
         if !edge.label.is_empty() {
             (label.width, label.height) = (text::width(&edge.label, DETAIL) + 6.0, DETAIL * LINE);
@@ -121,7 +121,7 @@ pub(crate) fn layout(scene: &Scene) -> Layout {
     let items: Vec<Rectangle> = (0..scene.items.len()).map(of_item).collect();
     let boxes = (0..scene.boxes.len()).map(|inside| place(&box_name(inside), None).unwrap_or_default()).collect();
     let route = |(index, edge): (usize, &crate::scene::Edge)| {
-        if edge.flow == Flow::Below {
+        if edge.flow == Flow::Rank {
             return None;
         }
         let name = index.to_string();
@@ -145,8 +145,8 @@ pub(crate) fn layout(scene: &Scene) -> Layout {
     layout
 }
 
-/// Where an edge to a point leaves an item: at the top or the bottom, so that it does not cross
-/// what stands beside; at the side, if the point is there.
+/// The point where an edge towards `towards` leaves an item: on the top or bottom border, so that
+/// it does not cross neighbours, or on the side border, if `towards` is beside the item.
 fn border(scene: &Scene, items: &[Rectangle], item: usize, towards: Point) -> Point {
     let (place, (x, y)) = (items[item], items[item].centre());
     let (dx, dy) = (towards.0 - x, towards.1 - y);
@@ -157,15 +157,14 @@ fn border(scene: &Scene, items: &[Rectangle], item: usize, towards: Point) -> Po
             if is_diamond { dx.abs() / across + dy.abs() / down } else { (dx.abs() / across).max(dy.abs() / down) };
         return if far <= f64::EPSILON { (x, y) } else { (x + dx / far, y + dy / far) };
     }
-    // where the edge of the item is straight
+    // The straight part of the border.
     let reach = if is_diamond { 0.5 * across } else { (across - place.height / 2.0).max(0.4 * across) };
     let aside = dx.clamp(-reach, reach);
     let height = if is_diamond { down * (1.0 - aside.abs() / across) } else { down };
     (x + aside, y + height.copysign(dy))
 }
 
-/// A point between that one and the next, so that an edge which comes from far aside does not graze
-/// the item.
+/// An additional point next to the end of a flat edge, so that the edge does not graze the item.
 fn upright(end: Point, next: Point) -> Option<Point> {
     const LONGEST: f64 = 11.0;
     let (dx, dy) = (next.0 - end.0, next.1 - end.1);
@@ -173,7 +172,7 @@ fn upright(end: Point, next: Point) -> Option<Point> {
 }
 
 impl Layout {
-    /// Moves everything so that it begins at zero, and says how large it is.
+    /// Moves the layout to the origin and sets its size.
     fn fit(&mut self) {
         self.boxes.iter_mut().for_each(|place| {
             (place.top, place.height) = (place.top - BOX_TITLE / 2.0, place.height + BOX_TITLE / 2.0);

@@ -1,8 +1,8 @@
-//! What a pass did, for people: pictures of the path it took, tables of what each line cost, traces
-//! of what the threads did.
+//! Visualisation of recorded passes: pictures of the executed graph, cost tables by source line,
+//! and traces of the threads.
 //!
-//! Users reach it as `dl::view`, with the feature `view` of the `monadic-dl` package. It shows what
-//! a [`Recorder`](dl_core::record::Recorder) was told.
+//! Users reach this crate as `dl::view`, with the feature `view` of the `monadic-dl` package. Its
+//! input is the recording of a [`Recorder`](dl_core::record::Recorder).
 //!
 //! ```
 //! use dl_core::record::Recorder;
@@ -26,15 +26,15 @@
 //! # dl_core::Result::Ok(())
 //! ```
 //!
-//! # Words
+//! # Glossary
 //!
-//! - *picture*: what was computed from what in a pass, with its decisions ([`Graph`], [`Draw`]).
-//!   Large passes are folded.
-//! - *costs*: time, bytes and counts for each line of the user's code ([`Costs`]).
-//! - *trace*: when which thread did what ([`chrome_trace`]).
+//! - *picture*: the values a pass computed, their dependencies and the decisions taken ([`Graph`],
+//!   [`Draw`]). Pictures of large passes are folded.
+//! - *costs*: time, bytes and counts for each source line ([`Costs`]).
+//! - *trace*: which thread executed which kernel when ([`chrome_trace`]).
 //!
-//! What it does not do: it records nothing itself, draws no bitmaps, and knows nothing of layers
-//! that no pass has met: an arm that was not taken has a name, and no inside.
+//! This crate records nothing itself and renders no bitmaps. An arm that was not taken appears as a
+//! name only, because its layers were never built.
 
 #![forbid(unsafe_code)]
 

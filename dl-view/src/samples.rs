@@ -1,4 +1,4 @@
-//! Records made by hand, for tests.
+//! Synthetic records for tests.
 
 use dl_core::bang::function;
 use dl_core::record::{Decision, Direction, NodeKind, NodeRecord, PassRecord, Span, SpanWork};
@@ -6,7 +6,7 @@ use dl_core::{Branch, Calls};
 use std::panic::Location;
 use std::time::Duration;
 
-/// Puts a record together. Each layer takes a microsecond more than the one before.
+/// Builds a record. The operation at index `i` takes `1,000 + 10 · i` ns.
 #[derive(Default)]
 pub(crate) struct Sample {
     pub(crate) record: PassRecord,
@@ -44,14 +44,14 @@ impl Sample {
         self.node(NodeKind::Weight, "weight", &[], value)
     }
 
-    /// The deltas are written down, from this loss.
+    /// Records a backward construction that starts from this loss.
     pub(crate) fn walk_back(&mut self, from: u32, time: Duration) {
         let (began, ended) = (self.record.ended, self.record.ended + time);
         self.record.spans.push(Span { work: SpanWork::Backward, node: Some(from), thread: 0, began, ended });
         self.record.ended = ended;
     }
 
-    /// A body that looked at these layers, took these ways, and became that layer.
+    /// A body that extracted these layers, took these arms, and resolved to that layer.
     #[track_caller]
     pub(crate) fn body(
         &mut self,
@@ -63,7 +63,8 @@ impl Sample {
         let index = self.node(NodeKind::Decision, name, &[], "");
         let node = &mut self.record.nodes[index as usize];
         (node.looked_at, node.became) = (looked_at.to_vec(), became);
-        // the first decisions looked at a layer each, if there are enough
+        // The number of extractions before a decision: all of them for the last, one less for each
+        // decision before it.
         let looks = |way: usize| (looked_at.len() + way + 1).saturating_sub(ways.len()) as u32;
         let decision = |(way, &(branch, taken))| {
             let mut decision = Decision::new(branch, taken);
@@ -75,7 +76,7 @@ impl Sample {
     }
 }
 
-/// In these functions, each of them called by the one before.
+/// A call chain of these functions, outermost first.
 pub(crate) fn calls(functions: &[&'static str]) -> Calls {
     match functions {
         [] => Calls::here(),
@@ -88,7 +89,7 @@ pub(crate) fn branch(condition: &'static str, arms: &'static [&'static str]) -> 
     Box::leak(Box::new(Branch { condition, arms, place: Location::caller() }))
 }
 
-/// The gate chose the left expert.
+/// A gated network in which the gate selected the left expert.
 pub(crate) fn gated() -> PassRecord {
     let mut sample = Sample::default();
     let input = sample.node(NodeKind::Constant, "constant", &[], "f32[64]");
@@ -130,7 +131,7 @@ pub(crate) fn tree() -> PassRecord {
     sample.record
 }
 
-/// A loop of so many rounds.
+/// A loop of `count` rounds.
 pub(crate) fn rounds(count: usize) -> PassRecord {
     let mut sample = Sample::default();
     let mut state = sample.node(NodeKind::Constant, "constant", &[], "f32[8]");
@@ -149,7 +150,8 @@ pub(crate) fn rounds(count: usize) -> PassRecord {
     sample.record
 }
 
-/// A net of so many layers of five operations, each in a function, in blocks of ten.
+/// A net of `layers` blocks of four operations each, half of them in `encoder` and half in
+/// `decoder`.
 pub(crate) fn deep(layers: usize) -> PassRecord {
     let mut sample = Sample::default();
     let mut at = sample.node(NodeKind::Constant, "constant", &[], "f32[16, 64]");
@@ -167,7 +169,7 @@ pub(crate) fn deep(layers: usize) -> PassRecord {
     sample.record
 }
 
-/// A step of training a line.
+/// A training step of a linear regression.
 pub(crate) fn step() -> PassRecord {
     let mut sample = Sample::default();
     let input = sample.node(NodeKind::Constant, "constant", &[], "f32[16, 4]");
@@ -191,7 +193,7 @@ pub(crate) fn step() -> PassRecord {
     sample.record
 }
 
-/// What failed is the product.
+/// A pass whose product failed.
 pub(crate) fn failed() -> PassRecord {
     let mut sample = Sample::default();
     let (left, right) = (sample.weight("f32[4, 3]"), sample.weight("f32[4, 3]"));
@@ -199,7 +201,7 @@ pub(crate) fn failed() -> PassRecord {
     let message = "matmul: the inner sizes differ: f32[4, 3] and f32[4, 3], at src/main.rs:12:5 & that is <bad>";
     let relu = sample.op("relu", &[product], "");
     let sum = sample.op("sum", &[relu], "");
-    // whoever needs the value fails in the same words
+    // Nodes that depend on the failed value repeat its message.
     for node in [product, relu, sum] {
         sample.record.nodes[node as usize].failure = Some(message.into());
     }

@@ -1,39 +1,39 @@
-//! What a picture shows, before anybody knows where: items, edges between them, and boxes around
-//! the items of a function.
+//! A picture before layout: items, the edges between them, and the boxes around the items of a
+//! function.
 
-/// A picture without places.
+/// A picture without positions.
 #[derive(Default)]
 pub(crate) struct Scene {
     pub(crate) items: Vec<Item>,
     pub(crate) edges: Vec<Edge>,
     pub(crate) boxes: Vec<FunctionBox>,
-    /// What is said above the picture; the first line is the title.
+    /// The lines above the picture; the first line is the title.
     pub(crate) head: Vec<String>,
 }
 
-/// What is drawn as one: a layer, or several that were folded.
+/// One drawn shape: a layer, or several folded ones.
 pub(crate) struct Item {
     pub(crate) look: Look,
-    /// What it is called.
+    /// The lines of the name.
     pub(crate) name: Vec<String>,
-    /// What else is said of it, smaller.
+    /// Further lines, in a smaller font.
     pub(crate) details: Vec<String>,
-    /// What is said to who asks.
+    /// The text of the tooltip.
     pub(crate) hover: String,
-    /// In which box it is.
+    /// The index of the enclosing box.
     pub(crate) within: Option<usize>,
-    /// Its time, as a share of that of the item that took longest.
+    /// The time, relative to that of the item with the longest time.
     pub(crate) share: f64,
     pub(crate) outcome: Outcome,
 }
 
-/// What became of a layer.
+/// The outcome of a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Outcome {
-    /// It has a value, or nothing is said against it.
+    /// It has a value, or no failure is recorded.
     Computed,
     Failed,
-    /// Something failed that it needs.
+    /// A value it depends on failed.
     NotComputed,
 }
 
@@ -41,15 +41,15 @@ pub(crate) enum Outcome {
 pub(crate) enum Look {
     Operation,
     Backward,
-    /// A function, folded.
+    /// A folded function.
     Function,
     BackwardFunction,
     Weight,
     Constant,
     Random,
-    /// Looks at values.
+    /// A decision on extracted values.
     Decision,
-    /// The arm that was taken.
+    /// The arm taken.
     Taken,
     NotTaken,
 }
@@ -63,17 +63,17 @@ pub(crate) struct Edge {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Flow {
-    /// A value goes into an operation.
+    /// A value is read by an operation.
     Data,
-    /// A decision looked at a value.
-    Looked,
-    /// A decision leads to what comes next.
-    Way,
-    /// Not drawn: what was built after a decision stands below it.
-    Below,
+    /// A value is extracted for a decision.
+    Extracted,
+    /// Control flow: from a decision to its arm, and from there to the next step.
+    Control,
+    /// Invisible; places items that were built after a decision below it.
+    Rank,
 }
 
-/// Around the items of a function.
+/// A frame around the items of a function.
 pub(crate) struct FunctionBox {
     pub(crate) name: String,
     pub(crate) hover: String,

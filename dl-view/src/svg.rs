@@ -1,4 +1,4 @@
-//! A picture as SVG.
+//! Output as SVG.
 
 use crate::layout::{BOX_TITLE, DETAIL, LINE, Layout, NAME, Point, Rectangle, Route, layout, text_size};
 use crate::scene::{Flow, Item, Look, Outcome, Scene};
@@ -9,10 +9,10 @@ const MARGIN: f64 = 20.0;
 const TITLE: f64 = 16.0;
 const HEAD: f64 = 12.0;
 const LEGEND: f64 = 46.0;
-/// Under an item, for its share of the time.
+/// The height of the bar under an item that shows its relative time.
 const BAR: f64 = 3.0;
 
-/// The class of the picture, and how its ids begin: it may stand in a page beside other things.
+/// The class of the picture and the prefix of its ids, so that it can be embedded in a page.
 const SCOPE: &str = "dl-picture";
 
 const STYLE: &str = "\
@@ -58,7 +58,7 @@ pub(crate) fn svg(scene: &Scene) -> String {
     out
 }
 
-/// Rules that hold in the picture only.
+/// Restricts CSS rules to the picture.
 fn scoped(style: &str) -> String {
     let within = |rule: &str| {
         let (selectors, body) = rule.split_once('{')?;
@@ -104,7 +104,7 @@ fn boxes(out: &mut String, scene: &Scene, layout: &Layout) {
     }
 }
 
-/// Above what is in the boxes, so that no edge crosses the letters.
+/// Drawn above the contents of the boxes, so that no edge crosses the letters.
 fn box_titles(out: &mut String, scene: &Scene, layout: &Layout) {
     for (function, place) in scene.boxes.iter().zip(&layout.boxes) {
         let most = (place.width - 16.0) / text::width("x", DETAIL);
@@ -160,16 +160,16 @@ fn edge(out: &mut String, scene: &Scene, route: &Route) {
     let edge = &scene.edges[route.edge];
     let (class, marker) = match edge.flow {
         Flow::Data => ("edge", "data"),
-        Flow::Looked => ("edge looked", "looked"),
-        Flow::Way if scene.items[edge.to].look == Look::NotTaken => ("edge stub", "stub"),
-        Flow::Way => ("edge way", "way"),
-        Flow::Below => return,
+        Flow::Extracted => ("edge looked", "looked"),
+        Flow::Control if scene.items[edge.to].look == Look::NotTaken => ("edge stub", "stub"),
+        Flow::Control => ("edge way", "way"),
+        Flow::Rank => return,
     };
     let _ =
         write!(out, "<path class=\"{class}\" d=\"{}\" marker-end=\"url(#{SCOPE}-{marker})\"/>", curve(&route.points));
 }
 
-/// Straight between the points, and round at them.
+/// A polyline with rounded corners.
 fn curve(points: &[Point]) -> String {
     const RADIUS: f64 = 22.0;
     let at = |(x, y): Point| format!("{x:.1} {y:.1}");
@@ -217,11 +217,11 @@ fn title(out: &mut String, words: &str) {
     let _ = write!(out, "<title>{}</title>", escaped(words));
 }
 
-/// What of all that can be explained there is in the picture.
+/// The legend entries that occur in the picture.
 fn looks(scene: &Scene) -> Vec<(&'static str, Look)> {
     let all = [
         ("operation", Look::Operation),
-        ("way back", Look::Backward),
+        ("backward", Look::Backward),
         ("function", Look::Function),
         ("weight", Look::Weight),
         ("plain value", Look::Constant),
@@ -263,7 +263,7 @@ fn class(look: Look) -> &'static str {
     }
 }
 
-/// As text of XML, which has no place for most control characters.
+/// Escapes text for XML, which excludes most control characters.
 pub(crate) fn escaped(words: &str) -> String {
     let mut text = String::with_capacity(words.len());
     for char in words.chars() {

@@ -1,4 +1,4 @@
-//! Pictures of records made by hand, read by parsers of others.
+//! Tests on synthetic records. The output is read by independent parsers.
 
 mod folding;
 mod geometry;
@@ -10,7 +10,7 @@ mod words;
 use crate::samples;
 use dl_core::record::PassRecord;
 
-/// All samples, by name, and whether the way back is to be drawn.
+/// All samples, with a name and whether the backward pass is drawn.
 fn all() -> Vec<(&'static str, PassRecord, bool)> {
     vec![
         ("gated", samples::gated(), false),

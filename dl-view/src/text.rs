@@ -1,22 +1,22 @@
-//! Text in pictures and tables: how wide it is, where a line ends, and how quantities are written.
+//! Text metrics, line breaking, and the formatting of quantities.
 
 use std::time::Duration;
 
-/// Of a monospaced font: so many times the font's size a column is wide, at most. Proportional
-/// fonts stay below it in running text.
+/// The width of a column relative to the font size: an upper bound for monospaced fonts, and for
+/// running text in proportional fonts.
 const COLUMN: f64 = 0.62;
 
-/// How wide a line is at most, in a font of this size.
+/// The maximal width of a line in pixels, in a font of this size.
 pub(crate) fn width(line: &str, size: f64) -> f64 {
     columns(line) as f64 * COLUMN * size
 }
 
-/// How many columns of a monospaced font a line takes.
+/// The number of columns of a line in a monospaced font.
 pub(crate) fn columns(line: &str) -> usize {
     line.chars().map(columns_of).sum()
 }
 
-/// Of Chinese, Japanese and Korean, and of pictographs, each takes two.
+/// CJK characters and pictographs take two columns.
 fn columns_of(char: char) -> usize {
     match u32::from(char) {
         0x1100..=0x115f | 0x2e80..=0xa4cf | 0xac00..=0xd7a3 | 0xf900..=0xfaff | 0xfe30..=0xfe4f => 2,
@@ -25,34 +25,34 @@ fn columns_of(char: char) -> usize {
     }
 }
 
-/// In one line of at most so many columns, with an ellipsis where something is missing.
-pub(crate) fn cut(text: &str, most: usize) -> String {
+/// The text on one line of at most `max_columns` columns, with an ellipsis where it is cut.
+pub(crate) fn cut(text: &str, max_columns: usize) -> String {
     let text = one_line(text);
-    if columns(&text) <= most {
+    if columns(&text) <= max_columns {
         return text;
     }
     let mut used = 1;
     let fits = |char: &char| {
         used += columns_of(*char);
-        used <= most
+        used <= max_columns
     };
     let start: String = text.chars().take_while(fits).collect();
     format!("{}…", start.trim_end())
 }
 
-/// In lines of at most so many columns, broken at spaces where there are some; what does not fit
-/// into the last one is cut.
-pub(crate) fn wrapped(text: &str, columns_each: usize, most_lines: usize) -> Vec<String> {
+/// The text in lines of at most `columns_each` columns, broken at spaces where possible. The last
+/// of `max_lines` lines is cut.
+pub(crate) fn wrapped(text: &str, columns_each: usize, max_lines: usize) -> Vec<String> {
     let (mut lines, text) = (Vec::new(), one_line(text));
     let mut rest = text.as_str();
-    while !rest.is_empty() && lines.len() + 1 < most_lines && columns(rest) > columns_each {
+    while !rest.is_empty() && lines.len() + 1 < max_lines && columns(rest) > columns_each {
         let mut used = 0;
         let full = rest.char_indices().find(|&(_, char)| {
             used += columns_of(char);
             used > columns_each
         });
         let full = full.map_or(rest.len(), |(place, _)| place);
-        // a line that is nearly empty is worse than a word in two parts
+        // Prefer to split a word to a line that is more than half empty.
         let space = rest[..full].rfind(' ').filter(|&space| columns(&rest[..space]) * 2 >= columns_each);
         let end = if rest[full..].starts_with(' ') { full } else { space.unwrap_or(full) };
         lines.push(rest[..end].trim_end().to_string());
@@ -71,7 +71,7 @@ fn one_line(text: &str) -> String {
         .join(" ")
 }
 
-/// As in `12.3 µs`: three digits, or four before the point.
+/// A time with three significant digits, such as `12.3 µs`.
 pub(crate) fn time(time: Duration) -> String {
     let nanos = time.as_nanos() as f64;
     match nanos {
@@ -82,7 +82,7 @@ pub(crate) fn time(time: Duration) -> String {
     }
 }
 
-/// As in `4.1 kB`, where a kB is 1000 bytes.
+/// A size with three significant digits, such as `4.10 kB`, where 1 kB is 1000 bytes.
 pub(crate) fn bytes(bytes: usize) -> String {
     let count = bytes as f64;
     match count {
@@ -101,7 +101,7 @@ fn digits(number: f64) -> String {
     }
 }
 
-/// As in `10,000`.
+/// A number with thousands separators, such as `10,000`.
 pub(crate) fn count(number: usize) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -114,12 +114,12 @@ pub(crate) fn count(number: usize) -> String {
     text
 }
 
-/// As in `3 operations`.
+/// A count with its noun, such as `3 operations`.
 pub(crate) fn counted(number: usize, one: &str) -> String {
     format!("{} {one}{}", count(number), if number == 1 { "" } else { "s" })
 }
 
-/// A file and a line, without the folders.
+/// The file name and the line, without folders.
 pub(crate) fn short_place(file: &str, line: u32) -> String {
     let name = file.rsplit(['/', '\\']).next().unwrap_or(file);
     format!("{name}:{line}")
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_break_at_spaces_and_end_with_an_ellipsis() {
+    fn wrapped_text_breaks_at_spaces_and_ends_with_ellipsis() {
         assert_eq!(wrapped("left > right", 20, 2), ["left > right"]);
         assert_eq!(wrapped("scores.0 * net.left.of(input)", 16, 3), ["scores.0 *", "net.left.of(inpu", "t)"]);
         assert_eq!(wrapped("one two three four", 8, 2), ["one two", "three f…"]);
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn quantities_have_three_digits() {
+    fn quantities_have_three_significant_digits() {
         assert_eq!(time(Duration::from_nanos(999)), "999 ns");
         assert_eq!(time(Duration::from_nanos(12_345)), "12.3 µs");
         assert_eq!(time(Duration::from_micros(1_234)), "1.23 ms");

@@ -1,20 +1,19 @@
-//! How long a thread was at something itself: without what it did meanwhile, one inside of the
-//! other.
+//! Self times of spans.
 
 use dl_core::record::Span;
 use std::time::Duration;
 
-/// Of each span, the time that is not that of spans of the same thread within it.
-pub(crate) fn own<'a>(spans: impl IntoIterator<Item = &'a Span>) -> Vec<Duration> {
+/// The self time of each span: its duration without that of nested spans of the same thread.
+pub(crate) fn self_times<'a>(spans: impl IntoIterator<Item = &'a Span>) -> Vec<Duration> {
     let spans: Vec<&Span> = spans.into_iter().collect();
     let mut times: Vec<Duration> = spans.iter().map(|span| span.ended.saturating_sub(span.began)).collect();
     let mut order: Vec<usize> = (0..spans.len()).collect();
     order.sort_by_key(|&span| (spans[span].thread, spans[span].began, std::cmp::Reverse(spans[span].ended)));
     let mut open: Vec<usize> = Vec::new();
     for span in order {
-        let around =
+        let encloses =
             |&outer: &usize| spans[outer].thread == spans[span].thread && spans[span].ended <= spans[outer].ended;
-        while open.last().is_some_and(|outer| !around(outer)) {
+        while open.last().is_some_and(|outer| !encloses(outer)) {
             open.pop();
         }
         if let Some(&outer) = open.last() {
@@ -32,7 +31,7 @@ mod tests {
     use dl_core::record::SpanWork;
 
     #[test]
-    fn what_is_within_a_span_is_not_counted_twice() {
+    fn self_time_excludes_nested_spans() {
         let span = |thread, began, ended| Span {
             work: SpanWork::Kernel,
             node: None,
@@ -40,11 +39,10 @@ mod tests {
             began: Duration::from_nanos(began),
             ended: Duration::from_nanos(ended),
         };
-        // out of order; the second thread is at work meanwhile; one begins and ends with the one
-        // around it
+        // Out of order, with a second thread in parallel; one span begins and ends with its parent.
         let spans =
             [span(0, 20, 30), span(0, 0, 100), span(1, 10, 60), span(0, 20, 40), span(0, 100, 110), span(0, 40, 41)];
-        let times: Vec<u128> = own(&spans).iter().map(Duration::as_nanos).collect();
+        let times: Vec<u128> = self_times(&spans).iter().map(Duration::as_nanos).collect();
         assert_eq!(times, [10, 79, 50, 10, 10, 1]);
     }
 }

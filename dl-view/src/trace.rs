@@ -1,4 +1,4 @@
-//! Traces for Perfetto and `chrome://tracing`: which thread did what, and when.
+//! Traces for Perfetto and `chrome://tracing`.
 
 use dl_core::record::{NodeRecord, PassRecord, Recording, Span, SpanWork};
 use dl_core::{Result, files};
@@ -8,16 +8,16 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::time::Duration;
 
-/// What all rows belong to.
+/// The process id of all rows.
 const PROCESS: u32 = 1;
 
-/// A recording as a trace in [the format of
-/// Chrome](https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU), which
-/// [Perfetto](https://ui.perfetto.dev) and `chrome://tracing` show.
+/// A recording in the [Chrome trace event
+/// format](https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU), which
+/// [Perfetto](https://ui.perfetto.dev) and `chrome://tracing` display.
 ///
-/// Each thread is a row, with a block for each kernel, poll of a body, backward and commit; who
-/// clicks on one is told the line, the functions that led there, and the shape. Each pass is a row
-/// of its own above them.
+/// Each thread is a row with a block for each kernel, poll of a body, backward construction and
+/// commit. The arguments of a block are the source line, the call chain and the shape of the value.
+/// The passes are a row of their own above the threads.
 ///
 /// ```
 /// use dl_core::record::Recording;
@@ -26,15 +26,15 @@ const PROCESS: u32 = 1;
 /// ```
 pub fn chrome_trace(recording: &Recording) -> String {
     let mut text = Vec::new();
-    // memory takes all that is written
+    // Writing to memory cannot fail.
     let _ = write_trace(recording, &mut text);
     String::from_utf8(text).unwrap_or_default()
 }
 
-/// Writes [`chrome_trace`] into a file, which is there whole or not at all.
+/// Writes [`chrome_trace`] to a file, which is replaced atomically.
 ///
 /// # Errors
-/// When the file cannot be written.
+/// If the file cannot be written.
 ///
 /// ```
 /// use dl_core::record::Recorder;
@@ -91,9 +91,9 @@ fn block(number: usize, pass: &PassRecord, span: &Span) -> Value {
         _ => "other",
     };
     let node = span.node.and_then(|node| pass.nodes.get(node as usize));
-    let mut args = node.map(told).unwrap_or_default();
+    let mut args = node.map(node_args).unwrap_or_default();
     if span.work == SpanWork::Backward {
-        args.insert("direction".into(), json!("backward")); // it starts from the layer, and is not its work
+        args.insert("direction".into(), json!("backward")); // starts at the layer, but is not its work
     }
     args.insert("pass".into(), json!(number));
     let name = node.filter(|_| span.work != SpanWork::Backward).map_or(category, |node| node.name);
@@ -104,21 +104,21 @@ fn block(number: usize, pass: &PassRecord, span: &Span) -> Value {
     })
 }
 
-/// What there is to tell of a layer.
-fn told(node: &NodeRecord) -> Map<String, Value> {
+/// The arguments of a block: the data of its layer.
+fn node_args(node: &NodeRecord) -> Map<String, Value> {
     let mut args = Map::new();
-    let mut tell = |what: &str, value: Value| _ = args.insert(what.into(), value);
-    tell("place", json!(node.place.to_string()));
-    tell("direction", json!(format!("{:?}", node.direction).to_lowercase()));
+    let mut insert = |what: &str, value: Value| _ = args.insert(what.into(), value);
+    insert("place", json!(node.place.to_string()));
+    insert("direction", json!(format!("{:?}", node.direction).to_lowercase()));
     if !node.calls.is_empty() {
-        tell("calls", json!(node.calls.frames().map(|call| call.to_string()).collect::<Vec<_>>()));
+        insert("calls", json!(node.calls.frames().map(|call| call.to_string()).collect::<Vec<_>>()));
     }
     if !node.value.is_empty() {
-        tell("value", json!(node.value));
-        tell("bytes", json!(node.bytes));
+        insert("value", json!(node.value));
+        insert("bytes", json!(node.bytes));
     }
     if let Some(failure) = &node.failure {
-        tell("failure", json!(failure));
+        insert("failure", json!(failure));
     }
     args
 }

@@ -1,5 +1,4 @@
-//! The images: read from the binary files of CIFAR-100, or from files of that format that are made
-//! up here.
+//! The images: read from the binary files of CIFAR-100, or generated in the same file format.
 
 use crate::network::{COARSE, FINE};
 use dl::data::cifar::{Cifar100, read_100};
@@ -9,25 +8,25 @@ use rand::{Rng, seq::SliceRandom};
 use std::fs;
 use std::path::Path;
 
-/// The side of an image, and that of the squares that a pattern is made of.
+/// The side of an image, and the side of the squares of generated patterns, in pixels.
 const SIDE: usize = 32;
 const SQUARE: usize = 4;
 const SQUARES: usize = 3 * (SIDE / SQUARE) * (SIDE / SQUARE);
 
-/// The files `train.bin` and `test.bin` of a folder.
+/// Reads the files `train.bin` and `test.bin` of a folder.
 pub(crate) fn read(folder: &Path) -> Result<[Cifar100; 2]> {
     let read = |name| {
         let images = read_100(folder.join(name))?;
         if images.coarse.is_empty() {
-            return Err(Error::invalid(format!("{}: there are no images in it", folder.join(name).display())));
+            return Err(Error::invalid(format!("{}: the file has no images", folder.join(name).display())));
         }
         Ok(images)
     };
     Ok([read("train.bin")?, read("test.bin")?])
 }
 
-/// Made-up images, with so many to learn from and so many to test with of each fine class. They go
-/// through files, as others do.
+/// Generated images: `of_each_class` training and test images of each fine class. They are written
+/// to files and read like CIFAR-100.
 pub(crate) fn generated(of_each_class: [usize; 2], seed: u64) -> Result<[Cifar100; 2]> {
     let folder = std::env::temp_dir().join(format!("dl-generated-cifar100-{}", std::process::id()));
     fs::create_dir_all(&folder).map_err(Error::other)?;
@@ -36,8 +35,8 @@ pub(crate) fn generated(of_each_class: [usize; 2], seed: u64) -> Result<[Cifar10
     result
 }
 
-/// Each coarse class has a pattern of coloured squares, each fine class another one that is added
-/// to it, and each image noise.
+/// The image of a class is the sum of a pattern of coloured squares for the coarse class, one for
+/// the fine class, and noise.
 fn generate(folder: &Path, of_each_class: [usize; 2], seed: u64) -> Result<()> {
     let rng = &mut init::rng(seed);
     let mut patterns = |number: usize, strength: f64| -> Vec<Nd<f32, Ix1>> {
@@ -45,7 +44,7 @@ fn generate(folder: &Path, of_each_class: [usize; 2], seed: u64) -> Result<()> {
     };
     let (coarse_patterns, fine_patterns) = (patterns(COARSE, 15.0), patterns(COARSE * FINE, 15.0));
     for (name, images) in ["train.bin", "test.bin"].into_iter().zip(of_each_class) {
-        // as in CIFAR-100, the number of a fine class does not tell which coarse class it is of
+        // As in CIFAR-100, the index of a fine class does not determine its coarse class.
         let mut records: Vec<usize> = (0..COARSE * FINE).flat_map(|fine| vec![fine; images]).collect();
         records.shuffle(rng);
         let mut file = Vec::new();
@@ -57,7 +56,7 @@ fn generate(folder: &Path, of_each_class: [usize; 2], seed: u64) -> Result<()> {
             file.extend(noise.view().indexed_iter().map(|(pixel, noise)| {
                 let (plane, row, column) = (pixel / (SIDE * SIDE), pixel / SIDE % SIDE, pixel % SIDE);
                 let square = (plane * SIDE / SQUARE + row / SQUARE) * (SIDE / SQUARE) + column / SQUARE;
-                // the conversion stops at 0 and at 255
+                // The conversion saturates at 0 and 255.
                 (128.0 + light + coarse_patterns[coarse][square] + fine_patterns[fine][square] + noise) as u8
             }));
         }
@@ -66,11 +65,11 @@ fn generate(folder: &Path, of_each_class: [usize; 2], seed: u64) -> Result<()> {
     Ok(())
 }
 
-/// Which fine classes are of which coarse class.
+/// The fine classes of each coarse class.
 pub(crate) struct Classes([Vec<usize>; COARSE]);
 
 impl Classes {
-    /// As they come in these images.
+    /// The classes that occur in these images.
     pub(crate) fn of(images: &Cifar100) -> Result<Self> {
         let mut classes = [const { Vec::new() }; COARSE];
         for (&coarse, &fine) in images.coarse.iter().zip(&images.fine) {
@@ -82,7 +81,7 @@ impl Classes {
             fine.sort_unstable();
             if fine.len() > FINE {
                 return Err(Error::invalid(format!(
-                    "the coarse class {coarse} has {} fine ones; in CIFAR-100 it is {FINE} of each",
+                    "the coarse class {coarse} has {} fine classes; in CIFAR-100 each has {FINE}",
                     fine.len()
                 )));
             }
@@ -90,10 +89,10 @@ impl Classes {
         Ok(Classes(classes))
     }
 
-    /// The place of a fine class among those of a coarse one.
+    /// The index of a fine class within its coarse class.
     pub(crate) fn place(&self, coarse: usize, fine: usize) -> Result<usize> {
         self.0[coarse].iter().position(|&other| other == fine).ok_or_else(|| {
-            Error::invalid(format!("no image to learn from is of the coarse class {coarse} and the fine class {fine}"))
+            Error::invalid(format!("no training image has the coarse class {coarse} and the fine class {fine}"))
         })
     }
 }

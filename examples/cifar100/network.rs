@@ -1,5 +1,5 @@
-//! The network: columns that look at the image, a classifier of coarse classes, and one of fine
-//! classes for each of them.
+//! The network: feature columns, a classifier of coarse classes, and a classifier of fine classes
+//! for each coarse class.
 
 use dl::nn::Linear;
 use dl::prelude::*;
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 const PIXELS: usize = 3 * 32 * 32;
 const WIDTH: usize = 64;
 pub(crate) const COARSE: usize = 20;
-/// Fine classes of a coarse one.
+/// Fine classes per coarse class.
 pub(crate) const FINE: usize = 5;
 
 /// Images `[batch, 3, 32, 32]`.
@@ -29,7 +29,7 @@ impl Column {
     }
 }
 
-/// Tells the fine classes of one coarse class apart.
+/// Classifies the fine classes of one coarse class.
 #[derive(Clone, Module)]
 struct Fine {
     layers: [Linear; 3],
@@ -67,29 +67,30 @@ impl Net {
         })
     }
 
-    /// What all columns see, summed: `[batch, 64]`.
+    /// The sum of the features of all columns, `[batch, 64]`.
     fn features(&self, images: &Images) -> NdLayer {
         let pixels = images.flatten_rows();
         let seen = self.columns.iter().map(|column| column.of(&pixels));
         seen.reduce(|sum, seen| sum + seen).expect("there are columns")
     }
 
-    /// The loss of images of one coarse class: that of the coarse classifier, and that of the one
-    /// fine classifier which has to do with them.
+    /// The loss of images of one coarse class: the sum of the losses of the coarse classifier and
+    /// of the fine classifier of this class.
     pub(crate) fn loss(&self, images: &Images, coarse: usize, fine: &Nd<usize, Ix1>) -> Layer<f32> {
         let features = self.features(images);
         let loss = self.coarse.of(&features).cross_entropy(vec![coarse; fine.len()]);
         loss + self.fine[coarse].of(&features).cross_entropy(fine)
     }
 
-    /// How often fine classifiers have been built so far.
+    /// The number of times fine classifiers were built.
     pub(crate) fn fine_built(&self) -> usize {
         self.fine.iter().map(|fine| fine.built.load(Ordering::Relaxed)).sum()
     }
 }
 
-/// The coarse class of an image `[1, 3, 32, 32]`, and the fine one among those of it. The coarse
-/// classifier has spoken before a fine one is chosen; the others are never built.
+/// The coarse class of an image `[1, 3, 32, 32]` and the fine class within it. The coarse
+/// prediction is extracted before the fine classifier is selected; the other fine classifiers are
+/// never built.
 #[differentiable]
 pub(crate) fn classify(image: &Images, net: &Net) -> Do<(usize, usize)> {
     let features = net.features(image);

@@ -1,5 +1,5 @@
-//! The digits: read line by line, checked, shuffled with a fixed seed, split; as numbers or as
-//! tensors.
+//! The handwritten digits: parsing with error positions, seeded shuffling and splitting, as arrays
+//! or tensors.
 
 #![allow(dead_code, reason = "each program that includes this file takes what it needs")]
 
@@ -15,11 +15,11 @@ use csv::{ByteRecord, ReaderBuilder, Terminator};
 use rand::{SeedableRng, seq::SliceRandom};
 use rand_chacha::ChaCha8Rng;
 
-/// Where they are.
+/// The data file.
 pub(crate) const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/data/digits.csv");
-/// Pixels of an image: 8 rows of 8.
+/// Pixels per image, 8 rows of 8.
 pub(crate) const PIXELS: usize = 64;
-/// The brightest pixel.
+/// The largest pixel value.
 const BRIGHTEST: u8 = 16;
 /// The largest label.
 const LAST_LABEL: u8 = 9;
@@ -29,7 +29,7 @@ const LAST_LABEL: u8 = 9;
 pub(crate) struct Digits {
     /// Pixels row by row, each in `0.0..=1.0`.
     pub(crate) images: Vec<[f32; PIXELS]>,
-    /// What each image shows, `0..=9`.
+    /// The digit of each image, `0..=9`.
     pub(crate) labels: Vec<usize>,
 }
 
@@ -43,12 +43,12 @@ pub(crate) fn tensors<A: Element>() -> dl::Result<Batch<A>> {
     Ok((Nd::from_vec([digits.count(), PIXELS], pixels)?, digits.labels.into()))
 }
 
-/// Some of them, in this order.
+/// The images and labels with these indices, in this order.
 pub(crate) fn select((images, labels): &Batch, of: &[usize]) -> Batch {
     (images.view().select(Axis(0), of).into(), labels.view().select(Axis(0), of).into())
 }
 
-/// What is wrong with a data file, in one line.
+/// An invalid data file, reported in one line.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DigitsError {
     /// The file cannot be opened or read.
@@ -56,7 +56,7 @@ pub(crate) enum DigitsError {
     Unreadable {
         /// The file.
         file: PathBuf,
-        /// What the system or the reader says.
+        /// The error of the system or the CSV reader.
         cause: String,
     },
     /// The file holds no image.
@@ -65,22 +65,22 @@ pub(crate) enum DigitsError {
         /// The file.
         file: PathBuf,
     },
-    /// A field is not what it should be.
+    /// A field is invalid.
     #[error("{}:{line}:{column}: {what}", file.display())]
     Fault {
         /// The file.
         file: PathBuf,
-        /// The line, from 1.
+        /// The line, counted from 1.
         line: u64,
-        /// The column (field of the line), from 1.
+        /// The column (the field of the line), counted from 1.
         column: usize,
-        /// What was expected, and what was found.
+        /// The expected and the actual content.
         what: String,
     },
 }
 
 impl Digits {
-    /// Reads `file`, a line at a time.
+    /// Reads `file` line by line.
     pub(crate) fn read(file: &Path) -> Result<Self, DigitsError> {
         let unreadable = |cause: String| DigitsError::Unreadable { file: file.to_owned(), cause };
         let source = File::open(file).map_err(|error| unreadable(error.to_string()))?;
@@ -113,7 +113,7 @@ impl Digits {
         if digits.labels.is_empty() { Err(DigitsError::Empty { file: file.to_owned() }) } else { Ok(digits) }
     }
 
-    /// How many images.
+    /// The number of images.
     pub(crate) fn count(&self) -> usize {
         self.labels.len()
     }
@@ -133,14 +133,14 @@ impl Digits {
     }
 }
 
-/// The numbers `0..length` in random order; an epoch takes its mini-batches from it.
+/// A random permutation of `0..length`, from which an epoch takes its mini-batches.
 pub(crate) fn shuffled(length: usize, random: &mut ChaCha8Rng) -> Vec<usize> {
     let mut order: Vec<usize> = (0..length).collect();
     order.shuffle(random);
     order
 }
 
-/// One line; a fault comes with its column.
+/// Parses one line; an error has the column of the invalid field.
 fn parse(record: &ByteRecord) -> Result<([f32; PIXELS], usize), (usize, String)> {
     let mut image = [0.0; PIXELS];
     for (index, pixel) in image.iter_mut().enumerate() {
@@ -189,14 +189,14 @@ mod tests {
     }
 
     #[test]
-    fn a_good_file_is_read() {
+    fn valid_file_is_parsed() {
         let digits = read("good", format!("{}\r\n{}", line("0", "3"), line("4", "9")).as_bytes()).unwrap();
         assert_eq!(digits.labels, [3, 9]);
         assert_eq!(digits.images[1][..2], [0.25, 1.0]);
     }
 
     #[test]
-    fn every_fault_names_its_place() {
+    fn invalid_field_is_reported_with_line_and_column() {
         let good = line("0", "3");
         let cases = [
             ("word", line("x", "1"), ":2:1: a pixel must be a whole number in 0..=16, found \"x\""),
@@ -216,12 +216,12 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_file_is_named() {
+    fn missing_file_is_reported_with_path() {
         assert!(Digits::read(Path::new("no/such.csv")).unwrap_err().to_string().starts_with("no/such.csv: "));
     }
 
     #[test]
-    fn a_split_is_fixed_by_its_seed() {
+    fn split_depends_only_on_seed() {
         let digits = Digits { images: vec![[0.0; PIXELS]; 100], labels: (0..100).collect() };
         let (train, test) = digits.split(1);
         assert_eq!((train.count(), test.count()), (80, 20));

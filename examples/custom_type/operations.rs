@@ -1,33 +1,33 @@
-//! Operations on rotations, turns and points. Their rules are written in these same operations, so
-//! they can be differentiated again and again.
+//! Operations on rotations, turns and points. Their derivative rules use these operations, so they
+//! can be differentiated repeatedly.
 
 use dl::prelude::*;
 use dl::{At, Deltas, Primitive, Result};
 
 use crate::rotation::{Rotation, Turn, Vector, cross};
 
-/// Points of space, `[points, 3]`.
+/// Points in space, `[points, 3]`.
 pub(crate) type Points = Nd<f64, Ix2>;
 
-/// The points where a rotation brings them.
+/// Rotates the points.
 #[track_caller]
 pub(crate) fn rotate(rotation: &impl Differentiable<Data = Rotation>, points: &Layer<Points>) -> Layer<Points> {
     Layer::apply(Rotate { back: false }, (rotation.layer(), points.clone()))
 }
 
-/// The points that a rotation brings here.
+/// Rotates the points by the inverse rotation.
 #[track_caller]
 fn rotate_back(rotation: &Layer<Rotation>, points: &Layer<Points>) -> Layer<Points> {
     Layer::apply(Rotate { back: true }, (rotation.clone(), points.clone()))
 }
 
-/// The sum of the cross products of points, pair by pair.
+/// The sum of the cross products of corresponding points.
 #[track_caller]
 fn torque(a: &Layer<Points>, b: &Layer<Points>) -> Layer<Turn> {
     Layer::apply(Torque, (a.clone(), b.clone()))
 }
 
-/// The cross product of each point and a turn.
+/// The cross product of each point with a turn.
 #[track_caller]
 fn points_cross_turn(points: &Layer<Points>, turn: &Layer<Turn>) -> Layer<Points> {
     Layer::apply(Cross, (points.clone(), turn.clone()))
@@ -50,7 +50,8 @@ impl Primitive for Rotate {
         mapped(points, |point| rotation.of(point))
     }
 
-    /// A small turn ω after the rotation moves y = R·p by ω × y, and R⁻¹·p by R⁻¹·(p × ω).
+    /// A small turn ω composed with the rotation changes y = R·p by ω × y, and R⁻¹·p by R⁻¹·(p ×
+    /// ω).
     fn pullback(&self, at: &At<'_, Self>) -> Deltas<Self> {
         let (rotation, points) = at.operands;
         if self.back {

@@ -1,26 +1,26 @@
-//! The data type and its delta: what can be the value of a layer, and what can be a derivative.
+//! The data type `Rotation` and its delta `Turn`.
 
 use dl::{At, Chunk, Data, Delta, Deltas, Layer, Primitive, Result, Trainable};
 
 pub(crate) type Vector = [f64; 3];
 
-/// A rotation of space, as a quaternion of length 1: its real part, and its other three.
+/// A rotation in space as a unit quaternion: the real part, then the imaginary parts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rotation([f64; 4]);
 
 impl Rotation {
     pub(crate) const NONE: Rotation = Rotation([1.0, 0.0, 0.0, 0.0]);
 
-    /// About the axis in which `turn` points, by an angle that is the length of `turn`.
+    /// The rotation about the axis of `turn` by its length as an angle.
     pub(crate) fn about(turn: Vector) -> Self {
         let angle = turn.iter().map(|x| x * x).sum::<f64>().sqrt();
-        // sin(angle / 2) / angle, which is 1/2 for no angle at all
+        // sin(angle / 2) / angle, with the limit 1/2 at 0
         let along = if angle > 1e-9 { (angle / 2.0).sin() / angle } else { 0.5 };
         let [x, y, z] = turn.map(|x| along * x);
         Rotation([(angle / 2.0).cos(), x, y, z]).normalized()
     }
 
-    /// This rotation, and `next` after it: a product of quaternions.
+    /// The composition of this rotation and then `next`: a product of quaternions.
     pub(crate) fn then(self, next: Self) -> Self {
         let ([s, u @ ..], [t, v @ ..]) = (next.0, self.0);
         let [x, y, z] = cross(u, v);
@@ -33,7 +33,7 @@ impl Rotation {
         Rotation([real, -x, -y, -z])
     }
 
-    /// The angle of the rotation that is between the two.
+    /// The angle of the rotation from this one to the other.
     pub(crate) fn angle_to(self, other: Self) -> f64 {
         let between = self.inverse().then(other).0;
         2.0 * dot([between[1], between[2], between[3]], [between[1], between[2], between[3]]).sqrt().min(1.0).asin()
@@ -60,8 +60,8 @@ pub(crate) fn dot(a: Vector, b: Vector) -> f64 {
     a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
 }
 
-/// A derivative with respect to a rotation: how much a number grows, if a small turn about each of
-/// the three axes follows. It is a vector; rotations are none, as their sum is no rotation.
+/// A derivative with respect to a rotation: the rates of change for small turns about the three
+/// axes. Turns form a vector space; rotations do not.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Turn(pub(crate) Vector);
 
@@ -85,7 +85,7 @@ impl Data for Turn {
     }
 }
 
-/// How to write the sum of some turns, and a multiple of one.
+/// The sum of turns and the multiple of a turn, as layers.
 impl Delta for Turn {
     fn sum(terms: Vec<Layer<Turn>>) -> Layer<Turn> {
         Layer::apply(Sum, terms)
@@ -104,11 +104,11 @@ impl Delta for Turn {
     }
 }
 
-/// An optimizer sees three numbers: the turn that is about to follow, which is none yet. So a
-/// rotation stays one whatever the optimizer does, and all of them will do: `Sgd`, `Adam`, …
+/// The optimizer updates three numbers, a turn that starts at zero and is then composed with the
+/// rotation. The result is a rotation for every optimizer.
 impl Trainable for Rotation {
-    /// The state of an optimizer is made of turns. It has to be of this type, and uses three of the
-    /// four numbers.
+    /// Optimizer state consists of turns. It must have this type, and uses three of the four
+    /// numbers.
     fn zeros_like(&self) -> Self {
         Rotation([0.0; 4])
     }
@@ -127,7 +127,7 @@ impl Trainable for Rotation {
     }
 }
 
-/// Any number of turns, added up.
+/// The sum of any number of turns.
 struct Sum;
 
 impl Primitive for Sum {
@@ -147,7 +147,7 @@ impl Primitive for Sum {
     }
 }
 
-/// A turn, times a number.
+/// The multiple of a turn.
 struct Scale(f64);
 
 impl Primitive for Scale {

@@ -1,4 +1,4 @@
-//! The brightest stars, and what a camera that turns sees of them.
+//! The brightest stars, and synthetic exposures of a rotating camera.
 
 use dl::prelude::*;
 use rand::Rng;
@@ -45,7 +45,7 @@ pub(crate) fn tensor(directions: &[Vector]) -> dl::Result<Points> {
     Nd::from_vec([directions.len(), 3], directions.concat())
 }
 
-/// A random axis, times an angle between these.
+/// A random axis, scaled to a random angle between `least` and `most`, in radians.
 pub(crate) fn random_turn(least: f64, most: f64, rng: &mut impl Rng) -> Vector {
     loop {
         let v: Vector = std::array::from_fn(|_| rng.random_range(-1.0..1.0));
@@ -57,8 +57,8 @@ pub(crate) fn random_turn(least: f64, most: f64, rng: &mut impl Rng) -> Vector {
     }
 }
 
-/// So many exposures: all stars, each time `spin` further. Each star is off by a fifth of a degree
-/// or so, and in each exposure four are taken for one another.
+/// `count` exposures of all stars, each rotated by `spin` relative to the one before. Each star has
+/// an error of up to 0.4 degrees, and in each exposure four stars are swapped.
 pub(crate) fn exposures(
     attitude: Rotation,
     spin: Rotation,

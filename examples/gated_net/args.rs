@@ -1,4 +1,4 @@
-//! The command line: every flag has a default, so no flag is needed.
+//! Command-line arguments. Every flag has a default.
 
 use std::{num::NonZeroUsize, path::PathBuf, thread};
 
@@ -17,22 +17,22 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
 
-    /// Number of threads that execute nodes, the main one included.
+    /// The number of threads that execute nodes, including the main thread.
     #[arg(long, default_value_t = available_threads())]
     pub(crate) threads: NonZeroUsize,
 
-    /// The digits: a line per image, 64 pixels (0..=16), then the label (0..=9).
+    /// The data file: one image a line, 64 pixels (0..=16), then the label (0..=9).
     #[arg(long, default_value = "data/digits.csv")]
     pub(crate) data: PathBuf,
 
-    /// Where the curve of loss and accuracy goes (SVG).
+    /// The output file of the curve of loss and accuracy (SVG).
     #[arg(long, default_value = "target/gated_net.svg")]
     pub(crate) out: PathBuf,
 }
 
 impl Args {
-    /// The data file: as given if it is there, else relative to the package, so that any working
-    /// directory will do.
+    /// The path of the data file: as given if it exists, otherwise relative to the package, so that
+    /// the working directory does not matter.
     pub(crate) fn data_path(&self) -> PathBuf {
         let in_package = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(&self.data);
         if !self.data.exists() && in_package.exists() { in_package } else { self.data.clone() }

@@ -1,4 +1,4 @@
-//! The curve: training loss (left axis) and test accuracy (right axis) per epoch, as SVG.
+//! The learning curve: training loss (left axis) and test accuracy (right axis) per epoch, as SVG.
 
 use std::{error::Error, fs, path::Path};
 
@@ -10,8 +10,7 @@ const SIZE: (u32, u32) = (720, 420);
 const LOSS: RGBColor = RGBColor(200, 80, 30);
 const ACCURACY: RGBColor = RGBColor(30, 90, 170);
 
-/// Draws `epochs` into the file `out`, creating its folder. Nothing is drawn when there is no
-/// epoch.
+/// Draws `epochs` to the file `out` and creates its folder. Draws nothing if there are no epochs.
 pub(crate) fn draw(out: &Path, epochs: &[Epoch]) -> Result<(), Box<dyn Error + Send + Sync>> {
     if epochs.is_empty() {
         return Ok(());
@@ -19,7 +18,7 @@ pub(crate) fn draw(out: &Path, epochs: &[Epoch]) -> Result<(), Box<dyn Error + S
     if let Some(folder) = out.parent() {
         fs::create_dir_all(folder)?;
     }
-    // with this feature plotters looks for no fonts of the system
+    // With this feature plotters does not search for system fonts.
     #[cfg(feature = "plot")]
     dl::train::plot::use_built_in_font();
     let mut text = String::new();

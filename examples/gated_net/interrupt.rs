@@ -1,4 +1,4 @@
-//! Ctrl-C: the first asks the training to stop after the step, the second ends the process.
+//! Ctrl-C: the first signal stops the training after the current step, the second ends the process.
 
 use std::sync::{
     Arc,
@@ -8,12 +8,12 @@ use std::sync::{
 /// The exit code of a process ended by SIGINT, as shells report it.
 const EXIT_SIGINT: i32 = 130;
 
-/// A flag that Ctrl-C raises.
+/// A flag that is set by Ctrl-C.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
-    /// Starts to listen for Ctrl-C. At most once per process.
+    /// Installs the signal handler. Must be called at most once per process.
     pub(crate) fn listen() -> Result<Self, ctrlc::Error> {
         let interrupt = Self::default();
         let flag = interrupt.clone();

@@ -1,8 +1,8 @@
-//! The gated net of *Monadic Deep Learning* learns handwritten digits.
+//! The gated network of *Monadic Deep Learning* learns handwritten digits.
 //!
-//! A gate network scores two expert networks for each image; the better one runs, the other is
-//! never built. Every image of a mini-batch has a graph of its own, whose shape depends on the
-//! gate's scores; all of them run in parallel.
+//! For each image a gate network scores two expert networks. The expert with the higher score is
+//! evaluated; the other is never built. Every image of a mini-batch has a graph of its own, whose
+//! shape depends on the scores; the graphs are evaluated in parallel.
 //!
 //! ```sh
 //! cargo run --release --example gated_net -- --epochs 30 --seed 1
@@ -34,10 +34,10 @@ use report::{Epoch, Report, Summary};
 const BATCH: usize = 16;
 const MOMENTUM: f64 = 0.9;
 const LEARNING_RATE: f64 = 0.1;
-/// After so many, the digits are learned.
-const ENOUGH_EPOCHS: u32 = 20;
+/// The accuracy is checked after at least this number of epochs.
+const CHECKED_EPOCHS: u32 = 20;
 
-/// The learning rate in an epoch (from 0): lower towards the end.
+/// The learning rate in an epoch, counted from 0: a tenth in the last third.
 fn learning_rate(epoch: u32, epochs: u32) -> f64 {
     if epoch < epochs * 2 / 3 { LEARNING_RATE } else { LEARNING_RATE / 10.0 }
 }
@@ -55,7 +55,7 @@ fn main() -> ExitCode {
 type Failure = Box<dyn Error + Send + Sync>;
 
 fn run(args: &Args) -> Result<(), Failure> {
-    // all threads that execute nodes are those of this pool, and this one is among them
+    // The threads that execute nodes are those of this pool; the closure runs on one of them.
     rayon::ThreadPoolBuilder::new().num_threads(args.threads.get()).build()?.install(|| train(args))
 }
 
@@ -107,7 +107,7 @@ fn train(args: &Args) -> Result<(), Failure> {
     };
     report.finish(&summary);
     drawn.map_err(|error| format!("the curve could not be written to {}: {error}", args.out.display()))?;
-    if args.epochs >= ENOUGH_EPOCHS && !summary.interrupted {
+    if args.epochs >= CHECKED_EPOCHS && !summary.interrupted {
         summary.check()?;
     }
     Ok(())
@@ -118,7 +118,7 @@ fn layers(digits: &Digits) -> dl::Result<Vec<NdLayer>> {
     digits.images.iter().map(|image| Ok(Nd::from_vec([1, PIXELS], image.to_vec())?.layer())).collect()
 }
 
-/// The share of images whose highest logit is that of their label.
+/// The fraction of images with the highest logit at their label.
 fn accuracy(images: &[NdLayer], labels: &[usize], net: &Net) -> dl::Result<f32> {
     let logits = Do::join(images.iter().map(|image| gated_net(image, net).predict())).wait()?;
     let right = logits.iter().zip(labels).filter(|(logits, label)| highest(logits) == **label).count();

@@ -1,4 +1,4 @@
-//! The network: a gate scores two experts for each image, and only the better one is ever built.
+//! The network: a gate scores two experts for each image; only the better one is built.
 
 use std::sync::{
     Arc,
@@ -14,7 +14,7 @@ use crate::digits::PIXELS;
 const HIDDEN: usize = 64;
 const CLASSES: usize = 10;
 
-/// How much the gate is urged to use both experts alike.
+/// The factor of the load-balancing term.
 const BALANCE: f32 = 0.5;
 
 /// A fully connected layer: `x · weight + bias`.
@@ -60,7 +60,8 @@ impl Expert {
         self.output.of(&self.hidden.of(image).relu())
     }
 
-    /// How often it has been built so far: the other one was not, each time.
+    /// The number of times this expert was built, which is the number of times the other was
+    /// skipped.
     pub(crate) fn times_built(&self) -> usize {
         self.built.load(Ordering::Relaxed)
     }
@@ -70,14 +71,14 @@ impl Expert {
 #[derive(Clone)]
 pub(crate) struct Net {
     gate: Dense,
-    /// Taken when the left score is higher.
+    /// Selected if the left score is higher.
     pub(crate) left: Expert,
-    /// Taken otherwise.
+    /// Selected otherwise.
     pub(crate) right: Expert,
 }
 
 impl Net {
-    /// A net with random weights.
+    /// A network with random initial weights.
     pub(crate) fn new(random: &mut ChaCha8Rng) -> Self {
         Net {
             gate: Dense::new(init::xavier_uniform([PIXELS, 2], random)),
@@ -86,7 +87,7 @@ impl Net {
         }
     }
 
-    /// How good the gate thinks the two experts are for this image: two numbers whose sum is 1.
+    /// The gate's scores of the two experts for this image: two numbers with a sum of 1.
     fn gate(&self, image: &NdLayer) -> (Layer<f32>, Layer<f32>) {
         let scores = self.gate.of(image).softmax(1);
         (scores.at([0, 0]), scores.at([0, 1]))
@@ -95,28 +96,28 @@ impl Net {
 
 /// Logits `[1, classes]` of an image `[1, pixels]`.
 pub(crate) fn gated_net(input: &NdLayer, net: &Net) -> NdLayer {
-    better(input, net.gate(input), net)
+    better_expert(input, net.gate(input), net)
 }
 
-/// The expert with the better score, and only that one. Its score is a factor, so that the gate
-/// learns, too.
+/// The output of the expert with the higher score; only this expert is built. The score is a factor
+/// of the output, so that the gate receives a gradient.
 #[differentiable]
-fn better(input: &NdLayer, scores: (Layer<f32>, Layer<f32>), net: &Net) -> NdLayer {
-    let (left, right) = !scores; // both forwards, in parallel; plain numbers
+fn better_expert(input: &NdLayer, scores: (Layer<f32>, Layer<f32>), net: &Net) -> NdLayer {
+    let (left, right) = !scores; // extracts both values, in parallel
     if left > right {
-        scores.0 * net.left.of(input) // only this side is ever computed
+        scores.0 * net.left.of(input) // only this branch is built
     } else {
         scores.1 * net.right.of(input)
     }
 }
 
 /// The loss of a mini-batch: the mean cross-entropy of its images, each with a graph of its own,
-/// and the load-balancing term.
+/// plus the load-balancing term.
 ///
-/// That term is the squared coefficient of variation of the experts' importance, which is the sum
-/// of their gate scores over the batch (Shazeer et al. 2017, *Outrageously Large Neural Networks*,
-/// section 4). For two experts it is `((left − right) / (left + right))²`, and scores that sum to 1
-/// make the denominator the batch size.
+/// The load-balancing term is the squared coefficient of variation of the experts' importance,
+/// which is the sum of their scores over the batch (Shazeer et al. 2017, *Outrageously Large Neural
+/// Networks*, section 4). For two experts it is `((left − right) / (left + right))²`; since the
+/// scores sum to 1, the denominator is the batch size.
 pub(crate) fn batch_loss(images: &[NdLayer], labels: &[usize], net: &Net) -> Layer<f32> {
     let size = images.len() as f32;
     let scores: Vec<_> = images.iter().map(|image| net.gate(image)).collect();
@@ -125,7 +126,7 @@ pub(crate) fn batch_loss(images: &[NdLayer], labels: &[usize], net: &Net) -> Lay
         .iter()
         .zip(scores)
         .zip(labels)
-        .map(|((image, scores), &label)| better(image, scores, net).cross_entropy([label]))
+        .map(|((image, scores), &label)| better_expert(image, scores, net).cross_entropy([label]))
         .sum();
     errors / size + BALANCE * (preference / size).square()
 }

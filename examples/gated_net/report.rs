@@ -1,6 +1,6 @@
-//! What the run says: progress on stderr, results on stdout.
+//! Output of a run: progress on stderr, results on stdout.
 //!
-//! Standard output depends on the seed alone, but for the one line that starts with `wall time`.
+//! Standard output depends on the seed only, except for the line that starts with `wall time`.
 
 use std::time::{Duration, Instant};
 
@@ -8,43 +8,40 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::args::Args;
 
-/// How an epoch went.
+/// The results of an epoch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Epoch {
-    /// Mean training loss.
+    /// The mean training loss.
     pub(crate) loss: f32,
-    /// Share of training images classified rightly.
+    /// The fraction of training images classified correctly.
     pub(crate) train_accuracy: f32,
-    /// Share of held-out images classified rightly.
+    /// The fraction of held-out images classified correctly.
     pub(crate) test_accuracy: f32,
 }
 
-/// How the run went.
+/// The results of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Summary {
-    /// Share of held-out images classified rightly.
+    /// The fraction of held-out images classified correctly.
     pub(crate) test_accuracy: f32,
-    /// How many held-out images each expert took.
+    /// The number of held-out images that each expert evaluated.
     pub(crate) expert_images: [usize; 2],
-    /// Expert evaluations that gating saved, over the whole run.
+    /// The number of expert evaluations that the gate saved over the whole run.
     pub(crate) skipped_subnets: usize,
-    /// Whether Ctrl-C ended the training.
+    /// Whether Ctrl-C stopped the training.
     pub(crate) interrupted: bool,
 }
 
 impl Summary {
-    /// What it shows is an error if it is not so.
+    /// Returns an error if the network did not learn as expected.
     pub(crate) fn check(&self) -> Result<(), String> {
         let images: usize = self.expert_images.iter().sum();
         if self.test_accuracy < 0.95 {
-            return Err(format!(
-                "it has not learned the digits: test accuracy {:.4}, at least 0.95 was expected",
-                self.test_accuracy
-            ));
+            return Err(format!("the test accuracy is {:.4}; at least 0.95 was expected", self.test_accuracy));
         }
         if self.expert_images.iter().any(|&count| 10 * count < images) {
             return Err(format!(
-                "the gate hardly ever chooses one of the experts: {:?} of {images} images",
+                "the gate rarely selects one of the experts: {:?} of {images} images",
                 self.expert_images
             ));
         }
@@ -52,7 +49,7 @@ impl Summary {
     }
 }
 
-/// The voice of the run.
+/// Prints the progress and the results.
 #[derive(Debug)]
 pub(crate) struct Report {
     bar: ProgressBar,
@@ -61,8 +58,7 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// Starts the clock, and the progress bar if stderr is a terminal (indicatif hides it
-    /// otherwise).
+    /// Starts the clock and the progress bar, which indicatif hides unless stderr is a terminal.
     pub(crate) fn new(args: &Args) -> Self {
         let bar = ProgressBar::new(u64::from(args.epochs));
         let style = ProgressStyle::with_template("[{elapsed}] {bar:30} {pos}/{len} epochs  {msg}");
@@ -71,7 +67,7 @@ impl Report {
         Self { bar, started: Instant::now(), epochs: Vec::new() }
     }
 
-    /// Reports the end of epoch `number` (from 1).
+    /// Reports the end of epoch `number`, counted from 1.
     pub(crate) fn epoch(&mut self, number: u32, epoch: &Epoch) {
         let Epoch { loss, train_accuracy, test_accuracy } = *epoch;
         self.bar.set_message(format!("loss {loss:.4}  accuracy {test_accuracy:.4}"));
@@ -87,7 +83,7 @@ impl Report {
         &self.epochs
     }
 
-    /// Takes the bar away and prints the results, for people and then for programs.
+    /// Removes the progress bar and prints the results, first as text, then as `key=value` lines.
     pub(crate) fn finish(self, summary: &Summary) {
         self.bar.finish_and_clear();
         let images: usize = summary.expert_images.iter().sum();

@@ -1,6 +1,6 @@
-//! Newton's method on the handwritten digits: softmax regression, whose Hessian is never written
-//! down. Each step solves `H·s = −g` by conjugate gradients, which ask for products of the Hessian
-//! with a direction only: `loss.hvp(&net, &direction)`.
+//! Newton's method for softmax regression on the handwritten digits. The Hessian is never formed:
+//! each step solves `H·s = −g` by conjugate gradients, which need Hessian-vector products only:
+//! `loss.hvp(&net, &direction)`.
 //!
 //! ```sh
 //! cargo run --release --example newton_cg

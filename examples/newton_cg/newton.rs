@@ -1,4 +1,4 @@
-//! Newton's method with conjugate gradients, for softmax regression.
+//! Newton's method with conjugate gradients for softmax regression.
 
 #[path = "../common/digits.rs"]
 pub(crate) mod digits;
@@ -6,7 +6,7 @@ pub(crate) mod digits;
 use dl::Result;
 use dl::prelude::*;
 
-/// The strength of the penalty on the weights.
+/// The factor of the penalty on the weights.
 pub(crate) const LAMBDA: f64 = 0.01;
 
 type Images = Nd<f64, Ix2>;
@@ -31,12 +31,12 @@ impl Softmax {
         images.matmul(&self.weights) + &self.bias
     }
 
-    /// The mean cross entropy, and the penalty.
+    /// The mean cross entropy, plus the penalty.
     pub(crate) fn loss(&self, images: &Images, labels: &Labels) -> Layer<f64> {
         self.logits(images).cross_entropy(labels) + LAMBDA / 2.0 * self.weights.square().sum()
     }
 
-    #[allow(dead_code, reason = "the tests do without")]
+    #[allow(dead_code, reason = "unused by the tests")]
     pub(crate) fn accuracy(&self, images: &Images, labels: &Labels) -> Do<f64> {
         self.logits(images).argmax(-1).equal(labels).to_floats::<f64>().mean().predict()
     }
@@ -51,21 +51,21 @@ impl Softmax {
     }
 }
 
-/// Where a step of the method began, and what it took.
+/// The state at the beginning of a step, and its cost.
 pub(crate) struct Step {
     pub(crate) loss: f64,
     /// The norm of the gradient.
     pub(crate) norm: f64,
-    /// Products with the Hessian that the step before it took.
+    /// The number of Hessian-vector products in the step before.
     pub(crate) products: usize,
 }
 
-/// Goes down to a gradient of this norm, from wherever the weights are; at most a hundred steps.
+/// Minimises the loss to this norm of the gradient, in at most a hundred steps.
 pub(crate) fn minimise(
     net: &Softmax,
     loss: &Layer<f64>,
     tolerance: f64,
-    mut tell: impl FnMut(usize, &Step),
+    mut report: impl FnMut(usize, &Step),
 ) -> Result<Vec<Step>> {
     let (mut steps, mut products) = (Vec::new(), 0);
     for number in 0..=100 {
@@ -73,17 +73,17 @@ pub(crate) fn minimise(
         let (value, gradient) = Do::predict((value, (slope.weights, slope.bias))).wait()?;
         let norm = dot(&gradient, &gradient).sqrt();
         let step = Step { loss: value, norm, products };
-        tell(number, &step);
+        report(number, &step);
         steps.push(step);
         if norm <= tolerance {
             break;
         }
         let direction;
         (direction, products) = conjugate_gradients(loss, net, &gradient, 1e-3_f64.min(norm))?;
-        // half the way, and half of that, until it goes down enough (Armijo)
+        // Backtracking line search with the Armijo condition.
         let (start, slope, mut length) = (net.point(), dot(&gradient, &direction), 1.0);
         loop {
-            net.set(plus(&start, length, &direction));
+            net.set(add_scaled(&start, length, &direction));
             if loss.predict().wait()? <= value + 1e-4 * length * slope || length < 1e-6 {
                 break;
             }
@@ -93,11 +93,11 @@ pub(crate) fn minimise(
     Ok(steps)
 }
 
-/// Solves `H · direction = −gradient` until the rest is this share of the gradient. Says how many
-/// products it took.
+/// Solves `H · direction = −gradient` to a residual of `share` times the gradient. Returns the
+/// direction and the number of products.
 fn conjugate_gradients(loss: &Layer<f64>, net: &Softmax, gradient: &Vector, share: f64) -> Result<(Vector, usize)> {
-    let mut solution = plus(gradient, -1.0, gradient);
-    let mut rest = plus(&solution, -1.0, gradient);
+    let mut solution = add_scaled(gradient, -1.0, gradient);
+    let mut rest = add_scaled(&solution, -1.0, gradient);
     let mut direction = rest.clone();
     let mut square = dot(&rest, &rest);
     let enough = share * share * square;
@@ -105,17 +105,17 @@ fn conjugate_gradients(loss: &Layer<f64>, net: &Softmax, gradient: &Vector, shar
     while square > enough && products < 1000 {
         let curved = product(loss, net, &direction).wait()?;
         let length = square / dot(&direction, &curved);
-        solution = plus(&solution, length, &direction);
-        rest = plus(&rest, -length, &curved);
+        solution = add_scaled(&solution, length, &direction);
+        rest = add_scaled(&rest, -length, &curved);
         let next = dot(&rest, &rest);
-        direction = plus(&rest, next / square, &direction);
+        direction = add_scaled(&rest, next / square, &direction);
         square = next;
         products += 1;
     }
     Ok((solution, products))
 }
 
-/// The Hessian times a direction.
+/// The product of the Hessian with a direction.
 fn product(loss: &Layer<f64>, net: &Softmax, direction: &Vector) -> Do<Vector> {
     let direction = SoftmaxGradients { weights: direction.0.layer(), bias: direction.1.layer() };
     let product = loss.hvp(net, &direction);
@@ -127,6 +127,6 @@ fn dot(a: &Vector, b: &Vector) -> f64 {
 }
 
 /// `a + factor · b`.
-fn plus(a: &Vector, factor: f64, b: &Vector) -> Vector {
+fn add_scaled(a: &Vector, factor: f64, b: &Vector) -> Vector {
     ((&a.0.view() + &(&b.0.view() * factor)).into(), (&a.1.view() + &(&b.1.view() * factor)).into())
 }

@@ -1,6 +1,6 @@
-"""What the Python programs have in common: the numbers that they compute with, how they are timed, and what they print.
+"""Common code of the Python programs: input numbers, timing, output.
 
-`../common` says the same in Rust.
+`../common` is the equivalent in Rust.
 """
 import itertools
 import statistics
@@ -18,7 +18,7 @@ PRODUCTS = [(64, 64, 64), (256, 256, 256), (1024, 1024, 1024), (16, 3072, 64)]
 
 
 class Numbers:
-    """Uniform numbers by their position (splitmix64): the n-th array of a seed is the same in every program."""
+    """Counter-based uniform random numbers (splitmix64): the n-th array of a seed is equal in all programs."""
 
     def __init__(self, seed):
         self.at = np.uint64(seed) << np.uint64(32)
@@ -37,7 +37,7 @@ class Numbers:
         return self((inputs, outputs), 1.0 / np.sqrt(np.float32(inputs)))
 
     def paper(self, columns):
-        """Mini-batches, and the weights: of columns, of the coarse classifier, of the fine ones."""
+        """Mini-batches, and the weights of columns, coarse classifier and fine classifiers."""
         images = [self((16, 3072)) for _ in range(20)]
         columns = [[self.weight(3072, 64), self.weight(64, 64)] for _ in range(columns)]
         coarse = self.weight(64, 20)
@@ -58,7 +58,7 @@ def labels(samples):
 
 
 def tree(seed, leaves=16):
-    """A random binary tree, children in front of their parent: places (left, right) of an inner node, or (None, number of the leaf)."""
+    """A random binary tree, children before parents: indices (left, right) of an inner node, or (None, index of the leaf)."""
     random, leaf, nodes = seed * 2654435761 % 2**32, itertools.count(), []
 
     def grow(leaves):
@@ -77,7 +77,7 @@ def tree(seed, leaves=16):
 
 
 class Bench:
-    """Measures the workloads of one library on so many threads: `program THREADS LIBRARY [workload…] [--quick]`."""
+    """Measures the workloads of one library on a given number of threads: `program THREADS LIBRARY [workload…] [--quick]`."""
 
     def __init__(self):
         threads, self.library, *rest = sys.argv[1:]
@@ -86,7 +86,7 @@ class Bench:
         self.chosen = [word for word in rest if word != "--quick"]
 
     def run(self, workload, measure, *arguments):
-        """Runs a workload, if it was asked for. A failure is reported, and does not stop the others."""
+        """Runs a workload if it is selected. A failure is reported and does not stop the others."""
         if not self.chosen or workload in self.chosen:
             try:
                 measure(*arguments)
@@ -95,7 +95,7 @@ class Bench:
                 print(f"FAIL {workload},{self.threads},{self.library}", file=sys.stderr, flush=True)
 
     def seconds_per_call(self, f):
-        """Warms up, at least three calls; then the median of the repeats."""
+        """The median time of a call over the repeats, after a warm-up of at least three calls."""
         start, warm = time.perf_counter(), 0
         while warm < 3 or time.perf_counter() - start < self.seconds:
             f()
@@ -111,7 +111,7 @@ class Bench:
         return statistics.median(timed(calls) for _ in range(self.repeats))
 
     def training(self, workload, variant, step, suffix=""):
-        """Training steps a second. `step` gives the loss; the first and the tenth are there to be compared."""
+        """Training steps per second. `step` returns the loss; the first and the tenth are printed for comparison."""
         losses = [float(step()) for _ in range(10)]
         self.check(workload, variant, [losses[0], losses[9]], suffix)
         self.row(workload, variant, 1 / self.seconds_per_call(step), "it/s", suffix)
@@ -127,7 +127,7 @@ class Bench:
         self.row("w4", f"{m}x{k}x{n}", 2e-9 * m * k * n / self.seconds_per_call(f), "GFLOP/s")
 
     def latency(self, workload, variant, f):
-        """Microseconds of single calls: the median, and the 99th percentile."""
+        """Microseconds of single calls: the median and the 99th percentile."""
         start = time.perf_counter()
         while time.perf_counter() - start < self.seconds:
             f()
@@ -144,6 +144,6 @@ class Bench:
         print(f"{workload},{variant},{self.threads},{self.library}{suffix},{value:.6f},{unit}", flush=True)
 
     def check(self, workload, variant, results, suffix=""):
-        """Results by which all libraries can be seen to compute the same."""
+        """Prints results by which the libraries are checked against each other."""
         results = " ".join(f"{float(result):.6f}" for result in results)
         print(f"CHECK {workload},{variant},{self.threads},{self.library}{suffix},{results}", file=sys.stderr, flush=True)

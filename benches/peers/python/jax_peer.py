@@ -1,4 +1,4 @@
-"""JAX: `python jax_peer.py THREADS jax [workload…] [--quick]`. It takes as many threads as it may run on cores (`taskset`)."""
+"""JAX: `python jax_peer.py THREADS jax [workload…] [--quick]`. JAX uses as many threads as cores are available (`taskset`)."""
 import itertools
 import os
 from functools import partial
@@ -32,7 +32,7 @@ def cross_entropy(logits, y):
 
 
 def trainer(loss):
-    """A compiled step: (weights, batch) to (new weights, loss)."""
+    """A compiled step from (weights, batch) to (new weights, loss)."""
 
     @partial(jax.jit, donate_argnums=0)
     def train(weights, *batch):
@@ -99,7 +99,7 @@ def paper(columns):
     shared, fine, batches = net(columns)
     train, turns = trainer(loss_of_one), itertools.cycle(range(20))
 
-    # the host chooses the weights that the compiled step gets
+    # the host selects the weights for the compiled step
     def step():
         nonlocal shared
         number = next(turns)
@@ -117,7 +117,7 @@ def scalars():
     samples = [([jnp.float32(number) for number in x], jnp.float32(y)) for x, y in SAMPLES]
     BENCH.training("w2a", "guessNextNumber", stepper(loss, [jnp.float32(weight) for weight in WEIGHTS], samples))
 
-    # whole loops compiled once: no graph is built in a run
+    # loops are compiled once: a run builds no graph
     def chain(x, w):
         return lax.scan(lambda y, _: (y * w, None), x, None, length=10_000)[0]
 
@@ -190,7 +190,7 @@ def tree_lstm():
     forget, output = dense(numbers.weight(hidden, hidden)), dense(numbers.weight(hidden, 5))
 
     def children(nodes):
-        """Places of the children of all inner nodes; leaves come first, by their number."""
+        """Indices of the children of all inner nodes; leaves come first, by their index."""
         places, left, right = [], [], []
         for l, r in nodes:
             places.append(r if l is None else 16 + len(left))

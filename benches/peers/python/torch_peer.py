@@ -21,7 +21,7 @@ def tensor(array):
 
 
 class Dense:
-    """Weights are kept as [outputs, inputs], as `nn.Linear` does."""
+    """Weights are stored as [outputs, inputs], like those of `nn.Linear`."""
 
     def __init__(self, weight):
         self.weight, self.bias = Parameter(tensor(weight.T)), Parameter(torch.zeros(weight.shape[1]))
@@ -102,7 +102,7 @@ def paper(columns):
 
 
 def paper_batched(columns):
-    """All fine classifiers as one, by hand: information beside the plain formulation."""
+    """All fine classifiers batched by hand, for information."""
     net = Net(columns)
     weights = [Parameter(tensor(np.stack([fine[at] for fine in net.fine_weights]))) for at in range(3)]
     biases = [Parameter(torch.zeros(20, 1, weight.shape[2])) for weight in weights]
@@ -210,7 +210,7 @@ def conv():
 
 
 def tree_lstm():
-    # compiled, it would be compiled again for each tree
+    # `torch.compile` would recompile for each tree
     if COMPILED:
         return
     numbers, hidden = Numbers(7), 64

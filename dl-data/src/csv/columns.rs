@@ -1,15 +1,15 @@
-//! Which columns of a file are what.
+//! The selection of columns.
 
-use super::lines::Lines;
+use super::records::Records;
 use super::{Column, Csv};
-use crate::fault::{fault, list, quoted};
+use crate::error::{list, quoted, read_error};
 use csv::ByteRecord;
 use dl_core::{Error, Result};
 use std::collections::HashMap;
 
-/// The columns that were asked for, by their numbers in a file.
-pub(super) struct Chosen {
-    /// The number of columns of the file.
+/// The selected columns, by their numbers in the file.
+pub(super) struct Selection {
+    /// The number of columns in the file.
     pub(super) width: usize,
     pub(super) features: Vec<usize>,
     pub(super) targets: Vec<usize>,
@@ -17,14 +17,14 @@ pub(super) struct Chosen {
     names: Option<Vec<String>>,
 }
 
-impl Chosen {
+impl Selection {
     pub(super) fn new(csv: &Csv, file: &str, names: Option<Vec<String>>, width: usize) -> Result<Self> {
-        let chosen = Chosen { width, features: Vec::new(), targets: Vec::new(), label: None, names };
+        let selection = Selection { width, features: Vec::new(), targets: Vec::new(), label: None, names };
         let find = |columns: &[Column]| -> Result<Vec<usize>> {
-            columns.iter().map(|column| chosen.find(file, column)).collect()
+            columns.iter().map(|column| selection.find(file, column)).collect()
         };
         let targets = find(&csv.targets)?;
-        let label = csv.label.as_ref().map(|(column, _)| chosen.find(file, column)).transpose()?;
+        let label = csv.label.as_ref().map(|(column, _)| selection.find(file, column)).transpose()?;
         let features = match &csv.features {
             Some(columns) => find(columns)?,
             None => (0..width).filter(|column| !targets.contains(column) && label != Some(*column)).collect(),
@@ -32,13 +32,13 @@ impl Chosen {
         let mut taken = vec![false; width];
         for &column in features.iter().chain(&targets).chain(&label) {
             if std::mem::replace(&mut taken[column], true) {
-                let column = chosen.describe(column);
+                let column = selection.describe(column);
                 return Err(Error::invalid(format!(
-                    "{file}: {column} is chosen twice: a column is feature, target or label, once"
+                    "{file}: {column} is selected twice: use it once, as a feature, a target or the label"
                 )));
             }
         }
-        Ok(Chosen { features, targets, label, ..chosen })
+        Ok(Selection { features, targets, label, ..selection })
     }
 
     fn find(&self, file: &str, column: &Column) -> Result<usize> {
@@ -52,14 +52,20 @@ impl Chosen {
                 None => (format!("a column `{name}`"), list(names)),
             },
             (Column::Name(name), None) => {
-                let advice = "choose columns by their numbers, or say that there is a `header`";
-                return Err(fault(file, "line 1", format_args!("a column `{name}`"), "columns without names", advice));
+                let advice = "select columns by number, or set `header`";
+                return Err(read_error(
+                    file,
+                    "line 1",
+                    format_args!("a column `{name}`"),
+                    "columns without names",
+                    advice,
+                ));
             }
         };
-        Err(fault(file, "line 1", expected, found, "choose one that is there, or set `delimiter`"))
+        Err(read_error(file, "line 1", expected, found, "select an existing column, or set `delimiter`"))
     }
 
-    /// A column in an error, counted from 1 as editors do.
+    /// A column for an error message, counted from 1 as in editors.
     pub(super) fn describe(&self, column: usize) -> String {
         match self.names.as_ref().and_then(|names| names.get(column)) {
             Some(name) => format!("column {} (`{name}`)", column + 1),
@@ -73,20 +79,20 @@ impl Chosen {
     }
 }
 
-/// The names in the first line, each once.
-pub(super) fn names(lines: &Lines<'_>, record: &ByteRecord) -> Result<Vec<String>> {
+/// The names in the header line, which must be distinct.
+pub(super) fn names(records: &Records<'_>, record: &ByteRecord) -> Result<Vec<String>> {
     let (mut names, mut places) = (Vec::with_capacity(record.len()), HashMap::new());
     for (number, name) in record.iter().enumerate() {
-        let place = format!("line {}, column {}", lines.line(record), number + 1);
+        let place = format!("line {}, column {}", records.line(record), number + 1);
         let Ok(name) = std::str::from_utf8(name) else {
             let found = quoted(&String::from_utf8_lossy(name));
-            return Err(fault(lines.file(), place, "a name in UTF-8", found, "save the file in UTF-8"));
+            return Err(read_error(records.file(), place, "a name in UTF-8", found, "save the file in UTF-8"));
         };
         let name = name.trim();
         if let Some(before) = places.insert(name.to_owned(), number) {
-            let found = format!("{}, which column {} has, too", quoted(name), before + 1);
-            let advice = "rename one, or say that there is no `header` and choose by numbers";
-            return Err(fault(lines.file(), place, "a name of its own", found, advice));
+            let found = format!("{}, the name of column {}", quoted(name), before + 1);
+            let advice = "rename one of them, or set `header(false)` and select columns by number";
+            return Err(read_error(records.file(), place, "a distinct name", found, advice));
         }
         names.push(name.to_owned());
     }

@@ -1,52 +1,52 @@
-//! Names of classes, and their numbers.
+//! Class names and their indices.
 
 use dl_core::{Error, Result};
 use std::collections::HashMap;
 
-/// Which classes there can be.
+/// The accepted classes.
 #[derive(Clone, Debug)]
-pub(super) enum Kind {
-    /// Those that are found.
-    Found,
+pub(super) enum Classes {
+    /// The distinct values in the file.
+    Inferred,
     Named(Vec<String>),
     /// Whole numbers below this one.
     Below(usize),
 }
 
-/// The labels of the rows that were read.
+/// Collects the labels of the rows.
 pub(super) struct Labels {
-    kind: Kind,
-    /// The numbers of names; of those that are found, in the order in which they are.
+    classes: Classes,
+    /// The index of each class name. For [`Classes::Inferred`], in order of first occurrence.
     numbers: HashMap<String, usize>,
     labels: Vec<usize>,
 }
 
 impl Labels {
-    pub(super) fn new(kind: Option<&Kind>) -> Result<Self> {
-        let kind = kind.cloned().unwrap_or(Kind::Found);
+    pub(super) fn new(classes: Option<&Classes>) -> Result<Self> {
+        let classes = classes.cloned().unwrap_or(Classes::Inferred);
         let mut numbers = HashMap::new();
-        match &kind {
-            Kind::Named(names) => {
+        match &classes {
+            Classes::Named(names) => {
                 for (number, name) in names.iter().enumerate() {
                     if numbers.insert(name.clone(), number).is_some() {
-                        return Err(Error::invalid(format!("the class {name:?} is named twice")));
+                        return Err(Error::invalid(format!("the class {name:?} is listed twice")));
                     }
                 }
                 if names.is_empty() {
-                    return Err(Error::invalid("a label needs a class at least"));
+                    return Err(Error::invalid("the list of classes is empty: a label needs at least 1"));
                 }
             }
-            Kind::Below(0) => return Err(Error::invalid("no label is below 0: give the number of classes")),
-            Kind::Below(_) | Kind::Found => {}
+            Classes::Below(0) => return Err(Error::invalid("the number of classes is 0: it must be at least 1")),
+            Classes::Below(_) | Classes::Inferred => {}
         }
-        Ok(Labels { kind, numbers, labels: Vec::new() })
+        Ok(Labels { classes, numbers, labels: Vec::new() })
     }
 
-    /// The label of another row; or what was expected instead.
+    /// Adds the label of a row. On error returns a description of the expected text.
     pub(super) fn push(&mut self, text: &str) -> std::result::Result<(), String> {
-        let label = match &self.kind {
-            Kind::Found if text.is_empty() => return Err("the name of a class".to_owned()),
-            Kind::Found => match self.numbers.get(text) {
+        let label = match &self.classes {
+            Classes::Inferred if text.is_empty() => return Err("the name of a class".to_owned()),
+            Classes::Inferred => match self.numbers.get(text) {
                 Some(&number) => number,
                 None => {
                     let number = self.numbers.len();
@@ -54,25 +54,25 @@ impl Labels {
                     number
                 }
             },
-            Kind::Named(names) => *self.numbers.get(text).ok_or_else(|| match names.as_slice() {
+            Classes::Named(names) => *self.numbers.get(text).ok_or_else(|| match names.as_slice() {
                 few if few.len() <= 10 => format!("one of the classes {few:?}"),
                 many => format!("one of {} classes, {:?} … {:?}", many.len(), many[0], many[many.len() - 1]),
             })?,
-            Kind::Below(classes) => {
-                let label = text.parse().ok().filter(|label| label < classes);
-                label.ok_or_else(|| format!("a whole number below {classes}"))?
+            Classes::Below(count) => {
+                let label = text.parse().ok().filter(|label| label < count);
+                label.ok_or_else(|| format!("a whole number below {count}"))?
             }
         };
         self.labels.push(label);
         Ok(())
     }
 
-    /// Labels, and the names of the classes.
+    /// The labels, and the names of the classes.
     pub(super) fn finish(self) -> (Vec<usize>, Vec<String>) {
-        let found = match self.kind {
-            Kind::Named(names) => return (self.labels, names),
-            Kind::Below(_) => return (self.labels, Vec::new()),
-            Kind::Found => self.numbers,
+        let found = match self.classes {
+            Classes::Named(names) => return (self.labels, names),
+            Classes::Below(_) => return (self.labels, Vec::new()),
+            Classes::Inferred => self.numbers,
         };
         let mut found: Vec<(String, usize)> = found.into_iter().collect();
         let whole = |name: &String| name.parse::<i128>().ok();

@@ -1,28 +1,31 @@
-//! Which sample goes through which experts.
+//! Routing: the experts that each sample selects.
 
 use dl_core::{Error, Result};
 use dl_nd::ndarray::Ix2;
 use dl_nd::{Element, Nd};
 
-/// The choices of a batch. A *choice* is a number, `k · sample + rank`: the expert with this rank,
-/// from 0, for that sample.
+/// The selections of a batch. A selection is identified by `k · sample + rank`, where rank 0 is the
+/// expert with the highest gate value.
 pub(super) struct Routes {
     pub(super) batch: usize,
     k: usize,
-    /// The expert of each choice.
+    /// The expert of each selection.
     pub(super) chosen: Vec<usize>,
-    /// The choices of each expert, in increasing order.
+    /// The selections of each expert, in increasing order.
     pub(super) by_expert: Vec<Vec<usize>>,
-    /// Where each choice comes in the list of all choices, expert after expert.
-    places: Vec<usize>,
+    /// The index of each selection in the concatenation of `by_expert`.
+    positions: Vec<usize>,
 }
 
 impl Routes {
-    /// The `k` highest of the gates `[batch, experts]`, for each sample; of equal ones the first.
+    /// Selects for each sample the `k` highest gate values of `gates` (`[batch, experts]`). Among
+    /// equal values the lower index wins.
     pub(super) fn of<A: Element>(gates: &Nd<A, Ix2>, experts: usize, k: usize) -> Result<Self> {
-        let &[batch, outputs] = gates.shape() else { return Err(Error::shape("the gates are no matrix")) };
+        let &[batch, outputs] = gates.shape() else {
+            return Err(Error::shape("MixtureOfExperts: the gates are not a matrix"));
+        };
         if batch == 0 {
-            return Err(Error::invalid("MixtureOfExperts: the batch is empty, so nothing can be mixed"));
+            return Err(Error::invalid("MixtureOfExperts: the batch is empty"));
         }
         if outputs != experts {
             return Err(Error::shape(format!(
@@ -35,7 +38,7 @@ impl Routes {
                 return Err(Error::not_finite(format!("MixtureOfExperts: the gate of sample {sample} is NaN")));
             }
             let mut order: Vec<usize> = (0..experts).collect();
-            // stable: of equal gates the first one stays in front
+            // The sort is stable, so that of equal values the lower index comes first.
             order.sort_by(|&a, &b| gates[b].partial_cmp(&gates[a]).expect("none is NaN"));
             chosen.extend(&order[..k]);
         }
@@ -43,19 +46,20 @@ impl Routes {
         for (choice, &expert) in chosen.iter().enumerate() {
             by_expert[expert].push(choice);
         }
-        let mut places = vec![0; chosen.len()];
-        for (place, &choice) in by_expert.iter().flatten().enumerate() {
-            places[choice] = place;
+        let mut positions = vec![0; chosen.len()];
+        for (position, &choice) in by_expert.iter().flatten().enumerate() {
+            positions[choice] = position;
         }
-        Ok(Routes { batch, k, chosen, by_expert, places })
+        Ok(Routes { batch, k, chosen, by_expert, positions })
     }
 
-    /// For each sample, where its choice of this rank comes.
+    /// For each sample, the index of its selection of this rank in the concatenation of
+    /// `by_expert`.
     pub(super) fn rows(&self, rank: usize) -> Vec<usize> {
-        self.places.iter().skip(rank).step_by(self.k).copied().collect()
+        self.positions.iter().skip(rank).step_by(self.k).copied().collect()
     }
 
-    /// The share of each expert in all choices.
+    /// The fraction of the selections that fall on each expert.
     pub(super) fn shares(&self) -> impl Iterator<Item = f64> {
         self.by_expert.iter().map(|choices| choices.len() as f64 / self.chosen.len() as f64)
     }

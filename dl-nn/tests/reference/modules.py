@@ -2,19 +2,21 @@
 
     python modules.py > modules.json
 
-Written with Python 3.11 and PyTorch 2.8.0 (CPU). Every case draws from a generator that is seeded with its name, so a second run
-gives the same file, and a new case changes the others in nothing.
+The checked-in file was generated with Python 3.11 and PyTorch 2.8.0 (CPU). The random generator is
+seeded with the name of each case, so a second run gives the same file, and a new case does not change
+the others.
 
 A case has
 
-- `values`: what the weights and buffers are in the beginning, by the path that they have in Rust;
-- `inputs`: the operands, by name; those of whole numbers are indices, those of truth values masks;
-- `outputs`: what comes out, one or more tensors;
+- `values`: the initial weights and buffers, by their path in Rust;
+- `inputs`: the operands, by name; integer operands are indices, Boolean ones are masks;
+- `outputs`: one or more tensors;
 - `cotangents`: the loss is the sum of `output * cotangent` over all outputs;
-- `gradients`: those of the loss, by path, and `input.NAME` for the operands;
-- `after`: what buffers are after one step, where a pass trains.
+- `gradients`: the gradients of the loss, by path; `input.NAME` for the operands;
+- `after`: the buffers after one training step.
 
-A tensor is its `shape` and its elements in row-major order, `data`. The weight of a linear layer is written `[in, out]`, transposed.
+A tensor has a `shape` and `data`, its elements in row-major order. The weight of a linear layer is
+transposed to `[in, out]`.
 """
 
 import json
@@ -36,7 +38,7 @@ def seed(name):
 
 
 def randomize(module):
-    """Other numbers than 0 and 1 for biases and normalisations, too."""
+    """Replaces all parameters, also the zeros and ones of biases and normalisations."""
     with torch.no_grad():
         for parameter in module.parameters():
             parameter.copy_(0.6 * torch.randn_like(parameter))
@@ -45,8 +47,8 @@ def randomize(module):
 RENAMED = {"running_mean": "stats.mean", "running_var": "stats.variance"}
 
 
-def ours(module):
-    """Path in Rust, tensor, and how its layout changes, for all parameters and buffers."""
+def rust_entries(module):
+    """For each parameter and buffer: path in Rust, tensor, change of layout, whether it is trained."""
     for trained, entries in [(True, module.named_parameters()), (False, module.named_buffers())]:
         for path, value in entries:
             if path.endswith("num_batches_tracked"):
@@ -63,7 +65,7 @@ CASES = {}
 
 
 def case(name, module, inputs, forward, prepare=lambda module: None):
-    """`forward` makes a list of outputs of the module and the inputs."""
+    """`forward` returns the list of outputs for the module and the inputs."""
     seed(name)
     randomize(module)
     prepare(module)
@@ -71,7 +73,7 @@ def case(name, module, inputs, forward, prepare=lambda module: None):
     for x in inputs.values():
         if x.is_floating_point():
             x.requires_grad_()
-    entries = list(ours(module))
+    entries = list(rust_entries(module))
     values = {path: tensor(change(value)) for path, value, change, _ in entries}
     outputs = forward(module, **inputs)
     cotangents = [torch.randn_like(output) for output in outputs]
@@ -108,7 +110,7 @@ case("group_norm", nn.GroupNorm(2, 6), randn(3, 6, 4), only_x)
 
 
 def used(module):
-    """Running statistics after three steps, which the case begins with."""
+    """Lets the case begin with the running statistics after three steps."""
     module.train()
     for _ in range(3):
         module(torch.randn(4, 3, 5) * 2 + 1)
@@ -120,7 +122,7 @@ def evaluating(module):
 
 
 def three(module, x0, x1, x2):
-    """Three steps on fixed weights: the outputs of all, and what the statistics are then."""
+    """The outputs of three steps on fixed weights; the statistics accumulate."""
     return [module(x) for x in (x0, x1, x2)]
 
 
@@ -131,7 +133,7 @@ case("batch_norm_steps", nn.BatchNorm1d(3), lambda: {f"x{i}": torch.randn(4, 3, 
 
 
 def attend(module, q, k, v, mask):
-    # their mask says which key is hidden
+    # in PyTorch, true in a mask hides the key
     return [module(q, k, v, attn_mask=~mask, need_weights=False)[0]]
 
 
@@ -188,7 +190,7 @@ case("lstm_cell", nn.LSTMCell(3, 4), lambda: {"h": torch.randn(2, 4), "c": torch
 
 
 class Dense(nn.Module):
-    """A mixture in which every expert sees every sample, and a mask leaves out what was not chosen."""
+    """A dense mixture: every expert evaluates every sample, and a mask removes the experts not selected."""
 
     def __init__(self, experts, k, renormalized):
         super().__init__()
@@ -211,7 +213,7 @@ class Dense(nn.Module):
 case("mixture_of_one", Dense(4, 1, False), randn(7, 3), lambda module, x: module(x))
 case("mixture_of_two", Dense(4, 2, True), randn(7, 3), lambda module, x: module(x))
 case("mixture_of_all", Dense(3, 3, True), randn(5, 3), lambda module, x: module(x))
-# more experts than choices: some are chosen by nobody, and have no gradient
+# more experts than selections: some are never selected and have no gradient
 case("mixture_unused", Dense(9, 1, False), randn(3, 3), lambda module, x: module(x))
 
 if __name__ == "__main__":

@@ -1,14 +1,14 @@
-//! The checksums of zlib, gzip and PNG, and of TensorFlow's records.
+//! CRC-32 checksums.
 
-/// The checksum of what it has seen so far. The polynomial is reflected, as bytes come with the
-/// lowest bit first.
+/// A running checksum. The polynomial is bit-reversed, since bytes are processed with the lowest
+/// bit first.
 #[derive(Clone, Copy)]
 pub(crate) struct Crc<const POLYNOMIAL: u32>(u32);
 
-/// That of zlib, gzip and PNG.
+/// The CRC-32 of zlib, gzip and PNG.
 pub(crate) type Crc32 = Crc<0xEDB8_8320>;
 
-/// Castagnoli's, of TensorFlow's records.
+/// The CRC-32C (Castagnoli) of TensorFlow's record files.
 pub(crate) type Crc32c = Crc<0x82F6_3B78>;
 
 const fn tables(polynomial: u32) -> [[u32; 256]; 8] {
@@ -37,7 +37,7 @@ const fn tables(polynomial: u32) -> [[u32; 256]; 8] {
 }
 
 impl<const POLYNOMIAL: u32> Crc<POLYNOMIAL> {
-    /// `TABLES[k][b]`: what the byte `b` does to the checksum when `k` more bytes follow.
+    /// `TABLES[k][b]`: the contribution of byte `b` to the checksum after `k` further bytes.
     const TABLES: &'static [[u32; 256]; 8] = &tables(POLYNOMIAL);
 
     pub(crate) fn new() -> Self {
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn the_check_values_of_the_catalogue() {
+    fn crc_of_check_strings_matches_published_values() {
         assert_eq!(crc32(&[b"123456789"]), 0xCBF4_3926);
         let mut castagnoli = Crc32c::new();
         castagnoli.update(b"123456789");
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_do_not_matter() {
+    fn crc_is_independent_of_split() {
         let bytes: Vec<u8> = (0..1000_u32).map(|i| (i * i % 251) as u8).collect();
         let (one, two, three) = (&bytes[..3], &bytes[3..500], &bytes[500..]);
         assert_eq!(crc32(&[one, two, three]), crc32(&[&bytes]));

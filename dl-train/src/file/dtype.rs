@@ -1,11 +1,11 @@
-//! The types of numbers in a file and in memory, and what is converted between them.
+//! Element types of files and of weights, and conversions between them.
 
 use dl_core::{DType, Error, Numbers, Result};
 use half::{bf16, f16};
 use safetensors::Dtype;
 
-/// The type in a file that holds such numbers as they are.
-pub(crate) fn in_file(dtype: DType) -> Result<Dtype> {
+/// The element type of a file that represents `dtype` exactly.
+pub(crate) fn file_dtype(dtype: DType) -> Result<Dtype> {
     Ok(match dtype {
         DType::Bool => Dtype::BOOL,
         DType::U8 => Dtype::U8,
@@ -14,22 +14,23 @@ pub(crate) fn in_file(dtype: DType) -> Result<Dtype> {
         DType::U64 => Dtype::U64,
         DType::F32 => Dtype::F32,
         DType::F64 => Dtype::F64,
-        other => return Err(Error::invalid(format!("a safetensors file has no numbers of type {other}"))),
+        other => return Err(Error::invalid(format!("safetensors has no element type {other}"))),
     })
 }
 
-/// Whether numbers of a file are read as this type: as they are, half precision in a wider one, and
-/// the two wide ones in each other if that is asked for.
-pub(crate) fn is_read_as(found: Dtype, wanted: DType, convert: bool) -> bool {
+/// Whether elements of type `found` can be read as `wanted`: if the types are equal, if `found` is
+/// half precision, or, with `convert`, from single to double precision and back.
+pub(crate) fn is_readable_as(found: Dtype, wanted: DType, convert: bool) -> bool {
     match (found, wanted) {
         (Dtype::F16 | Dtype::BF16, DType::F32 | DType::F64) => true,
         (Dtype::F32, DType::F64) | (Dtype::F64, DType::F32) => convert,
-        _ => in_file(wanted).is_ok_and(|same| same == found),
+        _ => file_dtype(wanted).is_ok_and(|same| same == found),
     }
 }
 
-/// The numbers that these bytes are. Each is exact, or, from `F64` to `F32`, the nearest one.
-pub(crate) fn numbers(found: Dtype, bytes: &[u8], wanted: DType) -> Result<Numbers> {
+/// Decodes elements of type `found` as `wanted`. Each is exact, except `F64` to `F32`, which rounds
+/// to nearest.
+pub(crate) fn decode(found: Dtype, bytes: &[u8], wanted: DType) -> Result<Numbers> {
     fn each<const N: usize, A>(bytes: &[u8], read: impl Fn([u8; N]) -> A) -> Vec<A> {
         bytes.as_chunks::<N>().0.iter().map(|&number| read(number)).collect()
     }
@@ -44,8 +45,9 @@ pub(crate) fn numbers(found: Dtype, bytes: &[u8], wanted: DType) -> Result<Numbe
     })
 }
 
-/// The first number that is not finite, and where; infinite ones only if asked for.
-pub(crate) fn not_finite(numbers: &Numbers, infinite_too: bool) -> Option<(usize, f64)> {
+/// The index and value of the first NaN, or with `infinite_too` of the first element that is not
+/// finite.
+pub(crate) fn find_non_finite(numbers: &Numbers, infinite_too: bool) -> Option<(usize, f64)> {
     let bad = |x: f64| x.is_nan() || infinite_too && x.is_infinite();
     match numbers {
         Numbers::F32(row) => row.iter().map(|&x| x.into()).enumerate().find(|&(_, x)| bad(x)),
@@ -56,13 +58,13 @@ pub(crate) fn not_finite(numbers: &Numbers, infinite_too: bool) -> Option<(usize
 
 #[cfg(test)]
 mod tests {
-    use super::numbers;
+    use super::decode;
     use dl_core::{DType, Numbers, Result};
     use safetensors::Dtype;
 
-    /// Every number in half precision, against its definition: sign, exponent, fraction.
+    /// Every half-precision number, against its definition by sign, exponent and fraction.
     #[test]
-    fn all_numbers_in_half_precision() -> Result<()> {
+    fn half_precision_numbers_are_decoded_exactly() -> Result<()> {
         for (dtype, exponent_bits) in [(Dtype::F16, 5_i32), (Dtype::BF16, 8)] {
             let fraction_bits = 15 - exponent_bits;
             let bias = (1 << (exponent_bits - 1)) - 1;
@@ -77,8 +79,8 @@ mod tests {
                 } else {
                     sign * (1.0 + fraction) * 2_f64.powi(exponent - bias)
                 };
-                let Numbers::F64(wide) = numbers(dtype, &bits.to_le_bytes(), DType::F64)? else { unreachable!() };
-                let Numbers::F32(narrow) = numbers(dtype, &bits.to_le_bytes(), DType::F32)? else { unreachable!() };
+                let Numbers::F64(wide) = decode(dtype, &bits.to_le_bytes(), DType::F64)? else { unreachable!() };
+                let Numbers::F32(narrow) = decode(dtype, &bits.to_le_bytes(), DType::F32)? else { unreachable!() };
                 for found in [wide[0], narrow[0].into()] {
                     assert!(found.to_bits() == expected.to_bits() || found.is_nan() && expected.is_nan(), "{bits:#x}");
                 }

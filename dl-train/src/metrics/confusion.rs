@@ -1,19 +1,19 @@
-//! Which classes are taken for which.
+//! The confusion matrix.
 
-use super::{as_many, check_class, check_classes, nothing_added, share};
+use super::{check_class, check_classes, check_same_len, fraction, no_samples};
 use dl_core::{Error, Result};
 use std::fmt;
 
-/// More classes than this would make a matrix of gigabytes.
-const MOST_CLASSES: usize = 1 << 14;
+/// The largest number of classes; more would make a matrix of gigabytes.
+const MAX_CLASSES: usize = 1 << 14;
 
-/// How many samples of each class were taken for which.
+/// Counts of samples by true and predicted class.
 ///
 /// ```
 /// use dl_train::metrics::ConfusionMatrix;
 /// let mut matrix = ConfusionMatrix::new(3)?;
 /// matrix.add(&[0, 2, 1, 0], &[0, 2, 2, 0])?;
-/// assert_eq!(matrix.count(2, 1), 1); // of class 2, taken for class 1
+/// assert_eq!(matrix.count(2, 1), 1); // label 2, predicted 1
 /// assert_eq!(matrix.accuracy()?, 0.75);
 /// let third = matrix.of_class(2)?;
 /// assert_eq!((third.precision, third.recall), (1.0, 0.5));
@@ -21,16 +21,16 @@ const MOST_CLASSES: usize = 1 << 14;
 /// # dl_core::Result::Ok(())
 /// ```
 ///
-/// Where a precision or a recall divides nothing by nothing, it is 0, as with scikit-learn's
-/// `zero_division=0`. Averages are over all classes, those without samples included.
+/// A precision or recall of 0 / 0 is 0, as with scikit-learn's `zero_division=0`. Averages include
+/// classes without samples.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfusionMatrix {
     classes: usize,
-    /// Row by row, a row for each right class.
+    /// Row-major, with a row for each true class.
     counts: Vec<usize>,
 }
 
-/// How well a class is recognised, or all of them on average.
+/// Precision, recall and F1 of one class, or averages over classes.
 ///
 /// ```
 /// use dl_train::metrics::{ConfusionMatrix, Scores};
@@ -43,33 +43,35 @@ pub struct ConfusionMatrix {
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Scores {
-    /// The share of those taken for the class that are of it.
+    /// The fraction of samples predicted as the class that belong to it.
     pub precision: f64,
-    /// The share of those of the class that are taken for it.
+    /// The fraction of samples of the class that are predicted as it.
     pub recall: f64,
-    /// The harmonic mean of both.
+    /// The harmonic mean of precision and recall.
     pub f1: f64,
 }
 
 impl ConfusionMatrix {
-    /// Of so many classes, without samples.
+    /// A matrix for `classes` classes, without samples.
     ///
     /// # Errors
-    /// When there is none, or so many that the matrix would not fit into memory.
+    /// When `classes` is 0 or greater than 16384.
     pub fn new(classes: usize) -> Result<ConfusionMatrix> {
         check_classes(classes)?;
-        if classes > MOST_CLASSES {
-            return Err(Error::invalid(format!("a confusion matrix of {classes} classes: at most {MOST_CLASSES}")));
+        if classes > MAX_CLASSES {
+            return Err(Error::invalid(format!(
+                "a confusion matrix of {classes} classes: at most {MAX_CLASSES} are supported"
+            )));
         }
         Ok(ConfusionMatrix { classes, counts: vec![0; classes * classes] })
     }
 
-    /// Adds a batch of predicted classes, beside the right ones.
+    /// Adds a batch of predicted classes and the true labels, one of each per sample.
     ///
     /// # Errors
-    /// When they are not as many, or a class is not there; then nothing was added.
+    /// When the slices differ in length, or a class is out of range; then nothing was added.
     pub fn add(&mut self, predicted: &[usize], labels: &[usize]) -> Result<()> {
-        as_many(predicted.len(), labels.len())?;
+        check_same_len(predicted.len(), labels.len())?;
         for (sample, (&predicted, &label)) in predicted.iter().zip(labels).enumerate() {
             check_class("the prediction", predicted, self.classes, sample)?;
             check_class("the label", label, self.classes, sample)?;
@@ -80,36 +82,35 @@ impl ConfusionMatrix {
         Ok(())
     }
 
-    /// How many samples of a class were taken for another, or for itself; 0 of classes that are not
-    /// there.
+    /// The number of samples with this label and this prediction; 0 if a class is out of range.
     pub fn count(&self, label: usize, predicted: usize) -> usize {
         if label.max(predicted) < self.classes { self.counts[label * self.classes + predicted] } else { 0 }
     }
 
-    /// The share of samples that are on the diagonal.
+    /// The fraction of samples on the diagonal.
     ///
     /// # Errors
-    /// When nothing was added.
+    /// When no samples were added.
     pub fn accuracy(&self) -> Result<f64> {
-        share((0..self.classes).map(|class| self.count(class, class)).sum(), self.counts.iter().sum())
+        fraction((0..self.classes).map(|class| self.count(class, class)).sum(), self.counts.iter().sum())
     }
 
     /// Precision, recall and F1 of a class.
     ///
     /// # Errors
-    /// When there is no such class, or nothing was added.
+    /// When `class` is out of range, or no samples were added.
     pub fn of_class(&self, class: usize) -> Result<Scores> {
         if class >= self.classes {
-            return Err(Error::invalid(format!("class {class} of {}", self.classes)));
+            return Err(Error::invalid(format!("class {class} is out of range for {} classes", self.classes)));
         }
-        self.not_empty()?;
+        self.check_not_empty()?;
         Ok(self.scores(class))
     }
 
-    /// Their means over the classes, each of which counts the same.
+    /// The unweighted means of precision, recall and F1 over the classes.
     ///
     /// # Errors
-    /// When nothing was added.
+    /// When no samples were added.
     ///
     /// ```
     /// let mut matrix = dl_train::metrics::ConfusionMatrix::new(2)?;
@@ -119,15 +120,15 @@ impl ConfusionMatrix {
     /// # dl_core::Result::Ok(())
     /// ```
     pub fn macro_average(&self) -> Result<Scores> {
-        self.not_empty()?;
+        self.check_not_empty()?;
         let mean = |part: fn(&Scores) -> f64| {
             (0..self.classes).map(|class| part(&self.scores(class))).sum::<f64>() / self.classes as f64
         };
         Ok(Scores { precision: mean(|s| s.precision), recall: mean(|s| s.recall), f1: mean(|s| s.f1) })
     }
 
-    /// The same over all samples, each of which counts the same: with one label for each, all three
-    /// are the accuracy.
+    /// Precision, recall and F1 over all samples. With one label per sample, all three equal the
+    /// accuracy.
     ///
     /// ```
     /// let mut matrix = dl_train::metrics::ConfusionMatrix::new(2)?;
@@ -137,30 +138,30 @@ impl ConfusionMatrix {
     /// ```
     ///
     /// # Errors
-    /// When nothing was added.
+    /// When no samples were added.
     pub fn micro_average(&self) -> Result<Scores> {
         let accuracy = self.accuracy()?;
         Ok(Scores { precision: accuracy, recall: accuracy, f1: accuracy })
     }
 
     fn scores(&self, class: usize) -> Scores {
-        let both = self.count(class, class);
-        let of_it: usize = (0..self.classes).map(|predicted| self.count(class, predicted)).sum();
-        let taken_for_it: usize = (0..self.classes).map(|label| self.count(label, class)).sum();
-        let or_zero = |part, of| share(part, of).unwrap_or(0.0);
+        let true_positives = self.count(class, class);
+        let labelled: usize = (0..self.classes).map(|predicted| self.count(class, predicted)).sum();
+        let predicted_as: usize = (0..self.classes).map(|label| self.count(label, class)).sum();
+        let or_zero = |part, of| fraction(part, of).unwrap_or(0.0);
         Scores {
-            precision: or_zero(both, taken_for_it),
-            recall: or_zero(both, of_it),
-            f1: or_zero(2 * both, of_it + taken_for_it),
+            precision: or_zero(true_positives, predicted_as),
+            recall: or_zero(true_positives, labelled),
+            f1: or_zero(2 * true_positives, labelled + predicted_as),
         }
     }
 
-    fn not_empty(&self) -> Result<()> {
-        if self.counts.iter().any(|&count| count > 0) { Ok(()) } else { Err(nothing_added()) }
+    fn check_not_empty(&self) -> Result<()> {
+        if self.counts.iter().any(|&count| count > 0) { Ok(()) } else { Err(no_samples()) }
     }
 }
 
-/// A table: a row for each right class, a column for each predicted one.
+/// Formats a table with a row for each true class and a column for each predicted one.
 impl fmt::Display for ConfusionMatrix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let largest = self.counts.iter().copied().max().unwrap_or(0).max(self.classes);

@@ -1,9 +1,9 @@
-//! Means over samples of what batches have means of.
+//! Means over samples, accumulated from means over batches.
 
-use super::nothing_added;
+use super::no_samples;
 use dl_core::{Error, Result};
 
-/// The mean of a number over all samples, from its means over batches: of a loss, for instance.
+/// The mean of a number over all samples, such as a loss, from its means over batches.
 ///
 /// ```
 /// let mut loss = dl_train::metrics::Mean::new();
@@ -19,20 +19,22 @@ pub struct Mean {
 }
 
 impl Mean {
-    /// Of no samples yet.
+    /// A mean without samples.
     pub fn new() -> Mean {
         Mean::default()
     }
 
-    /// Adds the mean over so many samples.
+    /// Adds the mean over a batch of `samples` samples.
     ///
     /// # Errors
-    /// When it is not finite, or the sum over all samples is not; then nothing was added.
+    /// When `mean` or the sum over all samples is not finite; then nothing was added.
     pub fn add(&mut self, mean: impl Into<f64>, samples: usize) -> Result<()> {
         let mean = mean.into();
         let sum = self.sum + mean * samples as f64;
         if !sum.is_finite() {
-            return Err(Error::not_finite(format!("with a mean of {mean} over {samples} samples the sum is {sum}")));
+            return Err(Error::not_finite(format!(
+                "adding the mean {mean} over {samples} samples makes the sum {sum}"
+            )));
         }
         self.sum = sum;
         self.samples += samples;
@@ -42,18 +44,17 @@ impl Mean {
     /// The mean.
     ///
     /// # Errors
-    /// When nothing was added.
+    /// When no samples were added.
     pub fn value(&self) -> Result<f64> {
-        if self.samples == 0 { Err(nothing_added()) } else { Ok(self.sum / self.samples as f64) }
+        if self.samples == 0 { Err(no_samples()) } else { Ok(self.sum / self.samples as f64) }
     }
 }
 
-/// Between how many tokens a model is undecided, on average: the exponential of the mean cross
-/// entropy.
+/// The perplexity: the exponential of the mean cross entropy.
 ///
 /// ```
 /// let mut perplexity = dl_train::metrics::Perplexity::new();
-/// perplexity.add(8_f64.ln(), 100)?; // as good as a guess among 8
+/// perplexity.add(8_f64.ln(), 100)?; // a uniform guess among 8 tokens
 /// assert!((perplexity.value()? - 8.0).abs() < 1e-12);
 /// # dl_core::Result::Ok(())
 /// ```
@@ -61,23 +62,23 @@ impl Mean {
 pub struct Perplexity(Mean);
 
 impl Perplexity {
-    /// Of no tokens yet.
+    /// A perplexity without tokens.
     pub fn new() -> Perplexity {
         Perplexity::default()
     }
 
-    /// Adds the mean cross entropy over so many tokens, in units of e.
+    /// Adds the mean cross entropy, in nats, over a batch of `tokens` tokens.
     ///
     /// # Errors
-    /// When it is not finite, or the sum over all tokens is not; then nothing was added.
+    /// When `cross_entropy` or the sum over all tokens is not finite; then nothing was added.
     pub fn add(&mut self, cross_entropy: impl Into<f64>, tokens: usize) -> Result<()> {
         self.0.add(cross_entropy, tokens)
     }
 
-    /// The perplexity, from 1 on.
+    /// The perplexity, at least 1 for a cross entropy of at least 0.
     ///
     /// # Errors
-    /// When nothing was added.
+    /// When no samples were added.
     pub fn value(&self) -> Result<f64> {
         self.0.value().map(f64::exp)
     }

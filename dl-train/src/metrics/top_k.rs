@@ -1,10 +1,10 @@
-//! Whether the right class is among the best.
+//! Top-k accuracy.
 
-use super::{check_class, check_classes, share};
+use super::{check_class, check_classes, fraction};
 use dl_core::{Error, Result};
 
-/// The share of samples whose class is among those with the `k` greatest scores. Of equal scores
-/// that of the class with the smaller number counts as greater.
+/// The fraction of samples with the true class among the `k` highest scores. Of equal scores, the
+/// one of the lower class index ranks higher.
 ///
 /// ```
 /// let mut top = dl_train::metrics::TopK::new(2, 3)?;
@@ -21,27 +21,29 @@ pub struct TopK {
 }
 
 impl TopK {
-    /// Among the best `k` of so many classes.
+    /// A top-`k` accuracy over `classes` classes, without samples.
     ///
     /// # Errors
-    /// When `k` is 0, or more than there are classes.
+    /// When `k` is 0 or greater than `classes`.
     pub fn new(k: usize, classes: usize) -> Result<TopK> {
         check_classes(classes)?;
         if k == 0 || k > classes {
-            return Err(Error::invalid(format!("the best {k} of {classes} classes: say 1 to {classes}")));
+            return Err(Error::invalid(format!("top {k} of {classes} classes: k must be 1 to {classes}")));
         }
         Ok(TopK { k, classes, right: 0, samples: 0 })
     }
 
-    /// Adds a batch of scores `[samples, classes]`, row by row, beside the right classes.
+    /// Adds a batch of scores `[samples, classes]`, row-major, and the true labels, one per sample.
     ///
     /// # Errors
-    /// When they are not as many as that, a class is not there, or a score is NaN; then nothing was
-    /// added.
+    /// When the number of scores is not `labels.len() * classes`, a label is out of range, or a
+    /// score is NaN; then nothing was added.
     pub fn add<A: Copy + Into<f64>>(&mut self, scores: &[A], labels: &[usize]) -> Result<()> {
         if labels.len().checked_mul(self.classes) != Some(scores.len()) {
             let (scores, labels, classes) = (scores.len(), labels.len(), self.classes);
-            return Err(Error::shape(format!("{scores} scores for {labels} labels, each one of {classes} classes")));
+            return Err(Error::shape(format!(
+                "{scores} scores for {labels} labels: each label needs {classes} scores"
+            )));
         }
         let mut right = 0;
         for (sample, (row, &label)) in scores.chunks(self.classes).zip(labels).enumerate() {
@@ -59,11 +61,11 @@ impl TopK {
         Ok(())
     }
 
-    /// The share, from 0 to 1.
+    /// The top-k accuracy, from 0 to 1.
     ///
     /// # Errors
-    /// When nothing was added.
+    /// When no samples were added.
     pub fn value(&self) -> Result<f64> {
-        share(self.right, self.samples)
+        fraction(self.right, self.samples)
     }
 }

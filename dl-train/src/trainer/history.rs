@@ -1,4 +1,4 @@
-//! The place of a run, in a checkpoint.
+//! The position of a run in a checkpoint.
 
 use super::Place;
 use crate::checkpoint::Checkpoint;
@@ -7,24 +7,24 @@ use crate::saved::Saved;
 use dl_core::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-/// A record as a text; numbers by their bits, so that all of them, infinite ones too, come back as
-/// they were.
+/// A serialized record. Numbers are stored as bits, so that all values, also infinite ones, are
+/// restored exactly.
 #[derive(Serialize, Deserialize)]
-struct Epoch {
+struct EpochRecord {
     epoch: u64,
     step: u64,
     values: Vec<(String, u64)>,
 }
 
-/// Adds the place to a checkpoint.
-pub(super) fn with_place(checkpoint: Checkpoint, at: &Place, seed: u64) -> Checkpoint {
-    let epoch = |record: &Record| Epoch {
+/// Adds the position to a checkpoint.
+pub(super) fn add_place(checkpoint: Checkpoint, at: &Place, seed: u64) -> Checkpoint {
+    let epoch = |record: &Record| EpochRecord {
         epoch: record.epoch,
         step: record.step,
         values: record.values().map(|(name, value)| (name.to_owned(), value.to_bits())).collect(),
     };
-    let history: Vec<Epoch> = at.history.iter().map(epoch).collect();
-    let history = serde_json::to_string(&history).expect("names and whole numbers");
+    let history: Vec<EpochRecord> = at.history.iter().map(epoch).collect();
+    let history = serde_json::to_string(&history).expect("strings and integers are valid JSON");
     checkpoint
         .count("epoch", at.epoch)
         .count("batch", at.batch)
@@ -35,18 +35,17 @@ pub(super) fn with_place(checkpoint: Checkpoint, at: &Place, seed: u64) -> Check
         .text("history", &history)
 }
 
-/// The place in a checkpoint of a run with this seed, after this step.
-pub(super) fn place(saved: &Saved, seed: u64, step: u64) -> Result<Place> {
+/// Reads the position from the checkpoint of a run with this seed after this step, and validates
+/// it.
+pub(super) fn read_place(saved: &Saved, seed: u64, step: u64) -> Result<Place> {
     let found = saved.count("seed")?;
     if found != seed {
         let [found, seed] = [found, seed].map(|seed| seed >> 32);
-        return Err(Error::invalid(format!(
-            "the checkpoint is that of a run with the seed {found}, this one has {seed}"
-        )));
+        return Err(Error::invalid(format!("the checkpoint is of a run with seed {found}, this run has seed {seed}")));
     }
-    let history: Vec<Epoch> = serde_json::from_str(saved.text("history")?)
+    let history: Vec<EpochRecord> = serde_json::from_str(saved.text("history")?)
         .map_err(|error| Error::invalid(format!("the history in the checkpoint cannot be read: {error}")))?;
-    let record = |Epoch { epoch, step, values }: Epoch| {
+    let record = |EpochRecord { epoch, step, values }: EpochRecord| {
         let mut values = values.into_iter();
         values.try_fold(Record::new(epoch, step), |record, (name, bits)| record.with(name, f64::from_bits(bits)))
     };
@@ -64,7 +63,7 @@ pub(super) fn place(saved: &Saved, seed: u64, step: u64) -> Result<Place> {
         return Ok(at);
     }
     Err(Error::invalid(format!(
-        "the checkpoint of step {step} says that it is that of step {}, batch {} of epoch {}, after {epochs} epochs and {before} steps",
+        "the checkpoint of step {step} is inconsistent: step {}, batch {} of epoch {}, after {epochs} epochs and {before} steps",
         at.step, at.batch, at.epoch
     )))
 }

@@ -1,4 +1,4 @@
-"""What TensorBoard (2.21) reads of the event file among the fixtures: writes ../fixtures/tensorboard.txt.
+"""Reads the event file of the fixtures with TensorBoard (2.21): writes ../fixtures/tensorboard.txt.
 
 python -m venv env && env/bin/pip install tensorboard && env/bin/python dl-train/tests/reference/event_file.py
 """
@@ -11,7 +11,7 @@ from tensorboard.backend.event_processing.event_file_loader import RawEventFileL
 fixtures = Path(__file__).parent.parent / "fixtures"
 file = fixtures / "events.out.tfevents.0000000000.dl.0000"
 
-# the records, with their checksums looked at
+# the number of records; the loader verifies their checksums
 lines = [f"records {sum(1 for _ in RawEventFileLoader(str(file)).Load())}"]
 events = EventAccumulator(str(file))
 events.Reload()

@@ -1,4 +1,4 @@
-"""Measures of scikit-learn (1.9) of made-up predictions: writes ../fixtures/metrics.json.
+"""Computes metrics of random predictions with scikit-learn (1.9): writes ../fixtures/metrics.json.
 
 python -m venv env && env/bin/pip install scikit-learn && env/bin/python dl-train/tests/reference/metrics.py
 """

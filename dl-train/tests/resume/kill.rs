@@ -1,5 +1,5 @@
-//! The program is killed again and again, at random moments.
-//! `DL_KILLS=200 cargo test --test resume` does it as many times.
+//! A training program is killed repeatedly at random moments;
+//! `DL_KILLS=200 cargo test --test resume` sets the number of kills.
 
 use crate::program::Run;
 use dl_core::Result;
@@ -13,7 +13,7 @@ use std::time::Instant;
 const STEPS: u64 = 40;
 const FOLDER: &str = "DL_KILL_TEST_FOLDER";
 
-/// What runs in the program that is killed; nothing, if this is not it.
+/// The program that is killed. Without the environment variable this test does nothing.
 #[test]
 fn child() -> Result<()> {
     match std::env::var_os(FOLDER) {
@@ -36,10 +36,10 @@ fn last(folder: &Path) -> Vec<u8> {
     std::fs::read(Checkpoints::in_folder(folder).path(STEPS)).unwrap()
 }
 
-/// Whenever it is killed, the newest checkpoint can be read, and the run that goes on from there,
-/// with another number of threads, ends with the same bits.
+/// After every kill the newest checkpoint is readable, and the resumed run ends with the same bits,
+/// also with another number of threads.
 #[test]
-fn killed_at_any_moment() -> Result<()> {
+fn killed_run_resumes_bit_identically() -> Result<()> {
     let kills: usize = std::env::var("DL_KILLS").map_or(5, |kills| kills.parse().expect("DL_KILLS is a number"));
     let whole = tempfile::tempdir().unwrap();
     let begin = Instant::now();
@@ -81,7 +81,7 @@ fn killed_at_any_moment() -> Result<()> {
             }
         };
     }
-    // whatever was left behind, the next save removes it
+    // the next save removes leftovers
     Checkpoints::in_folder(folder.path()).keep(2).save(STEPS + 1, &Checkpoint::new())?;
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
     println!("{killed} kills in {runs} runs, {unfinished} of them while a file was written");

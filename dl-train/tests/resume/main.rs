@@ -1,5 +1,4 @@
-//! A run that stops and goes on from its last checkpoint ends with the same bits as one that never
-//! stopped.
+//! A run that stops and resumes from its last checkpoint is bit-identical to an uninterrupted one.
 
 mod kill;
 mod program;
@@ -8,9 +7,9 @@ use dl_core::Result;
 use dl_train::Checkpoints;
 use program::{Net, Run};
 
-/// Stopped after every single step: a new net, a new optimizer and a new generator go on.
+/// Stops after every step; a new net, optimizer and generator resume.
 #[test]
-fn resumed_after_every_step() -> Result<()> {
+fn run_resumed_after_every_step_is_bit_identical() -> Result<()> {
     const STEPS: u64 = 12;
     let (whole, parts) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     Run::in_folder(whole.path())?.until(STEPS)?;
@@ -18,13 +17,13 @@ fn resumed_after_every_step() -> Result<()> {
         Run::in_folder(parts.path())?.until(step)?;
     }
     let file = |folder: &tempfile::TempDir| std::fs::read(Checkpoints::in_folder(folder.path()).path(STEPS)).unwrap();
-    assert!(file(&whole) == file(&parts), "the whole state, as it is in the last checkpoint");
+    assert!(file(&whole) == file(&parts), "the last checkpoints must be identical");
     Ok(())
 }
 
-/// What the test above shows is not that nothing happens.
+/// The run of the other tests does learn.
 #[test]
-fn it_learns() -> Result<()> {
+fn training_reduces_loss() -> Result<()> {
     let folder = tempfile::tempdir().unwrap();
     let mut run = Run::in_folder(folder.path())?;
     let before = run.loss()?;
@@ -34,9 +33,9 @@ fn it_learns() -> Result<()> {
     Ok(())
 }
 
-/// Each part of the state matters: with any of them left out the bits differ.
+/// Each part of the state is necessary: without any of them, the bits differ.
 #[test]
-fn without_a_part_it_differs() -> Result<()> {
+fn resume_without_part_of_state_differs() -> Result<()> {
     let folder = tempfile::tempdir().unwrap();
     let run = |restored: &[&str]| -> Result<Vec<u8>> {
         let folder = tempfile::tempdir().unwrap();
@@ -57,9 +56,9 @@ fn without_a_part_it_differs() -> Result<()> {
     Ok(())
 }
 
-/// A net has all that can be in a file: weights, buffers, and one that is there twice.
+/// The net covers every kind of entry: weights, buffers, and a tied weight.
 #[test]
-fn the_net_has_it_all() -> Result<()> {
+fn test_net_has_buffers_and_tied_weights() -> Result<()> {
     let net = Net::new()?;
     let entries = dl_core::Module::entries(&net);
     assert!(entries.iter().any(|entry| entry.is_buffer()) && entries.iter().any(|entry| entry.tied_to().is_some()));

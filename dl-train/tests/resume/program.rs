@@ -1,5 +1,4 @@
-//! A training program that saves a checkpoint after every step: everything that can remember
-//! something is in it.
+//! A training program that saves a checkpoint after every step, with every kind of state.
 
 use dl_core::{Differentiable, Layer, Optimizer, Result};
 use dl_macros::Module;
@@ -19,7 +18,7 @@ use std::sync::Arc;
 pub(crate) struct Net {
     input: Linear,
     hidden: Linear,
-    /// The same again.
+    /// Tied to `hidden`.
     hidden_again: Linear,
     stats: RunningStats,
     output: Linear,
@@ -69,7 +68,7 @@ impl Run {
         })
     }
 
-    /// One that goes on from the last checkpoint, if there is one.
+    /// A run that resumes from the last checkpoint, if there is one.
     pub(crate) fn in_folder(folder: &Path) -> Result<Run> {
         let mut run = Run::new(folder)?;
         run.resume(&["model", "optimizer", "rng"])?;
@@ -115,18 +114,18 @@ impl Run {
         Ok(())
     }
 
-    /// On other data.
+    /// The loss on other data.
     pub(crate) fn loss(&self) -> Result<f32> {
         let (inputs, labels) = batch(&mut ChaCha8Rng::seed_from_u64(3));
         self.net.loss(inputs, labels).predict().wait()
     }
 }
 
-/// The class is the largest of the first three numbers.
+/// The class is the index of the largest of the first three inputs.
 fn batch(rng: &mut ChaCha8Rng) -> (Nd<f32, Ix2>, Vec<usize>) {
     const BATCH: usize = 32;
     let inputs: Vec<f32> = (0..BATCH * INPUTS).map(|_| rng.random_range(-1.0..1.0)).collect();
     let largest = |row: &[f32]| (0..CLASSES).max_by(|&a, &b| row[a].total_cmp(&row[b])).unwrap_or(0);
     let labels = inputs.chunks(INPUTS).map(largest).collect();
-    (Nd::from_vec([BATCH, INPUTS], inputs).expect("as many numbers"), labels)
+    (Nd::from_vec([BATCH, INPUTS], inputs).expect("the length matches the shape"), labels)
 }

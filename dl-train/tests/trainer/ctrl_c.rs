@@ -1,4 +1,4 @@
-//! A program that is sent SIGINT saves a checkpoint, from which it goes on to the same bits.
+//! A program that receives SIGINT saves a checkpoint, from which the run resumes bit-identically.
 
 use crate::program::{BATCHES, EPOCHS, Net, batches, optimizer};
 use dl_core::{Result, Weight};
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 const FOLDER: &str = "DL_CTRL_C_TEST_FOLDER";
 
-/// What runs in the program that is interrupted; nothing, if this is not it.
+/// The program that is interrupted. Without the environment variable this test does nothing.
 #[test]
 fn child() -> Result<()> {
     let Some(folder) = std::env::var_os(FOLDER) else { return Ok(()) };
@@ -29,7 +29,7 @@ fn child() -> Result<()> {
     Ok(())
 }
 
-/// Runs the program, interrupts it after some steps, and says how it ended.
+/// Runs the program, interrupts it after some steps, and returns how it ended.
 fn run(folder: &Path, interrupt_after: Option<usize>) -> (Stopped, u64) {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "ctrl_c::child", "--nocapture"])
@@ -51,11 +51,11 @@ fn run(folder: &Path, interrupt_after: Option<usize>) -> (Stopped, u64) {
         }
     }
     assert!(child.wait().unwrap().success());
-    ended.expect("the program says how it ended")
+    ended.expect("the program prints how it ended")
 }
 
 #[test]
-fn interrupted_by_a_signal() {
+fn run_interrupted_by_signal_resumes_bit_identically() {
     let last = |folder: &Path| std::fs::read(Checkpoints::in_folder(folder).path(EPOCHS * BATCHES)).unwrap();
     let (whole, parts) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     assert_eq!(run(whole.path(), None), (Stopped::Finished, EPOCHS * BATCHES));
@@ -66,14 +66,15 @@ fn interrupted_by_a_signal() {
     assert!(last(whole.path()) == last(parts.path()));
 }
 
-/// What a second program does, as the test says.
+/// A second program; the environment variable selects its behaviour. Without it this test does
+/// nothing.
 #[test]
-fn stubborn() -> Result<()> {
+fn signal_child() -> Result<()> {
     let Some(what) = std::env::var_os(WHAT) else { return Ok(()) };
     let (w, interrupt) = (Weight::new(1.0_f64), Interrupt::on_ctrl_c()?);
     let trainer = Trainer::new(&Sgd::new(0.1), 1).callback(Progress::new("run")).interrupt(&interrupt);
     match what.to_str() {
-        // a step that takes for ever
+        // a step that does not end in time
         Some("twice") => {
             let wait = |()| {
                 println!("ready");
@@ -82,14 +83,14 @@ fn stubborn() -> Result<()> {
             };
             trainer.run(|_| Ok([Ok(())]), wait)?;
         }
-        // nobody listens any more
+        // the run is over and the request was dropped
         Some("over") => {
             trainer.run(|_| Ok([Ok(())]), |()| &w * &w)?;
             drop(interrupt);
             println!("ready");
             std::thread::sleep(Duration::from_secs(60));
         }
-        // and nobody reads
+        // an interrupted run and an early stop, with progress on standard error
         _ => {
             println!("ready");
             std::thread::sleep(Duration::from_millis(200));
@@ -104,12 +105,12 @@ fn stubborn() -> Result<()> {
     Ok(())
 }
 
-const WHAT: &str = "DL_STUBBORN_TEST";
+const WHAT: &str = "DL_SIGNAL_TEST";
 
-/// The program, once it is ready.
+/// Starts the program and waits until it is ready.
 fn ready(what: &str) -> (Child, BufReader<std::process::ChildStdout>) {
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "ctrl_c::stubborn", "--nocapture"])
+        .args(["--exact", "ctrl_c::signal_child", "--nocapture"])
         .env(WHAT, what)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -119,7 +120,7 @@ fn ready(what: &str) -> (Child, BufReader<std::process::ChildStdout>) {
     let mut line = String::new();
     while !line.ends_with("ready\n") {
         line.clear();
-        assert!(lines.read_line(&mut line).unwrap() > 0, "it is never ready");
+        assert!(lines.read_line(&mut line).unwrap() > 0, "the program ended before it was ready");
     }
     (child, lines)
 }
@@ -129,12 +130,12 @@ fn interrupt(child: &Child) {
 }
 
 #[test]
-fn a_second_signal_ends_the_program() {
+fn second_signal_exits_program() {
     let (mut child, _lines) = ready("twice");
     interrupt(&child);
     std::thread::sleep(Duration::from_millis(300));
-    assert!(child.try_wait().unwrap().is_none(), "the first one waits for the step");
-    // two that come at once may count as one
+    assert!(child.try_wait().unwrap().is_none(), "the first signal must wait for the step");
+    // signals in quick succession may be merged
     while child.try_wait().unwrap().is_none() {
         interrupt(&child);
         std::thread::sleep(Duration::from_millis(50));
@@ -143,26 +144,26 @@ fn a_second_signal_ends_the_program() {
 }
 
 #[test]
-fn a_signal_that_no_run_waits_for_ends_the_program() {
+fn signal_without_live_request_exits_program() {
     let (mut child, _lines) = ready("over");
     interrupt(&child);
     let ended = child.wait().unwrap();
     assert_eq!((ended.code(), ended.signal()), (Some(130), None));
 }
 
-/// What is said where standard error is no terminal.
+/// The output when standard error is not a terminal.
 #[test]
-fn lines_of_progress() {
+fn progress_without_terminal_prints_lines() {
     let (mut child, _lines) = ready("watched");
-    let mut said = String::new();
-    std::io::Read::read_to_string(&mut child.stderr.take().unwrap(), &mut said).unwrap();
-    let said: Vec<&str> = said.lines().map(|line| line.split("  loss").next().unwrap()).collect();
-    assert_eq!(said, ["interrupted after 0 steps", "epoch 1/9", "epoch 2/9", "stopped early after 4 steps"]);
+    let mut output = String::new();
+    std::io::Read::read_to_string(&mut child.stderr.take().unwrap(), &mut output).unwrap();
+    let output: Vec<&str> = output.lines().map(|line| line.split("  loss").next().unwrap()).collect();
+    assert_eq!(output, ["interrupted after 0 steps", "epoch 1/9", "epoch 2/9", "stopped early after 4 steps"]);
     assert!(child.wait().unwrap().success());
 }
 
 #[test]
-fn a_terminal_that_was_closed_ends_no_run() {
+fn closed_standard_error_does_not_end_run() {
     let (mut child, mut lines) = ready("closed");
     drop(child.stderr.take());
     let mut rest = String::new();

@@ -1,4 +1,4 @@
-//! Logs: what they keep of what they find, and what they do not touch.
+//! Logs: rows retained on resume, and files that must not be touched.
 
 use dl_core::{Error, Result, Weight};
 use dl_optim::Sgd;
@@ -12,9 +12,10 @@ fn run<'a>(with: impl FnOnce(Trainer<'a, Sgd>) -> Trainer<'a, Sgd>) -> Result<Ou
     with(Trainer::new(&Sgd::new(0.25), 2)).run(|_| Ok([Ok(()), Ok(())]), |()| &w * &w)
 }
 
-/// A run that ends between the row of an epoch and the checkpoint after it.
+/// A run that fails between the row of an epoch and the checkpoint after it must not log the row
+/// twice.
 #[test]
-fn a_row_comes_once() -> Result<()> {
+fn resumed_run_writes_each_row_once() -> Result<()> {
     struct Fails(bool);
 
     impl Callback for Fails {
@@ -43,31 +44,31 @@ fn a_row_comes_once() -> Result<()> {
     Ok(())
 }
 
-/// A run that begins anew in a folder draws no second curve beside the first one.
+/// A new run in the same folder must not add a second curve.
 #[test]
-fn tensorboard_forgets_what_is_void() -> Result<()> {
+fn tensorboard_new_run_discards_earlier_steps() -> Result<()> {
     let folder = tempfile::tempdir().unwrap();
     for _ in 0..2 {
         run(|trainer| trainer.callback(TensorBoard::in_folder(folder.path())))?;
     }
     for file in fs::read_dir(folder.path()).unwrap() {
         let bytes = fs::read(file.unwrap().path()).unwrap();
-        // at step 1, a session starts
+        // a session start event at step 1
         assert!(bytes.windows(6).any(|bytes| bytes == [2 << 3, 1, 7 << 3 | 2, 2, 1 << 3, 1]));
     }
     Ok(())
 }
 
-/// A program that is killed may leave half a letter.
+/// A killed program may leave an unfinished line, even part of a UTF-8 character.
 #[test]
-fn half_a_line() -> Result<()> {
+fn log_discards_unfinished_line() -> Result<()> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("log");
     for unfinished in [&b"{\"step\":7,\"\xcf"[..], b"{\"st", b"{\"step\":7,\"epoch\":0,\"loss\":1}", b""] {
         fs::write(&path, unfinished).unwrap();
         run(|trainer| trainer.callback(Log::jsonl(&path)))?;
         assert_eq!(fs::read_to_string(&path).unwrap().lines().count(), 2);
-        // behind whole lines, too
+        // also after complete lines
         let whole = fs::read(&path).unwrap();
         fs::write(&path, [&whole, unfinished].concat()).unwrap();
         run(|trainer| trainer.callback(Log::jsonl(&path)))?;
@@ -82,22 +83,22 @@ fn half_a_line() -> Result<()> {
 }
 
 #[test]
-fn what_is_somebody_elses_stays() {
+fn file_that_is_not_a_log_is_left_unchanged() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("data");
-    for theirs in
+    for foreign in
         [&b"1,2,3"[..], b"no line ends here", b"\xff\xfe\n1,2\n", b"step,epoch,loss\n1,x,2\n", b"step,epoch\n1\n"]
     {
-        fs::write(&path, theirs).unwrap();
+        fs::write(&path, foreign).unwrap();
         let error = run(|trainer| trainer.callback(Log::csv(&path))).unwrap_err().to_string();
-        assert!(error.contains("this is not a log of a run, and stays as it is"), "{error}");
+        assert!(error.contains("the file is not a log of a run, so it is left unchanged"), "{error}");
         assert!(run(|trainer| trainer.callback(Log::jsonl(&path))).is_err());
-        assert_eq!(fs::read(&path).unwrap(), theirs);
+        assert_eq!(fs::read(&path).unwrap(), foreign);
     }
 }
 
 #[test]
-fn where_nothing_can_be_written() {
+fn unwritable_log_path_is_error_and_left_unchanged() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("file");
     fs::write(&file, "").unwrap();
@@ -119,14 +120,14 @@ fn where_nothing_can_be_written() {
     }
 }
 
-/// Two logs in one file would each take the lines of the other for void.
+/// Two logs in one file would each remove the rows of the other.
 #[test]
-fn one_log_in_a_file() -> Result<()> {
+fn second_log_of_open_file_is_refused() -> Result<()> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("log.csv");
     let both = run(|trainer| trainer.callback(Log::csv(&path)).callback(Log::csv(&path).each_step()));
     assert!(both.unwrap_err().to_string().contains("another log is being written to this file"));
-    // one that is lent to one run after the other is no other log
+    // the same log may be lent to one run after the other
     let mut log = Log::csv(&path);
     for _ in 0..2 {
         run(|trainer| trainer.callback(&mut log))?;
@@ -136,11 +137,11 @@ fn one_log_in_a_file() -> Result<()> {
     Ok(())
 }
 
-/// A log that is over is over, although programs that were started meanwhile have had its file for
-/// a moment.
+/// A closed log must not keep the file locked, although child processes spawned meanwhile briefly
+/// hold its handle.
 #[test]
 #[cfg(unix)]
-fn the_next_log_in_a_file() {
+fn closed_log_releases_lock_despite_child_processes() {
     use std::sync::atomic::{AtomicBool, Ordering};
     let folder = tempfile::tempdir().unwrap();
     let over = AtomicBool::new(false);
@@ -157,11 +158,11 @@ fn the_next_log_in_a_file() {
     });
 }
 
-/// The columns that are there anyway.
+/// The names of the fixed columns are reserved.
 #[test]
-fn names_that_are_taken() {
+fn record_names_step_and_epoch_are_reserved() {
     for name in ["step", "epoch"] {
         let error = run(|trainer| trainer.validate(|| Ok([(name, 0.5)]))).unwrap_err().to_string();
-        assert!(error.contains(&format!("the number \"{name}\" is there twice")), "{error}");
+        assert!(error.contains(&format!("the record already has a number \"{name}\"")), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! The trainer does what a loop does that is written by hand, and goes on where it stopped.
+//! The trainer is equivalent to a hand-written loop, and resumes where it stopped.
 
 #[cfg(all(unix, feature = "terminal"))]
 mod ctrl_c;
@@ -20,7 +20,7 @@ fn on_threads<T: Send>(threads: usize, run: impl FnOnce() -> T + Send) -> T {
     rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(run)
 }
 
-/// The loop by hand: the weights in the end, and the mean loss of each epoch.
+/// A hand-written loop: the final weights, and the mean loss of each epoch.
 fn by_hand(seed: u64) -> Result<(Vec<u64>, Vec<f64>)> {
     let (net, optimizer) = (Net::new()?, optimizer());
     let (mut step, mut losses) = (0, Vec::new());
@@ -40,7 +40,7 @@ fn losses(outcome: &Outcome) -> Vec<f64> {
 }
 
 #[test]
-fn the_same_bits_as_by_hand() -> Result<()> {
+fn trainer_is_bit_identical_to_hand_written_loop() -> Result<()> {
     let expected = on_threads(1, || by_hand(9))?;
     for threads in [1, 2] {
         on_threads(threads, || -> Result<()> {
@@ -49,7 +49,7 @@ fn the_same_bits_as_by_hand() -> Result<()> {
             let plain = Trainer::new(&optimizer, EPOCHS).seed(9).run(batches, |batch| net.loss(batch))?;
             assert!((net.bits(), losses(&plain)) == expected, "{threads} threads");
 
-            // and all that may go along changes nothing
+            // all options together must not change anything
             let (folder, net, optimizer) = (tempfile::tempdir().unwrap(), Net::new()?, program::optimizer());
             let outcome = full(folder.path(), &net, &optimizer, &Interrupt::new(), &mut Vec::new())?;
             assert!((net.bits(), losses(&outcome)) == expected, "{threads} threads");
@@ -57,11 +57,11 @@ fn the_same_bits_as_by_hand() -> Result<()> {
             Ok(())
         })?;
     }
-    assert!(by_hand(8)?.0 != expected.0, "the seed matters");
+    assert!(by_hand(8)?.0 != expected.0, "another seed must give other bits");
     Ok(())
 }
 
-/// Keeps all records, and interrupts the run after a step.
+/// Collects the records of all steps.
 struct Watch<'a> {
     seen: &'a mut Vec<Record>,
 }
@@ -73,7 +73,7 @@ impl Callback for Watch<'_> {
     }
 }
 
-/// A run with everything.
+/// A run with all options.
 fn full(
     folder: &Path,
     net: &Net,
@@ -97,9 +97,9 @@ fn full(
         .run(batches, |batch| net.loss(batch))
 }
 
-/// Stopped after any step, and gone on with by a new net and a new optimizer.
+/// Interrupts after any step; a new net and optimizer resume.
 #[test]
-fn interrupted_after_any_step() -> Result<()> {
+fn run_interrupted_after_any_step_resumes_identically() -> Result<()> {
     const STEPS: u64 = EPOCHS * BATCHES;
     let read = |folder: &Path, name: &str| std::fs::read(folder.join(name)).unwrap();
     let last = format!("checkpoints/checkpoint-{STEPS:010}.safetensors");
@@ -129,7 +129,7 @@ fn interrupted_after_any_step() -> Result<()> {
                 })?
         };
         assert_eq!((first.stopped, first.steps), (Stopped::Interrupted, stop));
-        // as if it had been killed while it wrote a line
+        // simulate a kill while a line is written
         std::fs::OpenOptions::new()
             .append(true)
             .open(folder.path().join("steps.jsonl"))
@@ -148,9 +148,9 @@ fn interrupted_after_any_step() -> Result<()> {
     Ok(())
 }
 
-/// A layer that draws, built once, beside one that is built for each step.
+/// A random layer that is built once, next to one that is built in each step.
 #[test]
-fn dropout_that_is_built_before_the_run() -> Result<()> {
+fn dropout_built_before_run_resumes_identically() -> Result<()> {
     let x = Nd::<f64, Ix1>::full([40], 1.0);
     let run = |folder: &Path, epochs| -> Result<Vec<f64>> {
         let w = NdWeight::<Ix1, f64>::new(x.clone());
@@ -167,10 +167,9 @@ fn dropout_that_is_built_before_the_run() -> Result<()> {
     Ok(())
 }
 
-/// What has ended early stays so, and what is finished is not done again.
-/// A run that has begun an epoch cannot become one that ends before it.
+/// A run that has begun an epoch cannot be resumed with fewer epochs.
 #[test]
-fn what_has_begun_is_not_undone() -> Result<()> {
+fn resume_with_fewer_epochs_than_begun_is_refused() -> Result<()> {
     let folder = tempfile::tempdir().unwrap();
     let run = |epochs, stop_at: u64| {
         let (net, interrupt) = ([Weight::new(3.0_f64)], Interrupt::new());
@@ -189,13 +188,14 @@ fn what_has_begun_is_not_undone() -> Result<()> {
     };
     assert_eq!(run(5, 8)?.steps, 8);
     let error = run(2, 0).unwrap_err().to_string();
-    assert!(error.contains("a run of 2 epochs, of which 2 are over already, and 2 batches"), "{error}");
+    assert!(error.contains("a run of 2 epochs, of which 2 are already finished, as well as 2 batches"), "{error}");
     assert_eq!(run(3, 0)?.steps, 9);
     Ok(())
 }
 
+/// A run that stopped early stays stopped, and a finished run is not repeated.
 #[test]
-fn what_is_over_is_over() -> Result<()> {
+fn resume_of_finished_run_takes_no_steps() -> Result<()> {
     let folder = tempfile::tempdir().unwrap();
     let run = |epochs| -> Result<(Outcome, f64, Option<u64>)> {
         let net = [Weight::new(3.0_f64)];
@@ -210,48 +210,51 @@ fn what_is_over_is_over() -> Result<()> {
     let (outcome, value, best) = run(4)?;
     assert_eq!((outcome.stopped, outcome.steps, value, best), (Stopped::Finished, 4, 0.0, Some(2)));
     for _ in 0..2 {
-        // the best weights are those of a run before, out of the checkpoint
+        // the best weights come from the checkpoint
         let (outcome, value, best) = run(50)?;
         assert_eq!((outcome.stopped, outcome.steps, value, best), (Stopped::Early, 5, 0.0, Some(2)));
     }
-    std::fs::write(Checkpoints::in_folder(folder.path()).path(6), "what a broken disk made of it").unwrap();
+    std::fs::write(Checkpoints::in_folder(folder.path()).path(6), "damaged").unwrap();
     assert_eq!(run(50)?.0.skipped.len(), 1);
-    assert!(run(2).unwrap_err().to_string().contains("a run of 2 epochs, of which 5 are over already"));
+    assert!(run(2).unwrap_err().to_string().contains("a run of 2 epochs, of which 5 are already finished"));
     Ok(())
 }
 
 #[test]
-fn bad_settings() {
+fn invalid_settings_and_batches_are_errors() {
     let w = Weight::new(1.0_f64);
     let message = |run: &dyn Fn(Trainer<'_, Sgd>) -> Result<Outcome>, epochs| {
         run(Trainer::new(&Sgd::new(0.1), epochs)).unwrap_err().to_string()
     };
     let once = |trainer: Trainer<'_, Sgd>| trainer.run(|_| Ok([Ok(())]), |()| &w * &w);
     assert!(message(&once, 0).contains("a run of 0 epochs"));
-    assert!(message(&|t| once(t.every(0)), 1).contains("every 0 steps"));
-    assert!(message(&|t| once(t.every(5)), 1).contains("where they go"));
+    assert!(message(&|t| once(t.every(0)), 1).contains("`every(0)`"));
+    assert!(message(&|t| once(t.every(5)), 1).contains("must set a folder"));
     assert_eq!(message(&|t| t.run(|_| Ok(Vec::<Result<()>>::new()), |()| &w * &w), 1), "epoch 0 has no batches");
     assert_eq!(
-        message(&|t| t.run(|_| Ok([Ok(()), Err(Error::invalid("torn"))]), |()| &w * &w), 1),
-        "epoch 0, step 1: torn"
+        message(&|t| t.run(|_| Ok([Ok(()), Err(Error::invalid("invalid batch"))]), |()| &w * &w), 1),
+        "epoch 0, step 1: invalid batch"
     );
-    assert!(message(&|t| once(t.validate(|| Ok([("loss", 1.0)]))), 1).contains("the number \"loss\" is there twice"));
-    assert!(message(&|t| once(t.validate(|| Ok([("a\nb", 1.0)]))), 1).contains("is no name of a number"));
+    assert!(
+        message(&|t| once(t.validate(|| Ok([("loss", 1.0)]))), 1).contains("the record already has a number \"loss\"")
+    );
+    assert!(message(&|t| once(t.validate(|| Ok([("a\nb", 1.0)]))), 1).contains("is not a valid name of a number"));
     let early = EarlyStopping::on("accuracy");
     assert!(
-        message(&|t| once(t.callback(early.clone())), 1).contains("there is no number \"accuracy\", but [\"loss\"]")
+        message(&|t| once(t.callback(early.clone())), 1)
+            .contains("the record has no number \"accuracy\", only [\"loss\"]")
     );
-    assert!(message(&|t| once(t.callback(early.clone().min_delta(-1.0))), 1).contains("has to be"));
+    assert!(message(&|t| once(t.callback(early.clone().min_delta(-1.0))), 1).contains("must be finite"));
 }
 
 #[test]
-fn logs_are_careful() -> Result<()> {
+fn logs_refuse_foreign_files_and_changed_columns() -> Result<()> {
     let folder = tempfile::tempdir().unwrap();
     let (w, path) = (Weight::new(1.0_f64), folder.path().join("data.csv"));
     std::fs::write(&path, "sepal,petal\n1,2\n").unwrap();
     for log in [Log::csv(&path), Log::jsonl(&path)] {
         let error = Trainer::new(&Sgd::new(0.1), 1).callback(log).run(|_| Ok([Ok(())]), |()| &w * &w).unwrap_err();
-        assert!(error.to_string().contains("this is not a log of a run, and stays as it is"), "{error}");
+        assert!(error.to_string().contains("the file is not a log of a run, so it is left unchanged"), "{error}");
     }
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "sepal,petal\n1,2\n");
 
@@ -267,7 +270,7 @@ fn logs_are_careful() -> Result<()> {
     let text = std::fs::read_to_string(jsonl).unwrap();
     assert_eq!(text, "{\"step\":1,\"epoch\":0,\"loss\":1.0,\"top-5, \\\"best\\\"\":null,\"π\":null}\n");
 
-    // a column that comes later
+    // a column that first appears in a later row
     let mut epochs = 0;
     let error = Trainer::new(&Sgd::new(0.0), 2)
         .validate(|| {
@@ -277,17 +280,17 @@ fn logs_are_careful() -> Result<()> {
         .callback(Log::csv(folder.path().join("late.csv")))
         .run(|_| Ok([Ok(())]), |()| w.layer())
         .unwrap_err();
-    assert!(error.to_string().contains("each row has to have the same"), "{error}");
+    assert!(error.to_string().contains("all rows must have the same columns"), "{error}");
     Ok(())
 }
 
-/// The order in which a callback is told what.
+/// The order of the calls of a callback.
 #[test]
-fn callbacks_in_order() -> Result<()> {
+fn callback_methods_are_called_in_order() -> Result<()> {
     #[derive(Default)]
-    struct Told(Vec<String>);
+    struct CallLog(Vec<String>);
 
-    impl Callback for Told {
+    impl Callback for CallLog {
         fn start(&mut self, at: &dl_train::Place) -> Result<()> {
             self.0.push(format!("start {}", at.epochs));
             Ok(())
@@ -314,16 +317,17 @@ fn callbacks_in_order() -> Result<()> {
         }
     }
 
-    let (w, mut told) = (Weight::new(1.0_f64), Told::default());
-    Trainer::new(&Sgd::new(1.0), 9).callback(&mut told).run(|_| Ok([Ok(()), Ok(())]), |()| w.layer())?;
+    let (w, mut calls) = (Weight::new(1.0_f64), CallLog::default());
+    Trainer::new(&Sgd::new(1.0), 9).callback(&mut calls).run(|_| Ok([Ok(()), Ok(())]), |()| w.layer())?;
     let expected = "start 9, begin 0 of Some(2), step 1, step 2, epoch 0 loss 0.5000, begin 1 of Some(2), step 3, step 4, epoch 1 loss -1.5000, end Early";
-    assert_eq!(told.0.join(", "), expected);
+    assert_eq!(calls.0.join(", "), expected);
     Ok(())
 }
 
-/// When it stops, and what counts as better: as Keras' `EarlyStopping` has it.
+/// When early stopping ends a run, and which values are improvements: as with Keras'
+/// `EarlyStopping`.
 #[test]
-fn early_stopping_by_the_numbers() -> Result<()> {
+fn early_stopping_with_patience_and_min_delta_matches_keras() -> Result<()> {
     let stops = |early: EarlyStopping, values: &[f64]| -> Result<(Option<usize>, Option<u64>)> {
         let mut early = early;
         for (epoch, &value) in values.iter().enumerate() {
@@ -338,7 +342,7 @@ fn early_stopping_by_the_numbers() -> Result<()> {
     assert_eq!(stops(on().patience(1), &[3.0, 2.0, 2.0, 1.0])?, (Some(2), Some(1)));
     assert_eq!(stops(on().patience(2), &[3.0, 2.0, 2.0, 1.0, 1.5, 1.5])?, (Some(5), Some(3)));
     assert_eq!(stops(on().patience(2).greater_is_better(), &[1.0, 2.0, 1.0, 3.0])?, (None, Some(3)));
-    // small steps add up to none: each is compared with the best
+    // each value is compared with the best, so small improvements do not accumulate
     assert_eq!(stops(on().patience(2).min_delta(0.5), &[3.0, 2.5, 2.4, 1.0])?, (None, Some(3)));
     assert_eq!(stops(on().patience(2).min_delta(0.75), &[3.0, 2.5, 2.3])?, (Some(2), Some(0)));
     assert_eq!(stops(on().patience(2), &[f64::NAN, 2.0, f64::NAN, f64::INFINITY])?, (Some(3), Some(1)));

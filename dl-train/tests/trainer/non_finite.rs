@@ -1,4 +1,4 @@
-//! A step with numbers that are not finite is refused, and the culprit is named.
+//! A step with values that are not finite is refused, and the error names the first such operation.
 
 use dl_core::{Differentiable, Error, Layer, Memory, Mode, Optimizer, Result, Weight};
 use dl_nd::ndarray::Ix2;
@@ -16,7 +16,7 @@ fn numbers(weight: &Matrix) -> Vec<f32> {
     weight.value().into_vec()
 }
 
-/// A run of some steps, of which one is refused.
+/// A run in which the third step is refused.
 fn refused(w: &Matrix, loss: impl FnMut(u64) -> Layer<f32>) -> Result<Error> {
     let (before, adam) = (numbers(w), Adam::new(0.0));
     let trainer = Trainer::new(&adam, 1).seed(3).refuse_non_finite();
@@ -24,12 +24,12 @@ fn refused(w: &Matrix, loss: impl FnMut(u64) -> Layer<f32>) -> Result<Error> {
     assert!(error.is_not_finite(), "{error}");
     assert!(error.to_string().contains("the step was refused"), "{error}");
     assert_eq!(numbers(w), before);
-    assert_eq!(adam.memory().map(Memory::steps), Some(2), "the steps before were taken");
+    assert_eq!(adam.memory().map(Memory::steps), Some(2), "the earlier steps must have been taken");
     Ok(error)
 }
 
 #[test]
-fn forward() -> Result<()> {
+fn non_finite_value_error_names_operation() -> Result<()> {
     let w = weight([1.0, 2.0, 3.0, 100.0]);
     let line = line!();
     let error = refused(&w, |batch| {
@@ -42,7 +42,7 @@ fn forward() -> Result<()> {
 }
 
 #[test]
-fn backward() -> Result<()> {
+fn non_finite_derivative_error_names_operation() -> Result<()> {
     let w = weight([1.0, 2.0, 0.0, 4.0]);
     let line = line!();
     let error = refused(&w, |batch| {
@@ -55,7 +55,7 @@ fn backward() -> Result<()> {
 }
 
 #[test]
-fn bad_data() -> Result<()> {
+fn non_finite_constant_error_names_place() -> Result<()> {
     let w = weight([1.0, 2.0, 3.0, 4.0]);
     let line = line!();
     let error = refused(&w, |batch| {
@@ -66,10 +66,10 @@ fn bad_data() -> Result<()> {
     Ok(())
 }
 
-/// Whether a step is refused depends on what is drawn, and what looks for the culprit draws the
-/// same.
+/// Whether a step is refused depends on its random draws; the search for the operation must draw
+/// the same numbers.
 #[test]
-fn by_chance() -> Result<()> {
+fn first_non_finite_draws_same_numbers_as_step() -> Result<()> {
     let (w, sgd) = (weight([1.0; 4]), Sgd::new(0.0));
     let mut all = 0;
     for seed in 0..40 {

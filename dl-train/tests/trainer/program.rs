@@ -1,5 +1,5 @@
-//! A program that trains: dropout, running statistics, shuffled and augmented batches, momentum, a
-//! schedule.
+//! A training program with dropout, running statistics, shuffled and augmented batches, momentum,
+//! and a schedule.
 
 use dl_core::{Layer, Module as _, Numbers, Result};
 use dl_data::{Dataset, InMemory, Loader};
@@ -45,7 +45,7 @@ impl Net {
         self.output.of(hidden.dropout(0.3)).cross_entropy(labels)
     }
 
-    /// All numbers, by their bits.
+    /// The bits of all numbers.
     pub(crate) fn bits(&self) -> Vec<u64> {
         let bits = |numbers| match numbers {
             Numbers::F32(row) => row.into_iter().map(|number: f32| number.to_bits().into()).collect(),
@@ -61,7 +61,7 @@ pub(crate) fn optimizer() -> Clipped {
     AdamW::new(OneCycle::new(0.02, EPOCHS * BATCHES)).weight_decay(0.05).clip_norm(1.0)
 }
 
-/// The class is the largest of the first three numbers.
+/// The class is the index of the largest of the first three inputs.
 fn data() -> Result<impl Dataset<Item = (Nd<f32, Ix1>, usize)> + 'static> {
     let rng = &mut ChaCha8Rng::seed_from_u64(3);
     let inputs: Vec<f32> = (0..SAMPLES * INPUTS).map(|_| rng.random_range(-1.0..1.0)).collect();

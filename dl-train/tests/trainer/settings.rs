@@ -1,5 +1,4 @@
-//! What cannot go well is said before the first step, and what is lent to a run begins anew with
-//! it.
+//! Invalid settings are refused before the first step, and callbacks lent to a run start afresh.
 
 use dl_core::{Differentiable, Error, Result, Weight};
 use dl_optim::{Adam, Sgd};
@@ -7,7 +6,7 @@ use dl_train::{Callback, Checkpoint, Checkpoints, EarlyStopping, Interrupt, Outc
 use std::cell::Cell;
 use std::ops::ControlFlow;
 
-/// A run of three epochs, and how many steps it has taken.
+/// A run of three epochs, and the number of steps it has taken.
 fn steps_of<'a>(
     w: &'a Weight<f64>,
     with: impl FnOnce(Trainer<'a, Sgd>, &'a Weight<f64>) -> Trainer<'a, Sgd>,
@@ -24,7 +23,7 @@ fn steps_of<'a>(
 }
 
 #[test]
-fn checkpoints_that_cannot_be_saved() {
+fn unsavable_checkpoints_are_refused_before_first_step() {
     let (folder, w) = (tempfile::tempdir().unwrap(), Weight::new(1.0_f64));
     let in_folder = || Checkpoints::in_folder(folder.path());
     let message = |(outcome, steps): (Result<Outcome>, u64)| {
@@ -32,16 +31,16 @@ fn checkpoints_that_cannot_be_saved() {
         outcome.unwrap_err().to_string()
     };
     let none = message(steps_of(&w, |t, w| t.checkpoints(&in_folder().keep(0), w)));
-    assert!(none.contains("at least one checkpoint has to be kept"), "{none}");
+    assert!(none.contains("at least 1 checkpoint must be kept"), "{none}");
     let loss = || EarlyStopping::on("loss");
     let twice = message(steps_of(&w, |t, w| t.checkpoints(&in_folder(), w).callback(loss()).callback(loss())));
-    assert!(twice.contains("\"count/early stopping on loss: waited\" is there twice"), "{twice}");
+    assert!(twice.contains("\"count/early stopping on loss: waited\" is in the checkpoint twice"), "{twice}");
     assert!(in_folder().steps().unwrap().is_empty());
 }
 
-/// A run that goes on with a callback that the run before did not have.
+/// A resumed run with a callback that the earlier run did not have.
 #[test]
-fn a_callback_that_is_new() -> Result<()> {
+fn resume_with_new_callback_is_refused() -> Result<()> {
     let (folder, w) = (tempfile::tempdir().unwrap(), Weight::new(1.0_f64));
     let checkpoints = Checkpoints::in_folder(folder.path());
     steps_of(&w, |t, w| t.checkpoints(&checkpoints, w)).0?;
@@ -57,10 +56,10 @@ fn a_callback_that_is_new() -> Result<()> {
     Ok(())
 }
 
-/// A run that goes on in the middle of an epoch, of which there is less now; or with another
-/// optimizer; or with another seed.
+/// A run that resumes within an epoch that now has fewer batches, with another optimizer, or with
+/// another seed.
 #[test]
-fn other_settings_than_before() -> Result<()> {
+fn resume_with_changed_settings_is_refused() -> Result<()> {
     let (folder, w, interrupt) = (tempfile::tempdir().unwrap(), Weight::new(1.0_f64), Interrupt::new());
     let checkpoints = Checkpoints::in_folder(folder.path());
     let first = Trainer::new(&Sgd::new(0.25), 2).checkpoints(&checkpoints, &w).interrupt(&interrupt);
@@ -78,18 +77,18 @@ fn other_settings_than_before() -> Result<()> {
     let message = |result: Result<Outcome>| result.unwrap_err().to_string();
     let go = |trainer: Trainer<'_, Sgd>| trainer.run(|_| Ok((0..2).map(Ok)), |_: u64| &again * &again);
     let trainer = || Trainer::new(&Sgd::new(0.25), 2);
-    assert!(message(go(trainer().seed(3).checkpoints(&checkpoints, &again))).contains("the seed 0, this one has 3"));
+    assert!(message(go(trainer().seed(3).checkpoints(&checkpoints, &again))).contains("seed 0, this run has seed 3"));
     let adam = Trainer::new(&Adam::new(0.25), 2).checkpoints(&checkpoints, &again);
     assert!(message(adam.run(|_| Ok((0..2).map(Ok)), |_: u64| &again * &again)).contains("Sgd"));
     assert_eq!(again.value(), 7.0);
     let fewer = message(go(trainer().checkpoints(&checkpoints, &again)));
-    assert!(fewer.contains("the checkpoint was saved after 4 batches, and there are 2"), "{fewer}");
+    assert!(fewer.contains("the checkpoint was saved after 4 batches, but the epoch has only 2"), "{fewer}");
     Ok(())
 }
 
-/// A checkpoint whose numbers contradict each other.
+/// A checkpoint with contradictory numbers.
 #[test]
-fn a_checkpoint_that_makes_no_sense() -> Result<()> {
+fn inconsistent_position_in_checkpoint_is_refused() -> Result<()> {
     for (epoch, batch, step, history) in [
         (1, 0, 4, "[]"),
         (0, 5, 4, "[]"),
@@ -105,16 +104,15 @@ fn a_checkpoint_that_makes_no_sense() -> Result<()> {
         checkpoints.save(4, &checkpoint)?;
         let (outcome, steps) = steps_of(&w, |t, w| t.checkpoints(&checkpoints, w));
         let error = outcome.unwrap_err().to_string();
-        assert!(error.contains("the checkpoint of step 4 says"), "{error}");
+        assert!(error.contains("the checkpoint of step 4 is inconsistent"), "{error}");
         assert_eq!(steps, 0);
     }
     Ok(())
 }
 
-/// Early stopping that was lent to a run does not take the best weights of that one for those of
-/// the next.
+/// Early stopping must not carry the best weights of one run into the next.
 #[test]
-fn early_stopping_lent_twice() -> Result<()> {
+fn early_stopping_reused_starts_afresh() -> Result<()> {
     let net = [Weight::new(3.0_f64)];
     let mut early = EarlyStopping::on("distance").patience(2).restoring(&net);
     for (begin, expected) in [(3.0, (5, 0.0, Some(2))), (10.5, (12, 0.5, Some(9)))] {
@@ -129,9 +127,9 @@ fn early_stopping_lent_twice() -> Result<()> {
     Ok(())
 }
 
-/// "Until I say so".
+/// A run until interrupted.
 #[test]
-fn epochs_without_end() -> Result<()> {
+fn run_with_max_epochs_ends_by_interrupt() -> Result<()> {
     let (w, interrupt) = (Weight::new(1.0_f64), Interrupt::new());
     let trainer = Trainer::new(&Sgd::new(0.25), u64::MAX).interrupt(&interrupt);
     #[cfg(feature = "terminal")]
@@ -149,9 +147,9 @@ fn epochs_without_end() -> Result<()> {
     Ok(())
 }
 
-/// A callback that fails, or panics, leaves the weights after the step that was taken.
+/// A callback that fails or panics leaves the weights after the completed step.
 #[test]
-fn callbacks_that_fail() {
+fn failing_callback_keeps_completed_step() {
     struct Fails(bool);
 
     impl Callback for Fails {
@@ -161,7 +159,7 @@ fn callbacks_that_fail() {
         }
 
         fn end(&mut self, _: Stopped) -> Result<()> {
-            unreachable!("it has ended by an error")
+            unreachable!("not called after an error")
         }
     }
 
@@ -173,16 +171,16 @@ fn callbacks_that_fail() {
             Err(_) => assert!(!fails),
         }
         assert_eq!(w.value(), 0.25);
-        // and it can be trained on
+        // training can continue
         let (outcome, steps) = steps_of(&w, |t, _| t);
         assert_eq!((outcome.unwrap().stopped, steps), (Stopped::Finished, 6));
     }
 }
 
-/// Two at once, on the same weight and with the same optimizer: each step is whole, and none is
+/// Two trainers concurrently on one weight and one optimizer: each step is atomic, and none is
 /// lost.
 #[test]
-fn two_trainers_at_once() {
+fn concurrent_trainers_lose_no_steps() {
     let (w, sgd) = (Weight::new(0.0_f64), Sgd::new(1.0));
     let run = || Trainer::new(&sgd, 10).run(|_| Ok((0..50).map(Ok)), |_: u64| w.layer()).unwrap().steps;
     let steps: u64 = std::thread::scope(|scope| {
@@ -191,13 +189,13 @@ fn two_trainers_at_once() {
     assert_eq!((steps, w.value()), (1000, -1000.0));
 }
 
-/// The place of a run without an epoch.
+/// A run that is interrupted before its first epoch.
 #[test]
-fn interrupted_before_it_begins() -> Result<()> {
+fn interrupt_before_start_takes_no_step() -> Result<()> {
     #[derive(Default)]
-    struct Told(Vec<&'static str>);
+    struct CallLog(Vec<&'static str>);
 
-    impl Callback for Told {
+    impl Callback for CallLog {
         fn start(&mut self, _: &Place) -> Result<()> {
             self.0.push("start");
             Ok(())
@@ -213,9 +211,9 @@ fn interrupted_before_it_begins() -> Result<()> {
         }
     }
 
-    let (w, interrupt, mut told) = (Weight::new(1.0_f64), Interrupt::new(), Told::default());
+    let (w, interrupt, mut calls) = (Weight::new(1.0_f64), Interrupt::new(), CallLog::default());
     interrupt.request();
-    let (outcome, steps) = steps_of(&w, |t, _| t.interrupt(&interrupt).callback(&mut told));
-    assert_eq!((outcome?.stopped, steps, told.0), (Stopped::Interrupted, 0, vec!["start", "end"]));
+    let (outcome, steps) = steps_of(&w, |t, _| t.interrupt(&interrupt).callback(&mut calls));
+    assert_eq!((outcome?.stopped, steps, calls.0), (Stopped::Interrupted, 0, vec!["start", "end"]));
     Ok(())
 }

@@ -1,11 +1,11 @@
-//! Costs as a table.
+//! Prints costs as a table.
 
 use super::{Costs, LineCost};
 use crate::text;
 use std::fmt;
 use std::time::Duration;
 
-/// So much of a line of the source is shown.
+/// The maximal number of columns of source text in a row.
 const SOURCE: usize = 70;
 
 impl fmt::Display for Costs {
@@ -25,7 +25,7 @@ impl fmt::Display for Costs {
             rows.extend(of_file(file).into_iter().map(|line| Row::line(line, all)));
         }
         if !self.runtime.is_empty() {
-            rows.push(Row::title("beside the lines"));
+            rows.push(Row::title("not attributed to a line"));
         }
         let runtime = self.runtime.iter().map(|row| {
             let mut cells: [String; 7] = Default::default();
@@ -38,7 +38,7 @@ impl fmt::Display for Costs {
     }
 }
 
-/// A title over lines, or seven numbers and some words.
+/// A title, or seven numbers followed by text.
 struct Row {
     title: Option<String>,
     cells: [String; 7],
@@ -71,7 +71,7 @@ impl Row {
     }
 }
 
-/// Of the standard library the compiler knows where it was built.
+/// Abbreviates the build path of the standard library.
 fn shown_file(file: &str) -> String {
     match file.strip_prefix("/rustc/").and_then(|file| file.split_once("/library/")) {
         Some((_, file)) => format!("{file} of the standard library"),

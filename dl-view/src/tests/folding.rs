@@ -1,4 +1,4 @@
-//! Large records become small pictures.
+//! Folding of large records.
 
 use super::geometry::check;
 use crate::Graph;
@@ -6,7 +6,7 @@ use crate::samples::{self, Sample};
 use crate::scene::Look;
 
 #[test]
-fn rounds_of_a_loop_are_one() {
+fn loop_iterations_fold_into_one_item() {
     let graph = Graph::of(&samples::rounds(200));
     let scene = graph.scene();
     let name = |name: &str| scene.items.iter().filter(|item| item.name == [name]).count();
@@ -16,7 +16,7 @@ fn rounds_of_a_loop_are_one() {
 }
 
 #[test]
-fn functions_are_folded_from_the_inside() {
+fn functions_fold_innermost_first() {
     let record = samples::deep(12);
     let names = |most: usize| -> Vec<String> {
         let scene = Graph::of(&record).at_most(most).scene();
@@ -25,9 +25,9 @@ fn functions_are_folded_from_the_inside() {
         scene.items.iter().map(|item| item.name.join(" ")).collect()
     };
     assert_eq!(names(200).iter().filter(|name| *name == "gelu").count(), 12);
-    // twelve blocks were called from two places
+    // Six blocks are called from each of two places.
     assert_eq!(names(40).iter().filter(|name| *name == "gelu ×6").count(), 2);
-    // there is room for one of them, open
+    // There is space to reopen one of them.
     let open = names(11);
     assert!(open.contains(&"ƒ block".to_string()) && open.contains(&"gelu ×6".to_string()), "{open:?}");
     let closed = names(6);
@@ -35,7 +35,7 @@ fn functions_are_folded_from_the_inside() {
 }
 
 #[test]
-fn many_lines_are_one_in_the_end() {
+fn cheapest_lines_fold_into_one_item() {
     let mut sample = Sample::default();
     let weight = sample.weight("f64");
     let mut last = weight;
@@ -45,7 +45,7 @@ fn many_lines_are_one_in_the_end() {
             &[last, weight], "f64"); )* };
     }
     lines!(a b c d e f g h);
-    // all of them stand on one line: that of the macro
+    // All operations are on one line, that of the macro call.
     let scene = Graph::of(&sample.record).at_most(4).scene();
     let names: Vec<String> = scene.items.iter().map(|item| item.name.join(" ")).collect();
     assert!(names.iter().any(|name| name.starts_with("folding.rs:")), "{names:?}");
@@ -60,18 +60,18 @@ fn many_lines_are_one_in_the_end() {
     sample.op("f", &[weight], "f64");
     let graph = Graph::of(&sample.record).at_most(4);
     let names: Vec<String> = graph.scene().items.iter().map(|item| item.name.join(" ")).collect();
-    assert!(names.len() == 4 && names.contains(&"everything else".to_string()), "{names:?}");
+    assert!(names.len() == 4 && names.contains(&"all other items".to_string()), "{names:?}");
     check("rest", &graph.svg());
 }
 
 #[test]
-fn ten_thousand_layers_are_a_small_picture() {
+fn ten_thousand_layers_fold_into_sixty_items() {
     let record = samples::deep(2_000);
     assert!(record.nodes.len() > 10_000);
     let graph = Graph::of(&record);
     let scene = graph.scene();
     assert!(scene.items.len() <= 60);
-    // nothing is lost
+    // No operation is lost.
     let total: u64 = ["matmul", "add", "gelu"].iter().map(|name| of_name(&scene, name)).sum();
     assert_eq!(total, 8_000);
     assert_eq!(scene.items.iter().filter(|item| item.look == Look::Weight).count(), 4);
@@ -79,10 +79,10 @@ fn ten_thousand_layers_are_a_small_picture() {
 }
 
 #[test]
-fn there_is_a_most() {
+fn at_most_is_clamped_to_limits() {
     let parts = |layers: usize, most: usize| Graph::of(&samples::deep(layers)).at_most(most).scene().items.len();
     assert_eq!((parts(12, 0), parts(33, usize::MAX)), (3, 200));
-    // six more are too many, whatever was asked for
+    // Six layers more do not fit, although the requested limit is larger.
     assert!(parts(34, 206) < 200);
 }
 

@@ -1,4 +1,4 @@
-//! SVGs are XML; boxes are disjoint; text is inside of its box.
+//! Geometry of SVG output: it is well-formed, shapes are disjoint, text is inside its shape.
 
 use super::all;
 use crate::{Graph, text};
@@ -16,7 +16,7 @@ fn rectangle(node: Node<'_, '_>) -> Bounds {
     [x, y, x + width, y + height]
 }
 
-/// Of a rectangle, or of a path of straight lines.
+/// The bounds of a rectangle, or of a path of straight lines.
 fn bounds(shape: Node<'_, '_>) -> Bounds {
     if shape.has_tag_name("rect") || shape.tag_name().name() == "rect" {
         return rectangle(shape);
@@ -34,7 +34,7 @@ fn is_class(node: &Node<'_, '_>, class: &str) -> bool {
     node.attribute("class").is_some_and(|classes| classes.split(' ').any(|known| known == class))
 }
 
-/// Complains about a picture that is not well-formed, or in which things overlap.
+/// Panics if a picture is not well-formed, or if shapes overlap.
 pub(super) fn check(name: &str, svg: &str) {
     let document = Document::parse(svg).unwrap_or_else(|error| panic!("{name}: {error}"));
     let root = document.root_element();
@@ -56,12 +56,12 @@ pub(super) fn check(name: &str, svg: &str) {
         }
     }
     for (item, place) in items.iter().zip(&places) {
-        assert!(item.children().any(|node| node.tag_name().name() == "title"), "{name}: what says {item:?}?");
+        assert!(item.children().any(|node| node.tag_name().name() == "title"), "{name}: no tooltip in {item:?}");
         let is_diamond = is_class(item, "decision");
         for words in item.children().filter(|node| node.tag_name().name() == "text") {
             let (x, y, size) = (number(words, "x"), number(words, "y"), number(words, "font-size"));
             let half = text::width(words.text().unwrap_or_default(), size) / 2.0;
-            // from the tops of letters to below the line
+            // From the top of the letters to below the baseline.
             for (x, y) in [(x - half, y - 0.75 * size), (x + half, y - 0.75 * size), (x - half, y + 0.2 * size)] {
                 let (across, down) =
                     ((x - (place[0] + place[2]) / 2.0).abs() * 2.0, (y - (place[1] + place[3]) / 2.0).abs() * 2.0);
@@ -74,18 +74,18 @@ pub(super) fn check(name: &str, svg: &str) {
 }
 
 #[test]
-fn boxes_are_apart_and_text_is_in_its_box() {
+fn shapes_are_disjoint_and_contain_their_text() {
     for (name, record, backward) in all() {
         check(name, &Graph::of(&record).backward(backward).svg());
     }
 }
 
 #[test]
-fn boxes_of_functions_are_around_what_is_in_them() {
+fn function_box_contains_its_items() {
     let svg = Graph::of(&crate::samples::gated()).svg();
     let document = Document::parse(&svg).expect("XML");
     let boxes: Vec<Bounds> = document.descendants().filter(|node| is_class(node, "box")).map(rectangle).collect();
-    // the expert is in the net
+    // The expert is nested in the net.
     let [outer, inner] = boxes[..] else { panic!("{boxes:?}") };
     assert!(outer[0] < inner[0] && outer[1] < inner[1] && outer[2] > inner[2] && outer[3] > inner[3]);
     let items = document.descendants().filter(|node| is_class(node, "item"));
@@ -93,6 +93,6 @@ fn boxes_of_functions_are_around_what_is_in_them() {
         let place = bounds(item.children().find(|node| is_class(node, "shape")).expect("a shape"));
         inner[0] <= place[0] && inner[1] <= place[1] && inner[2] >= place[2] && inner[3] >= place[3]
     };
-    // two products, their weights, and what is between them
+    // Two products, their weights, and the activation between them.
     assert_eq!(items.filter(within).count(), 5);
 }

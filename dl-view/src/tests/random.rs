@@ -1,4 +1,4 @@
-//! Records that no pass would write.
+//! Random, possibly inconsistent records.
 
 use super::geometry::check;
 use super::words::parse_dot;
@@ -7,14 +7,14 @@ use crate::{Costs, Graph, chrome_trace};
 use dl_core::record::{Direction, NodeKind, PassRecord, Recording};
 use proptest::prelude::*;
 
-/// Of each layer: its kind, what it reads, how it is called, what it becomes.
-type Recipe = Vec<(u8, Vec<u16>, u8, u16)>;
+/// For each layer: its kind, operands, call chain, and the layer it resolves to.
+type RandomNodes = Vec<(u8, Vec<u16>, u8, u16)>;
 
-fn record(recipe: &Recipe) -> PassRecord {
+fn record(nodes: &RandomNodes) -> PassRecord {
     let mut sample = Sample::default();
     let functions = ["f", "g", "h"];
     let which = [branch("x > 1.0", &["left", "right"]), branch("match x", &["a", "b", "c", "d", "e", "f"])];
-    for (kind, reads, calls, became) in recipe {
+    for (kind, reads, calls, became) in nodes {
         let count = sample.record.nodes.len() as u32;
         let any = |read: &u16| u32::from(*read) % (count + 2);
         let reads: Vec<u32> = reads.iter().map(any).collect();
@@ -44,12 +44,12 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_a_record_says_it_is_drawn(
-        recipe in prop::collection::vec((any::<u8>(), prop::collection::vec(any::<u16>(), 0..4), any::<u8>(), any::<u16>()), 0..40),
+    fn inconsistent_record_is_drawn_without_panic(
+        nodes in prop::collection::vec((any::<u8>(), prop::collection::vec(any::<u16>(), 0..4), any::<u8>(), any::<u16>()), 0..40),
         most in 4_usize..40,
         backward: bool,
     ) {
-        let record = record(&recipe);
+        let record = record(&nodes);
         let graph = Graph::of(&record).backward(backward).at_most(most);
         prop_assert!(graph.scene().items.len() <= most);
         check("random", &graph.svg());

@@ -1,11 +1,11 @@
-//! A picture, word by word. Lines and columns of this file are in it.
+//! A snapshot of a small picture, which contains lines and columns of this file.
 
 use crate::Graph;
 use crate::samples::{Sample, branch};
 use expect_test::expect_file;
 
 #[test]
-fn a_small_picture() {
+fn small_picture_matches_snapshot() {
     let mut sample = Sample::default();
     let (left, right) = (sample.weight("f32[2, 3]"), sample.weight("f32[3, 4]"));
     let product = sample.op("matmul", &[left, right], "f32[2, 4]");

@@ -1,4 +1,4 @@
-//! Costs and traces of records made by hand.
+//! Costs and traces of synthetic records.
 
 use crate::samples::{self, Sample, branch};
 use crate::{Costs, chrome_trace, save_chrome_trace};
@@ -11,7 +11,7 @@ fn at(micros: u64) -> Duration {
     Duration::from_micros(micros)
 }
 
-/// Two passes of a line with a product, its delta, and a decision on another line.
+/// Two passes of one line with a product and its delta, and a decision on another line.
 fn two_passes() -> Recording {
     let mut sample = Sample::default();
     let weight = sample.weight("f32[4]");
@@ -24,12 +24,12 @@ fn two_passes() -> Recording {
     let span = |work, node, thread, began, ended| Span { work, node, thread, began: at(began), ended: at(ended) };
     sample.record.spans = vec![
         span(SpanWork::Body, Some(body), 0, 0, 100),
-        span(SpanWork::Kernel, Some(product), 0, 10, 70), // within the poll of the body
+        span(SpanWork::Kernel, Some(product), 0, 10, 70), // nested in the poll of the body
         span(SpanWork::Kernel, Some(delta), 1, 50, 250),
         span(SpanWork::Commit, None, 0, 300, 310),
     ];
     sample.record.ended = at(310);
-    // the columns of samples are theirs alone, and so are their lines
+    // Make the bytes of each node distinct.
     for (line, node) in sample.record.nodes.iter_mut().enumerate() {
         node.bytes = 16 * line;
     }
@@ -41,16 +41,16 @@ fn two_passes() -> Recording {
 }
 
 #[test]
-fn times_are_those_of_lines() {
+fn costs_sum_self_times_by_line() {
     let costs = Costs::of(&two_passes());
     let [first, second] = &costs.lines[..] else { panic!("{costs:?}") };
     assert_eq!((first.evaluations, first.deltas), (2, 2));
     assert_eq!((first.forward, first.backward), (at(120), at(400)));
     assert_eq!(first.bytes, 2 * (16 + 48));
-    // 100 µs in the body, of which 60 were the product's
+    // The body takes 100 µs, of which 60 belong to the product.
     assert_eq!((second.evaluations, second.forward), (2, at(80)));
     assert_eq!(costs.branches[0].arms, [("x".to_string(), 0), ("-x".to_string(), 2)]);
-    assert_eq!((costs.runtime[0].what, costs.runtime[0].times, costs.runtime[0].time), ("steps taken", 2, at(20)));
+    assert_eq!((costs.runtime[0].what, costs.runtime[0].times, costs.runtime[0].time), ("optimizer steps", 2, at(20)));
     assert_eq!((costs.time(), costs.elapsed), (at(620), at(620)));
     assert!(first.source.as_deref().is_none_or(|source| source.contains("sample.op(\"mul\", &[weight]")), "{first:?}");
 
@@ -61,7 +61,7 @@ fn times_are_those_of_lines() {
 }
 
 #[test]
-fn a_table() {
+fn costs_display_prints_table() {
     let mut costs = Costs::of(&two_passes());
     for (line, cost) in costs.lines.iter_mut().enumerate() {
         (cost.line, cost.file, cost.source) =
@@ -74,8 +74,8 @@ fn a_table() {
         src/main.rs
              7            2   120 µs       2    400 µs  128 B  83.9 %  x * &self.weight
             17            2  80.0 µs                     64 B  12.9 %  x * &self.weight
-        beside the lines
-                          2  20.0 µs                            3.2 %  steps taken
+        not attributed to a line
+                          2  20.0 µs                            3.2 %  optimizer steps
         src/main.rs:17  !x > 0.0
                      0    0.0 %  x
                      2  100.0 %  -x
@@ -84,7 +84,7 @@ fn a_table() {
 }
 
 #[test]
-fn json_says_the_same() {
+fn costs_json_equals_costs() {
     let costs = Costs::of(&two_passes());
     let json: Value = serde_json::from_str(&costs.to_json()).expect("JSON");
     assert_eq!(json["passes"], 2);
@@ -94,14 +94,14 @@ fn json_says_the_same() {
     assert_eq!(json["runtime"][0]["time_ns"], 20_000);
 }
 
-/// The events of a trace with this phase.
+/// The events of this phase.
 fn events<'t>(trace: &'t Value, phase: &str) -> Vec<&'t Value> {
     let all = trace["traceEvents"].as_array().expect("events");
     all.iter().filter(|event| event["ph"] == phase).collect()
 }
 
 #[test]
-fn a_trace_is_what_browsers_read() {
+fn chrome_trace_has_event_fields_of_format() {
     let trace: Value = serde_json::from_str(&chrome_trace(&two_passes())).expect("JSON");
     for event in trace["traceEvents"].as_array().expect("events") {
         assert!(event["name"].is_string() && event["pid"].is_u64() && event["tid"].is_u64(), "{event}");
@@ -114,7 +114,7 @@ fn a_trace_is_what_browsers_read() {
     }
     let blocks = events(&trace, "X");
     assert_eq!(blocks.len(), 8);
-    // in microseconds
+    // Times are in microseconds.
     assert_eq!((&blocks[1]["ts"], &blocks[1]["dur"], &blocks[1]["name"]), (&10.0.into(), &60.0.into(), &"mul".into()));
     assert!(blocks[1]["args"]["place"].as_str().is_some_and(|place| place.contains("trace.rs:")));
     assert_eq!(blocks[1]["args"]["value"], "f32[4]");
@@ -124,21 +124,21 @@ fn a_trace_is_what_browsers_read() {
 }
 
 #[test]
-fn a_file_holds_the_same() {
+fn saved_trace_equals_chrome_trace() {
     let folder = tempfile::tempdir().expect("a folder");
     let (path, recording) = (folder.path().join("deep/trace.json"), Recording { passes: vec![samples::gated()] });
     save_chrome_trace(&recording, &path).expect("it is written");
     assert_eq!(std::fs::read_to_string(&path).expect("it is read"), chrome_trace(&recording));
     assert_eq!(std::fs::read_dir(path.parent().expect("a folder")).expect("it is read").count(), 1);
-    // a folder is in the way
+    // The target is a folder.
     let error = save_chrome_trace(&recording, folder.path().join("deep")).expect_err("it is a folder");
     assert!(error.to_string().contains("deep"), "{error}");
     assert_eq!(std::fs::read_dir(folder.path()).expect("it is read").count(), 1);
 }
 
-/// Threads that write the same file do not get in each other's way: one of them was the last.
+/// Concurrent writers of one file do not interfere: the file holds the output of one of them.
 #[test]
-fn one_file_of_many_threads() {
+fn concurrent_saves_leave_one_whole_file() {
     let folder = tempfile::tempdir().expect("a folder");
     let (path, recording) = (folder.path().join("trace.json"), Recording { passes: vec![samples::gated()] });
     std::thread::scope(|scope| {
@@ -156,14 +156,14 @@ fn one_file_of_many_threads() {
 
 #[test]
 #[cfg(unix)]
-fn a_link_leads_to_a_file() {
+fn save_follows_symbolic_link() {
     use std::os::unix::fs::symlink;
     let folder = tempfile::tempdir().expect("a folder");
     let (link, file) = (folder.path().join("link.json"), folder.path().join("file.json"));
     symlink("file.json", &link).expect("a link");
     save_chrome_trace(&Recording::default(), &link).expect("it is written");
     assert!(link.is_symlink() && file.is_file());
-    // a device is not to become a file
+    // A device must not be replaced by a file.
     let device = folder.path().join("device");
     symlink("/dev/null", &device).expect("a link");
     let error = save_chrome_trace(&Recording::default(), &device).expect_err("it is a device");

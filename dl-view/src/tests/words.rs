@@ -1,4 +1,4 @@
-//! What pictures say.
+//! The text and the structure of pictures.
 
 use super::all;
 use crate::Graph;
@@ -8,7 +8,7 @@ use dl_core::record::NodeKind;
 use layout::gv::DotParser;
 use roxmltree::Document;
 
-/// The name of the item that an edge comes from, and of that to which it goes.
+/// The names of the source and target items of the edges of this kind.
 fn edges(scene: &Scene, flow: Flow) -> Vec<(String, String)> {
     let name = |item: usize| scene.items[item].name.join(" ");
     let of_flow = scene.edges.iter().filter(|edge| edge.flow == flow);
@@ -20,17 +20,17 @@ fn pair(from: &str, to: &str) -> (String, String) {
 }
 
 #[test]
-fn a_decision_looks_and_leads() {
+fn decision_has_edges_from_extracted_values_and_to_arms() {
     let scene = Graph::of(&samples::gated()).scene();
     let (left, right) = ("scores.0 * net.left.of(input)", "scores.1 * net.right.of(input)");
-    assert_eq!(edges(&scene, Flow::Looked), [pair("element", "left > right"), pair("element", "left > right")]);
-    let mut ways = edges(&scene, Flow::Way);
+    assert_eq!(edges(&scene, Flow::Extracted), [pair("element", "left > right"), pair("element", "left > right")]);
+    let mut ways = edges(&scene, Flow::Control);
     ways.sort();
     assert_eq!(ways, [pair("left > right", left), pair("left > right", right), pair(left, "mul")]);
     let look = |name: &str| scene.items.iter().find(|item| item.name == [name]).map(|item| item.look);
     assert_eq!((look(left), look(right)), (Some(Look::Taken), Some(Look::NotTaken)));
-    // what the expert computes stands below the arm
-    let below = edges(&scene, Flow::Below);
+    // The computation of the expert is placed below the arm.
+    let below = edges(&scene, Flow::Rank);
     assert!(below.contains(&pair(left, "weight")), "{below:?}");
     let shapes: Vec<&str> =
         scene.edges.iter().map(|edge| edge.label.as_str()).filter(|label| !label.is_empty()).collect();
@@ -38,7 +38,7 @@ fn a_decision_looks_and_leads() {
 }
 
 #[test]
-fn an_arm_that_gives_back_what_was_there_leads_to_its_readers() {
+fn arm_that_returns_earlier_value_leads_to_readers() {
     let mut sample = Sample::default();
     let weight = sample.weight("f64");
     let twice = sample.op("mul", &[weight, weight], "f64");
@@ -46,13 +46,13 @@ fn an_arm_that_gives_back_what_was_there_leads_to_its_readers() {
     let body = sample.body("chosen", &[twice], &[(which, 0)], Some(twice));
     sample.op("sin", &[body], "f64");
     let scene = Graph::of(&sample.record).scene();
-    let ways = edges(&scene, Flow::Way);
+    let ways = edges(&scene, Flow::Control);
     assert!(ways.contains(&pair("twice", "sin")) && !ways.contains(&pair("twice", "mul")), "{ways:?}");
     assert!(edges(&scene, Flow::Data).contains(&pair("mul", "sin")));
 }
 
 #[test]
-fn plain_numbers_are_left_out_but_as_results() {
+fn scalar_constants_are_drawn_only_as_results() {
     let mut sample = Sample::default();
     let (one, two) = (
         sample.node(NodeKind::Constant, "constant", &[], "f64"),
@@ -63,30 +63,30 @@ fn plain_numbers_are_left_out_but_as_results() {
     sample.body("chosen", &[sum], &[(branch("!sum > 1.0", &["1.0", "2.0"]), 1)], Some(two));
     let scene = Graph::of(&sample.record).scene();
     assert_eq!(scene.items.iter().filter(|item| item.look == Look::Constant).count(), 1);
-    assert!(edges(&scene, Flow::Way).contains(&pair("2.0", "value")));
+    assert!(edges(&scene, Flow::Control).contains(&pair("2.0", "value")));
 }
 
 #[test]
-fn the_way_back_is_drawn_if_asked_for() {
+fn backward_pass_is_drawn_on_request() {
     let step = Graph::of(&samples::step());
     let backward = |graph: &Graph| graph.scene().items.iter().filter(|item| item.look == Look::Backward).count();
     assert_eq!((backward(&step), backward(&step.clone().backward(true))), (0, 3));
-    // 3.33 µs of kernels, and 3 µs in which the deltas were written down
-    assert!(step.scene().head.contains(&"The way back is not drawn: 4 deltas, 6.33 µs.".to_string()));
-    // which is no time of the loss
+    // 3.33 µs of kernels and 3 µs of backward construction.
+    assert!(step.scene().head.contains(&"The backward pass is not drawn: 4 deltas, 6.33 µs.".to_string()));
+    // The construction does not count as time of the loss.
     let loss = step.scene().items.into_iter().find(|item| item.name == ["mean"]).expect("it is drawn");
     assert!(loss.hover.contains("1080 ns"), "{}", loss.hover);
 }
 
 #[test]
-fn what_failed_is_red_and_says_why() {
+fn failed_layer_is_marked_with_its_message() {
     let svg = Graph::of(&samples::failed()).svg();
     let document = Document::parse(&svg).expect("XML");
     let failed: Vec<_> =
         document.descendants().filter(|node| node.attribute("class") == Some("item operation failed")).collect();
     let words: String = failed[0].descendants().filter_map(|node| node.text()).collect();
     assert!(failed.len() == 1 && words.contains("the inner sizes differ") && words.contains("<bad>"), "{words}");
-    // what reads it is not to blame, though the record says the same of it
+    // The consumer has the same message in the record, but did not fail itself.
     let scene = Graph::of(&samples::failed()).scene();
     let relu = scene.items.iter().find(|item| item.name == ["relu"]).expect("it is drawn");
     assert_eq!((relu.outcome, &relu.details[..]), (Outcome::NotComputed, &["not computed".to_string()][..]));
@@ -94,7 +94,7 @@ fn what_failed_is_red_and_says_why() {
 }
 
 #[test]
-fn a_body_that_failed_leads_nowhere() {
+fn failed_body_has_edge_from_arm_to_reader() {
     let mut sample = Sample::default();
     let weight = sample.weight("f64");
     let body = sample.body("risky", &[weight], &[(branch("!w > 1.0", &["w", "-w"]), 0)], None);
@@ -103,11 +103,11 @@ fn a_body_that_failed_leads_nowhere() {
     sample.record.nodes[sin as usize].failure = Some("panicked: no".into());
     let scene = Graph::of(&sample.record).scene();
     assert!(scene.items.iter().any(|item| item.outcome == Outcome::Failed && item.look == Look::Decision));
-    assert!(edges(&scene, Flow::Way).contains(&pair("w", "sin")));
+    assert!(edges(&scene, Flow::Control).contains(&pair("w", "sin")));
 }
 
 #[test]
-fn indices_that_nobody_has_are_passed_over() {
+fn invalid_indices_are_ignored() {
     let mut sample = Sample::default();
     let op = sample.op("mul", &[7, 8], "f64");
     sample.body("odd", &[9, op], &[(branch("x", &["y"]), 3)], Some(99));
@@ -117,17 +117,17 @@ fn indices_that_nobody_has_are_passed_over() {
 }
 
 #[test]
-fn many_ways_are_one_stub() {
+fn many_arms_not_taken_share_one_stub() {
     let mut sample = Sample::default();
     let weight = sample.weight("i32");
     let which = branch("!w", &["0", "1", "2", "3", "4", "5", "6"]);
     sample.body("chosen", &[weight], &[(which, 2)], Some(weight));
     let dot = Graph::of(&sample.record).dot();
-    assert!(dot.contains("\"6 other ways\"") && dot.contains("label=\"2\""), "{dot}");
+    assert!(dot.contains("\"6 other arms\"") && dot.contains("label=\"2\""), "{dot}");
 }
 
 #[test]
-fn conditions_may_hold_anything() {
+fn special_characters_in_conditions_are_escaped() {
     let condition = "a < b && c > \"d\\n\" && e == '\u{1}' && f.len() as f64 <= 'ü' & 漢字";
     let mut sample = Sample::default();
     let weight = sample.weight("f64");
@@ -141,7 +141,7 @@ fn conditions_may_hold_anything() {
 }
 
 #[test]
-fn a_picture_may_stand_in_a_page() {
+fn css_and_ids_are_scoped_to_the_picture() {
     let svg = Graph::of(&samples::gated()).svg();
     let document = Document::parse(&svg).expect("XML");
     let root = document.root_element();
@@ -157,7 +157,7 @@ fn a_picture_may_stand_in_a_page() {
     assert!(used.map(|used| used.trim_start_matches("url(#").trim_end_matches(')')).all(|used| ids.contains(&used)));
 }
 
-/// By a parser that is not ours.
+/// Parses DOT with an independent parser.
 pub(super) fn parse_dot(name: &str, dot: &str) {
     if let Err(error) = DotParser::new(dot).process() {
         panic!("{name}: {error}\n{dot}");
@@ -165,15 +165,15 @@ pub(super) fn parse_dot(name: &str, dot: &str) {
 }
 
 #[test]
-fn dot_is_read_by_others() {
+fn dot_is_accepted_by_independent_parser() {
     for (name, record, backward) in all() {
         parse_dot(name, &Graph::of(&record).backward(backward).dot());
     }
 }
 
-/// Where Graphviz is installed, it reads them, too.
+/// If Graphviz is installed, it must accept the output, too.
 #[test]
-fn graphviz_draws_them() {
+fn dot_is_accepted_by_graphviz_if_installed() {
     use std::io::Write;
     use std::process::{Command, Stdio};
     for (name, record, backward) in all() {

@@ -1,9 +1,9 @@
-//! The service: `POST /predict`, `GET /health`, and the page.
+//! The HTTP service: `POST /predict`, `GET /health`, and the page.
 
-use crate::guests::Guests;
+use crate::connections::LimitedListener;
+use crate::error::ApiError;
 use crate::net::{Answer, Net};
-use crate::question::Question;
-use crate::refusal::Refusal;
+use crate::request::PredictRequest;
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, FromRequest, Request, State};
 use axum::http::{StatusCode, Uri};
@@ -20,36 +20,35 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::time::{sleep, timeout};
 
-/// What a request may cost.
+/// Limits on requests and connections.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
-    /// Bytes of a body; above, 413.
+    /// The maximal size of a body in bytes; a larger one is answered with 413.
     pub body: usize,
-    /// Images of a request; above, 422.
+    /// The maximal number of images in a request; more are answered with 422.
     pub images: usize,
-    /// For the body of a request; after that, 408. And for the predictions; after that, 503. So
-    /// long, too, does the end wait for requests that are not over.
-    pub patience: Duration,
-    /// At a time; more have to wait until they are accepted.
+    /// The time limit for the body of a request, after which the answer is 408; for its
+    /// predictions, after which it is 503; and for open requests at shutdown.
+    pub request_timeout: Duration,
+    /// The maximal number of simultaneous connections; further ones wait to be accepted.
     pub connections: usize,
-    /// A connection on which nothing comes for so long is closed; so is one on which a request
-    /// comes so slowly that it is not there after `patience` more.
-    pub silence: Duration,
+    /// The time after which a connection without incoming bytes is closed. A connection on which a
+    /// request is incomplete after `request_timeout` more is closed, too.
+    pub idle_timeout: Duration,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        let (patience, silence) = (Duration::from_secs(10), Duration::from_secs(30));
-        Limits { body: 256 * 1024, images: 128, patience, connections: 1024, silence }
+        let (request_timeout, idle_timeout) = (Duration::from_secs(10), Duration::from_secs(30));
+        Limits { body: 256 * 1024, images: 128, request_timeout, connections: 1024, idle_timeout }
     }
 }
 
-/// Serves until `stop`. Then no connection is accepted any more, and the requests that have begun
-/// are answered.
+/// Serves until `stop` completes. Then no connection is accepted, and open requests are answered.
 ///
 /// # Errors
-/// Those of the listener; [`TimedOut`](io::ErrorKind::TimedOut) if requests were cut off in the
-/// end.
+/// Those of the listener, and [`TimedOut`](io::ErrorKind::TimedOut) if open requests did not
+/// complete in `request_timeout`.
 pub async fn serve(
     listener: TcpListener,
     net: Net,
@@ -57,18 +56,18 @@ pub async fn serve(
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
     let stop = stop.shared();
-    let overdue = stop.clone().then(|()| sleep(limits.patience));
-    let guests = Guests::new(listener, limits.connections, limits.silence, limits.patience);
+    let shutdown_timeout = stop.clone().then(|()| sleep(limits.request_timeout));
+    let connections = LimitedListener::new(listener, limits.connections, limits.idle_timeout, limits.request_timeout);
     tokio::select! {
-        served = axum::serve(guests, router(net, limits)).with_graceful_shutdown(stop).into_future() => served,
-        () = overdue => {
-            let cut_off = format!("some requests were not over after {:?}, and were cut off", limits.patience);
+        served = axum::serve(connections, router(net, limits)).with_graceful_shutdown(stop).into_future() => served,
+        () = shutdown_timeout => {
+            let cut_off = format!("some requests did not complete within {:?} and were cut off", limits.request_timeout);
             Err(io::Error::new(io::ErrorKind::TimedOut, cut_off))
         }
     }
 }
 
-/// All that is served.
+/// The routes of the service.
 pub fn router(net: Net, limits: Limits) -> Router {
     let predict = move |State(net): State<Arc<Net>>, request| predict(net, limits, request);
     Router::new()
@@ -76,43 +75,43 @@ pub fn router(net: Net, limits: Limits) -> Router {
         .route("/health", get(async || Json(json!({ "status": "ok" }))))
         .route("/predict", post(predict))
         .fallback(async |uri: Uri| {
-            let known = "there are GET /, GET /health and POST /predict";
-            Refusal::new(StatusCode::NOT_FOUND, format_args!("there is no {}: {known}", uri.path()))
+            let known = "valid requests are GET /, GET /health and POST /predict";
+            ApiError::new(StatusCode::NOT_FOUND, format_args!("there is no {}: {known}", uri.path()))
         })
         .method_not_allowed_fallback(async || {
-            Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "POST to /predict, GET the rest")
+            ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "POST to /predict, GET the rest")
         })
         .layer(DefaultBodyLimit::max(limits.body))
         .with_state(Arc::new(net))
 }
 
-async fn predict(net: Arc<Net>, limits: Limits, request: Request) -> Result<Response, Refusal> {
-    let Limits { patience, .. } = limits;
-    let late = |status, what| move |_| Refusal::new(status, format_args!("{what} not over after {patience:?}"));
-    let body = timeout(patience, Bytes::from_request(request, &())).await;
-    let body = body.map_err(late(StatusCode::REQUEST_TIMEOUT, "the request was"))?;
-    let body = body.map_err(|rejection| Refusal::of_body(&rejection, limits.body))?;
-    let question = Question::parse(&body, limits.images)?;
-    let answered = timeout(patience, answer(&net, question)).await;
-    answered.map_err(late(StatusCode::SERVICE_UNAVAILABLE, "the predictions were"))?
+async fn predict(net: Arc<Net>, limits: Limits, request: Request) -> Result<Response, ApiError> {
+    let Limits { request_timeout, .. } = limits;
+    let late = |status, what| move |_| ApiError::new(status, format_args!("{what} within {request_timeout:?}"));
+    let body = timeout(request_timeout, Bytes::from_request(request, &())).await;
+    let body = body.map_err(late(StatusCode::REQUEST_TIMEOUT, "the request was not received"))?;
+    let body = body.map_err(|rejection| ApiError::of_body(&rejection, limits.body))?;
+    let request = PredictRequest::parse(&body, limits.images)?;
+    let answered = timeout(request_timeout, answer(&net, request)).await;
+    answered.map_err(late(StatusCode::SERVICE_UNAVAILABLE, "the predictions were not completed"))?
 }
 
-/// Each image is a pass of its own; those of a request run in parallel, and so do requests.
-async fn answer(net: &Net, question: Question) -> Result<Response, Refusal> {
-    match question {
-        Question::One(image) => {
-            let answer = Answer::of(Do::predict(net.look_at(&image)).await?)?;
+/// Each image has a pass of its own; the passes of a request run in parallel, and so do requests.
+async fn answer(net: &Net, request: PredictRequest) -> Result<Response, ApiError> {
+    match request {
+        PredictRequest::One(image) => {
+            let answer = Answer::of(Do::predict(net.classify(&image)).await?)?;
             Ok(Json(answer).into_response())
         }
-        Question::Some(images) => {
-            let answers = Do::join(images.iter().map(|image| Do::predict(net.look_at(image)))).await?;
+        PredictRequest::Some(images) => {
+            let answers = Do::join(images.iter().map(|image| Do::predict(net.classify(image)))).await?;
             let answers = answers.into_iter().map(Answer::of).collect::<dl::Result<Vec<_>>>()?;
             Ok(Json(Answers { answers }).into_response())
         }
     }
 }
 
-/// To several images.
+/// The answers to several images.
 #[derive(Serialize)]
 struct Answers {
     answers: Vec<Answer>,

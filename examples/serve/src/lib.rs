@@ -1,20 +1,19 @@
-//! A network whose gate chooses an expert, served over HTTP, with a page where one draws a digit
-//! and sees which expert that was.
+//! A gated network served over HTTP, with a page on which the user draws a digit and sees the
+//! selected expert.
 //!
 //! ```sh
 //! cargo run --release -p serve        # then open http://127.0.0.1:8000
 //! ```
 //!
-//! What to look at: [`net`] is the network, with one `!` in it; [`api`] awaits its predictions. All
-//! requests share one net, and there is no lock: a prediction reads weights, has a graph of its
-//! own, and builds nothing but the expert that its gate has chosen. `README.md` has the requests
-//! and the figures.
+//! [`net`] is the network, with one `!`; [`api`] awaits its predictions. All requests share one
+//! network without a lock: a prediction reads weights, has a graph of its own, and builds only the
+//! expert that the gate selects. See `README.md` for the requests and measurements.
 
 #![forbid(unsafe_code)]
 
 pub mod api;
-mod guests;
+mod connections;
+pub mod error;
 pub mod net;
-pub mod question;
-pub mod refusal;
+pub mod request;
 pub mod training;

@@ -1,4 +1,4 @@
-//! A network whose gate chooses an expert, served over HTTP.
+//! A gated network served over HTTP.
 //!
 //! ```sh
 //! cargo run --release -p serve                                    # learns the digits in some seconds, then http://127.0.0.1:8000
@@ -6,8 +6,8 @@
 //! cargo run --release -p serve -- --weights net.safetensors --port 0
 //! ```
 //!
-//! It prints `test_accuracy=…`, unless weights are loaded, and `listening on http://…`. Ctrl-C and
-//! SIGTERM end it, after the requests that have begun are answered; a second one ends it at once.
+//! It prints `test_accuracy=…`, unless weights are loaded, and `listening on http://…`. Ctrl-C or
+//! SIGTERM stops it after open requests are answered; a second signal stops it immediately.
 
 use clap::Parser;
 use dl::train::{load_weights, save_weights};
@@ -21,36 +21,36 @@ use std::process::ExitCode;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-/// The share of held-out images that it has to get right before it serves.
-const LEAST: f64 = 0.9;
+/// The minimal accuracy on held-out images; below it the service does not start.
+const MIN_ACCURACY: f64 = 0.9;
 
 #[derive(Parser)]
 struct Args {
-    /// Where to listen.
+    /// The address to listen on.
     #[arg(long, default_value = "127.0.0.1")]
     address: IpAddr,
 
-    /// 0: any that is free; it is printed.
+    /// The port to listen on; 0 selects a free one, which is printed.
     #[arg(long, default_value_t = 8000)]
     port: u16,
 
-    /// Weights that have been saved; without them it learns first.
+    /// Saved weights; without them the network is trained first.
     #[arg(long, conflicts_with_all = ["data", "seed", "epochs"])]
     weights: Option<PathBuf>,
 
-    /// Where the weights go that it has learned.
+    /// The file to save the trained weights to.
     #[arg(long)]
     save: Option<PathBuf>,
 
-    /// The digits: 64 grey values and a label to a line.
+    /// The data file: 64 grey values and a label per line.
     #[arg(long, default_value = DATA)]
     data: PathBuf,
 
-    /// Seed of the split, the order and the first weights.
+    /// Seed of the split, the order and the initial weights.
     #[arg(long, default_value_t = 1)]
     seed: u64,
 
-    /// How many times to go through the images.
+    /// The number of epochs.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..))]
     epochs: u64,
 }
@@ -75,8 +75,11 @@ fn run(args: &Args) -> Result<(), Box<dyn Error + Send + Sync>> {
         None => {
             let (net, accuracy) = train(&args.data, args.seed, args.epochs)?;
             println!("test_accuracy={accuracy:.4}");
-            if accuracy < LEAST {
-                return Err(format!("it has learned less than it should: {accuracy:.4} is below {LEAST}").into());
+            if accuracy < MIN_ACCURACY {
+                return Err(format!(
+                    "the accuracy of the network is {accuracy:.4}; it must be at least {MIN_ACCURACY}"
+                )
+                .into());
             }
             net
         }
@@ -86,21 +89,21 @@ fn run(args: &Args) -> Result<(), Box<dyn Error + Send + Sync>> {
     }
     tokio::runtime::Runtime::new()?.block_on(async {
         let listener = TcpListener::bind((args.address, args.port)).await?;
-        let mut calls = calls_to_stop()?;
+        let mut calls = stop_signals()?;
         let mut first = calls.clone();
         let stop = async move { drop(first.wait_for(|&calls| calls > 0).await) };
         println!("listening on http://{}", listener.local_addr()?);
         tokio::select! {
             served = serve(listener, net, Limits::default(), stop) => served?,
-            _ = calls.wait_for(|&calls| calls > 1) => return Err("stopped at once: requests may have been cut off".into()),
+            _ = calls.wait_for(|&calls| calls > 1) => return Err("stopped immediately: requests may have been cut off".into()),
         }
         println!("stopped");
         Ok(())
     })
 }
 
-/// How often somebody has asked for the end. It is listened for from now on.
-fn calls_to_stop() -> std::io::Result<watch::Receiver<u32>> {
+/// The number of stop signals so far. Installs the signal handlers.
+fn stop_signals() -> std::io::Result<watch::Receiver<u32>> {
     let (sender, calls) = watch::channel(0);
     let mut signals = Signals::new()?;
     tokio::spawn(async move {
@@ -146,7 +149,7 @@ impl Signals {
 
     async fn next(&mut self) {
         if tokio::signal::ctrl_c().await.is_err() {
-            std::future::pending().await // nobody can stop it this way
+            std::future::pending().await // no signal handler could be installed
         }
     }
 }

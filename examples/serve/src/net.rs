@@ -1,5 +1,4 @@
-//! The network: a gate looks at the image and chooses one of four experts. The others are never
-//! built.
+//! The network: a gate selects one of four experts for each image. The others are never built.
 
 use dl::nd::init;
 use dl::nn::Linear;
@@ -7,32 +6,32 @@ use dl::prelude::*;
 use rand::Rng;
 use serde::Serialize;
 
-/// Grey values of an image: 8 rows of 8.
+/// Pixels per image, 8 rows of 8.
 pub const PIXELS: usize = 64;
-/// The digits.
+/// The number of digits.
 pub const CLASSES: usize = 10;
-/// How many experts there are.
+/// The number of experts.
 pub const EXPERTS: usize = 4;
 const HIDDEN: usize = 32;
 
-/// Grey values row by row, in `0.0..=1.0`: 0 is paper, 1 is ink.
+/// The grey values of an image row by row, in `0.0..=1.0`: 0 is paper, 1 is ink.
 pub type Image = [f32; PIXELS];
 
 /// A gate and its experts.
 #[derive(Clone, Debug, Module)]
 pub struct Net {
-    /// `[1, 64] → [1, experts]`
+    /// `[1, 64] → [1, experts]`.
     pub gate: Linear,
-    /// Of which each image meets one.
+    /// The experts; one is evaluated for each image.
     pub experts: Vec<Expert>,
 }
 
 /// A small classifier.
 #[derive(Clone, Debug, Module)]
 pub struct Expert {
-    /// `[1, 64] → [1, hidden]`
+    /// `[1, 64] → [1, hidden]`.
     pub hidden: Linear,
-    /// `[1, hidden] → [1, classes]`
+    /// `[1, hidden] → [1, classes]`.
     pub output: Linear,
 }
 
@@ -47,7 +46,7 @@ impl Expert {
 }
 
 impl Net {
-    /// Random weights.
+    /// A network with random initial weights.
     pub fn new(seed: u64) -> dl::Result<Self> {
         let rng = &mut init::rng(seed);
         let gate = Linear::new(PIXELS, EXPERTS, rng)?;
@@ -55,26 +54,25 @@ impl Net {
         Ok(Net { gate, experts })
     }
 
-    /// How much each expert is trusted with this image, `[1, experts]`; the sum is 1.
+    /// The softmax weights of the experts for this image, `[1, experts]`.
     pub fn gates(&self, image: &NdLayer) -> NdLayer {
         self.gate.of(image).softmax(1)
     }
 
-    /// What the network says of an image: the probabilities of the digits, `[1, classes]`, and the
-    /// gates.
-    pub fn look_at(&self, image: &Image) -> (NdLayer, NdLayer) {
+    /// The probabilities of the digits, `[1, classes]`, and the gate values, `[1, experts]`.
+    pub fn classify(&self, image: &Image) -> (NdLayer, NdLayer) {
         let image = Nd::from([*image]).layer();
         let gates = self.gates(&image);
         (logits(&image, &gates, self).softmax(1), gates)
     }
 }
 
-/// `[1, classes]`, by the expert with the highest gate, and only that one. Its gate is a factor, so
-/// that the gate learns, too.
+/// The logits `[1, classes]` of the expert with the highest gate value; only this expert is built.
+/// The gate value is a factor, so that the gate receives a gradient.
 #[differentiable]
 pub fn logits(image: &NdLayer, gates: &NdLayer, net: &Net) -> NdLayer {
-    let expert = highest(&!gates)?; // forward, to plain numbers
-    gates.at([0, expert]) * net.experts[expert].of(image) // the others are never built
+    let expert = highest(&!gates)?; // extracts the gate values
+    gates.at([0, expert]) * net.experts[expert].of(image) // the other experts are never built
 }
 
 /// The answer to an image.
@@ -82,19 +80,19 @@ pub fn logits(image: &NdLayer, gates: &NdLayer, net: &Net) -> NdLayer {
 pub struct Answer {
     /// The most likely digit.
     pub digit: usize,
-    /// Of each digit.
+    /// The probability of each digit.
     pub probabilities: Vec<f32>,
-    /// The expert that the gate has chosen, from 0.
+    /// The index of the selected expert.
     pub expert: usize,
-    /// The gate, for each expert.
+    /// The gate value of each expert.
     pub gate: Vec<f32>,
 }
 
 impl Answer {
-    /// From the values of [`Net::look_at`].
+    /// From the values of [`Net::classify`].
     ///
     /// # Errors
-    /// When they are not finite: the weights are not, then.
+    /// If a value is not finite, which means that a weight is not.
     pub fn of((probabilities, gates): (Nd, Nd)) -> dl::Result<Self> {
         Ok(Answer {
             digit: highest(&probabilities)?,
@@ -105,11 +103,11 @@ impl Answer {
     }
 }
 
-/// The place of the highest of some numbers.
+/// The index of the largest number.
 fn highest(numbers: &Nd) -> dl::Result<usize> {
     let numbers = numbers.view();
     if !numbers.iter().all(|number| number.is_finite()) {
-        return Err(Error::not_finite("the network says something that is no number: are its weights damaged?"));
+        return Err(Error::not_finite("the output of the network is not finite: are its weights damaged?"));
     }
     let highest = numbers.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1).then(b.0.cmp(&a.0)));
     highest.map(|(place, _)| place).ok_or_else(|| Error::invalid("there is nothing to choose from"))

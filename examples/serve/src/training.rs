@@ -1,4 +1,4 @@
-//! The network learns, in some seconds, before it serves.
+//! Training of the network before it is served.
 
 use crate::net::{Answer, EXPERTS, Image, Net, PIXELS, logits};
 use dl::data::{Csv, Dataset, InMemory, Loader};
@@ -7,25 +7,24 @@ use dl::prelude::*;
 use dl::train::{Progress, Trainer};
 use std::path::Path;
 
-/// Where the digits are.
+/// The default data file.
 pub const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../data/digits.csv");
-/// What the brightest pixel of the data set is called, there and in a request.
-pub const DARKEST: f32 = 16.0;
+/// The pixel value of full ink, in the data set and in requests.
+pub const MAX_GREY: f32 = 16.0;
 
 const BATCH: usize = 16;
-/// How much an even use of the experts counts beside the labels.
+/// The factor of the load-balancing term.
 const BALANCE: f32 = 0.5;
 
-/// The images of a file, 64 grey values and a label to a line, and their labels.
+/// Reads the images and labels of a file with 64 grey values and a label per line.
 pub fn read(data: &Path) -> dl::Result<(Vec<Image>, Vec<usize>)> {
     let digits = Csv::new().header(false).label_below(PIXELS, 10).read::<f32>(data)?;
     let pixels = digits.features.into_vec();
-    let images = pixels.as_chunks::<PIXELS>().0.iter().map(|image| image.map(|pixel| pixel / DARKEST));
+    let images = pixels.as_chunks::<PIXELS>().0.iter().map(|image| image.map(|pixel| pixel / MAX_GREY));
     Ok((images.collect(), digits.labels))
 }
 
-/// Trains a net on four fifths of the images. It comes with the share of the others that it gets
-/// right.
+/// Trains a network on four fifths of the images. Returns it with the accuracy on the others.
 pub fn train(data: &Path, seed: u64, epochs: u64) -> dl::Result<(Net, f64)> {
     let (images, labels) = read(data)?;
     let images = images.iter().map(|image| Nd::from(*image)).collect::<Vec<Nd<f32, Ix1>>>();
@@ -45,8 +44,8 @@ pub fn train(data: &Path, seed: u64, epochs: u64) -> dl::Result<(Net, f64)> {
     Ok((net, accuracy))
 }
 
-/// The mean cross-entropy of some images, each with a graph of its own, and how unevenly the gate
-/// uses the experts: the squared coefficient of variation of their importance (Shazeer et al., *Outrageously
+/// The mean cross-entropy of the images, each with a graph of its own, plus a load-balancing term:
+/// the squared coefficient of variation of the experts' importance (Shazeer et al., *Outrageously
 /// large neural networks*, 2017, section 4).
 fn batch_loss(net: &Net, images: &Nd, labels: &Nd<usize, Ix1>) -> Layer<f32> {
     let count = labels.len() as f32;
@@ -63,10 +62,10 @@ fn batch_loss(net: &Net, images: &Nd, labels: &Nd<usize, Ix1>) -> Layer<f32> {
     errors.into_iter().sum::<Layer<f32>>() / count + BALANCE * uneven
 }
 
-/// The share of images that the net gets right.
+/// The fraction of images classified correctly.
 fn accuracy(net: &Net, test: &[(Nd<f32, Ix1>, usize)]) -> dl::Result<f64> {
     let images = test.iter().map(|(image, _)| -> Image { std::array::from_fn(|pixel| image[pixel]) });
-    let answers = Do::join(images.map(|image| Do::predict(net.look_at(&image)))).wait()?;
+    let answers = Do::join(images.map(|image| Do::predict(net.classify(&image)))).wait()?;
     let mut right = 0.0;
     for (answer, (_, label)) in answers.into_iter().zip(test) {
         if Answer::of(answer)?.digit == *label {

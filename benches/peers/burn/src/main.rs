@@ -1,4 +1,4 @@
-//! burn, on its CPU backends: the library is named `burn-flex…` or `burn-ndarray…`.
+//! burn, on its CPU backends; the library name selects one: `burn-flex…` or `burn-ndarray…`.
 
 use burn::nn::loss::{CrossEntropyLoss, CrossEntropyLossConfig};
 use burn::tensor::activation::{relu, sigmoid};
@@ -14,9 +14,9 @@ fn main() {
     let plain = match &bench.library {
         name if name.starts_with("burn-flex") => Device::flex(),
         name if name.starts_with("burn-ndarray") => Device::ndarray(),
-        other => panic!("`{other}` is no backend: burn-flex, burn-ndarray"),
+        other => panic!("`{other}` is not a backend; expected burn-flex, burn-ndarray"),
     };
-    // a backward of 10,000 operations may call itself
+    // the backward pass of 10,000 operations may recurse
     let thread = std::thread::Builder::new().stack_size(2 << 30).spawn(|| workloads(bench, plain)).expect("a thread");
     thread.join().expect("it ends");
 }
@@ -39,7 +39,7 @@ fn workloads(mut bench: Bench, plain: Device) {
     bench.run("w8", |bench| prediction(bench, &plain));
 }
 
-/// A trainable tensor. The step takes it out, so that its buffer can be used again.
+/// A trainable tensor. A step takes it out of the option, so that its buffer can be reused.
 struct Weight<const D: usize>(Option<Tensor<D>>);
 
 impl<const D: usize> Weight<D> {

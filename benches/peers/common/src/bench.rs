@@ -1,10 +1,10 @@
-//! Workloads that are run, and the rows that they give.
+//! Selection and measurement of workloads, and output of rows.
 
 use super::Pace;
 use std::fmt;
 use std::hint::black_box;
 
-/// A measurement: a line of the table.
+/// A measurement, a line of the table.
 #[derive(Clone)]
 pub struct Row {
     pub workload: &'static str,
@@ -22,15 +22,15 @@ impl fmt::Display for Row {
     }
 }
 
-/// Measures the workloads of one library on so many threads. Rows are printed as they come, and
-/// kept.
+/// Measures the workloads of one library on a given number of threads. Prints each row when it is
+/// measured, and keeps it.
 pub struct Bench {
     pub threads: usize,
     pub library: String,
     pub pace: Pace,
-    /// The workloads to run; none means all.
+    /// The workloads to run; empty for all.
     pub chosen: Vec<String>,
-    /// What the names of variants have in them that are run; nothing for all.
+    /// Runs only variants with this text in their name; empty for all.
     pub variants: String,
     pub rows: Vec<Row>,
 }
@@ -47,8 +47,8 @@ impl Bench {
         }
     }
 
-    /// `program THREADS LIBRARY [workload…] [--variants TEXT] [--quick]`. The library is named on
-    /// the command line because who builds it knows how.
+    /// `program THREADS LIBRARY [workload…] [--variants TEXT] [--quick]`. The library name is an
+    /// argument because it depends on how the program was built.
     pub fn from_arguments() -> Self {
         let mut arguments = std::env::args().skip(1);
         let usage = "usage: program THREADS LIBRARY [workload…] [--variants TEXT] [--quick]";
@@ -64,7 +64,7 @@ impl Bench {
         bench
     }
 
-    /// Whether this workload was asked for.
+    /// Whether this workload is selected.
     pub fn wants(&self, workload: &str) -> bool {
         self.chosen.is_empty() || self.chosen.iter().any(|chosen| chosen == workload)
     }
@@ -73,7 +73,7 @@ impl Bench {
         variant.contains(&self.variants)
     }
 
-    /// Runs a workload, if it was asked for. A panic is reported, and does not stop the others.
+    /// Runs a workload if it is selected. A panic is reported and does not stop the others.
     pub fn run(&mut self, workload: &str, measure: impl FnOnce(&mut Self)) {
         if self.wants(workload) {
             let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| measure(self)));
@@ -83,8 +83,8 @@ impl Bench {
         }
     }
 
-    /// Training steps a second. `step` gives the loss; the first and the tenth are there to be
-    /// compared.
+    /// Training steps per second. `step` returns the loss; the first and the tenth are printed for
+    /// comparison.
     pub fn training(&mut self, workload: &'static str, variant: &str, mut step: impl FnMut() -> f64) {
         if !self.wants_variant(variant) {
             return;
@@ -97,7 +97,7 @@ impl Bench {
         self.row(workload, variant, 1.0 / seconds, "it/s");
     }
 
-    /// Nanoseconds an operation of `f`, which executes so many.
+    /// Nanoseconds per operation of `f`, which executes `count` operations.
     pub fn operations<R>(
         &mut self,
         workload: &'static str,
@@ -113,7 +113,7 @@ impl Bench {
         }
     }
 
-    /// Milliseconds of `f`.
+    /// Milliseconds per call of `f`.
     pub fn milliseconds(&mut self, workload: &'static str, variant: &str, f: impl FnMut()) {
         if self.wants_variant(variant) {
             let seconds = self.pace.seconds_per_call(f);
@@ -121,7 +121,7 @@ impl Bench {
         }
     }
 
-    /// Gigaflops a second of `f`, which computes `count` products.
+    /// GFLOP/s of `f`, which computes `count` products.
     pub fn products(&mut self, variant: &str, [m, k, n]: [usize; 3], count: usize, f: impl FnMut()) {
         if self.wants_variant(variant) {
             let seconds = self.pace.seconds_per_call(f);
@@ -129,7 +129,7 @@ impl Bench {
         }
     }
 
-    /// Microseconds of single calls: the median, and the 99th percentile.
+    /// Microseconds of single calls: the median and the 99th percentile.
     pub fn latency(&mut self, workload: &'static str, variant: &str, f: impl FnMut()) {
         if self.wants_variant(variant) {
             let [median, p99] = self.pace.latencies(f);
@@ -145,7 +145,7 @@ impl Bench {
         self.rows.push(row);
     }
 
-    /// Results by which all libraries can be seen to compute the same, on standard error.
+    /// Prints results to standard error, by which the libraries are checked against each other.
     pub fn check(&self, workload: &str, variant: &str, results: &[f64]) {
         let results: Vec<String> = results.iter().map(|result| format!("{result:.6}")).collect();
         eprintln!("CHECK {workload},{variant},{},{},{}", self.threads, self.library, results.join(" "));

@@ -1,8 +1,7 @@
-//! What the programs of the comparison have in common: the numbers that they compute with, how they
-//! are timed, and what they print.
+//! Common code of the programs of the comparison: input numbers, timing, output.
 //!
-//! The peers use it as a crate, the benchmark `figures` as a module. `python/common.py` says the
-//! same in Python.
+//! The peers use it as a crate, the benchmark `figures` as a module. `python/common.py` is the
+//! equivalent in Python.
 
 mod bench;
 mod numbers;

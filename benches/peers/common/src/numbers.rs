@@ -1,7 +1,7 @@
-//! The same numbers for everybody.
+//! Reproducible input numbers, equal in all programs.
 
-/// Uniform numbers by their position (splitmix64): the n-th list of a seed is the same in every
-/// program.
+/// Counter-based uniform random numbers (splitmix64): the n-th list of a seed is equal in all
+/// programs.
 pub struct Numbers(u64);
 
 impl Numbers {
@@ -21,7 +21,7 @@ impl Numbers {
     }
 }
 
-/// Between -1 and 1, from the highest 24 bits.
+/// A number between -1 and 1 from the highest 24 bits.
 fn number(at: u64) -> f32 {
     let z = at.wrapping_mul(0x9E37_79B9_7F4A_7C15);
     let z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -29,7 +29,7 @@ fn number(at: u64) -> f32 {
     ((z ^ (z >> 31)) >> 40) as f32 / 8_388_608.0 - 1.0
 }
 
-/// The coarse labels of a mini-batch: all the same.
+/// The coarse labels of a mini-batch, all equal.
 pub fn coarse_labels(batch: usize) -> Vec<usize> {
     vec![batch; 16]
 }
@@ -57,13 +57,13 @@ pub const PRODUCTS: [[usize; 3]; 4] = [[64, 64, 64], [256, 256, 256], [1024, 102
 /// A node of a tree.
 #[derive(Clone, Copy)]
 pub enum Node {
-    /// The number of the leaf.
+    /// The index of the leaf.
     Leaf(usize),
-    /// The places of its children.
+    /// The indices of its children.
     Inner(usize, usize),
 }
 
-/// A random binary tree, children in front of their parent: the root comes last.
+/// A random binary tree, with children before their parents and the root last.
 pub fn tree(seed: u32, leaves: usize) -> Vec<Node> {
     let mut growing = Growing { random: seed.wrapping_mul(2_654_435_761), leaves: 0, nodes: Vec::new() };
     growing.grow(leaves);
@@ -77,7 +77,7 @@ struct Growing {
 }
 
 impl Growing {
-    /// The place of a tree of so many leaves.
+    /// Appends a tree of this many leaves and returns the index of its root.
     fn grow(&mut self, leaves: usize) -> usize {
         let node = if leaves == 1 {
             self.leaves += 1;

@@ -1,23 +1,23 @@
-//! Clocks.
+//! Time measurement.
 
 use std::time::Instant;
 
-/// How thoroughly is measured.
+/// The number and length of measurements.
 #[derive(Clone, Copy)]
 pub struct Pace {
-    /// Repeats, whose median counts.
+    /// The number of repeats, over which the median is taken.
     pub repeats: usize,
-    /// How long the warm-up, and then each repeat, takes.
+    /// The duration of the warm-up and of each repeat.
     pub seconds: f64,
 }
 
 impl Pace {
     pub const THOROUGH: Pace = Pace { repeats: 5, seconds: 0.3 };
-    /// To see that everything runs, not how fast.
+    /// Short measurements, for a smoke test.
     pub const QUICK: Pace = Pace { repeats: 1, seconds: 0.01 };
 
-    /// Warms up, at least three calls; then the median of the repeats. No clock is read between two
-    /// calls.
+    /// The median time of a call over the repeats, after a warm-up of at least three calls. The
+    /// clock is not read between calls.
     pub fn seconds_per_call(self, mut f: impl FnMut()) -> f64 {
         let (start, mut warm) = (Instant::now(), 0);
         while warm < 3 || start.elapsed().as_secs_f64() < self.seconds {
@@ -30,7 +30,7 @@ impl Pace {
         median(&mut repeats)
     }
 
-    /// Times single calls: their median, and what 99 of 100 stay below.
+    /// Times single calls: the median and the 99th percentile.
     pub fn latencies(self, mut f: impl FnMut()) -> [f64; 2] {
         let mut times = Vec::new();
         let start = Instant::now();
@@ -53,7 +53,7 @@ fn seconds(calls: usize, f: &mut impl FnMut()) -> f64 {
     start.elapsed().as_secs_f64()
 }
 
-/// The median; sorts.
+/// The median. Sorts the values.
 fn median(times: &mut [f64]) -> f64 {
     times.sort_by(f64::total_cmp);
     times[times.len() / 2]

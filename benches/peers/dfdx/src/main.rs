@@ -1,5 +1,5 @@
-//! dfdx. Shapes are types, so that there is no slice of a tensor, and no convolution on a stable
-//! compiler: w6 is left out.
+//! dfdx. Shapes are types, so tensors cannot be sliced, and convolutions need a nightly compiler:
+//! w6 is omitted.
 
 use common::{Bench, Node, Numbers, SAMPLES, WEIGHTS, coarse_labels, fine_labels, tree};
 use dfdx::losses::cross_entropy_with_logits_loss as cross_entropy;
@@ -49,7 +49,7 @@ fn dense<const I: usize, const O: usize>(numbers: &mut Numbers, device: &Cpu) ->
     dense_of(numbers.weight(I, O), device)
 }
 
-/// Weights are kept as `[outputs, inputs]`, as the library's own layers do.
+/// Weights are stored as `[outputs, inputs]`, like those of the library's layers.
 fn dense_of<const I: usize, const O: usize>(weight: Vec<f32>, device: &Cpu) -> Dense<I, O> {
     let weight: Matrix<I, O> = device.tensor(weight);
     let weight = weight.permute::<Rank2<O, I>, Axes2<1, 0>>();
@@ -204,7 +204,7 @@ fn mlp(bench: &mut Bench, device: &Cpu) {
     });
 }
 
-/// The three gates are layers of their own, with the same numbers.
+/// The three gates are separate layers, with the same numbers.
 fn gates(weight: &[f32], device: &Cpu) -> [Dense<64, 64>; 3] {
     [0, 1, 2].map(|gate| {
         let rows = weight.chunks(3 * 64).flat_map(|row| row[gate * 64..][..64].to_vec());
@@ -228,7 +228,7 @@ fn tree_lstm(bench: &mut Bench, device: &Cpu) {
         let (tree, label) = turns.next().expect("a cycle does not end");
         let mut states: Vec<(State, State)> = Vec::new();
         let mut tape = Tape::default();
-        // the inner weights, and the bias that they share with the leaves
+        // the inner weights, and the bias shared with the leaves
         let of_children = |gate: usize, hidden: Taped<1, 64>| {
             let weight = inner[gate].weight.retaped::<Tape>().permute::<Rank2<64, 64>, Axes2<1, 0>>();
             let bias = leaf[gate].bias.retaped::<Tape>();

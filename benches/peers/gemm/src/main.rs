@@ -1,4 +1,4 @@
-//! The crate `gemm` alone: products of matrices (w4) without layers, into memory that is there.
+//! The crate `gemm`: matrix products (w4) without layers, into allocated memory.
 
 use common::{Bench, Numbers, PRODUCTS};
 use gemm::Parallelism;
@@ -38,7 +38,8 @@ fn products(bench: &mut Bench) {
 fn multiply([m, k, n]: [usize; 3], a: &[f32], b: &[f32], result: &mut [f32], parallel: Parallelism) {
     assert!(a.len() == m * k && b.len() == k * n && result.len() == m * n);
     let (k_step, n_step) = (k as isize, n as isize);
-    // SAFETY: all three are rows of these lengths, and the result is borrowed for this call alone
+    // SAFETY: all three are rows of these lengths, and the result is borrowed exclusively for this
+    // call
     unsafe {
         let (a, b, result) = (a.as_ptr(), b.as_ptr(), result.as_mut_ptr());
         gemm::gemm(

@@ -1,7 +1,7 @@
-//! Aligned buffers, the register-tile matrix kernel and functions of vectors.
+//! Aligned buffers, the register-tiled matrix kernel, and vector functions.
 pub(crate) use crate::vector::*;
 
-/// Zeroed f32 buffer that stays where it is; shared between the threads of a team through raw
+/// Zeroed f32 buffer with a fixed address; shared between the threads of a team through raw
 /// pointers.
 pub(crate) struct Buf {
     ptr: *mut f32,

@@ -1,9 +1,9 @@
-//! What is possible: the same mathematics by hand, without a framework, for processors with AVX-512
-//! or AVX2.
+//! A lower bound for the times: hand-written implementations without a framework, for processors
+//! with AVX-512 or AVX2.
 //!
-//! Buffers are there from the start, weights lie as they are needed, gradients go straight into the
-//! weights; bias, activation and pooling are part of the products. A second thread waits in a loop
-//! instead of being woken.
+//! Buffers are preallocated, weights have the layout the kernels need, and gradients are added to
+//! the weights in place. Bias, activation and pooling are fused into the products. The second
+//! thread spins instead of being woken.
 
 #![allow(unsafe_op_in_unsafe_fn, unused_unsafe, reason = "hand-written kernels: all of it is")]
 #![allow(
@@ -45,6 +45,6 @@ fn main() {
     bench.run("w6", |bench| conv::w6(bench, &team));
     bench.run("w7", tree_lstm::w7);
     bench.run("w8", prediction::w8);
-    // the helper waits for ever
+    // the second thread spins for ever
     std::process::exit(0);
 }

@@ -1,6 +1,6 @@
-//! The net of the paper. Activations are kept feature-major ([features x 16 samples], one vector
-//! per feature); the batch of 16 is the vector. Gradients of outputs are also transposed to [16 x
-//! out] for W += X^T (-lr D), done in place.
+//! The network of the paper. Activations are kept feature-major ([features x 16 samples], one
+//! vector per feature); the batch of 16 is the vector. Gradients of outputs are also transposed to
+//! [16 x out] for W += X^T (-lr D), done in place.
 use crate::{kernel::*, team::Team};
 use common::{Bench, Numbers, fine_labels};
 
@@ -176,7 +176,7 @@ unsafe fn coarse(f: &Lin, ht: *const f32, hot: &[u16; 20], s: &Scratch) -> f64 {
     loss
 }
 
-/// What a tile begins with: a place and not a value, as of two values one would go through memory.
+/// The initial values of a tile: a pointer, because one of two values would be passed in memory.
 static ZEROS: [f32; 64] = [0.0; 64];
 
 /// part[16 x 64] = x[16 x lo..hi] w[lo..hi x 64]

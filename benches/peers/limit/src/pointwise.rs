@@ -1,11 +1,11 @@
-//! One pass for the value and the four gradients.
+//! One loop for the value and the four gradients.
 use crate::{kernel::*, team::Team};
 use common::{Bench, Numbers};
 use std::hint::black_box;
 
 const N: usize = 1 << 20;
 
-/// The value of elements `lo..hi`, and their gradients.
+/// The value and the gradients of elements `lo..hi`.
 unsafe fn pass(v: &[Buf; 4], g: &[Buf; 4], lo: usize, hi: usize) -> f64 {
     let mut total = 0f64;
     for block in (lo..hi).step_by(4096) {

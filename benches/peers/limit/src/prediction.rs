@@ -26,7 +26,7 @@ fn highest(scores: impl Iterator<Item = f32>) -> usize {
 }
 
 impl Net {
-    /// One image: the coarse class, and logits of the fine ones in `y`.
+    /// One image: the coarse class, and the logits of its fine classes in `y`.
     #[inline(never)]
     unsafe fn one(&self, x: *const f32, [h, z, y]: [&Buf; 3]) -> usize {
         row::<4, true>(&self.column[0], 3072, x, z.p());
@@ -40,8 +40,8 @@ impl Net {
         class
     }
 
-    /// 16 images: the coarse class that all of them speak for, and logits, classes by images, in
-    /// `y`.
+    /// 16 images: the coarse class with the highest summed logit, and the logits
+    /// `[classes, images]` in `y`.
     #[inline(never)]
     unsafe fn sixteen(&self, x: *const f32, [h, z, y]: [&Buf; 3]) -> usize {
         first_fwd(self.column[0].w.p(), x, h.p(), 0, 3072);

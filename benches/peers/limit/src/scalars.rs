@@ -1,5 +1,5 @@
-//! Scalar Wengert list: a Vec of nodes, cleared and built anew in each run; two parents with their
-//! partial derivatives.
+//! Scalar Wengert list: a Vec of nodes, cleared and rebuilt in each run; each node has two parents
+//! with their partial derivatives.
 use common::{Bench, SAMPLES, WEIGHTS};
 use std::hint::black_box;
 

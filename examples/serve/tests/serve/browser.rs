@@ -1,8 +1,7 @@
-//! The page in a browser: the mouse draws digits, and what is shown is what the network says
-//! offline.
+//! The page in a browser: digits drawn with the mouse are classified as by an offline prediction.
 //!
-//! It needs `chromium` and `chromedriver` (Debian: `apt-get install chromium chromium-driver`);
-//! without them it says so and does nothing.
+//! Requires `chromium` and `chromedriver` (Debian: `apt-get install chromium chromium-driver`); the
+//! test is skipped with a message if they are missing.
 
 use crate::support::{Service, net};
 use dl::prelude::*;
@@ -16,7 +15,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use thirtyfour::prelude::*;
 
-/// Programs that a screen is not needed for.
+/// Command-line arguments for a browser without a screen.
 const ARGUMENTS: [&str; 5] =
     ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--window-size=1100,860"];
 
@@ -26,7 +25,7 @@ struct Driver {
 }
 
 impl Driver {
-    /// Nothing where there is no browser.
+    /// Starts chromedriver, or returns `None` if there is no browser.
     fn start() -> Option<Self> {
         let known = |program: &str| Command::new(program).arg("--version").stdin(Stdio::null()).output().is_ok();
         if !known("chromium") || !known("chromedriver") {
@@ -50,7 +49,7 @@ impl Drop for Driver {
 }
 
 #[tokio::test]
-async fn a_digit_that_is_drawn_is_read() {
+async fn drawn_digits_are_classified_as_offline() {
     let Some(driver) = Driver::start() else {
         println!("skipped: there is no chromium, or no chromedriver");
         return;
@@ -68,7 +67,7 @@ async fn a_digit_that_is_drawn_is_read() {
     }
 }
 
-/// Points of strokes, in shares of the paper.
+/// The points of strokes, relative to the size of the canvas.
 type Strokes = Vec<Vec<(f64, f64)>>;
 
 fn arc(middle: (f64, f64), radius: (f64, f64), turns: std::ops::Range<f64>) -> Vec<(f64, f64)> {
@@ -96,7 +95,7 @@ async fn draw_and_read(browser: &WebDriver) -> WebDriverResult<()> {
         draw(browser, &strokes).await?;
         state(browser, &format!("html[data-state=answered][data-digit='{digit}']")).await?;
         let image = seen(browser).await?;
-        let expected = Answer::of(Do::predict(net.look_at(&image)).wait().unwrap()).unwrap();
+        let expected = Answer::of(Do::predict(net.classify(&image)).wait().unwrap()).unwrap();
         assert_eq!(expected.digit, digit);
         assert_eq!(text(browser, "#digit").await?, digit.to_string());
         let expert = text(browser, ".expert.chosen strong").await?;
@@ -112,7 +111,7 @@ async fn draw_and_read(browser: &WebDriver) -> WebDriverResult<()> {
     browser.set_window_rect(0, 0, 500, 1000).await?;
     browser.screenshot(&screenshot("serve-narrow.png")).await?;
 
-    // what the page says when nobody answers
+    // The service is stopped: the page must report the error.
     drop(service);
     draw(browser, &digits()[0].1).await?;
     state(browser, "html[data-state=trouble]").await?;
@@ -124,7 +123,7 @@ fn screenshot(name: &str) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
 
-/// With the mouse.
+/// Draws strokes with the mouse.
 async fn draw(browser: &WebDriver, strokes: &Strokes) -> WebDriverResult<()> {
     let paper = browser.find(By::Id("paper")).await?.rect().await?;
     let place = |(x, y): (f64, f64)| ((paper.x + x * paper.width) as i64, (paper.y + y * paper.height) as i64);
@@ -152,7 +151,7 @@ async fn text(browser: &WebDriver, selector: &str) -> WebDriverResult<String> {
     browser.find(By::Css(selector)).await?.text().await
 }
 
-/// The image that the page has sent, from where it shows it.
+/// The image that the page sent, read from its preview.
 async fn seen(browser: &WebDriver) -> WebDriverResult<Image> {
     let script = "return Array.from(document.getElementById('seen').getContext('2d').getImageData(0, 0, 8, 8).data)";
     let colours: Vec<f32> = browser.execute(script, []).await?.convert()?;

@@ -1,4 +1,4 @@
-//! Many clients at once: no error, the bits of `predict`, flat memory.
+//! Load test with many clients: no errors, bit-identical predictions, no memory growth.
 //!
 //! ```sh
 //! DL_SERVE_REQUESTS=10000 cargo test --release -p serve load -- --nocapture
@@ -15,11 +15,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 const CLIENTS: usize = 64;
-/// How much the memory of the service may grow after the warm-up: less than a kilobyte for each of
-/// 10,000 requests.
+/// The maximal growth of the service's memory after the warm-up in bytes: less than a kilobyte per
+/// request for 10,000 requests.
 const GROWTH: usize = 8 << 20;
 
-/// An answer, whose numbers are still text.
+/// An answer with its numbers as unparsed text.
 #[derive(Deserialize)]
 struct Text<'a> {
     digit: usize,
@@ -39,14 +39,14 @@ fn bits_of(numbers: &[&RawValue]) -> Vec<u32> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn answers_under_load_are_those_of_predict() {
+async fn answers_under_load_are_bit_identical_to_predict() {
     let requests = std::env::var("DL_SERVE_REQUESTS").map_or(500, |number| number.parse().expect("a number"));
     let net = net();
     let known: Arc<Vec<(String, Answer)>> = Arc::new(
         images()
             .into_iter()
             .map(|(greys, image)| {
-                let answer = Answer::of(Do::predict(net.look_at(&image)).wait().unwrap()).unwrap();
+                let answer = Answer::of(Do::predict(net.classify(&image)).wait().unwrap()).unwrap();
                 (json!({ "image": greys }).to_string(), answer)
             })
             .collect(),
@@ -67,11 +67,12 @@ async fn answers_under_load_are_those_of_predict() {
     assert_eq!(times.len(), requests);
     if let (Some(before), Some(after)) = (before, after) {
         println!("rss_before_mib={:.2} rss_after_mib={:.2}", before as f64 / 1048576.0, after as f64 / 1048576.0);
-        assert!(after <= before + GROWTH, "its memory has grown from {before} to {after} bytes");
+        assert!(after <= before + GROWTH, "the memory has grown from {before} to {after} bytes");
     }
 }
 
-/// So many requests, by clients with a connection each. How long each took.
+/// Sends `requests` requests from clients with a connection each. Returns the latency of each
+/// request.
 async fn run(service: &Service, known: &Arc<Vec<(String, Answer)>>, requests: usize) -> Vec<Duration> {
     let next = Arc::new(AtomicUsize::new(0));
     let clients: Vec<_> = (0..CLIENTS)
@@ -106,7 +107,7 @@ async fn run(service: &Service, known: &Arc<Vec<(String, Answer)>>, requests: us
     times
 }
 
-/// Bytes of memory that a process has, where the system says so.
+/// The resident memory of a process in bytes, on systems with `/proc`.
 fn resident(process: u32) -> Option<usize> {
     let pages = std::fs::read_to_string(format!("/proc/{process}/statm")).ok()?;
     Some(pages.split_whitespace().nth(1)?.parse::<usize>().ok()? * 4096)

@@ -1,5 +1,4 @@
-//! The service as its users meet it: over the network, as a process of its own, under load, and in
-//! a browser.
+//! Tests of the service over the network, as a separate process, under load, and in a browser.
 
 #![forbid(unsafe_code)]
 

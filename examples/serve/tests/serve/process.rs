@@ -1,4 +1,4 @@
-//! The program itself: where it listens, how it ends.
+//! The process: start, errors, signals.
 
 use crate::support::{Service, weights};
 use serde_json::json;
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 #[test]
 #[cfg(unix)]
-fn sigterm_and_ctrl_c_end_it_after_the_last_answer() {
+fn first_stop_signal_lets_open_request_complete() {
     for signal in ["-TERM", "-INT"] {
         let service = Service::start();
         let body = json!({ "image": vec![1; 64] }).to_string();
@@ -36,7 +36,7 @@ fn sigterm_and_ctrl_c_end_it_after_the_last_answer() {
 
 #[test]
 #[cfg(unix)]
-fn a_second_call_ends_it_at_once() {
+fn second_stop_signal_stops_immediately() {
     let service = Service::start();
     let mut connection = TcpStream::connect(&service.address).unwrap();
     write!(connection, "POST /predict HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n").unwrap();
@@ -54,13 +54,13 @@ fn a_second_call_ends_it_at_once() {
 }
 
 #[test]
-fn it_learns() {
+fn training_for_two_epochs_reaches_accuracy_of_70_percent() {
     let (_, accuracy) = train(Path::new(DATA), 1, 2).unwrap();
     assert!(accuracy > 0.7, "{accuracy}");
 }
 
 #[test]
-fn what_cannot_be_served_is_an_error_in_one_line() {
+fn startup_error_is_printed_in_one_line() {
     let run = |args: &[&str]| {
         let output = Command::new(env!("CARGO_BIN_EXE_serve")).args(args).output().unwrap();
         assert_eq!(output.status.code(), Some(1));

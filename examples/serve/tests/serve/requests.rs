@@ -1,4 +1,4 @@
-//! Every status, and what is said with it.
+//! Every status code and its message.
 
 use crate::support::{images, net};
 use dl::prelude::*;
@@ -13,21 +13,21 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-struct Local {
+struct LocalService {
     address: SocketAddr,
     stop: oneshot::Sender<()>,
     served: JoinHandle<std::io::Result<()>>,
 }
 
-async fn local(net: Net, limits: Limits) -> Local {
+async fn local(net: Net, limits: Limits) -> LocalService {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let address = listener.local_addr().unwrap();
     let (stop, stopped) = oneshot::channel();
     let stopped = async move { stopped.await.unwrap_or(()) };
-    Local { address, stop, served: tokio::spawn(serve(listener, net, limits, stopped)) }
+    LocalService { address, stop, served: tokio::spawn(serve(listener, net, limits, stopped)) }
 }
 
-impl Local {
+impl LocalService {
     async fn get(&self, path: &str) -> Response {
         Client::new().get(format!("http://{}{path}", self.address)).send().await.unwrap()
     }
@@ -40,16 +40,16 @@ impl Local {
 }
 
 fn offline(net: &Net, image: &Image) -> Value {
-    let answer = Answer::of(Do::predict(net.look_at(image)).wait().unwrap()).unwrap();
+    let answer = Answer::of(Do::predict(net.classify(image)).wait().unwrap()).unwrap();
     serde_json::from_str(&serde_json::to_string(&answer).unwrap()).unwrap()
 }
 
 #[tokio::test]
-async fn an_image_is_64_numbers_or_8_rows_and_a_request_has_one_or_some() {
+async fn predict_accepts_flat_and_nested_images_single_and_several() {
     let (net, images) = (net(), images());
     let service = local(net.clone(), Limits::default()).await;
     let expected: Vec<Value> = images[..20].iter().map(|(_, image)| offline(&net, image)).collect();
-    assert!(expected.iter().any(|answer| answer["expert"] != expected[0]["expert"]), "one expert does everything");
+    assert!(expected.iter().any(|answer| answer["expert"] != expected[0]["expert"]), "all images select one expert");
     assert_eq!(expected[0]["gate"].as_array().unwrap().len(), EXPERTS);
 
     let flat = &images[0].0;
@@ -63,7 +63,7 @@ async fn an_image_is_64_numbers_or_8_rows_and_a_request_has_one_or_some() {
 }
 
 #[tokio::test]
-async fn the_page_needs_nothing_else() {
+async fn page_has_no_external_resources() {
     let service = local(net(), Limits::default()).await;
     let page = service.get("/").await;
     assert_eq!(page.status(), 200);
@@ -78,7 +78,7 @@ async fn the_page_needs_nothing_else() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_is_said() {
+async fn invalid_request_returns_status_and_message() {
     let service = local(net(), Limits::default()).await;
     let pixels = |first: &str| format!(r#"{{"image": [{first}{}]}}"#, ", 0".repeat(63));
     let expected = "expected a number from 0 to 16, found";
@@ -125,16 +125,16 @@ async fn what_is_wrong_is_said() {
 
     let nowhere = service.get("/digits").await;
     assert_eq!(nowhere.status(), 404);
-    let error = json!({ "error": "there is no /digits: there are GET /, GET /health and POST /predict" });
+    let error = json!({ "error": "there is no /digits: valid requests are GET /, GET /health and POST /predict" });
     assert_eq!(serde_json::from_str::<Value>(&nowhere.text().await.unwrap()).unwrap(), error);
     assert_eq!(service.get("/predict").await.status(), 405);
 
-    // and it still answers
+    // The service must still answer after all errors.
     assert_eq!(service.post(pixels("16")).await.0, 200);
 }
 
 #[tokio::test]
-async fn a_prediction_that_fails_is_our_fault() {
+async fn failed_prediction_returns_500() {
     let net = net();
     let bias = net.gate.bias.as_ref().unwrap();
     bias.set(Nd::from([f32::NAN; EXPERTS]));
@@ -142,10 +142,10 @@ async fn a_prediction_that_fails_is_our_fault() {
     let (status, answer) = service.post(json!({ "image": vec![1; 64] }).to_string()).await;
     assert_eq!(status, 500);
     let error = answer["error"].as_str().unwrap();
-    assert!(error.starts_with("the prediction has failed: ") && error.contains("is no number"), "{error}");
+    assert!(error.starts_with("the prediction failed: ") && error.contains("is not finite"), "{error}");
 }
 
-/// The head of a request, and so much of its body that it is not over.
+/// Sends the head and a part of the body of a request.
 async fn begun(address: &str) -> TcpStream {
     let mut connection = TcpStream::connect(address).await.unwrap();
     let body = json!({ "image": vec![1; 64] }).to_string();
@@ -154,7 +154,7 @@ async fn begun(address: &str) -> TcpStream {
     connection
 }
 
-/// The rest of it, and the answer.
+/// Sends the rest of the body and returns the response.
 async fn completed(mut connection: TcpStream) -> String {
     let body = json!({ "image": vec![1; 64] }).to_string();
     connection.write_all(&body.as_bytes()[20..]).await.unwrap();
@@ -164,11 +164,11 @@ async fn completed(mut connection: TcpStream) -> String {
 }
 
 #[tokio::test]
-async fn a_request_that_has_begun_is_answered_before_the_end() {
+async fn open_request_is_answered_before_shutdown() {
     let service = local(net(), Limits::default()).await;
     let address = service.address.to_string();
     let connection = begun(&address).await;
-    assert_eq!(service.get("/health").await.status(), 200); // what was sent before has arrived
+    assert_eq!(service.get("/health").await.status(), 200); // the bytes above have arrived
     service.stop.send(()).unwrap();
     while TcpStream::connect(&address).await.is_ok() {
         tokio::time::sleep(Duration::from_millis(1)).await;
@@ -180,8 +180,8 @@ async fn a_request_that_has_begun_is_answered_before_the_end() {
 }
 
 #[tokio::test]
-async fn who_does_not_go_on_is_not_waited_for() {
-    let limits = Limits { patience: Duration::from_millis(200), ..Limits::default() };
+async fn incomplete_request_times_out() {
+    let limits = Limits { request_timeout: Duration::from_millis(200), ..Limits::default() };
     let service = local(net(), limits).await;
     let mut connection = begun(&service.address.to_string()).await;
     let mut answer = [0; 24];
@@ -191,33 +191,33 @@ async fn who_does_not_go_on_is_not_waited_for() {
     let _mute = begun(&service.address.to_string()).await;
     let mut half = TcpStream::connect(service.address).await.unwrap();
     half.write_all(b"GET /hea").await.unwrap();
-    assert_eq!(service.get("/health").await.status(), 200); // what was sent before has arrived
+    assert_eq!(service.get("/health").await.status(), 200); // the bytes above have arrived
     service.stop.send(()).unwrap();
     let cut_off = service.served.await.unwrap().unwrap_err();
-    assert_eq!(cut_off.to_string(), "some requests were not over after 200ms, and were cut off");
+    assert_eq!(cut_off.to_string(), "some requests did not complete within 200ms and were cut off");
 }
 
 #[tokio::test]
-async fn who_is_silent_has_to_go_and_the_others_wait_for_a_seat() {
-    let limits = Limits { connections: 2, silence: Duration::from_millis(200), ..Limits::default() };
+async fn idle_connection_is_closed_and_frees_its_permit() {
+    let limits = Limits { connections: 2, idle_timeout: Duration::from_millis(200), ..Limits::default() };
     let service = local(net(), limits).await;
     let mut silent = TcpStream::connect(service.address).await.unwrap();
     let mut half = TcpStream::connect(service.address).await.unwrap();
     half.write_all(b"GET /hea").await.unwrap();
-    // both seats are taken, until nothing has come for some time
+    // Both permits are taken until the connections time out.
     let begun = std::time::Instant::now();
     assert_eq!(service.get("/health").await.status(), 200);
     assert!(begun.elapsed() >= Duration::from_millis(100));
     for connection in [&mut silent, &mut half] {
-        assert!(!matches!(connection.read(&mut [0; 16]).await, Ok(1..)), "it was closed without a word");
+        assert!(!matches!(connection.read(&mut [0; 16]).await, Ok(1..)), "the connection was not closed");
     }
 }
 
-/// A byte now and then is not silence, but it is no request either.
+/// A byte now and then resets the idle timeout, but not the timeout of the whole request.
 #[tokio::test]
-async fn who_is_slow_has_to_go() {
+async fn slow_request_times_out() {
     let short = Duration::from_millis(200);
-    let limits = Limits { connections: 1, silence: short, patience: short, ..Limits::default() };
+    let limits = Limits { connections: 1, idle_timeout: short, request_timeout: short, ..Limits::default() };
     let service = local(net(), limits).await;
     let mut slow = TcpStream::connect(service.address).await.unwrap();
     slow.write_all(b"GET /health HTTP/1.1\r\nx: ").await.unwrap();
@@ -231,7 +231,7 @@ async fn who_is_slow_has_to_go() {
 }
 
 #[tokio::test]
-async fn who_goes_away_harms_nobody() {
+async fn closed_connections_do_not_affect_other_requests() {
     let service = local(net(), Limits::default()).await;
     let body = json!({ "images": vec![vec![1; 64]; 128] }).to_string();
     let head = format!("POST /predict HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n", body.len());

@@ -1,34 +1,33 @@
-//! A net that has learned, and the service as a process.
+//! A trained network, and the service as a process.
 
 use serve::net::{Image, Net};
-use serve::training::{DARKEST, DATA, read};
+use serve::training::{DATA, MAX_GREY, read};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
-/// The images of the data set, in grey values of 0 to 16, as requests have them, and as the network
-/// does.
+/// The images of the data set, as grey values from 0 to 16 for requests and scaled for the network.
 pub(crate) fn images() -> Vec<(Vec<u8>, Image)> {
     let (images, _) = read(Path::new(DATA)).unwrap();
-    images.into_iter().map(|image| (image.iter().map(|pixel| (pixel * DARKEST) as u8).collect(), image)).collect()
+    images.into_iter().map(|image| (image.iter().map(|pixel| (pixel * MAX_GREY) as u8).collect(), image)).collect()
 }
 
-/// What `cargo run --release -p serve -- --save …` has learned.
+/// The weights saved by `cargo run --release -p serve -- --save …`.
 pub(crate) fn weights() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/serve/digits.safetensors"))
 }
 
-/// The net of these weights.
+/// A network with these weights.
 pub(crate) fn net() -> Net {
     let net = Net::new(7).unwrap();
     dl::train::load_weights(&net, weights()).unwrap();
     net
 }
 
-/// The program, listening. It is killed when this is dropped.
+/// The running program. It is killed on drop.
 pub(crate) struct Service {
     pub(crate) child: Child,
-    /// `127.0.0.1:port`
+    /// `127.0.0.1:port`.
     pub(crate) address: String,
     lines: BufReader<std::process::ChildStdout>,
 }

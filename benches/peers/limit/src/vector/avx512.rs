@@ -1,20 +1,20 @@
 //! Registers of 512 bits, thirty-two of them.
 use std::arch::x86_64::*;
 
-/// Vectors beside each other in a tile of six rows, or four.
+/// Tile width in vectors for tiles of six or four rows.
 pub(crate) const WIDE_OF_6: usize = 4;
-/// In a tile of two rows.
+/// Tile width in vectors for tiles of two rows.
 pub(crate) const WIDE_OF_2: usize = 4;
-/// In a tile of one row.
+/// Tile width in vectors for tiles of one row.
 pub(crate) const WIDE_OF_1: usize = 12;
-/// Rows of a tile for what has many, and vectors in it.
+/// Rows and vectors of a tile for matrices with many rows.
 pub(crate) const ROWS: usize = 8;
 pub(crate) const WIDE_OF_ROWS: usize = 2;
 /// Rows of a tile of one vector.
 pub(crate) const TALL: usize = 16;
-/// The same where there are twenty.
+/// Rows of a tile of one vector, for matrices with twenty rows.
 pub(crate) const TALL_OF_20: usize = 10;
-/// Rows of a tile of two vectors where there are nine.
+/// Rows of a tile of two vectors, for matrices with nine rows.
 pub(crate) const ROWS_OF_9: usize = 9;
 
 pub(crate) type V = __m512;

@@ -1,6 +1,6 @@
-//! Sixteen `f32` at once, which what is computed with tensors is written with: one register with
-//! AVX-512, two with AVX2. Both have the same functions, and say how large tiles of products are,
-//! for which their registers are enough.
+//! Vectors of sixteen `f32`, used by all tensor kernels: one register with AVX-512, two with AVX2.
+//! Both modules have the same functions, and define the tile sizes of products that fit their
+//! registers.
 #[cfg_attr(target_feature = "avx512f", allow(dead_code, reason = "the other one is in use"))]
 mod avx2;
 #[cfg_attr(not(target_feature = "avx512f"), allow(dead_code, reason = "the other one is in use"))]
@@ -72,7 +72,7 @@ mod tests {
         let n = vector(|i| [-126.0, -127.0, -1e9, f32::NEG_INFINITY, -1.0, 0.0, 1.0, 127.0][i % 8]);
         let right = |i: usize| if (1..4).contains(&(i % 8)) { 0.0 } else { 1.5 * numbers(n)[i].exp2() };
         let found = numbers(scale(set(1.5), n));
-        // some of them are no normal numbers, which one of the two has
+        // some numbers are subnormal, which only one of the two modules supports
         assert!((0..16).all(|i| (found[i] - right(i)).abs() <= 1.5 * f32::MIN_POSITIVE));
     }
 }

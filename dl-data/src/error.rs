@@ -1,11 +1,10 @@
-//! What is wrong with a file, in one line: which, where, what was expected, what was found, what to
-//! do.
+//! Error messages of the readers, in one line: file, position, expected and found content, remedy.
 
 use dl_core::Error;
 use std::fmt::Display;
 
-/// `file: place: expected …, found …; advice`.
-pub(crate) fn fault(
+/// Formats `file: place: expected …, found …; advice`.
+pub(crate) fn read_error(
     file: &str,
     place: impl Display,
     expected: impl Display,
@@ -13,11 +12,11 @@ pub(crate) fn fault(
     advice: &str,
 ) -> Error {
     let text = format!("{file}: {place}: expected {expected}, found {found}; {advice}");
-    // names in the file, and what others say of it, may have several lines
+    // Names in the file and messages of libraries may contain line breaks.
     Error::invalid(text.replace(['\n', '\r'], " "))
 }
 
-/// Text of a file in a message: not endless, and on one line.
+/// Quotes text of a file for a message, truncated and on one line.
 pub(crate) fn quoted(text: &str) -> String {
     const LONGEST: usize = 40;
     match text.char_indices().nth(LONGEST) {
@@ -26,7 +25,7 @@ pub(crate) fn quoted(text: &str) -> String {
     }
 }
 
-/// Some names, for a message.
+/// Lists names for a message, truncated.
 pub(crate) fn list(names: &[String]) -> String {
     const MOST: usize = 10;
     let mut text = names.iter().take(MOST).map(|name| quoted(name)).collect::<Vec<_>>().join(", ");

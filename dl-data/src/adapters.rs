@@ -1,11 +1,11 @@
-//! Data sets made of others. Each hands draws on to what it is made of.
+//! Data sets derived from other data sets. Each must pass the [`Draw`] on to its inner data sets.
 
-use crate::dataset::{Dataset, no_sample};
+use crate::dataset::{Dataset, out_of_range};
 use crate::draw::{Draw, Rng};
 use dl_core::{Error, Result};
 use std::fmt;
 
-/// Two data sets, sample by sample: see [`Dataset::zip`].
+/// Pairs of samples of two data sets: see [`Dataset::zip`].
 ///
 /// ```
 /// use dl_data::{Dataset, InMemory};
@@ -23,7 +23,9 @@ impl<A: Dataset, B: Dataset> Zip<A, B> {
     pub(crate) fn new(left: A, right: B) -> Result<Self> {
         if left.len() != right.len() {
             let (left, right) = (left.len(), right.len());
-            return Err(Error::invalid(format!("{left} samples cannot be paired with {right}: there must be as many")));
+            return Err(Error::invalid(format!(
+                "{left} samples cannot be paired with {right}: both data sets must have the same length"
+            )));
         }
         Ok(Zip { left, right })
     }
@@ -52,7 +54,7 @@ impl<A: Dataset, B: Dataset> Dataset for Zip<A, B> {
     }
 }
 
-/// A function of each sample: see [`Dataset::map`].
+/// A function applied to each sample: see [`Dataset::map`].
 ///
 /// ```
 /// use dl_data::{Dataset, InMemory};
@@ -86,7 +88,7 @@ impl<D: Dataset, U: Send + 'static, F: Fn(D::Item) -> Result<U> + Send + Sync> D
     }
 }
 
-/// A random function of each sample: see [`Dataset::augment`].
+/// A random function applied to each sample: see [`Dataset::augment`].
 ///
 /// ```
 /// use dl_data::{Dataset, InMemory};
@@ -117,7 +119,7 @@ impl<D: Dataset, U: Send + 'static, F: Fn(D::Item, &mut Rng) -> Result<U> + Send
     }
 
     fn drawn(&self, index: usize, draw: Draw) -> Result<U> {
-        (self.f)(self.data.drawn(index, draw.below())?, &mut draw.rng(index))
+        (self.f)(self.data.drawn(index, draw.inner())?, &mut draw.rng(index))
     }
 }
 
@@ -133,7 +135,7 @@ macro_rules! debug {
 
 debug!(Mapped, Augmented);
 
-/// Some samples of a data set: see [`Dataset::subset`].
+/// Selected samples of a data set: see [`Dataset::subset`].
 ///
 /// ```
 /// use dl_data::{Dataset, InMemory};
@@ -149,25 +151,25 @@ pub struct Subset<D> {
 impl<D: Dataset> Subset<D> {
     pub(crate) fn new(data: D, indices: Vec<usize>) -> Result<Self> {
         match indices.iter().find(|&&index| index >= data.len()) {
-            Some(&index) => Err(no_sample(index, data.len())),
+            Some(&index) => Err(out_of_range(index, data.len())),
             None => Ok(Subset { data, indices }),
         }
     }
 }
 
 impl<D> Subset<D> {
-    /// Indices that are known to be there.
-    pub(crate) fn of(data: D, indices: Vec<usize>) -> Self {
+    /// The indices must be within the data set.
+    pub(crate) fn new_unchecked(data: D, indices: Vec<usize>) -> Self {
         Subset { data, indices }
     }
 
-    /// Where its samples are in the data set that it is a part of.
+    /// The indices of the samples in the underlying data set.
     pub fn indices(&self) -> &[usize] {
         &self.indices
     }
 
     fn index(&self, index: usize) -> Result<usize> {
-        self.indices.get(index).copied().ok_or_else(|| no_sample(index, self.indices.len()))
+        self.indices.get(index).copied().ok_or_else(|| out_of_range(index, self.indices.len()))
     }
 }
 
@@ -187,7 +189,7 @@ impl<D: Dataset> Dataset for Subset<D> {
     }
 }
 
-/// Data sets one after the other: see [`concat()`].
+/// Concatenated data sets: see [`concat()`].
 ///
 /// ```
 /// use dl_data::{Dataset, InMemory};
@@ -198,8 +200,8 @@ pub struct Concat<D> {
     parts: Vec<D>,
 }
 
-/// The samples of the first data set, then those of the second, and so on. Those of different types
-/// go into `Box<dyn Dataset<Item = …>>`.
+/// Concatenates data sets: the samples of the first, then those of the second, and so on. To mix
+/// types, box the parts as `Box<dyn Dataset<Item = …>>`.
 ///
 /// ```
 /// use dl_data::{Dataset, InMemory, concat};
@@ -213,7 +215,7 @@ pub fn concat<D: Dataset>(parts: impl IntoIterator<Item = D>) -> Concat<D> {
 }
 
 impl<D: Dataset> Concat<D> {
-    /// The part that the sample is in, and its index there.
+    /// The part that holds the sample, and the index within that part.
     fn part(&self, index: usize) -> Result<(&D, usize)> {
         let mut rest = index;
         for part in &self.parts {
@@ -222,7 +224,7 @@ impl<D: Dataset> Concat<D> {
                 Some(further) => rest = further,
             }
         }
-        Err(no_sample(index, self.len()))
+        Err(out_of_range(index, self.len()))
     }
 }
 
