@@ -1,4 +1,4 @@
-//! What a rule may be read in, and the notation of rules.
+//! [`Algebra`]: the domains in which a rule can be evaluated, and the arithmetic notation of rules.
 
 use crate::api::layer::Layer;
 use crate::math::dual::Dual;
@@ -6,8 +6,8 @@ use crate::math::number::Number;
 use crate::math::pointwise::{Binary, Pointwise, Unary};
 use std::ops::{Add, Div, Mul, Neg, Rem, Sub};
 
-/// What a rule, or a function of your own, may be read in: numbers, [dual numbers](Dual), or
-/// layers.
+/// A domain in which a rule, or a function written over [`Term`], can be evaluated: numbers,
+/// [dual numbers](Dual) or layers.
 ///
 /// ```
 /// use dl_core::{Algebra, Differentiable, Dual, Term, Weight};
@@ -36,7 +36,7 @@ pub trait Algebra: Clone {
     /// ```
     #[must_use]
     fn number_like(number: f64, like: &Self) -> Self {
-        // 0, whatever is in there
+        // 0 even where `like` is infinite or NaN
         let zero = Self::with_number(Binary::StrongMul, like, 0.0, true);
         Self::with_number(Binary::Add, &zero, number, false)
     }
@@ -78,8 +78,8 @@ impl<T: Pointwise> Algebra for Layer<T> {
     }
 }
 
-/// An operand inside a rule, or inside a function that is to be read in several ways: gives it the
-/// notation of arithmetic.
+/// An operand of a rule, or of a function that is generic over [`Algebra`], with the arithmetic
+/// operators.
 ///
 /// ```
 /// use dl_core::{Algebra, Term};
@@ -90,7 +90,7 @@ impl<T: Pointwise> Algebra for Layer<T> {
 /// ```
 pub struct Term<A>(pub A);
 
-/// Arithmetic on `$T`, of which `$inner` is in an algebra.
+/// Arithmetic operators of `$T`, whose `$inner` value is in an algebra.
 macro_rules! notation {
     ($T:ident, |$x:ident: $In:ty| $inner:expr, $wrap:expr, [$($trait:ident $method:ident $op:ident),*]) => {
         $(
@@ -220,9 +220,10 @@ macro_rules! in_rules {
 
 in_rules!(pow Pow, min Min, max Max, above Above, xlogy Xlogy, gate Gate, kink Kink, strong_mul StrongMul, pow_slope PowSlope, pow_log PowLog);
 
-/// In the place of a delta: no gradient flows this way.
+/// Stands in the place of a delta: no gradient flows to this operand.
 pub(super) struct Flat;
 
+/// The result of a rule: a delta, or [`Flat`].
 pub(super) trait IntoDelta<A> {
     fn into_delta(self) -> Option<Term<A>>;
 }

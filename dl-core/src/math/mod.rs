@@ -1,4 +1,5 @@
-//! Scalar mathematics: the pointwise table, its algebras, elementary functions.
+//! Scalar mathematics: the table of pointwise operations, the algebras in which it is evaluated,
+//! the elementary functions, the instruction sets.
 
 pub(crate) mod algebra;
 pub(crate) mod dual;

@@ -1,20 +1,21 @@
-//! The pointwise operations: their mathematics, written once.
+//! The table of pointwise operations. The mathematics of an operation is written once, in its line.
 //!
-//! A line of the tables below says what an operation is called in PyTorch, what it costs, how it
-//! computes its value and how it pulls back a delta. It has several readings:
+//! A line of the table holds the name of an operation in PyTorch, its cost, its value and its
+//! pullback rule. A rule is evaluated in several [algebras](Algebra):
 //!
-//! - *numeric*, on plain `f32` and `f64`: the forward value of scalars, of each element of a
-//!   tensor, and the reverse pass of scalar regions;
+//! - *numbers*, `f32` and `f64`: the forward value of scalars and of each element of a tensor, and
+//!   the reverse pass of scalar regions;
 //! - *dual numbers*: values together with their derivatives along a direction, see [`Dual`];
-//! - *layer*: lazy deltas, which the executor evaluates (or never does), and which can be
-//!   differentiated again.
+//! - *layers*: lazy deltas, which the executor evaluates on demand, and which can be differentiated
+//!   again.
 //!
-//! In a rule `x` (or `a`, `b`) are the operands, `y` is the value and `d` the delta that arrives.
-//! To add an operation, add its line. One of one operand appears as a method of every layer and
-//! weight, scalar or tensor, in both directions; one of two gets its operator or function in
-//! [`crate::api::operators`], or, if its right operand is a plain number, its method in `with_numbers`.
-//! All are in the gradient check, in the comparison with PyTorch, and in the documentation. Lines
-//! without a name of PyTorch's are there for the rules of others.
+//! In a rule, `x` (or `a` and `b`) are the operands, `y` is the value and `d` the delta of the
+//! value. To add an operation, add its line. An operation of one operand becomes a method of every
+//! layer and weight, scalar or tensor. An operation of two operands needs an operator or function
+//! in [`crate::api::operators`], or, if its right operand is a plain number, a method in
+//! `api::with_numbers`. All operations are in the gradient check, in the comparison with PyTorch
+//! and in the documentation. Lines without a PyTorch name are used only in the rules of other
+//! lines.
 //!
 //! ```
 //! use dl_core::{Differentiable, Weight};
@@ -60,8 +61,8 @@ pub trait Pointwise: Data {
     fn with_number(op: Binary, x: &Layer<Self>, number: f64, left: bool) -> Layer<Self>;
 }
 
-/// A loop over numbers that [`Unary::each`] compiles anew for every operation, so that the choice
-/// stands outside of it.
+/// A loop over numbers that [`Unary::each`] compiles for every operation, so that the `match` on
+/// the operation is outside of the loop.
 ///
 /// ```
 /// use dl_core::{Native, Unary, UnaryLoop};
@@ -76,18 +77,18 @@ pub trait Pointwise: Data {
 /// assert_eq!(Unary::Square.each(Sum(&[1.0, 2.0, 3.0])), 14.0);
 /// ```
 pub trait UnaryLoop<A> {
-    /// What the loop ends with.
+    /// The result of the loop.
     type Output;
-    /// The elementary functions that it is made of. A loop that is compiled for certain
-    /// instructions, by `#[target_feature]` for instance, takes [`Fused`] where they have fused
-    /// products, and else [`Unfused`]; any other one takes [`Native`], which is what single numbers
-    /// are computed by, or [`Unfused`], which is vectorised, and may differ in the last digits.
+    /// The elementary functions that the loop calls. A loop that is compiled for an instruction
+    /// set, by `#[target_feature]` for instance, uses [`Fused`] if the set has fused multiply-add,
+    /// else [`Unfused`]. Any other loop uses [`Native`], which gives the bits of single numbers, or
+    /// [`Unfused`], which is vectorised and may differ in the last digits.
     type Functions: Elementary;
-    /// The loop; `value` is the operation, which may be kept for later loops.
+    /// Runs the loop; `value` is the operation. It may be stored for later loops.
     fn run(self, value: impl Fn(A) -> A + Copy + Send + Sync + 'static) -> Self::Output;
 }
 
-/// A loop over pairs of numbers that [`Binary::each`] compiles anew for every operation.
+/// A loop over pairs of numbers that [`Binary::each`] compiles for every operation.
 ///
 /// ```
 /// use dl_core::{Binary, BinaryLoop, Native};
@@ -102,18 +103,18 @@ pub trait UnaryLoop<A> {
 /// assert_eq!(Binary::Mul.each(Dot(&[1.0, 2.0], &[3.0, 4.0])), 11.0);
 /// ```
 pub trait BinaryLoop<A> {
-    /// What the loop ends with.
+    /// The result of the loop.
     type Output;
-    /// The elementary functions that it is made of. A loop that is compiled for certain
-    /// instructions, by `#[target_feature]` for instance, takes [`Fused`] where they have fused
-    /// products, and else [`Unfused`]; any other one takes [`Native`], which is what single numbers
-    /// are computed by, or [`Unfused`], which is vectorised, and may differ in the last digits.
+    /// The elementary functions that the loop calls. A loop that is compiled for an instruction
+    /// set, by `#[target_feature]` for instance, uses [`Fused`] if the set has fused multiply-add,
+    /// else [`Unfused`]. Any other loop uses [`Native`], which gives the bits of single numbers, or
+    /// [`Unfused`], which is vectorised and may differ in the last digits.
     type Functions: Elementary;
-    /// The loop; `value` is the operation, which may be kept for later loops.
+    /// Runs the loop; `value` is the operation. It may be stored for later loops.
     fn run(self, value: impl Fn(A, A) -> A + Copy + Send + Sync + 'static) -> Self::Output;
 }
 
-/// The example of a method of layers and weights.
+/// The doctest of a method of layers and weights.
 macro_rules! example {
     ($Op:ident $name:ident $layer:literal) => {
         concat!(
@@ -128,7 +129,7 @@ macro_rules! example {
     };
 }
 
-/// The example of a method of numbers in an algebra.
+/// The doctest of a method of [`Term`] and [`Dual`].
 macro_rules! example_in {
     ($Op:ident $name:ident $new:literal $value:literal) => {
         concat!(
@@ -173,7 +174,7 @@ macro_rules! unary {
                 match self { $(Unary::$Op => stringify!($name),)* }
             }
 
-            /// What it computes, in a line.
+            /// A description of the operation, in one line.
             ///
             /// ```
             /// assert_eq!(dl_core::Unary::Sin.meaning(), "The sine of an angle in radians.");
@@ -182,7 +183,7 @@ macro_rules! unary {
                 match self { $(Unary::$Op => concat!($($doc),+).trim_ascii(),)* }
             }
 
-            /// Its name in PyTorch; none if it is there for the rules of others.
+            /// The name in PyTorch; none if the operation exists only for the rules of others.
             ///
             /// ```
             /// assert_eq!(dl_core::Unary::Sin.torch(), Some("torch.sin"));
@@ -192,8 +193,7 @@ macro_rules! unary {
                 if name.is_empty() { None } else { Some(name) }
             }
 
-            /// A rough estimate of the time that it takes for an element of a tensor, in
-            /// nanoseconds.
+            /// A rough estimate of the time per element of a tensor, in nanoseconds.
             ///
             /// ```
             /// assert!(dl_core::Unary::Sin.cost() > 0.0);
@@ -224,7 +224,7 @@ macro_rules! unary {
                 match self { $(Unary::$Op => { let $x = x; $value })* }
             }
 
-            /// Runs a loop over the value of the operation, compiled for this operation alone.
+            /// Runs a loop that is compiled for this operation.
             ///
             /// ```
             /// # struct All(Vec<f32>);
@@ -242,7 +242,7 @@ macro_rules! unary {
                 match self { $(Unary::$Op => over.run(#[inline(always)] |x| Unary::$Op.value_by::<L::Functions, A>(x)),)* }
             }
 
-            /// The delta of the operand, from operand, value and the delta of the value.
+            /// The delta of the operand, from the operand, the value and the delta of the value.
             #[inline(always)]
             #[allow(unused_variables, reason = "a rule uses what it needs of operand and value")]
             pub fn pullback<A: Algebra>(self, x: &Term<A>, y: &Term<A>, d: &Term<A>) -> Option<Term<A>> {
@@ -268,7 +268,7 @@ macro_rules! unary {
             })*
         }
 
-        /// Calls a macro with the lines of the table: a doc, the operation and its name.
+        /// Calls a macro with the lines of the table: the doc, the operation and its name.
         #[doc(hidden)]
         #[macro_export]
         macro_rules! unary_operations {
@@ -314,7 +314,7 @@ macro_rules! binary {
                 match self { $(Binary::$Op => stringify!($name),)* }
             }
 
-            /// What it computes, in a line.
+            /// A description of the operation, in one line.
             ///
             /// ```
             /// assert_eq!(dl_core::Binary::Mul.meaning(), "`a · b`.");
@@ -323,7 +323,7 @@ macro_rules! binary {
                 match self { $(Binary::$Op => concat!($($doc),+).trim_ascii(),)* }
             }
 
-            /// Its name in PyTorch; none if it is there for the rules of others.
+            /// The name in PyTorch; none if the operation exists only for the rules of others.
             ///
             /// ```
             /// assert_eq!(dl_core::Binary::Mul.torch(), Some("torch.mul"));
@@ -333,8 +333,7 @@ macro_rules! binary {
                 if name.is_empty() { None } else { Some(name) }
             }
 
-            /// A rough estimate of the time that it takes for an element of a tensor, in
-            /// nanoseconds.
+            /// A rough estimate of the time per element of a tensor, in nanoseconds.
             ///
             /// ```
             /// assert!(dl_core::Binary::Mul.cost() > 0.0);
@@ -366,7 +365,7 @@ macro_rules! binary {
                 match self { $(Binary::$Op => { let ($a, $b) = (a, b); $value })* }
             }
 
-            /// Runs a loop over the value of the operation, compiled for this operation alone.
+            /// Runs a loop that is compiled for this operation.
             ///
             /// ```
             /// # struct Fold(Vec<f32>);
@@ -384,14 +383,15 @@ macro_rules! binary {
                 match self { $(Binary::$Op => over.run(#[inline(always)] |a, b| Binary::$Op.value_by::<L::Functions, A>(a, b)),)* }
             }
 
-            /// The delta of the left operand, from operands, value and the delta of the value.
+            /// The delta of the left operand, from the operands, the value and the delta of the
+            /// value.
             #[inline(always)]
             #[allow(unused_variables, reason = "a rule uses what it needs of operands and value")]
             pub fn pullback_left<A: Algebra>(self, a: &Term<A>, b: &Term<A>, y: &Term<A>, d: &Term<A>) -> Option<Term<A>> {
                 match self { $(Binary::$Op => { let ($a, $b, $y, $d) = (a, b, y, d); IntoDelta::into_delta($da) })* }
             }
 
-            /// The deltas of both operands, as far as they are wanted.
+            /// The deltas of the left and of the right operand, each only if it is wanted.
             #[inline(always)]
             #[allow(unused_variables, reason = "a rule uses what it needs of operands and value")]
             pub fn pullbacks<A: Algebra>(
@@ -408,7 +408,8 @@ macro_rules! binary {
                 })* }
             }
 
-            /// The delta of the right operand.
+            /// The delta of the right operand, from the operands, the value and the delta of the
+            /// value.
             #[inline(always)]
             #[allow(unused_variables, reason = "a rule uses what it needs of operands and value")]
             pub fn pullback_right<A: Algebra>(self, a: &Term<A>, b: &Term<A>, y: &Term<A>, d: &Term<A>) -> Option<Term<A>> {
@@ -501,8 +502,8 @@ binary! {
     /// `a · ln b`, and 0 where `a` is 0.
     Xlogy xlogy = "torch.xlogy", 10.0 ns: |a, b| if a == A::zero() && !b.is_nan() { a } else { a * E::ln(b) },
         |y, d| (d.xlogy(b), d * a / b);
-    /// How much of a gradient `a` takes in a contest with `b`: 1 above it, ½ at a tie, 0 below, NaN
-    /// if either is. No gradient flows through it.
+    /// The share of the gradient that `max(a, b)` gives to `a`: 1 where `a > b`, ½ where they are
+    /// equal, 0 where `a < b`, NaN if either is. No gradient flows through it.
     Above above = "", 0.5 ns: |a, b| if a > b { A::one() } else if a == b { A::of(0.5) } else if a < b { A::zero() } else { a + b },
         |y, d| (Flat, Flat);
     /// `a` where `b` is positive, 0 where it is not (and `a` if it is NaN). No gradient flows to

@@ -1,14 +1,14 @@
-//! Elementary functions in plain arithmetic, which a compiler can vectorise.
+//! Elementary functions in plain arithmetic, so that the compiler can vectorise loops over them.
 //!
 //! A function is a sequence of additions, multiplications, divisions, selections and operations on
-//! bits: no branch, no table, no call. Every formula stands once, for both formats and for
-//! processors with and without fused multiplication; what depends on the format is in [`Format`],
-//! what depends on the processor in [`MulAdd`]. So there are two results in the last digits, and
-//! which one it is depends on the [instruction set](crate::instructions) alone: not on whether a
-//! number is computed by itself or as an element of a vector, nor on its width.
+//! bits: no branch, no table, no call. Every formula is written once, for both formats and for
+//! processors with and without fused multiply-add; [`Format`] holds the differences between the
+//! formats, [`MulAdd`] those between the processors. The last digits of a result therefore depend
+//! only on whether the [instruction set](crate::instructions) has fused multiply-add, and not on
+//! whether a number is computed as a scalar or as an element of a vector, nor on the vector width.
 //!
-//! The largest errors that were found, by either arithmetic, in units in the last place of the
-//! exact value:
+//! The largest errors observed, with and without fused multiply-add, in units in the last place of
+//! the exact value:
 //!
 //! | | `f32`, every number | `f64`, millions of random numbers |
 //! |---|---|---|
@@ -21,13 +21,14 @@
 //! | `erf` | 1.28 | 1.55 |
 //! | `erfc` | 3.45 | 3.15 |
 //!
-//! Below the normal numbers a unit is the smallest number. At 0 and the infinities the values are
-//! those of the standard library, with their signs; of NaN they are NaN, of either sign.
+//! For subnormal results, the unit is the smallest positive number. At 0 and at the infinities the
+//! values are those of the standard library, with their signs; for NaN they are NaN, with either
+//! sign.
 //!
-//! Sources: the reduction of the exponential function is that of Cody and Waite (*Software Manual
-//! for the Elementary Functions*, 1980), that of the logarithm and the way in which it is put
-//! together those of fdlibm (Sun Microsystems, 1993). The polynomials are our own: near-minimax,
-//! through Chebyshev points, by `tests/reference/elementary_fit.py`.
+//! Sources: the argument reduction of the exponential function is that of Cody and Waite (*Software
+//! Manual for the Elementary Functions*, 1980); that of the logarithm, and its reconstruction, are
+//! those of fdlibm (Sun Microsystems, 1993). The polynomials are near-minimax, interpolated at
+//! Chebyshev points by `tests/reference/elementary_fit.py`.
 
 pub(crate) mod arithmetic;
 mod coefficients;
@@ -48,8 +49,8 @@ pub(super) fn exp<M: MulAdd, A: Number>(x: A) -> A {
     let sum = A::one() + power.high;
     let rounded_off = (A::one() - sum) + power.high;
     let low = power.low::<M>(rounded_off - power.less);
-    // `2ᵏ (sum + low)`, to the bit: a product with a power of two is exact, and this one is there
-    // before `low` is
+    // bitwise `2ᵏ (sum + low)`: products with powers of two are exact, and `sum * first` does not
+    // depend on `low`, so both are computed in parallel
     let [first, second] = A::factors(power.exponent);
     M::mul_add(low, first, sum * first) * second
 }
@@ -98,7 +99,7 @@ fn ln_of<M: MulAdd, A: Number>(k: A, f: A, rest: A) -> A {
     M::mul_add(k, A::LN_2[0], f - (half_square - tail))
 }
 
-/// `ln x`, which is `y` where `x` is positive and finite.
+/// `ln x`: `y` if `x` is positive and finite, else the value of a special case.
 #[inline(always)]
 fn ln_at_ends<A: Number>(x: A, y: A) -> A {
     let positive = x > A::zero();
@@ -108,12 +109,13 @@ fn ln_at_ends<A: Number>(x: A, y: A) -> A {
 
 /// The hyperbolic tangent: `(1 − e) / (1 + e)`, where `e = e⁻²ᵃ` and `a = |x|`.
 ///
-/// With `e = 2ᵏ (1 + m)` both halves are `½ ∓ 2ᵏ⁻¹ (1 + m)`. The error of `k ln 2` shrinks with
-/// `2ᵏ`, so here one part of `ln 2` is enough.
+/// With `e = 2ᵏ (1 + m)`, half of the numerator and half of the denominator are
+/// `½ ∓ 2ᵏ⁻¹ (1 + m)`. The error of `k ln 2` is multiplied by `2ᵏ`, so one part of `ln 2` is
+/// enough here.
 #[inline(always)]
 pub(super) fn tanh<M: MulAdd, A: Number>(x: A) -> A {
     let half = A::of(0.5);
-    // long before 32 it is 1
+    // from far below 32 on, the result rounds to 1
     let a = select(x.abs() > A::of(32.0), A::of(32.0), x.abs());
     let twice = a + a;
     let exponent = M::mul_add(a, -(A::LOG2_E + A::LOG2_E), A::ROUND_HALF);
@@ -154,12 +156,12 @@ fn erf_near<M: MulAdd, A: Number>(x: A) -> A {
 }
 
 /// The complementary error function of `x ≥ 0.75`: a polynomial of `t = (x − 3) / (x + 3)` for
-/// `exp(x²) erfc(x) (x + ½)`, which is nearly constant. Shepherd and Laframboise (*Mathematics of
-/// Computation* 36, 1981) have that form, with other numbers.
+/// `exp(x²) erfc(x) (x + ½)`, which is nearly constant. The form is that of Shepherd and
+/// Laframboise (*Mathematics of Computation* 36, 1981), with other constants.
 #[inline(always)]
 fn erfc_far<M: MulAdd, A: Number>(x: A) -> A {
     let x = select(x > A::ERFC_END, A::ERFC_END, x);
-    // x² = short² + (x − short) (x + short), of which the first part is exact
+    // x² = short² + (x − short) (x + short), where short² is exact
     let short = x.shorten();
     let parts = [-(short * short), (short - x) * (short + x)];
     let power = Power::of::<M>(parts, -(x * x), A::ROUND);
@@ -177,14 +179,14 @@ fn erfc_far<M: MulAdd, A: Number>(x: A) -> A {
 /// `eˣ = 2ᵏ e^(high − less)`, where `high` is exact and at most `ln(2) / 2`, and `less` is much
 /// smaller.
 struct Power<A> {
-    /// `k`, and what was added to round
+    /// `k` plus the rounding constant
     exponent: A,
     high: A,
     less: A,
 }
 
 impl<A: Number> Power<A> {
-    /// `e` to the power of a sum of two parts, which is about `sum`. What is added to round is
+    /// `e^(x + rest)`, where `sum` is `x + rest`, rounded. The rounding constant `round` is
     /// `A::ROUND` or `A::ROUND_HALF`.
     #[inline(always)]
     fn of<M: MulAdd>([x, rest]: [A; 2], sum: A, round: A) -> Self {
@@ -194,8 +196,8 @@ impl<A: Number> Power<A> {
         Power { exponent, high, less: M::mul_add(k, A::LN_2[1], -rest) }
     }
 
-    /// `e^(high − less) − (1 + high)`, if `rest` is `−less`, to which a further term may be added:
-    /// that costs no time, as `rest` is there before the polynomial is.
+    /// `e^(high − less) − (1 + high)`, if `rest` is `−less`. A caller may add a further small term
+    /// to `rest`; this adds no latency, because `rest` is known before the polynomial is.
     #[inline(always)]
     fn low<M: MulAdd>(&self, rest: A) -> A {
         let r = self.high - self.less;
@@ -212,6 +214,7 @@ impl<A: Number> Power<A> {
     }
 }
 
+/// `yes` or `no`, both of which are computed: no branch.
 #[inline(always)]
 fn select<A>(condition: bool, yes: A, no: A) -> A {
     if condition { yes } else { no }
