@@ -13,7 +13,7 @@
 //! value. To add an operation, add its line. An operation of one operand becomes a method of every
 //! layer and weight, scalar or tensor. An operation of two operands needs an operator or function
 //! in [`crate::api::operators`], or, if its right operand is a plain number, a method in
-//! `api::with_numbers`. All operations are in the gradient check, in the comparison with PyTorch
+//! `api::number_operands`. All operations are in the gradient check, in the comparison with PyTorch
 //! and in the documentation. Lines without a PyTorch name are used only in the rules of other
 //! lines.
 //!

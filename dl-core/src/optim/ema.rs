@@ -12,17 +12,17 @@ use crate::step::training_step::{Chunk, Step};
 use std::sync::Arc;
 
 /// An optimizer that keeps an exponential moving average of every weight: after each step of a
-/// weight, `a ← decay · a + (1 − decay) · w`, where `a` begins with the weight as it was before its
-/// first step.
+/// weight, `a ← decay · a + (1 − decay) · w`, where `a` starts with the value of the weight before
+/// its first step.
 ///
-/// The averages stand beside the weights, and change with them or not at all. A pass can be
-/// [evaluated on them](Ema::snapshot) while training goes on; one of them can be
-/// [read](Ema::average), and [set](Weight::set) as the final value. On a sparse delta it is lazy:
-/// the averages of rows that are not touched stay as they are.
+/// The averages are optimizer state: a step commits them together with the weights, or neither. A
+/// pass can be [evaluated on them](Ema::snapshot) while training continues; an average can be
+/// [read](Ema::average), and [set](Weight::set) as the final value. On a sparse delta it is *lazy*:
+/// the averages of rows that the delta leaves out are not changed.
 ///
-/// Clones share the averages. So keep one where parts are put around it; inside of
-/// [`Groups`](crate::Groups), which have a memory of their own, the averages cannot be read: put it
-/// around the groups.
+/// Clones share the averages. If other transformations wrap the optimizer, keep a clone to read the
+/// averages. Do not put it inside [`Groups`](crate::Groups): they have a memory of their own, so
+/// the averages could not be read. Put it around the groups instead.
 ///
 /// ```
 /// use dl_core::{Differentiable, Optimizer, Sgd, Weight};
@@ -41,9 +41,9 @@ use std::sync::Arc;
 pub struct Ema<O> {
     inner: O,
     decay: f64,
-    /// Those of the inner optimizer, and one more.
+    /// The slots of the inner optimizer, and then the average.
     slots: Arc<[Slot]>,
-    /// Used if the inner optimizer has none.
+    /// The memory, if the inner optimizer has none.
     memory: Memory,
 }
 
@@ -61,12 +61,12 @@ impl<O: Optimizer> Ema<O> {
         self.inner.memory().unwrap_or(&self.memory)
     }
 
-    /// Which slot of this weight is the average.
+    /// The index of the slot of this weight that holds the average.
     fn place(&self, weight: WeightId) -> usize {
         self.inner.for_weight(weight).map_or(self.inner.slots().len(), |inner| inner.slots().len())
     }
 
-    /// The average of a weight, if it has taken a step.
+    /// The average of a weight; none before its first step.
     ///
     /// ```
     /// use dl_core::{Adam, Differentiable, Optimizer, Weight};
@@ -79,7 +79,7 @@ impl<O: Optimizer> Ema<O> {
     /// ```
     ///
     /// # Errors
-    /// In the middle of a step of the same optimizer.
+    /// If it is called during a step of the same optimizer.
     pub fn average<T: Trainable>(&self, weight: &Weight<T>) -> Result<Option<T>> {
         let place = self.place(weight.id());
         let shelves = self.kept().open()?;
@@ -87,8 +87,8 @@ impl<O: Optimizer> Ema<O> {
         Ok(slots.and_then(|slots| slots.get(place).cloned()))
     }
 
-    /// All weights and buffers as they are now, but for the weights that have an average: a pass
-    /// [on](crate::Do::on) it sees that.
+    /// A snapshot of all weights and buffers in which each weight that has an average is replaced
+    /// by the average. A pass can be evaluated [on](crate::Do::on) it.
     ///
     /// ```
     /// use dl_core::{Differentiable, Optimizer, Sgd, Weight};
@@ -99,7 +99,7 @@ impl<O: Optimizer> Ema<O> {
     /// ```
     ///
     /// # Errors
-    /// In the middle of a step of the same optimizer.
+    /// If it is called during a step of the same optimizer.
     pub fn snapshot(&self) -> Result<Snapshot> {
         let shelves = self.kept().open()?;
         let average = |(&weight, shelf): (&u64, &Shelf)| {
@@ -107,7 +107,8 @@ impl<O: Optimizer> Ema<O> {
             let value = shelf.weight.slot(shelf, self.place(WeightId(weight))).filter(|_| alive)?;
             Some((weight, value))
         };
-        // steps with these averages wait for the memory, so no weight is half a step ahead
+        // steps that change these averages need the lock on the memory, which is held until the
+        // snapshot is taken: all weights are of the same step
         let Shelves { by_weight, .. } = &*shelves;
         Ok(Snapshot::with(by_weight.iter().filter_map(average).collect()))
     }

@@ -1,4 +1,4 @@
-//! Different optimizers for different weights.
+//! Parameter groups: different optimizers for different weights.
 
 use crate::api::weight::{WeightHandle, WeightId};
 use crate::error::{Error, Result};
@@ -11,10 +11,11 @@ use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
 
-/// Other optimizers, or other settings, for some weights.
+/// Parameter groups: an optimizer for most weights, and other optimizers, or other settings, for
+/// some.
 ///
-/// The groups have one memory in common, whatever memory their optimizers bring along, and steps
-/// are counted together: a training step moves the schedules of all groups on.
+/// The groups share one memory, which replaces the memories of their optimizers. Steps are counted
+/// in common: a training step advances the schedules of all groups.
 ///
 /// ```
 /// use dl_core::{Adam, Differentiable, Groups, Optimizer, Sgd, Weight};
@@ -27,15 +28,15 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub struct Groups {
     optimizers: Vec<Arc<dyn Optimizer>>,
-    /// Which optimizer is that of a weight; for all others it is the first one.
+    /// The index of the optimizer of a weight; 0 for weights that are not in the map.
     groups: Arc<HashMap<WeightId, usize>>,
-    /// Where a weight was made that is in two groups.
+    /// Where a weight that is in two groups was created.
     in_two: Option<&'static Location<'static>>,
     memory: Memory,
 }
 
 impl Groups {
-    /// This optimizer, for all weights.
+    /// This optimizer for all weights that are in no other group.
     ///
     /// ```
     /// let groups = dl_core::Groups::new(dl_core::Sgd::new(0.1));
@@ -44,8 +45,8 @@ impl Groups {
         Groups { optimizers: vec![Arc::new(optimizer)], groups: Arc::default(), in_two: None, memory: Memory::new() }
     }
 
-    /// Another one for these weights. A weight can be in one group only: if it is in two, every
-    /// step is an error that says which weight.
+    /// Another optimizer for these weights. A weight must be in one group only: if it is in two,
+    /// every step is an error that names the weight.
     ///
     /// ```
     /// use dl_core::{Groups, Sgd, Weight, WeightHandle};
@@ -125,7 +126,7 @@ impl Optimizer for Groups {
     }
 }
 
-/// The groups in one training step.
+/// The groups during one training step.
 struct Begun<'o> {
     optimizers: Vec<Box<dyn Optimizer + 'o>>,
     groups: &'o Groups,
@@ -145,7 +146,7 @@ impl Optimizer for Begun<'_> {
     }
 }
 
-/// There may be groups in a group.
+/// The optimizer for this weight within a group, which may consist of groups in its turn.
 fn own<'o>(optimizer: &'o (dyn Optimizer + 'o), weight: WeightId) -> Box<dyn Optimizer + 'o> {
     optimizer.for_weight(weight).unwrap_or_else(|| Box::new(optimizer))
 }

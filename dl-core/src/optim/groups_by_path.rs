@@ -1,4 +1,4 @@
-//! Groups by the paths of weights in a module.
+//! Parameter groups by the paths of weights in a module.
 
 use crate::api::weight::{WeightHandle, WeightId};
 use crate::error::{Error, Result};
@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 impl Groups {
-    /// Groups by patterns of paths, as those of [`freeze_matching`](Module::freeze_matching).
+    /// Groups by patterns of paths: those of [`freeze_matching`](Module::freeze_matching).
     ///
     /// ```
     /// use dl_core::{Adam, Differentiable, Groups, Sgd, Weight};
@@ -25,26 +25,26 @@ impl Groups {
     }
 }
 
-/// Groups that are being put together: see [`Groups::of`].
+/// Builder of groups by path: see [`Groups::of`].
 ///
 /// ```
 /// use dl_core::{ByPath, Groups, Sgd, Weight};
 /// let net = [Weight::new(1.0_f64), Weight::new(2.0)];
 /// let groups: ByPath<'_> = Groups::of(&net).path("0", Sgd::new(0.1));
-/// assert!(groups.path("7", Sgd::new(0.1)).rest(Sgd::new(0.5)).is_err()); // nothing is called so
+/// assert!(groups.path("7", Sgd::new(0.1)).rest(Sgd::new(0.5)).is_err()); // no weight has this path
 /// ```
 #[must_use = "`rest` says what becomes of all other weights, and makes the groups"]
 pub struct ByPath<'a> {
     module: &'a dyn Module,
     groups: Vec<(Vec<WeightHandle>, Arc<dyn Optimizer>)>,
     taken: HashSet<WeightId>,
-    /// The first thing that went wrong.
+    /// The first error.
     failed: Option<Error>,
 }
 
 impl ByPath<'_> {
-    /// This optimizer for the weights that match, as far as no pattern before has taken them. A
-    /// weight that is tied matches by any of its paths.
+    /// This optimizer for the weights that match the pattern and no earlier one. A tied weight
+    /// matches by any of its paths.
     ///
     /// ```
     /// use dl_core::{Groups, Sgd, Weight};
@@ -73,10 +73,10 @@ impl ByPath<'_> {
         self
     }
 
-    /// The groups, and this optimizer for all other weights.
+    /// Builds the groups, with this optimizer for all other weights.
     ///
     /// # Errors
-    /// When a pattern matches no weight, or none that is not in a group before.
+    /// When a pattern matches no weight, or only weights that are in earlier groups.
     ///
     /// ```
     /// use dl_core::{Groups, Sgd, Weight};

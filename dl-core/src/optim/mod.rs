@@ -1,4 +1,4 @@
-//! Optimizers, transformations of deltas, parameter groups, schedules.
+//! Optimizers, gradient transformations, parameter groups, learning rate schedules.
 
 pub(crate) mod adadelta;
 pub(crate) mod adagrad;

@@ -15,7 +15,7 @@ use crate::step::optimizer::check;
 /// `w ← w − lr · v`, or, by Nesterov, `w ← w − lr · (d + momentum · v)`.
 ///
 /// On a sparse delta, as that of an embedding, momentum is *lazy*: rows that the delta leaves out,
-/// and their `v`, stay as they are; and the first step is that of the whole weight, not of a row.
+/// and their `v`, are not changed. The first step is that of the whole weight, not of a row.
 ///
 /// ```
 /// use dl_core::{Differentiable, Sgd, Weight};
@@ -26,7 +26,7 @@ use crate::step::optimizer::check;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Sgd {
-    /// With a memory if there is momentum.
+    /// Has a memory if there is momentum.
     base: Base,
     momentum: f64,
     dampening: f64,
@@ -36,7 +36,7 @@ pub struct Sgd {
 optimizer!(Sgd);
 
 impl Sgd {
-    /// Plain gradient descent with this learning rate, or with the learning rates of a schedule.
+    /// Plain gradient descent with this learning rate or schedule.
     ///
     /// ```
     /// assert_eq!(dl_core::Sgd::new(0.1).learning_rate()?, 0.1);
@@ -57,7 +57,7 @@ impl Sgd {
         Sgd { base, momentum, ..self }
     }
 
-    /// How much of a new delta the momentum leaves out.
+    /// The part of a new delta that is not added to the momentum.
     ///
     /// ```
     /// let sgd = dl_core::Sgd::new(0.1).momentum(0.9).dampening(0.9); // the momentum is a mean
@@ -68,7 +68,7 @@ impl Sgd {
         self
     }
 
-    /// Looks ahead: Nesterov's momentum, which needs a momentum without dampening.
+    /// Nesterov's momentum, which needs a momentum without dampening.
     ///
     /// ```
     /// let sgd = dl_core::Sgd::new(0.1).momentum(0.9).nesterov();

@@ -1,19 +1,19 @@
-//! Settings of optimizers and schedules: which numbers one may be, and what is said of another.
+//! Validation of the settings of optimizers and schedules.
 
 use crate::error::{Error, Result};
 use std::fmt;
 
-/// The numbers that a setting may be.
+/// The range of a setting. NaN is in none.
 #[derive(Clone, Copy)]
 pub(crate) enum Allowed {
     Finite,
-    /// An infinity, too.
+    /// Includes infinity.
     AtLeastZero,
     FiniteFromZero,
     FiniteAboveZero,
-    /// From 0 to this, with both.
+    /// From 0 to this, both included.
     UpTo(f64),
-    /// From 0, with it, to 1, without.
+    /// From 0, included, to 1, excluded.
     BelowOne,
 }
 
@@ -44,7 +44,7 @@ impl fmt::Display for Allowed {
     }
 }
 
-/// An error, unless this setting is what it may be.
+/// An error if this setting of the owner is out of range.
 #[inline]
 pub(crate) fn check(owner: &str, setting: &str, number: f64, allowed: Allowed) -> Result<()> {
     if allowed.is(number) { Ok(()) } else { Err(refused(owner, setting, number, allowed)) }

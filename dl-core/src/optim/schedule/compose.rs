@@ -1,4 +1,4 @@
-//! Schedules made of others.
+//! Combinations of schedules.
 
 use crate::error::Result;
 use crate::optim::schedule::Schedule;
@@ -64,6 +64,7 @@ impl<A: Schedule, B: Schedule> Schedule for Times<A, B> {
     }
 }
 
+/// The notes of both schedules, with `first.` or `second.` before each key.
 fn both(first: &impl Schedule, second: &impl Schedule) -> Vec<(String, Notes)> {
     let named = |which: &str, numbers: Vec<(String, Notes)>| {
         numbers.into_iter().map(|(key, numbers)| (format!("{which}.{key}"), numbers)).collect::<Vec<_>>()

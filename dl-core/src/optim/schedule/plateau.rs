@@ -1,4 +1,4 @@
-//! Lower when nothing gets better.
+//! A learning rate that is reduced when a metric has stopped improving.
 
 use crate::error::{Error, Result};
 use crate::optim::schedule::{Allowed, Schedule, check};
@@ -10,7 +10,7 @@ use std::sync::{Arc, PoisonError};
 /// [reported](Plateau::report) from time to time, has not improved for a while. PyTorch's
 /// `ReduceLROnPlateau`.
 ///
-/// Clones share what they remember: give one to an optimizer and report to the other. It is saved
+/// Clones share their state: give one to an optimizer and report to the other. The state is saved
 /// with the state of the optimizer.
 ///
 /// ```
@@ -40,8 +40,8 @@ pub struct Plateau {
 }
 
 impl Plateau {
-    /// Begins with this learning rate. The factor is 0.1, the patience 10, the threshold 1e-4,
-    /// relative; less is better; there is no cooldown and no minimum.
+    /// Starts with this learning rate. The factor is 0.1, the patience 10, the threshold 1e-4,
+    /// relative; a smaller metric is better; there is no cooldown and no minimum.
     pub fn new(initial: f64) -> Self {
         Plateau {
             initial,
@@ -57,7 +57,7 @@ impl Plateau {
         }
     }
 
-    /// What the learning rate is multiplied by; below 1.
+    /// The factor by which the learning rate is reduced; it must be below 1.
     ///
     /// ```
     /// let plateau = dl_core::schedule::Plateau::new(0.1).factor(0.5);
@@ -68,7 +68,7 @@ impl Plateau {
         self
     }
 
-    /// How many reports without an improvement are let pass.
+    /// The number of reports without an improvement that are tolerated.
     ///
     /// ```
     /// let plateau = dl_core::schedule::Plateau::new(0.1).patience(3);
@@ -79,7 +79,7 @@ impl Plateau {
         self
     }
 
-    /// By which part of the best metric a better one has to be better.
+    /// The minimum improvement, relative to the best metric so far.
     ///
     /// ```
     /// let plateau = dl_core::schedule::Plateau::new(0.1).threshold(0.01);
@@ -90,7 +90,7 @@ impl Plateau {
         self
     }
 
-    /// By how much a better metric has to be better.
+    /// The minimum improvement, as an absolute difference from the best metric so far.
     ///
     /// ```
     /// let plateau = dl_core::schedule::Plateau::new(0.1).absolute_threshold(0.01);
@@ -101,7 +101,7 @@ impl Plateau {
         self
     }
 
-    /// For an accuracy instead of a loss.
+    /// A greater metric is better: for an accuracy instead of a loss.
     ///
     /// ```
     /// let plateau = dl_core::schedule::Plateau::new(0.1).greater_is_better();
@@ -112,7 +112,7 @@ impl Plateau {
         self
     }
 
-    /// How many reports do not count after the learning rate was lowered.
+    /// The number of reports after a reduction that do not count as reports without an improvement.
     ///
     /// ```
     /// let plateau = dl_core::schedule::Plateau::new(0.1).cooldown(2);
@@ -123,7 +123,7 @@ impl Plateau {
         self
     }
 
-    /// The least learning rate.
+    /// The minimum learning rate.
     ///
     /// ```
     /// let plateau = dl_core::schedule::Plateau::new(0.1).minimum(1e-5);
@@ -134,11 +134,10 @@ impl Plateau {
         self
     }
 
-    /// Takes note of the metric of an epoch. The next steps have the learning rate that follows
-    /// from it.
+    /// Reports the metric of an epoch, which may reduce the learning rate of the steps after this.
     ///
     /// # Errors
-    /// When the metric is not finite, or the settings make no sense. Then nothing has changed.
+    /// When the metric is not finite, or a setting is out of range. Then nothing is changed.
     pub fn report(&self, metric: f64) -> Result<()> {
         let rate = self.at(0)?;
         if !metric.is_finite() {
@@ -180,13 +179,13 @@ impl Plateau {
     }
 }
 
-// the names of PyTorch's `state_dict`
+// keys of PyTorch's `state_dict`
 const BEST: &str = "best";
 const BAD: &str = "num_bad_epochs";
 const COOLDOWN: &str = "cooldown_counter";
 const RATE: &str = "last_lr";
 
-/// PyTorch's `eps`: a learning rate that would not be lower by more than this stays.
+/// PyTorch's `eps`: a reduction that is not larger than this is left out.
 const SMALLEST_DIFFERENCE: f64 = 1e-8;
 
 impl Schedule for Plateau {

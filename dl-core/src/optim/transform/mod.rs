@@ -1,7 +1,8 @@
-//! Parts that change the deltas on their way to an optimizer. The paper calls them hyperparameter
-//! plug-ins.
+//! Gradient transformations: they change the deltas before an optimizer receives them. The paper
+//! calls them hyperparameter plug-ins.
 //!
-//! The methods of [`Optimizer`] write them more shortly; [`Optimizer::plug`] takes one of your own.
+//! The methods of [`Optimizer`] are shorter to write; [`Optimizer::plug`] takes a transformation of
+//! your own.
 //!
 //! ```
 //! use dl_core::{Differentiable, Number, Optimizer, Result, Sgd, Weight, plugins::Plugin};
@@ -38,9 +39,9 @@ use crate::step::optimizer::{Optimizer, check};
 use crate::step::training_step::{Chunk, Step};
 use std::borrow::Cow;
 
-/// A change of deltas, number by number.
+/// A gradient transformation that is applied elementwise.
 pub trait Plugin: Clone + Send + Sync {
-    /// Changes the deltas of these values; it is called for each run of numbers of each weight.
+    /// Changes the deltas of these values. It is called for each chunk of each weight.
     ///
     /// ```
     /// use dl_core::plugins::{ClipValue, Plugin};
@@ -51,10 +52,10 @@ pub trait Plugin: Clone + Send + Sync {
     /// ```
     ///
     /// # Errors
-    /// Any error refuses the whole training step.
+    /// Any error makes the whole training step fail: no weight is changed.
     fn change<A: Number>(&self, values: &[A], deltas: &mut Cow<'_, [A]>) -> Result<()>;
 
-    /// Looks at the optimizer behind it when a step begins. Most have nothing against any.
+    /// Checks the inner optimizer when a step begins. The default accepts all optimizers.
     ///
     /// ```
     /// use dl_core::plugins::{Plugin, WeightDecay};
@@ -63,14 +64,14 @@ pub trait Plugin: Clone + Send + Sync {
     /// ```
     ///
     /// # Errors
-    /// Any error refuses the whole training step.
+    /// Any error makes the whole training step fail: no weight is changed.
     fn begin(&self, inner: &dyn Optimizer) -> Result<()> {
         let _ = inner;
         Ok(())
     }
 }
 
-/// An optimizer with a part around it, which the deltas pass first. See [`Optimizer::plug`].
+/// An optimizer whose deltas are transformed first. See [`Optimizer::plug`].
 ///
 /// ```
 /// use dl_core::plugins::{Part, WeightDecay};
@@ -174,7 +175,7 @@ impl Plugin for L1 {
     }
 }
 
-/// Brings numbers into the range from −x to x: see [`Optimizer::clip_value`]. NaN stays.
+/// Clamps deltas to the range from −x to x: see [`Optimizer::clip_value`]. NaN stays NaN.
 ///
 /// ```
 /// use dl_core::plugins::{ClipValue, Plugin};
@@ -196,7 +197,7 @@ impl Plugin for ClipValue {
     }
 }
 
-/// Refuses a step: see [`Optimizer::refuse_non_finite`].
+/// Refuses a step whose deltas are not all finite: see [`Optimizer::refuse_non_finite`].
 ///
 /// ```
 /// use dl_core::plugins::{Plugin, RefuseNonFinite};
@@ -217,6 +218,7 @@ impl Plugin for RefuseNonFinite {
     }
 }
 
+/// Changes each delta, given its value.
 fn each<A: Number>(values: &[A], deltas: &mut Cow<'_, [A]>, change: impl Fn(A, A) -> A) {
     for (&w, d) in values.iter().zip(deltas.to_mut()) {
         *d = change(w, *d);
