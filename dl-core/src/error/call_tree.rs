@@ -1,9 +1,9 @@
-//! The tree of all chains of calls: a calling context tree (Ammons, Ball, Larus: *Exploiting
-//! hardware performance counters with flow and context sensitive profiling*, 1997).
+//! The calling context tree of all chains of calls (Ammons, Ball, Larus: *Exploiting hardware
+//! performance counters with flow and context sensitive profiling*, 1997).
 //!
-//! Each thread remembers the last calls that it looked up, so that the tree is locked for those
-//! only that are new to it. The tree never shrinks: a program has so many chains as it has ways
-//! from `main` to its functions, and recursion is cut out of them.
+//! Each thread caches its last lookups, so that the tree is locked only for other calls. The tree
+//! never shrinks. Recursion is cut out of the chains, so their number is bounded by the number of
+//! paths from `main` in the call graph; [`MOST`] is a limit beyond that.
 
 use crate::error::call_stack::{Call, Calls};
 use crate::parallel::sync::thread_local;
@@ -12,21 +12,21 @@ use std::collections::HashMap;
 use std::panic::Location;
 use std::sync::{LazyLock, PoisonError, RwLock};
 
-/// So many functions in one another.
+/// The maximum depth of a chain.
 const DEEPEST: u32 = 64;
-/// So many chains.
+/// The maximum number of chains.
 const MOST: usize = 1 << 16;
-/// So many calls a thread remembers.
+/// The number of entries in the cache of a thread.
 const REMEMBERED: usize = 64;
 
-/// What makes a function the same as another one.
+/// The identity of a function.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Function {
     pub(crate) scope: Scope,
     pub(crate) name: &'static str,
 }
 
-/// What a function belongs to.
+/// The module or type that a function belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Scope {
     Module(&'static str),
@@ -40,7 +40,8 @@ impl Scope {
     }
 }
 
-/// These calls, and further in a call of this function.
+/// The chain `outer`, extended by a call of this function. Looks into the cache of the thread
+/// first.
 #[inline]
 pub(super) fn within(outer: Calls, function: Function, from: &'static Location<'static>) -> Calls {
     LAST.with(|last| {
@@ -49,7 +50,7 @@ pub(super) fn within(outer: Calls, function: Function, from: &'static Location<'
     })
 }
 
-/// Each call, the innermost first.
+/// The calls of a chain, the innermost first.
 pub(super) fn frames(calls: Calls) -> Vec<Call> {
     let tree = TREE.read().unwrap_or_else(PoisonError::into_inner);
     std::iter::successors(tree.frame(calls), |frame| tree.frame(frame.outer)).map(|frame| frame.call).collect()
@@ -60,6 +61,7 @@ pub(super) fn innermost(calls: Calls) -> Option<&'static str> {
     TREE.read().unwrap_or_else(PoisonError::into_inner).frame(calls).map(|frame| frame.call.function)
 }
 
+/// The same in the tree, without the cache.
 fn look_up(outer: Calls, function: Function, from: &'static Location<'static>) -> Calls {
     if let Some(known) = TREE.read().unwrap_or_else(PoisonError::into_inner).find(outer, function, from) {
         return known;
@@ -67,8 +69,8 @@ fn look_up(outer: Calls, function: Function, from: &'static Location<'static>) -
     TREE.write().unwrap_or_else(PoisonError::into_inner).grow(outer, function, from)
 }
 
-/// The last call that was looked up. It is known again by the addresses of its texts: equal ones
-/// may have several, which costs a second look.
+/// An entry of the cache of a thread: the last lookup with this hash. Strings and locations are
+/// compared by address. Equal ones at different addresses cause a lookup in the tree.
 struct Remembered {
     outer: Cell<Calls>,
     inner: Cell<Calls>,
@@ -118,10 +120,11 @@ static TREE: LazyLock<RwLock<Tree>> = LazyLock::new(RwLock::default);
 
 #[derive(Default)]
 struct Tree {
-    /// The calls of number 1 and on.
+    /// The nodes. `Calls(n)` is at index `n - 1`; `Calls(0)` is the empty chain.
     frames: Vec<Frame>,
+    /// The children of the nodes.
     numbers: HashMap<(Calls, Function, &'static Location<'static>), Calls>,
-    /// How functions are called in reports.
+    /// The names of functions in messages.
     names: HashMap<Function, &'static str>,
 }
 
@@ -161,8 +164,8 @@ impl Tree {
         inner
     }
 
-    /// The outermost of these calls that is one of this function, if there is one; else all of
-    /// them.
+    /// The chain up to the outermost call of this function; the whole chain if it does not contain
+    /// one.
     fn without_recursion(&self, calls: Calls, function: Function) -> Calls {
         let mut outermost = calls;
         let mut at = calls;
@@ -176,7 +179,8 @@ impl Tree {
     }
 }
 
-/// `Net::score` for the method of a type, without the modules and the arguments of the type.
+/// The name of a function in messages: `Net::score` for a method, without the modules and the
+/// generic arguments of the type.
 fn shown(function: Function) -> &'static str {
     let Scope::Type(path) = function.scope else { return function.name };
     let path = path.split('<').next().unwrap_or(path);

@@ -1,7 +1,7 @@
-//! Patterns of paths.
+//! Matching of paths with patterns.
 
-/// Whether a pattern, as [`freeze_matching`](crate::Module::freeze_matching) has them, matches a
-/// path or something above it.
+/// Whether a pattern, as of [`freeze_matching`](crate::Module::freeze_matching), matches a path or
+/// a prefix of it.
 ///
 /// ```
 /// use dl_core::module::matches;
@@ -13,6 +13,7 @@ pub fn matches(pattern: &str, path: &str) -> bool {
     begin(&pattern, &path)
 }
 
+/// Whether the pattern matches the path or a prefix of it.
 fn begin(pattern: &[&str], path: &[&str]) -> bool {
     match (pattern, path) {
         ([], _) => true,
@@ -23,12 +24,12 @@ fn begin(pattern: &[&str], path: &[&str]) -> bool {
     }
 }
 
-/// Whether a name is like a pattern in which `*` stands for anything.
+/// Whether a name matches a pattern in which `*` matches any text.
 fn is_like(pattern: &str, name: &str) -> bool {
     let Some((start, rest)) = pattern.split_once('*') else { return pattern == name };
     let Some(mut name) = name.strip_prefix(start) else { return false };
     let Some((middle, end)) = rest.rsplit_once('*') else { return name.ends_with(rest) };
-    // each part of the middle at the first place where it is found leaves most to the others
+    // greedy: taking the first occurrence of each part leaves the longest rest for the other parts
     for part in middle.split('*') {
         match name.find(part) {
             Some(place) => name = &name[place + part.len()..],

@@ -1,8 +1,10 @@
-//! What one pass has told so far.
+//! The log of one pass: the part of its record that is complete so far.
 //!
-//! An entry of a pass is used again when its node is gone, so a node of the record has a number of
-//! its own, which it gets when it is first mentioned. Its lock is taken while that of the books may
-//! be held, never the other way round.
+//! A pass reuses the slot of a released node, so nodes have another index in the record. It is
+//! assigned when a node is first mentioned.
+//!
+//! Lock order: the lock of the log may be acquired while the state lock of the pass is held, never
+//! the other way round.
 
 use crate::error::branch::Branch;
 use crate::graph::node::{Expression, Node};
@@ -18,11 +20,12 @@ pub(crate) struct Log {
     state: Mutex<State>,
 }
 
-/// A node of the record, as work that is under way remembers it.
+/// Identifies a node of the record, for work in progress. It is invalid once the record was taken.
 #[derive(Clone, Copy)]
 pub(crate) struct Told {
-    /// How often the record had been taken before.
+    /// The number of times the record had been taken before.
     round: u32,
+    /// The index of the node, or the value for no node.
     id: u32,
 }
 
@@ -34,15 +37,19 @@ impl Told {
 
 #[derive(Default)]
 pub(crate) struct State {
+    /// The number of times the record has been taken.
     round: u32,
-    /// Whether somebody drives the pass.
+    /// Whether a driver of the pass is active.
     runs: bool,
+    /// Whether the log has been removed from the list of the recorder, which happens when the
+    /// record of a finished pass is taken.
     handed_out: bool,
     record: PassRecord,
-    /// For each entry of the pass the number of its node, if it has one.
+    /// For each slot of the pass, the index of its node in the record, if it has one.
     ids: Vec<u32>,
-    /// For each node whether all is told.
+    /// For each node, whether its record is final.
     complete: Vec<bool>,
+    /// The elements of all `looked_at` lists: pairs of a body and a node.
     looks: HashSet<(u32, u32)>,
 }
 
@@ -57,19 +64,19 @@ impl Log {
         lock(&self.state)
     }
 
-    /// A thread has worked for the pass, from then until now.
+    /// Records a span of the current thread, from `began` until now.
     pub(crate) fn worked(&self, work: SpanWork, at: Told, began: Instant) {
         let (began, ended) = (began.saturating_duration_since(self.since), self.since.elapsed());
         let thread = self.threads.number();
         let mut state = self.state();
         if at.id != NOBODY && at.round != state.round {
-            return; // it belongs to what was taken
+            return; // the record that it belongs to was taken
         }
         let node = state.known(at);
         state.record.spans.push(Span { work, node, thread, began, ended });
     }
 
-    /// A way was taken in the body of this node.
+    /// Records that the body of this node took an arm of a branch.
     pub(crate) fn took(&self, at: Told, branch: &'static Branch, taken: usize) {
         let mut state = self.state();
         let node = state.known(at);
@@ -77,7 +84,7 @@ impl Log {
         state.record.decisions.push(Decision { node, branch, taken, looked_at });
     }
 
-    /// Nobody drives the pass any more.
+    /// The last driver has left the pass.
     pub(crate) fn rests(&self) {
         let mut state = self.state();
         if std::mem::take(&mut state.runs) {
@@ -85,7 +92,8 @@ impl Log {
         }
     }
 
-    /// The opposite. Says whether the record was taken meanwhile.
+    /// A driver has arrived at a pass without drivers. Returns whether the record was taken since
+    /// the last driver left: the log must then be added to the list of the recorder again.
     pub(super) fn goes_on(&self) -> bool {
         let mut state = self.state();
         state.runs = true;
@@ -96,25 +104,26 @@ impl Log {
         taken
     }
 
-    /// Whether the record is to be taken now.
+    /// Whether the record can be taken: the pass has no driver. Then the log counts as removed from
+    /// the list of the recorder.
     pub(super) fn hands_out(&self) -> bool {
         let mut state = self.state();
         state.handed_out = !state.runs;
         state.handed_out
     }
 
-    /// The record, unless the pass did nothing.
+    /// Takes the record; none if it is empty.
     pub(super) fn take(&self) -> Option<PassRecord> {
         let mut state = self.state();
         let round = state.round + 1;
-        // a pass that goes on at this moment is listed again
+        // `goes_on` may have run since `hands_out`: keep its flags
         let fresh = State { round, runs: state.runs, handed_out: state.handed_out, ..State::default() };
         let State { mut record, .. } = std::mem::replace(&mut *state, fresh);
         drop(state);
         let is_empty = record.nodes.is_empty() && record.spans.is_empty() && record.decisions.is_empty();
-        // threads that were at work when the last driver left
+        // spans of threads that were still working when the last driver left
         record.ended = record.spans.iter().map(|span| span.ended).fold(record.ended, Duration::max);
-        // a walk back on a tape, before somebody drives the pass again
+        // a backward pass over a tape begins before a driver arrives
         record.began = record.spans.iter().map(|span| span.began).fold(record.began, Duration::min);
         in_order(&mut record);
         (!is_empty).then_some(record)
@@ -122,7 +131,7 @@ impl Log {
 }
 
 impl State {
-    /// The number of the node of this entry.
+    /// The index of the node in this slot of the pass.
     pub(crate) fn id(&mut self, entry: u32, node: &Node) -> u32 {
         let entry = entry as usize;
         if self.ids.len() <= entry {
@@ -152,14 +161,14 @@ impl State {
         self.complete[id as usize] = true;
     }
 
-    /// The node of this entry is gone.
+    /// The node in this slot of the pass is released.
     pub(crate) fn forget(&mut self, entry: u32) {
         if let Some(id) = self.ids.get_mut(entry as usize) {
             *id = NOBODY;
         }
     }
 
-    /// The body of a node has looked at another one.
+    /// Records that the body of a node has read another node.
     pub(crate) fn looked(&mut self, body: Told, at: u32) {
         if let Some(body) = self.known(body)
             && self.looks.insert((body, at))
@@ -190,7 +199,7 @@ fn met(node: &Node) -> NodeRecord {
     NodeRecord { calls: node.calls(), direction: node.direction(), variable, internal, ..record }
 }
 
-/// Numbers the nodes anew: those that a node mentions come before it.
+/// Renumbers the nodes in topological order: the nodes that a node refers to come before it.
 fn in_order(record: &mut PassRecord) {
     let nodes = &record.nodes;
     let mentioned = |id: u32, which: usize| {
