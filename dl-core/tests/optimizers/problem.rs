@@ -1,11 +1,11 @@
-//! A loss of two weights with three and two numbers, its gradient in closed form.
+//! A loss of two weights with three and two numbers, with its gradient in closed form.
 
 use dl_core::{
     At, Chunk, Data, Delta, Deltas, Layer, Number, Optimizer, Primitive, Result, Trainable, Weight, WeightHandle,
 };
 use std::marker::PhantomData;
 
-/// Some numbers.
+/// An array of numbers.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Array<A>(pub(crate) Vec<A>);
 
@@ -24,11 +24,11 @@ impl<A: Number> Delta for Array<A> {
     }
 
     fn scale(_: &Layer<Self>, _: f64) -> Layer<Self> {
-        unreachable!("nobody does")
+        unreachable!("deltas are not scaled here")
     }
 
     fn squared_norm(&self) -> f64 {
-        unreachable!("nobody asks")
+        unreachable!("the norm is not used here")
     }
 }
 
@@ -48,7 +48,7 @@ impl<A: Number> Trainable for Array<A> {
     }
 }
 
-/// The loss, which is only trained on: its deltas are those of the root.
+/// The loss. It is only trained on as the root, so the delta of its value is 1.
 struct Loss<A>(PhantomData<A>);
 
 impl<A: Number + Delta> Primitive for Loss<A> {
@@ -83,7 +83,7 @@ fn residual<A: Number>(a: &Array<A>, b: &Array<A>, i: usize) -> A {
     a.0[i] * b.0[i % 2] - A::of((i + 1) as f64 / 2.0)
 }
 
-/// The weights, and their loss.
+/// The weights of the loss.
 pub(crate) struct Problem<A> {
     pub(crate) a: Weight<Array<A>>,
     pub(crate) b: Weight<Array<A>>,
