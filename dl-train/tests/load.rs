@@ -162,7 +162,7 @@ fn all_or_nothing() -> Result<()> {
         ("there is no such weight", restore().optimizer("adam", &fresh, &[&net[0]]).apply().unwrap_err()),
         ("unexpected in the file: \"1\"", restore().module("model", &[&net[0]]).apply().unwrap_err()),
         ("module \"model\"", restore().module("model", &larger).apply().unwrap_err()),
-        ("are one, and get two values", restore().module("model", &other).apply().unwrap_err()),
+        ("are the same weight or buffer, but have two values", restore().module("model", &other).apply().unwrap_err()),
     ];
     for (message, error) in bad {
         assert!(error.to_string().contains(message), "{message}: {error}");

@@ -71,7 +71,7 @@ enum Kind {
         "this computation was made from a future, which can run only once; make it with `Do::from_fn` to run it again"
     )]
     RanTwice,
-    #[error("the pass ended, or its future was dropped, before this value was there")]
+    #[error("the pass ended, or its future was dropped, before this value was computed")]
     Cancelled,
     #[error(transparent)]
     Other(Boxed),

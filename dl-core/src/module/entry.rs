@@ -312,7 +312,9 @@ impl NewValue {
         for NewValue { path, leaf, .. } in &values {
             let id = leaf.variable().expect("the leaf of an entry").id();
             if let Some(other) = paths.insert(id, path) {
-                return Err(Error::invalid(format!("`{other}` and `{path}` are one, and get two values")));
+                return Err(Error::invalid(format!(
+                    "`{other}` and `{path}` are the same weight or buffer, but have two values"
+                )));
             }
         }
         commit::write(values.into_iter().map(|new| (new.leaf, new.value)).collect())

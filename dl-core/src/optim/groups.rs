@@ -92,7 +92,7 @@ impl Optimizer for Groups {
     fn begin<'o>(&'o self, step: &Step<'_>) -> Result<Option<Box<dyn Optimizer + 'o>>> {
         if let Some(place) = self.in_two {
             let error =
-                Error::invalid("the weight that was made here is in two groups of the optimizer: leave it out of one");
+                Error::invalid("the weight created here is in two groups of the optimizer: remove it from one of them");
             return Err(error.at("groups", place));
         }
         let mut begun = Vec::with_capacity(self.optimizers.len());

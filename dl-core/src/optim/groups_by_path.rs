@@ -33,7 +33,7 @@ impl Groups {
 /// let groups: ByPath<'_> = Groups::of(&net).path("0", Sgd::new(0.1));
 /// assert!(groups.path("7", Sgd::new(0.1)).rest(Sgd::new(0.5)).is_err()); // no weight has this path
 /// ```
-#[must_use = "`rest` says what becomes of all other weights, and makes the groups"]
+#[must_use = "`rest` sets the optimizer of all other weights, and builds the groups"]
 pub struct ByPath<'a> {
     module: &'a dyn Module,
     groups: Vec<(Vec<WeightHandle>, Arc<dyn Optimizer>)>,
@@ -63,7 +63,7 @@ impl ByPath<'_> {
                     weights.into_iter().filter(|weight| self.taken.insert(weight.id())).collect();
                 if weights.is_empty() {
                     let why =
-                        format!("all weights that match `{pattern}` are in a group before: this one would be empty");
+                        format!("all weights that match `{pattern}` are in earlier groups: this group would be empty");
                     self.failed = Some(Error::invalid(why));
                 }
                 self.groups.push((weights, Arc::new(optimizer)));

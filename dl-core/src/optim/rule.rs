@@ -101,7 +101,7 @@ pub(crate) fn within(what: &str, numbers: Vec<(String, Notes)>) -> Vec<(String, 
 #[cold]
 pub(super) fn not_begun(why: &str) -> Error {
     Error::invalid(format!(
-        "an optimizer that {why} was asked for a step that it had not begun: one around it has to hand on `begin` and `for_weight`"
+        "an optimizer that {why} cannot step without `begin`: an optimizer that wraps it must forward `begin` and `for_weight`"
     ))
 }
 
@@ -220,4 +220,4 @@ macro_rules! optimizer {
 pub(super) use optimizer;
 
 /// The message of a violated invariant: a chunk has one buffer per slot of the rule.
-pub(super) const SLOTS: &str = "as many slots as were asked for";
+pub(super) const SLOTS: &str = "a chunk has one buffer per slot of the rule";

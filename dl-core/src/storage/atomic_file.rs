@@ -19,7 +19,7 @@ pub fn write(path: &Path, content: impl FnOnce(&mut dyn Write) -> io::Result<()>
     let permissions = check_replaceable(path).map_err(failed)?;
     let target = target(path);
     let Some(name) = target.file_name() else {
-        return Err(failed(io::Error::new(ErrorKind::InvalidInput, "the path ends in no name of a file")));
+        return Err(failed(io::Error::new(ErrorKind::InvalidInput, "the path does not end in a file name")));
     };
     let folder = folder_of(&target);
     let (file, temporary) = create_beside(folder, name).map_err(failed)?;
@@ -31,7 +31,7 @@ pub fn write(path: &Path, content: impl FnOnce(&mut dyn Write) -> io::Result<()>
         let _ = fs::remove_file(&temporary);
         return Err(failed(error));
     }
-    sync_folder(folder).map_err(|error| but(error, "written, but perhaps not on the disk yet"))
+    sync_folder(folder).map_err(|error| but(error, "written, but possibly not synced to disk"))
 }
 
 /// As [`write`], but creates the folder if it does not exist.
@@ -45,7 +45,7 @@ pub fn write_in_folder(path: &Path, content: impl FnOnce(&mut dyn Write) -> io::
 pub fn check_replaceable(path: &Path) -> io::Result<Option<Permissions>> {
     match fs::metadata(path) {
         Ok(found) if found.is_file() => Ok(Some(found.permissions())),
-        Ok(_) => Err(io::Error::new(ErrorKind::InvalidInput, "what is there is no ordinary file, and stays as it is")),
+        Ok(_) => Err(io::Error::new(ErrorKind::InvalidInput, "this is not a regular file; it is left unchanged")),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }

@@ -184,7 +184,7 @@ macro_rules! numbers {
                 let parts = bytes.chunks_exact(dtype.size());
                 if !parts.remainder().is_empty() {
                     let (len, size) = (bytes.len(), dtype.size());
-                    return Err(Error::invalid(format!("{len} bytes are no whole number of `{dtype}`, which has {size}")));
+                    return Err(Error::invalid(format!("{len} bytes are not a multiple of {size}, the size of `{dtype}`")));
                 }
                 Ok(match dtype {
                     $(DType::$Variant => Numbers::$Variant(parts.map($from).collect::<Result<_>>()?),)*
@@ -231,7 +231,7 @@ numbers! {
     Bool bool |part| match part {
         [0] => Ok(false),
         [1] => Ok(true),
-        other => Err(Error::invalid(format!("the byte {other:?} is no truth value: those are 0 and 1"))),
+        other => Err(Error::invalid(format!("the byte {other:?} is no truth value: it must be 0 or 1"))),
     };
     /// Bytes.
     U8 u8 from_bytes!(u8);
@@ -248,7 +248,7 @@ numbers! {
 }
 
 fn another_type(wanted: DType, found: &Numbers) -> Error {
-    Error::invalid(format!("the numbers are `{}`, but `{wanted}` is wanted: nothing is converted here", found.dtype()))
+    Error::invalid(format!("expected numbers of type `{wanted}`, found `{}`: numbers are not converted", found.dtype()))
 }
 
 impl StoredElement for usize {
@@ -301,7 +301,7 @@ macro_rules! scalars {
             fn from_numbers(shape: &[usize], numbers: Numbers) -> Result<$T> {
                 match (shape, &<$T as StoredElement>::row_of(numbers)?[..]) {
                     ([], [number]) => Ok(*number),
-                    (_, row) => Err(Error::shape(format!("{} numbers of shape {shape:?} are not one", row.len()))),
+                    (_, row) => Err(Error::shape(format!("{} numbers of shape {shape:?} are not a single number", row.len()))),
                 }
             }
         }

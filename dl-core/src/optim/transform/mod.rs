@@ -148,7 +148,7 @@ impl Plugin for WeightDecay {
     fn begin(&self, inner: &dyn Optimizer) -> Result<()> {
         if self.0 != 0.0 && inner.decays_weights() {
             return Err(Error::invalid(
-                "an L2 penalty (`weight_decay` around an optimizer) and a weight decay of the optimizer's own: call `weight_decay` on `AdamW` or `Lion` itself, before other parts are put around it, or set its own to 0",
+                "an L2 penalty (`weight_decay` on a wrapped optimizer) is combined with the weight decay of the optimizer itself: call `weight_decay` on `AdamW` or `Lion` before it is wrapped, or set its weight decay to 0",
             ));
         }
         Ok(())
