@@ -78,8 +78,8 @@ impl<T: Pointwise> Algebra for Layer<T> {
     }
 }
 
-/// An operand of a rule, or of a function that is generic over [`Algebra`], with the arithmetic
-/// operators.
+/// An operand inside a rule, or inside a function that is to be read in several ways: gives it the
+/// notation of arithmetic.
 ///
 /// ```
 /// use dl_core::{Algebra, Term};

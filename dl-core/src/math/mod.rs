@@ -1,5 +1,4 @@
-//! Scalar mathematics: the table of pointwise operations, the algebras in which it is evaluated,
-//! the elementary functions, the instruction sets.
+//! Scalar mathematics: the pointwise table, its algebras, elementary functions.
 
 pub(crate) mod algebra;
 pub(crate) mod dual;

@@ -18,10 +18,9 @@ use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 /// assert_eq!((half(3.0_f32), half(3.0_f64)), (1.5, 1.5));
 /// ```
 ///
-/// Its elementary functions are called as `Number::exp(x)`; `x.exp()` calls that of the platform.
-/// Their results are bitwise those of an element of a tensor. All processors with fused
-/// multiply-add (x86 with AVX2, 64-bit ARM) give the same bits, and so do all others among
-/// themselves: see [`Native`](crate::math::pointwise::Native).
+/// Its elementary functions are called as `Number::exp(x)`; `x.exp()` is the platform's. They give
+/// the bits that an element of a tensor gets, which are the same wherever products and sums are
+/// fused (x86 with AVX2, 64-bit ARM), and everywhere else: see [`Native`](crate::math::pointwise::Native).
 pub trait Number: Format + Send + Sync + std::fmt::Debug + std::fmt::Display + 'static {
     /// The number of this type nearest to `number`.
     fn of(number: f64) -> Self;
@@ -122,15 +121,13 @@ pub trait Number: Format + Send + Sync + std::fmt::Debug + std::fmt::Display + '
         Native::erfc(x)
     }
 
-    /// A chunk of values, deltas and slots, for an optimizer.
+    /// A run of numbers, as optimizers see it.
     #[doc(hidden)]
     fn chunk<'a>(values: &'a mut [Self], deltas: &'a [Self], slots: &'a mut [&'a mut [Self]]) -> Chunk<'a>;
 
-    /// The pool of large buffers of this type.
     #[doc(hidden)]
     fn free_buffers(free: &mut Free) -> &mut Buffers<Self>;
 
-    /// The thread's cache of small buffers of this type.
     #[doc(hidden)]
     fn small_buffers(at_hand: &mut AtHand) -> &mut Small<Self>;
 }

@@ -61,8 +61,8 @@ pub trait Pointwise: Data {
     fn with_number(op: Binary, x: &Layer<Self>, number: f64, left: bool) -> Layer<Self>;
 }
 
-/// A loop over numbers that [`Unary::each`] compiles for every operation, so that the `match` on
-/// the operation is outside of the loop.
+/// A loop over numbers that [`Unary::each`] compiles anew for every operation, so that the choice
+/// stands outside of it.
 ///
 /// ```
 /// use dl_core::{Native, Unary, UnaryLoop};
@@ -114,7 +114,7 @@ pub trait BinaryLoop<A> {
     fn run(self, value: impl Fn(A, A) -> A + Copy + Send + Sync + 'static) -> Self::Output;
 }
 
-/// The doctest of a method of layers and weights.
+/// The example of a method of layers and weights.
 macro_rules! example {
     ($Op:ident $name:ident $layer:literal) => {
         concat!(
@@ -129,7 +129,7 @@ macro_rules! example {
     };
 }
 
-/// The doctest of a method of [`Term`] and [`Dual`].
+/// The example of a method of numbers in an algebra.
 macro_rules! example_in {
     ($Op:ident $name:ident $new:literal $value:literal) => {
         concat!(
@@ -268,7 +268,7 @@ macro_rules! unary {
             })*
         }
 
-        /// Calls a macro with the lines of the table: the doc, the operation and its name.
+        /// Calls a macro with the lines of the table: a doc, the operation and its name.
         #[doc(hidden)]
         #[macro_export]
         macro_rules! unary_operations {
