@@ -27,7 +27,7 @@ impl Origin {
     /// The origin of a layer that this thread builds now.
     #[inline(always)]
     pub(crate) fn here() -> Origin {
-        HERE.with(|here| here.origin.get())
+        CONTEXT.with(|context| context.origin.get())
     }
 
     /// Whether a rule of the library builds the layer, so that its place is that of the operation.
@@ -69,90 +69,90 @@ impl From<&'static Location<'static>> for Site {
     }
 }
 
-struct Here {
+struct CallContext {
     origin: Cell<Origin>,
     /// The place of the layers to be built, used only if the origin has the bit `PLACED`.
     place: Cell<Option<&'static Location<'static>>>,
 }
 
 thread_local! {
-    static HERE: Here = const { Here { origin: Cell::new(Origin::NONE), place: Cell::new(None) } };
+    static CONTEXT: CallContext = const { CallContext { origin: Cell::new(Origin::NONE), place: Cell::new(None) } };
 }
 
 /// The place of the layers that a rule builds: that of the operation.
-pub(crate) fn place_of_rule() -> Option<&'static Location<'static>> {
-    HERE.with(|here| here.place.get())
+pub(crate) fn rule_place() -> Option<&'static Location<'static>> {
+    CONTEXT.with(|context| context.place.get())
 }
 
 /// Guard: restores the previous context of this thread when it is dropped.
 #[must_use = "it is left when this is dropped"]
-pub(crate) struct Entered {
+pub(crate) struct ContextGuard {
     origin: Origin,
     place: Option<&'static Location<'static>>,
     /// Makes the guard `!Send`: it belongs to this thread.
     thread: PhantomData<*const ()>,
 }
 
-impl Drop for Entered {
+impl Drop for ContextGuard {
     #[inline]
     fn drop(&mut self) {
-        HERE.with(|here| {
-            here.origin.set(self.origin);
-            here.place.set(self.place);
+        CONTEXT.with(|context| {
+            context.origin.set(self.origin);
+            context.place.set(self.place);
         });
     }
 }
 
 /// Layers built while the guard lives have this origin and, if it has the bit `PLACED`, this place.
 #[inline]
-pub(crate) fn enter(origin: Origin, place: &'static Location<'static>) -> Entered {
-    HERE.with(|here| Entered {
-        origin: here.origin.replace(origin),
-        place: here.place.replace(Some(place)),
+pub(crate) fn enter(origin: Origin, place: &'static Location<'static>) -> ContextGuard {
+    CONTEXT.with(|context| ContextGuard {
+        origin: context.origin.replace(origin),
+        place: context.place.replace(Some(place)),
         thread: PhantomData,
     })
 }
 
 /// Layers built while the guard lives have these calls.
 #[inline]
-pub(super) fn enter_calls(calls: Calls) -> Entered {
-    HERE.with(|here| {
-        let origin = here.origin.get();
-        here.origin.set(origin.with(calls));
-        Entered { origin, place: here.place.get(), thread: PhantomData }
+pub(super) fn enter_calls(calls: Calls) -> ContextGuard {
+    CONTEXT.with(|context| {
+        let origin = context.origin.get();
+        context.origin.set(origin.with(calls));
+        ContextGuard { origin, place: context.place.get(), thread: PhantomData }
     })
 }
 
 /// Guard: the function ends when it is dropped.
 #[must_use = "the function is left when this is dropped"]
-pub(crate) struct InFunction {
-    around: Origin,
+pub(crate) struct FunctionGuard {
+    outer: Origin,
     /// Makes the guard `!Send`: it belongs to this thread.
     thread: PhantomData<*const ()>,
 }
 
-impl Drop for InFunction {
+impl Drop for FunctionGuard {
     #[inline]
     fn drop(&mut self) {
-        HERE.with(|here| here.origin.set(self.around));
+        CONTEXT.with(|context| context.origin.set(self.outer));
     }
 }
 
 /// Adds a call of this function to the chain of calls while the guard lives. Not inlined, because
 /// every annotated function calls it.
-pub(crate) fn enter_function(function: Function, from: &'static Location<'static>) -> InFunction {
-    HERE.with(|here| {
-        let around = here.origin.get();
-        here.origin.set(around.with(within(around.calls(), function, from)));
-        InFunction { around, thread: PhantomData }
+pub(crate) fn enter_function(function: Function, from: &'static Location<'static>) -> FunctionGuard {
+    CONTEXT.with(|context| {
+        let outer = context.origin.get();
+        context.origin.set(outer.with(within(outer.calls(), function, from)));
+        FunctionGuard { outer, thread: PhantomData }
     })
 }
 
 /// Layers built while the guard lives have their own places: user code builds them.
-pub(crate) fn in_places_of_the_user() -> Entered {
-    HERE.with(|here| {
-        let origin = here.origin.get();
-        here.origin.set(Origin(origin.0 & !PLACED));
-        Entered { origin, place: here.place.get(), thread: PhantomData }
+pub(crate) fn enter_user_code() -> ContextGuard {
+    CONTEXT.with(|context| {
+        let origin = context.origin.get();
+        context.origin.set(Origin(origin.0 & !PLACED));
+        ContextGuard { origin, place: context.place.get(), thread: PhantomData }
     })
 }

@@ -7,7 +7,7 @@
 use crate::error::call_context::Origin;
 
 #[cfg(test)]
-use super::call_tree::{Function, Scope};
+use super::call_tree::{Function, FunctionScope};
 use super::{call_context, call_tree};
 use std::fmt;
 use std::panic::Location;
@@ -71,7 +71,7 @@ impl Calls {
     /// This chain, extended by a call of a function of this name.
     #[cfg(test)]
     pub(crate) fn within(self, function: &'static str, from: &'static Location<'static>) -> Calls {
-        call_tree::within(self, Function { scope: Scope::Module(""), name: function }, from)
+        call_tree::within(self, Function { scope: FunctionScope::Module(""), name: function }, from)
     }
 
     /// The calls of the chain, the innermost first.

@@ -45,7 +45,7 @@ pub struct Error(Arc<Inner>);
 
 #[derive(Clone)]
 struct Inner {
-    kind: Arc<Kind>,
+    kind: Arc<ErrorKind>,
     /// The words of [`Error::context`], outermost first.
     context: Option<Arc<str>>,
     op: Option<&'static str>,
@@ -55,10 +55,10 @@ struct Inner {
 }
 
 /// The maximum number of other failures that an error holds.
-const OTHERS: usize = 16;
+const MAX_OTHERS: usize = 16;
 
 #[derive(Debug, thiserror::Error)]
-enum Kind {
+enum ErrorKind {
     #[error("{0}")]
     Shape(String),
     #[error("panicked: {0}")]
@@ -78,7 +78,7 @@ enum Kind {
 }
 
 impl Error {
-    fn new(kind: Kind) -> Self {
+    fn new(kind: ErrorKind) -> Self {
         Error(Arc::new(Inner { kind: Arc::new(kind), context: None, op: None, site: None, others: Vec::new() }))
     }
 
@@ -89,7 +89,7 @@ impl Error {
     /// assert!(dl_core::Error::shape("[2, 3] and [4, 5] do not fit").is_shape());
     /// ```
     pub fn shape(message: impl Into<String>) -> Self {
-        Self::new(Kind::Shape(message.into()))
+        Self::new(ErrorKind::Shape(message.into()))
     }
 
     /// An error of an invalid argument: a label out of range, an axis that does not exist, a
@@ -99,7 +99,7 @@ impl Error {
     /// assert!(dl_core::Error::invalid("axis 3 of a matrix").is_invalid());
     /// ```
     pub fn invalid(message: impl Into<String>) -> Self {
-        Self::new(Kind::Invalid(message.into()))
+        Self::new(ErrorKind::Invalid(message.into()))
     }
 
     /// An error of a number that is not finite where it must be.
@@ -108,7 +108,7 @@ impl Error {
     /// assert!(dl_core::Error::not_finite("the delta of a weight is NaN").is_not_finite());
     /// ```
     pub fn not_finite(message: impl Into<String>) -> Self {
-        Self::new(Kind::NotFinite(message.into()))
+        Self::new(ErrorKind::NotFinite(message.into()))
     }
 
     /// Any other error, for instance of user code inside a `#[differentiable]` function.
@@ -124,16 +124,16 @@ impl Error {
     pub fn other(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         match error.into().downcast::<Error>() {
             Ok(own) => *own,
-            Err(foreign) => Self::new(Kind::Other(foreign)),
+            Err(foreign) => Self::new(ErrorKind::Other(foreign)),
         }
     }
 
     pub(crate) fn ran_twice() -> Self {
-        Self::new(Kind::RanTwice)
+        Self::new(ErrorKind::RanTwice)
     }
 
     pub(crate) fn cancelled() -> Self {
-        Self::new(Kind::Cancelled)
+        Self::new(ErrorKind::Cancelled)
     }
 
     /// The error of a caught panic, with the message of the panic.
@@ -148,7 +148,7 @@ impl Error {
                 }
             },
         };
-        Self::new(Kind::Panic(message))
+        Self::new(ErrorKind::Panic(message))
     }
 
     /// Adds the operation and the place, unless the error already has those of an inner operation.
@@ -165,9 +165,9 @@ impl Error {
         for other in std::iter::once(right).chain(&right.0.others) {
             let known = Arc::ptr_eq(&other.0.kind, &self.0.kind)
                 || others.iter().any(|known| Arc::ptr_eq(&known.0.kind, &other.0.kind));
-            if !known && others.len() < OTHERS {
-                let alone = Inner { others: Vec::new(), ..Inner::clone(&other.0) };
-                others.push(Error(Arc::new(alone)));
+            if !known && others.len() < MAX_OTHERS {
+                let without_others = Inner { others: Vec::new(), ..Inner::clone(&other.0) };
+                others.push(Error(Arc::new(without_others)));
             }
         }
         if others.len() == self.0.others.len() {
@@ -178,7 +178,7 @@ impl Error {
 
     /// This error added to the others of `left`, the error of an operand further to the left, if
     /// there is one.
-    pub(crate) fn beside(&self, left: Option<Error>) -> Error {
+    pub(crate) fn added_to(&self, left: Option<Error>) -> Error {
         left.map_or_else(|| self.clone(), |left| left.and(self))
     }
 
@@ -189,7 +189,7 @@ impl Error {
         for result in results {
             match result {
                 Ok(value) => values.push(value),
-                Err(error) => failed = Some(error.beside(failed)),
+                Err(error) => failed = Some(error.added_to(failed)),
             }
         }
         failed.map_or(Ok(values), Err)
@@ -268,39 +268,39 @@ impl Error {
     /// ```
     pub fn downcast_ref<E: std::error::Error + 'static>(&self) -> Option<&E> {
         match &*self.0.kind {
-            Kind::Other(error) => error.downcast_ref(),
+            ErrorKind::Other(error) => error.downcast_ref(),
             _ => None,
         }
     }
 
     /// Whether shapes did not match.
     pub fn is_shape(&self) -> bool {
-        matches!(*self.0.kind, Kind::Shape(_))
+        matches!(*self.0.kind, ErrorKind::Shape(_))
     }
 
     /// Whether user code or an operation panicked.
     pub fn is_panic(&self) -> bool {
-        matches!(*self.0.kind, Kind::Panic(_))
+        matches!(*self.0.kind, ErrorKind::Panic(_))
     }
 
     /// Whether a number was not finite.
     pub fn is_not_finite(&self) -> bool {
-        matches!(*self.0.kind, Kind::NotFinite(_))
+        matches!(*self.0.kind, ErrorKind::NotFinite(_))
     }
 
     /// Whether an argument was invalid.
     pub fn is_invalid(&self) -> bool {
-        matches!(*self.0.kind, Kind::Invalid(_))
+        matches!(*self.0.kind, ErrorKind::Invalid(_))
     }
 
     /// Whether a computation that can run only once was run again.
     pub fn is_ran_twice(&self) -> bool {
-        matches!(*self.0.kind, Kind::RanTwice)
+        matches!(*self.0.kind, ErrorKind::RanTwice)
     }
 
     /// Whether the pass ended or was cancelled before the value was computed.
     pub fn is_cancelled(&self) -> bool {
-        matches!(*self.0.kind, Kind::Cancelled)
+        matches!(*self.0.kind, ErrorKind::Cancelled)
     }
 }
 
@@ -362,7 +362,7 @@ impl fmt::Debug for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &*self.0.kind {
-            Kind::Other(error) => error.source(),
+            ErrorKind::Other(error) => error.source(),
             _ => None,
         }
     }

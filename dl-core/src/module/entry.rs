@@ -16,7 +16,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum EntryKind {
     Weight,
     Buffer,
 }
@@ -54,16 +54,16 @@ pub(super) enum Kind {
 #[derive(Clone)]
 pub struct Entry {
     path: String,
-    kind: Kind,
+    kind: EntryKind,
     tied_to: Option<String>,
     /// A node of the variable.
-    leaf: AnyLayer,
+    node: AnyLayer,
     stored: &'static dyn AnyStored,
 }
 
 impl Entry {
-    pub(super) fn new<T: Stored>(path: String, kind: Kind, leaf: Layer<T>) -> Self {
-        Entry { path, kind, tied_to: None, leaf: leaf.into_any(), stored: &Typed::<T>(PhantomData) }
+    pub(super) fn new<T: Stored>(path: String, kind: EntryKind, node: Layer<T>) -> Self {
+        Entry { path, kind, tied_to: None, node: node.into_any(), stored: &StoredType::<T>(PhantomData) }
     }
 
     pub(super) fn tie(&mut self, first: &str) {
@@ -71,7 +71,7 @@ impl Entry {
     }
 
     fn variable(&self) -> VariableRef {
-        self.leaf.variable().expect("an entry has a leaf of a variable")
+        self.node.variable().expect("an entry has a node of a variable")
     }
 
     /// A number that identifies the weight or buffer in the program. [Recordings](crate::record)
@@ -101,12 +101,12 @@ impl Entry {
 
     /// Whether it is a [`Weight`](crate::Weight).
     pub fn is_weight(&self) -> bool {
-        self.kind == Kind::Weight
+        self.kind == EntryKind::Weight
     }
 
     /// Whether it is a [`Buffer`](crate::Buffer).
     pub fn is_buffer(&self) -> bool {
-        self.kind == Kind::Buffer
+        self.kind == EntryKind::Buffer
     }
 
     /// The type of its numbers.
@@ -185,7 +185,7 @@ impl Entry {
     /// # dl_core::Result::Ok(())
     /// ```
     pub fn weight(&self) -> Option<WeightHandle> {
-        self.is_weight().then(|| WeightHandle(self.leaf.clone()))
+        self.is_weight().then(|| WeightHandle(self.node.clone()))
     }
 
     /// The numbers in a slot of this weight, found by its path, in the state of an optimizer. They
@@ -217,7 +217,7 @@ impl Entry {
     /// # Errors
     /// When the shape or the type of the numbers is not that of the weight. Then nothing is set.
     pub fn set_slot(&self, state: &mut OptimizerState, slot: &str, shape: &[usize], numbers: Numbers) -> Result<()> {
-        let value = self.fitting(shape, numbers, |shape, numbers| self.stored.slot(shape, numbers))?;
+        let value = self.checked(shape, numbers, |shape, numbers| self.stored.slot(shape, numbers))?;
         state.set_any_slot(self.path.clone(), slot.to_owned(), value);
         Ok(())
     }
@@ -238,22 +238,22 @@ impl Entry {
     /// When the shape or the type of the numbers is not that of the current value, or the shape
     /// does not match the number of numbers.
     pub fn check(&self, shape: &[usize], numbers: Numbers) -> Result<NewValue> {
-        let value = self.fitting(shape, numbers, |shape, numbers| self.stored.value(shape, numbers))?;
-        Ok(NewValue { path: self.path.clone(), leaf: self.leaf.clone(), value })
+        let value = self.checked(shape, numbers, |shape, numbers| self.stored.value(shape, numbers))?;
+        Ok(NewValue { path: self.path.clone(), node: self.node.clone(), value })
     }
 
     /// Calls `make` with these numbers if they have the shape of the current value. Errors name the
     /// path.
-    fn fitting<V>(
+    fn checked<V>(
         &self,
         shape: &[usize],
         numbers: Numbers,
         make: impl FnOnce(&[usize], Numbers) -> Result<V>,
     ) -> Result<V> {
-        let (path, present) = (&self.path, self.shape());
-        if shape != present {
+        let (path, current) = (&self.path, self.shape());
+        if shape != current {
             return Err(Error::shape(format!(
-                "`{path}` has shape {present:?}; a value of shape {shape:?} does not fit"
+                "`{path}` has shape {current:?}; a value of shape {shape:?} does not fit"
             )));
         }
         make(shape, numbers).map_err(|error| {
@@ -284,7 +284,7 @@ impl fmt::Debug for Entry {
 #[must_use = "nothing is written before `NewValue::set_all`"]
 pub struct NewValue {
     path: String,
-    leaf: AnyLayer,
+    node: AnyLayer,
     value: Value,
 }
 
@@ -309,15 +309,15 @@ impl NewValue {
     #[track_caller]
     pub fn set_all(values: Vec<NewValue>) -> Result<()> {
         let mut paths: HashMap<u64, &str> = HashMap::new();
-        for NewValue { path, leaf, .. } in &values {
-            let id = leaf.variable().expect("the leaf of an entry").id();
+        for NewValue { path, node, .. } in &values {
+            let id = node.variable().expect("the node of an entry").id();
             if let Some(other) = paths.insert(id, path) {
                 return Err(Error::invalid(format!(
                     "`{other}` and `{path}` are the same weight or buffer, but have two values"
                 )));
             }
         }
-        commit::write(values.into_iter().map(|new| (new.leaf, new.value)).collect())
+        commit::write(values.into_iter().map(|new| (new.node, new.value)).collect())
     }
 }
 
@@ -338,9 +338,9 @@ trait AnyStored: Send + Sync {
     fn slot(&self, shape: &[usize], numbers: Numbers) -> Result<AnyState>;
 }
 
-struct Typed<T>(PhantomData<fn() -> T>);
+struct StoredType<T>(PhantomData<fn() -> T>);
 
-impl<T: Stored> AnyStored for Typed<T> {
+impl<T: Stored> AnyStored for StoredType<T> {
     fn dtype(&self) -> DType {
         T::DTYPE
     }

@@ -43,7 +43,7 @@ use crate::api::weight::Weight;
 use crate::error::{Error, Result};
 use crate::graph::data::Trainable;
 use crate::storage::numbers::Stored;
-use entry::Kind;
+use entry::EntryKind;
 use std::collections::{HashMap, HashSet};
 use std::fmt::{Display, Write};
 use std::marker::PhantomData;
@@ -133,9 +133,10 @@ pub trait Module {
         let entries = self.entries();
         match entries.iter().find(|entry| entry.path() == path) {
             Some(entry) => Ok(entry.clone()),
-            None => {
-                Err(Error::invalid(format!("there is no weight or buffer at `{path}`: {}", nearby(&entries, path))))
-            }
+            None => Err(Error::invalid(format!(
+                "there is no weight or buffer at `{path}`: {}",
+                existing_names(&entries, path)
+            ))),
         }
     }
 
@@ -197,7 +198,7 @@ pub trait Module {
     fn freeze_matching(&self, pattern: &str) -> Result<usize> {
         let weights = matching(self.entries(), pattern)?;
         weights.iter().for_each(Entry::freeze);
-        Ok(distinct(&weights))
+        Ok(count_distinct(&weights))
     }
 
     /// Undoes [`freeze_matching`](Module::freeze_matching).
@@ -216,7 +217,7 @@ pub trait Module {
     fn unfreeze_matching(&self, pattern: &str) -> Result<usize> {
         let weights = matching(self.entries(), pattern)?;
         weights.iter().for_each(Entry::unfreeze);
-        Ok(distinct(&weights))
+        Ok(count_distinct(&weights))
     }
 
     /// A table of all entries, for printing.
@@ -231,7 +232,7 @@ pub trait Module {
 }
 
 /// The number of different weights among these entries.
-fn distinct(entries: &[Entry]) -> usize {
+fn count_distinct(entries: &[Entry]) -> usize {
     entries.iter().map(Entry::id).collect::<HashSet<_>>().len()
 }
 
@@ -240,13 +241,13 @@ pub(crate) fn matching(entries: Vec<Entry>, pattern: &str) -> Result<Vec<Entry>>
     let found: Vec<Entry> =
         entries.iter().filter(|entry| entry.is_weight() && matches(pattern, entry.path())).cloned().collect();
     if found.is_empty() {
-        return Err(Error::invalid(format!("no weight matches `{pattern}`: {}", nearby(&entries, pattern))));
+        return Err(Error::invalid(format!("no weight matches `{pattern}`: {}", existing_names(&entries, pattern))));
     }
     Ok(found)
 }
 
 /// A hint for an error message: the names below the longest prefix of the path that exists.
-fn nearby(entries: &[Entry], path: &str) -> String {
+fn existing_names(entries: &[Entry], path: &str) -> String {
     const SHOWN: usize = 12;
 
     let mut parent = path;
@@ -316,13 +317,13 @@ impl Visitor {
 
 impl<T: Trainable + Stored> Module for Weight<T> {
     fn visit(&self, visitor: &mut Visitor) {
-        visitor.add(Entry::new::<T>(visitor.path.clone(), Kind::Weight, self.to_layer()));
+        visitor.add(Entry::new::<T>(visitor.path.clone(), EntryKind::Weight, self.to_layer()));
     }
 }
 
 impl<T: Stored> Module for Buffer<T> {
     fn visit(&self, visitor: &mut Visitor) {
-        visitor.add(Entry::new::<T>(visitor.path.clone(), Kind::Buffer, self.layer()));
+        visitor.add(Entry::new::<T>(visitor.path.clone(), EntryKind::Buffer, self.layer()));
     }
 }
 

@@ -49,20 +49,20 @@ pub struct Ema<O> {
 
 impl<O: Optimizer> Ema<O> {
     pub(crate) fn new(inner: O, decay: f64) -> Self {
-        Self::around(inner, decay, Memory::new())
+        Self::wrap(inner, decay, Memory::new())
     }
 
-    fn around(inner: O, decay: f64, memory: Memory) -> Self {
+    fn wrap(inner: O, decay: f64, memory: Memory) -> Self {
         let slots = inner.slots().iter().copied().chain([Slot::copy_of_weight("ema")]).collect();
         Ema { inner, decay, slots, memory }
     }
 
-    fn kept(&self) -> &Memory {
+    fn effective_memory(&self) -> &Memory {
         self.inner.memory().unwrap_or(&self.memory)
     }
 
     /// The index of the slot of this weight that holds the average.
-    fn place(&self, weight: WeightId) -> usize {
+    fn average_slot(&self, weight: WeightId) -> usize {
         self.inner.for_weight(weight).map_or(self.inner.slots().len(), |inner| inner.slots().len())
     }
 
@@ -81,10 +81,10 @@ impl<O: Optimizer> Ema<O> {
     /// # Errors
     /// If it is called during a step of the same optimizer.
     pub fn average<T: Trainable>(&self, weight: &Weight<T>) -> Result<Option<T>> {
-        let place = self.place(weight.id());
-        let shelves = self.kept().open()?;
+        let slot = self.average_slot(weight.id());
+        let shelves = self.effective_memory().open()?;
         let slots = shelves.by_weight.get(&weight.id().0).and_then(|shelf| shelf.slots.downcast_ref::<Vec<T>>());
-        Ok(slots.and_then(|slots| slots.get(place).cloned()))
+        Ok(slots.and_then(|slots| slots.get(slot).cloned()))
     }
 
     /// A snapshot of all weights and buffers in which each weight that has an average is replaced
@@ -101,10 +101,10 @@ impl<O: Optimizer> Ema<O> {
     /// # Errors
     /// If it is called during a step of the same optimizer.
     pub fn snapshot(&self) -> Result<Snapshot> {
-        let shelves = self.kept().open()?;
+        let shelves = self.effective_memory().open()?;
         let average = |(&weight, shelf): (&u64, &Shelf)| {
             let alive = shelf.owner.strong_count() > 0;
-            let value = shelf.weight.slot(shelf, self.place(WeightId(weight))).filter(|_| alive)?;
+            let value = shelf.weight.slot(shelf, self.average_slot(WeightId(weight))).filter(|_| alive)?;
             Some((weight, value))
         };
         // steps that change these averages need the lock on the memory, which is held until the
@@ -120,18 +120,18 @@ impl<O: Optimizer> Optimizer for Ema<O> {
     }
 
     fn memory(&self) -> Option<&Memory> {
-        Some(self.kept())
+        Some(self.effective_memory())
     }
 
     fn begin<'o>(&'o self, step: &Step<'_>) -> Result<Option<Box<dyn Optimizer + 'o>>> {
         check("the decay of the averages", self.decay, Allowed::UpTo(1.0))?;
         let begun = self.inner.begin(step)?;
-        Ok(begun.map(|inner| Box::new(Ema::around(inner, self.decay, self.memory.clone())) as _))
+        Ok(begun.map(|inner| Box::new(Ema::wrap(inner, self.decay, self.memory.clone())) as _))
     }
 
     fn for_weight<'o>(&'o self, weight: WeightId) -> Option<Box<dyn Optimizer + 'o>> {
         let inner = self.inner.for_weight(weight)?;
-        Some(Box::new(Ema::around(inner, self.decay, self.memory.clone())))
+        Some(Box::new(Ema::wrap(inner, self.decay, self.memory.clone())))
     }
 
     fn step(&self, chunk: Chunk<'_>, steps: u64) -> Result<()> {

@@ -31,7 +31,7 @@ pub struct Groups {
     /// The index of the optimizer of a weight; 0 for weights that are not in the map.
     groups: Arc<HashMap<WeightId, usize>>,
     /// Where a weight that is in two groups was created.
-    in_two: Option<&'static Location<'static>>,
+    duplicate: Option<&'static Location<'static>>,
     memory: Memory,
 }
 
@@ -42,7 +42,7 @@ impl Groups {
     /// let groups = dl_core::Groups::new(dl_core::Sgd::new(0.1));
     /// ```
     pub fn new(optimizer: impl Optimizer + 'static) -> Self {
-        Groups { optimizers: vec![Arc::new(optimizer)], groups: Arc::default(), in_two: None, memory: Memory::new() }
+        Groups { optimizers: vec![Arc::new(optimizer)], groups: Arc::default(), duplicate: None, memory: Memory::new() }
     }
 
     /// Another optimizer for these weights. A weight must be in one group only: if it is in two,
@@ -66,7 +66,7 @@ impl Groups {
             let weight = weight.into();
             let before = groups.insert(weight.id(), self.optimizers.len());
             if before.is_some_and(|before| before != self.optimizers.len()) {
-                self.in_two.get_or_insert(weight.place());
+                self.duplicate.get_or_insert(weight.place());
             }
         }
         self.optimizers.push(Arc::new(optimizer));
@@ -90,7 +90,7 @@ impl Optimizer for Groups {
     }
 
     fn begin<'o>(&'o self, step: &Step<'_>) -> Result<Option<Box<dyn Optimizer + 'o>>> {
-        if let Some(place) = self.in_two {
+        if let Some(place) = self.duplicate {
             let error =
                 Error::invalid("the weight created here is in two groups of the optimizer: remove it from one of them");
             return Err(error.at("groups", place));
@@ -100,11 +100,11 @@ impl Optimizer for Groups {
             let own = step.only(|weight| self.group(weight) == group, |step| optimizer.begin(step))?;
             begun.push(own.unwrap_or_else(|| Box::new(&**optimizer)));
         }
-        Ok(Some(Box::new(Begun { optimizers: begun, groups: self })))
+        Ok(Some(Box::new(GroupsInStep { optimizers: begun, groups: self })))
     }
 
     fn for_weight<'o>(&'o self, weight: WeightId) -> Option<Box<dyn Optimizer + 'o>> {
-        Some(own(&*self.optimizers[self.group(weight)], weight))
+        Some(for_weight_or_self(&*self.optimizers[self.group(weight)], weight))
     }
 
     fn step(&self, _: Chunk<'_>, _: u64) -> Result<()> {
@@ -127,18 +127,18 @@ impl Optimizer for Groups {
 }
 
 /// The groups during one training step.
-struct Begun<'o> {
+struct GroupsInStep<'o> {
     optimizers: Vec<Box<dyn Optimizer + 'o>>,
     groups: &'o Groups,
 }
 
-impl Optimizer for Begun<'_> {
+impl Optimizer for GroupsInStep<'_> {
     fn memory(&self) -> Option<&Memory> {
         self.groups.memory()
     }
 
     fn for_weight<'o>(&'o self, weight: WeightId) -> Option<Box<dyn Optimizer + 'o>> {
-        Some(own(&*self.optimizers[self.groups.group(weight)], weight))
+        Some(for_weight_or_self(&*self.optimizers[self.groups.group(weight)], weight))
     }
 
     fn step(&self, _: Chunk<'_>, _: u64) -> Result<()> {
@@ -147,6 +147,6 @@ impl Optimizer for Begun<'_> {
 }
 
 /// The optimizer for this weight within a group, which may consist of groups in its turn.
-fn own<'o>(optimizer: &'o (dyn Optimizer + 'o), weight: WeightId) -> Box<dyn Optimizer + 'o> {
+fn for_weight_or_self<'o>(optimizer: &'o (dyn Optimizer + 'o), weight: WeightId) -> Box<dyn Optimizer + 'o> {
     optimizer.for_weight(weight).unwrap_or_else(|| Box::new(optimizer))
 }

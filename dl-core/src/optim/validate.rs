@@ -19,7 +19,7 @@ pub(crate) enum Allowed {
 
 impl Allowed {
     #[inline]
-    fn is(self, number: f64) -> bool {
+    fn contains(self, number: f64) -> bool {
         match self {
             Allowed::Finite => number.is_finite(),
             Allowed::AtLeastZero => number >= 0.0,
@@ -47,11 +47,11 @@ impl fmt::Display for Allowed {
 /// An error if this setting of the owner is out of range.
 #[inline]
 pub(crate) fn check(owner: &str, setting: &str, number: f64, allowed: Allowed) -> Result<()> {
-    if allowed.is(number) { Ok(()) } else { Err(refused(owner, setting, number, allowed)) }
+    if allowed.contains(number) { Ok(()) } else { Err(out_of_range(owner, setting, number, allowed)) }
 }
 
 #[cold]
-fn refused(owner: &str, setting: &str, number: f64, allowed: Allowed) -> Error {
+fn out_of_range(owner: &str, setting: &str, number: f64, allowed: Allowed) -> Error {
     Error::invalid(format!("{setting} of the {owner} is {number}; it has to be {allowed}"))
 }
 
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_said_is_what_is_checked() {
+    fn message_of_every_range_matches_its_check() {
         let (inf, nan) = (f64::INFINITY, f64::NAN);
         let cases: [(Allowed, &[f64], &[f64], &str); 6] = [
             (Allowed::Finite, &[-1.0, 0.0], &[inf, -inf], "finite"),

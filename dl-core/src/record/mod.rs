@@ -69,7 +69,7 @@
 mod log;
 mod recorder;
 
-pub(crate) use log::{Log, State, Told};
+pub(crate) use log::{Log, LogState, TraceNodeId};
 pub use recorder::Recorder;
 
 use crate::error::branch::Branch;

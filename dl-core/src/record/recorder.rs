@@ -28,9 +28,9 @@ use std::time::Instant;
 /// # dl_core::Result::Ok(())
 /// ```
 #[derive(Clone)]
-pub struct Recorder(Arc<Shared>);
+pub struct Recorder(Arc<RecorderState>);
 
-struct Shared {
+struct RecorderState {
     since: Instant,
     threads: Arc<Threads>,
     /// Logs that were not taken, in the order in which the passes began.
@@ -54,7 +54,7 @@ impl Recorder {
     /// A recorder without records.
     #[allow(clippy::new_without_default, reason = "time begins here")]
     pub fn new() -> Self {
-        Recorder(Arc::new(Shared { since: Instant::now(), threads: Arc::default(), logs: Mutex::default() }))
+        Recorder(Arc::new(RecorderState { since: Instant::now(), threads: Arc::default(), logs: Mutex::default() }))
     }
 
     /// Takes the records of all finished passes.
@@ -73,8 +73,8 @@ impl Recorder {
     /// # dl_core::Result::Ok(())
     /// ```
     pub fn take(&self) -> Recording {
-        let over: Vec<Arc<Log>> = lock(&self.0.logs).extract_if(.., |log| log.hands_out()).collect();
-        let mut passes: Vec<_> = over.iter().filter_map(|log| log.take()).collect();
+        let finished: Vec<Arc<Log>> = lock(&self.0.logs).extract_if(.., |log| log.unlist_if_idle()).collect();
+        let mut passes: Vec<_> = finished.iter().filter_map(|log| log.take()).collect();
         // a resumed pass may have spans from before its log was added to the list again
         passes.sort_by_key(|pass| pass.began);
         Recording { passes }
@@ -88,9 +88,9 @@ impl Recorder {
     }
 
     /// A pass without drivers is resumed.
-    pub(crate) fn goes_on(&self, log: &Arc<Log>) {
+    pub(crate) fn resume(&self, log: &Arc<Log>) {
         let mut logs = lock(&self.0.logs);
-        if log.goes_on() {
+        if log.resume() {
             logs.push(log.clone());
         }
     }
@@ -114,12 +114,12 @@ mod tests {
 
     /// Threads keep finished passes for reuse, and a pass refers to its recorder.
     #[test]
-    fn it_goes_with_its_last_handle_though_passes_were_recorded() {
+    fn recorder_is_dropped_with_last_handle_after_recording() {
         let (recorder, w) = (Recorder::new(), Weight::new(1.0_f64));
         (&w * 2.0).predict().recorded(&recorder).wait().expect("it succeeds");
         (&w * 2.0).train(&Sgd::new(0.1)).recorded(&recorder).wait().expect("it succeeds");
-        let shared = Arc::downgrade(&recorder.0);
+        let recorder_state = Arc::downgrade(&recorder.0);
         drop(recorder);
-        assert!(shared.upgrade().is_none());
+        assert!(recorder_state.upgrade().is_none());
     }
 }

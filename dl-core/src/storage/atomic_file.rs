@@ -14,16 +14,17 @@ const TEMPORARY: &str = ".tmp";
 /// permissions of the old file, syncs it to disk and renames it. If `path` is a symbolic link, the
 /// file that it points to is replaced, and the link is kept.
 pub fn write(path: &Path, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
-    let but = |error: io::Error, what: &str| Error::other(error).context(format_args!("{}: {what}", path.display()));
-    let failed = |error| but(error, "not written");
+    let with_context =
+        |error: io::Error, what: &str| Error::other(error).context(format_args!("{}: {what}", path.display()));
+    let failed = |error| with_context(error, "not written");
     let permissions = check_replaceable(path).map_err(failed)?;
-    let target = target(path);
+    let target = resolve_links(path);
     let Some(name) = target.file_name() else {
         return Err(failed(io::Error::new(ErrorKind::InvalidInput, "the path does not end in a file name")));
     };
     let folder = folder_of(&target);
-    let (file, temporary) = create_beside(folder, name).map_err(failed)?;
-    let written = fill(&file, permissions, content).and_then(|()| fs::rename(&temporary, &target));
+    let (file, temporary) = create_temporary(folder, name).map_err(failed)?;
+    let written = write_content(&file, permissions, content).and_then(|()| fs::rename(&temporary, &target));
     // a child process that has been forked, but has not called exec yet, also holds the file and
     // its lock, so closing the file here would not release the lock
     let _ = file.unlock();
@@ -31,7 +32,7 @@ pub fn write(path: &Path, content: impl FnOnce(&mut dyn Write) -> io::Result<()>
         let _ = fs::remove_file(&temporary);
         return Err(failed(error));
     }
-    sync_folder(folder).map_err(|error| but(error, "written, but possibly not synced to disk"))
+    sync_folder(folder).map_err(|error| with_context(error, "written, but possibly not synced to disk"))
 }
 
 /// As [`write`], but creates the folder if it does not exist.
@@ -53,7 +54,7 @@ pub fn check_replaceable(path: &Path) -> io::Result<Option<Permissions>> {
 
 /// Resolves symbolic links; the file at the end need not exist. The links cannot form a cycle,
 /// because `check_replaceable` has failed in that case.
-fn target(path: &Path) -> PathBuf {
+fn resolve_links(path: &Path) -> PathBuf {
     let mut path = path.to_owned();
     while let Ok(next) = fs::read_link(&path) {
         path = folder_of(&path).join(next);
@@ -67,7 +68,7 @@ fn folder_of(path: &Path) -> &Path {
 
 /// Creates a temporary file `.name.0.tmp`, which is locked while it is open. The lock distinguishes
 /// a file that is being written from one that a killed program has left behind.
-fn create_beside(folder: &Path, name: &OsStr) -> io::Result<(File, PathBuf)> {
+fn create_temporary(folder: &Path, name: &OsStr) -> io::Result<(File, PathBuf)> {
     let mut number = 0_u32;
     loop {
         let mut temporary = OsString::from(".");
@@ -87,7 +88,7 @@ fn create_beside(folder: &Path, name: &OsStr) -> io::Result<(File, PathBuf)> {
     }
 }
 
-fn fill(
+fn write_content(
     file: &File,
     permissions: Option<Permissions>,
     content: impl FnOnce(&mut dyn Write) -> io::Result<()>,
@@ -163,7 +164,7 @@ mod tests {
 
     /// `/proc` does not support `sync_all`, as many network file systems do not.
     #[test]
-    fn a_folder_that_cannot_be_synced() {
+    fn sync_folder_on_unsupported_file_system_succeeds() {
         let processes = Path::new("/proc");
         assert_eq!(std::fs::File::open(processes).unwrap().sync_all().unwrap_err().kind(), ErrorKind::InvalidInput);
         sync_folder(processes).unwrap();

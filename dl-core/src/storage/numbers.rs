@@ -203,7 +203,7 @@ macro_rules! numbers {
                 fn row_of(numbers: Numbers) -> Result<Vec<$T>> {
                     match numbers {
                         Numbers::$Variant(row) => Ok(row),
-                        other => Err(another_type(DType::$Variant, &other)),
+                        other => Err(wrong_type(DType::$Variant, &other)),
                     }
                 }
             }
@@ -247,7 +247,7 @@ numbers! {
     F64 f64 from_bytes!(f64);
 }
 
-fn another_type(wanted: DType, found: &Numbers) -> Error {
+fn wrong_type(wanted: DType, found: &Numbers) -> Error {
     Error::invalid(format!("expected numbers of type `{wanted}`, found `{}`: numbers are not converted", found.dtype()))
 }
 

@@ -143,7 +143,7 @@ impl Plateau {
         if !metric.is_finite() {
             return Err(Error::not_finite(format!("the metric that was reported to the schedule is {metric}")));
         }
-        let _alone: MutexGuard<'_, ()> = self.reporting.lock().unwrap_or_else(PoisonError::into_inner);
+        let _reporting: MutexGuard<'_, ()> = self.reporting.lock().unwrap_or_else(PoisonError::into_inner);
         let remembered = |name| self.notes.get(name).unwrap_or(0.0);
         let better = self.notes.get(BEST).is_none_or(|best| self.is_better(metric, best));
         let (mut bad, mut cooldown) = (remembered(BAD), remembered(COOLDOWN));
@@ -154,7 +154,7 @@ impl Plateau {
         let mut numbers = self.notes.all();
         if bad > self.patience as f64 {
             let lower = (rate * self.factor).max(self.minimum);
-            if rate - lower > SMALLEST_DIFFERENCE {
+            if rate - lower > MIN_REDUCTION {
                 numbers.insert(RATE.to_owned(), lower);
             }
             (bad, cooldown) = (0.0, self.cooldown as f64);
@@ -186,7 +186,7 @@ const COOLDOWN: &str = "cooldown_counter";
 const RATE: &str = "last_lr";
 
 /// PyTorch's `eps`: a reduction that is not larger than this is left out.
-const SMALLEST_DIFFERENCE: f64 = 1e-8;
+const MIN_REDUCTION: f64 = 1e-8;
 
 impl Schedule for Plateau {
     fn at(&self, _: u64) -> Result<f64> {

@@ -96,11 +96,11 @@ impl<P: Plugin, O: Optimizer> Optimizer for Part<P, O> {
     fn begin<'o>(&'o self, step: &Step<'_>) -> Result<Option<Box<dyn Optimizer + 'o>>> {
         self.plugin.begin(&self.inner)?;
         let begun = step.behind(&self.plugin, |step| self.inner.begin(step))?;
-        Ok(begun.map(|inner| self.around(inner)))
+        Ok(begun.map(|inner| self.wrap(inner)))
     }
 
     fn for_weight<'o>(&'o self, weight: WeightId) -> Option<Box<dyn Optimizer + 'o>> {
-        self.inner.for_weight(weight).map(|inner| self.around(inner))
+        self.inner.for_weight(weight).map(|inner| self.wrap(inner))
     }
 
     fn step(&self, chunk: Chunk<'_>, steps: u64) -> Result<()> {
@@ -121,7 +121,7 @@ impl<P: Plugin, O: Optimizer> Optimizer for Part<P, O> {
 }
 
 impl<P: Plugin, O> Part<P, O> {
-    fn around<'o>(&'o self, inner: Box<dyn Optimizer + 'o>) -> Box<dyn Optimizer + 'o> {
+    fn wrap<'o>(&'o self, inner: Box<dyn Optimizer + 'o>) -> Box<dyn Optimizer + 'o> {
         Box::new(Part { plugin: self.plugin.clone(), inner })
     }
 }
