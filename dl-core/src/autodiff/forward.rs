@@ -25,7 +25,7 @@ use crate::api::variables::Variables;
 use crate::autodiff::cotangent::AnyDelta;
 use crate::autodiff::reverse;
 use crate::autodiff::scalar::one_side;
-use crate::error::call_context::enter_user_code;
+use crate::error::call_context::in_places_of_the_user;
 use crate::error::{Error, Result};
 use crate::exec;
 use crate::exec::{Books, Hold, NONE, Pass, Seen};
@@ -304,7 +304,7 @@ fn of_primitive(
     let values: &[&Value] = &values.iter().map(Seen::as_value).collect::<Vec<_>>();
     let value = books.value(index);
     let along = AnyAlong { operands, values, output, value: value.as_value(), tangents };
-    let _places = (!op.is_own()).then(enter_user_code);
+    let _places = (!op.is_own()).then(in_places_of_the_user);
     catch_unwind(AssertUnwindSafe(|| op.pushforward(along)))
         .map_err(|payload| Error::panic(payload).at(op.name_or_panic(), node.site()))
 }

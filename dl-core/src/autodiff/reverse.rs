@@ -12,7 +12,7 @@ use crate::api::gradients::{Deltas, SideEffects};
 use crate::autodiff::eager::Eager;
 use crate::autodiff::remat_group::Groups;
 use crate::autodiff::scalar::{in_layers, in_numbers, walk_back_in_numbers};
-use crate::error::call_context::enter_user_code;
+use crate::error::call_context::in_places_of_the_user;
 use crate::error::{Error, Result};
 use crate::exec::tables;
 use crate::exec::tables::Row;
@@ -393,7 +393,7 @@ where
                     // code of the user's, which may want to use this pass
                     let (delta, name, site) = (delta.into_layer(&node), recipe.name(), node.site());
                     drop(books);
-                    let own_places = enter_user_code();
+                    let own_places = in_places_of_the_user();
                     let theirs = catch_unwind(AssertUnwindSafe(|| backward.backward(delta)));
                     drop(own_places);
                     effects.push(pass, deltas.drain(..).map(|(weight, delta)| (K::layer(weight), delta)).collect());
@@ -470,7 +470,7 @@ pub(crate) fn pull_back(
             let value = books.value(index);
             let at =
                 AnyAt { values: &values, output: &output, value: value.as_value(), delta: delta.into_layer(&node) };
-            let _places = (!op.is_own()).then(enter_user_code);
+            let _places = (!op.is_own()).then(in_places_of_the_user);
             let deltas = catch_unwind(AssertUnwindSafe(|| op.pullback(at)))
                 .map_err(|payload| Error::panic(payload).at(op.name_or_panic(), node.site()))?;
             if deltas.len() != places.len() {

@@ -149,7 +149,7 @@ pub(crate) fn enter_function(function: Function, from: &'static Location<'static
 }
 
 /// Layers built while the guard lives have their own places: user code builds them.
-pub(crate) fn enter_user_code() -> ContextGuard {
+pub(crate) fn in_places_of_the_user() -> ContextGuard {
     CONTEXT.with(|context| {
         let origin = context.origin.get();
         context.origin.set(Origin(origin.0 & !PLACED));
