@@ -13,7 +13,7 @@ struct Seen {
     fails: bool,
 }
 
-/// A product, whose kernel may run during the backward walk. Its rule builds one delta node for both
+/// A product. Its kernel may run during the backward walk; its rule builds one delta node for both
 /// operands.
 struct Product(Seen);
 

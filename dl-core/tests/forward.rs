@@ -388,7 +388,7 @@ fn constant_operand_does_not_make_tangent_nan() {
     assert_eq!(Dual::variable(f64::INFINITY).floor().tangent(), 0.0);
 }
 
-/// The default pushforward supports operations whose data and deltas have different types.
+/// The default pushforward supports operations with data and deltas of different types.
 #[test]
 fn jvp_with_different_data_and_delta_types_is_correct() {
     /// A number that is stored as its logarithm; its delta is that of the number.

@@ -174,7 +174,7 @@ fn thread_waiting_for_outer_region_helps_with_inner_region() {
     });
 }
 
-/// Three nested regions, whose threads may wait for each other. A panic in the innermost region is
+/// Three nested regions; their threads may wait for each other. A panic in the innermost region is
 /// propagated to the caller.
 #[test]
 fn threads_help_at_any_nesting_depth() {

@@ -36,7 +36,7 @@ impl Subscriber for Breaks {
     fn exit(&self, _: &Id) {}
 }
 
-/// A kernel whose caller finishes first and waits for the other thread, which divides its piece.
+/// A kernel. Its caller finishes first and waits for the other thread, which divides its piece.
 struct Kernel(Arc<AtomicUsize>);
 
 impl Primitive for Kernel {

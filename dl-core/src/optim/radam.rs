@@ -1,4 +1,4 @@
-//! RAdam: Adam with rectified variance.
+//! RAdam: Adam with a rectified adaptive learning rate.
 
 use crate::error::Result;
 use crate::math::number::Number;
@@ -9,8 +9,8 @@ use crate::optim::validate::Allowed;
 use crate::step::memory::Slot;
 use crate::step::optimizer::check;
 
-/// RAdam: Adam whose first steps, while there are too few squares to estimate their variance, are
-/// plain momentum.
+/// RAdam: Adam with first steps that, while there are too few squares to estimate their variance,
+/// are plain momentum.
 ///
 /// The formulas are those of PyTorch's `RAdam`. In step `t` of a weight, `m`, `v` and `m̂` as in
 /// [`Adam`](crate::Adam); with `ρ∞ = 2 / (1 − beta2) − 1` and `ρ = ρ∞ − 2 t beta2ᵗ / (1 − beta2ᵗ)`,

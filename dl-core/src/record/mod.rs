@@ -124,14 +124,14 @@ pub struct NodeRecord {
     /// The nodes that it was computed from. The replicas of a weight on several threads are one
     /// node. A checkpoint boundary on a plain number is the node of that number.
     pub operands: Vec<u32>,
-    /// For a decision, the nodes whose values it read (its bangs).
+    /// For a decision, the nodes that it read the values of (its bangs).
     pub looked_at: Vec<u32>,
     /// For a decision, the node that it resolved to.
     pub became: Option<u32>,
     /// Type and shape of its value, as in `f32[16, 64]`; empty if it has no value or no
     /// description.
     pub value: String,
-    /// The size of its value in bytes; 0 for a decision, whose value is counted for the node that
+    /// The size of its value in bytes; 0 for a decision: its value is counted for the node that
     /// it resolved to.
     pub bytes: usize,
     /// The error, if it failed.
