@@ -92,7 +92,8 @@ fn check_the_way_back(costs: &Costs, pass: &PassRecord) {
     let took = |chosen: &dyn Fn(&Span) -> bool| -> Duration {
         pass.spans.iter().filter(|span| chosen(span)).map(|span| span.ended - span.began).sum()
     };
-    let walks = costs.runtime.iter().find(|row| row.what == "backward construction").unwrap_or_else(|| panic!("{costs}"));
+    let walks =
+        costs.runtime.iter().find(|row| row.what == "backward construction").unwrap_or_else(|| panic!("{costs}"));
     let written = took(&|span| span.work == SpanWork::Backward);
     assert!(walks.times == 1 && !walks.time.is_zero() && walks.time <= written, "{costs}");
     let forward = took(&|span| {

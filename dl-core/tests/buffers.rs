@@ -1,11 +1,11 @@
-//! Buffers that come back, written or not.
+//! Reuse of buffers, fully or partly written.
 
 use dl_core::buffers;
 
 const LEN: usize = 10_000;
 
 #[test]
-fn a_buffer_comes_back_whatever_was_written_of_it() {
+fn returned_buffer_is_reused_with_its_written_part() {
     buffers::release();
     for written in [0, LEN / 2, LEN] {
         let mut room: Vec<f64> = buffers::take(LEN);
@@ -16,7 +16,7 @@ fn a_buffer_comes_back_whatever_was_written_of_it() {
 
         let mut filled = buffers::take_filled::<f64>(LEN - 1);
         assert_eq!((filled.len(), filled.as_ptr()), (LEN - 1, place));
-        // what has never been written is zeros, and nothing is left to chance
+        // the part that was never written is zeros; the old contents are determined, too
         let old = written.min(LEN - 1);
         assert!(filled[..old].iter().all(|&number| number == 1.0) && filled[old..].iter().all(|&number| number == 0.0));
         filled.truncate(0);

@@ -1,12 +1,12 @@
-//! Deltas that a training step computes on its way back: the same, as often, and with the same
-//! errors, as if they were computed later.
+//! Deltas that a training step computes during the backward walk. Their values, errors and number of
+//! evaluations must be those of lazily evaluated deltas.
 
 use dl_core::{At, Deltas, Differentiable, Error, Layer, Primitive, Result, Weight};
 use dl_optim::Sgd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// How often kernels have run, and whether a delta is to fail.
+/// Counts of kernel executions, and whether the delta kernel fails.
 #[derive(Clone, Default)]
 struct Seen {
     products: Arc<AtomicUsize>,
@@ -14,7 +14,7 @@ struct Seen {
     fails: bool,
 }
 
-/// A product, as an operation that may run on the way back. Its rule writes down one delta for both
+/// A product. Its kernel may run during the backward walk; its rule builds one delta node for both
 /// operands.
 struct Product(Seen);
 
@@ -43,7 +43,7 @@ impl Primitive for Product {
     }
 }
 
-/// Its operand, or an error.
+/// The identity, or an error.
 struct Delta(Seen);
 
 impl Primitive for Delta {
@@ -84,7 +84,7 @@ fn on<R: Send>(threads: usize, work: impl FnOnce() -> R + Send) -> R {
 }
 
 #[test]
-fn each_delta_is_computed_once_and_only_where_somebody_trains() {
+fn deltas_are_computed_once_and_only_for_trained_weights() {
     for threads in [1, 2] {
         on(threads, || {
             let (seen, sgd) = (Seen::default(), Sgd::new(0.5));
@@ -92,19 +92,19 @@ fn each_delta_is_computed_once_and_only_where_somebody_trains() {
             let both = seen.product(&a.layer(), &b.layer());
             assert_eq!(both.train(&sgd).wait()?, 15.0);
             assert_eq!((a.value(), b.value()), (0.5, 3.5));
-            // forward, and a delta for each weight; what both are made of once
+            // products: forward, and a delta for each weight; the common delta is computed once
             assert_eq!(seen.counts(), (3, 1), "{threads} threads");
 
             let one = seen.product(&a.layer(), &Layer::constant(5.0));
             one.train(&sgd).wait()?;
-            assert_eq!(seen.counts(), (2, 1), "nobody trains on a constant, {threads} threads");
+            assert_eq!(seen.counts(), (2, 1), "no delta for a constant, {threads} threads");
 
             let twice = seen.product(&both, &both);
             twice.train(&sgd).wait()?;
-            // forward 2; at the upper one two for the same operand, at the lower one one for each
-            // weight
+            // products: 2 forward, 2 for the operands of the upper one, 1 for each weight at the lower
+            // one
             assert_eq!(seen.counts(), (6, 2), "{threads} threads");
-            // (a·b)² at −2 and 3.5
+            // (a·b)² with a = −2 and b = 3.5
             assert_eq!((a.value(), b.value()), (22.5, -10.5), "{threads} threads");
             Ok::<_, Error>(())
         })
@@ -112,8 +112,8 @@ fn each_delta_is_computed_once_and_only_where_somebody_trains() {
     }
 }
 
-/// `(a + b)² / 2`. Its rule writes down a sum for both operands, which goes last of all: what is
-/// written down next lies in its place.
+/// `(a + b)² / 2`. Its rule builds a sum that both deltas use and that is released last, so that the
+/// next node is allocated at its address.
 struct HalfTheSquare;
 
 impl Primitive for HalfTheSquare {
@@ -140,11 +140,11 @@ impl Primitive for HalfTheSquare {
 }
 
 #[test]
-fn a_sum_of_deltas_is_not_taken_for_what_has_lain_at_its_place() -> Result<()> {
+fn delta_sum_is_not_confused_with_freed_node_at_same_address() -> Result<()> {
     on(1, || {
         let half_the_square = |x: &Layer<f64>| Layer::apply(HalfTheSquare, (x.clone(), x.clone()));
         let a = Weight::new(1.0);
-        // 8 · a⁴; two deltas of 4 arrive at the inner one
+        // 8 · a⁴; the inner one receives two deltas of 4
         half_the_square(&half_the_square(&a.layer())).train(&Sgd::new(1.0)).wait()?;
         assert_eq!(a.value(), 1.0 - 32.0);
         Ok(())
@@ -152,7 +152,7 @@ fn a_sum_of_deltas_is_not_taken_for_what_has_lain_at_its_place() -> Result<()> {
 }
 
 #[test]
-fn what_nobody_asks_for_at_once_stays_lazy() -> Result<()> {
+fn backward_without_step_leaves_deltas_lazy() -> Result<()> {
     on(1, || {
         let seen = Seen::default();
         let a = Weight::new(3.0);
@@ -166,7 +166,7 @@ fn what_nobody_asks_for_at_once_stays_lazy() -> Result<()> {
 }
 
 #[test]
-fn an_error_is_the_same_on_every_number_of_threads_and_nothing_changes() {
+fn error_in_delta_is_independent_of_thread_count_and_changes_nothing() {
     let errors = [1, 2].map(|threads| {
         on(threads, || {
             let seen = Seen { fails: true, ..Seen::default() };
@@ -182,7 +182,7 @@ fn an_error_is_the_same_on_every_number_of_threads_and_nothing_changes() {
 }
 
 #[test]
-fn a_long_chain_is_walked_without_recursion() -> Result<()> {
+fn long_chain_is_walked_without_recursion() -> Result<()> {
     on(1, || {
         let seen = Seen::default();
         let a = Weight::new(1.0);

@@ -14,7 +14,7 @@ fn one() -> Layer<f64> {
 }
 
 #[test]
-fn of_every_operation_as_the_pullback_says() {
+fn jvp_of_every_operation_matches_its_pullback() {
     for &op in Unary::ALL {
         for x in [0.3_f64, 0.7, 1.4] {
             let w = Weight::new(x);
@@ -49,7 +49,7 @@ fn of_every_operation_as_the_pullback_says() {
     }
 }
 
-/// x³ for anything, by a primitive that does not say how it pushes forward.
+/// `x³`, as a primitive with the default pushforward.
 struct Cube;
 
 impl Primitive for Cube {
@@ -73,7 +73,7 @@ fn cube(x: &Layer<f64>) -> Layer<f64> {
     Layer::apply(Cube, (x.clone(),))
 }
 
-/// One of two layers, decided by the value of a third.
+/// One of two layers, selected by the value of a third.
 fn decide(condition: &Layer<f64>, positive: &Layer<f64>, other: &Layer<f64>) -> Layer<f64> {
     let (condition, positive, other) = (condition.clone(), positive.clone(), other.clone());
     Layer::dynamic(move || {
@@ -82,7 +82,7 @@ fn decide(condition: &Layer<f64>, positive: &Layer<f64>, other: &Layer<f64>) -> 
     })
 }
 
-/// How a node of a random graph is made of earlier ones.
+/// A node of a random graph, with the indices of its operands among earlier nodes.
 #[derive(Clone, Debug)]
 enum Step {
     Unary(usize, usize),
@@ -108,7 +108,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..24)
 }
 
-/// Operations that stay within bounds, so that random graphs do not overflow.
+/// Operations with bounded or slowly growing values, so that random graphs do not overflow.
 const TAME: [Unary; 8] =
     [Unary::Tanh, Unary::Sin, Unary::Cos, Unary::Sigmoid, Unary::Neg, Unary::Erf, Unary::Softplus, Unary::Gelu];
 
@@ -134,7 +134,7 @@ fn build(steps: &[Step], inputs: &[Weight<f64>]) -> Layer<f64> {
                 |(a, b), y, d| (Some(d * b.cos()), Some(d * (a + y).sin())),
             ),
             Step::Decide(c, a, b) => decide(at(c), at(a), at(b)),
-            // a derivative inside of the graph
+            // a derivative inside the graph
             Step::Nested(x) => at(x).tanh().gradient(&inputs[0]).sin(),
         };
         nodes.push(node);
@@ -151,7 +151,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn forward_agrees_with_reverse(steps in steps(), x in prop::array::uniform3(-1.5..1.5_f64), v in prop::array::uniform3(-2.0..2.0_f64)) {
+    fn forward_mode_of_random_graphs_agrees_with_reverse_mode(steps in steps(), x in prop::array::uniform3(-1.5..1.5_f64), v in prop::array::uniform3(-2.0..2.0_f64)) {
         let weights: Vec<Weight<f64>> = x.into_iter().map(Weight::new).collect();
         let direction: Vec<Layer<f64>> = v.into_iter().map(Layer::constant).collect();
         let y = build(&steps, &weights);
@@ -160,7 +160,7 @@ proptest! {
         let slope = y.jvp(&weights, &direction);
         let reverse = dot(&y.gradients(&weights));
         close("first order", value(&slope)?, value(&reverse)?)?;
-        // the derivatives of both in both modes
+        // the derivatives of both first-order results, in both modes
         let along = [&slope, &reverse].map(|first| first.jvp(&weights, &direction));
         let back = [&slope, &reverse].map(|first| dot(&first.gradients(&weights)));
         let hvp = dot(&y.hvp(&weights, &direction));
@@ -171,7 +171,7 @@ proptest! {
 }
 
 #[test]
-fn mixed_orders() {
+fn mixed_forward_and_reverse_derivatives_agree() {
     for x in [-1.3_f64, -0.2, 0.4, 2.0] {
         let w = Weight::new(x);
         let (y, via) = (w.tanh(), cube(&w.layer()));
@@ -195,7 +195,7 @@ fn mixed_orders() {
 }
 
 #[test]
-fn a_slope_can_be_trained_on() {
+fn jvp_can_be_trained_on() {
     // minimise (d/dw w³)² = 9w⁴: its own derivative is 36w³
     let w = Weight::new(0.5);
     let penalty = (&w * &w * &w).jvp(&w, &one()).square();
@@ -205,19 +205,19 @@ fn a_slope_can_be_trained_on() {
 }
 
 #[test]
-fn variables_that_depend_on_one_another_move_by_themselves_too() {
+fn jvp_with_dependent_variables_adds_their_directions() {
     let w = Weight::new(3.0_f64);
     let hidden = &w * &w;
     let y = &hidden * &w;
-    // dy = w · dh + h · dw, dh = 2w · dw + its own
+    // dy = w · dh + h · dw, dh = 2w · dw + the direction of `hidden`
     let slope = y.jvp(&(&w, &hidden), &(Layer::constant(1.0), Layer::constant(10.0)));
     assert_eq!(slope.predict().wait().unwrap(), 3.0 * (6.0 + 10.0) + 9.0);
-    // and a variable that is named twice moves twice
+    // the directions of a variable that is listed twice are added
     assert_eq!(y.jvp(&[&w, &w], &[one(), one()]).predict().wait().unwrap(), 54.0);
 }
 
 #[test]
-fn zero_for_a_stranger_and_where_it_stops() {
+fn jvp_of_independent_or_stopped_layer_is_zero() {
     let (w, stranger) = (Weight::new(2.0_f64), Weight::new(3.0));
     let layers = [w.layer().stop_gradient() * &stranger, w.floor(), w.layer().stop_gradient(), Layer::constant(1.0)];
     for y in layers {
@@ -238,7 +238,7 @@ fn counting(x: &Layer<f64>, count: &Arc<AtomicUsize>) -> Layer<f64> {
 }
 
 #[test]
-fn what_is_not_on_the_way_is_not_computed() {
+fn jvp_evaluates_only_layers_on_the_path() {
     let counts: [Arc<AtomicUsize>; 5] = std::array::from_fn(|_| Arc::default());
     let counted = |which: usize| counts[which].load(Relaxed);
     let (w, other) = (Weight::new(2.0_f64), Weight::new(3.0_f64));
@@ -254,7 +254,7 @@ fn what_is_not_on_the_way_is_not_computed() {
 }
 
 #[test]
-fn value_and_slope_are_evaluated_once() {
+fn value_and_jvp_evaluates_layers_once() {
     let count = Arc::default();
     let w = Weight::new(2.0_f64);
     let (value, slope) = counting(&w.sin(), &count).value_and_jvp(&w, &one());
@@ -267,19 +267,19 @@ fn value_and_slope_are_evaluated_once() {
 }
 
 #[test]
-fn a_long_chain() {
+fn jvp_of_long_chain_does_not_overflow_stack() {
     const LENGTH: i32 = 100_000;
     let w = Weight::new(1.0_f64);
     let y = (0..LENGTH).fold(w.layer(), |y, i| if i % 2 == 0 { &y * 1.000_01 } else { y + 1e-7 });
     let slope = y.jvp(&w, &one()).predict().wait().unwrap();
     assert!((slope - 1.000_01_f64.powi(LENGTH / 2)).abs() < 1e-9, "{slope}");
-    // each link asks for its transpose
+    // each node of the chain requires the transpose of its rule
     let y = (0..1000).fold(w.layer(), |y, _| cube(&y));
     assert_eq!(y.jvp(&w, &one()).predict().wait().unwrap(), (0..1000).fold(1.0, |slope, _| slope * 3.0));
 }
 
 #[test]
-fn a_hand_written_backward_is_an_error_where_it_is_on_the_way() {
+fn jvp_through_manual_backward_is_error() {
     let (w, other) = (Weight::new(2.0_f64), Weight::new(3.0_f64));
     let inner = w.clone();
     let by_hand = Do::now(()).flat_map(move |()| {
@@ -294,7 +294,7 @@ fn a_hand_written_backward_is_an_error_where_it_is_on_the_way() {
 }
 
 #[test]
-fn a_direction_of_another_length_is_an_error() {
+fn jvp_with_direction_of_wrong_length_is_error() {
     let weights = vec![Weight::new(1.0_f64), Weight::new(2.0)];
     let y = &weights[0] * &weights[1];
     for length in [0, 1, 3] {
@@ -306,7 +306,7 @@ fn a_direction_of_another_length_is_an_error() {
 }
 
 #[test]
-fn errors_and_panics_on_the_way() {
+fn panic_in_pullback_rule_is_error_of_jvp() {
     struct Broken;
 
     impl Primitive for Broken {
@@ -327,13 +327,13 @@ fn errors_and_panics_on_the_way() {
     let y = Layer::apply(Broken, (w.sin(),));
     let error = y.jvp(&w, &one()).predict().wait().unwrap_err().to_string();
     assert!(error.contains("no rule") && error.contains("broken"), "{error}");
-    // what does not move is not asked
+    // a rule is not called for a layer without a tangent
     assert_eq!((y * &Weight::new(1.0)).jvp(&Weight::new(1.0), &one()).predict().wait().unwrap(), 0.0);
 }
 
 /// The Hessian of Rosenbrock's function, by derivatives of derivatives.
 #[test]
-fn hessian_of_rosenbrock() {
+fn hessian_of_rosenbrock_function_is_exact() {
     for (x, y) in [(-1.2, 1.0), (1.0, 1.0), (0.3, -0.7), (2.5, 4.0_f64)] {
         let variables = [x, y].map(Weight::new);
         let [a, b] = &variables;
@@ -356,7 +356,7 @@ fn f<A: Algebra>(x: &Term<A>) -> Term<A> {
 }
 
 #[test]
-fn one_function_in_all_readings() {
+fn generic_function_agrees_in_all_algebras() {
     for x in [0.3_f64, 1.1, 2.7] {
         let w = Weight::new(x);
         let layer = f(&Term(w.layer())).0;
@@ -366,7 +366,7 @@ fn one_function_in_all_readings() {
         assert_eq!(dual.value(), value(&layer));
         let close = |a: f64, b: f64| assert!((a - b).abs() <= 1e-12 * a.abs().max(1.0), "{a} and {b}");
         close(dual.tangent(), value(&layer.gradient(&w)));
-        // of duals, of layers, and of duals of layers
+        // second derivatives: by dual numbers of dual numbers, by layers, by dual numbers of layers
         let second = f(&Term(Dual::variable(Dual::variable(x)))).0.tangent().tangent();
         close(second, value(&layer.gradient(&w).gradient(&w)));
         let of_layers = f(&Term(Dual::variable(w.layer()))).0;
@@ -380,8 +380,8 @@ fn one_function_in_all_readings() {
 }
 
 #[test]
-fn what_does_not_move_spoils_no_tangent() {
-    // the derivative of aᵇ in b has no value at a negative a
+fn constant_operand_does_not_make_tangent_nan() {
+    // the derivative of aᵇ with respect to b is NaN for negative a
     let square = Dual::variable(-3.0_f64).pow(&Dual::constant(2.0));
     assert_eq!(square, Dual::new(9.0, -6.0));
     let w = Weight::new(-3.0_f64);
@@ -389,10 +389,10 @@ fn what_does_not_move_spoils_no_tangent() {
     assert_eq!(Dual::variable(f64::INFINITY).floor().tangent(), 0.0);
 }
 
-/// Types of data and of deltas that differ: the default pushforward does not mind.
+/// The default pushforward supports operations with data and deltas of different types.
 #[test]
-fn data_and_deltas_of_different_types() {
-    /// A number of which only the logarithm is kept; its delta is that of the number.
+fn jvp_with_different_data_and_delta_types_is_correct() {
+    /// A number that is stored as its logarithm; its delta is that of the number.
     #[derive(Clone)]
     struct Logarithm(f64);
 

@@ -1,5 +1,5 @@
-//! Every scalar operation against finite differences in `f64`, in both readings of its rule, and
-//! once more for the derivative of the derivative.
+//! Gradient check: the first and second derivatives of every scalar operation against finite
+//! differences in `f64`, with its rule evaluated in numbers and in layers.
 
 use dl_core::{Binary, Differentiable, Layer, Pointwise, Unary, Weight, pow};
 use dl_optim::Sgd;
@@ -31,7 +31,7 @@ fn close(what: &str, ours: f64, truth: f64) {
     assert!((ours - truth).abs() <= 1e-6 * truth.abs().max(1.0), "{what}: {ours} should be {truth}");
 }
 
-/// The derivative that a training step uses: the numeric reading.
+/// The derivative that a training step uses: the rule evaluated in numbers.
 fn trained(loss: &Layer<f64>, w: &Weight<f64>) -> f64 {
     let before = w.value();
     loss.train(&Sgd::new(1.0)).wait().unwrap();
@@ -41,7 +41,7 @@ fn trained(loss: &Layer<f64>, w: &Weight<f64>) -> f64 {
 }
 
 #[test]
-fn unary_operations() {
+fn unary_gradients_match_finite_differences() {
     for &op in Unary::ALL {
         for &x in points(op) {
             let w = Weight::new(x);
@@ -64,13 +64,13 @@ fn unary_operations() {
 }
 
 #[test]
-fn binary_operations() {
+fn binary_gradients_match_finite_differences() {
     for &op in Binary::ALL {
         for &(a, b) in pairs(op) {
             let (wa, wb) = (Weight::new(a), Weight::new(b));
             let trained = |loss: &Layer<f64>, w: &Weight<f64>| {
                 let delta = trained(loss, w);
-                // the step was taken by both
+                // the step changed both weights
                 wa.set(a);
                 wb.set(b);
                 delta
@@ -106,22 +106,22 @@ fn binary_operations() {
 }
 
 #[test]
-fn ties_share_the_gradient() {
+fn max_of_equal_operands_shares_gradient() {
     let (a, b) = (Weight::new(2.0), Weight::new(2.0));
     dl_core::max(&a, &b).train(&Sgd::new(1.0)).wait().unwrap();
     assert_eq!((a.value(), b.value()), (1.5, 1.5));
 }
 
 #[test]
-fn the_square_root_of_four_has_gradient_a_quarter() {
+fn sqrt_of_four_has_gradient_one_quarter() {
     let w = Weight::new(4.0_f32);
     w.sqrt().train(&Sgd::new(1.0)).wait().unwrap();
     assert_eq!(w.value(), 3.75);
 }
 
-/// Reference values: scipy.special.expit, `math.erfc`, and limits.
+/// Reference values: `scipy.special.expit`, `math.erfc`, and limits.
 #[test]
-fn extremes_stay_finite() {
+fn activations_at_extreme_arguments_stay_finite() {
     assert_eq!(Unary::Sigmoid.value(-745.0_f64), 5e-324);
     assert_eq!(Unary::Sigmoid.value(800.0_f64), 1.0);
     assert_eq!(Unary::Softplus.value(1000.0_f64), 1000.0);
@@ -130,9 +130,9 @@ fn extremes_stay_finite() {
     close("silu, at −700, relatively", Unary::Silu.value(-700.0_f64) / (-700.0 * (-700.0_f64).exp()), 1.0);
 }
 
-/// The first four derivatives of `xⁿ`, at 0 and beside it.
+/// The first four derivatives of `xⁿ`, at 0 and elsewhere.
 #[test]
-fn derivatives_of_powers() {
+fn higher_derivatives_of_pow_at_zero_are_exact() {
     for exponent in [0.0, 1.0, 2.0, 3.0, 4.0] {
         for x in [0.0_f64, -1.5] {
             let (w, n) = (Weight::new(x), Weight::new(exponent));
@@ -154,7 +154,7 @@ fn derivatives_of_powers() {
 }
 
 #[test]
-fn the_derivative_of_a_power_of_0_in_the_exponent() {
+fn pow_of_zero_derivative_in_exponent_is_limit() {
     for (exponent, truth) in [(0.0, 0.0), (0.5, 0.0), (2.0, 0.0), (-1.0, f64::NEG_INFINITY)] {
         let n = Weight::new(exponent);
         let slope = pow(0.0, &n).gradient(&n);
@@ -168,7 +168,7 @@ fn the_derivative_of_a_power_of_0_in_the_exponent() {
 }
 
 #[test]
-fn derivatives_at_a_kink() {
+fn derivatives_at_kinks_follow_conventions() {
     let w = Weight::new(0.0);
     assert_eq!(trained(&w.leaky_relu(0.25), &w), 0.25);
     assert_eq!(trained(&w.elu(0.25), &w), 0.25);
@@ -178,19 +178,19 @@ fn derivatives_at_a_kink() {
 }
 
 #[test]
-fn remainders() {
+fn remainder_has_sign_of_divisor() {
     let w = Weight::new(-7.0_f64);
     assert_eq!((&w % 3.0).predict().wait().unwrap(), 2.0);
     assert_eq!((5.0 % &w).predict().wait().unwrap(), -2.0);
-    // floor(1.0 / 0.1) is 10, but 0.1 is above a tenth
+    // floor(1.0 / 0.1) is 10 in `f64`, but 0.1 is rounded up, so the exact floor is 9
     let n = Weight::new(0.1);
     assert_eq!(trained(&(1.0 % &n), &n), -9.0);
 }
 
 #[test]
-fn a_constant_that_arrives_at_a_weight_is_still_the_constant() {
+fn vjp_with_constant_cotangent_is_differentiable_in_it() {
     let (w, c) = (Weight::new(3.0), Layer::constant(2.0));
-    // it arrives as it is: the product is c, and its derivative by c is 1
+    // the cotangent of the weight is `c` itself, and its derivative with respect to `c` is 1
     assert_eq!(w.layer().vjp(&w, &c).gradient(&c).predict().wait().unwrap(), 1.0);
     assert_eq!((&w + 5.0).vjp(&w, &c).gradient(&c).predict().wait().unwrap(), 1.0);
 }

@@ -1,4 +1,4 @@
-//! What is done with all weights of a module at once.
+//! Operations on all weights of a module.
 
 use dl_core::{Buffer, DType, Differentiable, Entry, Module, NewValue, Numbers, Snapshot, Stored, Visitor, Weight};
 use dl_optim::Sgd;
@@ -25,7 +25,7 @@ impl Module for Line {
 }
 
 #[test]
-fn paths_are_the_names_of_fields() {
+fn paths_join_field_names() {
     let tied = Arc::new(Line::new(1.0));
     let net =
         (vec![Line::new(2.0)], [Some(tied.clone()), None, Some(tied)], Box::new(Weight::new(3.0_f64)), 4_usize, "text");
@@ -59,7 +59,7 @@ fn paths_are_the_names_of_fields() {
 }
 
 #[test]
-fn what_is_frozen_is_not_trained_and_buffers_are_left_alone() {
+fn freeze_stops_training_of_weights_and_ignores_buffers() {
     let net = [Line::new(2.0), Line::new(3.0)];
     assert_eq!(net.freeze_matching("0").unwrap(), 2);
     let loss = net.iter().map(|line| &line.slope * &line.slope).sum::<dl_core::Layer<f64>>();
@@ -71,7 +71,7 @@ fn what_is_frozen_is_not_trained_and_buffers_are_left_alone() {
     loss.updating(&net[0].steps, 2.0).train(&Sgd::new(0.25)).wait().unwrap();
     assert_eq!((net[0].slope.value(), net[0].steps.value()), (1.0, 2.0));
 
-    // a buffer that were unfrozen would get a gradient
+    // a pattern that matches only buffers matches no weight
     net.freeze();
     net.unfreeze_matching("**.steps").unwrap_err();
     let error = net.freeze_matching("2.slope").unwrap_err().to_string();
@@ -79,7 +79,7 @@ fn what_is_frozen_is_not_trained_and_buffers_are_left_alone() {
 }
 
 #[test]
-fn a_tied_weight_is_frozen_once() {
+fn freeze_matching_counts_tied_weight_once() {
     let w = Weight::new(1.0_f64);
     let net = (w.clone(), [w, Weight::new(2.0)]);
     assert_eq!(net.freeze_matching("**").unwrap(), 2);
@@ -89,7 +89,7 @@ fn a_tied_weight_is_frozen_once() {
 }
 
 #[test]
-fn all_values_are_checked_before_one_is_set() {
+fn set_all_checks_all_values_before_setting_any() {
     let net = [Line::new(2.0), Line::new(3.0)];
     let read = || net.entries().iter().map(Entry::numbers).collect::<Vec<_>>();
     let before = read();
@@ -114,16 +114,16 @@ fn all_values_are_checked_before_one_is_set() {
         check("1.offset", &[], Numbers::F32(vec![20.0])).unwrap(),
         check("1.steps", &[], Numbers::F64(vec![30.0])).unwrap(),
     ];
-    assert_eq!(read(), before, "nothing is set before all is checked");
+    assert_eq!(read(), before, "checking sets nothing");
     NewValue::set_all(all).unwrap();
     assert_eq!((net[0].slope.value(), net[1].offset.value(), net[1].steps.value()), (10.0, 20.0, 30.0));
     assert_eq!((net[1].slope.value(), net[0].offset.value()), (3.0, 0.5));
-    assert_eq!(net[0].slope.predict().on(&old).wait().unwrap(), 2.0, "a snapshot keeps what it has");
+    assert_eq!(net[0].slope.predict().on(&old).wait().unwrap(), 2.0, "a snapshot keeps its values");
 }
 
-/// Values that are set while others read: a reader sees all old ones or all new ones.
+/// A concurrent reader sees all old values or all new ones.
 #[test]
-fn values_are_set_at_once() {
+fn set_all_is_atomic_for_concurrent_snapshots() {
     let net: Vec<Weight<f64>> = (0..50).map(|_| Weight::new(0.0)).collect();
     std::thread::scope(|threads| {
         threads.spawn(|| {
@@ -145,7 +145,7 @@ fn values_are_set_at_once() {
 }
 
 #[test]
-fn an_entry_keeps_its_weight_alive() {
+fn entry_keeps_weight_alive() {
     let entry = {
         let net = [Weight::new(7.0_f64)];
         net.entry("0").unwrap()
@@ -155,7 +155,7 @@ fn an_entry_keeps_its_weight_alive() {
 }
 
 #[test]
-fn bytes_are_those_of_the_numbers_and_nothing_else() {
+fn le_bytes_round_trip_exactly() {
     for numbers in [
         Numbers::Bool(vec![true, false]),
         Numbers::U8(vec![0, 255]),
@@ -176,7 +176,7 @@ fn bytes_are_those_of_the_numbers_and_nothing_else() {
     let Numbers::F64(again) = Numbers::from_le_bytes(DType::F64, &nan.numbers().to_le_bytes()).unwrap() else {
         panic!()
     };
-    assert_eq!(again[0].to_bits(), nan.to_bits(), "also of a NaN");
+    assert_eq!(again[0].to_bits(), nan.to_bits(), "the payload of a NaN is kept");
     assert!(Numbers::from_le_bytes(DType::Bool, &[2]).unwrap_err().to_string().contains('2'));
     assert!(Numbers::from_le_bytes(DType::F32, &[]).unwrap().is_empty());
 }

@@ -47,7 +47,7 @@ scalar!(f32);
 scalar!(f64);
 
 #[test]
-fn an_operation_on_borrowed_layers_has_its_own_line() {
+fn operation_on_borrowed_layers_records_its_line() {
     let (x, y) = (Weight::new(2.0_f64).layer(), Weight::new(3.0_f64).layer());
     let (square, product, sum, line) = (&x * &x, &x * &y, &x + 1.0, line!());
     for layer in [square, product, sum] {

@@ -1,4 +1,5 @@
-//! Kernels on several threads: every piece once, in whatever pool, with whatever else is going on.
+//! Fork-join loops on several threads: every piece runs once, in pools of any size, with nested and
+//! concurrent loops.
 
 use dl_core::parallel::{for_each, for_each_mut};
 use rayon::{ThreadPool, ThreadPoolBuilder};
@@ -24,7 +25,7 @@ fn counts(pieces: usize, nanoseconds_each: f64) -> Vec<usize> {
 }
 
 #[test]
-fn every_piece_once() {
+fn for_each_runs_every_piece_once() {
     for threads in [1, 2, 4] {
         for pieces in [0, 1, 2, 3, 100] {
             for nanoseconds_each in [0.0, 5_000.0, MUCH, f64::INFINITY, f64::NAN, -1.0] {
@@ -37,9 +38,9 @@ fn every_piece_once() {
     assert_eq!(counts(1000, MUCH), [1; 1000]);
 }
 
-/// The pieces wait for one another: as many threads work as there are, and no more.
+/// The pieces wait for one another at a barrier, so all threads of the pool must work.
 #[test]
-fn all_threads_work() {
+fn for_each_uses_all_threads_of_pool() {
     pool(3).install(|| {
         let all = Barrier::new(3);
         let workers = Mutex::new(HashSet::new());
@@ -54,7 +55,7 @@ fn all_threads_work() {
 }
 
 #[test]
-fn little_work_stays_here() {
+fn cheap_work_runs_on_calling_thread() {
     pool(4).install(|| {
         let here = thread::current().id();
         for_each(100, 100.0, |_| assert_eq!(thread::current().id(), here));
@@ -71,7 +72,7 @@ fn little_work_stays_here() {
 }
 
 #[test]
-fn the_first_panic_comes_back_when_nothing_runs() {
+fn first_panic_is_propagated_after_all_pieces_end() {
     for threads in [1, 4] {
         pool(threads).install(|| {
             for round in 0..200 {
@@ -96,7 +97,7 @@ fn the_first_panic_comes_back_when_nothing_runs() {
 }
 
 #[test]
-fn pieces_divide_further() {
+fn nested_for_each_runs_every_piece_once() {
     for threads in [1, 2, 4] {
         pool(threads).install(|| {
             let sum = AtomicUsize::new(0);
@@ -112,7 +113,7 @@ fn pieces_divide_further() {
     }
 }
 
-/// Waits until so many have come; says whether they have, before long.
+/// A barrier with a timeout: `arrive_and_await` returns whether `many` threads arrived in time.
 #[derive(Default)]
 struct Arrivals(Mutex<usize>, Condvar);
 
@@ -125,10 +126,10 @@ impl Arrivals {
     }
 }
 
-/// Two threads have a piece each. One is through with its own; the other divides it, and does not
-/// work alone at that.
+/// Two threads have a piece each. One finishes its piece; the other divides its own, and the first
+/// one must help with that.
 #[test]
-fn who_is_through_helps_with_what_another_piece_divides() {
+fn idle_thread_helps_with_nested_region_of_other_piece() {
     pool(2).install(|| {
         let caller = thread::current().id();
         for caller_divides in [true, false] {
@@ -138,7 +139,7 @@ fn who_is_through_helps_with_what_another_piece_divides() {
                     assert!(begun.arrive_and_await(2), "one thread ran both pieces");
                     if (thread::current().id() == caller) == caller_divides {
                         if round % 2 == 0 {
-                            thread::sleep(Duration::from_millis(2)); // by then the other one sleeps
+                            thread::sleep(Duration::from_millis(2)); // by then the other thread sleeps
                         }
                         for_each(2, MUCH, |_| assert!(parts.arrive_and_await(2), "one thread ran all parts"));
                     }
@@ -148,10 +149,10 @@ fn who_is_through_helps_with_what_another_piece_divides() {
     });
 }
 
-/// Three threads: two wait, and a third one divides what is a piece of a piece. Both of them help,
-/// also the one who waits for what is around it all.
+/// Of three threads, one waits for the outer region and one for the middle region, while the third
+/// starts an inner region. Both waiting threads must help with it.
 #[test]
-fn who_waits_for_what_is_around_helps_with_what_is_inside() {
+fn thread_waiting_for_outer_region_helps_with_inner_region() {
     pool(3).install(|| {
         for _ in 0..20 {
             let (outer, middle, parts) = (Arrivals::default(), Arrivals::default(), Arrivals::default());
@@ -164,7 +165,7 @@ fn who_waits_for_what_is_around_helps_with_what_is_inside() {
                 for_each(2, MUCH, |_| {
                     assert!(middle.arrive_and_await(2), "one thread ran both pieces inside");
                     if *divider.lock().unwrap().get_or_insert(thread::current().id()) == thread::current().id() {
-                        thread::sleep(Duration::from_millis(2)); // by then the others sleep
+                        thread::sleep(Duration::from_millis(2)); // by then the other threads sleep
                         for_each(3, MUCH, |_| assert!(parts.arrive_and_await(3), "not all threads came"));
                     }
                 });
@@ -173,9 +174,10 @@ fn who_waits_for_what_is_around_helps_with_what_is_inside() {
     });
 }
 
-/// The same three deep, where each may wait for the other; a panic comes back from the innermost.
+/// Three nested regions; their threads may wait for each other. A panic in the innermost region is
+/// propagated to the caller.
 #[test]
-fn who_is_through_helps_however_deep() {
+fn threads_help_at_any_nesting_depth() {
     for threads in [2, 3] {
         pool(threads).install(|| {
             for round in 0..500 {
@@ -205,10 +207,10 @@ fn who_is_through_helps_however_deep() {
     }
 }
 
-/// The caller holds a lock that every other worker of the pool waits for: nobody can help, and
-/// nobody needs to.
+/// The caller holds a lock that every other worker of the pool waits for: no worker can help, and the
+/// caller must finish without help.
 #[test]
-fn a_lock_that_all_others_wait_for() {
+fn for_each_completes_while_all_other_workers_are_blocked() {
     let pool = pool(3);
     let lock = Mutex::new(());
     let started = Barrier::new(3);
@@ -227,7 +229,7 @@ fn a_lock_that_all_others_wait_for() {
 }
 
 #[test]
-fn many_callers_at_once() {
+fn concurrent_callers_get_correct_results() {
     let pool = pool(2);
     thread::scope(|scope| {
         for caller in 0..6_usize {
@@ -249,7 +251,7 @@ fn many_callers_at_once() {
 }
 
 #[test]
-fn pieces_need_not_be_shared() {
+fn for_each_mut_accepts_items_that_are_not_sync() {
     // a `Cell` can be sent, but not shared
     let mut cells = vec![std::cell::Cell::new(1); 100];
     for_each_mut(&mut cells, MUCH, |index, cell| cell.set(cell.get() + index));
@@ -261,14 +263,14 @@ struct BreaksWhenDropped;
 
 impl Drop for BreaksWhenDropped {
     fn drop(&mut self) {
-        panic!("a payload breaks");
+        panic!("the destructor of a payload panics");
     }
 }
 
-/// Only the first panic is told. The payloads of the others go, and may panic when they do: that
-/// must not unwind into the pool, which would end the process.
+/// Only the first panic is propagated. The payloads of the others are dropped, and their destructors
+/// may panic: that must not unwind into the pool, which would abort the process.
 #[test]
-fn payloads_that_break() {
+fn panic_payload_with_panicking_destructor_does_not_abort() {
     let pool = pool(2);
     for _ in 0..20 {
         let both = Barrier::new(2);
@@ -278,8 +280,8 @@ fn payloads_that_break() {
                 std::panic::panic_any(BreaksWhenDropped);
             });
         };
-        let told = pool.install(|| catch_unwind(AssertUnwindSafe(run)));
-        let payload = told.expect_err("a piece has panicked");
+        let result = pool.install(|| catch_unwind(AssertUnwindSafe(run)));
+        let payload = result.expect_err("a piece has panicked");
         assert!(payload.is::<BreaksWhenDropped>());
         std::mem::forget(payload);
     }

@@ -1,16 +1,16 @@
-//! Every pointwise operation that PyTorch has, against PyTorch: values and first derivatives, in
-//! `f64` and `f32`, in both readings of a rule. `reference/pointwise.py` writes the reference.
+//! Pointwise operations against PyTorch: values and first derivatives, in `f64` and `f32`, with the
+//! rules evaluated in numbers and in layers. `reference/pointwise.py` writes the reference.
 //!
-//! Differences on purpose:
+//! Intended differences:
 //!
 //! - `clamp` shares the gradient at a bound, where PyTorch gives it to the operand (see
 //!   `gradients.rs`);
-//! - `sign` of NaN is NaN, as in NumPy, where PyTorch says 0;
-//! - `gelu`, `gelu_tanh` and `silu` at −∞ are 0, their limit, where PyTorch says NaN;
-//! - the derivative of `xlogy` in an `a` that is 0 is `ln b`, where PyTorch says 0 if `b` is not
-//!   positive.
+//! - `sign` of NaN is NaN, as in NumPy, where PyTorch gives 0;
+//! - `gelu`, `gelu_tanh` and `silu` at −∞ are 0, their limit, where PyTorch gives NaN;
+//! - the derivative of `xlogy` with respect to `a`, where `a` is 0, is `ln b`, where PyTorch gives 0
+//!   if `b` is not positive.
 //!
-//! Where PyTorch's derivative is NaN, and where the value is, ours may be anything.
+//! Derivatives are not compared where PyTorch's value or derivative is NaN.
 
 use dl_core::{Binary, Data, Differentiable, Number, Pointwise, Term, Trainable, Unary, Weight};
 
@@ -37,7 +37,7 @@ fn known(line: &'static str) -> Known {
     }
 }
 
-/// Whether a number is near the true one, which `f32` may not reach.
+/// Whether a number is near the true one, after rounding that to the format.
 fn near<N: Number>(ours: N, truth: f64, tolerance: f64) -> bool {
     let truth = N::of(truth);
     ours == truth
@@ -89,7 +89,7 @@ fn check<N: Number + Pointwise + Trainable + Data<Delta = N>>(known: &Known, tol
 }
 
 #[test]
-fn every_operation_agrees_with_pytorch() {
+fn operations_agree_with_pytorch() {
     for known in reference() {
         check::<f64>(&known, 1e-10);
         check::<f32>(&known, 1e-5);
@@ -97,7 +97,7 @@ fn every_operation_agrees_with_pytorch() {
 }
 
 #[test]
-fn the_reference_knows_every_operation_with_a_name_in_pytorch() {
+fn reference_covers_every_operation_with_pytorch_name() {
     let reference = reference();
     let points = |name| reference.iter().filter(|known| known.name == name).count();
     for op in Unary::ALL {

@@ -1,5 +1,5 @@
-//! A subscriber of the user's that panics where a thread begins to help: what the kernel has lent
-//! is in use by others, so the kernel comes back only when they are through.
+//! A tracing subscriber that panics where a thread begins to help. Other threads may still use data
+//! that the kernel has borrowed, so the kernel must not return before they have finished.
 
 #![cfg(feature = "tracing")]
 
@@ -15,7 +15,7 @@ use tracing::{Event, Metadata, Subscriber};
 
 static CALLER: Mutex<Option<ThreadId>> = Mutex::new(None);
 
-/// Panics when the caller of the kernel begins to help.
+/// A subscriber that panics when the caller of the kernel begins to help.
 struct Breaks;
 
 impl Subscriber for Breaks {
@@ -36,7 +36,7 @@ impl Subscriber for Breaks {
     fn exit(&self, _: &Id) {}
 }
 
-/// The caller is through, and waits for the other thread, which divides its piece.
+/// A kernel. Its caller finishes first and waits for the other thread, which divides its piece.
 struct Kernel(Arc<AtomicUsize>);
 
 impl Primitive for Kernel {
@@ -72,13 +72,13 @@ impl Primitive for Kernel {
 }
 
 #[test]
-fn a_kernel_does_not_come_back_before_its_helpers() {
+fn kernel_with_panicking_subscriber_returns_after_helpers() {
     tracing::subscriber::set_global_default(Breaks).expect("there is no other");
     let pool = ThreadPoolBuilder::new().num_threads(2).build().expect("threads");
     let running = Arc::new(AtomicUsize::new(0));
     for _ in 0..5 {
         let kernel = Layer::apply(Kernel(running.clone()), (Layer::constant(1.0),));
-        assert_eq!(pool.install(|| kernel.predict().wait()).expect("whoever watches breaks nothing"), 1.0);
+        assert_eq!(pool.install(|| kernel.predict().wait()).expect("a panic of the subscriber is ignored"), 1.0);
         assert_eq!(running.load(SeqCst), 0);
     }
 }

@@ -1,11 +1,11 @@
-//! An operation whose value can wait is computed beside the derivatives, once, where values alone
-//! are wanted.
+//! Fusion of a value with its gradients: in a pass that only predicts, an operation with `CAN_WAIT`
+//! defers its value and computes it once, together with the derivatives.
 
 use dl_core::{At, Data, Delta, Deltas, Differentiable, Do, Error, Layer, Others, Primitive, Result, Weight};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Two numbers.
+/// A pair of numbers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Pair(f64, f64);
 
@@ -44,14 +44,14 @@ impl Primitive for Times {
     }
 }
 
-/// What was called how often.
+/// Counts of calls, without and with the derivatives.
 #[derive(Default)]
 struct Calls {
     alone: AtomicUsize,
     beside: AtomicUsize,
 }
 
-/// The sum of both numbers.
+/// The sum of both numbers. Its value can be deferred.
 struct Total {
     calls: Arc<Calls>,
     fails: bool,
@@ -73,7 +73,7 @@ impl Primitive for Total {
     }
     fn value_beside(&self, (x,): (&Pair,), others: Others<'_>) -> Result<f64> {
         self.calls.beside.fetch_add(1, Ordering::Relaxed);
-        assert_eq!(others.of::<Pair>().collect::<Vec<_>>(), [&Pair(3.0, 3.0)], "what is computed beside it");
+        assert_eq!(others.of::<Pair>().collect::<Vec<_>>(), [&Pair(3.0, 3.0)], "the derivatives computed with it");
         if self.fails { Err(Error::invalid("no total today")) } else { Ok(x.0 + x.1) }
     }
     fn pullback(&self, at: &At<'_, Self>) -> Deltas<Self> {
@@ -82,7 +82,7 @@ impl Primitive for Total {
     }
 }
 
-/// A number as a pair.
+/// A pair of twice the same number.
 struct Twice;
 
 impl Primitive for Twice {
@@ -112,7 +112,7 @@ fn counts(calls: &Calls) -> (usize, usize) {
 }
 
 #[test]
-fn where_values_are_wanted_it_is_computed_once_beside_them() -> Result<()> {
+fn deferred_value_in_prediction_is_computed_once_with_derivatives() -> Result<()> {
     let (x, total, calls) = total(false);
     let both = total.value_and_gradient(&x);
     assert_eq!(Do::predict(both).wait()?, (9.0, Pair(3.0, 3.0)));
@@ -123,7 +123,7 @@ fn where_values_are_wanted_it_is_computed_once_beside_them() -> Result<()> {
 }
 
 #[test]
-fn where_values_are_kept_it_does_not_wait() -> Result<()> {
+fn value_in_training_pass_is_not_deferred() -> Result<()> {
     let (x, total, calls) = total(false);
     let (value, slope) = total.value_and_gradient(&x);
     let kept = Do::from_fn(move || {
@@ -138,7 +138,7 @@ fn where_values_are_kept_it_does_not_wait() -> Result<()> {
 }
 
 #[test]
-fn with_respect_to_itself_it_is_a_value() -> Result<()> {
+fn deferred_value_with_derivative_in_itself_is_computed_alone() -> Result<()> {
     let (x, total, calls) = total(false);
     let derivatives = total.gradients(&(&total, &x));
     assert_eq!(Do::predict(derivatives).wait()?, (1.0, Pair(3.0, 3.0)));
@@ -147,7 +147,7 @@ fn with_respect_to_itself_it_is_a_value() -> Result<()> {
 }
 
 #[test]
-fn where_a_variable_depends_on_it_it_is_computed_once() -> Result<()> {
+fn deferred_value_with_dependent_variable_is_computed_once() -> Result<()> {
     let (x, total, calls) = total(false);
     let twice = &total * 2.0;
     let (value, (by_twice, by_x)) = Do::predict(total.value_and_gradients(&(&twice, &x))).wait()?;
@@ -157,7 +157,7 @@ fn where_a_variable_depends_on_it_it_is_computed_once() -> Result<()> {
 }
 
 #[test]
-fn an_error_points_to_it() {
+fn error_in_deferred_value_names_operation_and_place() {
     let (x, total, _) = total(true);
     let error = Do::predict(total.value_and_gradient(&x)).wait().unwrap_err().to_string();
     assert!(error.starts_with("total: no total today") && error.contains("waiting.rs"), "{error}");

@@ -1,12 +1,12 @@
-//! What a rule may be read in, and the notation of rules.
+//! [`Algebra`]: the domains in which a rule can be evaluated, and the arithmetic notation of rules.
 
 use crate::dual::Dual;
 use crate::number::Number;
 use crate::pointwise::{Binary, Unary};
 use std::ops::{Add, Div, Mul, Neg, Rem, Sub};
 
-/// What a rule, or a function of your own, may be read in: numbers, [dual numbers](Dual), or
-/// layers.
+/// A domain in which a rule, or a function written over [`Term`], can be evaluated: numbers,
+/// [dual numbers](Dual) or layers.
 ///
 /// ```
 /// use dl_core::{Algebra, Differentiable, Dual, Term, Weight};
@@ -35,7 +35,7 @@ pub trait Algebra: Clone {
     /// ```
     #[must_use]
     fn number_like(number: f64, like: &Self) -> Self {
-        // 0, whatever is in there
+        // 0 even where `like` is infinite or NaN
         let zero = Self::with_number(Binary::StrongMul, like, 0.0, true);
         Self::with_number(Binary::Add, &zero, number, false)
     }
@@ -63,8 +63,8 @@ impl<A: Number> Algebra for A {
     }
 }
 
-/// An operand inside a rule, or inside a function that is to be read in several ways: gives it the
-/// notation of arithmetic.
+/// An operand of a rule, or of a function that is generic over [`Algebra`], with the arithmetic
+/// operators.
 ///
 /// ```
 /// use dl_math::{Algebra, Term};
@@ -75,8 +75,8 @@ impl<A: Number> Algebra for A {
 /// ```
 pub struct Term<A>(pub A);
 
-/// Arithmetic on `$T`, of which `$inner` is in an algebra.
-macro_rules! notation {
+/// Arithmetic operators of `$T`, whose `$inner` value is in an algebra.
+macro_rules! arithmetic_operators {
     ($T:ident, |$x:ident: $In:ty| $inner:expr, $wrap:expr, [$($trait:ident $method:ident $op:ident),*]) => {
         $(
             impl<A: Algebra> $trait<&$T<A>> for &$T<A> {
@@ -148,12 +148,12 @@ macro_rules! notation {
         }
     };
     ($T:ident, |$x:ident: $In:ty| $inner:expr, $wrap:expr) => {
-        notation! { $T, |$x: $In| $inner, $wrap, [Add add Add, Sub sub Sub, Mul mul Mul, Div div Div, Rem rem Rem] }
+        arithmetic_operators! { $T, |$x: $In| $inner, $wrap, [Add add Add, Sub sub Sub, Mul mul Mul, Div div Div, Rem rem Rem] }
     };
 }
 
-notation!(Term, |term: A| &term.0, Term);
-notation!(Dual, |dual: Dual<A>| dual, std::convert::identity);
+arithmetic_operators!(Term, |term: A| &term.0, Term);
+arithmetic_operators!(Dual, |dual: Dual<A>| dual, std::convert::identity);
 
 impl<A: Algebra> Term<A> {
     /// `min(x, 0)`; its derivative at 0 is 0.
@@ -164,7 +164,7 @@ impl<A: Algebra> Term<A> {
     }
 }
 
-macro_rules! in_rules {
+macro_rules! binary_methods {
     (@doc $name:ident $Op:ident $new:literal $value:literal) => {
         concat!(
             "See [`Binary::",
@@ -184,7 +184,7 @@ macro_rules! in_rules {
     };
     ($($name:ident $Op:ident),*) => {
         impl<A: Algebra> Term<A> {$(
-            #[doc = in_rules!(@doc $name $Op "Term" ".0")]
+            #[doc = binary_methods!(@doc $name $Op "Term" ".0")]
             #[must_use]
             #[inline(always)]
             pub fn $name(&self, right: &Term<A>) -> Term<A> {
@@ -193,7 +193,7 @@ macro_rules! in_rules {
         )*}
 
         impl<A: Algebra> Dual<A> {$(
-            #[doc = in_rules!(@doc $name $Op "Dual::variable" ".value()")]
+            #[doc = binary_methods!(@doc $name $Op "Dual::variable" ".value()")]
             #[must_use]
             #[inline(always)]
             pub fn $name(&self, right: &Dual<A>) -> Dual<A> {
@@ -203,11 +203,12 @@ macro_rules! in_rules {
     };
 }
 
-in_rules!(pow Pow, min Min, max Max, above Above, xlogy Xlogy, gate Gate, kink Kink, strong_mul StrongMul, pow_slope PowSlope, pow_log PowLog);
+binary_methods!(pow Pow, min Min, max Max, above Above, xlogy Xlogy, gate Gate, kink Kink, strong_mul StrongMul, pow_slope PowSlope, pow_log PowLog);
 
-/// In the place of a delta: no gradient flows this way.
-pub(super) struct Flat;
+/// Stands in the place of a delta: no gradient flows to this operand.
+pub(super) struct NoGradient;
 
+/// The result of a rule: a delta, or [`NoGradient`].
 pub(super) trait IntoDelta<A> {
     fn into_delta(self) -> Option<Term<A>>;
 }
@@ -226,7 +227,7 @@ impl<A: Clone> IntoDelta<A> for &Term<A> {
     }
 }
 
-impl<A> IntoDelta<A> for Flat {
+impl<A> IntoDelta<A> for NoGradient {
     #[inline(always)]
     fn into_delta(self) -> Option<Term<A>> {
         None

@@ -16,11 +16,11 @@ use crate::pointwise::{Binary, Unary};
 /// `ε² = 0`.
 ///
 /// This is the paper's `DualNumber`. All arithmetic and all [pointwise operations](crate::Unary)
-/// work on it, over everything that they work on: numbers, layers (of tensors, too), and dual
-/// numbers, which gives second derivatives. No derivative is written for it: the tangent of an
-/// operation is its rule, with the tangent in the place of the delta.
+/// work on dual numbers over any [`Algebra`]: over numbers, over layers (of tensors, too), and over
+/// dual numbers, which gives second derivatives. There are no derivatives of their own: the tangent
+/// of an operation is its pullback rule, applied to the tangent instead of the delta.
 ///
-/// A function over any [`Algebra`] can be read in numbers, in dual numbers and in layers:
+/// A function over any [`Algebra`] can be evaluated in numbers, in dual numbers and in layers:
 ///
 /// ```
 /// use dl_core::{Algebra, Differentiable, Dual, Term, Weight};
@@ -40,7 +40,7 @@ use crate::pointwise::{Binary, Unary};
 /// # dl_core::Result::Ok(())
 /// ```
 ///
-/// A dual of duals has second derivatives:
+/// A dual number of dual numbers has second derivatives:
 ///
 /// ```
 /// use dl_math::Dual;
@@ -50,13 +50,13 @@ use crate::pointwise::{Binary, Unary};
 /// assert_eq!(cube.tangent().tangent(), 12.0); // 6x
 /// ```
 ///
-/// Plain tensors are not in an algebra, as their shapes may not fit: take layers of them. For
-/// programs that are not pointwise, or that decide as they run, there is
-/// [`Layer::jvp`](crate::Layer::jvp).
+/// Plain tensors are not in an algebra, because an operation on them may fail (shapes that do not
+/// match): use layers of tensors. For programs that are not pointwise, or whose control flow
+/// depends on values, use [`Layer::jvp`](crate::Layer::jvp).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Dual<A> {
     value: A,
-    /// None where it does not move: a tangent of 0 would do, were it not for 0 · ∞.
+    /// `None` is the tangent of a constant. It is not stored as 0, because 0 · ∞ is NaN.
     tangent: Option<A>,
 }
 
@@ -67,7 +67,7 @@ impl<A: Algebra + PartialEq> PartialEq for Dual<A> {
 }
 
 impl<A: Algebra> Dual<A> {
-    /// A value that moves with this tangent.
+    /// A value with this tangent.
     ///
     /// ```
     /// use dl_math::Dual;
@@ -98,7 +98,8 @@ impl<A: Algebra> Dual<A> {
     pub fn tangent(&self) -> A {
         self.tangent.clone().unwrap_or_else(|| A::number_like(0.0, &self.value))
     }
-    /// What derivatives are taken by: its tangent is 1.
+
+    /// The variable of differentiation: its tangent is 1.
     ///
     /// ```
     /// assert_eq!(dl_math::Dual::variable(3.0_f64).tangent(), 1.0);
@@ -109,7 +110,7 @@ impl<A: Algebra> Dual<A> {
         Dual::new(value, tangent)
     }
 
-    /// What does not move: its tangent is 0.
+    /// A constant: its tangent is 0.
     ///
     /// ```
     /// use dl_math::Dual;
@@ -122,7 +123,7 @@ impl<A: Algebra> Dual<A> {
     }
 }
 
-/// Each tangent is the rule of the operation, read with tangents in the place of the delta.
+/// The tangent of an operation is its pullback rule, applied to the tangents of the operands.
 impl<A: Algebra> Algebra for Dual<A> {
     fn unary(op: Unary, x: &Self) -> Self {
         let value = A::unary(op, &x.value);

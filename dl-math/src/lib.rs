@@ -1,13 +1,13 @@
-//! The scalar mathematics of `dl`: what an operation computes, and how it is differentiated.
+//! The scalar mathematics of `dl`: the values and the derivatives of pointwise operations.
 //!
 //! Users add the `monadic-dl` package (`use dl::prelude::*`), which re-exports all of this.
 //!
 //! - [`Unary`], [`Binary`]: the table of pointwise operations;
-//! - [`Algebra`], [`Term`]: the notation of rules, which are read in numbers, dual numbers and
+//! - [`Algebra`], [`Term`]: the notation of rules, which are evaluated in numbers, dual numbers and
 //!   layers;
 //! - [`Dual`]: dual numbers;
 //! - [`Number`], [`Elementary`]: `f32` and `f64`, and their elementary functions;
-//! - [`instructions`]: the instruction set.
+//! - [`instructions`]: the selected instruction set.
 //!
 //! ```
 //! use dl_math::{Algebra, Dual, Term};

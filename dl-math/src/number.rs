@@ -1,4 +1,4 @@
-//! Plain numbers, and the values of those operations that take more than a word.
+//! Plain numbers, and helper functions of the table of pointwise operations.
 
 use crate::algebra::{Algebra, Term};
 use crate::elementary::arithmetic::{Elementary, Native};
@@ -15,11 +15,12 @@ use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 /// assert_eq!((half(3.0_f32), half(3.0_f64)), (1.5, 1.5));
 /// ```
 ///
-/// Its elementary functions are called as `Number::exp(x)`; `x.exp()` is the platform's. They give
-/// the bits that an element of a tensor gets, which are the same wherever products and sums are
-/// fused (x86 with AVX2, 64-bit ARM), and everywhere else: see [`Native`](Native).
+/// Its elementary functions are called as `Number::exp(x)`; `x.exp()` calls that of the platform.
+/// Their results are bitwise those of an element of a tensor. All processors with fused
+/// multiply-add (x86 with AVX2, 64-bit ARM) give the same bits, and so do all others among
+/// themselves: see [`Native`].
 pub trait Number: Format + Send + Sync + std::fmt::Debug + std::fmt::Display + 'static {
-    /// The nearest number of this type.
+    /// The number of this type nearest to `number`.
     fn of(number: f64) -> Self;
 
     /// `eˣ`.
@@ -135,29 +136,29 @@ number!(f64);
 
 /// The distribution function of the standard normal distribution, without cancellation.
 #[inline(always)]
-pub(super) fn normal<E: Elementary, A: Number>(x: A) -> A {
+pub(super) fn normal_cdf<E: Elementary, A: Number>(x: A) -> A {
     A::of(0.5) * E::erfc(x * A::of(-FRAC_1_SQRT_2))
 }
 
 /// The density of the standard normal distribution.
-pub(super) fn normal_density<A: Algebra>(x: &Term<A>) -> Term<A> {
+pub(super) fn normal_pdf<A: Algebra>(x: &Term<A>) -> Term<A> {
     0.5 * FRAC_2_SQRT_PI * FRAC_1_SQRT_2 * (-0.5 * x.square()).exp()
 }
 
-/// `share · x`, and 0 where the share has vanished, even at −∞.
+/// `weight · x`, and 0 where `weight` is 0 (by underflow), even if `x` is −∞.
 #[inline(always)]
-pub(super) fn share<A: Number>(share: A, x: A) -> A {
-    if share == A::zero() { share } else { share * x }
+pub(super) fn weighted<A: Number>(weight: A, x: A) -> A {
+    if weight == A::zero() { weight } else { weight * x }
 }
 
-/// `x` in the approximation of the normal distribution by the logistic function (Hendrycks and
-/// Gimpel, 2016).
-pub(super) fn near_normal<A: Algebra>(x: &Term<A>) -> Term<A> {
+/// The argument of the logistic function in the approximation `Φ(x) ≈ logistic(2 √(2/π) (x +
+/// 0.044715 x³))` of the normal distribution function (Hendrycks and Gimpel, 2016).
+pub(super) fn gelu_tanh_argument<A: Algebra>(x: &Term<A>) -> Term<A> {
     x * (LINEAR + CUBIC * (x * x))
 }
 
-/// The derivative of [`near_normal`].
-pub(super) fn near_normal_slope<A: Algebra>(x: &Term<A>) -> Term<A> {
+/// The derivative of [`gelu_tanh_argument`].
+pub(super) fn gelu_tanh_argument_slope<A: Algebra>(x: &Term<A>) -> Term<A> {
     LINEAR + 3.0 * CUBIC * (x * x)
 }
 
@@ -165,9 +166,10 @@ pub(super) fn near_normal_slope<A: Algebra>(x: &Term<A>) -> Term<A> {
 const LINEAR: f64 = 2.0 * FRAC_2_SQRT_PI * FRAC_1_SQRT_2;
 const CUBIC: f64 = 0.044715 * LINEAR;
 
-/// `aᵇ`. What the platform makes of NaN depends on its kind: `1ᵇ` and `a⁰` are 1, and of a NaN that
-/// signals they are NaN. Such a one becomes another by most operations, but not by all.
-pub(super) fn power<A: Number>(a: A, b: A) -> A {
+/// `aᵇ`, with signaling NaNs made quiet. `powf` of the platform gives 1 for `1ᵇ` and `a⁰` if the
+/// other operand is a quiet NaN, but NaN if it is a signaling one. Most operations, but not all,
+/// return quiet NaNs, so the result would depend on the origin of the NaN.
+pub(super) fn pow<A: Number>(a: A, b: A) -> A {
     let quiet = |x: A| if x.is_nan() { A::nan() } else { x };
     quiet(a).powf(quiet(b))
 }

@@ -1,20 +1,21 @@
-//! The pointwise operations: their mathematics, written once.
+//! The table of pointwise operations. The mathematics of an operation is written once, in its line.
 //!
-//! A line of the tables below says what an operation is called in PyTorch, what it costs, how it
-//! computes its value and how it pulls back a delta. It has several readings:
+//! A line of the table holds the name of an operation in PyTorch, its cost, its value and its
+//! pullback rule. A rule is evaluated in several [algebras](Algebra):
 //!
-//! - *numeric*, on plain `f32` and `f64`: the forward value of scalars, of each element of a
-//!   tensor, and the reverse pass of scalar regions;
+//! - *numbers*, `f32` and `f64`: the forward value of scalars and of each element of a tensor, and
+//!   the reverse pass of scalar regions;
 //! - *dual numbers*: values together with their derivatives along a direction, see [`Dual`];
-//! - *layer*: lazy deltas, which the executor evaluates (or never does), and which can be
-//!   differentiated again.
+//! - *layers*: lazy deltas, which the executor evaluates on demand, and which can be differentiated
+//!   again.
 //!
-//! In a rule `x` (or `a`, `b`) are the operands, `y` is the value and `d` the delta that arrives.
-//! To add an operation, add its line. One of one operand appears as a method of every layer and
-//! weight, scalar or tensor, in both directions; one of two gets its operator or function in
-//! [`crate::api::operators`], or, if its right operand is a plain number, its method in `with_numbers`.
-//! All are in the gradient check, in the comparison with PyTorch, and in the documentation. Lines
-//! without a name of PyTorch's are there for the rules of others.
+//! In a rule, `x` (or `a` and `b`) are the operands, `y` is the value and `d` the delta of the
+//! value. To add an operation, add its line. An operation of one operand becomes a method of every
+//! layer and weight, scalar or tensor. An operation of two operands needs an operator or function
+//! in `api::operators` of `dl-core`, or, if its right operand is a plain number, a method in
+//! `api::number_operands`. All operations are in the gradient check, in the comparison with PyTorch
+//! and in the documentation. Lines without a PyTorch name are used only in the rules of other
+//! lines.
 //!
 //! ```
 //! use dl_core::{Differentiable, Weight};
@@ -27,13 +28,13 @@ use crate::algebra::{Algebra, Term};
 use crate::elementary::arithmetic::{Elementary, Native};
 use crate::number::Number;
 
-use crate::algebra::{Flat, IntoDelta};
+use crate::algebra::{IntoDelta, NoGradient};
 use crate::dual::Dual;
-use crate::number::{near_normal, near_normal_slope, normal, normal_density, power, remainder, share};
+use crate::number::{gelu_tanh_argument, gelu_tanh_argument_slope, normal_cdf, normal_pdf, pow, remainder, weighted};
 use std::f64::consts::FRAC_2_SQRT_PI;
 
-/// A loop over numbers that [`Unary::each`] compiles anew for every operation, so that the choice
-/// stands outside of it.
+/// A loop over numbers that [`Unary::each`] compiles for every operation, so that the `match` on
+/// the operation is outside of the loop.
 ///
 /// ```
 /// use dl_math::{Native, Unary, UnaryLoop};
@@ -48,18 +49,18 @@ use std::f64::consts::FRAC_2_SQRT_PI;
 /// assert_eq!(Unary::Square.each(Sum(&[1.0, 2.0, 3.0])), 14.0);
 /// ```
 pub trait UnaryLoop<A> {
-    /// What the loop ends with.
+    /// The result of the loop.
     type Output;
-    /// The elementary functions that it is made of. A loop that is compiled for certain
-    /// instructions, by `#[target_feature]` for instance, takes [`Fused`] where they have fused
-    /// products, and else [`Unfused`]; any other one takes [`Native`], which is what single numbers
-    /// are computed by, or [`Unfused`], which is vectorised, and may differ in the last digits.
+    /// The elementary functions that the loop calls. A loop that is compiled for an instruction
+    /// set, by `#[target_feature]` for instance, uses [`Fused`] if the set has fused multiply-add,
+    /// else [`Unfused`]. Any other loop uses [`Native`], which gives the bits of single numbers, or
+    /// [`Unfused`], which is vectorised and may differ in the last digits.
     type Functions: Elementary;
-    /// The loop; `value` is the operation, which may be kept for later loops.
+    /// Runs the loop; `value` is the operation. It may be stored for later loops.
     fn run(self, value: impl Fn(A) -> A + Copy + Send + Sync + 'static) -> Self::Output;
 }
 
-/// A loop over pairs of numbers that [`Binary::each`] compiles anew for every operation.
+/// A loop over pairs of numbers that [`Binary::each`] compiles for every operation.
 ///
 /// ```
 /// use dl_math::{Binary, BinaryLoop, Native};
@@ -74,18 +75,18 @@ pub trait UnaryLoop<A> {
 /// assert_eq!(Binary::Mul.each(Dot(&[1.0, 2.0], &[3.0, 4.0])), 11.0);
 /// ```
 pub trait BinaryLoop<A> {
-    /// What the loop ends with.
+    /// The result of the loop.
     type Output;
-    /// The elementary functions that it is made of. A loop that is compiled for certain
-    /// instructions, by `#[target_feature]` for instance, takes [`Fused`] where they have fused
-    /// products, and else [`Unfused`]; any other one takes [`Native`], which is what single numbers
-    /// are computed by, or [`Unfused`], which is vectorised, and may differ in the last digits.
+    /// The elementary functions that the loop calls. A loop that is compiled for an instruction
+    /// set, by `#[target_feature]` for instance, uses [`Fused`] if the set has fused multiply-add,
+    /// else [`Unfused`]. Any other loop uses [`Native`], which gives the bits of single numbers, or
+    /// [`Unfused`], which is vectorised and may differ in the last digits.
     type Functions: Elementary;
-    /// The loop; `value` is the operation, which may be kept for later loops.
+    /// Runs the loop; `value` is the operation. It may be stored for later loops.
     fn run(self, value: impl Fn(A, A) -> A + Copy + Send + Sync + 'static) -> Self::Output;
 }
 
-/// The example of a method of numbers in an algebra.
+/// The doctest of a method of [`Term`] and [`Dual`].
 macro_rules! example_in {
     ($Op:ident $name:ident $new:literal $value:literal) => {
         concat!(
@@ -130,7 +131,7 @@ macro_rules! unary {
                 match self { $(Unary::$Op => stringify!($name),)* }
             }
 
-            /// What it computes, in a line.
+            /// A description of the operation, in one line.
             ///
             /// ```
             /// assert_eq!(dl_math::Unary::Sin.meaning(), "The sine of an angle in radians.");
@@ -139,7 +140,7 @@ macro_rules! unary {
                 match self { $(Unary::$Op => concat!($($doc),+).trim_ascii(),)* }
             }
 
-            /// Its name in PyTorch; none if it is there for the rules of others.
+            /// The name in PyTorch; none if the operation exists only for the rules of others.
             ///
             /// ```
             /// assert_eq!(dl_math::Unary::Sin.torch(), Some("torch.sin"));
@@ -149,8 +150,7 @@ macro_rules! unary {
                 if name.is_empty() { None } else { Some(name) }
             }
 
-            /// A rough estimate of the time that it takes for an element of a tensor, in
-            /// nanoseconds.
+            /// A rough estimate of the time per element of a tensor, in nanoseconds.
             ///
             /// ```
             /// assert!(dl_math::Unary::Sin.cost() > 0.0);
@@ -181,7 +181,7 @@ macro_rules! unary {
                 match self { $(Unary::$Op => { let $x = x; $value })* }
             }
 
-            /// Runs a loop over the value of the operation, compiled for this operation alone.
+            /// Runs a loop that is compiled for this operation.
             ///
             /// ```
             /// # struct All(Vec<f32>);
@@ -199,7 +199,7 @@ macro_rules! unary {
                 match self { $(Unary::$Op => over.run(#[inline(always)] |x| Unary::$Op.value_by::<L::Functions, A>(x)),)* }
             }
 
-            /// The delta of the operand, from operand, value and the delta of the value.
+            /// The delta of the operand, from the operand, the value and the delta of the value.
             #[inline(always)]
             #[allow(unused_variables, reason = "a rule uses what it needs of operand and value")]
             pub fn pullback<A: Algebra>(self, x: &Term<A>, y: &Term<A>, d: &Term<A>) -> Option<Term<A>> {
@@ -219,7 +219,7 @@ macro_rules! unary {
             })*
         }
 
-        /// Calls a macro with the lines of the table: a doc, the operation and its name.
+        /// Calls a macro with the lines of the table: the doc, the operation and its name.
         #[doc(hidden)]
         #[macro_export]
         macro_rules! unary_operations {
@@ -259,7 +259,7 @@ macro_rules! binary {
                 match self { $(Binary::$Op => stringify!($name),)* }
             }
 
-            /// What it computes, in a line.
+            /// A description of the operation, in one line.
             ///
             /// ```
             /// assert_eq!(dl_math::Binary::Mul.meaning(), "`a · b`.");
@@ -268,7 +268,7 @@ macro_rules! binary {
                 match self { $(Binary::$Op => concat!($($doc),+).trim_ascii(),)* }
             }
 
-            /// Its name in PyTorch; none if it is there for the rules of others.
+            /// The name in PyTorch; none if the operation exists only for the rules of others.
             ///
             /// ```
             /// assert_eq!(dl_math::Binary::Mul.torch(), Some("torch.mul"));
@@ -278,8 +278,7 @@ macro_rules! binary {
                 if name.is_empty() { None } else { Some(name) }
             }
 
-            /// A rough estimate of the time that it takes for an element of a tensor, in
-            /// nanoseconds.
+            /// A rough estimate of the time per element of a tensor, in nanoseconds.
             ///
             /// ```
             /// assert!(dl_math::Binary::Mul.cost() > 0.0);
@@ -311,7 +310,7 @@ macro_rules! binary {
                 match self { $(Binary::$Op => { let ($a, $b) = (a, b); $value })* }
             }
 
-            /// Runs a loop over the value of the operation, compiled for this operation alone.
+            /// Runs a loop that is compiled for this operation.
             ///
             /// ```
             /// # struct Fold(Vec<f32>);
@@ -329,14 +328,15 @@ macro_rules! binary {
                 match self { $(Binary::$Op => over.run(#[inline(always)] |a, b| Binary::$Op.value_by::<L::Functions, A>(a, b)),)* }
             }
 
-            /// The delta of the left operand, from operands, value and the delta of the value.
+            /// The delta of the left operand, from the operands, the value and the delta of the
+            /// value.
             #[inline(always)]
             #[allow(unused_variables, reason = "a rule uses what it needs of operands and value")]
             pub fn pullback_left<A: Algebra>(self, a: &Term<A>, b: &Term<A>, y: &Term<A>, d: &Term<A>) -> Option<Term<A>> {
                 match self { $(Binary::$Op => { let ($a, $b, $y, $d) = (a, b, y, d); IntoDelta::into_delta($da) })* }
             }
 
-            /// The deltas of both operands, as far as they are wanted.
+            /// The deltas of the left and of the right operand, each only if it is wanted.
             #[inline(always)]
             #[allow(unused_variables, reason = "a rule uses what it needs of operands and value")]
             pub fn pullbacks<A: Algebra>(
@@ -353,7 +353,8 @@ macro_rules! binary {
                 })* }
             }
 
-            /// The delta of the right operand.
+            /// The delta of the right operand, from the operands, the value and the delta of the
+            /// value.
             #[inline(always)]
             #[allow(unused_variables, reason = "a rule uses what it needs of operands and value")]
             pub fn pullback_right<A: Algebra>(self, a: &Term<A>, b: &Term<A>, y: &Term<A>, d: &Term<A>) -> Option<Term<A>> {
@@ -370,9 +371,9 @@ unary! {
     /// `|x|`; its derivative at 0 is 0.
     Abs abs = "torch.abs", 0.5 ns: |x| x.abs(), |y, d| d * x.sign();
     /// −1, 0 or 1; no gradient flows through it.
-    Sign sign = "torch.sign", 0.5 ns: |x| if x == A::zero() { x } else { x.signum() }, |y, d| Flat;
+    Sign sign = "torch.sign", 0.5 ns: |x| if x == A::zero() { x } else { x.signum() }, |y, d| NoGradient;
     /// The largest integer that is not above `x`; no gradient flows through it.
-    Floor floor = "torch.floor", 0.5 ns: |x| x.floor(), |y, d| Flat;
+    Floor floor = "torch.floor", 0.5 ns: |x| x.floor(), |y, d| NoGradient;
     /// `eˣ`.
     Exp exp = "torch.exp", 10.0 ns: |x| E::exp(x), |y, d| d * y;
     /// `eˣ − 1`, without cancellation.
@@ -400,18 +401,18 @@ unary! {
     /// The error function.
     Erf erf = "torch.erf", 10.0 ns: |x| E::erf(x), |y, d| d * (FRAC_2_SQRT_PI * (-x.square()).exp());
     /// The distribution function `Φ` of the standard normal distribution.
-    Ndtr ndtr = "torch.special.ndtr", 10.0 ns: |x| normal::<E, A>(x), |y, d| d * normal_density(x);
+    Ndtr ndtr = "torch.special.ndtr", 10.0 ns: |x| normal_cdf::<E, A>(x), |y, d| d * normal_pdf(x);
     /// The logistic function `1 / (1 + e⁻ˣ)`.
     Sigmoid sigmoid = "torch.sigmoid", 10.0 ns: |x| E::logistic(x), |y, d| d * (y * (1.0 - y));
     /// `max(x, 0)`; its derivative at 0 is 0.
     Relu relu = "torch.relu", 0.5 ns: |x| if x <= A::zero() { A::zero() } else { x }, |y, d| d.gate(y);
     /// `x · Φ(x)`, where `Φ` is the distribution function of the standard normal distribution.
-    Gelu gelu = "torch.nn.functional.gelu", 10.0 ns: |x| share(normal::<E, A>(x), x), |y, d| d * (x.ndtr() + x * normal_density(x));
+    Gelu gelu = "torch.nn.functional.gelu", 10.0 ns: |x| weighted(normal_cdf::<E, A>(x), x), |y, d| d * (x.ndtr() + x * normal_pdf(x));
     /// The approximation of `gelu` by the hyperbolic tangent.
-    GeluTanh gelu_tanh = "torch.nn.functional.gelu(approximate='tanh')", 10.0 ns: |x| share(E::logistic(near_normal(&Term(x)).0), x),
-        |y, d| { let s = near_normal(x).sigmoid(); d * (&s + (y * (1.0 - &s)).strong_mul(&near_normal_slope(x))) };
+    GeluTanh gelu_tanh = "torch.nn.functional.gelu(approximate='tanh')", 10.0 ns: |x| weighted(E::logistic(gelu_tanh_argument(&Term(x)).0), x),
+        |y, d| { let s = gelu_tanh_argument(x).sigmoid(); d * (&s + (y * (1.0 - &s)).strong_mul(&gelu_tanh_argument_slope(x))) };
     /// `x · sigmoid(x)`.
-    Silu silu = "torch.nn.functional.silu", 10.0 ns: |x| share(E::logistic(x), x),
+    Silu silu = "torch.nn.functional.silu", 10.0 ns: |x| weighted(E::logistic(x), x),
         |y, d| { let s = x.sigmoid(); d * (&s + y * (1.0 - &s)) };
     /// `ln(1 + eˣ)`, without overflow.
     Softplus softplus = "torch.nn.functional.softplus", 10.0 ns: |x| x.max(A::zero()) + E::ln_1p(E::exp(-x.abs())),
@@ -436,7 +437,7 @@ binary! {
     Max max = "torch.maximum", 0.5 ns: |a, b| if a > b || a.is_nan() { a } else { b },
         |y, d| (a.above(b).strong_mul(d), b.above(a).strong_mul(d));
     /// `aᵇ`.
-    Pow pow = "torch.pow", 10.0 ns: |a, b| power(a, b), |y, d| (d * a.pow_slope(b), d * a.pow_log(b));
+    Pow pow = "torch.pow", 10.0 ns: |a, b| pow(a, b), |y, d| (d * a.pow_slope(b), d * a.pow_log(b));
     /// `a`, and `b · a` where `a` is not positive.
     LeakyRelu leaky_relu = "torch.nn.functional.leaky_relu", 0.5 ns: |a, b| if a > A::zero() { a } else { b * a },
         |y, d| (d * a.kink(b), d * a.negative_part());
@@ -446,27 +447,27 @@ binary! {
     /// `a · ln b`, and 0 where `a` is 0.
     Xlogy xlogy = "torch.xlogy", 10.0 ns: |a, b| if a == A::zero() && !b.is_nan() { a } else { a * E::ln(b) },
         |y, d| (d.xlogy(b), d * a / b);
-    /// How much of a gradient `a` takes in a contest with `b`: 1 above it, ½ at a tie, 0 below, NaN
-    /// if either is. No gradient flows through it.
+    /// The share of the gradient that `max(a, b)` gives to `a`: 1 where `a > b`, ½ where they are
+    /// equal, 0 where `a < b`, NaN if either is. No gradient flows through it.
     Above above = "", 0.5 ns: |a, b| if a > b { A::one() } else if a == b { A::of(0.5) } else if a < b { A::zero() } else { a + b },
-        |y, d| (Flat, Flat);
+        |y, d| (NoGradient, NoGradient);
     /// `a` where `b` is positive, 0 where it is not (and `a` if it is NaN). No gradient flows to
     /// `b`.
-    Gate gate = "", 0.5 ns: |a, b| if b <= A::zero() { A::zero() } else { a }, |y, d| (d.gate(b), Flat);
+    Gate gate = "", 0.5 ns: |a, b| if b <= A::zero() { A::zero() } else { a }, |y, d| (d.gate(b), NoGradient);
     /// The slope of a line with a kink at 0: 1 where `a` is positive, `b` elsewhere.
-    Kink kink = "", 0.5 ns: |a, b| if a > A::zero() { A::one() } else { b }, |y, d| (Flat, d * (1.0 - a.relu().sign()));
+    Kink kink = "", 0.5 ns: |a, b| if a > A::zero() { A::one() } else { b }, |y, d| (NoGradient, d * (1.0 - a.relu().sign()));
     /// `a · b`, and 0 where `a` is 0, whatever `b` is.
     StrongMul strong_mul = "", 0.5 ns: |a, b| if a == A::zero() { a } else { a * b }, |y, d| (d.strong_mul(b), d * a);
     /// The derivative of `aᵇ` in `a`: `b · aᵇ⁻¹`, and 0 where `b` is 0.
-    PowSlope pow_slope = "", 10.0 ns: |a, b| if b == A::zero() { b } else { b * power(a, b - A::one()) },
+    PowSlope pow_slope = "", 10.0 ns: |a, b| if b == A::zero() { b } else { b * pow(a, b - A::one()) },
         |y, d| (d.strong_mul(&b.strong_mul(&a.pow_slope(&(b - 1.0)))), d * pow_mixed(a, b));
     /// The derivative of `aᵇ` in `b`: `aᵇ · ln a`, and 0 where `a` is 0 and `b` is not negative.
-    PowLog pow_log = "", 10.0 ns: |a, b| if a == A::zero() && b >= A::zero() { a } else { power(a, b) * E::ln(a) },
+    PowLog pow_log = "", 10.0 ns: |a, b| if a == A::zero() && b >= A::zero() { a } else { pow(a, b) * E::ln(a) },
         |y, d| (d * pow_mixed(a, b), d * y.xlogy(a));
 }
 
 /// The derivative of `aᵇ` in both: `aᵇ⁻¹ · (1 + b · ln a)`.
 fn pow_mixed<A: Algebra>(a: &Term<A>, b: &Term<A>) -> Term<A> {
-    let less = b - 1.0;
-    a.pow(&less) + b * a.pow_log(&less)
+    let exponent = b - 1.0;
+    a.pow(&exponent) + b * a.pow_log(&exponent)
 }

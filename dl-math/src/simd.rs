@@ -1,25 +1,25 @@
-//! Work that is compiled for each instruction set, of which one is taken: the best that the
-//! processor has, or the one that is asked for.
+//! Dispatch by instruction set: a loop is compiled for each set, and one is selected at run time,
+//! either the best that the processor supports or the one that `DL_INSTRUCTIONS` names.
 
 use pulp::{Arch, Simd, WithSimd};
 use std::io::{Write, stderr};
 use std::sync::LazyLock;
 
-/// The instructions to compute with, asked once: see [`instructions`].
+/// The instruction set to compute with. It is selected once per process: see [`instructions`].
 #[must_use]
 #[inline(always)]
 pub fn arch() -> Arch {
-    CHOSEN.1
+    SELECTED.1
 }
 
 /// The name of the instruction set that loops and products are computed with: `avx512`, `avx2` or
 /// `baseline` on x86, `neon` on 64-bit ARM, `baseline` elsewhere.
 ///
-/// It is the best that the processor has, or what the environment variable `DL_INSTRUCTIONS` names
-/// when it is first asked: last digits are those of other processors then that have these
-/// instructions, too. `baseline` is what a build without flags for a processor computes with. A
-/// name that the processor does not have is refused by a line on standard error, and the best is
-/// taken.
+/// It is the best instruction set that the processor supports, unless the environment variable
+/// `DL_INSTRUCTIONS` names another one. The variable is read at the first use. Processors that
+/// compute with the same instruction set give the same last digits. `baseline` is the set of a
+/// build without compiler flags for a processor. If the processor does not support the named set, a
+/// line on standard error says so, and the best one is used.
 ///
 /// ```
 /// println!("computed with {}", dl_math::instructions());
@@ -27,21 +27,21 @@ pub fn arch() -> Arch {
 /// ```
 #[must_use]
 pub fn instructions() -> &'static str {
-    CHOSEN.0
+    SELECTED.0
 }
 
-static CHOSEN: LazyLock<(&str, Arch)> = LazyLock::new(|| {
+static SELECTED: LazyLock<(&str, Arch)> = LazyLock::new(|| {
     let all = all();
     let Some(name) = std::env::var_os("DL_INSTRUCTIONS").filter(|name| !name.is_empty()) else { return all[0] };
     all.iter().copied().find(|(other, _)| *other == name).unwrap_or_else(|| {
         let names: Vec<_> = all.iter().map(|(name, _)| *name).collect();
-        // whoever has closed it does not want to know
+        // standard error may be closed
         let _ = writeln!(stderr(), "DL_INSTRUCTIONS={}: not one of {}", name.display(), names.join(", "));
         all[0]
     })
 });
 
-/// What the processor has, the best first.
+/// The instruction sets that the processor supports, the best first.
 fn all() -> Vec<(&'static str, Arch)> {
     #[cfg(any(target_arch = "x86", target_arch = "x86_64"))]
     {
@@ -53,18 +53,18 @@ fn all() -> Vec<(&'static str, Arch)> {
     vec![(if cfg!(target_arch = "aarch64") { "neon" } else { "baseline" }, Arch::new())]
 }
 
-/// Whether these instructions, of those that [`arch`] chooses among, compute `a · b + c` at once,
-/// rounded once.
+/// Whether this instruction set, one of those that [`arch`] selects from, has a fused multiply-add:
+/// `a · b + c`, rounded once.
 #[must_use]
 pub const fn fuses<S: Simd>() -> bool {
     !S::IS_SCALAR && cfg!(any(target_arch = "x86", target_arch = "x86_64", target_arch = "aarch64"))
 }
 
-/// Does this with the [instructions](arch) that were chosen.
+/// Runs a closure compiled for the [selected instruction set](arch).
 ///
-/// Only what is inlined is compiled that way: the closure has to be `#[inline(always)]`, and so has
-/// one inside it, or be written as a loop. It is called once; it is no `FnOnce` because a call
-/// through that is one function more, which a compiler may not inline.
+/// Only inlined code is compiled for that set: the closure must be `#[inline(always)]`, and so must
+/// each closure inside it (or be written as a loop instead). The closure is called once. It is not
+/// an `FnOnce`, because that adds a function call that the compiler may not inline.
 #[inline(always)]
 pub fn vectorized<R>(work: impl FnMut() -> R) -> R {
     struct Work<F>(F);
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_best_instructions_are_the_first() {
+    fn first_instruction_set_is_best() {
         assert_eq!(std::mem::discriminant(&all()[0].1), std::mem::discriminant(&Arch::new()));
         assert!(all().iter().any(|(name, _)| *name == instructions()));
     }

@@ -1,16 +1,16 @@
 //! The elementary functions of [`Number`]: errors in units in the last place, special values,
 //! bounds.
 //!
-//! The truth for `f64` is that of mpmath (`reference/elementary.py`), and, for many random numbers,
-//! `libm`; for `f32` it is the function of the standard library or of `libm` in `f64`. Every check
-//! is made of what the processor has and of products rounded on their own.
-//! `cargo test --release --test elementary -- --ignored` tries every `f32`.
+//! The reference for `f64` is mpmath (`reference/elementary.py`) and, for many random numbers,
+//! `libm`; for `f32` it is the function of the standard library or of `libm` in `f64`. All functions
+//! are checked with the instruction set of the processor and without fused multiply-add.
+//! `cargo test --release --test elementary -- --ignored` tests every `f32`.
 
 use dl_math::{Elementary, Native, Number, Unfused};
 use proptest::prelude::*;
 
-/// A function in both formats, what it is compared with, and the largest errors, in units in the
-/// last place.
+/// A function in both formats, its reference, and the largest allowed errors, in units in the last
+/// place.
 struct Function {
     name: &'static str,
     by: &'static str,
@@ -50,7 +50,7 @@ fn functions() -> impl Iterator<Item = Function> {
     by::<Native>("native").into_iter().chain(by::<Unfused>("unfused"))
 }
 
-/// Largest error of the functions that stand for the truth.
+/// The largest error of the reference functions of `libm` and the standard library.
 const TRUTH: f64 = 2.6;
 
 fn unit(x: f64) -> f64 {
@@ -64,7 +64,7 @@ fn single_unit(x: f64) -> f64 {
 }
 
 #[test]
-fn double_precision_against_mpmath() {
+fn double_precision_errors_against_mpmath_are_bounded() {
     let functions: Vec<Function> = functions().collect();
     let mut worst = vec![0.0_f64; functions.len()];
     for line in include_str!("reference/elementary.csv").lines() {
@@ -80,11 +80,11 @@ fn double_precision_against_mpmath() {
     }
     for (function, worst) in functions.iter().zip(worst) {
         println!("{}, {}: {worst:.2}", function.name, function.by);
-        assert!(worst > 0.4, "{} was not looked at", function.name);
+        assert!(worst > 0.4, "{} was not checked", function.name);
     }
 }
 
-/// Steps through the bit patterns of `f32`, and gives the largest errors.
+/// Checks every `step`-th bit pattern of `f32`, and prints the largest errors.
 fn single_precision(step: u32) {
     for function in functions() {
         let mut worst = (0.0, 0.0);
@@ -95,7 +95,7 @@ fn single_precision(step: u32) {
             if truth.is_nan() {
                 assert!(ours.is_nan(), "{}", what());
             } else if (truth as f32).is_infinite() || ours.is_infinite() {
-                // next to the end of the range
+                // near the largest finite number
                 let end = (f64::from(ours).clamp(-3.5e38, 3.5e38) - truth.clamp(-3.5e38, 3.5e38)).abs();
                 assert!(
                     ours == truth as f32 || end < 1e-6 * 3.5e38 && ours.is_finite() != truth.is_infinite(),
@@ -114,13 +114,13 @@ fn single_precision(step: u32) {
 }
 
 #[test]
-fn single_precision_against_double() {
+fn single_precision_errors_against_double_are_bounded() {
     single_precision(30_011);
 }
 
 #[test]
 #[ignore = "minutes in a release build"]
-fn every_number_of_single_precision() {
+fn single_precision_errors_of_every_number_are_bounded() {
     single_precision(1);
 }
 
@@ -173,8 +173,8 @@ fn special_values_are_those_of_the_standard_library() {
 }
 
 #[test]
-fn the_ends_of_the_exponential_function() {
-    // the largest finite value, and the smallest ones, one by one
+fn exp_at_overflow_and_underflow_limits_is_exact() {
+    // the largest finite value, and all subnormal powers of two
     assert!(Number::exp(709.782712893384_f64).is_finite() && Number::exp(709.7827128933841_f64).is_infinite());
     assert!(Number::exp(88.72283_f32).is_finite() && Number::exp(88.72284_f32).is_infinite());
     for k in 12..=52 {
@@ -188,7 +188,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 100_000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn double_precision_against_libm(x in -30.0..30.0_f64, scale in -30..10) {
+    fn double_precision_errors_against_libm_are_bounded(x in -30.0..30.0_f64, scale in -30..10) {
         let x = x * 2.0_f64.powi(scale);
         for function in functions() {
             let (ours, truth) = ((function.double)(x), (function.truth)(x));
@@ -199,13 +199,13 @@ proptest! {
     }
 
     #[test]
-    fn values_stay_in_bounds_and_in_order(x in -40.0..40.0_f64, step in 0.0..1e-2_f64) {
+    fn functions_are_bounded_and_nearly_monotonic(x in -40.0..40.0_f64, step in 0.0..1e-2_f64) {
         let tanh = Number::tanh(x);
         prop_assert!(tanh.abs() <= 1.0 && Number::tanh(-x) == -tanh);
         prop_assert!((0.0..=1.0).contains(&Number::logistic(x)));
         prop_assert!(Number::erf(x).abs() <= 1.0 && Number::erf(-x) == -Number::erf(x));
         prop_assert!((0.0..=2.0).contains(&Number::erfc(x)));
-        // in order, but for their errors
+        // monotonic, except for rounding errors
         for function in functions() {
             let (low, high) = ((function.double)(x), (function.double)(x + step));
             prop_assert!(low.is_nan() || high >= low - 8.0 * unit(low) || function.name == "erfc" && high <= low + 8.0 * unit(low));

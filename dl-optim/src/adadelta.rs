@@ -1,4 +1,4 @@
-//! Adadelta: steps of the size of the steps before.
+//! Adadelta: steps scaled by the root mean square of previous steps.
 
 use crate::rule::{Base, Rule, Run, SLOTS, optimizer};
 use crate::schedule::Schedule;
@@ -12,8 +12,8 @@ use dl_core::Slot;
 ///
 /// The formulas are those of PyTorch's `Adadelta`: `v ← rho · v + (1 − rho) · d²`,
 /// `s = d · √(u + eps) / √(v + eps)`, `u ← rho · u + (1 − rho) · s²`, `w ← w − lr · s`; the usual
-/// learning rate is 1. On a sparse delta it is lazy: rows that the delta leaves out, and their
-/// means, stay as they are.
+/// learning rate is 1. On a sparse delta it is *lazy*: rows that the delta leaves out, and their
+/// state, are not changed.
 ///
 /// Zeiler, *ADADELTA: an adaptive learning rate method*, 2012.
 ///
@@ -45,7 +45,7 @@ impl Adadelta {
         Adadelta { base: Base::new(learning_rate).with_memory(), rho: 0.9, eps: 1e-6 }
     }
 
-    /// How much of the means a step keeps.
+    /// The decay rate of the running means.
     ///
     /// ```
     /// let adadelta = dl_optim::Adadelta::new(1.0).rho(0.95);
@@ -56,7 +56,7 @@ impl Adadelta {
         self
     }
 
-    /// What is added under both roots.
+    /// The number that is added under both square roots.
     ///
     /// ```
     /// let adadelta = dl_optim::Adadelta::new(1.0).eps(1e-8);

@@ -1,4 +1,4 @@
-//! Adagrad: a learning rate for each number, smaller the more it has moved.
+//! Adagrad: a learning rate for each number, divided by the root of the sum of its squared deltas.
 
 use crate::rule::{Base, Rule, Run, SLOTS, optimizer};
 use crate::schedule::Schedule;
@@ -11,10 +11,10 @@ use dl_core::Slot;
 /// Adagrad.
 ///
 /// The formulas are those of PyTorch's `Adagrad`: `s ← s + d²`, `w ← w − lr · d / (√s + eps)`,
-/// where `s` starts with the initial accumulator, which is 0 unless it is
-/// [set](Adagrad::initial_accumulator), and which the slot `sum` does not contain. A number without
-/// a delta stays as it is, and so does its `s`: so a sparse delta, which leaves out rows of a
-/// table, means the same as a dense one with zeros there.
+/// where `s` starts with the [initial accumulator](Adagrad::initial_accumulator), 0 by default. The
+/// slot `sum` holds `s` without the initial accumulator. A delta of 0 changes neither the number
+/// nor its `s`. A sparse delta, which leaves out rows of a table, is therefore equivalent to a
+/// dense one with zeros in these rows.
 ///
 /// Duchi, Hazan & Singer, *Adaptive subgradient methods for online learning and stochastic
 /// optimization*, 2011.
@@ -48,7 +48,7 @@ impl Adagrad {
         Adagrad { base: Base::new(learning_rate).with_memory(), eps: 1e-10, initial_accumulator: 0.0, lr_decay: 0.0 }
     }
 
-    /// What is added to the root in the denominator.
+    /// The number that is added to the square root in the denominator.
     ///
     /// ```
     /// let adagrad = dl_optim::Adagrad::new(0.1).eps(1e-6);
@@ -59,7 +59,7 @@ impl Adagrad {
         self
     }
 
-    /// What the sums of squares start with.
+    /// The initial value of the sums of squares.
     ///
     /// ```
     /// let adagrad = dl_optim::Adagrad::new(0.1).initial_accumulator(0.1);
@@ -70,7 +70,7 @@ impl Adagrad {
         self
     }
 
-    /// Divides the learning rate of the step number `t` of a weight by `1 + (t − 1) · lr_decay`.
+    /// Divides the learning rate of step `t` of a weight by `1 + (t − 1) · lr_decay`.
     ///
     /// ```
     /// let adagrad = dl_optim::Adagrad::new(0.1).lr_decay(0.01);
@@ -97,7 +97,7 @@ impl Rule for Adagrad {
         let [sum] = slots else { unreachable!("{SLOTS}") };
         let rate = rate / (1.0 + (steps - 1) as f64 * self.lr_decay);
         let [rate, eps, initial] = [rate, self.eps, self.initial_accumulator].map(A::of);
-        // a slot starts with zeros: it holds what has been added to the initial accumulator
+        // a slot starts with zeros: it holds the sum without the initial accumulator
         for ((w, &d), added) in values.iter_mut().zip(deltas).zip(sum.iter_mut()) {
             *added = *added + d * d;
             *w = *w - rate * d / ((initial + *added).sqrt() + eps);

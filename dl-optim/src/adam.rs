@@ -1,4 +1,4 @@
-//! Adam and AdamW: momentum, relative to the size of the deltas.
+//! Adam and AdamW: momentum, divided by the root mean square of the deltas.
 
 use crate::rule::{Base, Rule, Run, SLOTS, optimizer};
 use crate::schedule::Schedule;
@@ -13,12 +13,12 @@ use dl_core::Slot;
 /// The formulas are those of PyTorch's `Adam`: in step `t` of a weight,
 /// `m ← beta1 · m + (1 − beta1) · d`, `v ← beta2 · v + (1 − beta2) · d²`, and
 /// `w ← w − lr · m̂ / (√v̂ + eps)` with `m̂ = m / (1 − beta1ᵗ)` and `v̂ = v / (1 − beta2ᵗ)`; with
-/// [`amsgrad`](Adam::amsgrad), the greatest `v` so far takes its place.
+/// [`amsgrad`](Adam::amsgrad), the maximum of `v` over all steps takes its place.
 ///
 /// On a sparse delta, as that of an embedding, it is *lazy*: rows that the delta leaves out, and
-/// their `m` and `v`, stay as they are, whereas a delta of zero would let them move on. `t` counts
-/// the steps of the whole weight. This is PyTorch's `SparseAdam`, but for `eps`, which that one
-/// adds to `√v` instead of `√v̂`.
+/// their `m` and `v`, are not changed, whereas a delta of zero would change them. `t` counts the
+/// steps of the whole weight. This is PyTorch's `SparseAdam`, except that `SparseAdam` adds `eps`
+/// to `√v` instead of `√v̂`.
 ///
 /// Kingma & Ba, *Adam: a method for stochastic optimization*, 2015; Reddi, Kale & Kumar, *On the
 /// convergence of Adam and beyond*, 2018.
@@ -37,11 +37,11 @@ pub struct Adam {
     moments: Moments,
 }
 
-/// Adam with a weight decay that does not pass through the means: every step begins with
-/// `w ← w − lr · weight_decay · w`, and goes on as that of [`Adam`].
+/// Adam with a decoupled weight decay, which bypasses the running means: every step first computes
+/// `w ← w − lr · weight_decay · w`, then continues as [`Adam`].
 ///
-/// The formulas are those of PyTorch's `AdamW`, and so is its weight decay, 0.01. On a sparse delta
-/// it is lazy: rows that are not touched do not decay.
+/// The formulas and the default weight decay, 0.01, are those of PyTorch's `AdamW`. On a sparse
+/// delta it is *lazy*: rows that the delta leaves out do not decay.
 ///
 /// Loshchilov & Hutter, *Decoupled weight decay regularization*, 2019.
 ///
@@ -60,7 +60,7 @@ pub struct AdamW {
     weight_decay: f64,
 }
 
-/// What both have in common.
+/// The common part of [`Adam`] and [`AdamW`]: running means of the deltas and of their squares.
 #[derive(Clone, Debug)]
 struct Moments {
     betas: [f64; 2],
@@ -74,8 +74,8 @@ optimizer!(AdamW);
 macro_rules! settings {
     ($Adam:ident) => {
         impl $Adam {
-            /// How much of the mean of the deltas, and of their squares, a step keeps; else 0.9 and
-            /// 0.999.
+            /// The decay rates of the running means of the deltas and of their squares; 0.9 and
+            /// 0.999 by default.
             ///
             /// ```
             #[doc = concat!("let adam = dl_core::", stringify!($Adam), "::new(0.001).betas(0.9, 0.98);")]
@@ -86,7 +86,7 @@ macro_rules! settings {
                 self
             }
 
-            /// What is added to the root in the denominator; else 1e-8.
+            /// The number that is added to the square root in the denominator; 1e-8 by default.
             ///
             /// ```
             #[doc = concat!("let adam = dl_core::", stringify!($Adam), "::new(0.001).eps(1e-6);")]
@@ -97,7 +97,7 @@ macro_rules! settings {
                 self
             }
 
-            /// Divides by the greatest mean of squares that there has been.
+            /// Divides by the maximum of the running mean of squares over all steps.
             ///
             /// ```
             #[doc = concat!("let adam = dl_core::", stringify!($Adam), "::new(0.001).amsgrad();")]
@@ -137,11 +137,11 @@ impl AdamW {
         AdamW { base: Base::new(learning_rate).with_memory(), moments: Moments::new(), weight_decay: 0.01 }
     }
 
-    /// How much of a weight a step takes away, in units of the learning rate.
+    /// The decoupled weight decay: a step subtracts `lr · weight_decay · w` from a weight.
     ///
-    /// It is set before other parts: on `AdamW::new(0.001).clip_norm(1.0)`,
-    /// [`weight_decay`](dl_core::Optimizer::weight_decay) is an L2 penalty, which beside this one
-    /// refuses every step.
+    /// It must be set before the optimizer is wrapped: on `AdamW::new(0.001).clip_norm(1.0)`,
+    /// [`weight_decay`](crate::OptimizerExt::weight_decay) is an L2 penalty, and every step with both
+    /// is an error.
     ///
     /// ```
     /// let adam = dl_optim::AdamW::new(0.001).weight_decay(0.1);
@@ -229,12 +229,12 @@ pub(super) fn check_decay(weight_decay: f64) -> Result<()> {
     check("the weight decay", weight_decay, Allowed::FiniteFromZero)
 }
 
-/// Means of which a step keeps so much.
+/// An error if a decay rate of a running mean is out of range.
 pub(super) fn check_betas(betas: [f64; 2]) -> Result<()> {
     betas.into_iter().try_for_each(|beta| check("a beta", beta, Allowed::BelowOne))
 }
 
-/// What the means of the first steps are divided by, because they began with zero.
+/// Bias corrections `1 − betaᵗ`: divisors of the running means, which start at zero.
 pub(super) fn corrections(betas: [f64; 2], steps: u64) -> [f64; 2] {
     betas.map(|beta| 1.0 - libm::pow(beta, steps as f64))
 }

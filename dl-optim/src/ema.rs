@@ -17,17 +17,17 @@ use dl_core::{Chunk, in_numbers};
 use std::sync::Arc;
 
 /// An optimizer that keeps an exponential moving average of every weight: after each step of a
-/// weight, `a ← decay · a + (1 − decay) · w`, where `a` begins with the weight as it was before its
-/// first step.
+/// weight, `a ← decay · a + (1 − decay) · w`, where `a` starts with the value of the weight before
+/// its first step.
 ///
-/// The averages stand beside the weights, and change with them or not at all. A pass can be
-/// [evaluated on them](Ema::snapshot) while training goes on; one of them can be
-/// [read](Ema::average), and [set](Weight::set) as the final value. On a sparse delta it is lazy:
-/// the averages of rows that are not touched stay as they are.
+/// The averages are optimizer state: a step commits them together with the weights, or neither. A
+/// pass can be [evaluated on them](Ema::snapshot) while training continues; an average can be
+/// [read](Ema::average), and [set](Weight::set) as the final value. On a sparse delta it is *lazy*:
+/// the averages of rows that the delta leaves out are not changed.
 ///
-/// Clones share the averages. So keep one where parts are put around it; inside of
-/// [`Groups`](crate::Groups), which have a memory of their own, the averages cannot be read: put it
-/// around the groups.
+/// Clones share the averages. If other transformations wrap the optimizer, keep a clone to read the
+/// averages. Do not put it inside [`Groups`](crate::Groups): they have a memory of their own, so
+/// the averages could not be read. Put it around the groups instead.
 ///
 /// ```
 /// use dl_core::{Differentiable, Optimizer, Weight};
@@ -47,32 +47,32 @@ use std::sync::Arc;
 pub struct Ema<O> {
     inner: O,
     decay: f64,
-    /// Those of the inner optimizer, and one more.
+    /// The slots of the inner optimizer, and then the average.
     slots: Arc<[Slot]>,
-    /// Used if the inner optimizer has none.
+    /// The memory, if the inner optimizer has none.
     memory: Memory,
 }
 
 impl<O: Optimizer> Ema<O> {
     pub(crate) fn new(inner: O, decay: f64) -> Self {
-        Self::around(inner, decay, Memory::new())
+        Self::wrap(inner, decay, Memory::new())
     }
 
-    fn around(inner: O, decay: f64, memory: Memory) -> Self {
+    fn wrap(inner: O, decay: f64, memory: Memory) -> Self {
         let slots = inner.slots().iter().copied().chain([Slot::copy_of_weight("ema")]).collect();
         Ema { inner, decay, slots, memory }
     }
 
-    fn kept(&self) -> &Memory {
+    fn effective_memory(&self) -> &Memory {
         self.inner.memory().unwrap_or(&self.memory)
     }
 
-    /// Which slot of this weight is the average.
-    fn place(&self, weight: WeightId) -> usize {
+    /// The index of the slot of this weight that holds the average.
+    fn average_slot(&self, weight: WeightId) -> usize {
         self.inner.for_weight(weight).map_or(self.inner.slots().len(), |inner| inner.slots().len())
     }
 
-    /// The average of a weight, if it has taken a step.
+    /// The average of a weight; none before its first step.
     ///
     /// ```
     /// use dl_core::{Differentiable, Optimizer, Weight};
@@ -86,14 +86,13 @@ impl<O: Optimizer> Ema<O> {
     /// ```
     ///
     /// # Errors
-    /// In the middle of a step of the same optimizer.
+    /// If it is called during a step of the same optimizer.
     pub fn average<T: Trainable>(&self, weight: &Weight<T>) -> Result<Option<T>> {
-        let place = self.place(weight.id());
-        self.kept().slot(weight.id(), place)
+        self.effective_memory().slot(weight.id(), self.average_slot(weight.id()))
     }
 
-    /// All weights and buffers as they are now, but for the weights that have an average: a pass
-    /// [on](dl_core::Do::on) it sees that.
+    /// A snapshot of all weights and buffers in which each weight that has an average is replaced
+    /// by the average. A pass can be evaluated [on](dl_core::Do::on) it.
     ///
     /// ```
     /// use dl_core::{Differentiable, Optimizer, Weight};
@@ -105,9 +104,9 @@ impl<O: Optimizer> Ema<O> {
     /// ```
     ///
     /// # Errors
-    /// In the middle of a step of the same optimizer.
+    /// If it is called during a step of the same optimizer.
     pub fn snapshot(&self) -> Result<Snapshot> {
-        Snapshot::of_slots(self.kept(), |weight| self.place(weight))
+        Snapshot::of_slots(self.effective_memory(), |weight| self.average_slot(weight))
     }
 }
 
@@ -117,18 +116,18 @@ impl<O: Optimizer> Optimizer for Ema<O> {
     }
 
     fn memory(&self) -> Option<&Memory> {
-        Some(self.kept())
+        Some(self.effective_memory())
     }
 
     fn begin<'o>(&'o self, step: &Step<'_>) -> Result<Option<Box<dyn Optimizer + 'o>>> {
         check("the decay of the averages", self.decay, Allowed::UpTo(1.0))?;
         let begun = self.inner.begin(step)?;
-        Ok(begun.map(|inner| Box::new(Ema::around(inner, self.decay, self.memory.clone())) as _))
+        Ok(begun.map(|inner| Box::new(Ema::wrap(inner, self.decay, self.memory.clone())) as _))
     }
 
     fn for_weight<'o>(&'o self, weight: WeightId) -> Option<Box<dyn Optimizer + 'o>> {
         let inner = self.inner.for_weight(weight)?;
-        Some(Box::new(Ema::around(inner, self.decay, self.memory.clone())))
+        Some(Box::new(Ema::wrap(inner, self.decay, self.memory.clone())))
     }
 
     fn step(&self, chunk: Chunk<'_>, steps: u64) -> Result<()> {

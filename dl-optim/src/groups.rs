@@ -1,4 +1,4 @@
-//! Different optimizers for different weights.
+//! Parameter groups: different optimizers for different weights.
 
 use crate::rule::{not_begun, within};
 use dl_core::Error;
@@ -15,10 +15,11 @@ use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
 
-/// Other optimizers, or other settings, for some weights.
+/// Parameter groups: an optimizer for most weights, and other optimizers, or other settings, for
+/// some.
 ///
-/// The groups have one memory in common, whatever memory their optimizers bring along, and steps
-/// are counted together: a training step moves the schedules of all groups on.
+/// The groups share one memory, which replaces the memories of their optimizers. Steps are counted
+/// in common: a training step advances the schedules of all groups.
 ///
 /// ```
 /// use dl_core::{Differentiable, Optimizer, Weight};
@@ -32,25 +33,25 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub struct Groups {
     optimizers: Vec<Arc<dyn Optimizer>>,
-    /// Which optimizer is that of a weight; for all others it is the first one.
+    /// The index of the optimizer of a weight; 0 for weights that are not in the map.
     groups: Arc<HashMap<WeightId, usize>>,
-    /// Where a weight was made that is in two groups.
-    in_two: Option<&'static Location<'static>>,
+    /// Where a weight that is in two groups was created.
+    duplicate: Option<&'static Location<'static>>,
     memory: Memory,
 }
 
 impl Groups {
-    /// This optimizer, for all weights.
+    /// This optimizer for all weights that are in no other group.
     ///
     /// ```
     /// let groups = dl_optim::Groups::new(dl_optim::Sgd::new(0.1));
     /// ```
     pub fn new(optimizer: impl Optimizer + 'static) -> Self {
-        Groups { optimizers: vec![Arc::new(optimizer)], groups: Arc::default(), in_two: None, memory: Memory::new() }
+        Groups { optimizers: vec![Arc::new(optimizer)], groups: Arc::default(), duplicate: None, memory: Memory::new() }
     }
 
-    /// Another one for these weights. A weight can be in one group only: if it is in two, every
-    /// step is an error that says which weight.
+    /// Another optimizer for these weights. A weight must be in one group only: if it is in two,
+    /// every step is an error that names the weight.
     ///
     /// ```
     /// use dl_core::{Weight, WeightHandle};
@@ -71,7 +72,7 @@ impl Groups {
             let weight = weight.into();
             let before = groups.insert(weight.id(), self.optimizers.len());
             if before.is_some_and(|before| before != self.optimizers.len()) {
-                self.in_two.get_or_insert(weight.place());
+                self.duplicate.get_or_insert(weight.place());
             }
         }
         self.optimizers.push(Arc::new(optimizer));
@@ -95,9 +96,9 @@ impl Optimizer for Groups {
     }
 
     fn begin<'o>(&'o self, step: &Step<'_>) -> Result<Option<Box<dyn Optimizer + 'o>>> {
-        if let Some(place) = self.in_two {
+        if let Some(place) = self.duplicate {
             let error =
-                Error::invalid("the weight that was made here is in two groups of the optimizer: leave it out of one");
+                Error::invalid("the weight created here is in two groups of the optimizer: remove it from one of them");
             return Err(error.at_location("groups", place));
         }
         let mut begun = Vec::with_capacity(self.optimizers.len());
@@ -105,11 +106,11 @@ impl Optimizer for Groups {
             let own = only(step, |weight| self.group(weight) == group, |step| optimizer.begin(step))?;
             begun.push(own.unwrap_or_else(|| Box::new(&**optimizer)));
         }
-        Ok(Some(Box::new(Begun { optimizers: begun, groups: self })))
+        Ok(Some(Box::new(GroupsInStep { optimizers: begun, groups: self })))
     }
 
     fn for_weight<'o>(&'o self, weight: WeightId) -> Option<Box<dyn Optimizer + 'o>> {
-        Some(own(&*self.optimizers[self.group(weight)], weight))
+        Some(for_weight_or_self(&*self.optimizers[self.group(weight)], weight))
     }
 
     fn step(&self, _: Chunk<'_>, _: u64) -> Result<()> {
@@ -131,19 +132,19 @@ impl Optimizer for Groups {
     }
 }
 
-/// The groups in one training step.
-struct Begun<'o> {
+/// The groups during one training step.
+struct GroupsInStep<'o> {
     optimizers: Vec<Box<dyn Optimizer + 'o>>,
     groups: &'o Groups,
 }
 
-impl Optimizer for Begun<'_> {
+impl Optimizer for GroupsInStep<'_> {
     fn memory(&self) -> Option<&Memory> {
         self.groups.memory()
     }
 
     fn for_weight<'o>(&'o self, weight: WeightId) -> Option<Box<dyn Optimizer + 'o>> {
-        Some(own(&*self.optimizers[self.groups.group(weight)], weight))
+        Some(for_weight_or_self(&*self.optimizers[self.groups.group(weight)], weight))
     }
 
     fn step(&self, _: Chunk<'_>, _: u64) -> Result<()> {
@@ -159,7 +160,7 @@ fn only<T>(step: &Step<'_>, in_group: impl Fn(WeightId) -> bool, then: impl FnOn
     then(&Step::new(step.steps(), &deltas))
 }
 
-/// There may be groups in a group.
-fn own<'o>(optimizer: &'o (dyn Optimizer + 'o), weight: WeightId) -> Box<dyn Optimizer + 'o> {
+/// The optimizer for this weight within a group, which may consist of groups in its turn.
+fn for_weight_or_self<'o>(optimizer: &'o (dyn Optimizer + 'o), weight: WeightId) -> Box<dyn Optimizer + 'o> {
     optimizer.for_weight(weight).unwrap_or_else(|| Box::new(optimizer))
 }

@@ -1,4 +1,4 @@
-//! Groups by the paths of weights in a module.
+//! Parameter groups by the paths of weights in a module.
 
 use crate::groups::Groups;
 use dl_core::Error;
@@ -12,7 +12,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 impl Groups {
-    /// Groups by patterns of paths, as those of [`freeze_matching`](Module::freeze_matching).
+    /// Groups by patterns of paths: those of [`freeze_matching`](Module::freeze_matching).
     ///
     /// ```
     /// use dl_core::{Differentiable, Weight};
@@ -28,27 +28,27 @@ impl Groups {
     }
 }
 
-/// Groups that are being put together: see [`Groups::of`].
+/// Builder of groups by path: see [`Groups::of`].
 ///
 /// ```
 /// use dl_core::Weight;
 /// use dl_optim::{ByPath, Groups, Sgd};
 /// let net = [Weight::new(1.0_f64), Weight::new(2.0)];
 /// let groups: ByPath<'_> = Groups::of(&net).path("0", Sgd::new(0.1));
-/// assert!(groups.path("7", Sgd::new(0.1)).rest(Sgd::new(0.5)).is_err()); // nothing is called so
+/// assert!(groups.path("7", Sgd::new(0.1)).rest(Sgd::new(0.5)).is_err()); // no weight has this path
 /// ```
-#[must_use = "`rest` says what becomes of all other weights, and makes the groups"]
+#[must_use = "`rest` sets the optimizer of all other weights, and builds the groups"]
 pub struct ByPath<'a> {
     module: &'a dyn Module,
     groups: Vec<(Vec<WeightHandle>, Arc<dyn Optimizer>)>,
     taken: HashSet<WeightId>,
-    /// The first thing that went wrong.
+    /// The first error.
     failed: Option<Error>,
 }
 
 impl ByPath<'_> {
-    /// This optimizer for the weights that match, as far as no pattern before has taken them. A
-    /// weight that is tied matches by any of its paths.
+    /// This optimizer for the weights that match the pattern and no earlier one. A tied weight
+    /// matches by any of its paths.
     ///
     /// ```
     /// use dl_core::Weight;
@@ -68,7 +68,7 @@ impl ByPath<'_> {
                     weights.into_iter().filter(|weight| self.taken.insert(weight.id())).collect();
                 if weights.is_empty() {
                     let why =
-                        format!("all weights that match `{pattern}` are in a group before: this one would be empty");
+                        format!("all weights that match `{pattern}` are in earlier groups: this group would be empty");
                     self.failed = Some(Error::invalid(why));
                 }
                 self.groups.push((weights, Arc::new(optimizer)));
@@ -78,10 +78,10 @@ impl ByPath<'_> {
         self
     }
 
-    /// The groups, and this optimizer for all other weights.
+    /// Builds the groups, with this optimizer for all other weights.
     ///
     /// # Errors
-    /// When a pattern matches no weight, or none that is not in a group before.
+    /// When a pattern matches no weight, or only weights that are in earlier groups.
     ///
     /// ```
     /// use dl_core::Weight;

@@ -1,4 +1,4 @@
-//! Lion: the sign of a momentum.
+//! Lion: steps along the sign of a momentum.
 
 use crate::adam::check_betas;
 use crate::rule::{Base, Rule, Run, SLOTS, optimizer};
@@ -16,8 +16,8 @@ use dl_core::Slot;
 /// `w ← w − lr · (sign(c) + weight_decay · w)`, `m ← beta2 · m + (1 − beta2) · d`. The sign of 0 is 0.
 /// The weight decay is decoupled, and 0 unless it is [set](Lion::weight_decay). The paper
 /// recommends a learning rate of a third to a tenth of [`AdamW`](crate::AdamW)'s, and a weight
-/// decay that is larger by as much. On a sparse delta it is lazy: rows that the delta leaves out,
-/// and their `m`, stay as they are.
+/// decay that is larger by the same factor. On a sparse delta it is *lazy*: rows that the delta
+/// leaves out, and their `m`, are not changed.
 ///
 /// Chen et al., *Symbolic discovery of optimization algorithms*, 2023, algorithm 2.
 ///
@@ -49,7 +49,7 @@ impl Lion {
         Lion { base: Base::new(learning_rate).with_memory(), betas: [0.9, 0.99], weight_decay: 0.0 }
     }
 
-    /// How much of the momentum counts in a step, and how much of it the step keeps.
+    /// The weight of the momentum in the direction of a step, and the decay rate of the momentum.
     ///
     /// ```
     /// let lion = dl_optim::Lion::new(1e-4).betas(0.95, 0.98);
@@ -60,11 +60,11 @@ impl Lion {
         self
     }
 
-    /// How much of a weight a step takes away, in units of the learning rate.
+    /// The decoupled weight decay: a step subtracts `lr · weight_decay · w` from a weight.
     ///
-    /// It is set before other parts: on `Lion::new(1e-4).clip_norm(1.0)`,
-    /// [`weight_decay`](dl_core::Optimizer::weight_decay) is an L2 penalty, which beside this one
-    /// refuses every step.
+    /// It must be set before the optimizer is wrapped: on `Lion::new(1e-4).clip_norm(1.0)`,
+    /// [`weight_decay`](crate::OptimizerExt::weight_decay) is an L2 penalty, and every step with both
+    /// is an error.
     ///
     /// ```
     /// let lion = dl_optim::Lion::new(1e-4).weight_decay(1.0);

@@ -15,7 +15,7 @@ use dl_core::Slot;
 /// [`Adam`](crate::Adam), and
 /// `w ← w − lr · ((1 − μₜ) / (1 − Πₜ) · d + μₜ₊₁ / (1 − Πₜ₊₁) · m) / (√v̂ + eps)` with
 /// `μₜ = beta1 · (1 − 0.96^(t · momentum_decay) / 2)` and `Πₜ = μ₁ · … · μₜ`. On a sparse delta it
-/// is lazy, as Adam is.
+/// is *lazy*, as Adam is.
 ///
 /// Dozat, *Incorporating Nesterov momentum into Adam*, 2016.
 ///
@@ -51,7 +51,7 @@ impl NAdam {
         NAdam { base, betas: [0.9, 0.999], eps: 1e-8, momentum_decay: 0.004, weight_decay: 0.0 }
     }
 
-    /// How much of the mean of the deltas, and of their squares, a step keeps.
+    /// The decay rates of the running means of the deltas and of their squares.
     ///
     /// ```
     /// let nadam = dl_optim::NAdam::new(0.002).betas(0.9, 0.98);
@@ -62,7 +62,7 @@ impl NAdam {
         self
     }
 
-    /// What is added to the root in the denominator.
+    /// The number that is added to the square root in the denominator.
     ///
     /// ```
     /// let nadam = dl_optim::NAdam::new(0.002).eps(1e-6);
@@ -73,7 +73,7 @@ impl NAdam {
         self
     }
 
-    /// How soon the momentum reaches `beta1`, half of which it begins with.
+    /// How fast the momentum `μ` rises from about `beta1 / 2` to `beta1`.
     ///
     /// ```
     /// let nadam = dl_optim::NAdam::new(0.002).momentum_decay(0.01);
@@ -84,8 +84,8 @@ impl NAdam {
         self
     }
 
-    /// A weight decay that does not pass through the means, as that of [`AdamW`](crate::AdamW):
-    /// PyTorch's `decoupled_weight_decay`.
+    /// A weight decay that bypasses the running means, as in [`AdamW`](crate::AdamW): PyTorch's
+    /// `decoupled_weight_decay`.
     ///
     /// ```
     /// let nadam = dl_optim::NAdam::new(0.002).decoupled_weight_decay(0.01);
@@ -96,12 +96,13 @@ impl NAdam {
         self
     }
 
-    /// μ of a step.
+    /// `μ` of a step.
     fn momentum(&self, step: u64) -> f64 {
         self.betas[0] * (1.0 - 0.5 * libm::pow(0.96, step as f64 * self.momentum_decay))
     }
 
-    /// The product of μ over the first steps, or some number so small that it adds nothing to 1.
+    /// `Π`, the product of `μ` over the first steps. Once it is too small to change a difference
+    /// from 1, the remaining factors are left out.
     fn product(&self, steps: u64) -> f64 {
         let mut product = 1.0;
         for step in 1..=steps {

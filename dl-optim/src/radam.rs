@@ -1,4 +1,4 @@
-//! RAdam: Adam that waits until it knows the variance.
+//! RAdam: Adam with a rectified adaptive learning rate.
 
 use crate::adam::{check_betas, check_decay, corrections};
 use crate::rule::{Base, Rule, Run, SLOTS, optimizer};
@@ -9,14 +9,14 @@ use dl_core::Number;
 use dl_core::Result;
 use dl_core::Slot;
 
-/// RAdam: Adam whose first steps, as long as too little is known of the squares, are plain
-/// momentum.
+/// RAdam: Adam with first steps that, while there are too few squares to estimate their variance,
+/// are plain momentum.
 ///
 /// The formulas are those of PyTorch's `RAdam`. In step `t` of a weight, `m`, `v` and `m̂` as in
 /// [`Adam`](crate::Adam); with `ρ∞ = 2 / (1 − beta2) − 1` and `ρ = ρ∞ − 2 t beta2ᵗ / (1 − beta2ᵗ)`,
 /// if `ρ > 5` then `w ← w − lr · m̂ · r · √(1 − beta2ᵗ) / (√v + eps)` with
 /// `r² = (ρ − 4)(ρ − 2) ρ∞ / ((ρ∞ − 4)(ρ∞ − 2) ρ)`, else `w ← w − lr · m̂`. On a sparse delta it is
-/// lazy, as Adam is.
+/// *lazy*, as Adam is.
 ///
 /// Liu et al., *On the variance of the adaptive learning rate and beyond*, 2020.
 ///
@@ -49,7 +49,7 @@ impl RAdam {
         RAdam { base: Base::new(learning_rate).with_memory(), betas: [0.9, 0.999], eps: 1e-8, weight_decay: 0.0 }
     }
 
-    /// How much of the mean of the deltas, and of their squares, a step keeps.
+    /// The decay rates of the running means of the deltas and of their squares.
     ///
     /// ```
     /// let radam = dl_optim::RAdam::new(0.001).betas(0.9, 0.98);
@@ -60,7 +60,7 @@ impl RAdam {
         self
     }
 
-    /// What is added to the root in the denominator.
+    /// The number that is added to the square root in the denominator.
     ///
     /// ```
     /// let radam = dl_optim::RAdam::new(0.001).eps(1e-6);
@@ -71,8 +71,8 @@ impl RAdam {
         self
     }
 
-    /// A weight decay that does not pass through the means, as that of [`AdamW`](crate::AdamW):
-    /// PyTorch's `decoupled_weight_decay`.
+    /// A weight decay that bypasses the running means, as in [`AdamW`](crate::AdamW): PyTorch's
+    /// `decoupled_weight_decay`.
     ///
     /// ```
     /// let radam = dl_optim::RAdam::new(0.002).decoupled_weight_decay(0.01);
@@ -83,7 +83,7 @@ impl RAdam {
         self
     }
 
-    /// What the quotient of the means is multiplied by, once there is enough to know the variance.
+    /// The factor `r · √(1 − beta2ᵗ)`; none while the variance of the squares cannot be estimated.
     fn rectification(&self, steps: u64) -> Option<f64> {
         let [_, beta2] = self.betas;
         let (t, [_, correction]) = (steps as f64, corrections(self.betas, steps));

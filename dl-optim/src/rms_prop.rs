@@ -1,4 +1,4 @@
-//! RMSprop: deltas relative to the size that they lately had.
+//! RMSprop: deltas divided by their running root mean square.
 
 use crate::rule::{Base, Rule, Run, SLOTS, optimizer};
 use crate::schedule::Schedule;
@@ -13,9 +13,9 @@ use dl_core::Slot;
 /// The formulas are those of PyTorch's `RMSprop`: `v ← alpha · v + (1 − alpha) · d²`,
 /// `s = d / (√v + eps)`, `w ← w − lr · s`; with [momentum](RmsProp::momentum)
 /// `b ← momentum · b + s`, `w ← w − lr · b`. If it is [centered](RmsProp::centered), `v − g²` takes
-/// the place of `v` under the root, with `g ← alpha · g + (1 − alpha) · d`; should it be negative
-/// by rounding, it is 0. On a sparse delta it is lazy: rows that the delta leaves out, and their
-/// state, stay as they are.
+/// the place of `v` under the root, with `g ← alpha · g + (1 − alpha) · d`; if rounding makes it
+/// negative, it is 0. On a sparse delta it is *lazy*: rows that the delta leaves out, and their
+/// state, are not changed.
 ///
 /// Tieleman & Hinton, *Lecture 6.5*, Neural Networks for Machine Learning, 2012; Graves, *Generating
 /// sequences with recurrent neural networks*, 2013, for the centered one.
@@ -62,7 +62,7 @@ impl RmsProp {
         self
     }
 
-    /// What is added to the root in the denominator.
+    /// The number that is added to the square root in the denominator.
     ///
     /// ```
     /// let rms_prop = dl_optim::RmsProp::new(0.01).eps(1e-6);

@@ -1,4 +1,5 @@
-//! What the rules have in common: a learning rate, a memory, and one formula for both precisions.
+//! The common part of the optimizers: [`Base`], a learning rate and a memory, and [`Rule`], an
+//! update formula that is generic over the precision.
 
 use crate::schedule::Schedule;
 use crate::validate::Allowed;
@@ -13,14 +14,14 @@ use dl_core::Step;
 use std::fmt;
 use std::sync::Arc;
 
-/// The learning rate and the memory of an optimizer.
+/// The learning rate and the memory (state of the weights, step count) of an optimizer.
 #[derive(Clone, Debug)]
 pub(super) struct Base {
     rate: Rate,
     memory: Option<Memory>,
 }
 
-/// A plain number costs nothing more than it did without schedules.
+/// A constant learning rate is stored as a number: it needs no virtual call and no memory.
 #[derive(Clone)]
 enum Rate {
     Fixed(f64),
@@ -28,7 +29,7 @@ enum Rate {
 }
 
 impl Base {
-    /// Without a memory, unless steps have to be counted.
+    /// Has no memory, unless the learning rate depends on the step count.
     pub(super) fn new(learning_rate: impl Schedule + 'static) -> Self {
         match learning_rate.fixed() {
             Some(rate) => Base { rate: Rate::Fixed(rate), memory: None },
@@ -58,7 +59,7 @@ impl Base {
         }
     }
 
-    /// The same, at the learning rate of this step, if that changes from step to step.
+    /// If there is a schedule: the same with the learning rate of this step.
     pub(super) fn begin(&self, step: &Step<'_>) -> Result<Option<Self>> {
         match &self.rate {
             Rate::Fixed(_) => Ok(None),
@@ -94,27 +95,28 @@ impl fmt::Debug for Rate {
     }
 }
 
-/// Notes with keys that say what they belong to.
+/// The notes with `prefix.` before each key.
 pub(crate) fn within(what: &str, numbers: Vec<(String, Notes)>) -> Vec<(String, Notes)> {
     numbers.into_iter().map(|(key, numbers)| (format!("{what}.{key}"), numbers)).collect()
 }
 
-/// Why an optimizer cannot take a step that it has not seen the beginning of.
+/// The error of `step` without a preceding `begin`.
 #[cold]
 pub(super) fn not_begun(why: &str) -> Error {
     Error::invalid(format!(
-        "an optimizer that {why} was asked for a step that it had not begun: one around it has to hand on `begin` and `for_weight`"
+        "an optimizer that {why} cannot step without `begin`: an optimizer that wraps it must forward `begin` and `for_weight`"
     ))
 }
 
-/// A formula.
+/// An update formula, for one weight at a time.
 pub(super) trait Rule {
+    /// The state buffers of a weight.
     fn slots(&self) -> &'static [Slot];
 
-    /// Whether the settings make sense.
+    /// An error if a setting is out of range.
     fn check(&self) -> Result<()>;
 
-    /// Whether all that [`apply`](Rule::apply) does is `w − rate · delta`.
+    /// Whether [`apply`](Rule::apply) computes `w − rate · delta` and nothing else.
     fn is_descent(&self) -> bool {
         false
     }
@@ -124,18 +126,19 @@ pub(super) trait Rule {
         false
     }
 
-    /// Step number `steps` of some numbers. There are as many buffers as `slots` says.
+    /// Applies step number `steps`, counted from 1, to a chunk of a weight. The chunk has one
+    /// buffer per slot of [`slots`](Rule::slots).
     fn apply<A: Number>(&self, rate: f64, numbers: Run<'_, '_, A>, steps: u64);
 }
 
-/// A chunk of one precision.
+/// A chunk of a weight in one precision: values, deltas, one buffer per slot.
 pub(super) struct Run<'a, 's, A> {
     pub(super) values: &'a mut [A],
     pub(super) deltas: &'a [A],
     pub(super) slots: &'a mut [&'s mut [A]],
 }
 
-/// Makes an optimizer of a [`Rule`] that has a [`Base`].
+/// Implements `Optimizer` for a [`Rule`] with a field `base: Base`.
 macro_rules! optimizer {
     ($Rule:ident) => {
         impl $Rule {
@@ -199,7 +202,7 @@ macro_rules! optimizer {
             }
 
             fn plain_descent(&self) -> Option<f64> {
-                // what is wrong with the settings says the step that asks `descent`
+                // an error in the settings is reported by the step, which calls `descent`
                 if self.base.memory().is_none() { self.descent().and_then(|rate| rate.ok()) } else { None }
             }
 
@@ -219,5 +222,5 @@ macro_rules! optimizer {
 }
 pub(super) use optimizer;
 
-/// The error of a rule that got other slots than it had asked for. The runtime checks that.
-pub(super) const SLOTS: &str = "as many slots as were asked for";
+/// The message of a violated invariant: a chunk has one buffer per slot of the rule.
+pub(super) const SLOTS: &str = "a chunk has one buffer per slot of the rule";

@@ -16,7 +16,7 @@ use dl_core::Slot;
 /// `w ← w − lr · v`, or, by Nesterov, `w ← w − lr · (d + momentum · v)`.
 ///
 /// On a sparse delta, as that of an embedding, momentum is *lazy*: rows that the delta leaves out,
-/// and their `v`, stay as they are; and the first step is that of the whole weight, not of a row.
+/// and their `v`, are not changed. The first step is that of the whole weight, not of a row.
 ///
 /// ```
 /// use dl_core::{Differentiable, Weight};
@@ -28,7 +28,7 @@ use dl_core::Slot;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Sgd {
-    /// With a memory if there is momentum.
+    /// Has a memory if there is momentum.
     base: Base,
     momentum: f64,
     dampening: f64,
@@ -38,7 +38,7 @@ pub struct Sgd {
 optimizer!(Sgd);
 
 impl Sgd {
-    /// Plain gradient descent with this learning rate, or with the learning rates of a schedule.
+    /// Plain gradient descent with this learning rate or schedule.
     ///
     /// ```
     /// assert_eq!(dl_optim::Sgd::new(0.1).learning_rate()?, 0.1);
@@ -59,7 +59,7 @@ impl Sgd {
         Sgd { base, momentum, ..self }
     }
 
-    /// How much of a new delta the momentum leaves out.
+    /// The part of a new delta that is not added to the momentum.
     ///
     /// ```
     /// let sgd = dl_optim::Sgd::new(0.1).momentum(0.9).dampening(0.9); // the momentum is a mean
@@ -70,7 +70,7 @@ impl Sgd {
         self
     }
 
-    /// Looks ahead: Nesterov's momentum, which needs a momentum without dampening.
+    /// Nesterov's momentum, which needs a momentum without dampening.
     ///
     /// ```
     /// let sgd = dl_optim::Sgd::new(0.1).momentum(0.9).nesterov();

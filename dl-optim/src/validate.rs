@@ -1,26 +1,26 @@
-//! Settings of optimizers and schedules: which numbers one may be, and what is said of another.
+//! Validation of the settings of optimizers and schedules.
 
 use dl_core::Error;
 use dl_core::Result;
 use std::fmt;
 
-/// The numbers that a setting may be.
+/// The range of a setting. NaN is in none.
 #[derive(Clone, Copy)]
 pub(crate) enum Allowed {
     Finite,
-    /// An infinity, too.
+    /// Includes infinity.
     AtLeastZero,
     FiniteFromZero,
     FiniteAboveZero,
-    /// From 0 to this, with both.
+    /// From 0 to this, both included.
     UpTo(f64),
-    /// From 0, with it, to 1, without.
+    /// From 0, included, to 1, excluded.
     BelowOne,
 }
 
 impl Allowed {
     #[inline]
-    fn is(self, number: f64) -> bool {
+    fn contains(self, number: f64) -> bool {
         match self {
             Allowed::Finite => number.is_finite(),
             Allowed::AtLeastZero => number >= 0.0,
@@ -54,11 +54,11 @@ pub(crate) fn check(setting: &str, number: f64, allowed: Allowed) -> Result<()> 
 /// An error, unless this setting of `owner` is in the allowed range.
 #[inline]
 pub(crate) fn check_of(owner: &str, setting: &str, number: f64, allowed: Allowed) -> Result<()> {
-    if allowed.is(number) { Ok(()) } else { Err(refused(owner, setting, number, allowed)) }
+    if allowed.contains(number) { Ok(()) } else { Err(out_of_range(owner, setting, number, allowed)) }
 }
 
 #[cold]
-fn refused(owner: &str, setting: &str, number: f64, allowed: Allowed) -> Error {
+fn out_of_range(owner: &str, setting: &str, number: f64, allowed: Allowed) -> Error {
     Error::invalid(format!("{setting} of the {owner} is {number}; it has to be {allowed}"))
 }
 
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_said_is_what_is_checked() {
+    fn message_of_every_range_matches_its_check() {
         let (inf, nan) = (f64::INFINITY, f64::NAN);
         let cases: [(Allowed, &[f64], &[f64], &str); 6] = [
             (Allowed::Finite, &[-1.0, 0.0], &[inf, -inf], "finite"),

@@ -165,7 +165,7 @@ fn failed_restore_changes_nothing() -> Result<()> {
         ("the module has no such weight", restore().optimizer("adam", &fresh, &[&net[0]]).apply().unwrap_err()),
         ("unexpected in the file: \"1\"", restore().module("model", &[&net[0]]).apply().unwrap_err()),
         ("module \"model\"", restore().module("model", &larger).apply().unwrap_err()),
-        ("are one, and get two values", restore().module("model", &other).apply().unwrap_err()),
+        ("are the same weight or buffer, but have two values", restore().module("model", &other).apply().unwrap_err()),
     ];
     for (message, error) in bad {
         assert!(error.to_string().contains(message), "{message}: {error}");

@@ -17,7 +17,7 @@ use crate::graph::data::{Data, Trainable};
 use crate::graph::delta::Delta;
 use crate::graph::inline_box::{Kept, KeptFuture};
 use crate::graph::value::Value;
-use crate::record::{SpanWork, Told};
+use crate::record::{SpanWork, TraceNodeId};
 use crate::step::commit::commit;
 use crate::step::commit_scalar::commit_numbers;
 use crate::step::optimizer::Optimizer;
@@ -207,7 +207,7 @@ impl<T: Data, O: Optimizer + Clone + 'static> Train<T, O> {
         let deltas = reverse::deltas(pass, root, AnyDelta::Ready(one))?;
         // arithmetic writes no buffers, and has no destructors: the commit need not ask the pass
         let value = extract::hand_out(value, root)?;
-        let commit = || pass.during(SpanWork::Commit, None, || Told::NOBODY, || commit(&self.1, deltas, &[]));
+        let commit = || pass.during(SpanWork::Commit, None, || TraceNodeId::NONE, || commit(&self.1, deltas, &[]));
         // in the middle of another step it is to be seen that this is one inside it
         let committed = if pass.is_in_step() { exec::enter(pass, commit) } else { commit() };
         committed.map(|()| value)

@@ -25,7 +25,7 @@ use crate::api::tape::AnyBackward;
 use crate::api::variables::Variables;
 use crate::autodiff::cotangent::AnyDelta;
 use crate::autodiff::reverse;
-use crate::error::call_context::in_places_of_the_user;
+use crate::error::call_context::enter_user_code;
 use crate::error::{Error, Result};
 use crate::exec;
 use crate::exec::{Books, Hold, NONE, Pass, Seen};
@@ -302,7 +302,7 @@ fn of_primitive(
     let values: &[&Value] = &values.iter().map(Seen::as_value).collect::<Vec<_>>();
     let value = books.value(index);
     let along = AnyAlong { operands, values, output, value: value.as_value(), tangents };
-    let _places = (!op.is_own()).then(in_places_of_the_user);
+    let _places = (!op.is_own()).then(enter_user_code);
     catch_unwind(AssertUnwindSafe(|| op.pushforward(along)))
         .map_err(|payload| Error::panic(payload).at(op.name_or_panic(), node.site()))
 }

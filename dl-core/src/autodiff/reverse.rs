@@ -12,7 +12,7 @@ use crate::api::gradients::{Deltas, SideEffects};
 use crate::autodiff::eager::Eager;
 use crate::autodiff::remat_group::Groups;
 use crate::autodiff::scalar::{in_layers, in_numbers, walk_back_in_numbers};
-use crate::error::call_context::in_places_of_the_user;
+use crate::error::call_context::enter_user_code;
 use crate::error::{Error, Result};
 use crate::exec::tables;
 use crate::exec::tables::Row;
@@ -22,7 +22,7 @@ use crate::graph::node_ref::{AnyLayer, Held};
 use crate::graph::op::{AnyAt, Few};
 use crate::graph::value::Value;
 use crate::parallel::sync::MutexGuard;
-use crate::record::{Direction, SpanWork, Told};
+use crate::record::{Direction, SpanWork, TraceNodeId};
 use rustc_hash::FxHashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -105,7 +105,7 @@ pub(crate) fn for_weights_only(hand_written: &AnyLayer) -> Error {
 
 /// Walks, mostly back from this root, and has it recorded.
 pub(crate) fn walking<R>(pass: &Pass, root: Option<&AnyLayer>, walk: impl FnOnce() -> R) -> R {
-    let at = || root.map_or(Told::NOBODY, |root| pass.told_layer(root));
+    let at = || root.map_or(TraceNodeId::NONE, |root| pass.told_layer(root));
     pass.during(SpanWork::Backward, root.map(|root| &**root), at, walk)
 }
 
@@ -393,7 +393,7 @@ where
                     // code of the user's, which may want to use this pass
                     let (delta, name, site) = (delta.into_layer(&node), recipe.name(), node.site());
                     drop(books);
-                    let own_places = in_places_of_the_user();
+                    let own_places = enter_user_code();
                     let theirs = catch_unwind(AssertUnwindSafe(|| backward.backward(delta)));
                     drop(own_places);
                     effects.push(pass, deltas.drain(..).map(|(weight, delta)| (K::layer(weight), delta)).collect());
@@ -470,7 +470,7 @@ pub(crate) fn pull_back(
             let value = books.value(index);
             let at =
                 AnyAt { values: &values, output: &output, value: value.as_value(), delta: delta.into_layer(&node) };
-            let _places = (!op.is_own()).then(in_places_of_the_user);
+            let _places = (!op.is_own()).then(enter_user_code);
             let deltas = catch_unwind(AssertUnwindSafe(|| op.pullback(at)))
                 .map_err(|payload| Error::panic(payload).at(op.name_or_panic(), node.site()))?;
             if deltas.len() != places.len() {

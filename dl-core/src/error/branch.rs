@@ -1,12 +1,12 @@
-//! What decides in an annotated function.
+//! Branches of annotated functions, for records of passes.
 
 use crate::exec;
 use std::panic::Location;
 
-/// Something in a program that decides by a forward value: an `if`, `match`, `while` or
-/// `let … else` of an annotated function, after a bang.
+/// A branch that depends on a forward value: an `if`, `match`, `while` or `let … else` of an
+/// annotated function, after a bang.
 ///
-/// The macro makes one for each; passes that are recorded tell which of its arms were taken.
+/// The macro creates one for each of them; the record of a pass names the arms that were taken.
 ///
 /// ```
 /// use dl_core::Branch;
@@ -16,16 +16,16 @@ use std::panic::Location;
 /// ```
 #[derive(Debug)]
 pub struct Branch {
-    /// What is looked at, as it was written: `left > right`.
+    /// The source text of the condition: `left > right`.
     pub condition: &'static str,
-    /// The ways on, as they were written, cut short.
+    /// The source text of the arms, abbreviated.
     pub arms: &'static [&'static str],
-    /// Where it stands.
+    /// Where the branch was written.
     pub place: &'static Location<'static>,
 }
 
 impl Branch {
-    /// A branch that stands where this is written.
+    /// A branch at the place of the call.
     ///
     /// ```
     /// static BRANCH: dl_core::Branch = dl_core::Branch::new("flag", &["one", "two"]);
@@ -37,7 +37,7 @@ impl Branch {
     }
 }
 
-/// A body that this thread polls goes on along this arm.
+/// Records that the body that this thread polls takes this arm.
 #[inline]
 pub(crate) fn took(branch: &'static Branch, arm: usize) {
     exec::with_current(|pass| {

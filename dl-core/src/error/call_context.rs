@@ -1,8 +1,8 @@
-//! Where this thread builds layers: in which functions, and whether a rule of differentiation
-//! builds them.
+//! The context in which this thread builds layers: the annotated functions, and whether a rule of
+//! differentiation builds them.
 //!
-//! A layer is built in some nanoseconds, so all that it asks for is one word of the thread, which
-//! it keeps.
+//! Building a layer takes a few nanoseconds, so the layer stores only one thread-local word, the
+//! [`Origin`].
 
 use crate::error::call_stack::Calls;
 use crate::error::call_tree::{Function, within};
@@ -12,25 +12,25 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 use std::panic::Location;
 
-/// What a layer keeps of where it was built: the calls, and two bits.
+/// The provenance of a layer: its chain of calls, and two bits.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Origin(u32);
 
-/// Whether it is part of the way back.
+/// Set if the layer belongs to the backward pass.
 const BACKWARD: u32 = 1 << 30;
-/// Whether its place is that of the operation whose derivative it is, rather than its own.
+/// Set if the place of the layer is that of the operation of which it is a derivative.
 const PLACED: u32 = 1 << 31;
 
 impl Origin {
     pub(crate) const NONE: Origin = Origin(0);
 
-    /// That of a layer that is built here and now.
+    /// The origin of a layer that this thread builds now.
     #[inline(always)]
     pub(crate) fn here() -> Origin {
-        HERE.with(|here| here.origin.get())
+        CONTEXT.with(|context| context.origin.get())
     }
 
-    /// Whether a rule of the library builds it, so that its place is that of the operation.
+    /// Whether a rule of the library builds the layer, so that its place is that of the operation.
     #[inline(always)]
     pub(crate) fn is_by_rule(self) -> bool {
         self.0 & PLACED != 0
@@ -48,15 +48,15 @@ impl Origin {
         if self.0 & BACKWARD == 0 { Direction::Forward } else { Direction::Backward }
     }
 
-    /// That of what a derivative of an operation of this origin consists of. All of it has the
-    /// place of the operation.
+    /// The origin of the layers that the derivative of an operation of this origin consists of. All
+    /// of them have the place of the operation.
     pub(crate) fn of_rule(self, direction: Direction) -> Origin {
         let backward = if direction == Direction::Backward { BACKWARD } else { self.0 & BACKWARD };
         Origin(self.calls().0 | backward | PLACED)
     }
 }
 
-/// What an error points to.
+/// The location of an error: a place in the source and its chain of calls.
 #[derive(Clone, Copy)]
 pub(crate) struct Site {
     pub(crate) place: &'static Location<'static>,
@@ -69,90 +69,90 @@ impl From<&'static Location<'static>> for Site {
     }
 }
 
-struct Here {
+struct CallContext {
     origin: Cell<Origin>,
-    /// The place of what is built, if the origin says that there is one.
+    /// The place of the layers to be built, used only if the origin has the bit `PLACED`.
     place: Cell<Option<&'static Location<'static>>>,
 }
 
 thread_local! {
-    static HERE: Here = const { Here { origin: Cell::new(Origin::NONE), place: Cell::new(None) } };
+    static CONTEXT: CallContext = const { CallContext { origin: Cell::new(Origin::NONE), place: Cell::new(None) } };
 }
 
-/// The place of what a rule builds: that of the operation.
-pub(crate) fn place_of_rule() -> Option<&'static Location<'static>> {
-    HERE.with(|here| here.place.get())
+/// The place of the layers that a rule builds: that of the operation.
+pub(crate) fn rule_place() -> Option<&'static Location<'static>> {
+    CONTEXT.with(|context| context.place.get())
 }
 
-/// From now on this thread builds there, until this is dropped.
+/// Guard: restores the previous context of this thread when it is dropped.
 #[must_use = "it is left when this is dropped"]
-pub(crate) struct Entered {
+pub(crate) struct ContextGuard {
     origin: Origin,
     place: Option<&'static Location<'static>>,
-    /// Of this thread.
+    /// Makes the guard `!Send`: it belongs to this thread.
     thread: PhantomData<*const ()>,
 }
 
-impl Drop for Entered {
+impl Drop for ContextGuard {
     #[inline]
     fn drop(&mut self) {
-        HERE.with(|here| {
-            here.origin.set(self.origin);
-            here.place.set(self.place);
+        CONTEXT.with(|context| {
+            context.origin.set(self.origin);
+            context.place.set(self.place);
         });
     }
 }
 
-/// What is built from now on is of this origin, and, if that says so, of this place.
+/// Layers built while the guard lives have this origin and, if it has the bit `PLACED`, this place.
 #[inline]
-pub(crate) fn enter(origin: Origin, place: &'static Location<'static>) -> Entered {
-    HERE.with(|here| Entered {
-        origin: here.origin.replace(origin),
-        place: here.place.replace(Some(place)),
+pub(crate) fn enter(origin: Origin, place: &'static Location<'static>) -> ContextGuard {
+    CONTEXT.with(|context| ContextGuard {
+        origin: context.origin.replace(origin),
+        place: context.place.replace(Some(place)),
         thread: PhantomData,
     })
 }
 
-/// What is built from now on is built in these functions.
+/// Layers built while the guard lives have these calls.
 #[inline]
-pub(super) fn enter_calls(calls: Calls) -> Entered {
-    HERE.with(|here| {
-        let origin = here.origin.get();
-        here.origin.set(origin.with(calls));
-        Entered { origin, place: here.place.get(), thread: PhantomData }
+pub(super) fn enter_calls(calls: Calls) -> ContextGuard {
+    CONTEXT.with(|context| {
+        let origin = context.origin.get();
+        context.origin.set(origin.with(calls));
+        ContextGuard { origin, place: context.place.get(), thread: PhantomData }
     })
 }
 
-/// This thread runs a function, until this is dropped.
+/// Guard: the function ends when it is dropped.
 #[must_use = "the function is left when this is dropped"]
-pub(crate) struct InFunction {
-    around: Origin,
-    /// Of this thread.
+pub(crate) struct FunctionGuard {
+    outer: Origin,
+    /// Makes the guard `!Send`: it belongs to this thread.
     thread: PhantomData<*const ()>,
 }
 
-impl Drop for InFunction {
+impl Drop for FunctionGuard {
     #[inline]
     fn drop(&mut self) {
-        HERE.with(|here| here.origin.set(self.around));
+        CONTEXT.with(|context| context.origin.set(self.outer));
     }
 }
 
-/// What is built from now on is built in this function, too. Not inlined: it is called by every
-/// annotated function.
-pub(crate) fn enter_function(function: Function, from: &'static Location<'static>) -> InFunction {
-    HERE.with(|here| {
-        let around = here.origin.get();
-        here.origin.set(around.with(within(around.calls(), function, from)));
-        InFunction { around, thread: PhantomData }
+/// Adds a call of this function to the chain of calls while the guard lives. Not inlined, because
+/// every annotated function calls it.
+pub(crate) fn enter_function(function: Function, from: &'static Location<'static>) -> FunctionGuard {
+    CONTEXT.with(|context| {
+        let outer = context.origin.get();
+        context.origin.set(outer.with(within(outer.calls(), function, from)));
+        FunctionGuard { outer, thread: PhantomData }
     })
 }
 
-/// What is built from now on has places of its own: it is code of the user's.
-pub(crate) fn in_places_of_the_user() -> Entered {
-    HERE.with(|here| {
-        let origin = here.origin.get();
-        here.origin.set(Origin(origin.0 & !PLACED));
-        Entered { origin, place: here.place.get(), thread: PhantomData }
+/// Layers built while the guard lives have their own places: user code builds them.
+pub(crate) fn enter_user_code() -> ContextGuard {
+    CONTEXT.with(|context| {
+        let origin = context.origin.get();
+        context.origin.set(Origin(origin.0 & !PLACED));
+        ContextGuard { origin, place: context.place.get(), thread: PhantomData }
     })
 }

@@ -1,19 +1,18 @@
-//! Where in the functions of the user a layer was written: the chain of annotated functions that
-//! led there.
+//! The chain of calls of annotated functions in which a layer was written.
 //!
-//! A chain is a number: a node of the tree of all calls that were met, which is shared by all
-//! threads and only grows (see `calls/tree.rs`). A thread knows in which one it is
-//! (`calls/here.rs`), and what it builds keeps that.
+//! A chain is represented by the number of a node in the calling context tree, which is shared by
+//! all threads and only grows (see `call_tree.rs`). Each thread has a current chain
+//! (`call_context.rs`), which the layers that it builds store.
 
 use crate::error::call_context::Origin;
 
 #[cfg(test)]
-use super::call_tree::{Function, Scope};
+use super::call_tree::{Function, FunctionScope};
 use super::{call_context, call_tree};
 use std::fmt;
 use std::panic::Location;
 
-/// One annotated function on the way to a layer: see [`Calls`].
+/// A call of an annotated function in a chain of calls: see [`Calls`].
 ///
 /// ```
 /// let here = std::panic::Location::caller();
@@ -24,7 +23,7 @@ use std::panic::Location;
 pub struct Call {
     /// The name of the function: `score`, or `Net::score` for a method.
     pub function: &'static str,
-    /// Where it was called.
+    /// The place of the call.
     pub from: &'static Location<'static>,
 }
 
@@ -34,16 +33,15 @@ impl fmt::Display for Call {
     }
 }
 
-/// The annotated functions in which a layer was written, the innermost first: a backtrace in the
-/// code of the user only.
+/// The chain of annotated functions in which a layer was written, the innermost first: a backtrace
+/// that contains user code only.
 ///
-/// A delta has those of the operation whose derivative it is. An error has them, too: see
-/// [`Error::calls`](crate::Error::calls).
+/// A delta has the chain of the operation of which it is a derivative. Errors also have a chain:
+/// see [`Error::calls`](crate::Error::calls).
 ///
-/// Two layers with the same chain have equal `Calls`. Of a function that calls itself, maybe
-/// through others, the chain has the outermost call and the last one, however deep it goes. Beyond
-/// 64 calls in one another, or 65,536 different chains in a program, what is further in is left
-/// out.
+/// Two layers with the same chain have equal `Calls`. Of a recursive function, directly or through
+/// others, the chain contains the outermost call and the last one, at any depth of recursion.
+/// Beyond a depth of 64 calls, or 65,536 different chains in a program, inner calls are left out.
 ///
 /// ```
 /// use dl_core::{Calls, Differentiable, Weight, record::Recorder};
@@ -61,7 +59,7 @@ impl fmt::Display for Call {
 pub struct Calls(pub(super) u32);
 
 impl Calls {
-    /// Those that this thread is in.
+    /// The current chain of this thread.
     ///
     /// ```
     /// assert!(dl_core::Calls::here().is_empty()); // in no annotated function
@@ -70,13 +68,13 @@ impl Calls {
         Origin::here().calls()
     }
 
-    /// These, and further in a function of this name, called from there.
+    /// This chain, extended by a call of a function of this name.
     #[cfg(test)]
     pub(crate) fn within(self, function: &'static str, from: &'static Location<'static>) -> Calls {
-        call_tree::within(self, Function { scope: Scope::Module(""), name: function }, from)
+        call_tree::within(self, Function { scope: FunctionScope::Module(""), name: function }, from)
     }
 
-    /// Each of them, the innermost first.
+    /// The calls of the chain, the innermost first.
     ///
     /// ```
     /// use dl_core::Calls;
@@ -94,14 +92,14 @@ impl Calls {
         call_tree::innermost(self)
     }
 
-    /// Has this thread build there.
+    /// Runs `build` with this as the current chain of the thread.
     #[inline]
     pub(crate) fn enter<R>(self, build: impl FnOnce() -> R) -> R {
         let _entered = call_context::enter_calls(self);
         build()
     }
 
-    /// Whether this is outside of annotated functions.
+    /// Whether the chain is empty: outside of annotated functions.
     ///
     /// ```
     /// assert!(dl_core::Calls::default().is_empty());
@@ -111,7 +109,7 @@ impl Calls {
     }
 }
 
-/// A line for each.
+/// One line per call.
 ///
 /// ```
 /// use dl_core::Calls;

@@ -1,9 +1,9 @@
-//! The tree of all chains of calls: a calling context tree (Ammons, Ball, Larus: *Exploiting
-//! hardware performance counters with flow and context sensitive profiling*, 1997).
+//! The calling context tree of all chains of calls (Ammons, Ball, Larus: *Exploiting hardware
+//! performance counters with flow and context sensitive profiling*, 1997).
 //!
-//! Each thread remembers the last calls that it looked up, so that the tree is locked for those
-//! only that are new to it. The tree never shrinks: a program has so many chains as it has ways
-//! from `main` to its functions, and recursion is cut out of them.
+//! Each thread caches its last lookups, so that the tree is locked only for other calls. The tree
+//! never shrinks. Recursion is cut out of the chains, so their number is bounded by the number of
+//! paths from `main` in the call graph; [`MAX_CHAINS`] is a limit beyond that.
 
 use crate::error::call_stack::{Call, Calls};
 use crate::parallel::sync::thread_local;
@@ -12,44 +12,45 @@ use std::collections::HashMap;
 use std::panic::Location;
 use std::sync::{LazyLock, PoisonError, RwLock};
 
-/// So many functions in one another.
-const DEEPEST: u32 = 64;
-/// So many chains.
-const MOST: usize = 1 << 16;
-/// So many calls a thread remembers.
-const REMEMBERED: usize = 64;
+/// The maximum depth of a chain.
+const MAX_DEPTH: u32 = 64;
+/// The maximum number of chains.
+const MAX_CHAINS: usize = 1 << 16;
+/// The number of entries in the cache of a thread.
+const CACHE_SIZE: usize = 64;
 
-/// What makes a function the same as another one.
+/// The identity of a function.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Function {
-    pub(crate) scope: Scope,
+    pub(crate) scope: FunctionScope,
     pub(crate) name: &'static str,
 }
 
-/// What a function belongs to.
+/// The module or type that a function belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Scope {
+pub(crate) enum FunctionScope {
     Module(&'static str),
     Type(&'static str),
 }
 
-impl Scope {
+impl FunctionScope {
     fn name(self) -> &'static str {
-        let (Scope::Module(name) | Scope::Type(name)) = self;
+        let (FunctionScope::Module(name) | FunctionScope::Type(name)) = self;
         name
     }
 }
 
-/// These calls, and further in a call of this function.
+/// The chain `outer`, extended by a call of this function. Looks into the cache of the thread
+/// first.
 #[inline]
 pub(super) fn within(outer: Calls, function: Function, from: &'static Location<'static>) -> Calls {
-    LAST.with(|last| {
-        let known = &last[((std::ptr::from_ref(from).addr() / 8) ^ outer.0 as usize) % REMEMBERED];
-        if known.is(outer, function, from) { known.inner.get() } else { known.look_up(outer, function, from) }
+    CALL_CACHE.with(|last| {
+        let known = &last[((std::ptr::from_ref(from).addr() / 8) ^ outer.0 as usize) % CACHE_SIZE];
+        if known.matches(outer, function, from) { known.inner.get() } else { known.look_up(outer, function, from) }
     })
 }
 
-/// Each call, the innermost first.
+/// The calls of a chain, the innermost first.
 pub(super) fn frames(calls: Calls) -> Vec<Call> {
     let tree = TREE.read().unwrap_or_else(PoisonError::into_inner);
     std::iter::successors(tree.frame(calls), |frame| tree.frame(frame.outer)).map(|frame| frame.call).collect()
@@ -60,16 +61,17 @@ pub(super) fn innermost(calls: Calls) -> Option<&'static str> {
     TREE.read().unwrap_or_else(PoisonError::into_inner).frame(calls).map(|frame| frame.call.function)
 }
 
+/// The same in the tree, without the cache.
 fn look_up(outer: Calls, function: Function, from: &'static Location<'static>) -> Calls {
     if let Some(known) = TREE.read().unwrap_or_else(PoisonError::into_inner).find(outer, function, from) {
         return known;
     }
-    TREE.write().unwrap_or_else(PoisonError::into_inner).grow(outer, function, from)
+    TREE.write().unwrap_or_else(PoisonError::into_inner).insert(outer, function, from)
 }
 
-/// The last call that was looked up. It is known again by the addresses of its texts: equal ones
-/// may have several, which costs a second look.
-struct Remembered {
+/// An entry of the cache of a thread: the last lookup with this hash. Strings and locations are
+/// compared by address. Equal ones at different addresses cause a lookup in the tree.
+struct CachedCall {
     outer: Cell<Calls>,
     inner: Cell<Calls>,
     name: Cell<&'static str>,
@@ -77,10 +79,10 @@ struct Remembered {
     from: Cell<Option<&'static Location<'static>>>,
 }
 
-impl Remembered {
-    const fn nothing() -> Remembered {
+impl CachedCall {
+    const fn empty() -> CachedCall {
         let none = Cell::new(Calls(0));
-        Remembered {
+        CachedCall {
             outer: none,
             inner: Cell::new(Calls(0)),
             name: Cell::new(""),
@@ -90,7 +92,7 @@ impl Remembered {
     }
 
     #[inline]
-    fn is(&self, outer: Calls, function: Function, from: &'static Location<'static>) -> bool {
+    fn matches(&self, outer: Calls, function: Function, from: &'static Location<'static>) -> bool {
         self.outer.get() == outer
             && self.from.get().map_or(std::ptr::null(), std::ptr::from_ref) == std::ptr::from_ref(from)
             && self.name.get().as_ptr() == function.name.as_ptr()
@@ -111,17 +113,18 @@ impl Remembered {
 }
 
 thread_local! {
-    static LAST: [Remembered; REMEMBERED] = const { [const { Remembered::nothing() }; REMEMBERED] };
+    static CALL_CACHE: [CachedCall; CACHE_SIZE] = const { [const { CachedCall::empty() }; CACHE_SIZE] };
 }
 
 static TREE: LazyLock<RwLock<Tree>> = LazyLock::new(RwLock::default);
 
 #[derive(Default)]
 struct Tree {
-    /// The calls of number 1 and on.
+    /// The nodes. `Calls(n)` is at index `n - 1`; `Calls(0)` is the empty chain.
     frames: Vec<Frame>,
+    /// The children of the nodes.
     numbers: HashMap<(Calls, Function, &'static Location<'static>), Calls>,
-    /// How functions are called in reports.
+    /// The names of functions in messages.
     names: HashMap<Function, &'static str>,
 }
 
@@ -141,7 +144,7 @@ impl Tree {
         self.numbers.get(&(self.without_recursion(outer, function), function, from)).copied()
     }
 
-    fn grow(&mut self, outer: Calls, function: Function, from: &'static Location<'static>) -> Calls {
+    fn insert(&mut self, outer: Calls, function: Function, from: &'static Location<'static>) -> Calls {
         if let Some(known) = self.find(outer, function, from) {
             return known;
         }
@@ -151,18 +154,18 @@ impl Tree {
             Some(frame) => frame.depth + 1,
             None => 1,
         };
-        if depth > DEEPEST || self.frames.len() >= MOST {
+        if depth > MAX_DEPTH || self.frames.len() >= MAX_CHAINS {
             return outer;
         }
-        let shown = *self.names.entry(function).or_insert_with(|| shown(function));
+        let shown = *self.names.entry(function).or_insert_with(|| display_name(function));
         self.frames.push(Frame { outer, depth, function, call: Call { function: shown, from } });
         let inner = Calls(u32::try_from(self.frames.len()).expect("there are not that many"));
         self.numbers.insert((outer, function, from), inner);
         inner
     }
 
-    /// The outermost of these calls that is one of this function, if there is one; else all of
-    /// them.
+    /// The chain up to the outermost call of this function; the whole chain if it does not contain
+    /// one.
     fn without_recursion(&self, calls: Calls, function: Function) -> Calls {
         let mut outermost = calls;
         let mut at = calls;
@@ -176,9 +179,10 @@ impl Tree {
     }
 }
 
-/// `Net::score` for the method of a type, without the modules and the arguments of the type.
-fn shown(function: Function) -> &'static str {
-    let Scope::Type(path) = function.scope else { return function.name };
+/// The name of a function in messages: `Net::score` for a method, without the modules and the
+/// generic arguments of the type.
+fn display_name(function: Function) -> &'static str {
+    let FunctionScope::Type(path) = function.scope else { return function.name };
     let path = path.split('<').next().unwrap_or(path);
     let ty = path.rsplit("::").next().unwrap_or(path);
     let is_name =
@@ -200,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn recursion_is_cut_out() {
+    fn recursive_calls_are_cut_out_of_chain() {
         let (first, again) = (place(), place());
         let third = place();
         let line = first.line();
@@ -219,27 +223,27 @@ mod tests {
     }
 
     #[test]
-    fn depth_is_bounded() {
+    fn chain_depth_is_bounded() {
         let names: Vec<&'static str> = (0..200).map(|i| &*String::leak(format!("deep_{i}"))).collect();
         let here = place();
         let calls = names.iter().fold(Calls::default(), |calls, name| calls.within(name, here));
-        assert_eq!(calls.frames().count(), DEEPEST as usize);
+        assert_eq!(calls.frames().count(), MAX_DEPTH as usize);
         assert_eq!(calls.frames().last().map(|call| call.function), Some("deep_0"));
     }
 
     #[test]
-    fn the_tree_is_bounded() {
+    fn tree_size_is_bounded() {
         let mut tree = Tree::default();
         let here = place();
-        let names: Vec<&'static str> = (0..MOST + 10).map(|i| &*String::leak(format!("wide_{i}"))).collect();
-        let function = |name| Function { scope: Scope::Module(""), name };
-        let numbers: Vec<Calls> = names.iter().map(|name| tree.grow(Calls(0), function(name), here)).collect();
+        let names: Vec<&'static str> = (0..MAX_CHAINS + 10).map(|i| &*String::leak(format!("wide_{i}"))).collect();
+        let function = |name| Function { scope: FunctionScope::Module(""), name };
+        let numbers: Vec<Calls> = names.iter().map(|name| tree.insert(Calls(0), function(name), here)).collect();
         assert_eq!(numbers.iter().filter(|calls| calls.is_empty()).count(), 10);
-        assert_eq!(tree.grow(Calls(0), function(names[5]), here), numbers[5]);
+        assert_eq!(tree.insert(Calls(0), function(names[5]), here), numbers[5]);
     }
 
     #[test]
-    fn all_threads_agree() {
+    fn chains_are_equal_on_all_threads() {
         let here = place();
         let count = || {
             let calls: Vec<Calls> = (0..200)
@@ -255,12 +259,12 @@ mod tests {
     }
 
     #[test]
-    fn names_of_methods() {
-        let named = |scope, name| shown(Function { scope: Scope::Type(scope), name });
+    fn display_name_of_method_has_type_without_path() {
+        let named = |scope, name| display_name(Function { scope: FunctionScope::Type(scope), name });
         assert_eq!(named("nets::deep::Net", "score"), "Net::score");
         assert_eq!(named("nets::Net<core::option::Option<f32>>", "score"), "Net::score");
         assert_eq!(named("(a::B, c::D)", "score"), "score");
         assert_eq!(named("[a::B]", "score"), "score");
-        assert_eq!(shown(Function { scope: Scope::Module("nets::deep"), name: "score" }), "score");
+        assert_eq!(display_name(Function { scope: FunctionScope::Module("nets::deep"), name: "score" }), "score");
     }
 }

@@ -1,4 +1,5 @@
-//! The one error type: what was wrong, in which operation, and where the user wrote it.
+//! The error type: a message, the operation that failed, and the place in user code where it was
+//! written.
 //!
 //! ```
 //! use dl_core::{Differentiable, Error, Layer};
@@ -24,12 +25,12 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 type Boxed = Box<dyn std::error::Error + Send + Sync>;
 
-/// Why a pass failed.
+/// The error of a pass.
 ///
-/// An error is made where the fault is seen (inside `predict`, `train`, …), but it points at the
-/// place where the user wrote the operation: its [`op`](Error::op) and [`place`](Error::place). It
-/// is cheap to clone, because one failure may reach several waiters. Ask it with the `is_*`
-/// predicates, or for an error of your own with [`downcast_ref`](Error::downcast_ref), rather than
+/// An error is detected during a pass (inside `predict`, `train`, …), but it points to the place in
+/// user code where the operation was written: its [`op`](Error::op) and [`place`](Error::place). It
+/// is cheap to clone, because one failure may be returned to several waiters. Test it with the
+/// `is_*` predicates, or for an error of your own with [`downcast_ref`](Error::downcast_ref), not
 /// by its text.
 ///
 /// ```
@@ -44,20 +45,20 @@ pub struct Error(Arc<Inner>);
 
 #[derive(Clone)]
 struct Inner {
-    kind: Arc<Kind>,
-    /// Where in the work of the user it happened, outermost first.
+    kind: Arc<ErrorKind>,
+    /// The words of [`Error::context`], outermost first.
     context: Option<Arc<str>>,
     op: Option<&'static str>,
     site: Option<Site>,
-    /// What failed beside it, in the order of the program, each once.
+    /// Other failures in parallel branches, in the order of the program, each once.
     others: Vec<Error>,
 }
 
-/// So many other failures are kept.
-const OTHERS: usize = 16;
+/// The maximum number of other failures that an error holds.
+const MAX_OTHERS: usize = 16;
 
 #[derive(Debug, thiserror::Error)]
-enum Kind {
+enum ErrorKind {
     #[error("{0}")]
     Shape(String),
     #[error("panicked: {0}")]
@@ -70,47 +71,49 @@ enum Kind {
         "this computation was made from a future, which can run only once; make it with `Do::from_fn` to run it again"
     )]
     RanTwice,
-    #[error("the pass ended, or its future was dropped, before this value was there")]
+    #[error("the pass ended, or its future was dropped, before this value was computed")]
     Cancelled,
     #[error(transparent)]
     Other(Boxed),
 }
 
 impl Error {
-    fn new(kind: Kind) -> Self {
+    fn new(kind: ErrorKind) -> Self {
         Error(Arc::new(Inner { kind: Arc::new(kind), context: None, op: None, site: None, others: Vec::new() }))
     }
 
-    /// Shapes that do not fit; `message` names them, the runtime adds the operation and its place.
+    /// An error of shapes that do not match. `message` names the shapes; the runtime adds the
+    /// operation and its place.
     ///
     /// ```
     /// assert!(dl_core::Error::shape("[2, 3] and [4, 5] do not fit").is_shape());
     /// ```
     pub fn shape(message: impl Into<String>) -> Self {
-        Self::new(Kind::Shape(message.into()))
+        Self::new(ErrorKind::Shape(message.into()))
     }
 
-    /// An argument that is no good: a label out of range, an axis that is not there, a bad setting.
+    /// An error of an invalid argument: a label out of range, an axis that does not exist, a
+    /// setting.
     ///
     /// ```
     /// assert!(dl_core::Error::invalid("axis 3 of a matrix").is_invalid());
     /// ```
     pub fn invalid(message: impl Into<String>) -> Self {
-        Self::new(Kind::Invalid(message.into()))
+        Self::new(ErrorKind::Invalid(message.into()))
     }
 
-    /// A number that is not finite where only finite ones are welcome.
+    /// An error of a number that is not finite where it must be.
     ///
     /// ```
     /// assert!(dl_core::Error::not_finite("the delta of a weight is NaN").is_not_finite());
     /// ```
     pub fn not_finite(message: impl Into<String>) -> Self {
-        Self::new(Kind::NotFinite(message.into()))
+        Self::new(ErrorKind::NotFinite(message.into()))
     }
 
-    /// Any other error, for instance one that user code met inside a `#[differentiable]` function.
+    /// Any other error, for instance of user code inside a `#[differentiable]` function.
     ///
-    /// An [`Error`] that was boxed on its way comes back as itself.
+    /// A boxed [`Error`] is unboxed.
     ///
     /// ```
     /// use dl_core::Error;
@@ -121,19 +124,19 @@ impl Error {
     pub fn other(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         match error.into().downcast::<Error>() {
             Ok(own) => *own,
-            Err(foreign) => Self::new(Kind::Other(foreign)),
+            Err(foreign) => Self::new(ErrorKind::Other(foreign)),
         }
     }
 
     pub(crate) fn ran_twice() -> Self {
-        Self::new(Kind::RanTwice)
+        Self::new(ErrorKind::RanTwice)
     }
 
     pub(crate) fn cancelled() -> Self {
-        Self::new(Kind::Cancelled)
+        Self::new(ErrorKind::Cancelled)
     }
 
-    /// The message of a caught panic.
+    /// The error of a caught panic, with the message of the panic.
     pub(crate) fn panic(payload: Box<dyn std::any::Any + Send>) -> Self {
         let message = match payload.downcast::<String>() {
             Ok(text) => *text,
@@ -145,7 +148,7 @@ impl Error {
                 }
             },
         };
-        Self::new(Kind::Panic(message))
+        Self::new(ErrorKind::Panic(message))
     }
 
     /// Adds the operation and the source location, unless a deeper one is known already.
@@ -154,7 +157,7 @@ impl Error {
         self.at(op, location)
     }
 
-    /// Adds the operation and the place, unless a deeper one is known already.
+    /// Adds the operation and the place, unless the error already has those of an inner operation.
     pub(crate) fn at(self, op: &'static str, site: impl Into<Site>) -> Self {
         if self.0.site.is_some() {
             return self;
@@ -162,15 +165,15 @@ impl Error {
         Error(Arc::new(Inner { op: Some(op), site: Some(site.into()), ..Inner::clone(&self.0) }))
     }
 
-    /// This error, and beside it one of an operand further to the right.
+    /// This error, with that of an operand further to the right added to its others.
     pub(crate) fn and(self, right: &Error) -> Self {
         let mut others = self.0.others.clone();
         for other in std::iter::once(right).chain(&right.0.others) {
             let known = Arc::ptr_eq(&other.0.kind, &self.0.kind)
                 || others.iter().any(|known| Arc::ptr_eq(&known.0.kind, &other.0.kind));
-            if !known && others.len() < OTHERS {
-                let alone = Inner { others: Vec::new(), ..Inner::clone(&other.0) };
-                others.push(Error(Arc::new(alone)));
+            if !known && others.len() < MAX_OTHERS {
+                let without_others = Inner { others: Vec::new(), ..Inner::clone(&other.0) };
+                others.push(Error(Arc::new(without_others)));
             }
         }
         if others.len() == self.0.others.len() {
@@ -179,26 +182,27 @@ impl Error {
         Error(Arc::new(Inner { others, ..Inner::clone(&self.0) }))
     }
 
-    /// This error beside those of operands further to the left, if there are any.
-    pub(crate) fn beside(&self, left: Option<Error>) -> Error {
+    /// This error added to the others of `left`, the error of an operand further to the left, if
+    /// there is one.
+    pub(crate) fn added_to(&self, left: Option<Error>) -> Error {
         left.map_or_else(|| self.clone(), |left| left.and(self))
     }
 
-    /// All values, or the leftmost error with the others beside it.
+    /// All values, or the leftmost error with the other errors added to it.
     pub(crate) fn all<T>(results: impl IntoIterator<Item = Result<T>>) -> Result<Vec<T>> {
         let mut failed: Option<Error> = None;
         let mut values = Vec::new();
         for result in results {
             match result {
                 Ok(value) => values.push(value),
-                Err(error) => failed = Some(error.beside(failed)),
+                Err(error) => failed = Some(error.added_to(failed)),
             }
         }
         failed.map_or(Ok(values), Err)
     }
 
-    /// What else failed, in parallel with this: operands further to the right, in the order of the
-    /// program. At most sixteen are kept.
+    /// Other failures of the same pass, of operands further to the right, in the order of the
+    /// program. At most 16 are kept.
     ///
     /// ```
     /// use dl_core::{Differentiable, Do, Error, Layer};
@@ -211,8 +215,7 @@ impl Error {
         &self.0.others
     }
 
-    /// The same error, of the same kind, with a word on where in the work it happened before its
-    /// text.
+    /// The same error, of the same kind, with a description of its context before its text.
     ///
     /// ```
     /// let error = dl_core::Error::shape("[2] and [3]").context("sample 7").context("batch 1");
@@ -227,7 +230,7 @@ impl Error {
         Error(Arc::new(Inner { context: Some(context.into()), ..Inner::clone(&self.0) }))
     }
 
-    /// The name of the operation that failed, when the fault lies in one.
+    /// The name of the operation that failed, if the error is that of an operation.
     ///
     /// ```
     /// assert_eq!(dl_core::Error::shape("…").op(), None);
@@ -236,7 +239,7 @@ impl Error {
         self.0.op
     }
 
-    /// Where the user wrote the operation that failed.
+    /// The place in user code where the operation that failed was written.
     ///
     /// ```
     /// assert!(dl_core::Error::shape("…").place().is_none());
@@ -245,12 +248,12 @@ impl Error {
         self.0.site.map(|site| site.place)
     }
 
-    /// The annotated functions in which the operation that failed was written, the innermost first:
-    /// with [`place`](Error::place), a backtrace in the code of the user only. For a derivative,
-    /// those of the operation whose derivative it is. There are none outside of `#[differentiable]`
+    /// The annotated functions in which the operation that failed was written, the innermost first.
+    /// Together with [`place`](Error::place), this is a backtrace that contains user code only. A
+    /// derivative has the chain of its operation. The chain is empty outside of `#[differentiable]`
     /// functions.
     ///
-    /// `{error:#}` and `{error:?}` show them, a line each; `{error}` is one line.
+    /// `{error:#}` and `{error:?}` show the chain, a line for each call; `{error}` is one line.
     ///
     /// ```
     /// use dl_core::{Calls, Error};
@@ -260,7 +263,7 @@ impl Error {
         self.0.site.map_or_else(Calls::default, |site| site.calls)
     }
 
-    /// The error of your own, or of another library, that this one carries, if it is of this type.
+    /// The error of your own, or of another library, that this error wraps, if it is of type `E`.
     ///
     /// ```
     /// use dl_core::Error;
@@ -271,44 +274,44 @@ impl Error {
     /// ```
     pub fn downcast_ref<E: std::error::Error + 'static>(&self) -> Option<&E> {
         match &*self.0.kind {
-            Kind::Other(error) => error.downcast_ref(),
+            ErrorKind::Other(error) => error.downcast_ref(),
             _ => None,
         }
     }
 
-    /// Shapes did not fit.
+    /// Whether shapes did not match.
     pub fn is_shape(&self) -> bool {
-        matches!(*self.0.kind, Kind::Shape(_))
+        matches!(*self.0.kind, ErrorKind::Shape(_))
     }
 
-    /// User code, or an operation, panicked.
+    /// Whether user code or an operation panicked.
     pub fn is_panic(&self) -> bool {
-        matches!(*self.0.kind, Kind::Panic(_))
+        matches!(*self.0.kind, ErrorKind::Panic(_))
     }
 
-    /// A number was refused because it is not finite.
+    /// Whether a number was not finite.
     pub fn is_not_finite(&self) -> bool {
-        matches!(*self.0.kind, Kind::NotFinite(_))
+        matches!(*self.0.kind, ErrorKind::NotFinite(_))
     }
 
-    /// An argument was no good.
+    /// Whether an argument was invalid.
     pub fn is_invalid(&self) -> bool {
-        matches!(*self.0.kind, Kind::Invalid(_))
+        matches!(*self.0.kind, ErrorKind::Invalid(_))
     }
 
-    /// A computation that can run only once was asked to run again.
+    /// Whether a computation that can run only once was run again.
     pub fn is_ran_twice(&self) -> bool {
-        matches!(*self.0.kind, Kind::RanTwice)
+        matches!(*self.0.kind, ErrorKind::RanTwice)
     }
 
-    /// The pass ended, or was cancelled, while this value was awaited.
+    /// Whether the pass ended or was cancelled before the value was computed.
     pub fn is_cancelled(&self) -> bool {
-        matches!(*self.0.kind, Kind::Cancelled)
+        matches!(*self.0.kind, ErrorKind::Cancelled)
     }
 }
 
 impl Error {
-    /// What was wrong, in which operation, and where.
+    /// Writes the message, with context, operation and place, in one line.
     fn message(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(context) = &self.0.context {
             write!(f, "{context}: ")?;
@@ -320,6 +323,7 @@ impl Error {
         self.place().map_or(Ok(()), |place| write!(f, " (at {place})"))
     }
 
+    /// Writes the chain of calls, one line per call.
     fn chain(&self, f: &mut fmt::Formatter<'_>, indent: &str) -> fmt::Result {
         self.calls().frames().try_for_each(|call| write!(f, "\n{indent}{call}"))
     }
@@ -337,8 +341,8 @@ impl fmt::Display for Error {
     }
 }
 
-/// What `fn main() -> dl::Result<()>` prints: the message, its [`calls`](Error::calls), and the
-/// same of each of the [`others`](Error::others).
+/// The message and its [`calls`](Error::calls), then the same for each of the
+/// [`others`](Error::others). `fn main() -> dl::Result<()>` prints this.
 ///
 /// ```
 /// use dl_core::{Differentiable, Do, Error, Layer};
@@ -364,13 +368,14 @@ impl fmt::Debug for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &*self.0.kind {
-            Kind::Other(error) => error.source(),
+            ErrorKind::Other(error) => error.source(),
             _ => None,
         }
     }
 }
 
-/// Drops what was caught. Its destructor may panic in its turn, with a payload that does.
+/// Drops the payload of a caught panic. If its destructor panics, the second payload is leaked,
+/// because its destructor may panic again.
 pub(crate) fn drop_payload(payload: Box<dyn std::any::Any + Send>) {
     if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
         std::mem::forget(another);

@@ -379,7 +379,7 @@ impl Pass {
     /// again.
     pub(crate) fn arrive(&self) -> u32 {
         if let (Some(log), Some(recorder)) = (&self.watch.log, &self.settings.recorder) {
-            recorder.goes_on(log);
+            recorder.resume(log);
         }
         self.watch_goes_on();
         let mut books = self.books();

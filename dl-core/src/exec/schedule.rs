@@ -151,7 +151,7 @@ impl Books {
             let operand = self.operand(index, which);
             trained |= self.trained(operand);
             if let Status::Failed(error) = self.status(operand) {
-                failed = Some(error.beside(failed));
+                failed = Some(error.added_to(failed));
             }
         }
         if let Some(error) = failed {

@@ -11,13 +11,13 @@ use crate::exec::entry::{NONE, Seen, Status};
 use crate::graph::node::Node;
 use crate::graph::node_ref::AnyLayer;
 use crate::graph::value::Value;
-use crate::record::{Log, NodeRecord, State, Told};
+use crate::record::{Log, LogState, NodeRecord, TraceNodeId};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 impl Books {
-    fn told(&self, index: u32) -> Told {
-        self.log.as_ref().map_or(Told::NOBODY, |log| log.state().told(index, &self.node(index)))
+    fn told(&self, index: u32) -> TraceNodeId {
+        self.log.as_ref().map_or(TraceNodeId::NONE, |log| log.state().trace_id(index, &self.node(index)))
     }
 
     /// Tells all that there is to tell.
@@ -43,7 +43,7 @@ impl Books {
     fn tell_last(&self, log: &Log, index: u32) {
         let mut state = log.state();
         self.tell(&mut state, index);
-        state.forget(index);
+        state.release(index);
     }
 
     /// The value of this entry is about to go.
@@ -61,7 +61,7 @@ impl Books {
         self.describe(index, state.node(id));
     }
 
-    fn tell(&self, state: &mut State, index: u32) {
+    fn tell(&self, state: &mut LogState, index: u32) {
         let node = self.node(index);
         let id = state.id(index, &node);
         if state.is_complete(id) {
@@ -110,14 +110,14 @@ fn described(node: &Node, value: Seen<'_>) -> (String, usize) {
 
 impl Pass {
     /// What the record calls this entry.
-    pub(super) fn told(&self, index: u32) -> Told {
+    pub(super) fn told(&self, index: u32) -> TraceNodeId {
         self.books().told(index)
     }
 
     /// The same for a layer, if the pass has met it.
-    pub(crate) fn told_layer(&self, layer: &AnyLayer) -> Told {
+    pub(crate) fn told_layer(&self, layer: &AnyLayer) -> TraceNodeId {
         let books = self.books();
-        books.find(layer).map_or(Told::NOBODY, |index| books.told(index))
+        books.find(layer).map_or(TraceNodeId::NONE, |index| books.told(index))
     }
 
     /// The body that this thread is polling looks at the layer of this entry.
@@ -132,13 +132,13 @@ impl Pass {
     fn tell_look(&self, log: &Log, books: &Books, index: u32) {
         let mut state = log.state();
         let at = state.id(index, &books.node(index));
-        state.looked(self.works_at(), at);
+        state.record_read(self.works_at(), at);
     }
 
     /// The body that this thread is polling took one of the ways of a branch.
     pub(crate) fn took(&self, branch: &'static Branch, arm: usize) {
         if let Some(log) = self.log() {
-            log.took(self.works_at(), branch, arm);
+            log.record_branch(self.works_at(), branch, arm);
         }
     }
 
@@ -146,7 +146,7 @@ impl Pass {
     pub(super) fn tell_rest(&self, books: &Books) {
         if let Some(log) = self.log() {
             books.tell_all();
-            log.rests();
+            log.pause();
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::exec::{Pass, Purpose};
 use crate::graph::node::Node;
 use crate::parallel::sync::thread_local;
-use crate::record::{Log, Recorder, SpanWork, Told};
+use crate::record::{Log, Recorder, SpanWork, TraceNodeId};
 use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Instant;
@@ -18,7 +18,7 @@ pub(super) struct Watch {
 
 thread_local! {
     /// The pass, by its address, and the node for which this thread works, if that is watched.
-    static WORKS: Cell<(usize, Told)> = const { Cell::new((0, Told::NOBODY)) };
+    static WORKS: Cell<(usize, TraceNodeId)> = const { Cell::new((0, TraceNodeId::NONE)) };
 }
 
 impl Watch {
@@ -36,17 +36,17 @@ impl Watch {
 struct Working<'a> {
     log: Option<&'a Log>,
     work: SpanWork,
-    at: Told,
+    at: TraceNodeId,
     began: Instant,
     /// What this thread did before.
-    around: (usize, Told),
+    around: (usize, TraceNodeId),
 }
 
 impl Drop for Working<'_> {
     fn drop(&mut self) {
         WORKS.set(self.around);
         if let Some(log) = self.log {
-            log.worked(self.work, self.at, self.began);
+            log.record_span(self.work, self.at, self.began);
         }
     }
 }
@@ -114,9 +114,9 @@ impl Pass {
     }
 
     /// The node of the record for which this thread works.
-    pub(super) fn works_at(&self) -> Told {
+    pub(super) fn works_at(&self) -> TraceNodeId {
         let (pass, at) = WORKS.get();
-        if pass == std::ptr::from_ref(self).addr() { at } else { Told::NOBODY }
+        if pass == std::ptr::from_ref(self).addr() { at } else { TraceNodeId::NONE }
     }
 
     /// Works for the pass, and for this node, if it is for one.
@@ -125,14 +125,14 @@ impl Pass {
         &self,
         work: SpanWork,
         node: Option<&Node>,
-        at: impl FnOnce() -> Told,
+        at: impl FnOnce() -> TraceNodeId,
         f: impl FnOnce() -> R,
     ) -> R {
         if self.watch.nobody() { f() } else { self.watched(work, node, at(), f) }
     }
 
     #[cold]
-    fn watched<R>(&self, work: SpanWork, node: Option<&Node>, at: Told, f: impl FnOnce() -> R) -> R {
+    fn watched<R>(&self, work: SpanWork, node: Option<&Node>, at: TraceNodeId, f: impl FnOnce() -> R) -> R {
         let _ = node;
         #[cfg(feature = "tracing")]
         let _entered = self.watch.seen.as_ref().map(|pass| traced::work(&pass.span(), work, node).entered());
@@ -162,7 +162,7 @@ impl Pass {
 
 /// What a thread is told that is to help with what this one does.
 pub(crate) struct Help {
-    at: Told,
+    at: TraceNodeId,
     #[cfg(feature = "tracing")]
     span: tracing::Span,
 }

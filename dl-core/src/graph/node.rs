@@ -14,7 +14,7 @@ use crate::api::layer::Layer;
 use crate::api::tape::AnyBackward;
 use crate::error::Result;
 use crate::error::call_context;
-use crate::error::call_context::{Entered, Origin, Site};
+use crate::error::call_context::{ContextGuard, Origin, Site};
 use crate::error::call_stack::Calls;
 use crate::exec::Claim;
 use crate::graph::data::Data;
@@ -250,7 +250,7 @@ impl Node {
     /// It was built by a rule, and stands where the operation stands.
     #[cold]
     pub(super) fn place_by_rule(&mut self) {
-        self.place = call_context::place_of_rule().unwrap_or(self.place);
+        self.place = call_context::rule_place().unwrap_or(self.place);
     }
 
     /// In which functions it was written; for a delta, those of the operation whose derivative it
@@ -271,12 +271,12 @@ impl Node {
 
     /// From now on this thread builds where this was written: what a body builds, and a kernel.
     #[inline]
-    pub(crate) fn enter(&self) -> Entered {
+    pub(crate) fn enter(&self) -> ContextGuard {
         call_context::enter(self.origin, self.place)
     }
 
     /// From now on this thread builds what the derivative of this consists of.
-    pub(crate) fn enter_rule(&self, direction: Direction) -> Entered {
+    pub(crate) fn enter_rule(&self, direction: Direction) -> ContextGuard {
         call_context::enter(self.origin.of_rule(direction), self.place)
     }
 

@@ -1,8 +1,8 @@
 //! Which function is being run, and which way it goes on.
 
 use crate::error::branch::Branch;
-use crate::error::call_context::InFunction;
-use crate::error::call_tree::{Function, Scope};
+use crate::error::call_context::FunctionGuard;
+use crate::error::call_tree::{Function, FunctionScope};
 use crate::error::{branch as error_branch, call_context};
 use std::any::type_name;
 use std::panic::Location;
@@ -10,7 +10,7 @@ use std::panic::Location;
 /// A function that is being run, until this is dropped.
 #[must_use = "the function is left when this is dropped"]
 pub struct Inside {
-    _function: InFunction,
+    _function: FunctionGuard,
 }
 
 impl Inside {
@@ -25,18 +25,18 @@ impl Inside {
 #[inline]
 #[track_caller]
 pub fn function(module: &'static str, name: &'static str) -> Inside {
-    enter(Scope::Module(module), name, Location::caller())
+    enter(FunctionScope::Module(module), name, Location::caller())
 }
 
 /// A method of this type.
 #[inline]
 #[track_caller]
 pub fn method<T: ?Sized>(name: &'static str) -> Inside {
-    enter(Scope::Type(type_name::<T>()), name, Location::caller())
+    enter(FunctionScope::Type(type_name::<T>()), name, Location::caller())
 }
 
 #[inline]
-fn enter(scope: Scope, name: &'static str, from: &'static Location<'static>) -> Inside {
+fn enter(scope: FunctionScope, name: &'static str, from: &'static Location<'static>) -> Inside {
     Inside { _function: call_context::enter_function(Function { scope, name }, from) }
 }
 

@@ -75,7 +75,7 @@ macro_rules! tuples {
                 let mut failed: Option<Error> = None;
                 $(#[allow(non_snake_case, reason = "a variable is named after its type")]
                 let $T = $F.take().map_err(|error| {
-                    failed = Some(error.beside(failed.take()));
+                    failed = Some(error.added_to(failed.take()));
                     error
                 });)+
                 match failed {

@@ -1,4 +1,4 @@
-//! A weight or a buffer, its type forgotten.
+//! A weight or a buffer of a module, with its type erased.
 
 use crate::api::layer::Layer;
 use crate::api::weight::WeightHandle;
@@ -16,15 +16,15 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum EntryKind {
     Weight,
     Buffer,
 }
 
-/// A weight or a buffer of a [`Module`](crate::Module), with its path, its type forgotten.
+/// A weight or a buffer of a [`Module`](crate::Module), with its path and without its type.
 ///
-/// It is a handle: what it reads is the present value, and it keeps the weight alive. It can be
-/// read and written without knowing the type:
+/// It is a handle: it reads the current value, and it keeps the weight alive. It can be read and
+/// written without knowledge of the type:
 ///
 /// ```
 /// use dl_core::{Module, NewValue, Numbers, Weight};
@@ -34,7 +34,7 @@ pub(super) enum Kind {
 ///     let Numbers::F64(numbers) = entry.numbers() else { continue };
 ///     new.push(entry.check(&entry.shape(), Numbers::F64(numbers.iter().map(|x| 10.0 * x).collect()))?);
 /// }
-/// NewValue::set_all(new)?; // every one was checked: now all of them are set at once
+/// NewValue::set_all(new)?; // all values are checked: set all of them at once
 /// assert_eq!((net[0].value(), net[1].value()), (10.0, 20.0));
 /// # dl_core::Result::Ok(())
 /// ```
@@ -54,16 +54,16 @@ pub(super) enum Kind {
 #[derive(Clone)]
 pub struct Entry {
     path: String,
-    kind: Kind,
+    kind: EntryKind,
     tied_to: Option<String>,
-    /// A leaf of the variable.
-    leaf: AnyLayer,
+    /// A node of the variable.
+    node: AnyLayer,
     stored: &'static dyn AnyStored,
 }
 
 impl Entry {
-    pub(super) fn new<T: Stored>(path: String, kind: Kind, leaf: Layer<T>) -> Self {
-        Entry { path, kind, tied_to: None, leaf: leaf.into_any(), stored: &Typed::<T>(PhantomData) }
+    pub(super) fn new<T: Stored>(path: String, kind: EntryKind, node: Layer<T>) -> Self {
+        Entry { path, kind, tied_to: None, node: node.into_any(), stored: &StoredType::<T>(PhantomData) }
     }
 
     pub(super) fn tie(&mut self, first: &str) {
@@ -71,11 +71,11 @@ impl Entry {
     }
 
     fn variable(&self) -> VariableRef {
-        self.leaf.variable().expect("an entry has a leaf of a variable")
+        self.node.variable().expect("an entry has a node of a variable")
     }
 
-    /// The number of the weight or buffer, which no other one of the program has. A
-    /// [record](crate::record) has it, too.
+    /// A number that identifies the weight or buffer in the program. [Recordings](crate::record)
+    /// use the same number.
     ///
     /// ```
     /// use dl_core::record::Recorder;
@@ -101,12 +101,12 @@ impl Entry {
 
     /// Whether it is a [`Weight`](crate::Weight).
     pub fn is_weight(&self) -> bool {
-        self.kind == Kind::Weight
+        self.kind == EntryKind::Weight
     }
 
     /// Whether it is a [`Buffer`](crate::Buffer).
     pub fn is_buffer(&self) -> bool {
-        self.kind == Kind::Buffer
+        self.kind == EntryKind::Buffer
     }
 
     /// The type of its numbers.
@@ -114,7 +114,7 @@ impl Entry {
         self.stored.dtype()
     }
 
-    /// The lengths of the axes of its present value.
+    /// The lengths of the axes of its current value.
     pub fn shape(&self) -> Vec<usize> {
         self.stored.shape(&self.variable().read())
     }
@@ -129,17 +129,17 @@ impl Entry {
         self.len() == 0
     }
 
-    /// The numbers of its present value, in row-major order: a copy.
+    /// A copy of the numbers of its current value, in row-major order.
     pub fn numbers(&self) -> Numbers {
         self.stored.numbers(&self.variable().read())
     }
 
-    /// Whether both are the same weight, or the same buffer, by whatever paths.
+    /// Whether both are the same weight or the same buffer, even by different paths.
     pub fn is_same(&self, other: &Entry) -> bool {
         self.id() == other.id()
     }
 
-    /// The first path that leads to this weight or buffer, if that is another one.
+    /// The first path to this weight or buffer, if it is not the path of this entry.
     ///
     /// ```
     /// use dl_core::{Module, Weight};
@@ -153,12 +153,12 @@ impl Entry {
         self.tied_to.as_deref()
     }
 
-    /// Whether no step changes it: a frozen weight. A buffer is none.
+    /// Whether it is a frozen weight, which no training step changes.
     pub fn is_frozen(&self) -> bool {
         self.is_weight() && self.variable().frozen()
     }
 
-    /// Freezes this weight; a buffer is left as it is.
+    /// Freezes this weight; does nothing for a buffer.
     pub fn freeze(&self) {
         self.set_frozen(true);
     }
@@ -174,7 +174,7 @@ impl Entry {
         }
     }
 
-    /// The weight, for an [optimizer](crate::Optimizer::state); a buffer is none.
+    /// A handle of the weight, for an [optimizer](crate::Optimizer::state); none for a buffer.
     ///
     /// ```
     /// use dl_core::{Module, Optimizer, Weight, WeightHandle};
@@ -186,11 +186,11 @@ impl Entry {
     /// # dl_core::Result::Ok(())
     /// ```
     pub fn weight(&self) -> Option<WeightHandle> {
-        self.is_weight().then(|| WeightHandle(self.leaf.clone()))
+        self.is_weight().then(|| WeightHandle(self.node.clone()))
     }
 
-    /// The numbers in a slot of this weight, by its path, in the state of an optimizer. They have
-    /// the shape and the type of its own.
+    /// The numbers in a slot of this weight, found by its path, in the state of an optimizer. They
+    /// have the shape and the type of the weight.
     ///
     /// ```
     /// use dl_core::{Module, Numbers, OptimizerState, Weight};
@@ -205,7 +205,7 @@ impl Entry {
         self.stored.slot_numbers(state.any_slot(&self.path, slot)?)
     }
 
-    /// Sets a slot of this weight, by its path, in the state of an optimizer.
+    /// Sets a slot of this weight, found by its path, in the state of an optimizer.
     ///
     /// ```
     /// use dl_core::{Module, Numbers, OptimizerState, Weight};
@@ -216,14 +216,14 @@ impl Entry {
     /// ```
     ///
     /// # Errors
-    /// When the shape or the type of the numbers is not that of the weight; then nothing is set.
+    /// When the shape or the type of the numbers is not that of the weight. Then nothing is set.
     pub fn set_slot(&self, state: &mut OptimizerState, slot: &str, shape: &[usize], numbers: Numbers) -> Result<()> {
-        let value = self.fitting(shape, numbers, |shape, numbers| self.stored.slot(shape, numbers))?;
+        let value = self.checked(shape, numbers, |shape, numbers| self.stored.slot(shape, numbers))?;
         state.set_any_slot(self.path.clone(), slot.to_owned(), value);
         Ok(())
     }
 
-    /// The first half of writing it: a value that fits, which is not set yet. The second half is
+    /// The first step of a write: checks a new value without setting it. The second step is
     /// [`NewValue::set_all`].
     ///
     /// ```
@@ -236,24 +236,25 @@ impl Entry {
     /// ```
     ///
     /// # Errors
-    /// When the shape or the type of the numbers is not that of the present value, or the numbers
-    /// are not as many as the shape asks for.
+    /// When the shape or the type of the numbers is not that of the current value, or the shape
+    /// does not match the number of numbers.
     pub fn check(&self, shape: &[usize], numbers: Numbers) -> Result<NewValue> {
-        let value = self.fitting(shape, numbers, |shape, numbers| self.stored.value(shape, numbers))?;
-        Ok(NewValue { path: self.path.clone(), leaf: self.leaf.clone(), value })
+        let value = self.checked(shape, numbers, |shape, numbers| self.stored.value(shape, numbers))?;
+        Ok(NewValue { path: self.path.clone(), node: self.node.clone(), value })
     }
 
-    /// What is made of these numbers, if they have the shape of the present value.
-    fn fitting<V>(
+    /// Calls `make` with these numbers if they have the shape of the current value. Errors name the
+    /// path.
+    fn checked<V>(
         &self,
         shape: &[usize],
         numbers: Numbers,
         make: impl FnOnce(&[usize], Numbers) -> Result<V>,
     ) -> Result<V> {
-        let (path, present) = (&self.path, self.shape());
-        if shape != present {
+        let (path, current) = (&self.path, self.shape());
+        if shape != current {
             return Err(Error::shape(format!(
-                "`{path}` has shape {present:?}; a value of shape {shape:?} does not fit"
+                "`{path}` has shape {current:?}; a value of shape {shape:?} does not fit"
             )));
         }
         make(shape, numbers).map_err(|error| {
@@ -270,7 +271,7 @@ impl fmt::Debug for Entry {
     }
 }
 
-/// A value that fits an [`Entry`] and is not set yet.
+/// A checked value for an [`Entry`], which is not set yet.
 ///
 /// ```
 /// use dl_core::{Module, NewValue, Numbers, Weight};
@@ -284,14 +285,14 @@ impl fmt::Debug for Entry {
 #[must_use = "nothing is written before `NewValue::set_all`"]
 pub struct NewValue {
     path: String,
-    leaf: AnyLayer,
+    node: AnyLayer,
     value: Value,
 }
 
 impl NewValue {
-    /// Sets all of these at once: a training step or a [`Snapshot`](crate::Snapshot) of another
-    /// thread sees all old values or all new ones. Passes that have read an old value go on with
-    /// it.
+    /// Sets all of these values atomically: a training step or a [`Snapshot`](crate::Snapshot) of
+    /// another thread sees all old values or all new ones. A pass that has read an old value
+    /// continues with it.
     ///
     /// ```
     /// use dl_core::{Module, NewValue, Numbers, Weight};
@@ -305,17 +306,19 @@ impl NewValue {
     /// ```
     ///
     /// # Errors
-    /// When a tied weight is given two values; then nothing is written.
+    /// When a tied weight is given two values. Then nothing is set.
     #[track_caller]
     pub fn set_all(values: Vec<NewValue>) -> Result<()> {
         let mut paths: HashMap<u64, &str> = HashMap::new();
-        for NewValue { path, leaf, .. } in &values {
-            let id = leaf.variable().expect("the leaf of an entry").id();
+        for NewValue { path, node, .. } in &values {
+            let id = node.variable().expect("the node of an entry").id();
             if let Some(other) = paths.insert(id, path) {
-                return Err(Error::invalid(format!("`{other}` and `{path}` are one, and get two values")));
+                return Err(Error::invalid(format!(
+                    "`{other}` and `{path}` are the same weight or buffer, but have two values"
+                )));
             }
         }
-        commit::write(values.into_iter().map(|new| (new.leaf, new.value)).collect())
+        commit::write(values.into_iter().map(|new| (new.node, new.value)).collect())
     }
 }
 
@@ -325,20 +328,20 @@ impl fmt::Debug for NewValue {
     }
 }
 
-/// What has to know the type of an entry.
+/// The operations on an entry that depend on its type.
 trait AnyStored: Send + Sync {
     fn dtype(&self) -> DType;
     fn shape(&self, value: &Value) -> Vec<usize>;
     fn numbers(&self, value: &Value) -> Numbers;
     fn value(&self, shape: &[usize], numbers: Numbers) -> Result<Value>;
-    /// The numbers of a state buffer, if it is of this type.
+    /// The numbers of a state buffer; none if the buffer is of another type.
     fn slot_numbers(&self, slot: &AnyState) -> Option<Numbers>;
     fn slot(&self, shape: &[usize], numbers: Numbers) -> Result<AnyState>;
 }
 
-struct Typed<T>(PhantomData<fn() -> T>);
+struct StoredType<T>(PhantomData<fn() -> T>);
 
-impl<T: Stored> AnyStored for Typed<T> {
+impl<T: Stored> AnyStored for StoredType<T> {
     fn dtype(&self) -> DType {
         T::DTYPE
     }

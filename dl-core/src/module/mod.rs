@@ -1,4 +1,4 @@
-//! Modules: structs of weights, and what can be done with all of their weights at once.
+//! Modules: structs of weights, and operations on all of their weights.
 //!
 //! ```
 //! use dl_core::{Module, Visitor, Weight};
@@ -8,7 +8,7 @@
 //!     offset: Weight<f64>,
 //! }
 //!
-//! // this is what `#[derive(Module)]` writes
+//! // `#[derive(Module)]` writes this
 //! impl Module for Line {
 //!     fn visit(&self, visitor: &mut Visitor) {
 //!         visitor.field("slope", &self.slope);
@@ -23,11 +23,11 @@
 //! # dl_core::Result::Ok(())
 //! ```
 //!
-//! Words: an *entry* is a weight or a buffer with its *path*, the names of the fields that lead to
+//! Terms: an *entry* is a weight or a buffer with its *path*, the names of the fields that lead to
 //! it, joined by dots. A weight that can be reached by several paths is *tied*: it has an entry for
-//! each of them, and counts once.
+//! each path, and counts once.
 //!
-//! A module says nothing of what is computed with its weights.
+//! A module lists its weights; it does not define a computation with them.
 
 mod entry;
 mod path_pattern;
@@ -43,18 +43,17 @@ use crate::api::weight::Weight;
 use crate::error::{Error, Result};
 use crate::graph::data::Trainable;
 use crate::storage::numbers::Stored;
-use entry::Kind;
+use entry::EntryKind;
 use std::collections::{HashMap, HashSet};
 use std::fmt::{Display, Write};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// A weight, a buffer, or something that is made of these: usually a struct with
-/// `#[derive(Module)]`.
+/// A weight, a buffer, or a composition of these: usually a struct with `#[derive(Module)]`.
 ///
 /// `Vec`, arrays, tuples, `Option`, `Box`, `Arc` and references of modules are modules. Numbers,
-/// `bool` and strings are modules without weights, so settings may stand in a struct beside its
-/// weights. See [`module`](crate::module) for the words.
+/// `bool` and strings are modules without weights, so a struct may hold settings beside its
+/// weights. The terms are defined in [`module`](crate::module).
 ///
 /// ```
 /// use dl_core::{Buffer, Module, Weight};
@@ -68,10 +67,10 @@ use std::sync::Arc;
     note = "`#[module(skip)]` on a field leaves it out; `#[derive(Module)]` on its type lets its weights be found"
 )]
 pub trait Module {
-    /// Shows all parts to the visitor, each by its name, always in the same order.
+    /// Passes each part with its name to the visitor. The order must always be the same.
     fn visit(&self, visitor: &mut Visitor);
 
-    /// All weights and buffers, in the order of the fields, by every path that leads to them.
+    /// All weights and buffers, in the order of the fields, with an entry for each path to them.
     ///
     /// ```
     /// use dl_core::{Module, Weight};
@@ -87,7 +86,7 @@ pub trait Module {
         visitor.entries
     }
 
-    /// All weights, each once, by the first of its paths.
+    /// All weights, each once, with its first path.
     ///
     /// ```
     /// use dl_core::{Buffer, Module, Weight};
@@ -98,7 +97,7 @@ pub trait Module {
         self.entries().into_iter().filter(|entry| entry.is_weight() && entry.tied_to().is_none()).collect()
     }
 
-    /// All buffers, each once, by the first of its paths.
+    /// All buffers, each once, with its first path.
     ///
     /// ```
     /// use dl_core::{Buffer, Module, Weight};
@@ -129,18 +128,19 @@ pub trait Module {
     /// ```
     ///
     /// # Errors
-    /// When there is none. The message says what there is nearby.
+    /// When there is no such entry. The message lists the names near the path.
     fn entry(&self, path: &str) -> Result<Entry> {
         let entries = self.entries();
         match entries.iter().find(|entry| entry.path() == path) {
             Some(entry) => Ok(entry.clone()),
-            None => {
-                Err(Error::invalid(format!("there is no weight or buffer at `{path}`: {}", nearby(&entries, path))))
-            }
+            None => Err(Error::invalid(format!(
+                "there is no weight or buffer at `{path}`: {}",
+                existing_names(&entries, path)
+            ))),
         }
     }
 
-    /// How many numbers there are in all weights, frozen or not. A tied weight counts once.
+    /// The number of numbers in all weights, frozen or not. A tied weight counts once.
     ///
     /// ```
     /// use dl_core::{Module, Weight};
@@ -150,8 +150,8 @@ pub trait Module {
         self.weights().iter().map(Entry::len).sum()
     }
 
-    /// From now on no training step changes any of the weights, and none computes a delta for them.
-    /// A derivative that is asked for ([`gradient`](crate::Layer::gradient)) is what it is.
+    /// Freezes all weights: no training step changes them or computes deltas for them. Derivatives
+    /// that are requested explicitly, by [`gradient`](crate::Layer::gradient), are not affected.
     ///
     /// ```
     /// use dl_core::{Module, Weight};
@@ -176,12 +176,12 @@ pub trait Module {
         self.weights().iter().for_each(Entry::unfreeze);
     }
 
-    /// Freezes the weights whose path matches a pattern, and says how many they are. A tied weight
-    /// counts once.
+    /// Freezes the weights with a path that matches a pattern, and returns their number. A tied
+    /// weight counts once.
     ///
-    /// A pattern is a path in which `*` stands for any part of one name, and `**` for any number of
-    /// names. It holds for what it matches and for all that is below: `encoder` freezes
-    /// `encoder.0.bias`, `**.bias` all biases.
+    /// A pattern is a path in which `*` matches any part of one name, and `**` any number of names.
+    /// It matches a path and all paths below it: `encoder` freezes `encoder.0.bias`, `**.bias` all
+    /// biases.
     ///
     /// ```
     /// use dl_core::{Module, Weight};
@@ -194,11 +194,11 @@ pub trait Module {
     /// ```
     ///
     /// # Errors
-    /// When no weight matches; then nothing has changed.
+    /// When no weight matches. Then nothing is changed.
     fn freeze_matching(&self, pattern: &str) -> Result<usize> {
         let weights = matching(self.entries(), pattern)?;
         weights.iter().for_each(Entry::freeze);
-        Ok(distinct(&weights))
+        Ok(count_distinct(&weights))
     }
 
     /// Undoes [`freeze_matching`](Module::freeze_matching).
@@ -213,14 +213,14 @@ pub trait Module {
     /// ```
     ///
     /// # Errors
-    /// When no weight matches; then nothing has changed.
+    /// When no weight matches. Then nothing is changed.
     fn unfreeze_matching(&self, pattern: &str) -> Result<usize> {
         let weights = matching(self.entries(), pattern)?;
         weights.iter().for_each(Entry::unfreeze);
-        Ok(distinct(&weights))
+        Ok(count_distinct(&weights))
     }
 
-    /// A table of all entries, to be printed.
+    /// A table of all entries, for printing.
     ///
     /// ```
     /// use dl_core::{Module, Weight};
@@ -231,24 +231,24 @@ pub trait Module {
     }
 }
 
-/// How many weights these are, by however many paths.
-fn distinct(entries: &[Entry]) -> usize {
+/// The number of different weights among these entries.
+fn count_distinct(entries: &[Entry]) -> usize {
     entries.iter().map(Entry::id).collect::<HashSet<_>>().len()
 }
 
-/// The weights by the paths that match.
+/// The entries of weights with a path that matches.
 #[doc(hidden)]
 pub fn matching(entries: Vec<Entry>, pattern: &str) -> Result<Vec<Entry>> {
     let found: Vec<Entry> =
         entries.iter().filter(|entry| entry.is_weight() && matches(pattern, entry.path())).cloned().collect();
     if found.is_empty() {
-        return Err(Error::invalid(format!("no weight matches `{pattern}`: {}", nearby(&entries, pattern))));
+        return Err(Error::invalid(format!("no weight matches `{pattern}`: {}", existing_names(&entries, pattern))));
     }
     Ok(found)
 }
 
-/// What there is below the longest beginning of a path under which there is anything.
-fn nearby(entries: &[Entry], path: &str) -> String {
+/// A hint for an error message: the names below the longest prefix of the path that exists.
+fn existing_names(entries: &[Entry], path: &str) -> String {
     const SHOWN: usize = 12;
 
     let mut parent = path;
@@ -275,7 +275,7 @@ fn nearby(entries: &[Entry], path: &str) -> String {
     text
 }
 
-/// What a [`Module`] shows its parts to.
+/// Receives the parts of a [`Module`].
 ///
 /// ```
 /// use dl_core::{Module, Visitor, Weight};
@@ -292,12 +292,12 @@ fn nearby(entries: &[Entry], path: &str) -> String {
 pub struct Visitor {
     path: String,
     entries: Vec<Entry>,
-    /// The first entry of each variable.
+    /// The index of the first entry of each variable.
     first: HashMap<u64, usize>,
 }
 
 impl Visitor {
-    /// A part, by its name, which has no dots in it.
+    /// Visits a part with this name, which must not contain dots.
     pub fn field<M: Module + ?Sized>(&mut self, name: impl Display, part: &M) {
         let length = self.path.len();
         let dot = if length == 0 { "" } else { "." };
@@ -318,13 +318,13 @@ impl Visitor {
 
 impl<T: Trainable + Stored> Module for Weight<T> {
     fn visit(&self, visitor: &mut Visitor) {
-        visitor.add(Entry::new::<T>(visitor.path.clone(), Kind::Weight, self.to_layer()));
+        visitor.add(Entry::new::<T>(visitor.path.clone(), EntryKind::Weight, self.to_layer()));
     }
 }
 
 impl<T: Stored> Module for Buffer<T> {
     fn visit(&self, visitor: &mut Visitor) {
-        visitor.add(Entry::new::<T>(visitor.path.clone(), Kind::Buffer, self.layer()));
+        visitor.add(Entry::new::<T>(visitor.path.clone(), EntryKind::Buffer, self.layer()));
     }
 }
 

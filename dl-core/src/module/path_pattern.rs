@@ -1,7 +1,7 @@
-//! Patterns of paths.
+//! Matching of paths with patterns.
 
-/// Whether a pattern, as [`freeze_matching`](crate::Module::freeze_matching) has them, matches a
-/// path or something above it.
+/// Whether a pattern, as of [`freeze_matching`](crate::Module::freeze_matching), matches a path or
+/// a prefix of it.
 ///
 /// ```
 /// use dl_core::module::matches;
@@ -10,25 +10,26 @@
 /// ```
 pub fn matches(pattern: &str, path: &str) -> bool {
     let [pattern, path] = [pattern, path].map(|text| text.split('.').collect::<Vec<_>>());
-    begin(&pattern, &path)
+    matches_prefix(&pattern, &path)
 }
 
-fn begin(pattern: &[&str], path: &[&str]) -> bool {
+/// Whether the pattern matches the path or a prefix of it.
+fn matches_prefix(pattern: &[&str], path: &[&str]) -> bool {
     match (pattern, path) {
         ([], _) => true,
-        (["**", rest @ ..], _) if begin(rest, path) => true,
-        (["**", ..], [_, below @ ..]) => begin(pattern, below),
-        ([first, rest @ ..], [name, below @ ..]) => is_like(first, name) && begin(rest, below),
+        (["**", rest @ ..], _) if matches_prefix(rest, path) => true,
+        (["**", ..], [_, below @ ..]) => matches_prefix(pattern, below),
+        ([first, rest @ ..], [name, below @ ..]) => matches_name(first, name) && matches_prefix(rest, below),
         (_, []) => false,
     }
 }
 
-/// Whether a name is like a pattern in which `*` stands for anything.
-fn is_like(pattern: &str, name: &str) -> bool {
+/// Whether a name matches a pattern in which `*` matches any text.
+fn matches_name(pattern: &str, name: &str) -> bool {
     let Some((start, rest)) = pattern.split_once('*') else { return pattern == name };
     let Some(mut name) = name.strip_prefix(start) else { return false };
     let Some((middle, end)) = rest.rsplit_once('*') else { return name.ends_with(rest) };
-    // each part of the middle at the first place where it is found leaves most to the others
+    // greedy: taking the first occurrence of each part leaves the longest rest for the other parts
     for part in middle.split('*') {
         match name.find(part) {
             Some(place) => name = &name[place + part.len()..],
@@ -43,7 +44,7 @@ mod tests {
     use super::matches;
 
     #[test]
-    fn patterns_match_names_and_what_is_below() {
+    fn pattern_matches_path_and_paths_below() {
         for (pattern, path, expected) in [
             ("encoder", "encoder.0.bias", true),
             ("encoder", "encoder", true),

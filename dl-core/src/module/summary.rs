@@ -3,8 +3,8 @@
 use crate::module::Entry;
 use std::fmt;
 
-/// A table of all entries of a [`Module`](crate::Module): path, shape, type, number of elements,
-/// and what is particular; below it the sums.
+/// A table of all entries of a [`Module`](crate::Module): path, shape, type, number of elements and
+/// remarks, followed by a line of totals.
 ///
 /// ```
 /// use dl_core::{Buffer, Module, Weight};
@@ -31,7 +31,7 @@ pub struct Summary {
 
 const TITLES: [&str; 5] = ["path", "shape", "type", "numbers", "remarks"];
 
-/// The column of numbers, which stand at its right end.
+/// The column of numbers, which is right-aligned.
 const NUMBERS: usize = 3;
 
 impl Summary {
@@ -62,7 +62,7 @@ impl Summary {
         summary
     }
 
-    /// How many numbers of weights are trained.
+    /// The number of numbers in weights that are trained.
     ///
     /// ```
     /// use dl_core::{Module, Weight};
@@ -72,7 +72,7 @@ impl Summary {
         self.trained
     }
 
-    /// How many numbers of weights are frozen.
+    /// The number of numbers in frozen weights.
     ///
     /// ```
     /// use dl_core::{Module, Weight};

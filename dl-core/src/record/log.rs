@@ -1,8 +1,10 @@
-//! What one pass has told so far.
+//! The log of one pass: the part of its record that is complete so far.
 //!
-//! An entry of a pass is used again when its node is gone, so a node of the record has a number of
-//! its own, which it gets when it is first mentioned. Its lock is taken while that of the books may
-//! be held, never the other way round.
+//! A pass reuses the slot of a released node, so nodes have another index in the record. It is
+//! assigned when a node is first mentioned.
+//!
+//! Lock order: the lock of the log may be acquired while the state lock of the pass is held, never
+//! the other way round.
 
 use crate::error::branch::Branch;
 use crate::graph::node::{Expression, Node};
@@ -15,129 +17,136 @@ use std::time::{Duration, Instant};
 pub(crate) struct Log {
     since: Instant,
     threads: Arc<Threads>,
-    state: Mutex<State>,
+    state: Mutex<LogState>,
 }
 
-/// A node of the record, as work that is under way remembers it.
+/// Identifies a node of the record, for work in progress. It is invalid once the record was taken.
 #[derive(Clone, Copy)]
-pub(crate) struct Told {
-    /// How often the record had been taken before.
+pub(crate) struct TraceNodeId {
+    /// The number of times the record had been taken before.
     round: u32,
+    /// The index of the node, or the value for no node.
     id: u32,
 }
 
-const NOBODY: u32 = u32::MAX;
+const NO_NODE: u32 = u32::MAX;
 
-impl Told {
-    pub(crate) const NOBODY: Told = Told { round: 0, id: NOBODY };
+impl TraceNodeId {
+    pub(crate) const NONE: TraceNodeId = TraceNodeId { round: 0, id: NO_NODE };
 }
 
 #[derive(Default)]
-pub(crate) struct State {
+pub(crate) struct LogState {
+    /// The number of times the record has been taken.
     round: u32,
-    /// Whether somebody drives the pass.
-    runs: bool,
-    handed_out: bool,
+    /// Whether a driver of the pass is active.
+    running: bool,
+    /// Whether the log has been removed from the list of the recorder, which happens when the
+    /// record of a finished pass is taken.
+    unlisted: bool,
     record: PassRecord,
-    /// For each entry of the pass the number of its node, if it has one.
+    /// For each slot of the pass, the index of its node in the record, if it has one.
     ids: Vec<u32>,
-    /// For each node whether all is told.
+    /// For each node, whether its record is final.
     complete: Vec<bool>,
-    looks: HashSet<(u32, u32)>,
+    /// The elements of all `looked_at` lists: pairs of a body and a node.
+    reads: HashSet<(u32, u32)>,
 }
 
 impl Log {
     pub(super) fn new(since: Instant, threads: Arc<Threads>) -> Self {
         let record = PassRecord { began: since.elapsed(), ..PassRecord::default() };
-        let state = State { runs: true, record, ..State::default() };
+        let state = LogState { running: true, record, ..LogState::default() };
         Log { since, threads, state: Mutex::new(state) }
     }
 
-    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn state(&self) -> MutexGuard<'_, LogState> {
         lock(&self.state)
     }
 
-    /// A thread has worked for the pass, from then until now.
-    pub(crate) fn worked(&self, work: SpanWork, at: Told, began: Instant) {
+    /// Records a span of the current thread, from `began` until now.
+    pub(crate) fn record_span(&self, work: SpanWork, at: TraceNodeId, began: Instant) {
         let (began, ended) = (began.saturating_duration_since(self.since), self.since.elapsed());
         let thread = self.threads.number();
         let mut state = self.state();
-        if at.id != NOBODY && at.round != state.round {
-            return; // it belongs to what was taken
+        if at.id != NO_NODE && at.round != state.round {
+            return; // the record that it belongs to was taken
         }
-        let node = state.known(at);
+        let node = state.current_index(at);
         state.record.spans.push(Span { work, node, thread, began, ended });
     }
 
-    /// A way was taken in the body of this node.
-    pub(crate) fn took(&self, at: Told, branch: &'static Branch, taken: usize) {
+    /// Records that the body of this node took an arm of a branch.
+    pub(crate) fn record_branch(&self, at: TraceNodeId, branch: &'static Branch, taken: usize) {
         let mut state = self.state();
-        let node = state.known(at);
+        let node = state.current_index(at);
         let looked_at = node.map_or(0, |node| state.record.nodes[node as usize].looked_at.len() as u32);
         state.record.decisions.push(Decision { node, branch, taken, looked_at });
     }
 
-    /// Nobody drives the pass any more.
-    pub(crate) fn rests(&self) {
+    /// The last driver has left the pass.
+    pub(crate) fn pause(&self) {
         let mut state = self.state();
-        if std::mem::take(&mut state.runs) {
+        if std::mem::take(&mut state.running) {
             state.record.ended = self.since.elapsed();
         }
     }
 
-    /// The opposite. Says whether the record was taken meanwhile.
-    pub(super) fn goes_on(&self) -> bool {
+    /// A driver has arrived at a pass without drivers. Returns whether the record was taken since
+    /// the last driver left: the log must then be added to the list of the recorder again.
+    pub(super) fn resume(&self) -> bool {
         let mut state = self.state();
-        state.runs = true;
-        let taken = std::mem::take(&mut state.handed_out);
+        state.running = true;
+        let taken = std::mem::take(&mut state.unlisted);
         if taken {
             state.record.began = self.since.elapsed();
         }
         taken
     }
 
-    /// Whether the record is to be taken now.
-    pub(super) fn hands_out(&self) -> bool {
+    /// Whether the record can be taken: the pass has no driver. Then the log counts as removed from
+    /// the list of the recorder.
+    pub(super) fn unlist_if_idle(&self) -> bool {
         let mut state = self.state();
-        state.handed_out = !state.runs;
-        state.handed_out
+        state.unlisted = !state.running;
+        state.unlisted
     }
 
-    /// The record, unless the pass did nothing.
+    /// Takes the record; none if it is empty.
     pub(super) fn take(&self) -> Option<PassRecord> {
         let mut state = self.state();
         let round = state.round + 1;
-        // a pass that goes on at this moment is listed again
-        let fresh = State { round, runs: state.runs, handed_out: state.handed_out, ..State::default() };
-        let State { mut record, .. } = std::mem::replace(&mut *state, fresh);
+        // `resume` may have run since `unlist_if_idle`: keep its flags
+        let fresh = LogState { round, running: state.running, unlisted: state.unlisted, ..LogState::default() };
+        let LogState { mut record, .. } = std::mem::replace(&mut *state, fresh);
         drop(state);
         let is_empty = record.nodes.is_empty() && record.spans.is_empty() && record.decisions.is_empty();
-        // threads that were at work when the last driver left
+        // spans of threads that were still working when the last driver left
         record.ended = record.spans.iter().map(|span| span.ended).fold(record.ended, Duration::max);
-        // a walk back on a tape, before somebody drives the pass again
+        // a backward pass over a tape begins before a driver arrives
         record.began = record.spans.iter().map(|span| span.began).fold(record.began, Duration::min);
-        in_order(&mut record);
+        renumber_topologically(&mut record);
         (!is_empty).then_some(record)
     }
 }
 
-impl State {
-    /// The number of the node of this entry.
+impl LogState {
+    /// The index of the node in this slot of the pass.
     pub(crate) fn id(&mut self, entry: u32, node: &Node) -> u32 {
         let entry = entry as usize;
         if self.ids.len() <= entry {
-            self.ids.resize(entry + 1, NOBODY);
+            self.ids.resize(entry + 1, NO_NODE);
         }
-        if self.ids[entry] == NOBODY {
+        if self.ids[entry] == NO_NODE {
             self.ids[entry] = self.record.nodes.len() as u32;
-            self.record.nodes.push(met(node));
+            self.record.nodes.push(node_record(node));
             self.complete.push(false);
         }
         self.ids[entry]
     }
 
-    pub(crate) fn told(&mut self, entry: u32, node: &Node) -> Told {
-        Told { round: self.round, id: self.id(entry, node) }
+    pub(crate) fn trace_id(&mut self, entry: u32, node: &Node) -> TraceNodeId {
+        TraceNodeId { round: self.round, id: self.id(entry, node) }
     }
 
     pub(crate) fn node(&mut self, id: u32) -> &mut NodeRecord {
@@ -152,28 +161,28 @@ impl State {
         self.complete[id as usize] = true;
     }
 
-    /// The node of this entry is gone.
-    pub(crate) fn forget(&mut self, entry: u32) {
+    /// The node in this slot of the pass is released.
+    pub(crate) fn release(&mut self, entry: u32) {
         if let Some(id) = self.ids.get_mut(entry as usize) {
-            *id = NOBODY;
+            *id = NO_NODE;
         }
     }
 
-    /// The body of a node has looked at another one.
-    pub(crate) fn looked(&mut self, body: Told, at: u32) {
-        if let Some(body) = self.known(body)
-            && self.looks.insert((body, at))
+    /// Records that the body of a node has read another node.
+    pub(crate) fn record_read(&mut self, body: TraceNodeId, at: u32) {
+        if let Some(body) = self.current_index(body)
+            && self.reads.insert((body, at))
         {
             self.node(body).looked_at.push(at);
         }
     }
 
-    fn known(&self, told: Told) -> Option<u32> {
-        (told.id != NOBODY && told.round == self.round).then_some(told.id)
+    fn current_index(&self, at: TraceNodeId) -> Option<u32> {
+        (at.id != NO_NODE && at.round == self.round).then_some(at.id)
     }
 }
 
-fn met(node: &Node) -> NodeRecord {
+fn node_record(node: &Node) -> NodeRecord {
     let kind = match &node.expression {
         Expression::F32(_) | Expression::F64(_) | Expression::Plain(_) => NodeKind::Constant,
         Expression::Weight(..) => NodeKind::Weight,
@@ -190,8 +199,8 @@ fn met(node: &Node) -> NodeRecord {
     NodeRecord { calls: node.calls(), direction: node.direction(), variable, internal, ..record }
 }
 
-/// Numbers the nodes anew: those that a node mentions come before it.
-fn in_order(record: &mut PassRecord) {
+/// Renumbers the nodes in topological order: the nodes that a node refers to come before it.
+fn renumber_topologically(record: &mut PassRecord) {
     let nodes = &record.nodes;
     let mentioned = |id: u32, which: usize| {
         let NodeRecord { operands, looked_at, became, .. } = &nodes[id as usize];

@@ -1,7 +1,7 @@
-//! What passes did: the layers that they met, when their kernels ran, and which branches were
-//! taken.
+//! Records of passes: their graphs, the times at which their kernels ran, and the branches that
+//! were taken.
 //!
-//! A [`Recorder`] is a setting of a pass, as a seed is; what it hands out are [`Recording`]s, plain
+//! A [`Recorder`] is a setting of a pass, as a seed is. It returns [`Recording`]s, which are plain
 //! data.
 //!
 //! ```
@@ -20,7 +20,7 @@
 //! # dl_core::Result::Ok(())
 //! ```
 //!
-//! All of it has names:
+//! The types of a recording:
 //!
 //! ```
 //! use dl_core::record::{Decision, Direction, NodeRecord, PassRecord, Recorder, Recording, Span, SpanWork};
@@ -38,20 +38,20 @@
 //! # dl_core::Result::Ok(())
 //! ```
 //!
-//! A pass keeps its books as it always does, and copies them into the record when they change and
-//! when it rests. So a pass that nobody records pays about one instruction in a hundred, at most;
-//! one that is recorded computes the same bits. Scalar arithmetic, which runs while it is entered,
-//! has nodes and no spans.
+//! A pass copies its bookkeeping into the record when a node or value is released and when its last
+//! driver leaves. A pass that is not recorded executes at most about 1 % more instructions for
+//! this. A recorded pass computes the same bits. Scalar arithmetic, which is evaluated during
+//! discovery of the graph, has nodes, but no spans.
 //!
 //! # With `tracing`
 //!
-//! With the feature `tracing` passes are spans of the crate of that name, too, whether they are
-//! recorded or not. The target is `dl`. At the level `DEBUG` there are `pass`, with the fields
-//! `purpose` and `threads`, and inside of it `backward` and `commit`; at `TRACE` also `kernel` and
-//! `body`, with `op`, `file` and `line`, and `help` inside of a kernel for a thread that comes to
-//! help. On every thread their parent is the pass. Its span ends when the run has ended that it
-//! belongs to; what it does later, if a tape or [`SideEffects`](crate::SideEffects) make it go on,
-//! is in another span of the same name.
+//! With the feature `tracing`, passes are also spans of the crate of that name, whether they are
+//! recorded or not. The target is `dl`. At level `DEBUG` there is `pass`, with the fields `purpose`
+//! and `threads`, and inside of it `backward` and `commit`; at `TRACE` also `kernel` and `body`,
+//! with `op`, `file` and `line`, and `help` inside of a kernel for each helping thread. On every
+//! thread their parent is the span of the pass. That span ends when the run of the pass ends. If a
+//! tape or [`SideEffects`](crate::SideEffects) resume the pass later, this is in another span of
+//! the same name.
 //!
 #![cfg_attr(feature = "tracing", doc = "```")]
 #![cfg_attr(not(feature = "tracing"), doc = "```ignore")]
@@ -60,11 +60,10 @@
 //! let (recorder, w) = (Recorder::new(), Weight::new(3.0_f64));
 //! w.sin().train(&Sgd::new(0.1)).recorded(&recorder).wait()?;
 //!
-//! let recording: Recording = recorder.take();
-//! let pass: &PassRecord = &recording.passes[0];
-//! let there: Vec<&NodeRecord> = pass.nodes.iter().filter(|node| node.direction == Direction::Forward).collect();
-//! let commit: Option<&Span> = pass.spans.iter().find(|span| span.work == SpanWork::Commit);
-//! let decisions: &[Decision] = &pass.decisions;
+//! let recording: Recording = recorder.take(); let pass: &PassRecord = &recording.passes[0]; let
+//! there: Vec<&NodeRecord> = pass.nodes.iter().filter(|node| node.direction ==
+//! Direction::Forward).collect(); let commit: Option<&Span> = pass.spans.iter().find(|span|
+//! span.work == SpanWork::Commit); let decisions: &[Decision] = &pass.decisions;
 //! assert_eq!((there.len(), commit.is_some(), decisions.len()), (2, true, 0));
 //! # dl_core::Result::Ok(())
 //! ```
@@ -72,7 +71,7 @@
 mod log;
 mod recorder;
 
-pub(crate) use log::{Log, State, Told};
+pub(crate) use log::{Log, LogState, TraceNodeId};
 pub use recorder::Recorder;
 
 use crate::error::branch::Branch;
@@ -80,67 +79,72 @@ use crate::error::call_stack::Calls;
 use std::panic::Location;
 use std::time::Duration;
 
-/// What the passes did that were given to a recorder. Times count from when the recorder was made.
+/// The records of the passes of a recorder. Times are relative to the creation of the recorder.
 #[derive(Clone, Debug, Default)]
 pub struct Recording {
-    /// In the order in which they began.
+    /// The passes, in the order in which they began.
     pub passes: Vec<PassRecord>,
 }
 
-/// What one pass did.
+/// The record of one pass.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct PassRecord {
-    /// When it began.
+    /// When the pass began.
     pub began: Duration,
-    /// When it was over: when nobody waited for anything of it any more, and nobody worked for it.
+    /// When the pass ended: no thread waited for a value of it or worked for it any longer.
     pub ended: Duration,
-    /// The layers that it met; before each those that it was computed from, looked at and turned
-    /// out to be. An index of this table is what a node is called by elsewhere in the record.
+    /// The nodes of the graph, in topological order: before each node those that it was computed
+    /// from, looked at and resolved to. The rest of the record refers to nodes by their index in
+    /// this table.
     pub nodes: Vec<NodeRecord>,
-    /// Which ways were taken, in the order of time.
+    /// The decisions, in the order of time.
     pub decisions: Vec<Decision>,
-    /// When which thread worked for it, in the order in which it was through. A kernel on which
-    /// several threads work has a span for each.
+    /// The spans of time in which a thread worked for the pass, in the order of their ends. A
+    /// kernel that runs on several threads has a span for each.
     pub spans: Vec<Span>,
 }
 
-/// A layer, as a pass met it.
+/// A node of the graph of a pass: a layer.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct NodeRecord {
-    /// What kind of layer it is.
+    /// The kind of layer.
     pub kind: NodeKind,
-    /// The operation; for what decides, the function.
+    /// The name of the operation; for a decision, that of the function.
     pub name: &'static str,
-    /// Of a weight or a buffer: which one. That is its [`Entry::id`](crate::Entry::id).
+    /// For a weight or a buffer, its [`Entry::id`](crate::Entry::id).
     pub variable: Option<u64>,
-    /// Where it was written; for a delta, the operation whose derivative it is, or the rule, if
-    /// that is your own.
+    /// Where the operation was written. For a delta, where the operation was written of which it is
+    /// a derivative, or, within a rule of your own, where that rule writes it.
     pub place: &'static Location<'static>,
-    /// In which functions it was written; for a delta, the operation whose derivative it is.
+    /// The annotated functions in which the operation was written. For a delta, those of the
+    /// operation of which it is a derivative.
     pub calls: Calls,
-    /// Whether it is part of the way back.
+    /// Whether it belongs to the forward or to the backward pass.
     pub direction: Direction,
-    /// What it was computed from. A weight with leaves on several threads is one node, and a mark
-    /// on a plain number is that number.
+    /// The nodes that it was computed from. The replicas of a weight on several threads are one
+    /// node. A checkpoint boundary on a plain number is the node of that number.
     pub operands: Vec<u32>,
-    /// Of what decides: what it looked at on the way (its bangs).
+    /// For a decision, the nodes that it read the values of (its bangs).
     pub looked_at: Vec<u32>,
-    /// Of what decides: the layer that it turned out to be.
+    /// For a decision, the node that it resolved to.
     pub became: Option<u32>,
-    /// Type and shape of its value, as in `f32[16, 64]`; empty if it has none, or has not said.
+    /// Type and shape of its value, as in `f32[16, 64]`; empty if it has no value or no
+    /// description.
     pub value: String,
-    /// The size of its value, in bytes; 0 for what turned out to be another layer, which has it.
+    /// The size of its value in bytes; 0 for a decision: its value is counted for the node that
+    /// it resolved to.
     pub bytes: usize,
-    /// Why it has no value, if it failed.
+    /// The error, if it failed.
     pub failure: Option<String>,
-    /// Whether the library made it for itself, as it does to hand out the derivatives of a layer.
+    /// Whether it is an internal node of the library, such as those that return the derivatives of
+    /// a layer.
     pub internal: bool,
 }
 
 impl NodeRecord {
-    /// A layer of which no more is known.
+    /// A node with only these fields set.
     #[doc(hidden)]
     pub fn new(kind: NodeKind, name: &'static str, place: &'static Location<'static>) -> NodeRecord {
         NodeRecord {
@@ -162,14 +166,14 @@ impl NodeRecord {
 }
 
 impl Decision {
-    /// Of this branch, outside of bodies.
+    /// A decision at this branch, outside of bodies.
     #[doc(hidden)]
     pub fn new(branch: &'static Branch, taken: usize) -> Decision {
         Decision { node: None, branch, taken, looked_at: 0 }
     }
 }
 
-/// What kind of layer a node is.
+/// The kind of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum NodeKind {
@@ -179,62 +183,64 @@ pub enum NodeKind {
     Weight,
     /// An operation.
     Operation,
-    /// Something that turned out to be another layer: an annotated function with bangs, a
+    /// A dynamic node, which resolved to another layer: an annotated function with bangs, a
     /// computation.
     Decision,
     /// A random number.
     Seed,
 }
 
-/// The way there, or the way back.
+/// Forward or backward pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Direction {
-    /// Values.
+    /// The forward pass, which computes values.
     Forward,
-    /// Deltas.
+    /// The backward pass, which computes deltas.
     Backward,
 }
 
-/// A way that was taken.
+/// A branch with the arm that was taken.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Decision {
-    /// The node in whose body it was taken; none outside of bodies.
+    /// The node with the body that contains the branch; none outside of bodies.
     pub node: Option<u32>,
-    /// What was decided.
+    /// The branch.
     pub branch: &'static Branch,
-    /// Which of its arms.
+    /// The index of the arm that was taken.
     pub taken: usize,
-    /// At how many layers the body had looked by then: those of its `looked_at` that come first.
+    /// The number of nodes that the body had read by then: a prefix of its `looked_at`.
     pub looked_at: u32,
 }
 
-/// A time in which a thread worked for a pass.
+/// A span of time in which a thread worked for a pass.
 #[derive(Clone, Copy, Debug)]
 pub struct Span {
-    /// At what.
+    /// The kind of work.
     pub work: SpanWork,
-    /// The node, if it was for one.
+    /// The node that the work was for, if any.
     pub node: Option<u32>,
-    /// A number of the thread, from 0, in the order in which they came to the recorder.
+    /// The number of the thread. The recorder numbers threads from 0, in the order of their first
+    /// spans.
     pub thread: u32,
-    /// From when.
+    /// The start.
     pub began: Duration,
-    /// Until when.
+    /// The end.
     pub ended: Duration,
 }
 
-/// What a thread did in a span.
+/// The kind of work of a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SpanWork {
-    /// It computed a value.
+    /// A kernel: it computed a value.
     Kernel,
-    /// It ran user code that decides: the body of an annotated function, until it had to wait.
+    /// A poll of the body of a dynamic node: an annotated function ran until it had to wait.
     Body,
-    /// It wrote down the deltas, or computed those of plain numbers.
+    /// The backward walk: it built the nodes of the deltas, or computed the deltas of plain
+    /// numbers.
     Backward,
-    /// It took a step.
+    /// A training step was committed.
     Commit,
 }

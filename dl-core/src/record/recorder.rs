@@ -1,4 +1,4 @@
-//! Who is told: a list of the logs of passes, shared by all clones of a recorder.
+//! The recorder: a list of the logs of passes, shared by all its clones.
 
 use crate::record::{Log, Recording};
 use std::collections::HashMap;
@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
 use std::time::Instant;
 
-/// Keeps what passes tell that run with [`Do::recorded`](crate::Do::recorded). Clones are the same
-/// recorder.
+/// Collects the records of passes that run with [`Do::recorded`](crate::Do::recorded). Clones share
+/// the records.
 ///
-/// All that is told is kept until it is taken: some 200 bytes for a layer, 50 for a span, which is
-/// a kernel or a poll of a body, and 24 for a decision. A long run is best taken from in between.
+/// Records are kept until they are taken. They need about 200 bytes per node, 50 per span (a kernel
+/// or a poll of a body) and 24 per decision. During a long run, take them from time to time.
 ///
 /// ```
 /// use dl_core::record::{Recorder, SpanWork};
@@ -29,21 +29,21 @@ use std::time::Instant;
 /// # dl_core::Result::Ok(())
 /// ```
 #[derive(Clone)]
-pub struct Recorder(Arc<Shared>);
+pub struct Recorder(Arc<RecorderState>);
 
-struct Shared {
+struct RecorderState {
     since: Instant,
     threads: Arc<Threads>,
-    /// In the order in which the passes began.
+    /// Logs that were not taken, in the order in which the passes began.
     logs: Mutex<Vec<Arc<Log>>>,
 }
 
-/// The numbers of threads.
+/// The numbering of threads.
 #[derive(Default)]
 pub(super) struct Threads(Mutex<HashMap<ThreadId, u32>>);
 
 impl Threads {
-    /// That of the current one.
+    /// The number of the current thread.
     pub(super) fn number(&self) -> u32 {
         let mut numbers = lock(&self.0);
         let next = numbers.len() as u32;
@@ -52,18 +52,17 @@ impl Threads {
 }
 
 impl Recorder {
-    /// A recorder that has been told nothing.
+    /// A recorder without records.
     #[allow(clippy::new_without_default, reason = "time begins here")]
     pub fn new() -> Self {
-        Recorder(Arc::new(Shared { since: Instant::now(), threads: Arc::default(), logs: Mutex::default() }))
+        Recorder(Arc::new(RecorderState { since: Instant::now(), threads: Arc::default(), logs: Mutex::default() }))
     }
 
-    /// What finished passes have told so far; the recorder begins anew.
+    /// Takes the records of all finished passes.
     ///
-    /// A pass is over when the run has ended that it belongs to. A tape or
-    /// [`SideEffects`](crate::SideEffects) may keep it, and make it go on later: what it does then
-    /// belongs to the same record, or, if that was taken, to a new one, which has the layers again
-    /// that the pass still knows.
+    /// A pass is finished when its run has ended. A tape or [`SideEffects`](crate::SideEffects) may
+    /// keep it and resume it later. It then continues the same record or, if that was taken, begins
+    /// a new one, which again contains the nodes that the pass still holds.
     ///
     /// ```
     /// use dl_core::record::Recorder;
@@ -76,24 +75,24 @@ impl Recorder {
     /// # dl_core::Result::Ok(())
     /// ```
     pub fn take(&self) -> Recording {
-        let over: Vec<Arc<Log>> = lock(&self.0.logs).extract_if(.., |log| log.hands_out()).collect();
-        let mut passes: Vec<_> = over.iter().filter_map(|log| log.take()).collect();
-        // one that went on may have done something before it was listed again
+        let finished: Vec<Arc<Log>> = lock(&self.0.logs).extract_if(.., |log| log.unlist_if_idle()).collect();
+        let mut passes: Vec<_> = finished.iter().filter_map(|log| log.take()).collect();
+        // a resumed pass may have spans from before its log was added to the list again
         passes.sort_by_key(|pass| pass.began);
         Recording { passes }
     }
 
-    /// A pass begins.
+    /// Creates the log of a new pass.
     pub(crate) fn begin(&self) -> Arc<Log> {
         let log = Arc::new(Log::new(self.0.since, self.0.threads.clone()));
         lock(&self.0.logs).push(log.clone());
         log
     }
 
-    /// A pass that has rested goes on.
-    pub(crate) fn goes_on(&self, log: &Arc<Log>) {
+    /// A pass without drivers is resumed.
+    pub(crate) fn resume(&self, log: &Arc<Log>) {
         let mut logs = lock(&self.0.logs);
-        if log.goes_on() {
+        if log.resume() {
             logs.push(log.clone());
         }
     }
@@ -105,7 +104,7 @@ impl fmt::Debug for Recorder {
     }
 }
 
-/// What is behind this lock is whole at all times.
+/// Ignores poisoning: no code that can panic runs while the data is inconsistent.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -116,14 +115,14 @@ mod tests {
     use crate::testing::Sgd;
     use crate::{Differentiable, Weight};
 
-    /// A thread keeps passes that are over, for others, and a pass has its recorder.
+    /// Threads keep finished passes for reuse, and a pass refers to its recorder.
     #[test]
-    fn it_goes_with_its_last_handle_though_passes_were_recorded() {
+    fn recorder_is_dropped_with_last_handle_after_recording() {
         let (recorder, w) = (Recorder::new(), Weight::new(1.0_f64));
         (&w * 2.0).predict().recorded(&recorder).wait().expect("it succeeds");
         (&w * 2.0).train(&Sgd::new(0.1)).recorded(&recorder).wait().expect("it succeeds");
-        let shared = Arc::downgrade(&recorder.0);
+        let recorder_state = Arc::downgrade(&recorder.0);
         drop(recorder);
-        assert!(shared.upgrade().is_none());
+        assert!(recorder_state.upgrade().is_none());
     }
 }

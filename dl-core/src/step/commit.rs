@@ -15,7 +15,7 @@ use crate::graph::value::{Repr, Value};
 use crate::graph::variable::Variable;
 use crate::parallel::fork_join;
 use crate::parallel::sync::{MutexGuard, current_num_threads, thread_local};
-use crate::record::{SpanWork, Told};
+use crate::record::{SpanWork, TraceNodeId};
 use crate::step::memory::{Memory, Shelf, Shelves};
 use crate::step::optimizer::Optimizer;
 use crate::step::training_step::{Chunk, Look, Step};
@@ -165,7 +165,7 @@ fn commit_with<L: Deref<Target = Node>>(
 fn recorded<R>(passes: &[&Arc<Pass>], step: impl FnOnce() -> R) -> R {
     exec::with_current(|current| {
         match current.into_iter().chain(passes.iter().copied()).find(|pass| pass.is_watched()) {
-            Some(pass) => pass.during(SpanWork::Commit, None, || Told::NOBODY, step),
+            Some(pass) => pass.during(SpanWork::Commit, None, || TraceNodeId::NONE, step),
             None => step(),
         }
     })

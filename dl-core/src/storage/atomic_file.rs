@@ -1,5 +1,6 @@
-//! Writing a file so that it is there whole or not at all, whenever the program or the machine
-//! stops: for the crates around this one, which write checkpoints, tensors and pictures.
+//! Atomic replacement of files: write to a temporary file, sync, rename. After a crash of the
+//! program or the machine, the file has its old or its new content, never a part of it. The crates
+//! that write checkpoints, tensors and pictures use it.
 
 use crate::error::{Error, Result};
 use std::ffi::{OsStr, OsString};
@@ -9,48 +10,51 @@ use std::path::{Path, PathBuf};
 
 const TEMPORARY: &str = ".tmp";
 
-/// Writes what `content` writes to a new file in the same folder, waits until the disk has it, and
-/// lets it take the place of this one, with its permissions. A symbolic link stays, and the file
-/// that it leads to is written.
+/// Replaces the file at `path`: writes `content` to a temporary file in the same folder, with the
+/// permissions of the old file, syncs it to disk and renames it. If `path` is a symbolic link, the
+/// file that it points to is replaced, and the link is kept.
 pub fn write(path: &Path, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
-    let but = |error: io::Error, what: &str| Error::other(error).context(format_args!("{}: {what}", path.display()));
-    let failed = |error| but(error, "not written");
+    let with_context =
+        |error: io::Error, what: &str| Error::other(error).context(format_args!("{}: {what}", path.display()));
+    let failed = |error| with_context(error, "not written");
     let permissions = check_replaceable(path).map_err(failed)?;
-    let target = target(path);
+    let target = resolve_links(path);
     let Some(name) = target.file_name() else {
-        return Err(failed(io::Error::new(ErrorKind::InvalidInput, "the path ends in no name of a file")));
+        return Err(failed(io::Error::new(ErrorKind::InvalidInput, "the path does not end in a file name")));
     };
     let folder = folder_of(&target);
-    let (file, temporary) = create_beside(folder, name).map_err(failed)?;
-    let written = fill(&file, permissions, content).and_then(|()| fs::rename(&temporary, &target));
-    // a program that is being started may have the file for a moment, and its lock with it
+    let (file, temporary) = create_temporary(folder, name).map_err(failed)?;
+    let written = write_content(&file, permissions, content).and_then(|()| fs::rename(&temporary, &target));
+    // a child process that has been forked, but has not called exec yet, also holds the file and
+    // its lock, so closing the file here would not release the lock
     let _ = file.unlock();
     if let Err(error) = written {
         let _ = fs::remove_file(&temporary);
         return Err(failed(error));
     }
-    sync_folder(folder).map_err(|error| but(error, "written, but perhaps not on the disk yet"))
+    sync_folder(folder).map_err(|error| with_context(error, "written, but possibly not synced to disk"))
 }
 
-/// The same where the folder may have to be made.
+/// As [`write`], but creates the folder if it does not exist.
 pub fn write_in_folder(path: &Path, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
     create_folder(folder_of(path)).map_err(|error| Error::other(error).context(path.display()))?;
     write(path, content)
 }
 
-/// The permissions of the file that is there. A device or a pipe is not to become a file.
+/// The permissions of an existing file; none if there is no file. It is an error if `path` is not a
+/// regular file: a device or a pipe must not be replaced.
 pub fn check_replaceable(path: &Path) -> io::Result<Option<Permissions>> {
     match fs::metadata(path) {
         Ok(found) if found.is_file() => Ok(Some(found.permissions())),
-        Ok(_) => Err(io::Error::new(ErrorKind::InvalidInput, "what is there is no ordinary file, and stays as it is")),
+        Ok(_) => Err(io::Error::new(ErrorKind::InvalidInput, "this is not a regular file; it is left unchanged")),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
 }
 
-/// Where symbolic links lead to, although there may be no file yet. They end somewhere, or there
-/// would be no metadata.
-fn target(path: &Path) -> PathBuf {
+/// Resolves symbolic links; the file at the end need not exist. The links cannot form a cycle,
+/// because `check_replaceable` has failed in that case.
+fn resolve_links(path: &Path) -> PathBuf {
     let mut path = path.to_owned();
     while let Ok(next) = fs::read_link(&path) {
         path = folder_of(&path).join(next);
@@ -62,9 +66,9 @@ fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// A new file `.name.0.tmp`, which is locked as long as it is open: so what a program that was
-/// killed has left behind can be told from what is being written.
-fn create_beside(folder: &Path, name: &OsStr) -> io::Result<(File, PathBuf)> {
+/// Creates a temporary file `.name.0.tmp`, which is locked while it is open. The lock distinguishes
+/// a file that is being written from one that a killed program has left behind.
+fn create_temporary(folder: &Path, name: &OsStr) -> io::Result<(File, PathBuf)> {
     let mut number = 0_u32;
     loop {
         let mut temporary = OsString::from(".");
@@ -73,7 +77,8 @@ fn create_beside(folder: &Path, name: &OsStr) -> io::Result<(File, PathBuf)> {
         let path = folder.join(temporary);
         match File::create_new(&path) {
             Ok(file) => {
-                // a file system without locks leaves more rubbish behind, and that is all
+                // without locks in the file system, only the removal of unfinished files is less
+                // reliable
                 let _ = file.try_lock();
                 return Ok((file, path));
             }
@@ -83,7 +88,7 @@ fn create_beside(folder: &Path, name: &OsStr) -> io::Result<(File, PathBuf)> {
     }
 }
 
-fn fill(
+fn write_content(
     file: &File,
     permissions: Option<Permissions>,
     content: impl FnOnce(&mut dyn Write) -> io::Result<()>,
@@ -99,10 +104,10 @@ fn fill(
     file.sync_all()
 }
 
-/// Waits until the disk knows the names in a folder, where that can be asked for: not of a folder
-/// that may only be written to, nor of many network disks.
+/// Syncs the directory entries of a folder to disk. Does nothing where this is not supported: in a
+/// folder without read permission, and on many network file systems.
 pub fn sync_folder(folder: &Path) -> io::Result<()> {
-    /// What such a disk may say: the folder is not open for writing.
+    /// The error of such a file system: the folder is not open for writing.
     const EBADF: i32 = 9;
 
     if !cfg!(unix) {
@@ -119,7 +124,7 @@ pub fn sync_folder(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// Makes a folder and those above it, if they are not there.
+/// Creates a folder and its parents, if they do not exist.
 pub fn create_folder(folder: &Path) -> io::Result<()> {
     if folder.as_os_str().is_empty() || folder.is_dir() {
         return Ok(());
@@ -133,15 +138,16 @@ pub fn create_folder(folder: &Path) -> io::Result<()> {
     sync_folder(parent)
 }
 
-/// Whether a file of this name is one that `write` had not finished, for a file whose name starts
-/// so.
+/// Whether this is the name of a temporary file of [`write`], for a file with a name that begins
+/// with `start`.
 pub fn is_unfinished(name: &str, start: &str) -> bool {
     name.strip_prefix('.').is_some_and(|name| name.starts_with(start) && name.ends_with(TEMPORARY))
 }
 
-/// Removes an unfinished file, unless somebody is writing it.
+/// Removes a temporary file of [`write`], unless it is locked, which means that its writer is
+/// active.
 pub fn remove_unfinished(path: &Path) -> io::Result<()> {
-    // on NFS only what is open for writing can be locked
+    // on NFS, only a file that is open for writing can be locked
     let file = File::options().write(true).open(path)?;
     match file.try_lock() {
         Ok(()) => fs::remove_file(path),
@@ -156,10 +162,9 @@ mod tests {
     use std::io::ErrorKind;
     use std::path::Path;
 
-    /// The folder of the processes is on no disk, as many a folder on a network is on none that
-    /// waits.
+    /// `/proc` does not support `sync_all`, as many network file systems do not.
     #[test]
-    fn a_folder_that_cannot_be_synced() {
+    fn sync_folder_on_unsupported_file_system_succeeds() {
         let processes = Path::new("/proc");
         assert_eq!(std::fs::File::open(processes).unwrap().sync_all().unwrap_err().kind(), ErrorKind::InvalidInput);
         sync_folder(processes).unwrap();

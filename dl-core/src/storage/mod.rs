@@ -1,4 +1,4 @@
-//! Stored numbers, and files that are replaced as a whole.
+//! Serializable arrays of numbers, and atomic replacement of files.
 
 #[doc(hidden)]
 pub mod atomic_file;

@@ -1,4 +1,4 @@
-//! Data that are arrays of numbers: what a file can hold.
+//! Serializable data: arrays of numbers of one type.
 //!
 //! ```
 //! use dl_core::{DType, Numbers, Stored};
@@ -14,10 +14,10 @@ use crate::error::{Error, Result};
 use crate::graph::data::Data;
 use std::fmt;
 
-/// Data that are an array of numbers of one type. A [`Module`](crate::Module) can be made of
-/// weights and buffers of such data, and they can be written to files.
+/// Data that consist of an array of numbers of one type. Weights and buffers of a
+/// [`Module`](crate::Module) must have such data, and can be written to files.
 ///
-/// For a type of your own, say how its numbers lie in a row:
+/// For a type of your own, define how its numbers are laid out in a row:
 ///
 /// ```
 /// use dl_core::{DType, Data, Error, Nothing, Numbers, Result, Stored, StoredElement};
@@ -64,10 +64,10 @@ pub trait Stored: Data {
     /// The numbers in row-major order.
     fn numbers(&self) -> Numbers;
 
-    /// The value of this shape with these numbers, which lie in row-major order.
+    /// The value of this shape with these numbers, in row-major order.
     ///
     /// # Errors
-    /// When the numbers are of another type, or of another number than the shape asks for.
+    /// When the numbers are of another type, or their number does not match the shape.
     fn from_numbers(shape: &[usize], numbers: Numbers) -> Result<Self>;
 }
 
@@ -81,7 +81,7 @@ pub trait Stored: Data {
 /// # dl_core::Result::Ok(())
 /// ```
 pub trait StoredElement: Sized {
-    /// Its type, as a file has it.
+    /// The type of the number in a file.
     ///
     /// ```
     /// use dl_core::{DType, StoredElement};
@@ -89,13 +89,13 @@ pub trait StoredElement: Sized {
     /// ```
     const ELEMENT: DType;
 
-    /// A row of them, the type forgotten.
+    /// Converts a row of these numbers to [`Numbers`], without copying where possible.
     fn into_numbers(row: Vec<Self>) -> Numbers;
 
-    /// The row again.
+    /// Converts [`Numbers`] back to a row.
     ///
     /// # Errors
-    /// When the numbers are of another type. Nothing is converted.
+    /// When the numbers are of another type. Numbers are not converted between types.
     fn row_of(numbers: Numbers) -> Result<Vec<Self>>;
 }
 
@@ -114,14 +114,14 @@ macro_rules! numbers {
         }
 
         impl DType {
-            /// How many bytes a number has.
+            /// The size of a number in bytes.
             pub fn size(self) -> usize {
                 match self {
                     $(DType::$Variant => size_of::<$T>(),)*
                 }
             }
 
-            /// Its name, as Rust has it.
+            /// Its name in Rust.
             ///
             /// ```
             /// assert_eq!(dl_core::DType::I64.name(), "i64");
@@ -155,21 +155,21 @@ macro_rules! numbers {
                 }
             }
 
-            /// How many there are.
+            /// The number of numbers.
             pub fn len(&self) -> usize {
                 match self {
                     $(Numbers::$Variant(row) => row.len(),)*
                 }
             }
 
-            /// Their bytes, the lowest one of each number first; a truth value is the byte 0 or 1.
+            /// The bytes of the numbers, in little-endian order; a truth value is the byte 0 or 1.
             pub fn to_le_bytes(&self) -> Vec<u8> {
                 match self {
                     $(Numbers::$Variant(row) => row.iter().flat_map(|&x| number_bytes!($T x)).collect(),)*
                 }
             }
 
-            /// The numbers that these bytes are.
+            /// The numbers with these bytes, in little-endian order.
             ///
             /// ```
             /// use dl_core::{DType, Numbers};
@@ -179,12 +179,12 @@ macro_rules! numbers {
             /// ```
             ///
             /// # Errors
-            /// When there is a part of a number at the end, or a truth value is neither 0 nor 1.
+            /// When the bytes end within a number, or a truth value is neither 0 nor 1.
             pub fn from_le_bytes(dtype: DType, bytes: &[u8]) -> Result<Numbers> {
                 let parts = bytes.chunks_exact(dtype.size());
                 if !parts.remainder().is_empty() {
                     let (len, size) = (bytes.len(), dtype.size());
-                    return Err(Error::invalid(format!("{len} bytes are no whole number of `{dtype}`, which has {size}")));
+                    return Err(Error::invalid(format!("{len} bytes are not a multiple of {size}, the size of `{dtype}`")));
                 }
                 Ok(match dtype {
                     $(DType::$Variant => Numbers::$Variant(parts.map($from).collect::<Result<_>>()?),)*
@@ -203,7 +203,7 @@ macro_rules! numbers {
                 fn row_of(numbers: Numbers) -> Result<Vec<$T>> {
                     match numbers {
                         Numbers::$Variant(row) => Ok(row),
-                        other => Err(another_type(DType::$Variant, &other)),
+                        other => Err(wrong_type(DType::$Variant, &other)),
                     }
                 }
             }
@@ -231,7 +231,7 @@ numbers! {
     Bool bool |part| match part {
         [0] => Ok(false),
         [1] => Ok(true),
-        other => Err(Error::invalid(format!("the byte {other:?} is no truth value: those are 0 and 1"))),
+        other => Err(Error::invalid(format!("the byte {other:?} is no truth value: it must be 0 or 1"))),
     };
     /// Bytes.
     U8 u8 from_bytes!(u8);
@@ -247,15 +247,15 @@ numbers! {
     F64 f64 from_bytes!(f64);
 }
 
-fn another_type(wanted: DType, found: &Numbers) -> Error {
-    Error::invalid(format!("the numbers are `{}`, but `{wanted}` is wanted: nothing is converted here", found.dtype()))
+fn wrong_type(wanted: DType, found: &Numbers) -> Error {
+    Error::invalid(format!("expected numbers of type `{wanted}`, found `{}`: numbers are not converted", found.dtype()))
 }
 
 impl StoredElement for usize {
     const ELEMENT: DType = DType::U64;
 
     fn into_numbers(row: Vec<usize>) -> Numbers {
-        // no address has more than 64 bits
+        // `usize` has at most 64 bits
         Numbers::U64(row.into_iter().map(|index| index as u64).collect())
     }
 
@@ -269,7 +269,7 @@ impl StoredElement for usize {
 }
 
 impl Numbers {
-    /// Whether there are none.
+    /// Whether there are no numbers.
     ///
     /// ```
     /// assert!(dl_core::Numbers::F64(Vec::new()).is_empty());
@@ -301,7 +301,7 @@ macro_rules! scalars {
             fn from_numbers(shape: &[usize], numbers: Numbers) -> Result<$T> {
                 match (shape, &<$T as StoredElement>::row_of(numbers)?[..]) {
                     ([], [number]) => Ok(*number),
-                    (_, row) => Err(Error::shape(format!("{} numbers of shape {shape:?} are not one", row.len()))),
+                    (_, row) => Err(Error::shape(format!("{} numbers of shape {shape:?} are not a single number", row.len()))),
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! Which ways bodies took.
+//! Recorded decisions: the arms of branches that were taken.
 
 use crate::support::{node, record, twice};
 use dl_core::bang::took;
@@ -9,7 +9,7 @@ use dl_optim::Sgd;
 static SIGN: Branch = Branch::new("x > 0.0", &["x", "-x"]);
 static ROUND: Branch = Branch::new("x < 100.0", &["another round", "end"]);
 
-/// As the macro writes it.
+/// The expansion of an annotated function.
 fn magnitude(x: Layer<f64>) -> Layer<f64> {
     Layer::dynamic(move || {
         let x = x.clone();
@@ -30,7 +30,7 @@ fn taken(pass: &PassRecord) -> Vec<(&'static str, usize)> {
 }
 
 #[test]
-fn in_a_body() {
+fn decision_in_body_names_node_and_branch() {
     let w = Weight::new(-3.0_f64);
     let (_, pass) = record((magnitude(twice(w.layer())) + 1.0).train(&Sgd::new(0.1)));
     assert_eq!(taken(&pass), [("x > 0.0", 1)]);
@@ -40,19 +40,19 @@ fn in_a_body() {
 }
 
 #[test]
-fn each_in_its_own_body() {
+fn decisions_belong_to_their_own_bodies() {
     let (v, w) = (Weight::new(-3.0_f64), Weight::new(3.0_f64));
     let (_, pass) = record(Do::predict((magnitude(v.layer()), magnitude(w.layer()))));
     assert_eq!(pass.decisions.len(), 2);
     for decision in &pass.decisions {
-        let body = &pass.nodes[decision.node.expect("it was in a body") as usize];
-        let became = &pass.nodes[body.became.expect("it has become something") as usize];
+        let body = &pass.nodes[decision.node.expect("a decision in a body") as usize];
+        let became = &pass.nodes[body.became.expect("a resolved node") as usize];
         assert_eq!(became.name, ["weight", "neg"][decision.taken]);
     }
 }
 
 #[test]
-fn round_after_round() {
+fn loop_records_decision_per_iteration() {
     let x = Weight::new(1.0_f64);
     let doubling = Layer::dynamic(move || {
         let x = x.clone();
@@ -72,7 +72,7 @@ fn round_after_round() {
 }
 
 #[test]
-fn outside_of_bodies() {
+fn decision_outside_of_bodies_has_no_node() {
     let w = Weight::new(1.0_f64);
     let (_, pass) = record(Do::from_fn(move || {
         let w = w.clone();
@@ -82,11 +82,11 @@ fn outside_of_bodies() {
         }
     }));
     assert_eq!((taken(&pass), pass.decisions[0].node), (vec![("x > 0.0", 0)], None));
-    took(&SIGN, 0); // in no pass: nobody hears of it
+    took(&SIGN, 0); // outside of a pass, this is not recorded
 }
 
 #[test]
-fn a_pass_inside_a_body_has_its_own() {
+fn nested_pass_records_its_own_decisions() {
     let w = Weight::new(-1.0_f64);
     let recorder = dl_core::record::Recorder::new();
     let outer = Layer::dynamic(move || {

@@ -1,4 +1,4 @@
-//! Passes that end badly leave their records, too.
+//! Records of passes that fail, panic or are cancelled.
 
 use crate::support::{checked, magnitude, node, on_threads, record, slowly_twice, twice};
 use dl_core::record::{Direction, Recorder, SpanWork};
@@ -13,13 +13,13 @@ fn refuses(x: Layer<f64>) -> Layer<f64> {
         let x = x.clone();
         async move {
             x.extract().await?;
-            Err(Error::invalid("it does not like that"))
+            Err(Error::invalid("the body refuses"))
         }
     })
 }
 
 #[test]
-fn a_pass_that_fails() {
+fn failed_pass_records_failure_of_nodes() {
     let w = Weight::new(1.0_f64);
     let failing = refuses(twice(w.layer()));
     let (ended, pass) = record((failing * 2.0).train(&Sgd::new(0.1)));
@@ -33,7 +33,7 @@ fn a_pass_that_fails() {
 }
 
 #[test]
-fn a_pass_that_panics() {
+fn panicked_pass_records_failure_and_body_span() {
     let w = Weight::new(1.0_f64);
     let panics = Layer::<f64>::dynamic(|| async { panic!("out of order") });
     let (ended, pass) = record((twice(w.layer()) + panics).predict());
@@ -44,18 +44,18 @@ fn a_pass_that_panics() {
 }
 
 #[test]
-fn a_pass_that_is_cancelled() {
+fn cancelled_pass_is_recorded() {
     let (recorder, w) = (Recorder::new(), Weight::new(1.0_f64));
     let never = Layer::<f64>::dynamic(|| async {
         pending::<()>().await;
         unreachable!()
     });
     let both = never + magnitude(twice(w.layer()));
-    // on the only worker there is the run does all the work itself
+    // with one worker, which is the current thread, the poll does all the work
     on_threads(1, || {
         let mut run = pin!(both.predict().recorded(&recorder).run());
         assert!(run.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-        assert!(recorder.take().passes.is_empty(), "it is not over");
+        assert!(recorder.take().passes.is_empty(), "the pass is not finished");
     });
     let recording = checked(recorder.take());
     let [pass] = &recording.passes[..] else { panic!("{recording:?}") };
@@ -65,8 +65,8 @@ fn a_pass_that_is_cancelled() {
 }
 
 #[test]
-fn kernels_that_end_after_their_pass() {
-    // whatever is told then, and whenever it is taken, fits together
+fn record_is_consistent_when_kernels_outlive_pass() {
+    // a record must be consistent at whatever time it is taken
     let w = Weight::new(1.0_f64);
     let slow: Layer<f64> = (0..4).map(|_| slowly_twice(w.layer())).sum();
     let recorder = Recorder::new();
@@ -81,7 +81,7 @@ fn kernels_that_end_after_their_pass() {
     }
 }
 
-/// Nobody learns what it is.
+/// Data with a `describe` that panics.
 #[derive(Clone)]
 struct Shy;
 
@@ -93,12 +93,12 @@ impl Data for Shy {
     }
 
     fn describe(&self) -> String {
-        panic!("it does not say")
+        panic!("no description")
     }
 }
 
 #[test]
-fn data_that_cannot_be_described() {
+fn value_with_panicking_description_is_recorded_without_it() {
     let (value, pass) = record(Layer::constant(Shy).predict());
     assert!(value.is_ok());
     assert_eq!((&pass.nodes[0].value[..], pass.nodes[0].bytes), ("", 0));

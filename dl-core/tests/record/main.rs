@@ -1,4 +1,4 @@
-//! What a recorder is told of passes.
+//! Records of passes.
 
 mod decisions;
 mod ends;

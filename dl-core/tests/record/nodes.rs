@@ -1,4 +1,4 @@
-//! The layers that a pass met.
+//! Recorded nodes.
 
 use crate::support::{RULE, checked, counted, magnitude, names, node, record, twice};
 use dl_core::record::{Direction, NodeKind, NodeRecord, Recorder};
@@ -6,7 +6,7 @@ use dl_core::{Differentiable, Do, Layer, Seed, Weight};
 use dl_optim::Sgd;
 
 #[test]
-fn operands_values_and_places() {
+fn nodes_have_operands_values_and_places() {
     let w = Weight::new(3.0_f64);
     let (product, line) = (&w * 2.0, line!());
     let (value, pass) = record((&product + &product).predict());
@@ -18,11 +18,11 @@ fn operands_values_and_places() {
     assert_eq!((mul.place.file(), mul.place.line()), (file!(), line));
     assert_eq!((&add.value[..], add.bytes), ("f64", 8));
     assert!(pass.nodes.iter().all(|node| node.direction == Direction::Forward && node.failure.is_none()));
-    assert!(pass.spans.is_empty(), "scalar arithmetic runs while it is entered");
+    assert!(pass.spans.is_empty(), "scalar arithmetic is evaluated during discovery");
 }
 
 #[test]
-fn what_a_body_looked_at_and_turned_out_to_be() {
+fn dynamic_node_records_reads_and_resolution() {
     let w = Weight::new(-3.0_f64);
     let x = twice(w.layer());
     let (value, pass) = record((magnitude(x) + 1.0).predict());
@@ -37,14 +37,14 @@ fn what_a_body_looked_at_and_turned_out_to_be() {
 }
 
 #[test]
-fn what_the_driver_looks_at_belongs_to_no_node() {
+fn reads_of_driver_belong_to_no_node() {
     let w = Weight::new(2.0_f64);
     let (_, pass) = record(Do::predict((magnitude(w.layer()), w.sin())));
     assert_eq!(pass.nodes.iter().map(|node| node.looked_at.len()).sum::<usize>(), 1);
 }
 
 #[test]
-fn deltas_stand_where_their_operations_do() {
+fn deltas_have_place_of_their_operation() {
     let w = Weight::new(3.0_f64);
     let (sine, line) = (w.sin(), line!());
     let y = twice(sine);
@@ -54,14 +54,14 @@ fn deltas_stand_where_their_operations_do() {
     assert!(deltas.iter().any(|node| node.name == "cos" && node.place.line() == line), "{deltas:?}");
     let (own, others): (Vec<&NodeRecord>, Vec<&NodeRecord>) =
         deltas.into_iter().partition(|node| node.place.file() == RULE);
-    assert_eq!(own.iter().map(|node| node.name).collect::<Vec<_>>(), ["mul"], "a rule of one's own");
+    assert_eq!(own.iter().map(|node| node.name).collect::<Vec<_>>(), ["mul"], "deltas of a user rule have its place");
     assert!(others.iter().all(|node| node.place.file() == file!()), "{others:?}");
     let forward: Vec<_> = pass.nodes.iter().filter(|node| node.direction == Direction::Forward).collect();
     assert_eq!(forward.iter().map(|node| node.name).collect::<Vec<_>>(), ["weight", "sin", "twice", "mul"]);
 }
 
 #[test]
-fn a_gradient_inside_a_pass() {
+fn gradient_in_training_pass_has_forward_and_backward_nodes() {
     let w = Weight::new(3.0_f64);
     let y = twice(w.layer());
     let slope = (&y * &y).gradient(&w);
@@ -80,7 +80,7 @@ fn a_gradient_inside_a_pass() {
 }
 
 #[test]
-fn a_derivative_in_a_prediction_is_a_pass_of_its_own() {
+fn gradient_in_prediction_is_recorded_as_nested_pass() {
     let (recorder, w) = (Recorder::new(), Weight::new(3.0_f64));
     let y = twice(w.layer());
     assert_eq!((&y * &y).gradient(&w).predict().recorded(&recorder).wait().unwrap(), 24.0);
@@ -91,7 +91,7 @@ fn a_derivative_in_a_prediction_is_a_pass_of_its_own() {
 }
 
 #[test]
-fn seeds_and_constants() {
+fn seeds_and_constants_are_recorded() {
     let noise = Seed::draw();
     let w = Layer::constant(1.0_f64) + 1.0;
     let (_, pass) = record(Do::predict((noise, w)).seed(1));
@@ -100,7 +100,7 @@ fn seeds_and_constants() {
 }
 
 #[test]
-fn values_that_are_forgotten_are_told() {
+fn discarded_checkpoint_values_are_recorded() {
     let w = Weight::new(0.5_f64);
     let y = (0..9).fold(w.layer(), |y, at| if at % 3 == 2 { twice(y).checkpoint() } else { twice(y) });
     let (value, pass) = record((&y * &y).train(&Sgd::new(0.1)));
@@ -110,7 +110,7 @@ fn values_that_are_forgotten_are_told() {
 }
 
 #[test]
-fn a_long_pass_that_sweeps_loses_no_node() {
+fn swept_nodes_of_long_pass_are_recorded() {
     const ROUNDS: usize = 100_000;
     let x = Weight::new(1.0_f64);
     let run = Layer::dynamic(move || {

@@ -1,11 +1,11 @@
-//! Which passes a recorder hears of, and that they do not mind.
+//! Which passes are recorded, and that recording has no side effects.
 
 use crate::support::{RULE, checked, counted, magnitude, names, on_threads, record, twice};
 use dl_core::record::{Direction, Recorder, SpanWork};
 use dl_core::{Differentiable, Do, Layer, Weight};
 use dl_optim::{Adam, Sgd};
 
-/// A small net that decides, draws and forgets.
+/// A small network with dynamic nodes, random numbers and checkpoints.
 fn loss(weights: &[Weight<f64>], x: f64) -> Layer<f64> {
     let noise = dl_core::Seed::draw();
     let noise = Layer::dynamic(move || {
@@ -17,7 +17,7 @@ fn loss(weights: &[Weight<f64>], x: f64) -> Layer<f64> {
 }
 
 #[test]
-fn recording_changes_no_bit_and_no_count() {
+fn recording_changes_neither_results_nor_counters() {
     let train = |threads: usize, recorder: Option<&Recorder>| {
         on_threads(threads, || {
             let weights: Vec<Weight<f64>> = (0..8).map(|at| Weight::new(0.3 - 0.1 * f64::from(at))).collect();
@@ -43,7 +43,7 @@ fn recording_changes_no_bit_and_no_count() {
 }
 
 #[test]
-fn two_passes_at_once() {
+fn concurrent_passes_have_separate_records() {
     let (recorder, w) = (Recorder::new(), Weight::new(1.0_f64));
     let (few, many) = (twice(w.layer()), (0..50).fold(w.layer(), |y, _| twice(y)));
     std::thread::scope(|scope| {
@@ -63,7 +63,7 @@ fn two_passes_at_once() {
 }
 
 #[test]
-fn passes_inside_a_pass() {
+fn nested_passes_are_recorded() {
     let (recorder, w) = (Recorder::new(), Weight::new(2.0_f64));
     let outer = Layer::dynamic(move || {
         let w = w.clone();
@@ -80,11 +80,11 @@ fn passes_inside_a_pass() {
     assert!(names(around).contains(&"sin"));
     assert!(first.ended <= second.began && second.ended <= around.ended);
     outer.predict().wait().unwrap();
-    assert!(recorder.take().passes.is_empty(), "it was not asked to");
+    assert!(recorder.take().passes.is_empty(), "the pass was not recorded");
 }
 
 #[test]
-fn in_parts() {
+fn backward_and_step_in_parts_are_recorded() {
     let (recorder, w) = (Recorder::new(), Weight::new(1.0_f64));
     let effects = twice(w.layer()).square().backward().recorded(&recorder).wait().unwrap();
     let doubled = 2.0 * effects.clone() + effects;
@@ -102,7 +102,7 @@ fn in_parts() {
 }
 
 #[test]
-fn a_pass_that_goes_on_when_its_record_is_taken() {
+fn pass_resumed_after_take_begins_new_record() {
     let (recorder, w) = (Recorder::new(), Weight::new(1.0_f64));
     let tape = twice(w.layer()).forward().recorded(&recorder).wait().unwrap();
     let first = checked(recorder.take());
@@ -113,11 +113,11 @@ fn a_pass_that_goes_on_when_its_record_is_taken() {
     let [pass] = &second.passes[..] else { panic!("{second:?}") };
     assert!(names(pass).len() > 2 && names(pass).contains(&"twice"));
     assert!(pass.spans.iter().any(|span| span.work == SpanWork::Backward));
-    assert!(pass.spans.iter().any(|span| span.work == SpanWork::Commit), "the step was not recorded by itself");
+    assert!(pass.spans.iter().any(|span| span.work == SpanWork::Commit), "the step belongs to the pass of the tape");
 }
 
 #[test]
-fn a_recorder_that_is_gone() {
+fn pass_outlives_its_recorder() {
     let w = Weight::new(1.0_f64);
     let run = twice(w.layer()).predict().recorded(&Recorder::new());
     assert_eq!(run.wait().unwrap(), 2.0);

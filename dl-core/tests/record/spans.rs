@@ -1,4 +1,4 @@
-//! When which thread worked.
+//! Recorded spans: the times at which threads worked.
 
 use crate::support::{magnitude, names, node, on_threads, record, slowly_twice, twice};
 use dl_core::record::{Direction, PassRecord, Span, SpanWork};
@@ -12,7 +12,7 @@ fn at(pass: &PassRecord, work: SpanWork) -> Vec<&Span> {
 }
 
 #[test]
-fn kernels_that_run_where_they_are_met() {
+fn inline_kernels_have_spans() {
     let w = Weight::new(1.0_f64);
     let (_, pass) = record(twice(twice(w.layer())).predict());
     let kernels: Vec<_> = at(&pass, SpanWork::Kernel).iter().map(|span| span.node).collect();
@@ -21,7 +21,7 @@ fn kernels_that_run_where_they_are_met() {
 }
 
 #[test]
-fn kernels_that_are_queued() {
+fn queued_kernels_have_spans_of_their_duration() {
     let w = Weight::new(1.0_f64);
     let (_, pass) = record((slowly_twice(w.layer()) + slowly_twice(w.sin())).predict());
     let kernels = at(&pass, SpanWork::Kernel);
@@ -32,7 +32,7 @@ fn kernels_that_are_queued() {
     }
 }
 
-/// Waits until the other one runs, too.
+/// An operation that waits at a barrier until another one runs, too.
 struct Meets(&'static Barrier);
 
 impl Primitive for Meets {
@@ -65,7 +65,7 @@ pub(crate) fn meeting(v: &Weight<f64>, w: &Weight<f64>) -> Layer<f64> {
 }
 
 #[test]
-fn two_threads_overlap() {
+fn spans_of_two_threads_overlap() {
     let (v, w) = (Weight::new(1.0_f64), Weight::new(2.0_f64));
     let (_, pass) = on_threads(2, || record(meeting(&v, &w).predict()));
     let kernels = at(&pass, SpanWork::Kernel);
@@ -75,7 +75,7 @@ fn two_threads_overlap() {
     assert!(pass.spans.iter().all(|span| span.thread < 2));
 }
 
-/// Divides its work between two threads, which wait for one another.
+/// An operation that runs on two threads, which wait for one another.
 struct Divided(&'static Barrier);
 
 impl Primitive for Divided {
@@ -105,7 +105,7 @@ impl Primitive for Divided {
 }
 
 #[test]
-fn who_helps_with_a_kernel() {
+fn helping_thread_has_own_span_within_kernel() {
     static BARRIER: Barrier = Barrier::new(2);
     let w = Weight::new(1.0_f64);
     let (value, pass) = on_threads(2, || record(Layer::apply(Divided(&BARRIER), (w.layer(),)).predict()));
@@ -118,17 +118,17 @@ fn who_helps_with_a_kernel() {
 }
 
 #[test]
-fn bodies_by_poll() {
+fn body_has_span_per_poll() {
     let w = Weight::new(-1.0_f64);
     let (_, pass) = record(magnitude(slowly_twice(w.layer())).predict());
     let (body, _) = node(&pass, "differentiable function", Direction::Forward);
     let bodies = at(&pass, SpanWork::Body);
-    assert_eq!(bodies.len(), 2, "until it had to wait, and then to its end");
+    assert_eq!(bodies.len(), 2, "one poll until it had to wait, one to its end");
     assert!(bodies.iter().all(|span| span.node == Some(body)));
 }
 
 #[test]
-fn the_way_back_and_the_step() {
+fn backward_and_commit_have_spans() {
     let w = Weight::new(3.0_f64);
     for loss in [w.square(), twice(w.layer()).square()] {
         let (_, pass) = record(loss.train(&Sgd::new(0.1)));

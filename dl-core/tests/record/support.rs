@@ -1,15 +1,15 @@
-//! Operations to look at, and what holds for every record.
+//! Operations for the tests, and invariants of every record.
 
 use dl_core::record::{Direction, NodeKind, NodeRecord, PassRecord, Recorder, Recording};
 use dl_core::{At, Deltas, Do, Layer, Primitive, Result};
 use std::time::{Duration, Instant};
 
-/// Where the rule of that operation stands.
+/// The file that contains the rule of `Twice`.
 pub(crate) const RULE: &str = file!();
 
-/// Twice a number, as an operation of one's own: its deltas are layers.
+/// Twice a number, as a user operation: its deltas are layers.
 pub(crate) struct Twice {
-    /// For so long.
+    /// The duration of its kernel.
     takes: Duration,
 }
 
@@ -48,7 +48,7 @@ pub(crate) fn slowly_twice(x: Layer<f64>) -> Layer<f64> {
     Layer::apply(Twice { takes: Duration::from_millis(1) }, (x,))
 }
 
-/// The magnitude of a layer, by a look at it.
+/// The magnitude of a layer, as a dynamic node that reads its value.
 #[track_caller]
 pub(crate) fn magnitude(x: Layer<f64>) -> Layer<f64> {
     Layer::dynamic(move || {
@@ -57,7 +57,7 @@ pub(crate) fn magnitude(x: Layer<f64>) -> Layer<f64> {
     })
 }
 
-/// The value, and the only pass that there was.
+/// The result of a run, and the record of its only pass.
 pub(crate) fn record<T: Send + 'static>(run: Do<T>) -> (Result<T>, PassRecord) {
     let recorder = Recorder::new();
     let value = run.recorded(&recorder).wait();
@@ -66,7 +66,7 @@ pub(crate) fn record<T: Send + 'static>(run: Do<T>) -> (Result<T>, PassRecord) {
     (value, recording.passes.remove(0))
 }
 
-/// What holds for every record.
+/// Checks the invariants of every record.
 pub(crate) fn checked(recording: Recording) -> Recording {
     assert!(recording.passes.is_sorted_by_key(|pass| pass.began));
     for pass in &recording.passes {
@@ -85,7 +85,7 @@ pub(crate) fn checked(recording: Recording) -> Recording {
     recording
 }
 
-/// How many nodes the counters count.
+/// The number of nodes as the counters of a pass count them.
 pub(crate) fn counted(pass: &PassRecord) -> usize {
     pass.nodes.iter().filter(|node| node.kind != NodeKind::Constant).count()
 }

@@ -1,4 +1,4 @@
-//! What subscribers of the crate `tracing` see.
+//! Spans of the crate `tracing`.
 
 use crate::support::{magnitude, on_threads, record, twice};
 use dl_core::{Differentiable, Do, Weight};
@@ -21,7 +21,7 @@ struct Seen {
     target: &'static str,
     level: Level,
     fields: Vec<(&'static str, String)>,
-    /// From the innermost on.
+    /// From the innermost to the outermost.
     parents: Vec<&'static str>,
     entered: Vec<ThreadId>,
 }
@@ -62,12 +62,13 @@ impl Visit for Seen {
     }
 }
 
-/// While there is a single subscriber, `tracing` asks that of whatever thread happens to meet a
-/// span first, and where this has none it remembers that nobody wants the span. So there is another
-/// one, which wants nothing: then all are asked, though other tests run beside these.
+/// A second subscriber, which is interested in no span. While there is only one, `tracing` caches the
+/// interest in a span as that of the thread which reaches it first. If that thread belongs to another
+/// test and has no subscriber, the span would be disabled for all threads. With two subscribers, both
+/// are asked.
 static ANOTHER: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(Registry::default().with(LevelFilter::OFF)));
 
-/// What is seen of this, in a pool of so many threads: whoever is not among them has no eyes.
+/// The spans of `run` in a pool of this number of threads. Only these threads have the subscriber.
 fn seen(threads: usize, run: impl FnOnce(&Witness) + Send) -> Vec<Seen> {
     LazyLock::force(&ANOTHER);
     let witness = Witness::default();
@@ -92,7 +93,7 @@ fn named<'a>(seen: &'a [Seen], name: &str) -> Vec<&'a Seen> {
 }
 
 #[test]
-fn a_step() {
+fn training_step_has_spans_with_fields() {
     let w = Weight::new(-1.0_f64);
     let (y, line) = (twice(magnitude(w.layer())), line!());
     let seen = seen(1, |_| assert!(y.square().train(&Sgd::new(0.1)).wait().unwrap().is_finite()));
@@ -111,7 +112,7 @@ fn a_step() {
 }
 
 #[test]
-fn on_all_threads_the_parent_is_the_pass() {
+fn parent_of_spans_on_all_threads_is_pass() {
     let w = Weight::new(1.0_f64);
     let seen = seen(2, |_| assert!(crate::spans::meeting(&w, &w).predict().wait().unwrap().is_finite()));
     let kernels = named(&seen, "kernel");
@@ -120,7 +121,7 @@ fn on_all_threads_the_parent_is_the_pass() {
 }
 
 #[test]
-fn a_pass_inside_a_body() {
+fn nested_pass_has_body_as_parent() {
     let w = Weight::new(3.0_f64);
     let y = twice(w.layer());
     let seen = seen(2, |_| assert!(y.square().gradient(&w).predict().wait().unwrap().is_finite()));
@@ -130,17 +131,17 @@ fn a_pass_inside_a_body() {
 }
 
 #[test]
-fn a_pass_that_rests_and_goes_on() {
+fn resumed_pass_has_new_span() {
     let w = Weight::new(3.0_f64);
     let y = twice(w.layer());
     let seen = seen(1, |witness| {
         let tape = y.forward().wait().unwrap();
-        assert_eq!(named(&witness.so_far(), "pass").len(), 1, "the tape still has it");
+        assert_eq!(named(&witness.so_far(), "pass").len(), 1, "the tape still holds the pass, but its span is closed");
         tape.backward(Do::now(1.0)).step(&Sgd::new(0.1)).wait().unwrap();
-        assert_eq!(named(&witness.so_far(), "pass").len(), 3, "it goes on, and the step is one, too");
+        assert_eq!(named(&witness.so_far(), "pass").len(), 3, "the resumed pass and the step have a span each");
     });
     let passes = named(&seen, "pass");
-    assert_eq!(passes.len(), 3, "whoever lets go of a tape does nothing in it");
+    assert_eq!(passes.len(), 3, "dropping a tape does not resume the pass");
     assert!(passes.iter().all(|pass| pass.parents.is_empty() && pass.entered.is_empty()), "{passes:?}");
     for name in ["backward", "commit"] {
         let spans = named(&seen, name);
@@ -149,7 +150,7 @@ fn a_pass_that_rests_and_goes_on() {
 }
 
 #[test]
-fn nobody_looks() {
+fn pass_without_subscriber_is_recorded() {
     let w = Weight::new(3.0_f64);
     let y = twice(w.layer());
     assert_eq!(on_threads(2, || record(y.predict())).1.nodes.len(), 2);

@@ -1,4 +1,4 @@
-//! The ways to compute `a · b + c`, and the elementary functions by each of them.
+//! Multiply-add with and without fusion, and the elementary functions with each of them.
 
 use crate::number::Number;
 use crate::simd::{arch, fuses};
@@ -10,8 +10,8 @@ pub trait MulAdd: 'static {
     fn mul_add<A: Float>(a: A, b: A, c: A) -> A;
 }
 
-/// Elementary functions whose products and sums are rounded once, for loops that are compiled for a
-/// processor that does so: elsewhere each is a call.
+/// Elementary functions with fused multiply-add (rounded once), for loops that are compiled for an
+/// instruction set that has it. Without one, each multiply-add is a call into the math library.
 ///
 /// ```
 /// use dl_math::{Elementary, Fused};
@@ -19,7 +19,8 @@ pub trait MulAdd: 'static {
 /// ```
 pub struct Fused;
 
-/// Elementary functions whose products are rounded before they are added, as every processor can.
+/// Elementary functions without fused multiply-add: products are rounded before they are added.
+/// Every processor supports this.
 ///
 /// ```
 /// use dl_math::{Elementary, Unfused};
@@ -27,9 +28,10 @@ pub struct Fused;
 /// ```
 pub struct Unfused;
 
-/// Elementary functions by the [instruction set](crate::instructions), which each call looks up,
-/// for some 3 ns: those of single numbers. A loop over them is not vectorised, as one over
-/// [`Unfused`], or over [`Fused`] where it is compiled for such a processor, is.
+/// Elementary functions for single numbers: each call looks up the [instruction
+/// set](crate::instructions), which takes about 3 ns, and uses [`Fused`] or [`Unfused`]. A loop
+/// over them is not vectorised; use [`Unfused`] for that, or [`Fused`] in a loop that is compiled
+/// for an instruction set with fused multiply-add.
 ///
 /// ```
 /// use dl_math::{Elementary, Native, Number};
@@ -53,8 +55,8 @@ impl MulAdd for Unfused {
 
 macro_rules! functions {
     ($($(#[$doc:meta])* $name:ident)*) => {
-        /// The elementary functions, by one way to compute products and sums: [`Fused`],
-        /// [`Unfused`], or whichever is [`Native`] to the processor. See [`Number`].
+        /// The elementary functions with one kind of multiply-add: [`Fused`], [`Unfused`], or
+        /// [`Native`], which selects one by the instruction set. See [`Number`].
         ///
         /// ```
         /// use dl_math::{Elementary, Native, Unfused};

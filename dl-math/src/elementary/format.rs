@@ -1,15 +1,16 @@
-//! What is different in `f32` and in `f64`.
+//! The constants and bit operations by which the elementary functions differ in `f32` and `f64`.
 
 use crate::elementary::arithmetic::MulAdd;
 use crate::elementary::coefficients;
 use num_traits::Float;
 
-/// The numbers, bits and polynomials of a format that the elementary functions need.
+/// Constants, bit operations and polynomials of a floating-point format, for the elementary
+/// functions.
 pub trait Format: Float {
-    /// A number is rounded to an integer when this is added, which is then in the lowest bits,
-    /// twice the bias of exponents above.
+    /// Adding this rounds a number to an integer. The lowest bits of the sum hold that integer plus
+    /// twice the exponent bias.
     const ROUND: Self;
-    /// The same, with the bias less one above.
+    /// As [`ROUND`](Format::ROUND), but the integer plus the exponent bias less one.
     const ROUND_HALF: Self;
     /// `1 / ln 2`
     const LOG2_E: Self;
@@ -17,47 +18,48 @@ pub trait Format: Float {
     const LN_2: [Self; 2];
     /// `ln 2`
     const LN_2_NEAREST: Self;
-    /// Outside of it `eˣ` is 0 or infinite.
+    /// Outside of this range `eˣ` rounds to 0 or infinity.
     const EXP_RANGE: [Self; 2];
-    /// From here on `erfc x` is 0.
+    /// From here on `erfc x` rounds to 0.
     const ERFC_END: Self;
     /// The first coefficient of `erfc_scaled`, in two parts.
     const ERFC_SCALED: [Self; 2];
-    /// Below it a function of slope 1 at 0 is its argument.
+    /// Below this magnitude, a function with value 0 and slope 1 at 0 rounds to its argument.
     const TINY: Self;
-    /// A power of two that makes the numbers below the normal ones normal.
-    const LIFT: Self;
-    /// The exponent of `LIFT`.
-    const LIFT_EXPONENT: Self;
+    /// A power of two whose product with a subnormal number is normal.
+    const SUBNORMAL_SCALE: Self;
+    /// The exponent of `SUBNORMAL_SCALE`.
+    const SUBNORMAL_SCALE_EXPONENT: Self;
 
-    /// `2ᵏ` as a product, if `exponent` is `k + ROUND`: neither it nor the product of a number with
-    /// one factor need be a normal number, but the number times the first, times the second is
-    /// rounded at most once.
+    /// `2ᵏ` as a product of two factors, if `exponent` is `k + ROUND`. `2ᵏ` itself need not be a
+    /// normal number. A number times the first factor, times the second, is rounded at most once,
+    /// even if the result is subnormal.
     #[must_use]
     fn factors(exponent: Self) -> [Self; 2];
     /// `2ᵏ⁻¹`, if `exponent` is `k + ROUND_HALF`.
     #[must_use]
-    fn power(exponent: Self) -> Self;
-    /// `k` and `m` with `2ᵏ m = x` and `m` between `√½` and `√2`, if `x` is positive and normal.
+    fn power_of_two(exponent: Self) -> Self;
+    /// `k` and `m` with `self = 2ᵏ m` and `m` between `√½` and `√2`, if `self` is positive and
+    /// normal.
     fn split(self) -> (Self, Self);
-    /// The sign of another number for one that is not negative: an operation less than `copysign`.
-    /// The sign of NaN may be either.
+    /// `self` with the sign of `other`, if `self` is not negative: one operation less than
+    /// `copysign`. If `self` is NaN, the sign of the result is unspecified.
     #[must_use]
     fn with_sign_of(self, other: Self) -> Self;
-    /// The upper half of the digits, whose square is exact.
+    /// `self` with the lower half of its significand cleared, so that its square is exact.
     #[must_use]
-    fn shorten(self) -> Self;
+    fn truncate_significand(self) -> Self;
 
-    /// See the coefficients.
+    /// The polynomial of that name in `coefficients`.
     #[must_use]
     fn exp_tail<M: MulAdd>(r: Self) -> Self;
-    /// See the coefficients.
+    /// The polynomial of that name in `coefficients`.
     #[must_use]
     fn ln_tail<M: MulAdd>(z: Self) -> Self;
-    /// See the coefficients.
+    /// The polynomial of that name in `coefficients`.
     #[must_use]
     fn erf_tail<M: MulAdd>(z: Self) -> Self;
-    /// See the coefficients.
+    /// The polynomial of that name in `coefficients`.
     #[must_use]
     fn erfc_scaled<M: MulAdd>(t: Self) -> Self;
 }
@@ -72,8 +74,8 @@ macro_rules! format {
             const LN_2_NEAREST: $T = std::$T::consts::LN_2;
             const ERFC_SCALED: [$T; 2] = coefficients::$T::ERFC_SCALED;
             const TINY: $T = $T::EPSILON / 4.0;
-            const LIFT: $T = 2.0 / $T::EPSILON;
-            const LIFT_EXPONENT: $T = $T::MANTISSA_DIGITS as $T;
+            const SUBNORMAL_SCALE: $T = 2.0 / $T::EPSILON;
+            const SUBNORMAL_SCALE_EXPONENT: $T = $T::MANTISSA_DIGITS as $T;
 
             #[inline(always)]
             fn factors(exponent: $T) -> [$T; 2] {
@@ -83,7 +85,7 @@ macro_rules! format {
             }
 
             #[inline(always)]
-            fn power(exponent: $T) -> $T {
+            fn power_of_two(exponent: $T) -> $T {
                 $T::from_bits(exponent.to_bits() << ($T::MANTISSA_DIGITS - 1))
             }
 
@@ -91,7 +93,7 @@ macro_rules! format {
             fn split(self) -> ($T, $T) {
                 const ROOT: $Bits = std::$T::consts::FRAC_1_SQRT_2.to_bits();
                 const ONE: $Bits = (1.0 as $T).to_bits();
-                // the bits of an integer below it are the lowest bits of their sum
+                // the lowest bits of `INTEGER + n` are those of `n`, for an integer `n` below it
                 const INTEGER: $T = 1.0 / $T::EPSILON;
                 let bits = self.to_bits().wrapping_add(ONE - ROOT);
                 let exponent = $T::from_bits(bits >> ($T::MANTISSA_DIGITS - 1) | INTEGER.to_bits()) - (INTEGER + ($T::MAX_EXP - 1) as $T);
@@ -104,7 +106,7 @@ macro_rules! format {
             }
 
             #[inline(always)]
-            fn shorten(self) -> $T {
+            fn truncate_significand(self) -> $T {
                 $T::from_bits(self.to_bits() & ($Bits::MAX << ($T::MANTISSA_DIGITS / 2 + 1)))
             }
 

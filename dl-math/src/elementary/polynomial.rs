@@ -1,11 +1,11 @@
-//! Polynomials by the scheme of Estrin, whose steps do not wait for each other as those of Horner
-//! do.
+//! Polynomials by Estrin's scheme. Unlike in Horner's scheme, most of its multiply-adds are
+//! independent of each other.
 
-/// The polynomial of a variable, with these coefficients, lowest first.
+/// A polynomial of `$x` with these coefficients, the constant one first.
 macro_rules! polynomial {
     ($M:ident $x:ident; $c:expr) => { $c };
     ($M:ident $x:ident; $a:expr, $b:expr) => { $M::mul_add($x, $b, $a) };
-    // a step more than Estrin's, and one multiplication less
+    // Horner's scheme: one dependent step more than Estrin's, and one multiplication less
     ($M:ident $x:ident; $a:expr, $b:expr, $c:expr) => { $M::mul_add($x, $M::mul_add($x, $c, $b), $a) };
     ($M:ident $x:ident; $($c:expr),+) => {{
         let square = $x * $x;

@@ -1,6 +1,7 @@
 """Writes `elementary.csv`: values of the elementary functions, by mpmath.
 
-A line is a function, the bits of an operand, the bits of the nearest number, and how far above it the value is, in units in the last place.
+A line holds a function, the bits of an operand, the bits of the number nearest to the value, and the difference of the value from that number,
+in units in the last place.
 """
 
 import math
@@ -16,7 +17,7 @@ random.seed(20)
 
 LEAST, TINY = 5e-324, 2.2250738585072014e-308
 NEAR_0 = [(1e-300, 1e-200), (1e-20, 1e-9), (1e-9, 1e-3), (1e-3, 0.1)]
-# a function, intervals (of absolute values, if it is defined on both sides of 0), and hard places
+# a function, intervals (of absolute values, if it is defined on both sides of 0), and difficult points
 FUNCTIONS = {
     "exp": (mpmath.exp, [*NEAR_0, (0.1, 1), (1, 40), (40, 708), (700, 709.78)], [709.782712893384, 708.3964185322641]),
     "exp_m1": (mpmath.expm1, [*NEAR_0, (0.1, 1), (0.3, 2), (1, 40), (40, 709.78)], [709.782712893384]),
@@ -31,7 +32,7 @@ COUNT = 40
 
 
 def unit(y):
-    """The unit in the last place of numbers like this, as mpmath sees it."""
+    """The unit in the last place of a number of this magnitude, for mpmath."""
     return mpf(2) ** (max(math.frexp(y)[1], -1021) - 53)
 
 

@@ -1,4 +1,4 @@
-"""The coefficients in `src/rules/elementary/coefficients.rs`: near-minimax polynomials through Chebyshev points, by mpmath.
+"""The coefficients in `coefficients.rs` of the elementary functions: near-minimax polynomials through Chebyshev points, by mpmath.
 
 Writes the file to standard output.
 """
@@ -8,7 +8,7 @@ from mpmath import chebyfit, erf, erfc, exp, expm1, log, mp, mpf, nstr, sqrt
 
 mp.dps = 60
 TINY = mpf(10) ** -12
-# where `t = (x − A) / (x + A)` is 0, and from where on `erfc_scaled` is of use
+# the `x` where `t = (x − A) / (x + A)` is 0, and the smallest `x` for which `erfc_scaled` is used
 A, FIRST = 3, mpf("0.75")
 
 
@@ -36,7 +36,7 @@ def erfc_scaled(t):
 
 
 def fits(last):
-    """Every function with its interval; `last` is where the complementary error function vanishes."""
+    """Every function with its interval; at `last` the complementary error function rounds to 0."""
     half = log(2) / 2 * mpf("1.0001")
     s = (sqrt(2) - 1) / (sqrt(2) + 1)
     return {

@@ -87,10 +87,7 @@ fn as_rows<'a, A: Element>(x: &ArrayViewD<'a, A>) -> Option<ArrayView2<'a, A>> {
 fn sum_rows<A: Element>(x: &ArrayViewD<'_, A>, axis: Axis) -> Option<Vec<A>> {
     if axis == Axis(0) {
         let rows = as_rows(x)?;
-        return Some(sum_of_rows(
-            rows.outer_iter().map(|row| row.to_slice().expect("a contiguous row")),
-            rows.ncols(),
-        ));
+        return Some(sum_of_rows(rows.outer_iter().map(|row| row.to_slice().expect("a contiguous row")), rows.ncols()));
     }
     let (terms, width) = (x.len_of(axis), x.shape()[axis.index() + 1..].iter().product());
     let all = x.to_slice().filter(|all| !all.is_empty() && width > 1)?;

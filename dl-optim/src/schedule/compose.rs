@@ -1,4 +1,4 @@
-//! Schedules made of others.
+//! Combinations of schedules.
 
 use crate::schedule::Schedule;
 use dl_core::Notes;
@@ -50,7 +50,7 @@ impl<A: Schedule, B: Schedule> Schedule for Then<A, B> {
     }
 
     fn notes(&self) -> Vec<(String, Notes)> {
-        both(&self.first, &self.next)
+        combined_notes(&self.first, &self.next)
     }
 }
 
@@ -60,11 +60,12 @@ impl<A: Schedule, B: Schedule> Schedule for Times<A, B> {
     }
 
     fn notes(&self) -> Vec<(String, Notes)> {
-        both(&self.0, &self.1)
+        combined_notes(&self.0, &self.1)
     }
 }
 
-fn both(first: &impl Schedule, second: &impl Schedule) -> Vec<(String, Notes)> {
+/// The notes of both schedules, with `first.` or `second.` before each key.
+fn combined_notes(first: &impl Schedule, second: &impl Schedule) -> Vec<(String, Notes)> {
     let named = |which: &str, numbers: Vec<(String, Notes)>| {
         numbers.into_iter().map(|(key, numbers)| (format!("{which}.{key}"), numbers)).collect::<Vec<_>>()
     };

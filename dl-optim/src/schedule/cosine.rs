@@ -1,12 +1,12 @@
-//! Half a wave of a cosine, once or again and again.
+//! Cosine annealing, with and without restarts.
 
 use crate::schedule::{Allowed, Schedule, check, check_steps};
 use dl_core::Result;
 use std::f64::consts::PI;
 
-/// From the initial learning rate to a minimum in so many steps, along half a wave of a cosine.
-/// PyTorch's `CosineAnnealingLR`; as that one, it goes up again if it is asked for more steps. With
-/// [`restarts`](Cosine::restarts) it is `CosineAnnealingWarmRestarts`.
+/// Cosine annealing: from the initial learning rate to a minimum in a number of steps, along half a
+/// cosine wave. PyTorch's `CosineAnnealingLR`: after that number of steps, the learning rate rises
+/// again. With [`restarts`](Cosine::restarts) it is `CosineAnnealingWarmRestarts`.
 ///
 /// Loshchilov & Hutter, *SGDR: stochastic gradient descent with warm restarts*, 2017.
 ///
@@ -22,7 +22,7 @@ pub struct Cosine {
     initial: f64,
     minimum: f64,
     steps: u64,
-    /// By how much the next wave is longer.
+    /// The factor by which each wave is longer than the wave before.
     restarts: Option<u64>,
 }
 
@@ -32,7 +32,7 @@ impl Cosine {
         Cosine { initial, minimum: 0.0, steps, restarts: None }
     }
 
-    /// The least learning rate.
+    /// Sets the minimum learning rate.
     ///
     /// ```
     /// let schedule = dl_optim::schedule::Cosine::new(0.1, 100).minimum(0.001);
@@ -43,8 +43,8 @@ impl Cosine {
         self
     }
 
-    /// Begins again, with the initial learning rate, instead of reaching the minimum; each time it
-    /// takes so many times as many steps.
+    /// Restarts with the initial learning rate instead of reaching the minimum. Each wave is longer
+    /// than the wave before by this factor.
     ///
     /// ```
     /// use dl_optim::schedule::{Cosine, Schedule};
@@ -59,7 +59,7 @@ impl Cosine {
         self
     }
 
-    /// Where a step is in its wave, and how long that is.
+    /// The position of a step in its wave, and the length of the wave.
     fn wave(&self, step: u64) -> Result<(u64, u64)> {
         check_steps("the number of steps", self.steps)?;
         match self.restarts {
@@ -87,7 +87,7 @@ impl Schedule for Cosine {
     }
 }
 
-/// Some part of the way from one number to another, along half a wave of a cosine.
+/// Cosine interpolation: `from` where `way` is 0, `to` where it is 1.
 pub(super) fn between(from: f64, to: f64, way: f64) -> f64 {
     to + (from - to) * (1.0 + libm::cos(PI * way)) / 2.0
 }

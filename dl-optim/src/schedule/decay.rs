@@ -1,9 +1,10 @@
-//! Schedules that go one way: in steps, by a factor, in a line.
+//! Monotonic schedules: step decay, exponential, linear, polynomial.
 
 use crate::schedule::{Allowed, Schedule, check, check_steps};
 use dl_core::Result;
 
-/// The initial learning rate, multiplied by `gamma` after every so many steps. PyTorch's `StepLR`.
+/// The initial learning rate, multiplied by `gamma` after every period of steps. PyTorch's
+/// `StepLR`.
 ///
 /// ```
 /// use dl_optim::schedule::{Schedule, StepDecay};
@@ -32,8 +33,8 @@ impl Schedule for StepDecay {
     }
 }
 
-/// The initial learning rate, multiplied by `gamma` at each of these steps; a step that comes twice
-/// counts twice. PyTorch's `MultiStepLR`.
+/// The initial learning rate, multiplied by `gamma` at each milestone; a milestone that is listed
+/// twice counts twice. PyTorch's `MultiStepLR`.
 ///
 /// ```
 /// use dl_optim::schedule::{MultiStep, Schedule};
@@ -94,8 +95,8 @@ fn powers(initial: f64, gamma: f64, exponent: f64) -> Result<f64> {
     Ok(initial * libm::pow(gamma, exponent))
 }
 
-/// From one number to another in so many steps, in a line; then it stays. PyTorch's `LinearLR`,
-/// which is given factors of the learning rate instead.
+/// Linear interpolation from one learning rate to another in a number of steps, then constant.
+/// PyTorch's `LinearLR`, except that `LinearLR` takes factors of the learning rate.
 ///
 /// ```
 /// use dl_optim::schedule::{Linear, Schedule};
@@ -122,13 +123,14 @@ impl Schedule for Linear {
         check("the initial learning rate", self.from, Allowed::Finite)?;
         check("the final learning rate", self.to, Allowed::Finite)?;
         check_steps("the number of steps", self.steps)?;
-        // exactly `to` in the end
+        // this form gives exactly `to` at the end
         let way = step.min(self.steps) as f64 / self.steps as f64;
         Ok(self.from * (1.0 - way) + self.to * way)
     }
 }
 
-/// Down to 0 in so many steps, along a power of what is left of them. PyTorch's `PolynomialLR`.
+/// Down to 0 in a number of steps, as a power of the fraction of steps that remain. PyTorch's
+/// `PolynomialLR`.
 ///
 /// ```
 /// use dl_optim::schedule::{Polynomial, Schedule};

@@ -1,9 +1,9 @@
-//! Learning rates that change from step to step.
+//! Learning rate schedules.
 //!
-//! An optimizer takes a schedule in the place of a number. The steps are those of the optimizer's
-//! [`Memory`](crate::Memory): training steps, all weights together, counted when they are taken. So
-//! a step that fails does not move the schedule on, and clones of an optimizer are at the same
-//! step.
+//! An optimizer takes a schedule in the place of a number. The step count is that of the
+//! optimizer's [`Memory`](crate::Memory): it counts training steps, not updates of single weights,
+//! and is incremented when a step is committed. A step that fails therefore does not advance the
+//! schedule, and clones of an optimizer, which share the memory, are at the same step.
 //!
 //! ```
 //! use dl_core::{Differentiable, Weight};
@@ -18,9 +18,9 @@
 //! # dl_core::Result::Ok(())
 //! ```
 //!
-//! The definitions are those of PyTorch's `lr_scheduler`; where that one multiplies the last
-//! learning rate, these are functions of the step. For a schedule by epochs, multiply what counts
-//! by the steps of an epoch.
+//! The definitions are those of PyTorch's `lr_scheduler`, except that these are functions of the
+//! step, where PyTorch multiplies the previous learning rate. For a schedule in epochs, multiply
+//! its step counts by the number of steps per epoch.
 //!
 //! | here | PyTorch |
 //! |---|---|
@@ -54,7 +54,7 @@ use std::sync::Arc;
 
 /// A learning rate for every step.
 ///
-/// A plain number is one, and so is any function of the number of the step:
+/// A plain number is a schedule, and so is any function of the step number:
 ///
 /// ```
 /// use dl_optim::Sgd;
@@ -76,16 +76,16 @@ pub trait Schedule: Send + Sync {
     /// ```
     ///
     /// # Errors
-    /// When its settings make no sense.
+    /// When a setting is out of range.
     fn at(&self, step: u64) -> Result<f64>;
 
-    /// The number that it always is, if it is a plain number.
+    /// The constant learning rate, if it is a plain number.
     #[doc(hidden)]
     fn fixed(&self) -> Option<f64> {
         None
     }
 
-    /// What it remembers, by key: saved with the state of the optimizer.
+    /// Its mutable state, by key. It is saved with the state of the optimizer.
     ///
     /// ```
     /// use dl_optim::schedule::{Plateau, Schedule};
@@ -96,7 +96,8 @@ pub trait Schedule: Send + Sync {
         Vec::new()
     }
 
-    /// This one, and another one from this step on, for which that step is number 0.
+    /// This schedule before step `milestone`, and `next` from there on, with steps counted from the
+    /// milestone.
     ///
     /// ```
     /// use dl_optim::schedule::{Exponential, Schedule};
@@ -158,7 +159,7 @@ impl<S: Schedule + ?Sized> Schedule for Arc<S> {
     }
 }
 
-/// An error, unless this setting of a schedule is what it may be.
+/// An error if this setting of a schedule is out of range.
 fn check(setting: &str, number: f64, allowed: Allowed) -> Result<()> {
     validate::check_of("schedule", setting, number, allowed)
 }

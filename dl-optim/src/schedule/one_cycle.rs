@@ -1,13 +1,12 @@
-//! One cycle: up, and down further.
+//! The one-cycle schedule.
 
 use crate::schedule::cosine::between;
 use crate::schedule::{Allowed, Schedule, check, check_steps};
 use dl_core::Result;
 
-/// Up from a small learning rate to the greatest, and down to a much smaller one, along half waves
-/// of cosines or in lines. PyTorch's `OneCycleLR`; after the last step it stays where it is.
-///
-/// The momentum does not take part, unlike in PyTorch.
+/// The one-cycle schedule: up from a small learning rate to the greatest, and down to a much
+/// smaller one, by cosine or linear interpolation; constant after the last step. PyTorch's
+/// `OneCycleLR`, except that the momentum is not changed.
 ///
 /// Smith & Topin, *Super-convergence: very fast training of neural networks using large learning
 /// rates*, 2018.
@@ -32,13 +31,13 @@ pub struct OneCycle {
 }
 
 impl OneCycle {
-    /// Up to this learning rate and down in so many steps: up in the first 0.3 of them, from a
-    /// 25th; down to a 10,000th of that.
+    /// A cycle of this number of steps: in the first 30 % of the steps from `greatest / 25` up to
+    /// `greatest`, then down to `greatest / 250,000`.
     pub fn new(greatest: f64, steps: u64) -> Self {
         OneCycle { greatest, steps, warm_up: 0.3, initial: 25.0, last: 1e4, linear: false, three_phases: false }
     }
 
-    /// Which part of the steps goes up: `pct_start`.
+    /// The fraction of the steps in which the learning rate rises: `pct_start`.
     ///
     /// ```
     /// let schedule = dl_optim::schedule::OneCycle::new(0.5, 100).warm_up(0.1);
@@ -49,8 +48,8 @@ impl OneCycle {
         self
     }
 
-    /// What the greatest learning rate is divided by in the beginning, and what the first one is
-    /// divided by in the end: `div_factor`, `final_div_factor`.
+    /// The ratio of the greatest learning rate to the first, and of the first to the last:
+    /// `div_factor`, `final_div_factor`.
     ///
     /// ```
     /// let schedule = dl_optim::schedule::OneCycle::new(0.5, 100).divided_by(10.0, 1e3);
@@ -61,7 +60,7 @@ impl OneCycle {
         self
     }
 
-    /// In lines instead of waves.
+    /// Linear instead of cosine interpolation.
     ///
     /// ```
     /// let schedule = dl_optim::schedule::OneCycle::new(0.5, 100).linear();
@@ -72,7 +71,7 @@ impl OneCycle {
         self
     }
 
-    /// Down to the first learning rate as fast as up, and then to the last one.
+    /// Three phases: up, down to the first learning rate in as many steps, then to the last one.
     ///
     /// ```
     /// let schedule = dl_optim::schedule::OneCycle::new(0.5, 100).three_phases();

@@ -1,4 +1,4 @@
-//! Lower when nothing gets better.
+//! A learning rate that is reduced when a metric has stopped improving.
 
 use crate::schedule::{Allowed, Schedule, check};
 use dl_core::Error;
@@ -12,7 +12,7 @@ use std::sync::{Arc, PoisonError};
 /// [reported](Plateau::report) from time to time, has not improved for a while. PyTorch's
 /// `ReduceLROnPlateau`.
 ///
-/// Clones share what they remember: give one to an optimizer and report to the other. It is saved
+/// Clones share their state: give one to an optimizer and report to the other. The state is saved
 /// with the state of the optimizer.
 ///
 /// ```
@@ -42,8 +42,8 @@ pub struct Plateau {
 }
 
 impl Plateau {
-    /// Begins with this learning rate. The factor is 0.1, the patience 10, the threshold 1e-4,
-    /// relative; less is better; there is no cooldown and no minimum.
+    /// Starts with this learning rate. The factor is 0.1, the patience 10, the threshold 1e-4,
+    /// relative; a smaller metric is better; there is no cooldown and no minimum.
     pub fn new(initial: f64) -> Self {
         Plateau {
             initial,
@@ -59,7 +59,7 @@ impl Plateau {
         }
     }
 
-    /// What the learning rate is multiplied by; below 1.
+    /// The factor by which the learning rate is reduced; it must be below 1.
     ///
     /// ```
     /// let plateau = dl_optim::schedule::Plateau::new(0.1).factor(0.5);
@@ -70,7 +70,7 @@ impl Plateau {
         self
     }
 
-    /// How many reports without an improvement are let pass.
+    /// The number of reports without an improvement that are tolerated.
     ///
     /// ```
     /// let plateau = dl_optim::schedule::Plateau::new(0.1).patience(3);
@@ -81,7 +81,7 @@ impl Plateau {
         self
     }
 
-    /// By which part of the best metric a better one has to be better.
+    /// The minimum improvement, relative to the best metric so far.
     ///
     /// ```
     /// let plateau = dl_optim::schedule::Plateau::new(0.1).threshold(0.01);
@@ -92,7 +92,7 @@ impl Plateau {
         self
     }
 
-    /// By how much a better metric has to be better.
+    /// The minimum improvement, as an absolute difference from the best metric so far.
     ///
     /// ```
     /// let plateau = dl_optim::schedule::Plateau::new(0.1).absolute_threshold(0.01);
@@ -103,7 +103,7 @@ impl Plateau {
         self
     }
 
-    /// For an accuracy instead of a loss.
+    /// A greater metric is better: for an accuracy instead of a loss.
     ///
     /// ```
     /// let plateau = dl_optim::schedule::Plateau::new(0.1).greater_is_better();
@@ -114,7 +114,7 @@ impl Plateau {
         self
     }
 
-    /// How many reports do not count after the learning rate was lowered.
+    /// The number of reports after a reduction that do not count as reports without an improvement.
     ///
     /// ```
     /// let plateau = dl_optim::schedule::Plateau::new(0.1).cooldown(2);
@@ -125,7 +125,7 @@ impl Plateau {
         self
     }
 
-    /// The least learning rate.
+    /// The minimum learning rate.
     ///
     /// ```
     /// let plateau = dl_optim::schedule::Plateau::new(0.1).minimum(1e-5);
@@ -136,17 +136,16 @@ impl Plateau {
         self
     }
 
-    /// Takes note of the metric of an epoch. The next steps have the learning rate that follows
-    /// from it.
+    /// Reports the metric of an epoch, which may reduce the learning rate of the steps after this.
     ///
     /// # Errors
-    /// When the metric is not finite, or the settings make no sense. Then nothing has changed.
+    /// When the metric is not finite, or a setting is out of range. Then nothing is changed.
     pub fn report(&self, metric: f64) -> Result<()> {
         let rate = self.at(0)?;
         if !metric.is_finite() {
             return Err(Error::not_finite(format!("the metric that was reported to the schedule is {metric}")));
         }
-        let _alone: MutexGuard<'_, ()> = self.reporting.lock().unwrap_or_else(PoisonError::into_inner);
+        let _reporting: MutexGuard<'_, ()> = self.reporting.lock().unwrap_or_else(PoisonError::into_inner);
         let remembered = |name| self.notes.get(name).unwrap_or(0.0);
         let better = self.notes.get(BEST).is_none_or(|best| self.is_better(metric, best));
         let (mut bad, mut cooldown) = (remembered(BAD), remembered(COOLDOWN));
@@ -157,7 +156,7 @@ impl Plateau {
         let mut numbers = self.notes.all();
         if bad > self.patience as f64 {
             let lower = (rate * self.factor).max(self.minimum);
-            if rate - lower > SMALLEST_DIFFERENCE {
+            if rate - lower > MIN_REDUCTION {
                 numbers.insert(RATE.to_owned(), lower);
             }
             (bad, cooldown) = (0.0, self.cooldown as f64);
@@ -182,14 +181,14 @@ impl Plateau {
     }
 }
 
-// the names of PyTorch's `state_dict`
+// keys of PyTorch's `state_dict`
 const BEST: &str = "best";
 const BAD: &str = "num_bad_epochs";
 const COOLDOWN: &str = "cooldown_counter";
 const RATE: &str = "last_lr";
 
-/// PyTorch's `eps`: a learning rate that would not be lower by more than this stays.
-const SMALLEST_DIFFERENCE: f64 = 1e-8;
+/// PyTorch's `eps`: a reduction that is not larger than this is left out.
+const MIN_REDUCTION: f64 = 1e-8;
 
 impl Schedule for Plateau {
     fn at(&self, _: u64) -> Result<f64> {

@@ -1,4 +1,4 @@
-//! Clipping by the norm of all deltas of a step.
+//! Gradient clipping by the norm of all deltas of a step.
 
 use crate::rule::not_begun;
 use crate::transform::{Part, Plugin, behind, each};
@@ -17,10 +17,10 @@ use dl_core::WeightId;
 use dl_core::in_numbers;
 use std::borrow::Cow;
 
-/// An optimizer with deltas of a limited norm. See [`Optimizer::clip_norm`].
+/// An optimizer with deltas of a limited norm. See [`OptimizerExt::clip_norm`](crate::OptimizerExt::clip_norm).
 ///
-/// It looks at the deltas as the parts around it have left them. Rows that a sparse delta leaves
-/// out are zeros, and do not matter. Inside of [`Groups`](crate::Groups), the norm is that of the
+/// The norm is that of the deltas after the transformations around this one. Rows that a sparse
+/// delta leaves out count as zeros. Inside of [`Groups`](crate::Groups), the norm is that of the
 /// weights of the group.
 ///
 /// ```
@@ -60,7 +60,7 @@ impl<O: Optimizer> Optimizer for ClipNorm<O> {
         if !norm.is_finite() {
             return Err(Error::not_finite(format!("the step was refused: the norm of its deltas is {norm}")));
         }
-        // as in PyTorch, where the small number keeps the quotient of zeros from being NaN
+        // as in PyTorch: 1e-6 prevents 0 / 0
         let plugin = Scale((self.max_norm / (norm + 1e-6)).min(1.0));
         let inner = behind(step, &plugin, |step| self.inner.begin(step))?.unwrap_or_else(|| Box::new(&self.inner));
         Ok(Some(Box::new(Part { plugin, inner })))
@@ -105,14 +105,15 @@ fn norm(step: &Step<'_>) -> Result<f64> {
     let mut total = 0.0_f64;
     step.each_delta(&mut |_, chunk| {
         let of_chunk = in_numbers!(chunk, |_, deltas, _| norm_of(deltas));
-        // of the greatest infinity and NaN, `hypot` makes infinity
+        // `hypot` of infinity and NaN is infinity, so a NaN is not passed to it
         total = if of_chunk.is_nan() { of_chunk } else { libm::hypot(total, of_chunk) };
         Ok(())
     })?;
     Ok(total)
 }
 
-/// Relative to the largest number, so that no square is too large or too small.
+/// The Euclidean norm of a chunk. Numbers are divided by the largest one, so that no square
+/// overflows or underflows.
 fn norm_of<A: Number>(deltas: &[A]) -> f64 {
     let numbers = || deltas.iter().map(|d| d.to_f64().unwrap_or(f64::NAN).abs());
     let largest = numbers().fold(0.0, |largest: f64, d| if d > largest || d.is_nan() { d } else { largest });

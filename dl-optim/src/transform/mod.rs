@@ -1,7 +1,8 @@
-//! Parts that change the deltas on their way to an optimizer. The paper calls them hyperparameter
-//! plug-ins.
+//! Gradient transformations: they change the deltas before an optimizer receives them. The paper
+//! calls them hyperparameter plug-ins.
 //!
-//! The methods of [`Optimizer`] write them more shortly; [`Optimizer::plug`] takes one of your own.
+//! The methods of [`Optimizer`] are shorter to write; [`OptimizerExt::plug`] takes a transformation of
+//! your own.
 //!
 //! ```
 //! use dl_core::{Differentiable, Number, Optimizer, Result, Weight};
@@ -45,9 +46,9 @@ use dl_core::WeightId;
 use dl_core::{Chunk, ChunkElement, Look, in_numbers};
 use std::borrow::Cow;
 
-/// A change of deltas, number by number.
+/// A gradient transformation that is applied elementwise.
 pub trait Plugin: Clone + Send + Sync {
-    /// Changes the deltas of these values; it is called for each run of numbers of each weight.
+    /// Changes the deltas of these values. It is called for each chunk of each weight.
     ///
     /// ```
     /// use dl_optim::plugins::{ClipValue, Plugin};
@@ -58,10 +59,10 @@ pub trait Plugin: Clone + Send + Sync {
     /// ```
     ///
     /// # Errors
-    /// Any error refuses the whole training step.
+    /// Any error makes the whole training step fail: no weight is changed.
     fn change<A: Number>(&self, values: &[A], deltas: &mut Cow<'_, [A]>) -> Result<()>;
 
-    /// Looks at the optimizer behind it when a step begins. Most have nothing against any.
+    /// Checks the inner optimizer when a step begins. The default accepts all optimizers.
     ///
     /// ```
     /// use dl_optim::plugins::{Plugin, WeightDecay};
@@ -70,14 +71,14 @@ pub trait Plugin: Clone + Send + Sync {
     /// ```
     ///
     /// # Errors
-    /// Any error refuses the whole training step.
+    /// Any error makes the whole training step fail: no weight is changed.
     fn begin(&self, inner: &dyn Optimizer) -> Result<()> {
         let _ = inner;
         Ok(())
     }
 }
 
-/// An optimizer with a part around it, which the deltas pass first. See [`Optimizer::plug`].
+/// An optimizer whose deltas are transformed first. See [`OptimizerExt::plug`].
 ///
 /// ```
 /// use dl_optim::plugins::{Part, WeightDecay};
@@ -103,11 +104,11 @@ impl<P: Plugin, O: Optimizer> Optimizer for Part<P, O> {
     fn begin<'o>(&'o self, step: &Step<'_>) -> Result<Option<Box<dyn Optimizer + 'o>>> {
         self.plugin.begin(&self.inner)?;
         let begun = behind(step, &self.plugin, |step| self.inner.begin(step))?;
-        Ok(begun.map(|inner| self.around(inner)))
+        Ok(begun.map(|inner| self.wrap(inner)))
     }
 
     fn for_weight<'o>(&'o self, weight: WeightId) -> Option<Box<dyn Optimizer + 'o>> {
-        self.inner.for_weight(weight).map(|inner| self.around(inner))
+        self.inner.for_weight(weight).map(|inner| self.wrap(inner))
     }
 
     fn step(&self, chunk: Chunk<'_>, steps: u64) -> Result<()> {
@@ -128,12 +129,12 @@ impl<P: Plugin, O: Optimizer> Optimizer for Part<P, O> {
 }
 
 impl<P: Plugin, O> Part<P, O> {
-    fn around<'o>(&'o self, inner: Box<dyn Optimizer + 'o>) -> Box<dyn Optimizer + 'o> {
+    fn wrap<'o>(&'o self, inner: Box<dyn Optimizer + 'o>) -> Box<dyn Optimizer + 'o> {
         Box::new(Part { plugin: self.plugin.clone(), inner })
     }
 }
 
-/// Adds x · w: see [`Optimizer::weight_decay`].
+/// Adds x · w: see [`OptimizerExt::weight_decay`](crate::OptimizerExt::weight_decay).
 ///
 /// ```
 /// use dl_optim::plugins::{Plugin, WeightDecay};
@@ -155,14 +156,14 @@ impl Plugin for WeightDecay {
     fn begin(&self, inner: &dyn Optimizer) -> Result<()> {
         if self.0 != 0.0 && inner.decays_weights() {
             return Err(Error::invalid(
-                "an L2 penalty (`weight_decay` around an optimizer) and a weight decay of the optimizer's own: call `weight_decay` on `AdamW` or `Lion` itself, before other parts are put around it, or set its own to 0",
+                "an L2 penalty (`weight_decay` on a wrapped optimizer) is combined with the weight decay of the optimizer itself: call `weight_decay` on `AdamW` or `Lion` before it is wrapped, or set its weight decay to 0",
             ));
         }
         Ok(())
     }
 }
 
-/// Adds x · sign(w): see [`Optimizer::l1`].
+/// Adds x · sign(w): see [`OptimizerExt::l1`](crate::OptimizerExt::l1).
 ///
 /// ```
 /// use dl_optim::plugins::{L1, Plugin};
@@ -182,7 +183,7 @@ impl Plugin for L1 {
     }
 }
 
-/// Brings numbers into the range from −x to x: see [`Optimizer::clip_value`]. NaN stays.
+/// Clamps deltas to the range from −x to x: see [`OptimizerExt::clip_value`](crate::OptimizerExt::clip_value). NaN stays NaN.
 ///
 /// ```
 /// use dl_optim::plugins::{ClipValue, Plugin};
@@ -204,7 +205,7 @@ impl Plugin for ClipValue {
     }
 }
 
-/// Refuses a step: see [`Optimizer::refuse_non_finite`].
+/// Refuses a step whose deltas are not all finite: see [`OptimizerExt::refuse_non_finite`](crate::OptimizerExt::refuse_non_finite).
 ///
 /// ```
 /// use dl_optim::plugins::{Plugin, RefuseNonFinite};
@@ -252,6 +253,7 @@ fn behind<P: Plugin, T>(step: &Step<'_>, plugin: &P, then: impl FnOnce(&Step<'_>
     then(&Step::new(step.steps(), &deltas))
 }
 
+/// Changes each delta, given its value.
 fn each<A: Number>(values: &[A], deltas: &mut Cow<'_, [A]>, change: impl Fn(A, A) -> A) {
     for (&w, d) in values.iter().zip(deltas.to_mut()) {
         *d = change(w, *d);

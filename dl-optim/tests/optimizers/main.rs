@@ -1,5 +1,5 @@
-//! Optimizers, their parts and their schedules: against PyTorch's (`reference/optimizers.py`), and
-//! for what they promise.
+//! Optimizers, gradient transformations and schedules: comparison with PyTorch
+//! (`reference/optimizers.py`), and their guarantees.
 
 mod parts;
 mod problem;
@@ -9,7 +9,7 @@ mod trajectories;
 
 use serde_json::Value;
 
-/// A section of what PyTorch has computed.
+/// A section of the results of PyTorch.
 fn reference(section: &str) -> Value {
     let mut all: Value = serde_json::from_str(include_str!("../reference/optimizers.json")).expect("JSON");
     all[section].take()

@@ -1,4 +1,4 @@
-//! Parts: their order, what they refuse, and groups.
+//! Gradient transformations: order, refused steps, parameter groups.
 
 use super::problem::{Array, Problem};
 use dl_core::{Chunk, Differentiable, Memory, Optimizer, Result, Slot, Step, Weight, WeightHandle, WeightId};
@@ -13,13 +13,13 @@ fn stepped<O: Optimizer + Clone + 'static>(w: f64, delta: f64, optimizer: &O) ->
 }
 
 #[test]
-fn deltas_pass_the_outer_part_first() -> Result<()> {
+fn transformations_apply_outermost_first() -> Result<()> {
     let sgd = || Sgd::new(1.0);
     // clipped to 2, then 0.5 · 8 is added
     assert_eq!(stepped(8.0, 5.0, &sgd().weight_decay(0.5).clip_value(2.0))?, 8.0 - 6.0);
     // 0.5 · 8 is added, then clipped
     assert_eq!(stepped(8.0, 5.0, &sgd().clip_value(2.0).weight_decay(0.5))?, 8.0 - 2.0);
-    // the same with the norm, which has to know what the parts around it do
+    // the same with the norm, which is that of the deltas after the outer transformations
     let close = |found: f64, expected: f64| assert!((found - expected).abs() < 1e-5, "{found}, not {expected}");
     close(stepped(8.0, 5.0, &sgd().weight_decay(0.5).clip_norm(2.0))?, 8.0 - 6.0);
     close(stepped(8.0, 5.0, &sgd().clip_norm(2.0).weight_decay(0.5))?, 8.0 - 2.0);
@@ -32,7 +32,7 @@ fn deltas_pass_the_outer_part_first() -> Result<()> {
 }
 
 #[test]
-fn the_norm_is_that_of_all_weights() -> Result<()> {
+fn clip_norm_uses_norm_of_all_weights() -> Result<()> {
     let weights: Vec<Weight<f64>> = (0..4).map(|_| Weight::new(0.0)).collect();
     let small = Weight::new(0.0_f32);
     let deltas = [2.0, -4.0, 4.0, 8.0];
@@ -51,7 +51,7 @@ fn the_norm_is_that_of_all_weights() -> Result<()> {
 }
 
 #[test]
-fn norms_of_the_largest_and_the_smallest_numbers() -> Result<()> {
+fn clip_norm_of_extreme_deltas_does_not_overflow_or_underflow() -> Result<()> {
     for size in [1e-200, 1.0, 1e200] {
         let (a, b) = (Weight::new(0.0_f64), Weight::new(0.0_f64));
         (&a * (3.0 * size) + &b * (4.0 * size)).train(&Sgd::new(1.0 / size).clip_norm(1e300)).wait()?;
@@ -65,10 +65,10 @@ fn norms_of_the_largest_and_the_smallest_numbers() -> Result<()> {
     Ok(())
 }
 
-/// What one weight has that is wrong keeps the other from changing, and leaves memory and schedule
-/// alone.
+/// An invalid delta of one weight leaves the other weights, the optimizer state and the schedule
+/// unchanged.
 #[test]
-fn a_refused_step_changes_nothing() {
+fn refused_step_changes_nothing() {
     for bad in [f64::NAN, f64::INFINITY] {
         let rules: [Arc<dyn Optimizer>; 3] = [
             Arc::new(Adam::new(|step: u64| 0.1 / (step + 1) as f64).ema(0.9).clip_norm(1.0)),
@@ -91,7 +91,7 @@ fn a_refused_step_changes_nothing() {
 }
 
 #[test]
-fn settings_without_sense_are_errors() {
+fn optimizer_with_invalid_setting_is_error() {
     let optimizers: Vec<(&str, Arc<dyn Optimizer>)> = vec![
         ("learning rate", Arc::new(Sgd::new(f64::NAN))),
         ("momentum", Arc::new(Sgd::new(0.1).momentum(f64::INFINITY))),
@@ -128,10 +128,10 @@ fn settings_without_sense_are_errors() {
     }
 }
 
-/// A weight decay that is set behind another part is an L2 penalty, which nobody means beside that
-/// of the optimizer itself.
+/// `weight_decay` on a wrapped optimizer is an L2 penalty, which is not meant to be combined with the
+/// weight decay of the optimizer itself.
 #[test]
-fn two_kinds_of_weight_decay() -> Result<()> {
+fn l2_penalty_on_optimizer_with_weight_decay_is_error() -> Result<()> {
     let other = Weight::new(1.0_f64);
     let decayed: Vec<Arc<dyn Optimizer>> = vec![
         Arc::new(AdamW::new(0.1).clip_norm(1.0).weight_decay(0.1)),
@@ -157,9 +157,9 @@ fn two_kinds_of_weight_decay() -> Result<()> {
     Ok(())
 }
 
-/// A setting that was added to a clone after some steps does not find what it needs.
+/// A clone with a setting that needs another slot does not fit the state of earlier steps.
 #[test]
-fn another_number_of_slots_is_an_error() {
+fn step_with_different_number_of_slots_is_error() {
     let (w, adam) = (Weight::new(1.0_f64), Adam::new(0.1));
     w.train(&adam).wait().unwrap();
     let error = w.train(&adam.clone().amsgrad()).wait().unwrap_err();
@@ -168,14 +168,14 @@ fn another_number_of_slots_is_an_error() {
 }
 
 #[test]
-fn groups_have_their_own_settings() -> Result<()> {
+fn groups_apply_their_own_settings() -> Result<()> {
     let (a, b, c) = (Weight::new(1.0_f64), Weight::new(1.0_f64), Weight::new(1.0_f32));
     let inner = Groups::new(Sgd::new(0.25)).with([&b], Sgd::new(|step: u64| (step + 1) as f64));
     let groups =
         Groups::new(Sgd::new(0.5).clip_norm(1.0)).with([WeightHandle::from(&b), (&c).into()], inner).weight_decay(0.0);
     for _ in 0..2 {
         (&a * 2.0 + &b * 3.0).train(&groups).wait()?;
-        c.train(&groups).wait()?; // a training step, too: it moves the schedule of b on
+        c.train(&groups).wait()?; // this training step advances the schedule of `b`, too
     }
     assert!((a.value() - (1.0 - 2.0 * 0.5)).abs() < 1e-5, "the norm is that of the group: {}", a.value());
     assert_eq!(b.value(), 1.0 - 3.0 * 1.0 - 3.0 * 3.0);
@@ -184,7 +184,7 @@ fn groups_have_their_own_settings() -> Result<()> {
 }
 
 #[test]
-fn a_weight_in_two_groups_is_an_error() {
+fn weight_in_two_groups_is_error() {
     let w = Weight::new(1.0_f64);
     let made = line!() - 1;
     let other = Weight::new(1.0_f64);
@@ -195,7 +195,7 @@ fn a_weight_in_two_groups_is_an_error() {
 }
 
 #[test]
-fn averages_of_groups() -> Result<()> {
+fn ema_around_groups_averages_all_weights() -> Result<()> {
     let problem = Problem::<f64>::new();
     let groups = Groups::new(Sgd::new(0.01)).with([&problem.b], Adam::new(0.01));
     let ema = groups.ema(0.5);
@@ -212,7 +212,7 @@ fn averages_of_groups() -> Result<()> {
     Ok(())
 }
 
-/// An optimizer that contains another one and hands on only what it has to.
+/// An optimizer that wraps another one and forwards only the required methods.
 #[derive(Clone)]
 struct Around<O>(O);
 
@@ -231,7 +231,7 @@ impl<O: Optimizer> Optimizer for Around<O> {
 }
 
 #[test]
-fn who_does_not_hand_on_the_beginning_is_told() {
+fn wrapper_that_does_not_forward_begin_is_error() {
     let w = Weight::new(1.0_f64);
     w.train(&Around(Sgd::new(0.5).momentum(0.9).weight_decay(0.1))).wait().unwrap();
     assert_eq!(w.value(), 1.0 - 0.5 * 1.1);
@@ -242,11 +242,11 @@ fn who_does_not_hand_on_the_beginning_is_told() {
     ];
     for optimizer in others {
         let error = w.train(&optimizer).wait().unwrap_err();
-        assert!(error.to_string().contains("has to hand on `begin`"), "{error}");
+        assert!(error.to_string().contains("must forward `begin`"), "{error}");
     }
 }
 
-/// Sees all deltas in one order, whatever the order of the graph.
+/// Records the order in which `each_delta` visits the weights, which must not depend on the graph.
 #[derive(Clone)]
 struct Sees(Arc<std::sync::Mutex<Vec<WeightId>>>);
 
@@ -265,7 +265,7 @@ impl Optimizer for Sees {
 }
 
 #[test]
-fn deltas_come_in_the_order_of_their_weights() {
+fn each_delta_visits_weights_in_order_of_creation() {
     let weights: Vec<Weight<f64>> = (0..5).map(|_| Weight::new(1.0)).collect();
     let sees = Sees(Arc::default());
     let loss = [3, 0, 4, 2, 1].iter().map(|&k| &weights[k] * 2.0).sum::<dl_core::Layer<f64>>();
@@ -274,7 +274,7 @@ fn deltas_come_in_the_order_of_their_weights() {
 }
 
 #[test]
-fn groups_by_path() -> Result<()> {
+fn groups_by_path_select_matching_weights() -> Result<()> {
     let (encoder, bias, tied) = (Weight::new(1.0_f64), Weight::new(1.0_f32), Weight::new(1.0_f64));
     let net = ((encoder.clone(), bias.clone()), (tied.clone(), tied.clone()), Weight::new(1.0_f64));
     let groups = Groups::of(&net).path("0.0", Sgd::new(0.5)).path("0", Sgd::new(0.25)).path("1.1", Adam::new(0.125));
@@ -288,7 +288,7 @@ fn groups_by_path() -> Result<()> {
     let message = |groups: dl_optim::ByPath<'_>| groups.rest(Sgd::new(0.1)).unwrap_err().to_string();
     assert!(message(Groups::of(&net).path("0.2", Sgd::new(0.1))).contains("no weight matches `0.2`: `0` has `0`, `1`"));
     let twice = Groups::of(&net).path("1.0", Sgd::new(0.1)).path("1.1", Sgd::new(0.1)).path("9", Sgd::new(0.1));
-    assert!(message(twice).contains("all weights that match `1.1` are in a group before"));
+    assert!(message(twice).contains("all weights that match `1.1` are in earlier groups"));
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! A loss of two weights with three and two numbers, its gradient in closed form.
+//! A loss of two weights with three and two numbers, with its gradient in closed form.
 
 use dl_core::{
     At, Chunk, ChunkElement, Data, Delta, Deltas, Layer, Number, Optimizer, Primitive, Result, Trainable, Weight,
@@ -6,7 +6,7 @@ use dl_core::{
 };
 use std::marker::PhantomData;
 
-/// Some numbers.
+/// An array of numbers.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Array<A>(pub(crate) Vec<A>);
 
@@ -25,11 +25,11 @@ impl<A: ChunkElement> Delta for Array<A> {
     }
 
     fn scale(_: &Layer<Self>, _: f64) -> Layer<Self> {
-        unreachable!("nobody does")
+        unreachable!("deltas are not scaled here")
     }
 
     fn squared_norm(&self) -> f64 {
-        unreachable!("nobody asks")
+        unreachable!("the norm is not used here")
     }
 }
 
@@ -49,7 +49,7 @@ impl<A: ChunkElement> Trainable for Array<A> {
     }
 }
 
-/// The loss, which is only trained on: its deltas are those of the root.
+/// The loss. It is only trained on as the root, so the delta of its value is 1.
 struct Loss<A>(PhantomData<A>);
 
 impl<A: ChunkElement + Delta> Primitive for Loss<A> {
@@ -84,7 +84,7 @@ fn residual<A: ChunkElement>(a: &Array<A>, b: &Array<A>, i: usize) -> A {
     a.0[i] * b.0[i % 2] - A::of((i + 1) as f64 / 2.0)
 }
 
-/// The weights, and their loss.
+/// The weights of the loss.
 pub(crate) struct Problem<A> {
     pub(crate) a: Weight<Array<A>>,
     pub(crate) b: Weight<Array<A>>,

@@ -1,4 +1,4 @@
-//! Fifty learning rates of every schedule, and where they are counted.
+//! Fifty learning rates of every schedule, compared with PyTorch, and the counting of steps.
 
 use super::{numbers, reference};
 use dl_core::{Differentiable, Result, Weight};
@@ -10,7 +10,7 @@ fn check(name: &str, rate: impl FnMut(u64) -> f64) {
     assert_eq!(expected.len(), 50);
     let found: Vec<f64> = (0..50).map(rate).collect();
     for (step, (found, expected)) in found.iter().zip(&expected).enumerate() {
-        // recursive formulas come to rest a rounding error away from 0
+        // PyTorch's recursive formulas end at a rounding error instead of 0
         let near = (found - expected).abs() <= 1e-12 * expected.abs().max(1e-3);
         assert!(near, "{name}, step {step}: {found}, PyTorch has {expected}");
     }
@@ -21,7 +21,7 @@ fn check_schedule(name: &str, schedule: impl Schedule) {
 }
 
 #[test]
-fn as_in_pytorch() {
+fn schedules_match_pytorch() {
     check_schedule("step-decay", StepDecay::new(0.5, 7, 0.3));
     check_schedule("multi-step", MultiStep::new(0.5, [5, 12, 12, 30], 0.3));
     check_schedule("exponential", Exponential::new(0.5, 0.9));
@@ -40,7 +40,7 @@ fn as_in_pytorch() {
 }
 
 #[test]
-fn plateaus_as_in_pytorch() {
+fn plateau_matches_pytorch() {
     let metrics = numbers(&reference("metrics"));
     let check_plateau = |name, plateau: Plateau| {
         let optimizer = Sgd::new(plateau.clone());
@@ -58,7 +58,7 @@ fn plateaus_as_in_pytorch() {
 }
 
 #[test]
-fn settings_without_sense_are_errors() {
+fn schedule_with_invalid_setting_is_error() {
     let schedules: Vec<Box<dyn Schedule>> = vec![
         Box::new(StepDecay::new(0.1, 0, 0.5)),
         Box::new(StepDecay::new(0.1, 1, f64::NAN)),
@@ -88,7 +88,7 @@ fn settings_without_sense_are_errors() {
 }
 
 #[test]
-fn extreme_steps_are_no_panics() {
+fn schedules_at_extreme_steps_do_not_panic() {
     for step in [0, 1, u64::MAX - 1, u64::MAX] {
         for rate in [
             StepDecay::new(0.1, 1, 0.5).at(step),
@@ -106,7 +106,7 @@ fn extreme_steps_are_no_panics() {
 }
 
 #[test]
-fn a_refused_step_does_not_move_the_schedule_on() -> Result<()> {
+fn refused_step_does_not_advance_schedule() -> Result<()> {
     let (w, zero) = (Weight::new(1.0_f64), Weight::new(0.0_f64));
     let sgd = Sgd::new(Exponential::new(0.5, 0.5));
     let guarded = sgd.clone().refuse_non_finite();
@@ -119,9 +119,9 @@ fn a_refused_step_does_not_move_the_schedule_on() -> Result<()> {
     Ok(())
 }
 
-/// A training step counts once, however many weights take part.
+/// A training step counts once, regardless of the number of weights.
 #[test]
-fn clones_are_at_the_same_step() -> Result<()> {
+fn clones_share_step_count() -> Result<()> {
     let (a, b) = (Weight::new(1.0_f64), Weight::new(1.0_f64));
     let adam = Adam::new(|step: u64| step as f64);
     (&a + &b).train(&adam).wait()?;
@@ -132,7 +132,7 @@ fn clones_are_at_the_same_step() -> Result<()> {
 }
 
 #[test]
-fn a_metric_that_is_no_number_changes_nothing() -> Result<()> {
+fn plateau_with_nan_metric_is_error_and_changes_nothing() -> Result<()> {
     let plateau = Plateau::new(0.5).patience(0);
     plateau.report(1.0)?;
     assert!(plateau.report(f64::NAN).unwrap_err().is_not_finite());

@@ -1,4 +1,4 @@
-//! State that is taken and put back.
+//! Saving and loading of optimizer state.
 
 use super::problem::{Array, Problem};
 use dl_core::{Chunk, Differentiable, Optimizer, OptimizerState, Result, Weight, WeightHandle};
@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 type Make = fn(&Problem<f64>) -> Arc<dyn Optimizer>;
 
-/// Every optimizer and part that remembers something.
+/// Optimizers and wrappers, with and without state.
 const OPTIMIZERS: &[Make] = &[
     |_| Arc::new(Sgd::new(0.02)),
     |_| Arc::new(Sgd::new(Cosine::new(0.02, 9))),
@@ -30,7 +30,7 @@ const OPTIMIZERS: &[Make] = &[
     },
 ];
 
-/// As a checkpoint would: numbers and values, nothing else.
+/// Copies numbers and slots, as writing and reading a checkpoint does.
 fn written_and_read(state: &OptimizerState) -> OptimizerState {
     let mut copy = OptimizerState::new(state.kind());
     for (key, number) in state.numbers() {
@@ -43,7 +43,7 @@ fn written_and_read(state: &OptimizerState) -> OptimizerState {
 }
 
 #[test]
-fn a_resumed_run_is_bit_identical() -> Result<()> {
+fn resumed_run_is_bit_identical() -> Result<()> {
     for make in OPTIMIZERS {
         let problem = Problem::new();
         let optimizer = make(&problem);
@@ -77,7 +77,7 @@ fn a_resumed_run_is_bit_identical() -> Result<()> {
 }
 
 #[test]
-fn names_are_those_of_pytorch() -> Result<()> {
+fn slot_names_match_pytorch() -> Result<()> {
     let slots = |make: &Make| -> Result<String> {
         let problem = Problem::new();
         let optimizer = make(&problem);
@@ -112,7 +112,7 @@ fn names_are_those_of_pytorch() -> Result<()> {
 }
 
 #[test]
-fn a_plateau_is_part_of_the_state() -> Result<()> {
+fn plateau_schedule_is_saved_with_optimizer_state() -> Result<()> {
     let problem = Problem::<f64>::new();
     let make = || {
         let plateau = Plateau::new(0.1).patience(1).cooldown(1);
@@ -149,7 +149,7 @@ fn a_plateau_is_part_of_the_state() -> Result<()> {
 }
 
 #[test]
-fn what_does_not_fit_is_refused_and_changes_nothing() -> Result<()> {
+fn loading_mismatched_state_is_error_and_changes_nothing() -> Result<()> {
     let problem = Problem::<f64>::new();
     let adam = Adam::new(0.05);
     problem.train(&adam)?;
@@ -205,7 +205,7 @@ fn what_does_not_fit_is_refused_and_changes_nothing() -> Result<()> {
 }
 
 #[test]
-fn names_are_given_once_and_to_all() -> Result<()> {
+fn state_with_duplicate_or_missing_names_is_error() -> Result<()> {
     let weights = [1.0, 2.0].map(Weight::<f64>::new);
     let adam = Adam::new(0.1);
     (&weights[0] * &weights[1]).train(&adam).wait()?;
@@ -215,14 +215,14 @@ fn names_are_given_once_and_to_all() -> Result<()> {
     assert!(error(&[("a", a.clone()), ("a", b.clone())]).contains("two weights are called \"a\""));
     assert!(error(&[("a", a.clone()), ("b", a.clone())]).contains("\"b\" has another name"));
     assert!(error(&[("a", a.clone())]).contains("remembers 1 weights that are not among those with a name"));
-    // a weight that is gone need not have one
+    // a dropped weight needs no name
     drop(b);
     adam.state(&[("a", a)]).map(drop)
 }
 
-/// A weight that has not taken part in a step has no state, before and after.
+/// A weight that has not taken part in a step has no state, and loading removes later state.
 #[test]
-fn a_weight_without_state() -> Result<()> {
+fn weight_without_steps_has_no_state() -> Result<()> {
     let (a, b) = (Weight::new(1.0_f64), Weight::new(1.0_f64));
     let named: [(&str, WeightHandle); 2] = [("a", (&a).into()), ("b", (&b).into())];
     let adam = Adam::new(0.5);
@@ -233,11 +233,11 @@ fn a_weight_without_state() -> Result<()> {
     adam.load_state(&state, &named)?;
     b.set(1.0);
     b.train(&adam).wait()?;
-    assert!((b.value() - 0.5).abs() < 1e-7, "its first step again");
+    assert!((b.value() - 0.5).abs() < 1e-7, "it counts as its first step again");
     Ok(())
 }
 
-/// An optimizer that wants to replace the state of another one, in the middle of a step.
+/// An optimizer that tries to replace the state of another one during a step.
 #[derive(Clone)]
 struct Meddler(Adam, OptimizerState, WeightHandle);
 
@@ -248,7 +248,7 @@ impl Optimizer for Meddler {
 }
 
 #[test]
-fn a_state_is_checked_first_and_not_loaded_in_a_step() -> Result<()> {
+fn load_state_during_step_is_error() -> Result<()> {
     let (w, adam) = (Weight::new(1.0_f64), Adam::new(0.5));
     let named = [("w", WeightHandle::from(&w))];
     let fresh = adam.state(&named)?;
@@ -256,7 +256,7 @@ fn a_state_is_checked_first_and_not_loaded_in_a_step() -> Result<()> {
     let error = w.train(&Meddler(adam.clone(), fresh.clone(), (&w).into())).wait().unwrap_err();
     assert!(error.to_string().contains("in the middle of a step"), "{error}");
     let new = adam.check_state(&fresh, &named)?;
-    assert_eq!(adam.memory().unwrap().steps(), 1, "it was only looked at");
+    assert_eq!(adam.memory().unwrap().steps(), 1, "check_state changes nothing");
     new.set()?;
     assert_eq!(adam.memory().unwrap().steps(), 0);
     Ok(())

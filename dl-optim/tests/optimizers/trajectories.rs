@@ -1,4 +1,4 @@
-//! Twenty steps, in both precisions, compared after each.
+//! Twenty steps of every optimizer, in both precisions, compared with PyTorch after each step.
 
 use super::problem::{Array, Problem, flat};
 use super::{numbers, reference};
@@ -8,7 +8,7 @@ use dl_optim::{Adadelta, Adagrad, Adam, AdamW, Groups, Lion, NAdam, OptimizerExt
 use serde_json::Value;
 use std::sync::Arc;
 
-/// Makes the optimizers anew for a problem: names, and what takes the steps.
+/// The optimizers to compare, with their names in the reference.
 fn cases<A: ChunkElement + Delta>(problem: &Problem<A>) -> Vec<(&'static str, Arc<dyn Optimizer>)> {
     fn case(name: &'static str, optimizer: impl Optimizer + 'static) -> (&'static str, Arc<dyn Optimizer>) {
         (name, Arc::new(optimizer))
@@ -65,7 +65,7 @@ fn agrees(found: &[f64], expected: &Value, tolerance: f64, what: &str) {
 fn as_in_pytorch<A: ChunkElement + Delta>(section: &str, tolerance: f64) {
     let reference = reference(section);
     let names: Vec<&str> = cases(&Problem::<A>::new()).iter().map(|(name, _)| *name).collect();
-    assert_eq!(names.len() + 1, reference.as_object().unwrap().len(), "all cases, and that of the averages");
+    assert_eq!(names.len() + 1, reference.as_object().unwrap().len(), "all cases, and the case `ema`");
     for (index, name) in names.into_iter().enumerate() {
         let problem = Problem::<A>::new();
         let optimizer = cases(&problem).swap_remove(index).1;
@@ -79,17 +79,17 @@ fn as_in_pytorch<A: ChunkElement + Delta>(section: &str, tolerance: f64) {
 }
 
 #[test]
-fn in_double_precision() {
+fn optimizers_match_pytorch_in_double_precision() {
     as_in_pytorch::<f64>("f64", 1e-12);
 }
 
 #[test]
-fn in_single_precision() {
+fn optimizers_match_pytorch_in_single_precision() {
     as_in_pytorch::<f32>("f32", 2e-5);
 }
 
 #[test]
-fn averages_of_weights() {
+fn ema_matches_pytorch() {
     let reference = reference("f64");
     let (problem, ema) = (Problem::<f64>::new(), Adam::new(0.05).ema(0.9));
     for (step, expected) in reference["ema"].as_array().unwrap().iter().enumerate() {
@@ -103,16 +103,16 @@ fn averages_of_weights() {
 }
 
 #[test]
-fn a_step_that_fails_does_not_count() {
+fn failed_step_is_not_counted() {
     let (adam, w) = (Adam::new(0.5).refuse_non_finite(), Weight::new(0.0_f64));
     assert!(w.sqrt().train(&adam).wait().unwrap_err().is_not_finite());
     (&w * 2.0).train(&adam).wait().unwrap();
     assert!((w.value() + 0.5).abs() < 1e-8);
 }
 
-/// The number of steps is that of the weight, with this memory.
+/// Steps are counted per weight in a memory.
 #[test]
-fn a_weight_that_comes_later_counts_from_one() {
+fn weight_added_later_counts_its_own_steps() {
     let adam = Adam::new(0.5);
     let (first, second) = (Weight::new(3.0_f64), Weight::new(3.0_f64));
     for _ in 0..10 {
@@ -122,9 +122,9 @@ fn a_weight_that_comes_later_counts_from_one() {
     assert!((second.value() - 2.75).abs() < 1e-8);
 }
 
-/// A product of many factors below 1 has no influence any more, and is not computed.
+/// The product `Π` of NAdam is cut off once it is negligible: a step at a large count is cheap.
 #[test]
-fn a_million_steps_of_nadam_cost_what_the_first_ones_do() -> Result<()> {
+fn nadam_step_cost_is_bounded_at_large_step_counts() -> Result<()> {
     let (mut values, [mut m, mut v]) = ([0.0_f64], [[0.5_f64], [0.25]]);
     let nadam = NAdam::new(0.1);
     for step in 1_000_000_000..1_000_010_000 {

@@ -1,4 +1,4 @@
-"""What PyTorch's optimizers and schedules do: what `tests/optimizers` here, and `tests/tensors/embedding.rs` of dl-nd, compare with.
+"""Reference results of PyTorch's optimizers and schedules, for `tests/optimizers` here and `tests/tensors/embedding.rs` of dl-nd.
 
     python3 optimizers.py    # with torch 2.8 and numpy; writes optimizers.json here, optimizers.txt for dl-nd
 
@@ -19,7 +19,7 @@ STEPS = 20
 
 
 def loss(a, b):
-    """Of two weights with three and two numbers."""
+    """The loss of two weights with three and two numbers."""
     return sum((a[i] * b[i % 2] - (i + 1) / 2) ** 2 + a[i] ** 4 / 4 for i in range(3))
 
 
@@ -28,15 +28,15 @@ def numbers(*weights):
 
 
 def run(dtype, optimizer, change=None, scheduler=None, averaged=None):
-    """The weights after each step; `change` works on the weights, whose gradients are known, before it."""
-    torch.set_default_dtype(dtype)  # that of the product of NAdam's momenta
+    """The weights after each step; before each step, `change` is applied to the weights, which have gradients."""
+    torch.set_default_dtype(dtype)  # NAdam computes the product of its momenta in the default dtype
     a = nn.Parameter(tensor([0.7, -1.3, 2.1], dtype=dtype))
     b = nn.Parameter(tensor([0.4, -0.9], dtype=dtype))
     optimizer = optimizer(a, b)
     scheduler = scheduler and scheduler(optimizer)
     model = nn.ParameterList([a, b])
     if averaged is not None:
-        # the first update copies
+        # the first update copies the weights
         average = optim.swa_utils.AveragedModel(model, multi_avg_fn=optim.swa_utils.get_ema_multi_avg_fn(averaged))
         average.update_parameters(model)
     for _ in range(STEPS):
@@ -72,7 +72,7 @@ class Lion:
             c = beta1 * m + (1 - beta1) * g
             eta = np.sign(c) + self.decay * theta
             self.momentum[k] = beta2 * m + (1 - beta2) * g
-            theta -= self.lr * eta  # in place: it is the weight
+            theta -= self.lr * eta  # in place, because it aliases the weight
 
 
 def add_l1(weights):
@@ -139,7 +139,7 @@ CASES = {
 
 
 def rates(lr, make, step=lambda scheduler: scheduler.step()):
-    """Fifty learning rates."""
+    """The first fifty learning rates."""
     optimizer = optim.SGD([tensor(0.0, requires_grad=True)], lr=lr)
     scheduler = make(optimizer)
     found = []
@@ -218,13 +218,13 @@ def sparse(optimizer):
 SPARSE = {
     "sgd": sparse(lambda w: optim.SGD(w, lr=0.05)),
     "adagrad": sparse(lambda w: optim.Adagrad(w, lr=0.1)),
-    # so small that it does not matter where it is added
+    # `eps` is so small that the place where it is added does not matter
     "adam": sparse(lambda w: optim.SparseAdam(w, lr=0.05, eps=1e-20)),
 }
 
 
 def lines(entries):
-    """An object, an entry a line."""
+    """An object with an entry per line."""
     return "{\n" + ",\n".join(f"{json.dumps(name)}: {json.dumps(entry)}" for name, entry in entries.items()) + "\n}"
 
 

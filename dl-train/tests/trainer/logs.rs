@@ -107,14 +107,14 @@ fn unwritable_log_path_is_error_and_left_unchanged() {
         assert!(error.contains(&path.display().to_string()), "{error}");
         error
     };
-    assert!(message(folder.path()).contains("no ordinary file, and stays as it is"));
+    assert!(message(folder.path()).contains("not a regular file; it is left unchanged"));
     message(&file.join("log.csv"));
     message(Path::new(""));
     #[cfg(unix)]
     {
         let device = folder.path().join("device");
         std::os::unix::fs::symlink("/dev/null", &device).unwrap();
-        assert!(message(&device).contains("no ordinary file, and stays as it is"));
+        assert!(message(&device).contains("not a regular file; it is left unchanged"));
         assert!(fs::symlink_metadata(&device).unwrap().is_symlink());
         assert!(dl_train::save_weights(&[Weight::new(1.0_f64)], &device).is_err());
     }

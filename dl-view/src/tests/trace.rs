@@ -167,5 +167,5 @@ fn save_follows_symbolic_link() {
     let device = folder.path().join("device");
     symlink("/dev/null", &device).expect("a link");
     let error = save_chrome_trace(&Recording::default(), &device).expect_err("it is a device");
-    assert!(error.to_string().contains("no ordinary file"), "{error}");
+    assert!(error.to_string().contains("not a regular file"), "{error}");
 }
