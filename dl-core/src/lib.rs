@@ -1,7 +1,7 @@
-//! The runtime of `dl`: layers, weights, deferred computations, the executor, the reverse pass. It
-//! knows no tensors.
+//! The core of `dl`: layers, weights, deferred computations, the executor, automatic
+//! differentiation. It has no tensor type.
 //!
-//! Users add the `monadic-dl` package (`use dl::prelude::*`), which re-exports all of this.
+//! Programs depend on the `monadic-dl` package (`use dl::prelude::*`), which re-exports this crate.
 //!
 //! ```
 //! use dl_core::{Differentiable, Layer, Sgd, Weight};
@@ -28,7 +28,7 @@
 //!
 //! | feature | what it adds |
 //! |---|---|
-//! | `tracing` | passes, kernels and steps as spans of the crate of that name: see [`record`] |
+//! | `tracing` | passes, kernels and steps as spans of the `tracing` crate: see [`record`] |
 
 #![deny(unsafe_code)]
 

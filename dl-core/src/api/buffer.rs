@@ -1,4 +1,4 @@
-//! Buffers: state that is not trained, but written by the steps that train.
+//! Buffers: state that training steps write but do not train.
 
 use crate::api::deferred::Do;
 use crate::api::differentiable::Differentiable;
@@ -22,12 +22,12 @@ use smallvec::smallvec;
 use std::any::Any;
 use std::fmt;
 
-/// State beside the weights: running statistics, a count of steps.
+/// State that is not trained: running statistics, a count of steps.
 ///
-/// It is a handle, like a [`Weight`](crate::Weight), and reads like one; no gradient flows to it. A
-/// pass writes it by [`Layer::updating`], in the commit of a training step and nowhere else: if the
-/// step fails, the buffer is what it was. Outside of passes, [`set`](Buffer::set) and the loading
-/// of files write it.
+/// A buffer is a handle, as a [`Weight`](crate::Weight) is, and is read in the same way. No
+/// gradient flows to it. Within a pass only the commit of a training step writes it, by
+/// [`Layer::updating`]; if the step fails, the buffer is unchanged. Outside of passes,
+/// [`set`](Buffer::set) and loading a file write it.
 ///
 /// ```
 /// use dl_core::{Buffer, Differentiable, Sgd, Weight};
@@ -48,7 +48,7 @@ impl<T> Clone for Buffer<T> {
 }
 
 impl<T: Data> Buffer<T> {
-    /// A new buffer with this value.
+    /// Creates a buffer with this value.
     #[track_caller]
     pub fn new(value: T) -> Self {
         let handle = Handle::first(value, &NotTrained);
@@ -56,12 +56,12 @@ impl<T: Data> Buffer<T> {
         Buffer(handle)
     }
 
-    /// A copy of the present value.
+    /// A copy of the current value.
     pub fn value(&self) -> T {
         self.0.value()
     }
 
-    /// Replaces the value. Passes that have read the old one go on with it.
+    /// Replaces the value. Passes that have read the old value continue with it.
     ///
     /// ```
     /// let seen = dl_core::Buffer::new(5.0_f32);
@@ -70,8 +70,8 @@ impl<T: Data> Buffer<T> {
     /// ```
     ///
     /// # Panics
-    /// In the middle of a training step, in an optimizer for instance, if a step holds it: that
-    /// step is an error then, which says so.
+    /// During a training step (inside an optimizer, for instance) that holds the lock of this
+    /// buffer. That step then fails with an error that names the cause.
     pub fn set(&self, value: T) {
         self.0.set(value);
     }
@@ -97,12 +97,12 @@ impl<T: Data> Differentiable for Buffer<T> {
 }
 
 impl<T: Data> Layer<T> {
-    /// This layer. When a training step that evaluates it commits, the buffer takes the value of
-    /// `new`.
+    /// This layer, with a buffer update as its side effect. When a training step that evaluates
+    /// this layer commits, the buffer takes the value of `new`.
     ///
-    /// `new` is evaluated with this layer, and sees the old value of the buffer. No gradient flows
-    /// into it. A step that writes one buffer from two such layers is refused. If the deltas of one
-    /// tape are stepped several times, the buffer is written the first time.
+    /// `new` is evaluated together with this layer and reads the old value of the buffer. No
+    /// gradient flows into it. A step that writes one buffer from two such layers fails. If the
+    /// gradients of one tape are applied in several steps, the first step writes the buffer.
     ///
     /// ```
     /// use dl_core::{Buffer, Differentiable, Sgd, Weight};
@@ -123,7 +123,7 @@ impl<T: Data> Layer<T> {
     }
 }
 
-/// (y, new, buffer) ↦ y. What it does to the buffer is done by the commit.
+/// (y, new, buffer) ↦ y. The commit of the training step writes the buffer.
 struct Updating([AnyLayer; 3]);
 
 impl AnyPrimitive for Updating {

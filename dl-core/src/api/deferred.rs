@@ -1,5 +1,5 @@
-//! `Do`: deferred, asynchronous computations. A monad ([`flat_map`](Do::flat_map)) and a parallel
-//! applicative ([`zip`](Do::zip), [`join`](Do::join)).
+//! `Do`: deferred, asynchronous computations. `Do` is a monad ([`flat_map`](Do::flat_map)) and a
+//! parallel applicative ([`zip`](Do::zip), [`join`](Do::join)).
 //!
 //! ```
 //! use dl_core::Do;
@@ -29,17 +29,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// A deferred computation that ends with a `T` or an [`Error`].
 ///
-/// It is a recipe: nothing happens until it is run, by [`wait`](Do::wait) or by `.await`, and every
-/// run is a fresh one. Whatever layers a run evaluates belong to the pass that it runs in, or else
-/// to a pass of its own.
+/// A `Do` describes a computation: nothing happens until it is run, by [`wait`](Do::wait) or by
+/// `.await`, and each run starts anew. The layers that a run evaluates belong to the surrounding
+/// pass if there is one, and otherwise to a new pass.
 ///
-/// Computations nest on the stack: a chain of a few thousand [`map`](Do::map) or
-/// [`flat_map`](Do::flat_map), or as many `predict().await` inside one another, is fine; for longer
-/// ones write a loop in [`from_fn`](Do::from_fn), or chain layers, which take no stack.
+/// Nested computations use the stack. A chain of a few thousand [`map`](Do::map) or
+/// [`flat_map`](Do::flat_map) calls is fine, as are a few thousand nested `predict().await`. For
+/// longer chains write a loop in [`from_fn`](Do::from_fn), or chain layers, which use no stack.
 ///
-/// Under [`wait`](Do::wait), and on a worker of rayon, a run does its own work if nobody else does.
-/// Awaited under another executor it leaves the work to the workers of rayon, so that it does not
-/// hold up that executor: do not block all of them until it ends.
+/// Under [`wait`](Do::wait), and on a worker of rayon, a run executes the work that no other worker
+/// takes. Under another executor it leaves all work to the workers of rayon, so that it does not
+/// block that executor. Do not block all workers of rayon until such a run ends.
 ///
 /// ```
 /// use dl_core::{Differentiable, Do, Weight};
@@ -56,15 +56,15 @@ pub struct Do<T> {
     settings: Settings,
 }
 
-/// What a [`Do`] does.
+/// The computation behind a [`Do`].
 pub(crate) trait Recipe<T>: Send + Sync {
-    /// Which pass a run belongs to.
+    /// The pass that a run belongs to.
     fn belongs(&self) -> Belongs;
 
-    /// Starts anew.
+    /// Starts a new run.
     fn start(&self) -> KeptFuture<Result<T>>;
 
-    /// The same as the body of a layer, where a run belongs to the pass around it.
+    /// Starts a new run as the body of a layer, which belongs to the surrounding pass.
     fn start_body(&self, outcome: fn(T) -> Outcome) -> KeptFuture<Result<Outcome>>
     where
         T: Send + 'static,
@@ -73,24 +73,24 @@ pub(crate) trait Recipe<T>: Send + Sync {
         Kept::future(async move { future.await.map(outcome) })
     }
 
-    /// Runs it as far as it goes without waiting for anything, on a thread that has nothing else to
-    /// do: a recipe that may be through by then saves itself a future.
+    /// Runs the computation synchronously, as far as it proceeds without waiting. Called on a
+    /// thread that is free to block. A computation that completes here needs no future.
     fn run_at_once(&self, settings: &Settings) -> AtOnce<T> {
         let _ = settings;
         AtOnce::No
     }
 }
 
-/// How far a recipe came at once.
+/// The result of [`Recipe::run_at_once`].
 pub(crate) enum AtOnce<T> {
     Done(Result<T>),
-    /// It has begun, in this pass.
+    /// The pass has started but the computation is incomplete.
     Begun(Arc<Pass>),
-    /// It has to be run.
+    /// The computation must be run as a future.
     No,
 }
 
-/// Calls a function of the user's for every run.
+/// A computation that calls a user function for each run.
 struct FromFn<F> {
     belongs: Belongs,
     start: F,
@@ -116,15 +116,15 @@ where
     }
 }
 
-/// A computation as the body of a layer. Settings are for runs that start a pass: mostly there is
-/// no need of them.
+/// A computation as the body of a layer. The settings of a `Do` apply only to a run that starts a
+/// pass, so the common case, which joins the surrounding pass, omits them.
 pub(crate) enum Body<T> {
     Around(Shared<dyn Recipe<T>>),
     Other(Box<Do<T>>),
 }
 
 impl<T: Send + 'static> Body<T> {
-    /// A fresh run.
+    /// Starts a new run.
     pub(crate) fn start(&self, outcome: fn(T) -> Outcome) -> KeptFuture<Result<Outcome>> {
         match self {
             Body::Around(recipe) => recipe.start_body(outcome),
@@ -162,7 +162,7 @@ impl<T: Send + 'static> Do<T> {
         Do::new(FromFn { belongs, start })
     }
 
-    /// A computation that calls `start` anew for every run.
+    /// A computation that calls `start` for each run.
     ///
     /// ```
     /// let two = dl_core::Do::from_fn(|| async { Ok(2) });
@@ -177,10 +177,11 @@ impl<T: Send + 'static> Do<T> {
         Do::starting(Belongs::Around, start)
     }
 
-    /// The values of several layers, computed in one pass: what they share is evaluated once.
+    /// The values of several layers, computed in one pass, in which shared layers are evaluated
+    /// once.
     ///
-    /// `layers` is what the bang of `#[differentiable]` takes: a tuple, an array or a `Vec` of
-    /// layers and weights, or of such.
+    /// `layers` is any operand of the bang (`!`) of `#[differentiable]`: a tuple, an array or a
+    /// `Vec` of layers and weights, or nested ones.
     ///
     /// ```
     /// use dl_core::{Differentiable, Do, Weight};
@@ -196,7 +197,7 @@ impl<T: Send + 'static> Do<T> {
         Do::starting(Belongs::Own(Purpose::Predict), move || layers.start())
     }
 
-    /// A computation made from a future, which can run only once: a second run fails, and says so.
+    /// A computation made from a future. It can run only once: a second run fails with an error.
     ///
     /// ```
     /// let once = dl_core::Do::from_future(async { Ok(1) });
@@ -217,7 +218,7 @@ impl<T: Send + 'static> Do<T> {
         })
     }
 
-    /// A computation that has its value already.
+    /// A computation with a value that is already known.
     ///
     /// ```
     /// assert_eq!(dl_core::Do::now(5).wait()?, 5);
@@ -254,7 +255,7 @@ impl<T: Send + 'static> Do<T> {
         })
     }
 
-    /// Runs this computation, then the one that `f` makes of its value.
+    /// Runs this computation, then the one that `f` returns for its value.
     ///
     /// ```
     /// use dl_core::Do;
@@ -269,7 +270,7 @@ impl<T: Send + 'static> Do<T> {
         })
     }
 
-    /// Runs two computations in parallel. If both fail, the error is that of the left one.
+    /// Runs two computations in parallel. If both fail, the error is the left one's.
     ///
     /// ```
     /// use dl_core::Do;
@@ -290,7 +291,7 @@ impl<T: Send + 'static> Do<T> {
         })
     }
 
-    /// Runs many computations in parallel. If several fail, the error is that of the leftmost one.
+    /// Runs many computations in parallel. If several fail, the error is the leftmost one's.
     ///
     /// ```
     /// use dl_core::Do;
@@ -305,7 +306,7 @@ impl<T: Send + 'static> Do<T> {
         })
     }
 
-    /// The same computation, as the body of a layer.
+    /// This computation as the body of a layer.
     pub(crate) fn into_body(self) -> Body<T> {
         match self.recipe.belongs() {
             Belongs::Around => Body::Around(self.recipe),
@@ -325,12 +326,11 @@ impl<T: Send + 'static> Do<T> {
         Run::new(self.recipe.clone(), self.settings.clone())
     }
 
-    /// The same computation, whose random numbers are drawn from this seed: see
-    /// [`Seed`](crate::Seed).
+    /// This computation with random numbers drawn from this seed: see [`Seed`](crate::Seed).
     ///
-    /// Like [`mode`](Do::mode) and [`on`](Do::on), it is a setting of the pass that a run starts,
-    /// and of passes inside that one which do not say otherwise; a run that is part of a pass
-    /// around it has the settings of that pass.
+    /// Like [`mode`](Do::mode) and [`on`](Do::on), this is a setting of the pass that a run starts.
+    /// Nested passes inherit it unless they set their own. A run that joins a surrounding pass uses
+    /// the settings of that pass.
     ///
     /// ```
     /// use dl_core::{Differentiable, Seed};
@@ -343,7 +343,7 @@ impl<T: Send + 'static> Do<T> {
         self
     }
 
-    /// The same computation, in training or in evaluation: see [`Mode`].
+    /// This computation in training or in evaluation mode: see [`Mode`].
     ///
     /// ```
     /// use dl_core::{Do, Mode};
@@ -356,8 +356,7 @@ impl<T: Send + 'static> Do<T> {
         self
     }
 
-    /// The same computation, on the weights as they were when the snapshot was taken: see
-    /// [`Snapshot`].
+    /// This computation on the weights as they were when the snapshot was taken: see [`Snapshot`].
     ///
     /// ```
     /// use dl_core::{Differentiable, Snapshot, Weight};
@@ -372,11 +371,11 @@ impl<T: Send + 'static> Do<T> {
         self
     }
 
-    /// The same computation, whose passes tell this recorder what they do: see
-    /// [`record`](crate::record). As [`seed`](Do::seed), it is a setting of the pass that a run
-    /// starts, and of passes inside that one: a whole training run can be recorded, too.
+    /// This computation with its passes recorded by this recorder: see [`record`](crate::record).
+    /// As with [`seed`](Do::seed), this is a setting of the pass that a run starts, and nested
+    /// passes inherit it: a whole training run can be recorded, too.
     ///
-    /// It changes no value.
+    /// Recording changes no value.
     ///
     /// ```
     /// use dl_core::record::Recorder;
@@ -400,7 +399,7 @@ impl<T: Send + 'static> Do<T> {
         self
     }
 
-    /// The same computation, which ends with its value and with what its pass has counted.
+    /// This computation, ending with its value and with the counters of its pass.
     ///
     /// ```
     /// use dl_core::{Differentiable, Sgd, Weight};
@@ -422,12 +421,12 @@ impl<T: Send + 'static> Do<T> {
 
     /// Runs the computation and blocks until it ends.
     ///
-    /// The thread helps with the work of its own pass meanwhile, and with no other, so it is safe
-    /// on any thread: inside a rayon worker, and inside another pass, too. The run never joins a
-    /// pass around it: use `.await` for that.
+    /// Meanwhile the calling thread executes work of its own pass and of no other, so `wait` is
+    /// safe on any thread, inside a rayon worker and inside another pass, too. The run never joins
+    /// a surrounding pass: use `.await` for that.
     ///
     /// # Errors
-    /// Those of the computation; a panic in it is one of them.
+    /// The errors of the computation, including panics in it.
     pub fn wait(&self) -> Result<T> {
         let inherited = exec::with_current(|around| Some(around?.inherited(self.settings.clone())));
         let settings = inherited.as_ref().unwrap_or(&self.settings);
@@ -448,13 +447,13 @@ impl<T: Send + 'static> IntoFuture for Do<T> {
     }
 }
 
-/// Which pass a run belongs to.
+/// The pass that a run belongs to.
 #[derive(Clone)]
 pub(crate) enum Belongs {
-    /// To the pass in which it is first polled; outside any, to one of its own.
+    /// The pass in which it is first polled, or a new pass if there is none.
     Around,
-    /// To a new pass of its own.
+    /// A new pass.
     Own(Purpose),
-    /// To this pass, which it drives.
+    /// This pass, which the run drives.
     To(Owner),
 }

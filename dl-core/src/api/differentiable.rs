@@ -1,4 +1,4 @@
-//! The type class of everything that can be differentiated.
+//! The type class of differentiable values.
 
 use crate::api::deferred::{AtOnce, Belongs, Do, Recipe};
 use crate::api::extract;
@@ -23,11 +23,10 @@ use crate::step::commit_scalar::commit_numbers;
 use crate::step::optimizer::Optimizer;
 use std::sync::Arc;
 
-/// Anything with data, a delta and a forward: plain values, weights, layers, and types of your own.
+/// A value with data, a delta and a forward pass: plain values, weights, layers, and user types.
 ///
-/// The paper calls this type class `DeepLearning`. To make a type of your own differentiable, say
-/// what its data is and how to run it forward; usually that is the forward of some layer made from
-/// its parts:
+/// The paper calls this type class `DeepLearning`. To make a type differentiable, define its data
+/// and its forward pass; usually that is the forward pass of a layer made from its parts:
 ///
 /// ```
 /// use dl_core::{Differentiable, Do, Sgd, Tape, Weight};
@@ -57,20 +56,20 @@ pub trait Differentiable {
     /// The type of the derivative.
     type Delta: Delta;
 
-    /// The forward pass: a computation of the value together with its backward.
+    /// The forward pass: a computation of the value together with its backward pass.
     ///
-    /// Nothing is computed before it is awaited. In a running pass it is part of that pass,
-    /// otherwise it is a pass of its own. A tape that was made in a `predict` has no backward: that
-    /// pass keeps no values for it.
+    /// Nothing is computed before it is awaited. It joins a running pass, or starts a new one if
+    /// there is none. A tape made in a `predict` has no backward pass, because `predict` retains no
+    /// values for it.
     fn forward(&self) -> Do<Tape<Self::Data, Self::Delta>>;
 
-    /// This, as a layer.
+    /// This value as a layer.
     #[track_caller]
     fn layer(&self) -> Layer<Self::Data> {
         Layer::from(self.forward())
     }
 
-    /// This, as a layer, without a clone where none is needed.
+    /// This value as a layer, without a clone where none is needed.
     ///
     /// ```
     /// use dl_core::{Differentiable, Layer, Weight};
@@ -88,27 +87,27 @@ pub trait Differentiable {
         self.layer()
     }
 
-    /// The value, if the pass that the calling code runs in has it already.
+    /// The value, if the current pass has already computed it.
     #[doc(hidden)]
     fn value_at_hand(&self) -> Option<Result<Self::Data>> {
         None
     }
 
-    /// Computes the value, in a new pass.
+    /// Computes the value in a new pass.
     ///
     /// # Errors
-    /// Whatever goes wrong on the way: shapes that do not fit, an error or a panic of user code.
+    /// Any error of the pass: shapes that do not fit, an error or a panic of user code.
     #[track_caller]
     fn predict(&self) -> Do<Self::Data> {
         Do::new(Predict(self.layer()))
     }
 
-    /// Forward and backward, in a new pass, and no step yet: what a training step would do to the
-    /// weights. Such side effects can be added up, scaled, clipped and looked at, and are taken in
-    /// one step: see [`SideEffects`].
+    /// Runs forward and backward in a new pass, without a step. The result holds the gradients of
+    /// the weights, which can be added, scaled, clipped and inspected, and applied in one step: see
+    /// [`SideEffects`].
     ///
     /// # Errors
-    /// As [`predict`](Differentiable::predict).
+    /// Those of [`predict`](Differentiable::predict).
     ///
     /// ```
     /// use dl_core::{Differentiable, Sgd, Weight};
@@ -123,14 +122,14 @@ pub trait Differentiable {
         Do::new(Backward(self.layer()))
     }
 
-    /// One training step, in a new pass: computes the value, the deltas of all weights that it
-    /// depends on, and lets the optimizer step them. Ends with the value, as it was before the
-    /// step.
+    /// Takes one training step in a new pass: computes the value and the deltas of all weights that
+    /// it depends on, and lets the optimizer update these weights. The result is the value before
+    /// the step.
     ///
-    /// A value that is not a single number is trained as the sum of its elements.
+    /// If the value is not a single number, the loss is the sum of its elements.
     ///
     /// # Errors
-    /// As [`predict`](Differentiable::predict), and those of the optimizer. Then no weight has
+    /// Those of [`predict`](Differentiable::predict) and of the optimizer. Then no weight has
     /// changed.
     #[track_caller]
     fn train<O: Optimizer + Clone + 'static>(&self, optimizer: &O) -> Do<Self::Data> {
@@ -166,7 +165,7 @@ impl<T: Data> Recipe<T> for Predict<T> {
     }
 }
 
-/// Computes the value of a layer, and writes down the deltas.
+/// Computes the value of a layer, and builds the deltas as layers.
 struct Backward<T>(Layer<T>);
 
 impl<T: Data> Recipe<SideEffects> for Backward<T> {
@@ -189,7 +188,7 @@ impl<T: Data> Recipe<SideEffects> for Backward<T> {
 struct Train<T, O>(Layer<T>, O);
 
 impl<T: Data, O: Optimizer + Clone + 'static> Train<T, O> {
-    /// The step from a number that was had at once.
+    /// Takes the step for a scalar that was computed synchronously.
     #[inline]
     fn step_of_number(&self, books: &mut Books, index: u32, number: Scalar) -> Result<T> {
         let deltas = reverse::deltas_of_number(books, index, number);
@@ -198,15 +197,16 @@ impl<T: Data, O: Optimizer + Clone + 'static> Train<T, O> {
         committed.map(|()| Value::from(number).into())
     }
 
-    /// The step from any value for which it took nothing but scalar arithmetic and marks.
+    /// Takes the step for a value that was computed from scalar arithmetic and checkpoints only.
     fn step_at_once(&self, pass: &Arc<Pass>, value: Value) -> Result<T> {
         let root = self.0.any();
         let one = reverse::one(root, &value)?;
         let deltas = reverse::deltas(pass, root, AnyDelta::Ready(one))?;
-        // arithmetic writes no buffers, and has no destructors: the commit need not ask the pass
+        // Scalar arithmetic has no buffer updates and no user destructors, so the commit needs no
+        // pass.
         let value = extract::hand_out(value, root)?;
         let commit = || pass.during(SpanWork::Commit, None, || Told::NOBODY, || commit(&self.1, deltas, &[]));
-        // in the middle of another step it is to be seen that this is one inside it
+        // In a nested step, entering the pass marks the commit as nested.
         let committed = if pass.is_in_step() { exec::enter(pass, commit) } else { commit() };
         committed.map(|()| value)
     }
@@ -224,7 +224,7 @@ impl<T: Data, O: Optimizer + Clone + 'static> Recipe<T> for Train<T, O> {
             let pass = exec::current().expect("a training step runs in its pass");
             let one = reverse::one(layer.any(), &value)?;
             let effects = reverse::side_effects(&pass, layer.any(), AnyDelta::Ready(one), When::AtOnce)?;
-            // before the step: what can fail must not have changed anything
+            // Must precede the step: an error here must leave everything unchanged.
             let value = extract::hand_out(value, layer.any())?;
             effects.take(&pass, &optimizer).await?;
             Ok(value)
@@ -238,12 +238,11 @@ impl<T: Data, O: Optimizer + Clone + 'static> Recipe<T> for Train<T, O> {
             Begun::Number(result) => AtOnce::Done(result),
             Begun::Value(pass, value, true) => {
                 let result = value.and_then(|value| self.step_at_once(&pass, value));
-                // the step has been taken, or has failed: a destructor that panics now has nobody
-                // to tell
+                // The step has been taken or has failed: a destructor panic is not reported.
                 let _ = Pass::part(pass);
                 AtOnce::Done(result)
             }
-            // the deltas of other operations take a future
+            // The deltas of other operations require a future.
             Begun::Value(pass, _, false) | Begun::Pending(pass) => AtOnce::Begun(pass),
         }
     }

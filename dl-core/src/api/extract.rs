@@ -1,4 +1,4 @@
-//! The bang as a future: run a layer forward and hand back its data.
+//! Extraction (`!x`) as a future: evaluates a layer and returns its value.
 
 use crate::api::deferred::{Belongs, Do};
 use crate::error::{Error, Result};
@@ -17,7 +17,8 @@ use std::task::{Context, Poll, ready};
 
 /// The forward value of a layer, as a future. Made by [`Layer::extract`](crate::Layer::extract).
 ///
-/// It belongs to the pass in which it is first polled, and may be polled anywhere afterwards.
+/// It belongs to the pass in which it is first polled, and may be polled from any thread
+/// afterwards.
 ///
 /// ```
 /// use dl_core::{Differentiable, Layer};
@@ -36,7 +37,7 @@ use std::task::{Context, Poll, ready};
 pub struct Extract<T>(State<T>);
 
 enum State<T> {
-    /// It was there already; present until it is polled.
+    /// The value was known when the future was made. `None` once it has been returned.
     AtHand(Option<Result<T>>),
     Waits(ExtractValue),
 }
@@ -64,7 +65,7 @@ impl<T: Data> Future for Extract<T> {
     }
 }
 
-/// The value of this layer, as the user gets it: a clone, if somebody else has it still.
+/// The value as returned to the caller: moved out if this is its only owner, otherwise cloned.
 pub(crate) fn hand_out<T: Data>(value: Value, layer: &AnyLayer) -> Result<T> {
     let hand_out = || {
         exec::computing_in_task(|| T::settle(&[value.get()]));
@@ -74,18 +75,18 @@ pub(crate) fn hand_out<T: Data>(value: Value, layer: &AnyLayer) -> Result<T> {
         .map_err(|payload| Error::panic(payload).at("handing out a value", layer.site()))
 }
 
-/// The same, with the type forgotten.
+/// The untyped half of [`Extract`].
 pub(crate) struct ExtractValue {
     layer: AnyLayer,
     bound: Bound,
 }
 
-/// The pass that an extract belongs to.
+/// The pass that an extraction belongs to.
 enum Bound {
     Not,
-    /// To a pass that somebody else drives.
+    /// A pass driven by another future.
     To(Weak<Pass>),
-    /// To a pass of its own.
+    /// A pass of its own.
     Own(Box<Run<Value>>),
 }
 
@@ -130,11 +131,11 @@ impl Future for ExtractValue {
     }
 }
 
-/// How many layers are asked for under one lock.
+/// The number of layers for which results are read under one acquisition of the state lock.
 const AT_ONCE: usize = 128;
 
-/// The forward values of many layers of the current pass, evaluated in parallel. The leftmost error
-/// is the one reported.
+/// The values of many layers of the current pass, evaluated in parallel. If several fail, the error
+/// is the leftmost one's.
 pub(crate) struct ExtractAll {
     layers: Vec<AnyLayer>,
     results: Vec<Result<Value>>,
@@ -147,7 +148,7 @@ impl ExtractAll {
         ExtractAll { results: Vec::with_capacity(layers.len()), layers, requested: false, settles: true }
     }
 
-    /// The same, for whoever [settles] the values later.
+    /// Leaves it to the caller to [`settle`] (realize) the values.
     pub(crate) fn unsettled(layers: Vec<AnyLayer>) -> Self {
         ExtractAll { settles: false, ..ExtractAll::new(layers) }
     }
@@ -178,7 +179,7 @@ impl Future for ExtractAll {
     }
 }
 
-/// Makes the values of these layers what they are: those of one type together.
+/// Realizes the values of these layers: computes deferred (lazy) values, all of one type together.
 pub(crate) fn settle(layers: &[AnyLayer], values: &[Value]) -> Result<()> {
     let mut settled: Vec<TypeId> = Vec::new();
     for (layer, value) in layers.iter().zip(values) {

@@ -1,4 +1,4 @@
-//! Numbers that are not finite: refusing them, and finding the operation that made the first one.
+//! Non-finite numbers: failing on them, and finding the operation that produced the first one.
 //!
 //! ```
 //! use dl_core::{Differentiable, Optimizer, Sgd, Weight};
@@ -7,7 +7,7 @@
 //! let sgd = Sgd::new(0.1).refuse_non_finite();
 //! let error = loss.refuse_non_finite().train(&sgd).wait().unwrap_err();
 //! assert!(error.is_not_finite() && w.value() == -1.0);
-//! // nothing has changed, so it can be looked at again
+//! // nothing has changed, so the loss can be evaluated again
 //! let first = loss.first_non_finite().wait()?.expect("it was refused");
 //! assert!(first.op() == Some("ln") && first.place().is_some());
 //! # dl_core::Result::Ok(())
@@ -31,9 +31,9 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 impl<T: Data> Layer<T> {
-    /// This layer, but for an error in the place of a value that is not finite: for a loss, so that
-    /// a training step is refused. What an optimizer does with deltas,
-    /// [`Optimizer::refuse_non_finite`](crate::Optimizer::refuse_non_finite), it does with values.
+    /// This layer, with an error in place of a value that is not finite. Applied to a loss, it
+    /// makes a training step fail. For deltas, see
+    /// [`Optimizer::refuse_non_finite`](crate::Optimizer::refuse_non_finite).
     ///
     /// ```
     /// use dl_core::{Differentiable, Layer, Weight};
@@ -48,21 +48,21 @@ impl<T: Data> Layer<T> {
         Layer::apply(Finite(PhantomData), (self.clone(),))
     }
 
-    /// Which operation is the first whose value, or whose derivative, is not finite although all
-    /// that went into it is: an error with its name and its place; nothing if there is none.
+    /// Finds the first operation whose value or derivative is not finite although all its inputs
+    /// are. Returns an error with the name and the source location of the operation, or `None`.
     ///
-    /// It runs forward and backward in a pass that keeps all it computes, and changes nothing. So
-    /// after a step that was refused, and with the same [`seed`](Do::seed), it sees what that step
-    /// has seen.
+    /// It runs forward and backward in a pass that retains all values, and changes nothing. After a
+    /// failed step, with the same [`seed`](Do::seed), it therefore sees the values of that step.
     ///
-    /// Values come before derivatives, and count if they lead to a value of this layer that is not
-    /// finite: the infinite numbers of a mask before a softmax do not. The first one is that of the
-    /// order of the program, and the last operation comes first where derivatives are concerned.
+    /// Values are checked before derivatives. A non-finite value counts if it leads to a non-finite
+    /// value of this layer; the infinite numbers of a mask before a softmax do not. The first value
+    /// is the first in program order. The first derivative is that of the last operation in program
+    /// order.
     ///
     /// ```
     /// use dl_core::{Differentiable, Layer, Weight};
     /// let w = Weight::new(0.0_f64);
-    /// let root = w.sqrt(); // 0, with an infinite slope
+    /// let root = w.sqrt(); // 0, with an infinite derivative
     /// let loss = &root * 2.0 + Layer::constant(1.0);
     /// let error = loss.first_non_finite().wait()?.expect("the slope");
     /// assert!(error.to_string().starts_with("sqrt: its derivative has inf in it"));
@@ -127,8 +127,7 @@ async fn find(root: AnyLayer) -> Result<Option<Error>> {
     Differentiated::new(&pass, (root, one), order).await?.first().await
 }
 
-/// The first of these entries whose value is not finite, among those that lead to such a value of
-/// the root.
+/// The first of these nodes with a non-finite value that leads to a non-finite value of the root.
 fn first_value(books: &Books, root: u32, order: &[u32]) -> Option<Error> {
     let non_finite = |index| match books.status(index) {
         Status::Done(value) => (books.node(index).kind_of_data.non_finite)(value.as_value()),
@@ -148,7 +147,7 @@ fn first_value(books: &Books, root: u32, order: &[u32]) -> Option<Error> {
     Some(Error::not_finite(format!("its value has {number} in it{but}")).at(node.name(), node.site()))
 }
 
-/// All that a training step differentiates, with its deltas.
+/// All nodes that a training step differentiates, with their deltas.
 struct Differentiated<'a> {
     pass: &'a Arc<Pass>,
     /// Operands before their consumers.
@@ -171,7 +170,7 @@ impl<'a> Differentiated<'a> {
         Ok(Differentiated { pass, order, deltas })
     }
 
-    /// Which operation makes the first delta that is not finite.
+    /// The operation that produces the first delta that is not finite.
     async fn first(&self) -> Result<Option<Error>> {
         let books = || reverse::kept(self.pass);
         let non_finite = |books: &Books, &index: &u32| {
@@ -200,7 +199,7 @@ impl<'a> Differentiated<'a> {
         Ok(Some(Error::not_finite(why).at(node.name(), node.site())))
     }
 
-    /// What is not finite in the delta that goes from a consumer to one of its operands.
+    /// A non-finite number in the delta that a consumer passes to one of its operands.
     async fn contribution(&self, consumer: u32, target: u32) -> Result<Option<f64>> {
         let Some((_, delta)) = self.deltas.get(&consumer).filter(|(layer, _)| !layer.is_absent()).cloned() else {
             return Ok(None);
@@ -224,7 +223,7 @@ impl<'a> Differentiated<'a> {
 mod tests {
     use crate::{Differentiable, Layer, Optimizer, Result, Sgd, Weight, max};
 
-    /// The name and the line of the culprit, by lines after that of this macro.
+    /// The name of the operation found, and its line relative to that of the macro.
     fn culprit(layer: &Layer<f64>) -> Result<Option<(&'static str, u32)>> {
         let found = layer.first_non_finite().wait()?;
         Ok(found.map(|error| {
@@ -274,7 +273,7 @@ mod tests {
         let root = w.sqrt();
         let loss = &v * &root + w.cos() + &w * &v;
         assert_eq!(culprit(&loss)?, Some(("sqrt", line + 1)));
-        // nobody takes that derivative
+        // A frozen weight takes no derivative.
         w.freeze();
         assert_eq!(culprit(&loss)?, None);
         Ok(())

@@ -34,25 +34,23 @@ use std::future::Future;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::{Arc, OnceLock};
 
-/// All of these can be predicted, trained on and differentiated again; they go through dynamic
-/// nodes along the path taken. A variable that the layer does not depend on has the derivative
-/// zero. Only what leads to the variables that were asked for is written down.
+/// The derivatives can be predicted, trained on and differentiated again. They pass through dynamic
+/// nodes along the path taken. With respect to a variable that the layer does not depend on, the
+/// derivative is zero. Only nodes on a path to the given variables are differentiated.
 ///
-/// In a `predict`, whose pass keeps no values to look back at, the derivatives of one call are
-/// computed together, in a pass of their own: what they share with the rest is then evaluated in
-/// both. A program that takes gradients of what it made of gradients, an unrolled descent for
-/// instance, starts anew for each of them there.
-/// [`value_and_gradients`](Layer::value_and_gradients) evaluates it once, and so does
-/// [`keeping_values`](Layer::keeping_values).
+/// A `predict` does not retain the values that a backward pass needs. There the derivatives of one
+/// call are computed together in a nested pass, and nodes shared with the surrounding pass are
+/// evaluated in both. A program that takes gradients of gradients, an unrolled gradient descent for
+/// instance, recomputes each of them there. [`value_and_gradients`](Layer::value_and_gradients) and
+/// [`keeping_values`](Layer::keeping_values) evaluate shared nodes once.
 ///
 /// Through a hand-written backward (see [`Tape::new`](crate::Tape::new)) a derivative flows to
-/// weights, not to other layers.
+/// weights, but not to other layers.
 impl<T: Data> Layer<T> {
     /// The derivative of this layer (of the sum of its elements) with respect to a weight or to
     /// another layer, as a layer.
     ///
-    /// That is also how to ask for the derivative with respect to an input, or to anything in
-    /// between.
+    /// The variable may be an input or an intermediate layer.
     ///
     /// ```
     /// use dl_core::{Differentiable, Layer, Weight};
@@ -72,8 +70,7 @@ impl<T: Data> Layer<T> {
         Derivation::of(self).with(Location::caller(), |each| each.variable(x)).1
     }
 
-    /// The derivatives with respect to several variables at once, in the shape of these: see
-    /// [`Variables`].
+    /// The derivatives with respect to several variables, in the same structure: see [`Variables`].
     ///
     /// ```
     /// use dl_core::{Differentiable, Weight};
@@ -88,8 +85,8 @@ impl<T: Data> Layer<T> {
         Derivation::of(self).with(Location::caller(), |each| variables.map(each)).1
     }
 
-    /// The value, and the derivative with respect to a weight or a layer: both from one evaluation,
-    /// also in a `predict`.
+    /// The value, and the derivative with respect to a weight or a layer. Both come from one
+    /// evaluation, in a `predict`, too.
     ///
     /// ```
     /// use dl_core::{Differentiable, Do, Weight};
@@ -107,8 +104,8 @@ impl<T: Data> Layer<T> {
         (part(&derivatives, 0, Location::caller()), gradient)
     }
 
-    /// The value, and the derivatives with respect to several variables: all from one evaluation,
-    /// also in a `predict`.
+    /// The value, and the derivatives with respect to several variables. All come from one
+    /// evaluation, in a `predict`, too.
     ///
     /// ```
     /// use dl_core::{Differentiable, Weight};
@@ -123,8 +120,8 @@ impl<T: Data> Layer<T> {
         (part(&derivatives, 0, Location::caller()), gradients)
     }
 
-    /// The vector-Jacobian product: what the backward makes of this delta,
-    /// `deltaᵀ · ∂self/∂variables`.
+    /// The vector-Jacobian product `deltaᵀ · ∂self/∂variables`: the backward pass, started with
+    /// this delta.
     ///
     /// ```
     /// use dl_core::{Differentiable, Layer, Weight};
@@ -140,9 +137,9 @@ impl<T: Data> Layer<T> {
         derivation.with(Location::caller(), |each| variables.map(each)).1
     }
 
-    /// This layer, evaluated in a pass that keeps its values, where derivatives share all that they
-    /// have in common: the current one, if it does, as that of a `train`; else, in a `predict`, one
-    /// of its own.
+    /// This layer, evaluated in a pass that retains its values, so that derivatives share their
+    /// common subexpressions. In a pass that retains values (a `train`, for instance) it is the
+    /// current pass; in a `predict`, a nested one.
     ///
     /// ```
     /// use dl_core::{Differentiable, Weight};
@@ -161,11 +158,11 @@ impl<T: Data> Layer<T> {
         part(&kept, 0, place)
     }
 
-    /// The Hessian of this layer (of the sum of its elements) times a direction, which has the
-    /// shape of the gradients. It costs about as much as two gradients, whatever the number of
-    /// variables is.
+    /// The Hessian-vector product: the Hessian of this layer (of the sum of its elements) times a
+    /// direction, which has the shape of the gradients. It costs about as much as two gradients,
+    /// regardless of the number of variables.
     ///
-    /// This is the derivative of the gradients along the direction, forward over reverse:
+    /// It is computed forward over reverse, as the derivative of the gradients along the direction:
     /// Pearlmutter, *Fast exact multiplication by the Hessian*, 1994.
     ///
     /// ```
@@ -186,11 +183,11 @@ impl<T: Data> Layer<T> {
     }
 }
 
-/// The derivative of a function as a function: `x ↦ ∂f(x)/∂x`, in the shape of `x`.
+/// The derivative of a function as a function: `x ↦ ∂f(x)/∂x`, in the structure of `x`.
 ///
-/// This generalises the paper's `typeSafeTransform`: `f` takes layers (or weights, or a tuple,
-/// array or `Vec` of these) and ends with a layer of any type. What comes back has the same
-/// argument, and so can be differentiated again.
+/// This generalises the paper's `typeSafeTransform`. `f` takes layers (or weights, or a tuple,
+/// array or `Vec` of these) and returns a layer of any type. The result takes the same argument,
+/// and can be differentiated again.
 ///
 /// ```
 /// use dl_core::{Differentiable, Layer, derivative};
@@ -211,16 +208,16 @@ pub fn derivative<A: Variables + Clone, T: Data>(f: impl Fn(A) -> Layer<T>) -> i
     move |x| Derivation::of(&f(x.clone())).with(place, |each| x.map(each)).1
 }
 
-/// Layers, and the deltas that a backward starts with there: 1, if there are none.
+/// Root layers and the deltas that the backward pass starts with. An empty `deltas` means 1.
 pub(crate) struct Derivation {
     pub(crate) roots: Vec<AnyLayer>,
     pub(crate) deltas: Vec<AnyLayer>,
-    /// What is known not to depend on the variables: no walk goes below.
+    /// Layers known not to depend on the variables. The traversal stops at these.
     pub(crate) known: Vec<AnyLayer>,
 }
 
-/// The value of the first root, and what was asked for of the variables: layers, or, where these
-/// would have to look back at values that are gone, values.
+/// The value of the first root, and its derivatives: layers, or values if the layers would refer to
+/// values that their pass has released.
 #[derive(Clone)]
 pub(crate) struct Derivatives(Arc<[AnyDelta]>);
 
@@ -232,11 +229,11 @@ impl Data for Derivatives {
     }
 }
 
-/// Layers that were written down in a pass.
+/// Derivative layers, built in a pass.
 pub(crate) struct Written {
     layers: Vec<AnyLayer>,
-    /// The operands of the first layer, if its value [waits](crate::Primitive::CAN_WAIT) for those
-    /// of the others.
+    /// The operands of the first layer, if its value is [computed
+    /// together](crate::Primitive::CAN_WAIT) with those of the other layers.
     waiting: Option<Vec<Value>>,
 }
 
@@ -246,16 +243,16 @@ impl From<Vec<AnyLayer>> for Written {
     }
 }
 
-/// What becomes of what is written down.
+/// The form in which derivatives are requested.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wanted {
     Layers,
-    /// Values alone, so one of them may wait for the others.
+    /// Values only. The first value may be computed after the others.
     Values,
 }
 
-/// A layer of derivatives that are written down in a pass that keeps its values: the current one,
-/// or, where these would have to look back at values that are gone, one of their own.
+/// A layer of derivatives, built in a pass that retains its values: the current pass if it does,
+/// otherwise a nested one.
 pub(crate) fn derivatives<F, Fut>(place: &'static Location<'static>, write: F) -> Layer<Derivatives>
 where
     F: Fn(Wanted) -> Fut + Send + Sync + 'static,
@@ -266,13 +263,14 @@ where
         let write = write.clone();
         async move {
             let derivatives = match exec::current().map(|pass| pass.keep()) {
-                // the deltas of this pass may be differentiated again
+                // The derivatives of this pass may be differentiated again.
                 Some(Keep::Values) => write(Wanted::Layers).await?.layers.into_iter().map(AnyDelta::Lazy).collect(),
-                // a pass that forgets its values cannot look back: take one that keeps them
+                // This pass releases its values, so the derivatives need a nested pass that retains
+                // them.
                 _ => {
                     let evaluated = move || evaluated(write(Wanted::Values));
                     let (written, values) = Do::starting(Belongs::Own(Purpose::Derive), evaluated).await?;
-                    // that pass is over: what nobody looks back at any more need not be kept
+                    // The nested pass has ended, so values need no link to it.
                     settled(written, values)?.into_iter().map(AnyDelta::Ready).collect()
                 }
             };
@@ -281,7 +279,7 @@ where
     })
 }
 
-/// The values of all layers, or of all but the first one, which waits.
+/// The values of all layers, except for a first layer that is computed after the others.
 async fn evaluated(written: impl Future<Output = Result<Written>>) -> Result<(Written, Vec<Value>)> {
     let written = written.await?;
     let evaluated = &written.layers[usize::from(written.waiting.is_some())..];
@@ -312,7 +310,7 @@ impl Derivation {
         Derivation { roots, deltas, known: Vec::new() }
     }
 
-    /// The layer that all derivatives are part of, and these.
+    /// The layer that holds all derivatives, and the derivatives.
     pub(crate) fn with<G>(
         self,
         place: &'static Location<'static>,
@@ -328,7 +326,7 @@ impl Derivation {
         (derivatives, gradients)
     }
 
-    /// Evaluates the roots in the current pass and writes down the derivatives.
+    /// Evaluates the roots in the current pass and builds the derivatives.
     async fn derive(self: Arc<Self>, variables: Vec<AnyLayer>, wanted: Wanted) -> Result<Written> {
         let waits = wanted == Wanted::Values && self.may_wait(&variables);
         let below = if waits { self.below().await? } else { None };
@@ -343,15 +341,15 @@ impl Derivation {
                 *delta = Some(zero(variable).await?);
             }
         }
-        // somebody may have asked for the root meanwhile: a variable that depends on it, for
-        // instance
+        // The root may have been evaluated meanwhile, for a variable that depends on it, for
+        // instance.
         let is_there = waiting.is_some() && reverse::evaluated(&*reverse::kept(&pass)?, &self.roots[0]).is_ok();
         let waiting = waiting.filter(|_| !is_there);
         let first = self.roots.first().cloned();
         Ok(Written { layers: first.into_iter().chain(found.into_iter().flatten()).collect(), waiting })
     }
 
-    /// The roots, which are evaluated, and the deltas that the walk begins with.
+    /// The roots, evaluated, with the deltas that the backward pass starts with.
     async fn with_deltas(&self) -> Result<Vec<(AnyLayer, AnyLayer)>> {
         let values = ExtractAll::new(self.roots.clone()).await?;
         let mut deltas = self.deltas.clone();
@@ -364,16 +362,17 @@ impl Derivation {
         Ok(self.roots.iter().cloned().zip(deltas).collect())
     }
 
-    /// Whether there is one root, whose value can wait, and which is itself no variable.
+    /// Whether the value of the root can be computed after its derivatives: there is one root, its
+    /// op permits that, and it is not one of the variables.
     fn may_wait(&self, variables: &[AnyLayer]) -> bool {
         let [root] = &self.roots[..] else { return false };
         let can_wait = matches!(&root.expression, Expression::Primitive(op) if op.can_wait());
         can_wait && self.deltas.is_empty() && !variables.iter().any(|variable| variable.identity() == root.identity())
     }
 
-    /// The values of the operands of a root that waits, and these operands with the deltas that the
-    /// walk then begins with. Nothing if it is not worth while to wait; nor when somebody watches,
-    /// who is to see all of it.
+    /// The operand values of a root that is computed after its derivatives, and its operands with
+    /// the deltas that the backward pass starts with. `None` if this does not pay off, or if a
+    /// recorder is attached, which must see every operation.
     async fn below(&self) -> Result<Option<(Vec<Value>, Vec<(AnyLayer, AnyLayer)>)>> {
         let root = &self.roots[0];
         let Expression::Primitive(op) = &root.expression else { return Ok(None) };
@@ -395,7 +394,7 @@ impl Derivation {
     }
 }
 
-/// The derivative with respect to a layer that nothing depends on.
+/// The derivative with respect to a layer that the root does not depend on.
 pub(crate) async fn zero(layer: &AnyLayer) -> Result<AnyLayer> {
     let values = ExtractAll::new(vec![layer.clone()]).await?;
     let _rule = layer.enter_rule(Direction::Backward);
@@ -403,7 +402,7 @@ pub(crate) async fn zero(layer: &AnyLayer) -> Result<AnyLayer> {
     Ok((layer.kind_of_data.scale_delta)(&one, 0.0))
 }
 
-/// One of some derivatives.
+/// One of several derivatives.
 pub(crate) fn part<T: Data>(
     derivatives: &Layer<Derivatives>,
     which: usize,
@@ -425,7 +424,7 @@ pub(crate) fn part<T: Data>(
     })
 }
 
-/// The layers that some derivatives consist of.
+/// The layers that a structure of derivatives consists of.
 pub(crate) fn list<V: Variables + ?Sized>(layers: &V) -> Vec<AnyLayer> {
     let mut list = Vec::new();
     let place = Location::caller();

@@ -1,4 +1,5 @@
-//! What a backward pass would do to the weights: the paper's `UpdateWeights`.
+//! The gradients of a backward pass as a value that can be added, scaled and applied: the paper's
+//! `UpdateWeights`.
 
 use crate::api::deferred::{Belongs, Do};
 use crate::api::extract::ExtractAll;
@@ -18,11 +19,11 @@ use rustc_hash::FxHashMap;
 use std::ops::{Add, AddAssign, Mul};
 use std::sync::{Arc, PoisonError};
 
-/// Lazy deltas of weights: what a training step will do, before it is done.
+/// Deferred gradients of weights: the effect of a training step that has not been taken.
 ///
-/// They form a vector space: `f + g` does to the weights what `f` and `g` do together, `2.0 * f`
-/// does twice as much. Nothing is computed and nothing changes before [`step`](SideEffects::step)
-/// is awaited; then all weights change at once, or none.
+/// They form a vector space: `f + g` has the joint effect of `f` and `g`, and `2.0 * f` has twice
+/// the effect of `f`. Nothing is computed and nothing changes before [`step`](SideEffects::step) is
+/// awaited. Then all weights change at once, or none does.
 ///
 /// ```
 /// use dl_core::{Differentiable, Do, Sgd, Weight};
@@ -40,14 +41,14 @@ pub struct SideEffects {
     fault: Option<Error>,
 }
 
-/// What one backward does.
+/// The gradients of one backward pass.
 #[derive(Clone)]
 struct Part {
-    /// The pass that holds the forward values which the deltas mention.
+    /// The pass that retains the forward values which the deltas refer to.
     pass: Holder,
     deltas: Deltas,
-    /// The same once they are evaluated: sums as they are added up, so that whoever asks again
-    /// finds them.
+    /// The same deltas, rewritten to accumulate in place. Made once, so that repeated requests
+    /// evaluate the same layers.
     accumulated: Arc<Mutex<Option<Deltas>>>,
 }
 
@@ -56,10 +57,10 @@ impl Part {
         Part { pass, deltas, accumulated: Arc::default() }
     }
 
-    /// The deltas, to be evaluated in this pass.
+    /// The deltas to be evaluated in this pass.
     fn to_evaluate(&self, pass: &Pass) -> Deltas {
         if pass.is_watched() {
-            return self.deltas.clone(); // who watches sees each operation
+            return self.deltas.clone(); // a recorder must see each operation
         }
         let accumulated = || {
             let mut deltas = self.deltas.clone();
@@ -74,11 +75,11 @@ impl Part {
     }
 }
 
-/// Weights, each once, and their deltas.
+/// Distinct weights and their deltas.
 pub(crate) type Deltas = Vec<(AnyLayer, AnyDelta)>;
 
 impl SideEffects {
-    /// The deltas that nobody asked anything of.
+    /// Gradients of no weights.
     ///
     /// ```
     /// let nothing = dl_core::SideEffects::none();
@@ -88,7 +89,7 @@ impl SideEffects {
         SideEffects { parts: Vec::new(), fault: None }
     }
 
-    /// Whether no weight is touched.
+    /// Whether there are no gradients.
     ///
     /// ```
     /// use dl_core::{Differentiable, Layer, Weight};
@@ -105,15 +106,15 @@ impl SideEffects {
         SideEffects { parts: Vec::new(), fault: Some(error) }
     }
 
-    /// Adds the deltas of weights that are different from one another. Also without any, a step
-    /// writes the buffers of the pass.
+    /// Adds the deltas of distinct weights. An empty part is added if the pass has buffer updates,
+    /// which the step must write.
     pub(crate) fn push(&mut self, pass: &Arc<Pass>, deltas: Deltas) {
         if !deltas.is_empty() || pass.has_updates() {
             self.parts.push(Part::new(Holder::of(pass), deltas));
         }
     }
 
-    /// The deltas of these layers, as layers; nothing where they are not touched.
+    /// The deltas of these layers, as layers; `None` where there is no gradient.
     pub(crate) fn deltas_of(self, layers: &[AnyLayer]) -> Result<Vec<Option<AnyLayer>>> {
         if let Some(error) = self.fault {
             return Err(error);
@@ -124,11 +125,11 @@ impl SideEffects {
         Ok(layers.iter().map(delta).collect())
     }
 
-    /// The delta of this weight; none if it is not touched. It is computed where its forward values
-    /// are, once, and what else is done with these side effects finds it there.
+    /// The delta of this weight, or `None` if it has no gradient. It is computed once, in the pass
+    /// of its forward values, and later uses of these gradients share it.
     ///
     /// # Errors
-    /// Those of the deltas.
+    /// The errors of the deltas.
     ///
     /// ```
     /// use dl_core::{Differentiable, Weight};
@@ -149,11 +150,11 @@ impl SideEffects {
         })
     }
 
-    /// The same side effects with all deltas computed, which lets go of the forward values: to
-    /// accumulate over many losses takes the memory of one.
+    /// The same gradients with all deltas computed, which releases the forward values. Accumulating
+    /// over many losses then takes the memory of one.
     ///
     /// # Errors
-    /// Those of the deltas.
+    /// The errors of the deltas.
     ///
     /// ```
     /// use dl_core::{Differentiable, Sgd, SideEffects, Weight};
@@ -171,7 +172,7 @@ impl SideEffects {
         Do::from_fn(move || {
             let this = this.clone();
             async move {
-                // what a pass writes into buffers it writes when the step is taken
+                // Buffer updates of a pass are written when the step is taken.
                 let writes = this.passes().into_iter().filter(|pass| pass.has_updates());
                 let mut parts: Vec<Part> = writes.map(|pass| Part::new(Holder::of(&pass), Vec::new())).collect();
                 let deltas = this.by_pass().await?;
@@ -181,10 +182,11 @@ impl SideEffects {
         })
     }
 
-    /// The norm of all deltas together: the root of the sum of the squares of all their numbers.
+    /// The norm of all deltas together: the square root of the sum of the squares of their
+    /// elements.
     ///
     /// # Errors
-    /// Those of the deltas.
+    /// The errors of the deltas.
     ///
     /// ```
     /// use dl_core::{Differentiable, Weight};
@@ -201,17 +203,17 @@ impl SideEffects {
         })
     }
 
-    /// The same side effects, scaled so that their [`norm`](SideEffects::norm) is `max` at most, as
-    /// PyTorch's `clip_grad_norm_` does it: times `max / (norm + 1e-6)`, if that is less than 1.
+    /// The same gradients, scaled so that their [`norm`](SideEffects::norm) is at most `max`, as by
+    /// PyTorch's `clip_grad_norm_`: multiplied by `max / (norm + 1e-6)` if that is less than 1.
     ///
     /// # Errors
-    /// Those of the deltas; a norm that is not finite; a `max` that is negative or not a number.
+    /// The errors of the deltas; a norm that is not finite; a `max` that is negative or NaN.
     ///
     /// ```
     /// use dl_core::{Differentiable, Sgd, Weight};
     /// let w = Weight::new(1.0_f64);
     /// let (easy, hard) = (2.0 * &w, 100.0 * &w);
-    /// // in parts: accumulate over several losses, clip, look, and step once
+    /// // accumulate over several losses, clip, inspect, and step once
     /// let effects = easy.backward().wait()? + hard.backward().wait()?;
     /// let clipped = effects.clip_norm(1.0).wait()?;
     /// assert!(clipped.norm().wait()? <= 1.0);
@@ -239,10 +241,10 @@ impl SideEffects {
         })
     }
 
-    /// Computes all deltas and lets the optimizer step the weights, all or none.
+    /// Computes all deltas and lets the optimizer update the weights: all of them, or none.
     ///
     /// # Errors
-    /// Those of the deltas and of the optimizer.
+    /// The errors of the deltas and of the optimizer.
     pub fn step<O: Optimizer + Clone + 'static>(&self, optimizer: &O) -> Do<()> {
         let (this, optimizer) = (self.clone(), optimizer.clone());
         Do::from_fn(move || {
@@ -254,7 +256,7 @@ impl SideEffects {
         })
     }
 
-    /// The same, inside the pass that all parts belong to.
+    /// Takes the step within this pass, the pass of the training step.
     pub(crate) async fn take(self, pass: &Arc<Pass>, optimizer: &(dyn Optimizer + 'static)) -> Result<()> {
         pass.forget_deltas();
         let here = self.fault.is_none() && self.parts.iter().all(|part| part.pass.is(pass));
@@ -271,7 +273,7 @@ impl SideEffects {
         commit_and_end(optimizer, deltas, pass)
     }
 
-    /// The passes of all parts, each once, as far as they are there.
+    /// The distinct passes of all parts that are still alive.
     fn passes(&self) -> Vec<Owner> {
         let mut passes: Vec<Owner> = Vec::new();
         for part in &self.parts {
@@ -282,12 +284,12 @@ impl SideEffects {
         passes
     }
 
-    /// Evaluates every delta in the pass that it belongs to, and adds up those of the same weight.
+    /// Evaluates each delta in its pass, and sums the deltas of the same weight.
     async fn by_pass(self) -> Result<Deltas> {
         self.by_pass_of(|_| true).await
     }
 
-    /// The same for some weights only.
+    /// Does so for the selected weights only.
     async fn by_pass_of(self, wanted: impl Fn(&AnyLayer) -> bool) -> Result<Deltas> {
         if let Some(error) = self.fault {
             return Err(error);
@@ -316,13 +318,13 @@ impl SideEffects {
 const MADE_IN_A_BODY: &str =
     "side effects that were made in a body are gone with its pass: use them there, or take `evaluate()` of them along";
 
-/// The norm of deltas that are computed.
+/// The norm of computed deltas.
 fn norm(deltas: &Deltas) -> f64 {
     let squares = deltas.iter().map(|(weight, delta)| (weight.kind_of_data.squared_norm)(delta.expect_ready()));
     squares.fold(0.0, |sum, square| sum + square).sqrt()
 }
 
-/// One delta for each weight, in the order of first mention: the sum of its deltas, in their order.
+/// One delta per weight, in the order of first occurrence: the sum of its deltas, in their order.
 fn by_weight(mut parts: impl ExactSizeIterator<Item = Deltas>) -> Deltas {
     if parts.len() <= 1 {
         return parts.next().unwrap_or_default();
@@ -349,7 +351,7 @@ fn by_weight(mut parts: impl ExactSizeIterator<Item = Deltas>) -> Deltas {
     groups.into_iter().map(sum).collect()
 }
 
-/// A pass for deltas that belong to several passes, or to none any more.
+/// A pass for deltas of several passes, or of none that is still alive.
 fn new_pass() -> Owner {
     Pass::new(Purpose::Predict, &Settings::default()).into()
 }
@@ -366,10 +368,10 @@ async fn run_on(pass: &Owner, deltas: Deltas) -> Result<Deltas> {
     .await
 }
 
-/// The deltas, evaluated in the pass that this runs in; with `late`, as far as a step of plain
-/// gradient descent needs it.
+/// The deltas, evaluated in the current pass. With `late`, only as far as an in-place
+/// gradient-descent update needs them.
 async fn values(mut deltas: Deltas, late: bool) -> Result<Deltas> {
-    // who watches sees each operation
+    // A recorder must see each operation.
     if !exec::with_current(|pass| pass.is_some_and(|pass| pass.is_watched())) {
         deltas.iter_mut().for_each(|(_, delta)| delta.accumulated());
     }
@@ -378,7 +380,7 @@ async fn values(mut deltas: Deltas, late: bool) -> Result<Deltas> {
         return Ok(deltas);
     }
     let mut computed = ExtractAll::new(layers).await?.into_iter();
-    // a segment that was evaluated again may hand nothing on
+    // A recomputed segment may pass on no delta.
     let absent = |delta: &AnyDelta| matches!(delta, AnyDelta::Lazy(layer) if layer.is_absent());
     let given = deltas.into_iter().filter_map(|(weight, delta)| {
         let absent = absent(&delta);

@@ -1,9 +1,9 @@
 //! The operators `+ - * / %`, `min`, `max` and `pow` between values, weights and layers, owned and
 //! borrowed.
 //!
-//! All `std::ops` implementations stand here, over the open trait [`Operand`]: it says which right
-//! operands go with the data of the left one. Other crates implement it for their data, and get
-//! every operator.
+//! This module has all `std::ops` implementations. They are generic over the open trait
+//! [`Operand`], which pairs the data of the left operand with the types of the right one. Other
+//! crates implement it for their data types and get every operator.
 //!
 //! ```
 //! use dl_core::{Differentiable, Weight, max};
@@ -22,9 +22,10 @@ use crate::graph::delta::Delta;
 use crate::graph::node::{Expression, Side};
 use crate::math::pointwise::{Binary, Pointwise, Unary};
 
-/// Says that a layer of `Self` on the left goes with an `R` on the right, whose data is `D`.
+/// Pairs a layer of `Self` on the left with an `R` on the right, which has the data type `D`.
 ///
-/// It is paired on the right operand's own type, so that `layer * 2.0` knows which number `2.0` is.
+/// The pair is keyed by the type of the right operand itself, so that the `2.0` of `layer * 2.0`
+/// has a unique type.
 ///
 /// ```compile_fail
 /// use dl_core::Weight;
@@ -44,7 +45,7 @@ pub trait Operand<R, D>: Data {
     #[track_caller]
     fn combine(op: Binary, left: Layer<Self>, right: R) -> Layer<Self::Output>;
 
-    /// The same with a plain value on the left.
+    /// The same operation with a plain value on the left.
     ///
     /// ```
     /// use dl_core::{Binary, Differentiable, Operand, Weight};
@@ -57,7 +58,7 @@ pub trait Operand<R, D>: Data {
         Self::combine(op, Layer::constant(left), right)
     }
 
-    /// The same with a borrowed layer on the left.
+    /// The same operation with a borrowed layer on the left.
     #[doc(hidden)]
     #[track_caller]
     fn combine_borrowed(op: Binary, left: &Layer<Self>, right: R) -> Layer<Self::Output> {
@@ -77,7 +78,7 @@ macro_rules! scalar_pairs {
             }
         });
     )*};
-    // the number goes into the node
+    // The number is stored in the node.
     (@number $T:ident: $($R:ty),*) => {$(
         impl Operand<$R, $T> for $T {
             type Output = $T;
@@ -113,8 +114,8 @@ macro_rules! scalar_pairs {
 
 scalar_pairs!(f32 f64);
 
-/// Says that an expression of type `Self` on the left goes with an `R` on the right, whose data is
-/// `D`: what the functions [`min`], [`max`] and [`pow`] ask of their first argument.
+/// Pairs an expression of type `Self` on the left with an `R` on the right, which has data `D`. The
+/// functions [`min`], [`max`] and [`pow`] require it of their first argument.
 ///
 /// ```
 /// use dl_core::{Differentiable, LeftOperand, Layer, Weight, max};
@@ -282,7 +283,7 @@ macro_rules! functions {
 }
 
 functions! {
-    /// The smaller of two, element by element; equal ones share the gradient.
+    /// The element-wise minimum. Equal elements share the gradient.
     ///
     /// ```
     /// use dl_core::{Differentiable, Weight, min};
@@ -290,7 +291,7 @@ functions! {
     /// # dl_core::Result::Ok(())
     /// ```
     min Min;
-    /// The larger of two, element by element; equal ones share the gradient.
+    /// The element-wise maximum. Equal elements share the gradient.
     ///
     /// ```
     /// use dl_core::{Differentiable, Weight, max};
@@ -298,7 +299,7 @@ functions! {
     /// # dl_core::Result::Ok(())
     /// ```
     max Max;
-    /// The first to the power of the second, element by element.
+    /// The element-wise power `aᵇ`.
     ///
     /// ```
     /// use dl_core::{Differentiable, Weight, pow};
@@ -306,7 +307,7 @@ functions! {
     /// # dl_core::Result::Ok(())
     /// ```
     pow Pow;
-    /// `a · ln b`, and 0 where `a` is 0, element by element.
+    /// Element-wise `a · ln b`, and 0 where `a` is 0.
     ///
     /// ```
     /// use dl_core::{Differentiable, Weight, xlogy};
@@ -316,7 +317,7 @@ functions! {
     xlogy Xlogy;
 }
 
-/// In their order. The sum of no layers is that of [`Delta::none`](crate::Delta::none).
+/// Sums the layers in their order. An empty sum is [`Delta::none`](crate::Delta::none).
 impl<T: Delta> std::iter::Sum for Layer<T> {
     #[track_caller]
     fn sum<I: Iterator<Item = Layer<T>>>(terms: I) -> Layer<T> {

@@ -42,7 +42,7 @@ macro_rules! scalar {
         }
 
         impl Delta for $T {
-            /// From the left.
+            /// Adds from left to right.
             ///
             /// # Panics
             /// If there are no terms.

@@ -1,4 +1,4 @@
-//! The weights as they are at one moment, for evaluating while training goes on.
+//! Snapshots of all weights, for evaluation during training.
 
 use crate::graph::value::Value;
 use crate::graph::variable::Variable;
@@ -8,12 +8,13 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, PoisonError, Weak};
 
-/// All weights and buffers as they were when it was taken.
+/// All weights and buffers as they were when the snapshot was taken.
 ///
-/// A pass that runs [on](crate::Do::on) it sees them so, whatever steps are taken meanwhile; a pass
-/// that overlaps a step may else see some weights before and others after it. Taking one copies
-/// nothing: a step that changes a weight leaves its old value with the snapshots that were taken
-/// before. They go with the last clone of the snapshot.
+/// A pass that runs [on](crate::Do::on) a snapshot reads these values, regardless of concurrent
+/// steps. Without a snapshot, a pass that overlaps with a step may read some weights before and
+/// others after it. Taking a snapshot copies nothing: a commit that overwrites a weight saves the
+/// old value in each live snapshot. The saved values are dropped with the last clone of the
+/// snapshot.
 ///
 /// ```
 /// use dl_core::{Differentiable, Sgd, Snapshot, Weight};
@@ -28,18 +29,19 @@ use std::sync::{Arc, PoisonError, Weak};
 #[derive(Clone)]
 pub struct Snapshot(Arc<Old>);
 
-/// The values that were overwritten since, by the number of their variable.
+/// The overwritten values by variable id.
 #[derive(Default)]
 struct Old(Mutex<HashMap<u64, Value>>);
 
 globals! {
-    /// The snapshots that are alive. Nobody looks at the list unless there is one.
+    /// The live snapshots. `ALIVE` is the length of the list, so that a commit without snapshots
+    /// does not lock it.
     static TAKEN: Mutex<Vec<Weak<Old>>> = Mutex::new(Vec::new());
     static ALIVE: AtomicUsize = AtomicUsize::new(0);
 }
 
 impl Snapshot {
-    /// The weights and buffers of this moment. A step whose commit has begun counts as done.
+    /// The weights and buffers at this moment. A step counts as taken once its commit has begun.
     pub fn take() -> Snapshot {
         let old = Arc::<Old>::default();
         let mut taken = lock(&TAKEN);
@@ -48,7 +50,7 @@ impl Snapshot {
         Snapshot(old)
     }
 
-    /// The same, but for these variables, given by their numbers, which have these values.
+    /// A snapshot in which these variables, given by id, have these values.
     pub(crate) fn with(values: HashMap<u64, Value>) -> Snapshot {
         let snapshot = Snapshot::take();
         lock(&snapshot.0.0).extend(values);
@@ -56,10 +58,11 @@ impl Snapshot {
     }
 
     pub(crate) fn read(&self, variable: &Variable) -> Value {
-        // whoever overwrites it holds this lock; it may be the very step in which this thread
-        // evaluates something, and which has not overwritten anything yet
+        // A commit that overwrites the variable holds its lock. Within a step this thread may
+        // itself hold it; that step has overwritten nothing yet.
         let _no_commit = if is_stepping() { variable.try_lock() } else { Some(variable.lock()) };
-        // first: whoever overwrites it without our lock has kept the old one before
+        // Must precede the look-up: a commit that overwrites the variable without our lock has
+        // saved the old value before.
         let now = variable.read();
         lock(&self.0.0).get(&variable.id()).cloned().unwrap_or(now)
     }
@@ -84,8 +87,8 @@ impl Drop for Old {
     }
 }
 
-/// The snapshots that were taken before a commit. To be asked for once in a commit, under the locks
-/// of its variables.
+/// The snapshots taken before a commit. To be collected once per commit, under the locks of its
+/// variables.
 pub(crate) struct Earlier(Vec<Arc<Old>>);
 
 impl Earlier {
@@ -97,7 +100,7 @@ impl Earlier {
         Earlier(lock(&TAKEN).iter().filter_map(Weak::upgrade).collect())
     }
 
-    /// This variable is about to be overwritten.
+    /// Saves the value of this variable, which is about to be overwritten.
     #[inline(always)]
     pub(crate) fn keep(&self, variable: &Variable) {
         self.0.iter().for_each(|old| old.keep(variable));
@@ -113,7 +116,7 @@ mod tests {
     use super::*;
     use crate::{Differentiable, Layer, Weight};
 
-    /// A thread keeps passes that are over, for others, and a pass has a snapshot.
+    /// A thread caches ended passes for reuse, and a pass refers to its snapshot.
     #[test]
     fn it_goes_with_its_last_handle_though_passes_ran_on_it() {
         let w = Weight::new(1.0_f64);

@@ -1,4 +1,4 @@
-//! Tapes: a forward value together with its backward.
+//! Tapes: a forward value together with its backward pass.
 //!
 //! ```
 //! use dl_core::{Differentiable, Do, Sgd, Weight};
@@ -26,7 +26,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// A forward value together with its backward, alive while somebody holds it.
+/// A forward value together with its backward pass. Its pass lives as long as the tape.
 ///
 /// ```
 /// use dl_core::{Differentiable, Do, Tape, Weight};
@@ -44,23 +44,24 @@ pub struct Tape<T, Delta> {
 }
 
 enum Origin {
-    /// The value of this layer, in this pass.
+    /// The value of this layer in this pass.
     Layer(AnyLayer, Holder),
-    /// A backward of the user's.
+    /// A user-defined backward.
     Custom(Arc<dyn AnyBackward>),
 }
 
-/// A hand-written backward with its type forgotten.
+/// A hand-written backward, type-erased.
 pub(crate) trait AnyBackward: Send + Sync {
     fn backward(&self, delta: AnyLayer) -> SideEffects;
 }
 
 impl<T: Data> Tape<T, T::Delta> {
-    /// A tape with a backward of your own: `backward` says what a delta does to the weights.
+    /// A tape with a user-defined backward: `backward` maps a delta to the gradients of the
+    /// weights.
     ///
-    /// Each backward of another tape that it calls is a walk of its own through what lies below. So
-    /// tapes like this one on top of one another, which hand a delta on twice each, cost 2ⁿ; an
-    /// operation with a rule, a [`Primitive`](crate::Primitive), costs n.
+    /// Each call of another tape's backward traverses everything below that tape. If n such tapes
+    /// are stacked and each passes its delta on twice, the cost is 2ⁿ. For an operation with a
+    /// [`Primitive`](crate::Primitive) rule the cost is n.
     ///
     /// ```
     /// use dl_core::{Differentiable, Do, Layer, Sgd, Tape, Weight};
@@ -102,11 +103,11 @@ impl<T: Data> Tape<T, T::Delta> {
         self.value.get()
     }
 
-    /// What the backward pass does to the weights, as lazy deltas: nothing is computed, nothing is
+    /// The gradients of the weights, as deferred deltas. Nothing is computed and nothing is
     /// changed.
     ///
-    /// `delta` is run at most once, and only if some weight depends on it. If it has another shape
-    /// than the value, whoever asks for a delta of a weight gets a shape error.
+    /// `delta` is run at most once, and only if a weight depends on it. If its shape differs from
+    /// that of the value, evaluating the gradients fails with a shape error.
     #[track_caller]
     pub fn backward(&self, delta: Do<T::Delta>) -> SideEffects {
         let delta = Layer::from(delta).into_any();

@@ -1,4 +1,4 @@
-//! Weights: trainable variables.
+//! Weights: trainable parameters.
 
 use crate::api::handle::Handle;
 use crate::api::layer::Layer;
@@ -16,10 +16,11 @@ use std::marker::PhantomData;
 use std::panic::Location;
 use std::sync::Arc;
 
-/// A trainable variable.
+/// A trainable parameter.
 ///
-/// It is a handle: clones are the same variable. Its value changes only in the commit of a training
-/// step (or by [`set`](Weight::set)); a pass reads it once and sees that value throughout.
+/// A weight is a handle: clones refer to the same parameter. Its value changes only in the commit
+/// of a training step or by [`set`](Weight::set). A pass reads it once and uses that value
+/// throughout.
 ///
 /// ```
 /// use dl_core::{Differentiable, Sgd, Weight};
@@ -31,7 +32,7 @@ use std::sync::Arc;
 pub struct Weight<T>(Handle<T>);
 
 impl<T> Weight<T> {
-    /// The layer of this weight, for use by this thread.
+    /// The layer of this weight for use by the current thread.
     #[inline]
     pub(crate) fn to_layer(&self) -> Layer<T> {
         self.0.to_layer()
@@ -45,18 +46,18 @@ impl<T> Clone for Weight<T> {
 }
 
 impl<T: Trainable> Weight<T> {
-    /// A new variable with this value.
+    /// Creates a weight with this value.
     #[track_caller]
     pub fn new(value: T) -> Self {
         Weight(Handle::first(value, Typed::<T>::WEIGHT))
     }
 
-    /// A copy of the present value.
+    /// A copy of the current value.
     pub fn value(&self) -> T {
         self.0.value()
     }
 
-    /// Replaces the value. Passes that have read the old one go on with it.
+    /// Replaces the value. Passes that have read the old value continue with it.
     ///
     /// ```
     /// let w = dl_core::Weight::new(1.0_f32);
@@ -65,14 +66,14 @@ impl<T: Trainable> Weight<T> {
     /// ```
     ///
     /// # Panics
-    /// In the middle of a training step, in an optimizer for instance, if a step holds it: that
-    /// step is an error then, which says so.
+    /// During a training step (inside an optimizer, for instance) that holds the lock of this
+    /// weight. That step then fails with an error that names the cause.
     pub fn set(&self, value: T) {
         self.0.set(value);
     }
 
-    /// From now on no training step changes this weight, and none computes a delta for it. A
-    /// derivative that is asked for ([`gradient`](crate::Layer::gradient)) is what it is.
+    /// Excludes this weight from training: steps neither change it nor compute a delta for it.
+    /// Explicit derivatives ([`gradient`](crate::Layer::gradient)) are not affected.
     ///
     /// ```
     /// use dl_core::{Differentiable, Sgd, Weight};
@@ -102,7 +103,7 @@ impl<T: Trainable> Weight<T> {
         self.0.variable().set_frozen(false);
     }
 
-    /// What tells it from all other weights. Clones have the same.
+    /// The unique id of this weight. Clones have the same id.
     ///
     /// ```
     /// let (a, b) = (dl_core::Weight::new(1.0_f64), dl_core::Weight::new(1.0_f64));
@@ -112,7 +113,7 @@ impl<T: Trainable> Weight<T> {
         WeightId(self.0.variable().id())
     }
 
-    /// Whether it is [frozen](Weight::freeze).
+    /// Whether this weight is [frozen](Weight::freeze).
     ///
     /// ```
     /// assert!(!dl_core::Weight::new(1.0_f64).is_frozen());
@@ -128,7 +129,7 @@ impl<T: Trainable + fmt::Debug> fmt::Debug for Weight<T> {
     }
 }
 
-/// What tells a weight from all others, for as long as the program runs: see [`Weight::id`].
+/// The id of a weight, unique within the process: see [`Weight::id`].
 ///
 /// ```
 /// use dl_core::{Weight, WeightId};
@@ -140,7 +141,7 @@ impl<T: Trainable + fmt::Debug> fmt::Debug for Weight<T> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WeightId(pub(crate) u64);
 
-/// A weight, whatever the type of its value: for lists of weights of different types.
+/// A weight of any value type, for lists of weights of different types.
 ///
 /// ```
 /// use dl_core::{Weight, WeightHandle};
@@ -168,17 +169,17 @@ impl WeightHandle {
         self.0.variable().expect("made of a weight")
     }
 
-    /// That of the weight.
+    /// The id of the weight.
     pub fn id(&self) -> WeightId {
         WeightId(self.variable().id())
     }
 
-    /// Where the weight was made.
+    /// The source location where the weight was made.
     pub(crate) fn place(&self) -> &'static Location<'static> {
         self.variable().place()
     }
 
-    /// State for this weight, of these slots and after so many steps.
+    /// Optimizer state for this weight, made of these slots after this number of steps.
     pub(crate) fn shelf(&self, slots: &[AnyState], steps: u64) -> Result<Shelf> {
         let variable = self.variable();
         let shelf = variable.weight.shelf(&variable, slots, steps);
@@ -192,25 +193,25 @@ impl fmt::Debug for WeightHandle {
     }
 }
 
-/// What has to know the type of a weight.
+/// The operations on a weight that depend on its value type.
 pub(crate) trait AnyWeight: Send + Sync {
-    /// Whether a step of plain gradient descent can be taken by this delta.
+    /// Whether plain gradient descent can be applied with this delta.
     fn can_descend(&self, variable: &Variable, delta: &Value) -> bool {
         let _ = (variable, delta);
         false
     }
 
-    /// Whether it cannot fail in the middle.
+    /// Whether the update is applied in place. Such an update must not fail midway.
     fn is_changed_in_place(&self) -> bool {
         false
     }
 
-    /// Takes it. Whoever calls holds the lock of the variable.
+    /// Applies the update in place. The caller must hold the lock of the variable.
     fn descend(&self, variable: &Variable, rate: f64, delta: &Value) {
         let _ = (variable, rate, delta);
     }
 
-    /// The value after it.
+    /// The value after the update.
     fn descended(&self, variable: &Variable, rate: f64, delta: &Value) -> Value {
         let _ = (rate, delta);
         variable.read()
@@ -218,7 +219,7 @@ pub(crate) trait AnyWeight: Send + Sync {
 
     fn name(&self) -> &'static str;
 
-    /// What the optimizer makes of the value and of its own state, in fresh copies. Changes
+    /// The new value and the new state that the optimizer computes, as fresh copies. Changes
     /// nothing.
     fn propose(
         &self,
@@ -228,7 +229,7 @@ pub(crate) trait AnyWeight: Send + Sync {
         state: Option<&Shelf>,
     ) -> Result<(Value, Option<Shelf>)>;
 
-    /// Shows the numbers of the value and of its delta.
+    /// Passes the elements of the value and of its delta to `look`.
     fn look(&self, variable: &Variable, delta: &Value, look: &mut dyn FnMut(Chunk<'_>) -> Result<()>) -> Result<()>;
 
     /// One of the state buffers.
@@ -237,7 +238,7 @@ pub(crate) trait AnyWeight: Send + Sync {
     /// Copies of the state buffers.
     fn slots(&self, state: &Shelf) -> Vec<AnyState>;
 
-    /// State of these buffers, which must fit the weight.
+    /// Optimizer state made of these slots, which must fit the weight.
     fn shelf(&self, variable: &Variable, slots: &[AnyState], steps: u64) -> Result<Shelf>;
 }
 
@@ -300,7 +301,7 @@ impl<T: Trainable> AnyWeight for Typed<T> {
             Some((slots, steps)) => (slots.clone(), steps + 1),
             None => {
                 let start = |start| match start {
-                    // not clones of one value: they have nothing to share
+                    // Not clones of one value: their copy-on-write storage would be shared.
                     Start::Zeros => value.zeros_like(),
                     Start::Weight => value.clone(),
                 };
@@ -334,7 +335,7 @@ impl<T: Trainable> AnyWeight for Typed<T> {
                 std::any::type_name::<T>()
             )));
         };
-        // a step that does nothing, on copies, sees whether the shapes fit
+        // A dry run on copies checks the shapes.
         let mut value: T = variable.read().into();
         value.update(&value.one(), &mut slots.clone(), &mut |chunk| {
             let (numbers, unequal) = in_numbers!(chunk, |values, _, slots| {
