@@ -1,4 +1,4 @@
-//! The second phase of a training step: every weight takes its step, or none does.
+//! The commit of a training step: updates all variables of the step, or none.
 
 use crate::api::snapshot::Earlier;
 use crate::api::weight::WeightId;
@@ -28,63 +28,63 @@ use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::Arc;
 
 thread_local! {
-    /// Whether this thread is working out a step: its optimizer may evaluate something, and take
-    /// steps of its own.
+    /// Whether this thread is computing an update. The optimizer may evaluate layers and take
+    /// nested steps meanwhile.
     pub(crate) static STEPPING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The operation that errors name.
+/// The operation name in errors.
 const STEP_OF_WEIGHT: &str = "training step of a weight";
 
-/// Whether this thread is working out a step, or works for a pass that was begun there.
+/// Whether this thread is computing an update, or works for a pass that was started there.
 #[inline]
 pub(crate) fn is_stepping() -> bool {
     STEPPING.get() || exec::in_step()
 }
 
-/// A variable that is going to change.
+/// A variable to be updated.
 struct Change<'a> {
     variable: &'a Variable,
-    /// Says what the new value is made of.
+    /// The origin of the new value.
     source: Source<'a>,
     lock: Option<MutexGuard<'a, ()>>,
     new: New,
 }
 
-/// The memory of a change, which borrows: what is kept of a table of them.
+/// An element of raw storage for updates. Updates borrow from the step, so tables of them are
+/// cached as untyped memory.
 pub(crate) type Words = [usize; size_of::<Change<'static>>() / size_of::<usize>()];
 
-/// What becomes of a variable.
+/// The new value of a variable.
 enum New {
-    /// It is not known yet.
+    /// Not computed yet.
     Unknown,
-    /// The new value, and then the old one.
+    /// The new value before the swap, the old value after it.
     Value(Value),
-    /// A step of plain gradient descent, with this rate, which is taken in place.
+    /// An in-place gradient-descent update with this learning rate.
     Descent(f64),
 }
 
 enum Source<'a> {
-    /// A weight: the optimizer's answer to this delta.
+    /// A weight: the new value is computed by the optimizer from this delta.
     Delta(&'a AnyDelta),
-    /// A buffer: the value of a layer, which was written at this place.
+    /// A buffer: the new value is that of a layer, built at this source location.
     Update(&'static Location<'static>),
 }
 
-/// The new value of a buffer, as a pass has computed it.
+/// The new value of a buffer, as computed by a pass.
 pub(crate) struct Update {
     pub(crate) buffer: AnyLayer,
     pub(crate) value: Value,
     pub(crate) place: &'static Location<'static>,
 }
 
-/// Steps each of these weights, which must be different, by its delta, and writes the buffers that
-/// these passes have updated.
+/// Updates these distinct weights by their deltas, and writes the buffer updates of these passes.
 ///
-/// First the optimizer works out new values and new state for all of them in fresh copies; whatever
-/// goes wrong there, an error or a panic, leaves everything as it was. Then the copies take their
-/// places, which cannot fail. The locks of all variables are held meanwhile, taken in one order
-/// everywhere, so two commits on shared weights never interleave.
+/// The commit has two phases. Prepare: the optimizer computes new values and new state into fresh
+/// copies; an error or a panic leaves everything unchanged. Swap: the copies replace the old
+/// values, which cannot fail. The locks of all variables are held throughout and are acquired in id
+/// order, so concurrent commits neither deadlock nor interleave.
 pub(crate) fn commit<L: Deref<Target = Node>>(
     optimizer: &dyn Optimizer,
     deltas: Vec<(L, AnyDelta)>,
@@ -102,8 +102,8 @@ where
     })
 }
 
-/// The same, when the pass is going to end with it: so weights need not outlive their steps as
-/// values of the pass.
+/// Does the same as the last action of the pass, so the pass can release its values first and
+/// in-place updates need not copy weights that the pass still refers to.
 pub(crate) fn commit_and_end<L: Deref<Target = Node>>(
     optimizer: &dyn Optimizer,
     deltas: Vec<(L, AnyDelta)>,
@@ -122,8 +122,8 @@ where
     })
 }
 
-/// Drops the deltas after the step: it has been taken then, or has failed, and a destructor that
-/// panics has nobody to tell.
+/// Drops the deltas after the step. The step has been taken or has failed by then: a destructor
+/// panic is not reported.
 fn discarding<D: Row>(deltas: Vec<D>, step: impl FnOnce(&[D]) -> Result<()>) -> Result<()> {
     let taken = step(&deltas);
     let _ = catch_unwind(AssertUnwindSafe(|| tables::put_away(deltas)));
@@ -137,7 +137,7 @@ fn commit_with<L: Deref<Target = Node>>(
     passes: &[&Arc<Pass>],
 ) -> Result<()> {
     let mut changes = room(deltas.len() + updates.len());
-    // a walk from the root mostly meets last what was made first
+    // A traversal from the root mostly finds the oldest weight last, so this order is nearly by id.
     for (layer, delta) in deltas.iter().rev() {
         if let (Some(variable), AnyDelta::Ready(_) | AnyDelta::Unmade(..)) = (layer.as_variable(), delta)
             && !variable.frozen()
@@ -151,7 +151,7 @@ fn commit_with<L: Deref<Target = Node>>(
     }));
     recorded(passes, || {
         let ended = commit_changes(optimizer, &mut changes, passes);
-        // before somebody who records the step is told of it: it may hold its locks still
+        // Must precede the callback of a recorder: a failed step may still hold its locks.
         discard(&mut changes);
         ended
     })?;
@@ -161,8 +161,7 @@ fn commit_with<L: Deref<Target = Node>>(
     Ok(())
 }
 
-/// Takes a step, and has it recorded by the pass that takes it, or else by one of those that it is
-/// made of.
+/// Takes a step, recorded by the current pass or else by one of the passes of the step.
 fn recorded<R>(passes: &[&Arc<Pass>], step: impl FnOnce() -> R) -> R {
     exec::with_current(|current| {
         match current.into_iter().chain(passes.iter().copied()).find(|pass| pass.is_watched()) {
@@ -172,7 +171,7 @@ fn recorded<R>(passes: &[&Arc<Pass>], step: impl FnOnce() -> R) -> R {
     })
 }
 
-/// Writes values into variables, which must be different, all at once.
+/// Writes values into distinct variables, atomically.
 #[track_caller]
 pub(crate) fn write(values: Vec<(AnyLayer, Value)>) -> Result<()> {
     let place = Location::caller();
@@ -180,7 +179,7 @@ pub(crate) fn write(values: Vec<(AnyLayer, Value)>) -> Result<()> {
         Some(Change::new(leaf.as_variable()?, Source::Update(place), New::Value(value.clone())))
     });
     let mut changes: Changes<'_> = changes.collect();
-    // nobody asks the optimizer
+    // There are no deltas, so the optimizer is not used.
     let ended = commit_changes(&Sgd::new(0.0), &mut changes, &[]);
     discard(&mut changes);
     ended
@@ -211,7 +210,7 @@ fn commit_changes(optimizer: &dyn Optimizer, changes: &mut Changes<'_>, passes: 
         [pass] => pass.committing(|| descend(changes, nanoseconds)),
         _ => descend(changes, nanoseconds),
     }
-    // the old state goes when all is done, as the old values do: its destructor may be the user's
+    // Dropped at the end, as the old values are: the destructors may be user code.
     let mut dead: Vec<Shelf> = Vec::new();
     if let Some(Shelves { steps, by_weight }) = memory.as_deref_mut() {
         let new = proposed.len();
@@ -225,17 +224,16 @@ fn commit_changes(optimizer: &dyn Optimizer, changes: &mut Changes<'_>, passes: 
     for change in changes.iter_mut() {
         change.lock = None;
     }
-    // the step has been taken: a destructor of an old value that panics has nobody to tell
+    // The step has been taken: a destructor panic is not reported.
     let _ = catch_unwind(AssertUnwindSafe(|| drop((dead, earlier))));
     Ok(())
 }
 
-/// The changes of a step. Few of them lie on the stack.
+/// The updates of a step, inline if there are few.
 type Changes<'a> = SmallVec<[Change<'a>; FEW_CHANGES]>;
 const FEW_CHANGES: usize = 8;
 
-/// A table for so many changes, unless they are few. As they borrow, what is kept of it between
-/// steps is the memory.
+/// A table for this many updates, with cached memory unless they fit inline.
 fn room<'a>(changes: usize) -> Changes<'a> {
     if changes <= FEW_CHANGES {
         return Changes::new();
@@ -245,10 +243,9 @@ fn room<'a>(changes: usize) -> Changes<'a> {
     SmallVec::from_vec(room)
 }
 
-/// Drops changes, and with them the old values, or those that were refused. A destructor that
-/// panics has nobody to tell, nor have those after it.
+/// Drops updates with their old or rejected values. Destructor panics are not reported.
 fn discard(changes: &mut Changes<'_>) {
-    // a step that was refused holds its locks still, and a destructor may look at a weight
+    // A failed step still holds its locks, and a destructor may read a weight.
     for change in changes.iter_mut() {
         change.lock = None;
     }
@@ -273,7 +270,7 @@ impl<'a> Change<'a> {
     }
 }
 
-/// Orders the changes by the numbers of their variables, which must be different.
+/// Sorts updates by variable id. The variables must be distinct.
 fn order(changes: &mut [Change<'_>]) -> Result<()> {
     if changes.is_sorted_by(|first, second| first.variable.id() < second.variable.id()) {
         return Ok(());
@@ -281,7 +278,7 @@ fn order(changes: &mut [Change<'_>]) -> Result<()> {
     changes.sort_by_key(|change| change.variable.id());
     let twice = changes.windows(2).find(|pair| pair[0].variable.id() == pair[1].variable.id());
     let Some([first, second]) = twice else { return Ok(()) };
-    // whichever was evaluated first
+    // Sorted by location, so that the error does not depend on the order of evaluation.
     let (first, second) = (first.place().min(second.place()), first.place().max(second.place()));
     let error = Error::invalid(format!(
         "this buffer is written twice in one step, here and at {second}: combine the two into one update"
@@ -289,15 +286,15 @@ fn order(changes: &mut [Change<'_>]) -> Result<()> {
     Err(error.at("update of a buffer", first))
 }
 
-/// What an optimizer proposes, besides new values.
+/// The result of the prepare phase besides the new values.
 struct Proposed {
-    /// The new states, by the numbers of their weights.
+    /// The new states by weight id.
     shelves: Vec<(u64, Shelf)>,
-    /// About how long those steps take that are taken in place.
+    /// The estimated time of all in-place updates.
     nanoseconds: f64,
 }
 
-/// Works out the new values and the new states.
+/// The prepare phase: computes the new values and the new states.
 fn propose(changes: &mut [Change<'_>], optimizer: &dyn Optimizer, shelves: Option<&Shelves>) -> Result<Proposed> {
     let mut proposed = Proposed { shelves: Vec::new(), nanoseconds: 0.0 };
     let mut at: Option<&Variable> = None;
@@ -307,7 +304,7 @@ fn propose(changes: &mut [Change<'_>], optimizer: &dyn Optimizer, shelves: Optio
             optimizer.begin(&Step::new(shelves.map_or(0, |shelves| shelves.steps), &deltas))?
         };
         let optimizer = begun.as_deref().unwrap_or(optimizer);
-        // for all weights that have no optimizer of their own
+        // The learning rate of all weights without an optimizer of their own, once known.
         let mut common: Option<Option<f64>> = None;
         for Change { variable, source, new, .. } in changes {
             let Source::Delta(delta) = *source else { continue };
@@ -328,7 +325,7 @@ fn propose(changes: &mut [Change<'_>], optimizer: &dyn Optimizer, shelves: Optio
                     proposed.nanoseconds += delta.cost();
                     New::Descent(descent)
                 } else {
-                    // code of the user's may panic: on a copy, before anything is written
+                    // User code may panic: run it on a copy, before anything is written.
                     New::Value(delta.descended(variable, descent))
                 };
                 continue;
@@ -350,13 +347,13 @@ fn propose(changes: &mut [Change<'_>], optimizer: &dyn Optimizer, shelves: Optio
     }
 }
 
-/// Takes the steps of plain gradient descent that are in place and cannot fail; all of them
-/// together take about so long.
+/// Applies the in-place gradient-descent updates, which cannot fail. Their total estimated time is
+/// `nanoseconds`.
 ///
-/// Each is taken by the thread that has met the weight on the way forward, and has it in its
-/// caches, as far as that keeps all threads busy. Where a step is so dear that it keeps all of them
-/// busy by itself, they have all met the weight: such steps are taken one after the other, each
-/// divided by its operation, so that nobody waits for long for the last pieces of several.
+/// Each update preferably runs on the thread that used the weight in the forward pass and has it in
+/// its cache, as long as all threads stay busy. An expensive update occupies all threads by itself,
+/// and all of them used its weight. Such updates run one after the other, each parallelized by its
+/// operation, so that no thread idles at the end.
 fn descend(changes: &[Change<'_>], nanoseconds: f64) {
     if !fork_join::is_worth_while(nanoseconds) {
         return changes.iter().for_each(Change::descend);
@@ -379,8 +376,8 @@ fn descend(changes: &[Change<'_>], nanoseconds: f64) {
     });
 }
 
-/// Orders steps by the threads that have met the weights, this one first, and divides them: little
-/// ones of one thread are together, and first.
+/// Sorts updates by the thread that used the weight (this thread first) and by cost, and groups the
+/// cheap updates of each thread.
 fn in_pieces<T>(steps: &mut [(usize, f64, T)]) -> Vec<&[(usize, f64, T)]> {
     steps.sort_by_key(|&(elsewhere, cost, _)| (elsewhere, fork_join::is_worth_while(cost)));
     let mut spent = steps.first().map_or(0.0, |&(_, cost, _)| cost);
@@ -395,16 +392,16 @@ fn in_pieces<T>(steps: &mut [(usize, f64, T)]) -> Vec<&[(usize, f64, T)]> {
     steps.chunk_by(together).collect()
 }
 
-/// Little steps are given to threads as many at a time as take about so long.
+/// Cheap updates are grouped into chunks of about this time.
 const PIECE_NANOSECONDS: f64 = 20_000.0;
 
-/// A product has a piece for each thread if it takes so long for each of them.
+/// A matrix product is split into one chunk per thread if it takes this long on each.
 const DEAR_NANOSECONDS: f64 = 50_000.0;
-/// More pieces it has only where it takes very long.
+/// With more threads, it is split this way only if it takes very long.
 const MOST_THREADS: usize = 8;
 
 impl Change<'_> {
-    /// The step of plain gradient descent, if it is one.
+    /// The in-place gradient-descent update, if this is one.
     #[inline]
     fn descends(&self) -> Option<(&Variable, f64, &AnyDelta)> {
         match (&self.new, &self.source) {
@@ -413,7 +410,7 @@ impl Change<'_> {
         }
     }
 
-    /// Takes it.
+    /// Applies it.
     #[inline]
     fn descend(&self) {
         if let Some((variable, rate, delta)) = self.descends() {
@@ -423,20 +420,20 @@ impl Change<'_> {
 }
 
 impl AnyDelta {
-    /// Whether a step of plain gradient descent can be taken by this delta.
+    /// Whether plain gradient descent can be applied with this delta.
     #[inline(always)]
     fn can_descend(&self, variable: &Variable) -> bool {
         self.is_number_of(variable) || self.can_descend_there(variable)
     }
 
-    /// Whether it is a plain number that was made, as the weight is one. Such a step cannot fail,
-    /// and asks nobody.
+    /// Whether this is an evaluated scalar for a scalar weight. Such an update cannot fail and
+    /// needs no dynamic dispatch.
     #[inline(always)]
     fn is_number_of(&self, variable: &Variable) -> bool {
         matches!(self, AnyDelta::Ready(_)) && variable.is_number()
     }
 
-    /// The same for what is not such a number: the weight or the operation is asked.
+    /// Decides all other cases by asking the weight or the operation.
     #[inline(never)]
     fn can_descend_there(&self, variable: &Variable) -> bool {
         match self {
@@ -453,7 +450,7 @@ impl AnyDelta {
         }
     }
 
-    /// Whether it is the library's own, which cannot fail in the middle.
+    /// Whether the update is built-in code, which cannot fail midway.
     #[inline(always)]
     fn descends_in_place(&self, variable: &Variable) -> bool {
         let is_own = |layer: &AnyLayer| layer.accumulates().is_some_and(|op| op.is_plain());
@@ -461,7 +458,7 @@ impl AnyDelta {
             || variable.weight.is_changed_in_place() && !matches!(self, AnyDelta::Unmade(layer, _) if !is_own(layer))
     }
 
-    /// Takes it. Whoever calls holds the lock of the variable.
+    /// Applies the update in place. The caller must hold the lock of the variable.
     #[inline(always)]
     fn descend(&self, variable: &Variable, rate: f64) {
         match self {
@@ -470,7 +467,7 @@ impl AnyDelta {
         }
     }
 
-    /// The same for a delta that goes into the weight as it is made.
+    /// Accumulates a deferred delta into the weight without a temporary.
     #[inline(never)]
     fn accumulate(&self, variable: &Variable, rate: f64) {
         let AnyDelta::Unmade(layer, operands) = self else {
@@ -481,7 +478,7 @@ impl AnyDelta {
         variable.change(|value| op.accumulate(&operands, -rate, value));
     }
 
-    /// The value after it.
+    /// The value after the update.
     fn descended(&self, variable: &Variable, rate: f64) -> Value {
         match self {
             AnyDelta::Unmade(layer, operands) => {
@@ -494,7 +491,7 @@ impl AnyDelta {
         }
     }
 
-    /// The value of this delta, which has been evaluated.
+    /// The value of this evaluated or deferred delta.
     fn made(&self) -> Result<Cow<'_, Value>> {
         match self {
             AnyDelta::Ready(value) => Ok(Cow::Borrowed(value)),
@@ -507,7 +504,7 @@ impl AnyDelta {
         }
     }
 
-    /// A rough estimate of the time for a step by it, in nanoseconds.
+    /// The estimated time of the update, in nanoseconds.
     #[inline(always)]
     fn cost(&self) -> f64 {
         match self {
@@ -517,14 +514,14 @@ impl AnyDelta {
         }
     }
 
-    /// That of the operation which goes into the weight.
+    /// The estimated time of a deferred delta.
     #[inline(never)]
     fn cost_of_unmade(layer: &AnyLayer, operands: &[Value]) -> f64 {
         layer.accumulates().map_or(0.0, |op| op.cost(&operands.iter().collect::<Few<_>>()))
     }
 }
 
-/// Shows every weight and its delta.
+/// Passes each weight and its delta to `look`.
 fn look_at(changes: &[Change<'_>], look: &mut Look<'_>) -> Result<()> {
     for Change { variable, source, .. } in changes {
         let Source::Delta(delta) = source else { continue };
@@ -535,7 +532,7 @@ fn look_at(changes: &[Change<'_>], look: &mut Look<'_>) -> Result<()> {
     Ok(())
 }
 
-/// A step inside a step waits for nobody: whom it waits for may wait for it.
+/// A nested step must not wait for a lock: the holder may be waiting for this step.
 #[inline]
 pub(crate) fn lock(variable: &Variable, nested: bool) -> Result<MutexGuard<'_, ()>> {
     if nested { lock_at_once(variable) } else { Ok(variable.lock()) }
@@ -557,7 +554,7 @@ mod tests {
 
     #[test]
     fn little_steps_of_a_thread_are_together() {
-        // who has met the weight, nanoseconds, its number
+        // (thread that used the weight, nanoseconds, index)
         let mut steps = [(1, 50e3, 0), (0, 9e3, 1), (1, 3e3, 2), (0, 40e3, 3), (0, 8e3, 4), (0, 7e3, 5), (1, 2e3, 6)];
         let pieces = in_pieces(&mut steps);
         let numbers: Vec<Vec<usize>> =

@@ -1,9 +1,8 @@
-//! Steps of a few weights that are plain numbers.
+//! The commit of a few scalar weights.
 //!
-//! Such a step takes less time than the tables that a step is worked out in. So where an optimizer
-//! has nothing to say but a learning rate, it is taken at once, weight by weight, under the locks
-//! of all of them and in the order in which any step takes them. Once they are locked nothing can
-//! fail.
+//! Such a commit is cheaper than allocating the tables of a general one. If the optimizer is plain
+//! gradient descent, the updates are applied directly, under the locks of all weights, acquired in
+//! id order as in every commit. With the locks held, nothing can fail.
 
 use crate::api::snapshot::Earlier;
 use crate::autodiff::cotangent::AnyDelta;
@@ -18,11 +17,11 @@ use crate::step::optimizer::Optimizer;
 use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// So many locks lie on the stack.
+/// At most this many locks are held on the stack.
 const FEW: usize = 16;
 
-/// Steps each of these weights, which must be different, by its delta: as [`commit`], and at once
-/// if that can be.
+/// Updates these distinct weights by their deltas, as [`commit`] does, with a fast path for plain
+/// gradient descent.
 #[inline]
 pub(crate) fn commit_numbers<L>(optimizer: &dyn Optimizer, deltas: &[(L, Scalar)]) -> Result<()>
 where
@@ -43,29 +42,28 @@ where
     commit(optimizer, any, &[])
 }
 
-/// Takes the step, if it is one of these. Else nothing has changed, and all that was asked is
-/// whether the optimizer is so simple.
+/// Applies the updates if the fast path is possible. Otherwise changes nothing and returns `false`.
 ///
 /// # Errors
-/// The panic of an optimizer of the user's. Nothing has changed.
+/// The panic of a user-defined optimizer. Nothing has changed.
 #[inline]
 fn step<L: Deref<Target = Node>>(optimizer: &dyn Optimizer, deltas: &[(L, Scalar)]) -> Result<bool> {
-    // a step inside another one waits for nobody, and one in a pass may be recorded there
+    // A nested step must not wait for locks, and a step within a pass may be recorded there.
     if deltas.len() > FEW || exec::in_pass() || is_stepping() {
         return Ok(false);
     }
     let rate = catch_unwind(AssertUnwindSafe(|| optimizer.plain_descent())).map_err(Error::panic)?;
-    // what is no learning rate is refused by the step that looks at it
+    // An invalid learning rate is reported by the general path.
     let Some(rate) = rate.filter(|rate| rate.is_finite()) else { return Ok(false) };
     let Some(earlier) = locked(deltas, 0, || descend(deltas, rate)) else { return Ok(false) };
-    // if a snapshot has gone meanwhile, what it kept goes here, destructors of the user's among it.
-    // The step has been taken: one that panics has nobody to tell
+    // A snapshot dropped meanwhile leaves its values to be dropped here, possibly by user
+    // destructors. The step has been taken: a destructor panic is not reported.
     let _ = catch_unwind(AssertUnwindSafe(|| drop(earlier)));
     Ok(true)
 }
 
-/// Runs `f` under the locks of these weights, of which the last one is first, if they are numbers
-/// in the order of their own numbers, beginning after `last`. The locks lie on the stack.
+/// Runs `f` under the locks of these weights, if they are scalars and their ids ascend from the
+/// last delta to the first, all above `last`. Recursive, so that the locks are on the stack.
 fn locked<L: Deref<Target = Node>, R>(deltas: &[(L, Scalar)], last: u64, f: impl FnOnce() -> R) -> Option<R> {
     let Some(((weight, _), others)) = deltas.split_last() else { return Some(f()) };
     let variable = weight.as_variable().filter(|variable| variable.is_number() && variable.id() > last)?;
@@ -90,7 +88,7 @@ mod tests {
     use crate::graph::node_ref::AnyLayer;
     use crate::{Chunk, Differentiable, Do, Layer, Memory, Optimizer, Result, Sgd, Slot, Snapshot, Weight};
 
-    /// The same optimizer, which does not say that it is so simple.
+    /// The same optimizer without the fast path.
     #[derive(Clone)]
     struct Any(Sgd);
 
@@ -139,7 +137,7 @@ mod tests {
             weights.map(|w| (w.layer().into_any(), Scalar::F32(2.0))).collect()
         };
         let step = |deltas: &[(AnyLayer, Scalar)]| super::step(&Sgd::new(0.25), deltas).expect("nobody panics");
-        // a walk back meets last what was made first
+        // A backward traversal finds the oldest weight last.
         let few = of(&mut weights[1..].iter().rev());
         weights[3].freeze();
         assert!(step(&few));
@@ -175,7 +173,7 @@ mod tests {
         assert_eq!(w.value(), 1.0);
     }
 
-    /// Threads that step overlapping weights at once lose no step.
+    /// Concurrent steps of overlapping weights lose no update.
     #[test]
     fn steps_of_several_threads_add_up() {
         let weights: Vec<Weight<f64>> = (0..4).map(|_| Weight::new(0.0)).collect();

@@ -1,4 +1,4 @@
-//! What an optimizer remembers from one step to the next.
+//! Optimizer state that persists between steps.
 
 use crate::api::weight::AnyWeight;
 use crate::error::{Error, Result};
@@ -10,8 +10,7 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, PoisonError, Weak};
 
-/// A state buffer that an optimizer keeps for each weight: what it is called, and what is in it in
-/// the beginning.
+/// A state buffer that an optimizer keeps for each weight: its name and its initial content.
 ///
 /// ```
 /// use dl_core::Slot;
@@ -31,12 +30,12 @@ pub(crate) enum Start {
 }
 
 impl Slot {
-    /// One that begins with zeros.
+    /// A slot that is initialized with zeros.
     pub const fn zeros(name: &'static str) -> Self {
         Slot { name, start: Start::Zeros }
     }
 
-    /// One that begins with the numbers of the weight before its first step.
+    /// A slot that is initialized with the value of the weight before its first step.
     ///
     /// ```
     /// assert_eq!(dl_core::Slot::copy_of_weight("ema").name(), "ema");
@@ -45,14 +44,13 @@ impl Slot {
         Slot { name, start: Start::Weight }
     }
 
-    /// What it is called in a saved state.
+    /// The name in a saved state.
     pub const fn name(&self) -> &'static str {
         self.name
     }
 }
 
-/// The state that an optimizer keeps for each weight, dropped with the weight; and the number of
-/// training steps.
+/// The per-weight state of an optimizer, dropped with the weight, and the number of training steps.
 ///
 /// ```
 /// use dl_core::{Adam, Differentiable, Memory, Optimizer, Weight};
@@ -69,28 +67,28 @@ pub struct Memory(Arc<Kept>);
 #[derive(Default)]
 struct Kept {
     shelves: Mutex<Shelves>,
-    /// How many steps, and how many weights, there were when it was closed last: whoever has it
-    /// open may ask for that, too.
+    /// The counts when the state was last unlocked. They can be read while the state is locked,
+    /// even by the thread that holds the lock.
     steps: AtomicU64,
     weights: AtomicUsize,
 }
 
 #[derive(Default)]
 pub(crate) struct Shelves {
-    /// How many training steps have been taken with this memory.
+    /// The number of training steps taken with this memory.
     pub(crate) steps: u64,
-    /// State buffers by the number of their weight.
+    /// State buffers by weight id.
     pub(crate) by_weight: HashMap<u64, Shelf>,
 }
 
 pub(crate) struct Shelf {
     /// Alive as long as the weight is.
     pub(crate) owner: Weak<()>,
-    /// Knows the type of the weight.
+    /// The operations for the value type of the weight.
     pub(crate) weight: &'static dyn AnyWeight,
-    /// A vector of values of the weight's type.
+    /// A `Vec` of values of the weight's type.
     pub(crate) slots: Box<dyn Any + Send>,
-    /// How many steps the weight has taken with them.
+    /// The number of steps of this weight.
     pub(crate) steps: u64,
 }
 
@@ -105,13 +103,13 @@ impl Memory {
         Self::default()
     }
 
-    /// Whether no step has been taken with it yet.
+    /// Whether no step has been taken with it.
     pub fn is_empty(&self) -> bool {
         self.steps() == 0 && self.weights() == 0
     }
 
-    /// How many training steps have been taken with it: where a schedule is. A step that fails does
-    /// not count, nor does one that is being taken.
+    /// The number of completed training steps, which is the position of a schedule. Failed steps
+    /// and a step in progress do not count.
     ///
     /// ```
     /// use dl_core::{Adam, Differentiable, Optimizer, Weight};
@@ -128,7 +126,8 @@ impl Memory {
         self.0.weights.load(Ordering::Acquire)
     }
 
-    /// The memory, alone. Inside a step nobody waits for it: whoever has it may wait for that step.
+    /// Locks the state. A step that is being computed must not wait for the lock, because the
+    /// holder may be waiting for that step.
     pub(crate) fn open(&self) -> Result<Open<'_>> {
         let kept = &*self.0;
         if !is_stepping() {
@@ -144,7 +143,7 @@ impl Memory {
     }
 }
 
-/// A memory that nobody else has meanwhile.
+/// Exclusive access to the state.
 pub(crate) struct Open<'a> {
     shelves: MutexGuard<'a, Shelves>,
     kept: &'a Kept,
@@ -177,8 +176,8 @@ impl fmt::Debug for Memory {
     }
 }
 
-/// A few numbers that an optimizer or a schedule remembers, by name; clones share them. They are
-/// saved with the state of the optimizer.
+/// A few named numbers that an optimizer or a schedule keeps between steps. Clones share them. They
+/// are saved with the state of the optimizer.
 ///
 /// ```
 /// let notes = dl_core::Notes::new();
@@ -189,22 +188,22 @@ impl fmt::Debug for Memory {
 pub struct Notes(Arc<Mutex<BTreeMap<String, f64>>>);
 
 impl Notes {
-    /// No numbers yet.
+    /// Empty notes.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The number of this name.
+    /// The number with this name.
     pub fn get(&self, name: &str) -> Option<f64> {
         self.lock().get(name).copied()
     }
 
-    /// Remembers a number.
+    /// Sets a number.
     pub fn set(&self, name: &str, number: f64) {
         self.lock().insert(name.to_owned(), number);
     }
 
-    /// All of them, in the order of their names.
+    /// All numbers by name.
     ///
     /// ```
     /// let notes = dl_core::Notes::new();
@@ -215,7 +214,7 @@ impl Notes {
         self.lock().clone()
     }
 
-    /// Forgets all, and remembers these.
+    /// Replaces all numbers.
     ///
     /// ```
     /// let notes = dl_core::Notes::new();

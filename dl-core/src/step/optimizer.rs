@@ -1,9 +1,8 @@
-//! How weights learn from their deltas.
+//! The optimizer interface.
 //!
-//! An optimizer is a rule over the numbers of one weight. The runtime calls it when forward and *all*
-//! deltas have succeeded; it works on fresh copies, which take their place only when the rule has
-//! succeeded for every weight. So a rule may fail, or panic, at any weight, and nothing has
-//! changed.
+//! An optimizer is an update rule for the elements of one weight. It runs after forward and *all*
+//! deltas have succeeded, on fresh copies, which replace the weights only when the rule has
+//! succeeded for all of them. If the rule fails or panics, nothing has changed.
 //!
 //! ```
 //! use dl_core::{AdamW, Differentiable, Optimizer, Weight, schedule::Cosine};
@@ -14,21 +13,21 @@
 //! # dl_core::Result::Ok(())
 //! ```
 //!
-//! # Parts
+//! # Transformations
 //!
-//! `.clip_norm(…)`, `.weight_decay(…)` and the other methods of [`Optimizer`] make an optimizer
-//! that contains the one they are called on. A delta passes the outermost part first, which is the
-//! one that is written last, and the rule comes at the end. So
-//! `Sgd::new(0.1).weight_decay(1e-4).clip_norm(1.0)` clips the deltas and then adds the decay, as a
-//! program in PyTorch usually does, and `Sgd::new(0.1).clip_norm(1.0).weight_decay(1e-4)` clips the
-//! sum of both.
+//! `.clip_norm(…)`, `.weight_decay(…)` and the other methods of [`Optimizer`] wrap the optimizer in
+//! a gradient transformation. A delta passes the outermost transformation, which is written last,
+//! first, and the update rule last. So `Sgd::new(0.1).weight_decay(1e-4).clip_norm(1.0)` clips the
+//! deltas and then adds the decay, as PyTorch programs usually do, and
+//! `Sgd::new(0.1).clip_norm(1.0).weight_decay(1e-4)` clips the sum of both.
 //!
 //! # State
 //!
-//! What an optimizer remembers of each weight is in its [`Memory`], together with the number of
-//! training steps, which is where its [`Schedule`] is. All of it changes with a step or not at all,
-//! is shared by the clones of the optimizer, and can be [taken](Optimizer::state) and [put
-//! back](Optimizer::load_state): a run that goes on so is bit-identical to one that never stopped.
+//! The state of each weight is in the [`Memory`] of the optimizer, together with the number of
+//! training steps, which is the position of its [`Schedule`]. Each step changes all of it or none.
+//! Clones of the optimizer share it. It can be [saved](Optimizer::state) and
+//! [restored](Optimizer::load_state); a run that continues from a restored state is bit-identical
+//! to an uninterrupted one.
 
 use crate::optim::ema::Ema;
 use crate::step::memory::{Memory, Notes, Slot};
@@ -47,28 +46,29 @@ use crate::optim::validate::Allowed;
 use crate::step::state;
 use std::sync::Arc;
 
-/// An error, unless this setting of an optimizer is what it may be.
+/// Validates a setting of an optimizer.
 #[inline]
 pub(crate) fn check(setting: &str, number: f64, allowed: Allowed) -> Result<()> {
     validate::check("optimizer", setting, number, allowed)
 }
 
-/// The rule by which weights are changed in a training step.
+/// The rule that updates weights in a training step.
 ///
-/// A handle: it is cheap to clone, and clones share their state.
+/// An optimizer is a handle: it is cheap to clone, and clones share their state.
 ///
-/// A rule of your own needs [`step`](Optimizer::step), and [`slots`](Optimizer::slots) and
-/// [`memory`](Optimizer::memory) if it remembers something.
+/// A user-defined optimizer implements [`step`](Optimizer::step), and [`slots`](Optimizer::slots)
+/// and [`memory`](Optimizer::memory) if it has state.
 ///
-/// One that contains another optimizer hands on `slots`, `memory`, [`begin`](Optimizer::begin),
+/// A wrapper around another optimizer must forward `slots`, `memory`, [`begin`](Optimizer::begin),
 /// [`for_weight`](Optimizer::for_weight), `step`, [`decays_weights`](Optimizer::decays_weights) and
-/// [`notes`](Optimizer::notes), each with what it adds. [`descent`](Optimizer::descent) it hands on
-/// only if its `step` adds nothing: it is what the runtime does instead of `step`.
+/// [`notes`](Optimizer::notes), with its own additions. It may forward
+/// [`descent`](Optimizer::descent) only if its `step` adds nothing, because `descent` replaces
+/// `step`.
 ///
 /// ```
 /// use dl_core::{Chunk, Differentiable, Optimizer, Result, Weight};
 ///
-/// /// Steps of one size, in the direction against the delta.
+/// /// Updates of constant size, against the sign of the delta.
 /// #[derive(Clone)]
 /// struct SignDescent(f64);
 ///
@@ -92,7 +92,7 @@ pub(crate) fn check(setting: &str, number: f64, allowed: Allowed) -> Result<()> 
     label = "expected for instance `&Sgd::new(0.01)`"
 )]
 pub trait Optimizer: Send + Sync {
-    /// The state buffers of its own size that a weight needs.
+    /// The state buffers that each weight needs. They have the shape of the weight.
     ///
     /// ```
     /// use dl_core::{Optimizer, Sgd};
@@ -103,7 +103,7 @@ pub trait Optimizer: Send + Sync {
         &[]
     }
 
-    /// Where the state buffers are kept, and training steps are counted; needed when there are
+    /// The storage of the state buffers and of the step count. Required if there are
     /// [`slots`](Optimizer::slots).
     ///
     /// ```
@@ -114,9 +114,9 @@ pub trait Optimizer: Send + Sync {
         None
     }
 
-    /// Looks at a training step before any weight changes, and says which optimizer takes it:
-    /// another one that knows the learning rate of this step or the norm of its deltas, for
-    /// instance, or this one itself, `None`.
+    /// Inspects a training step before any weight changes, and may return another optimizer to take
+    /// it, with the learning rate of this step or the norm of its deltas, for instance. `None`
+    /// means this optimizer.
     ///
     /// ```
     /// use dl_core::{Chunk, Differentiable, Optimizer, Result, Sgd, Step, Weight};
@@ -148,13 +148,13 @@ pub trait Optimizer: Send + Sync {
     /// ```
     ///
     /// # Errors
-    /// Any error refuses the whole training step: no weight and no state changes.
+    /// An error fails the whole training step: no weight and no state changes.
     fn begin<'o>(&'o self, step: &Step<'_>) -> Result<Option<Box<dyn Optimizer + 'o>>> {
         let _ = step;
         Ok(None)
     }
 
-    /// The optimizer for this weight, if that is another one.
+    /// The optimizer of this weight, if it is a different one.
     ///
     /// ```
     /// use dl_core::{Groups, Optimizer, Sgd, Weight};
@@ -167,21 +167,22 @@ pub trait Optimizer: Send + Sync {
         None
     }
 
-    /// Changes the numbers of one weight, or of a part of it. This is step number `steps` of the
-    /// weight, counted from 1 beside its state buffers; where there are none, nobody counts, and it
-    /// is 1.
+    /// Updates the elements of one weight, or of a part of it. `steps` is the number of steps of
+    /// this weight including this one. It is counted with the state buffers; without state it is
+    /// always 1.
     ///
-    /// It runs while the weights of the step are locked: it must not [`set`](crate::Weight::set)
-    /// them. It may take steps of its own on other weights; those wait for nobody, so if another
-    /// step holds such a weight, they fail.
+    /// It runs under the locks of the weights of the step, so it must not
+    /// [`set`](crate::Weight::set) them. It may take nested steps on other weights. A nested step
+    /// never waits for a lock: if another step holds the lock of such a weight, the nested step
+    /// fails.
     ///
     /// # Errors
-    /// Any error refuses the whole training step: no weight and no state changes.
+    /// An error fails the whole training step: no weight and no state changes.
     fn step(&self, chunk: Chunk<'_>, steps: u64) -> Result<()>;
 
-    /// The learning rate, if every step is `w ← w − rate · delta` and nothing else. The runtime may
-    /// then do without [`step`](Optimizer::step): it changes values in place, and a delta that is a
-    /// product goes into its weight without being made.
+    /// The learning rate, if every update is exactly `w ← w − rate · delta`. The commit may then
+    /// skip [`step`](Optimizer::step): it updates values in place, and accumulates a delta that is
+    /// a product into its weight without a temporary.
     ///
     /// ```
     /// use dl_core::{Adam, Optimizer, Sgd};
@@ -193,10 +194,10 @@ pub trait Optimizer: Send + Sync {
         None
     }
 
-    /// The same rate, which is finite, if nothing else need be asked of it: it begins no step,
-    /// treats all weights alike and remembers nothing. A step of a few plain numbers is then taken
-    /// at once. Others are not, so [`descent`](Optimizer::descent) and [`step`](Optimizer::step)
-    /// have to do the same. An optimizer around another one may hand it on if it adds nothing.
+    /// The same rate if it is finite and the optimizer has no `begin`, no per-weight optimizers and
+    /// no state. A commit of a few scalars then takes a fast path; other commits do not, so
+    /// [`descent`](Optimizer::descent) and [`step`](Optimizer::step) must be equivalent. A wrapper
+    /// may forward it if it adds nothing.
     ///
     /// ```
     /// use dl_core::{Optimizer, Sgd};
@@ -208,9 +209,9 @@ pub trait Optimizer: Send + Sync {
         None
     }
 
-    /// Whether its steps take away from the weights themselves, beside what they do with the
-    /// deltas: a decoupled weight decay. An L2 penalty around it,
-    /// [`weight_decay`](Optimizer::weight_decay), then refuses to begin a step.
+    /// Whether the updates shrink the weights independently of their deltas: decoupled weight
+    /// decay. If so, [`weight_decay`](Optimizer::weight_decay) (an L2 penalty) around this
+    /// optimizer fails each step.
     ///
     /// ```
     /// use dl_core::{Adam, AdamW, Optimizer};
@@ -221,7 +222,7 @@ pub trait Optimizer: Send + Sync {
         false
     }
 
-    /// The numbers, by key, that it remembers beside the memory.
+    /// Numbers by key that are kept in addition to the memory.
     ///
     /// ```
     /// use dl_core::{Optimizer, Sgd, schedule::Plateau};
@@ -232,7 +233,7 @@ pub trait Optimizer: Send + Sync {
         Vec::new()
     }
 
-    /// What it is called in a saved state. Parts that remember nothing have no name.
+    /// The name in a saved state. Stateless transformations are omitted.
     ///
     /// ```
     /// use dl_core::{Adam, Optimizer};
@@ -244,7 +245,7 @@ pub trait Optimizer: Send + Sync {
         name.rsplit("::").next().unwrap_or(name).to_owned()
     }
 
-    /// The same optimizer with this part around it: the deltas pass the part first.
+    /// This optimizer with a gradient transformation, which the deltas pass first.
     ///
     /// ```
     /// use dl_core::{Differentiable, Optimizer, Sgd, Weight, plugins::ClipValue};
@@ -260,12 +261,12 @@ pub trait Optimizer: Send + Sync {
         Part { plugin, inner: self }
     }
 
-    /// The same optimizer, which learns from `d + x · w` instead of `d`: an L2 penalty. On a sparse
-    /// delta it is lazy: only rows that are touched decay.
+    /// This optimizer with an L2 penalty: it uses the gradient `d + x · w` instead of `d`. On a
+    /// sparse delta only the touched rows decay.
     ///
-    /// [`AdamW`] and [`Lion`] have a weight decay of their own, of the same name, which does not
-    /// pass through the rule: it is set before other parts are put around them. This one refuses
-    /// every step of an optimizer that [decays its weights itself](Optimizer::decays_weights),
+    /// [`AdamW`] and [`Lion`] have a method of the same name for decoupled weight decay, which
+    /// bypasses the update rule and must be called before other transformations are added. This one
+    /// fails each step of an optimizer that [decays its weights itself](Optimizer::decays_weights),
     /// unless x is 0.
     ///
     /// ```
@@ -282,8 +283,8 @@ pub trait Optimizer: Send + Sync {
         self.plug(WeightDecay(weight_decay))
     }
 
-    /// The same optimizer, which learns from `d + x · sign(w)` instead of `d`: an L1 penalty. On a
-    /// sparse delta it is lazy.
+    /// This optimizer with an L1 penalty: it uses the gradient `d + x · sign(w)` instead of `d`. On
+    /// a sparse delta only the touched rows are penalized.
     ///
     /// ```
     /// use dl_core::{Differentiable, Optimizer, Sgd, Weight};
@@ -299,8 +300,8 @@ pub trait Optimizer: Send + Sync {
         self.plug(L1(l1))
     }
 
-    /// The same optimizer, which brings every number of a delta into the range from −x to x.
-    /// PyTorch's `clip_grad_value_`.
+    /// This optimizer with the elements of each delta clipped to the range from −x to x. PyTorch's
+    /// `clip_grad_value_`.
     ///
     /// ```
     /// use dl_core::{Differentiable, Optimizer, Sgd, Weight};
@@ -316,9 +317,9 @@ pub trait Optimizer: Send + Sync {
         self.plug(ClipValue(clip_value))
     }
 
-    /// The same optimizer, which scales the deltas of a step so that the norm of all of them
-    /// together is at most x. PyTorch's `clip_grad_norm_`; a norm that is not finite refuses the
-    /// step, as with `error_if_nonfinite`.
+    /// This optimizer with the deltas of a step scaled so that their joint norm is at most x.
+    /// PyTorch's `clip_grad_norm_`; a norm that is not finite fails the step, as with
+    /// `error_if_nonfinite`.
     ///
     /// ```
     /// use dl_core::{Differentiable, Optimizer, Sgd, Weight};
@@ -334,7 +335,7 @@ pub trait Optimizer: Send + Sync {
         ClipNorm::new(self, max_norm)
     }
 
-    /// The same optimizer, which refuses a step in which any delta is not finite.
+    /// This optimizer, except that a step with a non-finite delta fails.
     ///
     /// ```
     /// use dl_core::{Differentiable, Optimizer, Sgd, Weight};
@@ -350,7 +351,7 @@ pub trait Optimizer: Send + Sync {
         self.plug(RefuseNonFinite)
     }
 
-    /// The same optimizer, which keeps an exponential moving average of every weight: see [`Ema`].
+    /// This optimizer with an exponential moving average of each weight: see [`Ema`].
     ///
     /// ```
     /// use dl_core::{Differentiable, Optimizer, Sgd, Weight};
@@ -366,7 +367,7 @@ pub trait Optimizer: Send + Sync {
         Ema::new(self, decay)
     }
 
-    /// All that it remembers, with the names of these weights.
+    /// The whole state of the optimizer, with these names of weights.
     ///
     /// ```
     /// use dl_core::{Adam, Differentiable, Optimizer, Weight};
@@ -379,8 +380,8 @@ pub trait Optimizer: Send + Sync {
     /// ```
     ///
     /// # Errors
-    /// When two weights have the same name, a weight comes twice, or it remembers a weight that is
-    /// not among these.
+    /// If two weights have the same name, a weight occurs twice, or the optimizer has state for a
+    /// weight that is not in the list.
     fn state<N: AsRef<str>>(&self, named: &[(N, WeightHandle)]) -> Result<OptimizerState>
     where
         Self: Sized,
@@ -388,8 +389,8 @@ pub trait Optimizer: Send + Sync {
         state::taken_from(self, &state::names(named)?)
     }
 
-    /// Forgets what it remembers of these weights, and remembers this state instead: what follows
-    /// is as if it had gone on from where the state was taken.
+    /// Replaces the state of these weights. Training then continues as if it had not been
+    /// interrupted after the state was saved.
     ///
     /// ```
     /// use dl_core::{Adam, Differentiable, Optimizer, Weight};
@@ -409,9 +410,8 @@ pub trait Optimizer: Send + Sync {
     /// ```
     ///
     /// # Errors
-    /// When the state is that of another kind of optimizer, has other names of weights or slots,
-    /// other keys, or values that do not fit their weights; and in the middle of a step. Then
-    /// nothing has changed.
+    /// If the state is that of another kind of optimizer, has other weight names, slots or keys, or
+    /// has values that do not fit their weights; and during a step. Then nothing has changed.
     fn load_state<N: AsRef<str>>(&self, state: &OptimizerState, named: &[(N, WeightHandle)]) -> Result<()>
     where
         Self: Sized,
@@ -419,8 +419,8 @@ pub trait Optimizer: Send + Sync {
         self.check_state(state, named)?.set()
     }
 
-    /// The first half of [`load_state`](Optimizer::load_state): a state that fits, which is not put
-    /// back yet. The second half is [`NewState::set`].
+    /// The first half of [`load_state`](Optimizer::load_state): validates a state without applying
+    /// it. The second half is [`NewState::set`].
     ///
     /// ```
     /// use dl_core::{Adam, Optimizer, OptimizerState, Weight};
@@ -432,7 +432,7 @@ pub trait Optimizer: Send + Sync {
     /// ```
     ///
     /// # Errors
-    /// As [`load_state`](Optimizer::load_state).
+    /// Those of [`load_state`](Optimizer::load_state).
     fn check_state<N: AsRef<str>>(&self, state: &OptimizerState, named: &[(N, WeightHandle)]) -> Result<NewState>
     where
         Self: Sized,
@@ -441,7 +441,7 @@ pub trait Optimizer: Send + Sync {
     }
 }
 
-/// A pointer to an optimizer is one.
+/// Optimizers behind pointers.
 macro_rules! pointer {
     ($($Pointer:ty),*) => {$(
         impl<O: Optimizer + ?Sized> Optimizer for $Pointer {

@@ -1,4 +1,4 @@
-//! The state of an optimizer, taken and put back.
+//! Saving and restoring the state of an optimizer.
 
 use crate::api::weight::WeightHandle;
 use crate::error::{Error, Result};
@@ -11,22 +11,22 @@ use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
-/// A state buffer, with its type forgotten.
+/// A type-erased state buffer.
 pub(crate) type AnyState = Arc<dyn Any + Send + Sync>;
 
-/// All that an optimizer remembers: what to write into a checkpoint.
+/// The complete state of an optimizer, for checkpoints.
 ///
 /// It has a [kind](OptimizerState::kind), finite [numbers](OptimizerState::numbers) by key, and
-/// [slots](OptimizerState::slots), values of the type of their weight by its name and theirs. A
-/// checkpoint reads it with the public methods and makes it anew with them;
-/// [`Optimizer::load_state`] checks all of it before it changes anything.
+/// [slots](OptimizerState::slots) by weight name and slot name, which have the type of their
+/// weight. File formats read and rebuild it with the public methods; [`Optimizer::load_state`]
+/// validates all of it before it changes anything.
 ///
 /// | key | number |
 /// |---|---|
-/// | `steps` | training steps, which is where schedules are |
+/// | `steps` | training steps, the position of schedules |
 /// | `steps.` and the name of a weight | steps of this weight |
-/// | `learning_rate.…` | what a schedule remembers |
-/// | `0.learning_rate.…`, … | the same in a group |
+/// | `learning_rate.…` | state of a schedule |
+/// | `0.learning_rate.…`, … | state of a schedule of a group |
 ///
 /// ```
 /// use dl_core::{Differentiable, Optimizer, OptimizerState, Sgd, Weight};
@@ -35,7 +35,7 @@ pub(crate) type AnyState = Arc<dyn Any + Send + Sync>;
 /// w.train(&sgd).wait()?;
 /// let state = sgd.state(&[("w", (&w).into())])?;
 ///
-/// // to a file and back: numbers as they are, slots by the type of the weight
+/// // to a file and back: numbers by key, slots by the type of the weight
 /// let mut copy = OptimizerState::new(state.kind());
 /// for (key, number) in state.numbers() {
 ///     copy.set_number(key, number);
@@ -50,7 +50,7 @@ pub(crate) type AnyState = Arc<dyn Any + Send + Sync>;
 pub struct OptimizerState {
     kind: String,
     numbers: BTreeMap<String, f64>,
-    /// By the names of weight and slot.
+    /// By weight name and slot name.
     slots: BTreeMap<(String, String), AnyState>,
 }
 
@@ -64,7 +64,7 @@ impl OptimizerState {
         OptimizerState { kind: kind.into(), ..Self::default() }
     }
 
-    /// What the optimizer is called.
+    /// The name of the optimizer type.
     pub fn kind(&self) -> &str {
         &self.kind
     }
@@ -98,7 +98,7 @@ impl OptimizerState {
         self.numbers.insert(key.into(), number);
     }
 
-    /// The names of the weights and their slots, in their order.
+    /// The names of weights and their slots, sorted.
     ///
     /// ```
     /// let mut state = dl_core::OptimizerState::new("Sgd");
@@ -109,7 +109,7 @@ impl OptimizerState {
         self.slots.keys().map(|(weight, slot)| (weight.as_str(), slot.as_str()))
     }
 
-    /// A slot of a weight, if it is there and of this type.
+    /// A slot of a weight, if it exists and has this type.
     ///
     /// ```
     /// let mut state = dl_core::OptimizerState::new("Sgd");
@@ -152,7 +152,7 @@ impl fmt::Debug for OptimizerState {
 
 type Named<'a> = Vec<(&'a str, &'a WeightHandle)>;
 
-/// These names and weights, each once.
+/// Checks that names and weights are distinct.
 pub(super) fn names<N: AsRef<str>>(named: &[(N, WeightHandle)]) -> Result<Named<'_>> {
     let (mut names, mut weights) = (HashSet::new(), HashSet::new());
     let named: Named<'_> = named.iter().map(|(name, weight)| (name.as_ref(), weight)).collect();
@@ -196,7 +196,7 @@ pub(super) fn taken_from(optimizer: &dyn Optimizer, named: &Named<'_>) -> Result
     Ok(state)
 }
 
-/// Puts everything together. Nothing is changed.
+/// Validates a state against an optimizer. Changes nothing.
 pub(super) fn checked(optimizer: &dyn Optimizer, state: &OptimizerState, named: &Named<'_>) -> Result<NewState> {
     if is_stepping() {
         return Err(Error::invalid("the state of an optimizer cannot be replaced in the middle of a step"));
@@ -235,13 +235,13 @@ pub(super) fn checked(optimizer: &dyn Optimizer, state: &OptimizerState, named: 
     Ok(NewState { memory: optimizer.memory().cloned(), steps: steps.unwrap_or(0), shelves, notes })
 }
 
-/// A state that fits an optimizer, which does not remember it yet: see [`Optimizer::check_state`].
+/// A validated state that has not been applied yet: see [`Optimizer::check_state`].
 ///
 /// ```
 /// use dl_core::{Adam, NewState, Optimizer, Weight};
 /// let (w, adam) = (Weight::new(1.0_f64), Adam::new(0.1));
 /// let saved = adam.state(&[("w", (&w).into())])?;
-/// let new: NewState = adam.check_state(&saved, &[("w", (&w).into())])?; // what can fail
+/// let new: NewState = adam.check_state(&saved, &[("w", (&w).into())])?; // may fail
 /// new.set()?;
 /// # dl_core::Result::Ok(())
 /// ```
@@ -254,12 +254,12 @@ pub struct NewState {
 }
 
 impl NewState {
-    /// The optimizer forgets what it remembers of the weights that were named, and remembers this.
+    /// Applies the state: replaces the state of the named weights.
     ///
     /// # Errors
-    /// Only in the middle of a step.
+    /// Only during a step.
     pub fn set(self) -> Result<()> {
-        // the old state goes when the memory is closed again: its destructor may be the user's
+        // Dropped after the unlock: the destructors of old state may be user code.
         let mut old = Vec::new();
         if let Some(memory) = &self.memory {
             let mut open = memory.open()?;
@@ -290,7 +290,7 @@ fn steps_of(weight: &str) -> String {
     format!("{STEPS}.{weight}")
 }
 
-/// The names of the slots of a weight; a name that comes again gets a number.
+/// The slot names of a weight. Repeated names get a numeric suffix.
 fn slot_names(optimizer: &dyn Optimizer, weight: &WeightHandle) -> Vec<String> {
     let own = optimizer.for_weight(weight.id());
     let slots: &[Slot] = own.as_ref().map_or(optimizer.slots(), |own| own.slots());
@@ -302,7 +302,7 @@ fn slot_names(optimizer: &dyn Optimizer, weight: &WeightHandle) -> Vec<String> {
     (0..slots.len()).map(name).collect()
 }
 
-/// Takes a whole number out of these.
+/// Removes a count from these numbers.
 fn count(numbers: &mut BTreeMap<String, f64>, key: &str) -> Result<u64> {
     match numbers.remove(key) {
         Some(number) if number >= 0.0 && number.fract() == 0.0 && number < 2_f64.powi(53) => Ok(number as u64),
@@ -311,7 +311,7 @@ fn count(numbers: &mut BTreeMap<String, f64>, key: &str) -> Result<u64> {
     }
 }
 
-/// What is to be remembered of a weight: takes its part out of these numbers and slots.
+/// The state of a weight. Removes its entries from these numbers and slots.
 fn shelf(
     optimizer: &dyn Optimizer,
     (name, weight): (&str, &WeightHandle),

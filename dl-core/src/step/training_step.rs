@@ -1,4 +1,4 @@
-//! What an optimizer is shown: a training step as a whole, and the numbers of one weight.
+//! Views of a training step for optimizers: the whole step, and the elements of one weight.
 
 use crate::api::weight::WeightId;
 use crate::error::Result;
@@ -6,7 +6,7 @@ use crate::math::number::Number;
 use crate::optim::transform::Plugin;
 use std::borrow::Cow;
 
-/// A run of numbers of one weight, with their deltas and the optimizer's state.
+/// A contiguous range of elements of one weight, with deltas and optimizer state.
 ///
 /// All slices have the same length.
 ///
@@ -20,7 +20,7 @@ use std::borrow::Cow;
 pub enum Chunk<'a> {
     /// Single precision.
     F32 {
-        /// The numbers to change.
+        /// The elements to update.
         values: &'a mut [f32],
         /// Their derivatives.
         deltas: &'a [f32],
@@ -29,7 +29,7 @@ pub enum Chunk<'a> {
     },
     /// Double precision.
     F64 {
-        /// The numbers to change.
+        /// The elements to update.
         values: &'a mut [f64],
         /// Their derivatives.
         deltas: &'a [f64],
@@ -38,7 +38,8 @@ pub enum Chunk<'a> {
     },
 }
 
-/// `in_numbers!(chunk, |values, deltas, slots| …)`: what to do with a chunk, in either precision.
+/// `in_numbers!(chunk, |values, deltas, slots| …)`: evaluates an expression for a chunk, in either
+/// precision.
 macro_rules! in_numbers {
     ($chunk:expr, |$values:pat_param, $deltas:pat_param, $slots:pat_param| $body:expr) => {
         match $chunk {
@@ -50,7 +51,7 @@ macro_rules! in_numbers {
 pub(crate) use in_numbers;
 
 impl Chunk<'_> {
-    /// Calls `rule` with the same chunk, but for the deltas, which this part has changed.
+    /// Calls `rule` with this chunk, with the deltas transformed by `plugin`.
     pub(crate) fn changed_by<P: Plugin>(self, plugin: &P, rule: &mut dyn FnMut(Chunk<'_>) -> Result<()>) -> Result<()> {
         fn change<A: Number, P: Plugin>(
             (values, deltas, slots): (&mut [A], &[A], &mut [&mut [A]]),
@@ -66,16 +67,16 @@ impl Chunk<'_> {
     }
 }
 
-/// Is called with the number of each weight and the runs of its numbers.
+/// A callback that receives each weight id with chunks of the weight.
 pub(crate) type Look<'a> = dyn FnMut(WeightId, Chunk<'_>) -> Result<()> + 'a;
 
-/// What is known of a training step before any weight has changed.
-/// [`Optimizer::begin`](crate::Optimizer::begin) sees it.
+/// A training step before any weight has changed, for
+/// [`Optimizer::begin`](crate::Optimizer::begin).
 ///
 /// ```
 /// use dl_core::{Adam, Chunk, Differentiable, Memory, Optimizer, Result, Sgd, Slot, Step, Weight};
 ///
-/// /// Prints the number of the training step, and leaves it to another optimizer.
+/// /// Prints the index of the training step, and forwards to another optimizer.
 /// struct Telling(Adam);
 ///
 /// impl Optimizer for Telling {
@@ -107,19 +108,19 @@ impl<'a> Step<'a> {
         Step { steps, deltas }
     }
 
-    /// How many training steps have been taken before with the memory of the optimizer.
+    /// The number of training steps taken before with the memory of the optimizer.
     pub fn steps(&self) -> u64 {
         self.steps
     }
 
-    /// Calls `look` with the numbers of every weight of the step and with its delta, as the parts
-    /// around this optimizer have changed it. Weights come in the order in which they were made.
-    /// There are no slots, and the values are copies.
+    /// Calls `look` with the elements and the delta of each weight of the step, after the
+    /// transformations around this optimizer. Weights come in the order of their creation. There
+    /// are no slots, and the values are copies.
     ///
     /// ```
     /// use dl_core::{Chunk, Differentiable, Error, Optimizer, Result, Sgd, Step, Weight};
     ///
-    /// /// Takes no step with more than so many numbers that are not zero.
+    /// /// Takes no step with more than this many nonzero elements.
     /// #[derive(Clone)]
     /// struct AtMost(usize, Sgd);
     ///
@@ -146,12 +147,12 @@ impl<'a> Step<'a> {
     /// ```
     ///
     /// # Errors
-    /// Those of `look`, and of the parts around this optimizer.
+    /// Those of `look`, and of the transformations around this optimizer.
     pub fn each_delta(&self, look: &mut dyn FnMut(WeightId, Chunk<'_>) -> Result<()>) -> Result<()> {
         (self.deltas)(look)
     }
 
-    /// The same step, as it looks behind this part.
+    /// The same step after this transformation.
     pub(crate) fn behind<P: Plugin, T>(&self, plugin: &P, then: impl FnOnce(&Step<'_>) -> T) -> T {
         let deltas = |look: &mut Look<'_>| {
             self.each_delta(&mut |weight, chunk| chunk.changed_by(plugin, &mut |chunk| look(weight, chunk)))
@@ -159,7 +160,7 @@ impl<'a> Step<'a> {
         then(&Step { steps: self.steps, deltas: &deltas })
     }
 
-    /// The same step, with these weights only.
+    /// The same step restricted to these weights.
     pub(crate) fn only<T>(&self, theirs: impl Fn(WeightId) -> bool, then: impl FnOnce(&Step<'_>) -> T) -> T {
         let deltas = |look: &mut Look<'_>| {
             self.each_delta(&mut |weight, chunk| if theirs(weight) { look(weight, chunk) } else { Ok(()) })
