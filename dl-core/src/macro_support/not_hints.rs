@@ -1,5 +1,4 @@
-//! `!` where it is Rust's "not": in closures and `async` blocks, and in functions that are not
-//! lazy.
+//! The places where `!` is Rust's "not": closures, `async` blocks, and functions that are not lazy.
 //!
 //! ```text
 //! not_in_a_closure(x).not():  Plain (`Not`) -> Waiting (extractable: error) -> Other (error)
@@ -11,7 +10,8 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 use std::ops::{Deref, Not};
 
-/// What `!` extracts in a closure. Nothing implements it: it is what a compile error speaks of.
+/// The error for `!` of an extractable value in a closure. No type implements it, so that the
+/// compiler prints its message.
 #[diagnostic::on_unimplemented(
     message = "`!` cannot extract a `{Self}` inside a closure or an `async` block: there, `!` is Rust's \"not\"",
     label = "this is not a `bool`, and nothing is extracted here",
@@ -20,8 +20,8 @@ use std::ops::{Deref, Not};
 )]
 pub trait ExtractedInAClosure {}
 
-/// What `!` extracts in a function that is not lazy. Nothing implements it: it is what a compile
-/// error speaks of.
+/// The error for `!` of an extractable value in a function that is not lazy. No type implements it,
+/// so that the compiler prints its message.
 #[diagnostic::on_unimplemented(
     message = "`!` cannot extract a `{Self}` here, because this function does not return a layer",
     label = "this is not a `bool`, and nothing is extracted here",
@@ -30,8 +30,8 @@ pub trait ExtractedInAClosure {}
 )]
 pub trait ExtractedInAPlainFunction {}
 
-/// What `!` extracts in a function inside another one. Nothing implements it: it is what a compile
-/// error speaks of.
+/// The error for `!` of an extractable value in a nested function. No type implements it, so that
+/// the compiler prints its message.
 #[diagnostic::on_unimplemented(
     message = "`!` cannot extract a `{Self}` in this function inside a `#[differentiable]` one: it has no attribute of its own",
     label = "this is not a `bool`, and nothing is extracted here",
@@ -39,11 +39,11 @@ pub trait ExtractedInAPlainFunction {}
 )]
 pub trait ExtractedInANestedFunction {}
 
-/// Where the `!` is.
+/// The `!` is in a closure.
 pub struct Closure;
-/// Where the `!` is.
+/// The `!` is in a nested function.
 pub struct NestedFunction;
-/// Where the `!` is.
+/// The `!` is in a function that is not lazy.
 pub struct PlainFunction;
 
 /// `!` in a closure.
@@ -58,7 +58,7 @@ pub fn not_in_a_plain_function<T>(operand: T) -> Plain<T, PlainFunction> {
     Plain(Waiting(Other(Cell::new(Some(operand))), PhantomData))
 }
 
-/// `!` in a function inside another one.
+/// `!` in a nested function.
 #[inline]
 pub fn not_in_a_nested_function<T>(operand: T) -> Plain<T, NestedFunction> {
     Plain(Waiting(Other(Cell::new(Some(operand))), PhantomData))
