@@ -1,8 +1,8 @@
-//! One kernel on several threads.
+//! Fork-join parallelism within one kernel.
 //!
-//! A kernel that has much to do divides it into pieces, by the shape of its operands and never by
-//! the number of threads, so that its result does not depend on that number. The thread that runs
-//! the kernel works through the pieces; threads that are idle come and help.
+//! A large kernel divides its work into chunks, by the shape of its operands and never by the
+//! number of threads, so that its result does not depend on that number. The calling thread works
+//! through the chunks, and idle threads help.
 //!
 //! ```
 //! let mut squares = vec![0_u64; 10_000];
@@ -15,17 +15,17 @@
 //! assert_eq!(squares[9_999], 9_999 * 9_999);
 //! ```
 //!
-//! Nobody waits for a thread to become free, so this cannot deadlock, whatever locks the caller
-//! holds: the caller takes piece after piece until none is left, runs nothing else meanwhile, and
-//! then waits for those pieces alone that helpers are running at that moment. Should one of these
-//! be divided in its turn, he helps with that, which whoever runs it would else do while he waits.
-//! Helpers are only *offered* the work, by tickets for the rayon pool and in the books of the pass.
-//! Whoever comes too late finds the door closed, and goes.
+//! The caller never waits for a thread to become free, so a call cannot deadlock, regardless of the
+//! locks that the caller holds. The caller takes chunks until none is left and runs nothing else
+//! meanwhile. Then it waits only for the chunks that helpers are running at that moment. If one of
+//! these is itself divided (a child region), the caller helps with that. Helpers are only *offered*
+//! the work, through the injector of the rayon pool and through the state of the pass. A helper
+//! that arrives too late finds the region closed and returns.
 //!
-//! Each thread begins with a share of its own, of pieces side by side, and goes on with what is
-//! left of the shares of others. Whose share is which mostly depends on the threads' numbers alone,
-//! and not on who calls. So what is divided in the same way time and again, as the weights are in
-//! each step, mostly stays in the caches of the same processors.
+//! Each thread starts with a contiguous range of chunks of its own and then takes chunks from the
+//! ranges of other threads. The assignment of ranges depends on thread indices and not on the
+//! caller. Work that is divided in the same way repeatedly, such as the weights in each step,
+//! therefore mostly stays in the caches of the same processors.
 
 use crate::error::drop_payload;
 use crate::exec::{Help, Pass, Visit, at_work, computing, with_computing};
@@ -41,13 +41,13 @@ use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, PoisonError};
 
-/// Waking another thread costs a few microseconds: there must be as much work as this for each.
+/// The minimum of work per thread. Waking a thread costs a few microseconds.
 const WORTH_A_THREAD_NANOSECONDS: f64 = 10_000.0;
 
-/// Calls `work` for each of so many pieces, once. A piece takes about so many nanoseconds; if all
-/// of them together take less than some 20 µs, they do not leave this thread. The threads that
-/// work, this one included, are never more than those of the rayon pool, if no piece is divided
-/// itself by someone from outside of the pool.
+/// Calls `work` once for each of `pieces` chunks. `nanoseconds_each` is the estimated time of a
+/// chunk; if all chunks together take less than about 20 µs, they run on the calling thread. The
+/// number of threads at work, including the caller, is at most the size of the rayon pool, unless a
+/// thread from outside the pool divides a chunk.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicUsize, Ordering};
@@ -59,8 +59,8 @@ const WORTH_A_THREAD_NANOSECONDS: f64 = 10_000.0;
 /// ```
 ///
 /// # Panics
-/// When a piece does, with the payload of the first such piece. By then no piece is running any
-/// more; later pieces may have been left out.
+/// If a chunk panics, with the payload of the first such chunk. No chunk is running by then, and
+/// later chunks may have been skipped.
 pub fn for_each(pieces: usize, nanoseconds_each: f64, work: impl Fn(usize) + Sync) {
     match workers(pieces, nanoseconds_each) {
         (0 | 1, _) => (0..pieces).for_each(work),
@@ -70,8 +70,8 @@ pub fn for_each(pieces: usize, nanoseconds_each: f64, work: impl Fn(usize) + Syn
     }
 }
 
-/// Whether [`for_each`] would offer such pieces to other threads. Who needs room of its own for the
-/// result of each piece can do without, if not. What comes out must be the same.
+/// Whether [`for_each`] would offer these chunks to other threads. If not, a caller can avoid
+/// separate buffers for the result of each chunk. The result must be the same.
 ///
 /// ```
 /// use dl_core::parallel;
@@ -81,8 +81,8 @@ pub fn is_divided(pieces: usize, nanoseconds_each: f64) -> bool {
     workers(pieces, nanoseconds_each).0 > 1
 }
 
-/// How many threads are to work on such pieces, and how many the pool has if there is more than
-/// one.
+/// The number of threads to use for these chunks, and the size of the pool if that number is more
+/// than 1.
 fn workers(pieces: usize, nanoseconds_each: f64) -> (usize, usize) {
     let nanoseconds = pieces as f64 * nanoseconds_each;
     if pieces < 2 || !is_worth_while(nanoseconds) {
@@ -92,13 +92,13 @@ fn workers(pieces: usize, nanoseconds_each: f64) -> (usize, usize) {
     (threads.min(pieces).min((nanoseconds / WORTH_A_THREAD_NANOSECONDS) as usize), threads)
 }
 
-/// Whether there is work for a second thread in so much.
+/// Whether this much work is worth a second thread.
 #[inline]
 pub(crate) fn is_worth_while(nanoseconds: f64) -> bool {
     nanoseconds >= 2.0 * WORTH_A_THREAD_NANOSECONDS
 }
 
-/// The same for pieces that are in a slice: `work` has each for itself.
+/// [`for_each`] over the elements of a slice, with exclusive access to each.
 ///
 /// ```
 /// let mut words = ["one".to_owned(), "two".to_owned()];
@@ -107,7 +107,7 @@ pub(crate) fn is_worth_while(nanoseconds: f64) -> bool {
 /// ```
 ///
 /// # Panics
-/// When a piece does: see [`for_each`].
+/// If a chunk panics: see [`for_each`].
 pub fn for_each_mut<T: Send>(pieces: &mut [T], nanoseconds_each: f64, work: impl Fn(usize, &mut T) + Sync) {
     struct Pieces<T>(*mut T);
 
@@ -117,61 +117,61 @@ pub fn for_each_mut<T: Send>(pieces: &mut [T], nanoseconds_each: f64, work: impl
         }
     }
 
-    // SAFETY: it is used to give each piece to one thread at a time, and pieces can be sent
+    // SAFETY: used only to access each element from one thread at a time, and `T` is `Send`.
     unsafe impl<T: Send> Sync for Pieces<T> {}
 
     let (len, pieces) = (pieces.len(), Pieces(pieces.as_mut_ptr()));
     for_each(len, nanoseconds_each, |index| {
-        // SAFETY: `for_each` gives out each index below `len` once, so nobody else has this piece;
-        // the slice is borrowed until all have come back
+        // SAFETY: `for_each` passes each index below `len` once, so the access is exclusive. The
+        // slice is borrowed until `for_each` returns, and no chunk is running by then.
         work(index, unsafe { &mut *pieces.at(index) });
     });
 }
 
-/// What is to be done, and for whom.
+/// The work of a region and the pass that it belongs to.
 struct Job<'a> {
     work: &'a (dyn Fn(usize) + Sync),
     pass: Option<&'a Arc<Pass>>,
     help: Help,
 }
 
-/// The pieces, and who works on them.
+/// A parallel region: the chunks and the state of the threads that work on them.
 pub(crate) struct Crew {
     pieces: usize,
-    /// No more than so many work for the pass.
+    /// The maximum number of threads at work in the pass.
     threads: usize,
-    /// For each thread that may come, the next piece of its share that nobody has taken.
+    /// For each range, the next chunk that is not taken.
     shares: SmallVec<[AtomicUsize; 4]>,
-    /// A bit for each share that a thread has begun with.
+    /// One bit per range that a thread has started with.
     begun: AtomicUsize,
-    /// Pieces from here on are not begun any more.
+    /// Chunks from this index on are not started. Lowered by a panic.
     end: AtomicUsize,
-    /// Twice the number of helpers inside, and [`CLOSED`] when nobody may come in any more.
+    /// Twice the number of helpers inside, plus [`CLOSED`] once no helper may enter.
     door: AtomicUsize,
-    /// Borrowed from the caller until the door is closed and nobody is inside.
+    /// Borrowed from the caller until the region is closed and no helper is inside.
     job: Lent,
     caller: Thread,
-    /// The first piece that has panicked.
+    /// The first chunk that panicked, with its payload.
     panic: Mutex<Option<(usize, Box<dyn Any + Send>)>>,
-    /// The one that this one is a piece of.
+    /// The parent region, if this one divides a chunk of it.
     around: Option<Arc<Crew>>,
-    /// Those of pieces of this one that are being divided themselves, and how many they are.
+    /// The child regions, which divide chunks of this one, and their number.
     within: Mutex<SmallVec<[Arc<Crew>; 2]>>,
     divided: AtomicUsize,
 }
 
 thread_local! {
-    /// The crew whose piece this thread is running.
+    /// The region of the chunk that this thread is running.
     static AROUND: RefCell<Option<Arc<Crew>>> = const { RefCell::new(None) };
 }
 
-/// Does what has nothing to do with the piece that this thread may be running.
+/// Runs `work`, which is unrelated to the chunk that this thread may be running.
 pub(crate) fn apart<R>(work: impl FnOnce() -> R) -> R {
     let _around = Restore(set_around(None));
     work()
 }
 
-/// Puts back which crew's piece this thread is running.
+/// Restores the current region of this thread.
 struct Restore(Option<Arc<Crew>>);
 
 impl Drop for Restore {
@@ -180,7 +180,7 @@ impl Drop for Restore {
     }
 }
 
-/// Says which was there before; in a thread that is ending there is none.
+/// Returns the previous region, or `None` while the thread's locals are being destroyed.
 fn set_around(crew: Option<Arc<Crew>>) -> Option<Arc<Crew>> {
     AROUND.try_with(|around| around.replace(crew)).ok().flatten()
 }
@@ -188,17 +188,17 @@ fn set_around(crew: Option<Arc<Crew>>) -> Option<Arc<Crew>> {
 const CLOSED: usize = 1;
 const HELPER: usize = 2;
 
-/// Where one of so many shares of the pieces begins.
+/// The first chunk of a range.
 fn begin(share: usize, shares: usize, pieces: usize) -> usize {
     share * (pieces / shares) + share.min(pieces % shares)
 }
 
-/// Which of so many shares is mostly this thread's.
+/// The preferred range of this thread.
 fn share_of_this_thread(shares: usize) -> usize {
     thread_number() % shares
 }
 
-/// With which of so many pieces this thread begins, which take about so long each.
+/// The first chunk that this thread would take.
 pub(crate) fn first_of_this_thread(pieces: usize, nanoseconds_each: f64) -> usize {
     match workers(pieces, nanoseconds_each).0 {
         0 | 1 => 0,
@@ -208,20 +208,19 @@ pub(crate) fn first_of_this_thread(pieces: usize, nanoseconds_each: f64) -> usiz
 
 struct Lent(*const Job<'static>);
 
-// SAFETY: a `Job` can be shared between threads: it consists of shared references to what can
+// SAFETY: a `Job` is `Sync` (checked below): it consists of shared references to `Sync` types.
 unsafe impl Send for Lent {}
 unsafe impl Sync for Lent {}
 
 const fn shared_between_threads<T: Sync>() {}
 const _: () = shared_between_threads::<Job<'static>>();
 
-/// How often the caller looks whether the last pieces are done before it lets another thread have
-/// the processor. It sleeps after [`AWAKE`]: a piece usually takes less, but a processor that
-/// others use, too, may take twice as long; and to wake a thread whose processor has gone to sleep
-/// takes tens of microseconds.
+/// How often the caller polls for the end of the last chunks before it yields the processor. It
+/// parks after [`AWAKE`]. A chunk usually takes less, but may take twice as long on a shared
+/// processor, and waking a thread on a sleeping processor takes tens of microseconds.
 const GLANCES: usize = spins(50);
 
-/// For models, with so many helpers.
+/// For models, with this number of helpers.
 #[cfg(all(test, any(shuttle, loom)))]
 pub(crate) fn shared(pieces: usize, helpers: usize, work: &(dyn Fn(usize) + Sync)) {
     share(pieces, helpers, helpers + 1, Job { work, pass: None, help: Help::here() });
@@ -242,7 +241,7 @@ fn share(pieces: usize, helpers: usize, threads: usize, job: Job<'_>) {
         within: Mutex::new(SmallVec::new()),
         divided: AtomicUsize::new(0),
     });
-    // on every way out of here, before `job` goes
+    // Waits for the helpers on every path out of here, before `job` is dropped.
     let mut inside = Inside { crew: &crew, pass: job.pass, known: false };
     if let Some(around) = &crew.around {
         around.add(&crew);
@@ -266,7 +265,7 @@ fn share(pieces: usize, helpers: usize, threads: usize, job: Job<'_>) {
 }
 
 impl Crew {
-    /// Takes pieces, from a share of its own on, as long as there are any and as long as it may.
+    /// Takes chunks, starting with range `own`, while there are any and `may` returns true.
     fn work(self: &Arc<Self>, own: usize, work: &(dyn Fn(usize) + Sync), mut may: impl FnMut() -> bool) {
         let _around = Restore(set_around(Some(self.clone())));
         for share in (own..own + self.shares.len()).map(|share| share % self.shares.len()) {
@@ -277,7 +276,7 @@ impl Crew {
                     break;
                 }
                 if let Err(payload) = catch_unwind(AssertUnwindSafe(|| work(piece))) {
-                    // those before this one will be done
+                    // The chunks before this one will still run.
                     self.end.fetch_min(piece, Ordering::Relaxed);
                     let mut first = self.panic.lock().unwrap_or_else(PoisonError::into_inner);
                     let untold = match &*first {
@@ -285,8 +284,8 @@ impl Crew {
                         _ => first.replace((piece, payload)),
                     };
                     drop(first);
-                    // nothing may unwind from here: this may be a thread of the pool, and the
-                    // caller waits until it goes
+                    // Must not unwind: this may be a pool thread, and the caller waits until it
+                    // leaves.
                     if let Some((_, payload)) = untold {
                         drop_payload(payload);
                     }
@@ -295,22 +294,24 @@ impl Crew {
         }
     }
 
-    /// Whether there is a piece that nobody has taken.
+    /// Whether there is a chunk that is not taken.
     pub(crate) fn has_more(&self) -> bool {
         let end = self.end.load(Ordering::Relaxed);
         let share = |share: usize| begin(share + 1, self.shares.len(), self.pieces).min(end);
         (0..self.shares.len()).any(|at| self.shares[at].load(Ordering::Relaxed) < share(at))
     }
 
-    /// Whether there is something to do for one more, when so many work for the pass.
+    /// Whether there is work for another thread when `working` threads work for the pass.
     pub(crate) fn takes_one_more(&self, working: usize) -> bool {
         working < self.threads && self.has_more()
     }
 
-    /// What a ticket does, or whoever finds it in the books of the pass, as long as he stays.
+    /// Helps with this region while `stays` returns true. Called by a job of the injector, or by a
+    /// worker that found the region in the state of the pass.
     pub(crate) fn help(self: &Arc<Self>, helper: Option<&Visit<'_>>, stays: impl Fn() -> bool) {
         self.help_as_long_as(helper, &stays);
-        // what has been divided since this thread looked last, by somebody who counted on it
+        // A child region may have been added since this thread last looked, and may count on this
+        // helper.
         if let Some(inner) = self.open_within() {
             inner.help_as_long_as(helper, &stays);
         }
@@ -319,7 +320,7 @@ impl Crew {
     fn help_as_long_as(self: &Arc<Self>, helper: Option<&Visit<'_>>, stays: &dyn Fn() -> bool) {
         self.help_with(helper, |own, Job { work, pass, help }| match pass {
             None => self.work_and_go_on(own, *work, stays),
-            // for the pass it is a thread more, and gives way when there are too many
+            // The pass counts this thread, which leaves when there are too many.
             Some(pass) => pass.width().join(self.threads, |width| {
                 let may = || stays() && width.working() <= self.threads;
                 computing(pass, || pass.helping(help, || self.work_and_go_on(own, *work, &may)));
@@ -327,14 +328,14 @@ impl Crew {
         });
     }
 
-    /// Takes pieces of this one, and then of those within it.
+    /// Takes chunks of this region, and then of its child regions.
     fn work_and_go_on(self: &Arc<Self>, own: usize, work: &(dyn Fn(usize) + Sync), may: &dyn Fn() -> bool) {
         self.work(own, work, may);
         while may() && self.open_within().is_some_and(|inner| inner.help_from_outside(may)) {}
     }
 
-    /// The same for whoever is done with that of which this one is part, and is one of those who
-    /// work already. Says whether he came in.
+    /// Helps as a thread that already counts as working, in the parent region. Returns whether it
+    /// entered.
     fn help_from_outside(self: &Arc<Self>, may: &dyn Fn() -> bool) -> bool {
         self.help_with(None, |own, Job { work, pass, help }| match pass {
             None => self.work(own, *work, may),
@@ -346,20 +347,21 @@ impl Crew {
         if !self.come_in() {
             return false;
         }
-        // SAFETY: the caller does not return while somebody is inside; from `come_in` to `go` this
-        // thread is
+        // SAFETY: the caller does not return while a helper is inside, and this thread is inside
+        // from `come_in` to `go`.
         let job = unsafe { &*self.job.0 };
         let helped = catch_unwind(AssertUnwindSafe(|| at_work(helper, || help(self.own_share(), job))));
         self.go();
-        // pieces do not unwind, but whoever watches them may, as a subscriber of the user's: this
-        // may be a thread of the pool, or a caller with helpers inside
+        // Chunks do not unwind, but a recorder (a user's `tracing` subscriber, for instance) may.
+        // This may be a pool thread, or a caller with helpers inside.
         if let Err(payload) = helped {
             drop_payload(payload);
         }
         true
     }
 
-    /// The share that this thread is to begin with: its own, unless somebody has begun with that.
+    /// The range that this thread starts with: its preferred one, unless another thread has started
+    /// with that.
     fn own_share(&self) -> usize {
         let shares = self.shares.len();
         let own = share_of_this_thread(shares);
@@ -374,12 +376,13 @@ impl Crew {
         self.within.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A piece of this one is divided itself: the callers of this one, and of those around it, may
-    /// be waiting for it.
+    /// Adds a child region. The callers of this region and of its ancestors may be waiting for it,
+    /// and are unparked to help.
     fn add(self: &Arc<Self>, inner: &Arc<Crew>) {
         let mut within = self.within();
         within.push(inner.clone());
-        // before anybody counts who is at the doors: who goes out there looks at this afterwards
+        // SeqCst: the store must precede the reads of `door` in `idle`. A helper that leaves reads
+        // `divided` after its update of `door`.
         self.divided.store(within.len(), Ordering::SeqCst);
         drop(within);
         self.outwards().for_each(|crew| crew.caller.unpark());
@@ -391,12 +394,12 @@ impl Crew {
         self.divided.store(within.len(), Ordering::Relaxed);
     }
 
-    /// This one, the one that it is a piece of, and so on.
+    /// This region and its ancestors.
     fn outwards(self: &Arc<Self>) -> impl Iterator<Item = &Arc<Crew>> {
         std::iter::successors(Some(self), |crew| crew.around.as_ref())
     }
 
-    /// One of those within it, however deep, in which there is a piece that nobody has taken.
+    /// A descendant region with a chunk that is not taken.
     fn open_within(&self) -> Option<Arc<Crew>> {
         if self.divided.load(Ordering::SeqCst) == 0 {
             return None;
@@ -409,31 +412,31 @@ impl Crew {
             return false;
         }
         let open = |door: usize| (door & CLOSED == 0).then_some(door + HELPER);
-        // acquire: not for the job, which came with the ticket, but so that nothing of `help` moves
-        // in front of it
+        // Acquire: keeps the accesses of `help` after this operation. The job itself was published
+        // with the ticket.
         self.door.fetch_update(Ordering::Acquire, Ordering::Relaxed, open).is_ok()
     }
 
     fn go(&self) {
-        // the caller sees what was done here; and see `add`
+        // SeqCst: releases the effects of this thread to the caller, and orders with `add`.
         if self.door.fetch_sub(HELPER, Ordering::SeqCst) == HELPER | CLOSED {
             self.caller.unpark();
         }
     }
 }
 
-/// What a crew has borrowed is in use. When this goes, the door is closed, and nobody is inside any
-/// more.
+/// Keeps the data alive that a region has borrowed. Dropping it closes the region and waits until
+/// no helper is inside.
 struct Inside<'a> {
     crew: &'a Arc<Crew>,
     pass: Option<&'a Arc<Pass>>,
-    /// Whether the pass knows of it.
+    /// Whether the region is registered in the state of the pass.
     known: bool,
 }
 
 impl Inside<'_> {
-    /// How many threads may have nothing to do: those that do not work on what will lead them here,
-    /// as the crew around and the books of the pass do.
+    /// The number of threads that may be idle: all but those that will find this region anyway,
+    /// because they are inside the parent region or work on the queue of the pass.
     fn idle(&self) -> usize {
         let busy = match (&self.crew.around, self.pass.filter(|_| self.known)) {
             (Some(around), _) => 1 + around.door.load(Ordering::SeqCst) / HELPER,
@@ -443,7 +446,7 @@ impl Inside<'_> {
         self.crew.threads.saturating_sub(busy)
     }
 
-    /// Tells the pass, unless it knows, or its books are not to be had at the moment.
+    /// Registers the region in the pass, unless it is registered or the state lock is contended.
     fn tell(&mut self, wanted: usize) {
         if let Some(pass) = self.pass.filter(|_| !self.known) {
             self.known = pass.tell_of(self.crew, wanted);
@@ -472,11 +475,12 @@ impl Drop for Inside<'_> {
             } else if !since.get_or_insert_with(Patience::new).lasts(AWAKE) {
                 park();
             } else if !is_left_in_a_moment() {
-                // there may be more threads than processors
+                // There may be more threads than processors.
                 yield_now();
             }
         }
-        // whoever waits for the one around finds those within this one up to here
+        // Must stay registered until here: a thread that waits for the parent finds descendants
+        // through it.
         if let Some(around) = &self.crew.around {
             around.remove(self.crew);
         }
@@ -489,7 +493,7 @@ mod tests {
     use rayon::{ThreadPool, ThreadPoolBuilder};
     use std::sync::Barrier;
 
-    /// Two threads whose numbers are odd and even.
+    /// Two threads with an odd and an even index.
     fn two_threads() -> ThreadPool {
         std::iter::repeat_with(|| ThreadPoolBuilder::new().num_threads(2).build().expect("threads"))
             .find(|pool| {
@@ -499,7 +503,7 @@ mod tests {
             .expect("there is always another pool")
     }
 
-    /// Which thread of the pool has which piece, when it divides them with the other.
+    /// The thread that ran each chunk, when both threads of the pool take part.
     fn owners(pool: &ThreadPool, caller: usize) -> Vec<usize> {
         let owners: Vec<AtomicUsize> = (0..4).map(|_| AtomicUsize::new(usize::MAX)).collect();
         let both = Barrier::new(2);

@@ -1,19 +1,20 @@
-//! Offers of work to the pool: jobs that nobody need take.
+//! The job injector: offers work to the rayon pool, without requiring that a worker takes it.
 //!
-//! A worker that waits for a pass works for that pass, and parks; jobs of the pool it leaves alone.
-//! While all workers do that, as in `configs.par_iter().map(train)`, nobody so much as looks at a
-//! job, so there must not be one for every kernel that could be divided.
+//! A worker that waits for a pass works for that pass or parks; it does not run other jobs of the
+//! pool. While all workers wait in this way, as in `configs.par_iter().map(train)`, no job is
+//! started at all. So there must not be one job per kernel that could be divided.
 //!
-//! An offer lies on the *desk* of the thread that makes it. Idle threads of the pool learn of it by
-//! a *bell*, a job that takes the next offer from the desk. To wake a thread takes longer than many
-//! a kernel, so who has taken an offer stays awake for a moment, and looks at that desk: for him no
-//! bell is rung, and he has the next offer in a few hundred nanoseconds. So in a training that goes
-//! on step after step a helper is mostly awake. Who stays awake does nothing else, as the pool may
-//! have had him take the offer while he waited for something of his own: so he goes back to the
-//! pool after [`AWAKE`] without an offer, or later where offers have lately come at longer
-//! intervals, as from steps in which one thread does much by itself: to wake him for each of them
-//! would cost that thread tens of microseconds. After [`LONGEST`] he goes in any case; then the
-//! jobs of others have their turn, and he comes back.
+//! Each thread has a queue of offered jobs. An offer is pushed there and, unless an idle worker is
+//! already polling this queue, a *wake-up job* is spawned on the pool, which takes the next offer.
+//! Waking a thread takes longer than many kernels. A worker that has taken an offer therefore keeps
+//! polling the same queue and gets the next offer in a few hundred nanoseconds, without a wake-up
+//! job. In a training loop a helper mostly stays awake in this way.
+//! // A polling worker does nothing else, although the pool may have started the wake-up job while
+//! the worker was waiting for a job of its own. So it returns to the pool after the *idle timeout*:
+//! [`AWAKE`], or longer if offers have recently come at longer intervals (as from steps with a long
+//! sequential part), because waking it for each offer would cost the offering thread tens of
+//! microseconds. In any case it returns after [`LONGEST`], lets other jobs run, and is then started
+//! again by a job of its own.
 
 use crate::parallel::sync::{
     AtomicBool, Mutex, MutexGuard, Ordering, Patience, current_num_threads, give_way, spawn, spin_loop, spins,
@@ -24,10 +25,10 @@ use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Where a thread lays what it offers.
+/// The offers of one thread.
 #[derive(Default)]
 struct Desk {
-    /// Whether something lies here: so that one can look without the lock.
+    /// Whether there is an offer. Read without the lock.
     any: AtomicBool,
     offers: Mutex<Offers>,
 }
@@ -35,24 +36,24 @@ struct Desk {
 #[derive(Default)]
 struct Offers {
     waiting: VecDeque<Job>,
-    /// How many threads look here at the moment.
+    /// The number of threads that are polling.
     awake: usize,
-    /// How many bells have been rung that nobody has heard.
+    /// The number of wake-up jobs that are spawned and not started.
     bells: usize,
     rhythm: Rhythm,
 }
 
-/// At which intervals offers come.
+/// The intervals between offers, from which the idle timeout is adapted.
 #[derive(Default)]
 struct Rhythm {
     last: Option<Instant>,
-    /// The longest interval of late that was longer than [`AWAKE`], unless one has been longer than
-    /// [`LONGEST`] since. Each that is longer than [`AWAKE`] makes it a little shorter.
+    /// The longest recent interval above [`AWAKE`], reset by one above [`LONGEST`]. It decays with
+    /// each interval above [`AWAKE`].
     longest: Option<Duration>,
 }
 
 impl Rhythm {
-    /// An offer comes at this moment.
+    /// Records an offer at this time.
     fn beats(&mut self, now: Instant) {
         let interval = self.last.replace(now).map_or(Duration::MAX, |last| now.duration_since(last));
         if interval > AWAKE {
@@ -61,7 +62,7 @@ impl Rhythm {
         }
     }
 
-    /// How long it is worth to wait for the next one.
+    /// The idle timeout.
     fn patience(&self) -> Duration {
         self.longest.map_or(AWAKE, |longest| LONGEST.min(2 * longest))
     }
@@ -74,22 +75,22 @@ thread_local! {
 }
 
 thread_local! {
-    /// Whether this thread stays awake, whatever it does at the moment.
+    /// Whether this thread is polling a queue, even while it runs a job from it.
     static STAYS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// So many for each thread of the pool are enough for those that are idle.
+/// The maximum number of waiting offers per pool thread.
 const ENOUGH: usize = 4;
-/// A little more than the parts of a small training step take that nobody shares.
+/// A little longer than the sequential parts of a small training step.
 pub(crate) const AWAKE: Duration = Duration::from_micros(100);
 const LONGEST: Duration = Duration::from_millis(1);
-/// How often one looks at a desk before one lets another thread have the processor: for about a
-/// microsecond.
+/// The number of polls between yields of the processor: about a microsecond.
 const GLANCES: usize = spins(50);
-/// How often that, before one looks at the clock.
+/// The number of yields between reads of the clock.
 const LOOKS: usize = spins(4);
 
-/// Has a thread of the pool do this when it is idle, unless there are offers enough. Says whether.
+/// Offers a job to an idle thread of the pool. Returns `false`, and drops the job, if enough offers
+/// are waiting.
 pub(crate) fn offer(work: impl FnOnce() + Send + 'static) -> bool {
     DESK.try_with(|desk| desk.get_or_init(Arc::default).lay(work)).unwrap_or(false)
 }
@@ -99,7 +100,7 @@ impl Desk {
         self.offers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says whether it lies here now.
+    /// Returns whether the offer was accepted.
     fn lay(self: &Arc<Self>, work: impl FnOnce() + Send + 'static) -> bool {
         let now = Instant::now();
         let mut offers = self.offers();
@@ -113,7 +114,7 @@ impl Desk {
         true
     }
 
-    /// Calls a thread of the pool for what nobody who is awake is going to take.
+    /// Spawns a wake-up job if there are more offers than polling threads and wake-up jobs.
     fn ring(self: &Arc<Self>, mut offers: MutexGuard<'_, Offers>) {
         if offers.waiting.len() <= offers.awake + offers.bells {
             return;
@@ -137,8 +138,8 @@ impl Desk {
         job
     }
 
-    /// This thread has heard of what was offered here, and stays for more; or it comes back, after
-    /// the jobs of others have had their turn.
+    /// Polls this queue for further offers. With `comes_back`, lets other jobs of the pool run
+    /// first.
     fn stay(self: &Arc<Self>, comes_back: bool) {
         struct Stays;
 
@@ -153,8 +154,8 @@ impl Desk {
             return self.ring(self.offers());
         }
         let _stays = Stays;
-        // not for ever, should one job call for the next: something may wait for this thread to
-        // come back
+        // Bounded, since jobs may spawn each other endlessly, and another job may be waiting for
+        // this thread.
         let turn = Patience::new();
         while comes_back && turn.lasts(LONGEST) && give_way() {}
         let (all, mut since) = (Patience::new(), Patience::new());
@@ -169,11 +170,11 @@ impl Desk {
                 since = Patience::new();
             }
         }
-        // what was laid here while this thread was awake
+        // For offers pushed while this thread was polling.
         self.ring(self.offers());
     }
 
-    /// Looks for a moment whether something lies here.
+    /// Polls for a short time.
     fn look(&self) -> Option<Job> {
         self.offers().awake += 1;
         'looks: for _ in 0..LOOKS {
@@ -183,7 +184,7 @@ impl Desk {
                 }
                 spin_loop();
             }
-            // there may be more threads than processors
+            // There may be more threads than processors.
             yield_now();
         }
         let mut offers = self.offers();
@@ -214,7 +215,7 @@ mod tests {
         };
         assert_eq!(pool.install(|| offers(1_000)), ENOUGH, "the only worker is busy with offering");
         while taken.load(Relaxed) < ENOUGH {
-            pool.install(|| ()); // between two jobs it has time to look
+            pool.install(|| ()); // lets the worker poll between two jobs
         }
         assert_eq!(pool.install(|| offers(1)), 1);
     }
@@ -236,7 +237,7 @@ mod tests {
         assert_eq!([900, 2_000, 30].map(&mut after), [1_000, 100, 100]);
     }
 
-    /// For those who are awake no bell is rung; what they leave is for the pool.
+    /// Offers that polling threads will take spawn no wake-up job; further offers do.
     #[test]
     fn nobody_is_called_for_what_those_take_who_are_awake() {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("a thread can be had");
@@ -256,7 +257,7 @@ mod tests {
         });
     }
 
-    /// However many offers there are, a job of somebody else's has its turn.
+    /// Continuous offers do not starve other jobs of the pool.
     #[test]
     fn who_stays_keeps_nobody_waiting() {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().expect("threads can be had");
@@ -284,7 +285,7 @@ mod tests {
         });
     }
 
-    /// It is not one job each time he goes.
+    /// A worker lets several jobs run each time it returns to the pool, not just one.
     #[test]
     fn who_comes_back_has_given_way_to_all() {
         const JOBS: usize = 100;
@@ -297,7 +298,7 @@ mod tests {
                 offer(move || {
                     count.fetch_add(1, Relaxed);
                 });
-                // somebody stays
+                // A worker is polling.
                 if taken.load(Relaxed) > 1_000 && !std::mem::replace(&mut spawned, true) {
                     for _ in 0..JOBS {
                         let (taken, ran) = (taken.clone(), ran.clone());
@@ -311,8 +312,8 @@ mod tests {
         });
     }
 
-    /// Whatever calls for its own kind again, until something has been done that waits for this
-    /// thread.
+    /// Jobs that respawn themselves until a flag is set, which the polling thread sets when it
+    /// returns.
     #[test]
     fn who_gives_way_comes_back() {
         fn again(is_done: Arc<AtomicBool>, begun: Instant) {
@@ -330,7 +331,7 @@ mod tests {
         });
     }
 
-    /// A thread that has taken an offer takes the next one, without having slept meanwhile.
+    /// A worker that has taken an offer is polling when the next one comes.
     #[test]
     fn who_has_helped_stays_for_more() {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().expect("threads can be had");

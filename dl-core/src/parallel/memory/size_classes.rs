@@ -1,16 +1,16 @@
-//! Small buffers: a thread keeps those that it has dropped.
+//! Per-thread caches of small buffers, by size class.
 //!
-//! A network of small tensors makes and drops thousands of them in a step, all at once. A general
-//! allocator has room for a few of each size at hand; the others cost more than to compute what is
-//! in them.
+//! A network of small tensors allocates and drops thousands of them in each step, all at once.
+//! General allocators cache a few per size and thread; the others cost more than the computation of
+//! their contents.
 
 use crate::math::number::Number;
 use std::cell::RefCell;
 
-/// The small buffers that a thread has at hand.
+/// The cached small buffers of a thread.
 ///
 /// ```
-/// dl_core::buffers::release(); // lets go of those of this thread, too
+/// dl_core::buffers::release(); // frees those of this thread, too
 /// ```
 #[derive(Default)]
 pub struct AtHand {
@@ -18,7 +18,7 @@ pub struct AtHand {
     pub(crate) f64: Small<f64>,
 }
 
-/// Those of one type.
+/// The cached small buffers of one element type.
 ///
 /// ```
 /// let buffer: Vec<f64> = dl_core::buffers::take(10);
@@ -27,19 +27,19 @@ pub struct AtHand {
 /// assert_eq!(dl_core::buffers::take::<f64>(12).as_ptr(), place);
 /// ```
 pub struct Small<A> {
-    /// By [class](Class).
+    /// By [size class](Class).
     free: [Vec<Vec<A>>; CLASSES],
     bytes: usize,
 }
 
-/// More than this a thread does not keep of numbers of one type.
+/// The capacity of the cache per thread and element type.
 const KEPT_BYTES: usize = 1 << 19;
-/// Numbers in a buffer of the smallest class, as a power of two.
+/// The log2 of the number of elements in the smallest class.
 const SMALLEST: u32 = 4;
 const CLASSES: usize = 33;
 
-/// Buffers of the same capacity. Beyond the smallest there are four for each power of two, so that
-/// at most a fifth of such a buffer is wasted.
+/// A size class: buffers of the same capacity. Above the smallest class there are four classes per
+/// power of two, so that at most a fifth of a buffer is wasted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Class {
     number: usize,
@@ -47,7 +47,7 @@ struct Class {
 }
 
 impl Class {
-    /// That of a buffer with room for so many numbers.
+    /// The class of buffers with room for this many numbers.
     #[inline]
     fn of(len: usize) -> Class {
         let Some(last) = len.checked_sub(1).filter(|last| last >> SMALLEST > 0) else {
@@ -70,7 +70,7 @@ thread_local! {
     static AT_HAND: RefCell<AtHand> = RefCell::default();
 }
 
-/// A buffer with room for so many numbers, which may be something already.
+/// A cached buffer with room for this many numbers. Its length may be nonzero.
 #[inline]
 pub(super) fn take<A: Number>(len: usize) -> Option<Vec<A>> {
     let class = Class::of(len);
@@ -86,14 +86,14 @@ pub(super) fn take<A: Number>(len: usize) -> Option<Vec<A>> {
         .flatten()
 }
 
-/// How much room a new buffer for so many numbers is to have.
+/// The capacity of a new buffer for this many numbers.
 pub(super) fn capacity(len: usize) -> usize {
     Class::of(len).capacity
 }
 
-/// Keeps a buffer, if it is of one of the capacities that are asked for. When there is no more
-/// room, those of which most is kept make room for others: what was made of a network once, its
-/// weights, say, would keep out what is made in each step.
+/// Caches a buffer if its capacity is that of a size class. When the cache is full, buffers of the
+/// class with the most memory are freed, so that buffers from a single use (the initialization of a
+/// network, for instance) do not displace those of each step.
 #[inline]
 pub(super) fn give_back<A: Number>(buffer: Vec<A>) {
     let class = Class::of(buffer.capacity());
@@ -112,8 +112,8 @@ pub(super) fn give_back<A: Number>(buffer: Vec<A>) {
 }
 
 impl<A> Small<A> {
-    /// Whether so many bytes more may be kept in a class; the one of which most is kept makes room,
-    /// if it is another.
+    /// Whether this many more bytes fit into the cache. If not, frees buffers of the class with the
+    /// most memory, unless it is this class.
     #[inline]
     fn has_room(&mut self, bytes: usize, class: usize) -> bool {
         while self.bytes + bytes > KEPT_BYTES {
@@ -133,7 +133,7 @@ impl<A> Small<A> {
     }
 }
 
-/// Hands all that this thread has at hand back to the allocator.
+/// Frees all small buffers cached by this thread.
 pub(super) fn release() {
     let _ = AT_HAND.try_with(|at_hand| drop(at_hand.take()));
 }
