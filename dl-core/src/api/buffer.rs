@@ -14,7 +14,7 @@ use crate::graph::node_ref::AnyLayer;
 use crate::graph::op::{AnyAlong, AnyAt, AnyPrimitive, Few, UpdateOf};
 use crate::graph::value::Value;
 use crate::graph::variable::Variable;
-use crate::step::memory::Shelf;
+use crate::step::memory::WeightState;
 use crate::step::optimizer::Optimizer;
 use crate::step::state::AnyState;
 use crate::step::training_step::Chunk;
@@ -51,7 +51,7 @@ impl<T: Data> Buffer<T> {
     /// Creates a buffer with this value.
     #[track_caller]
     pub fn new(value: T) -> Self {
-        let handle = Handle::first(value, &NotTrained);
+        let handle = Handle::new(value, &UntrainedBuffer);
         handle.variable().set_frozen(true);
         Buffer(handle)
     }
@@ -160,34 +160,40 @@ impl AnyPrimitive for Updating {
     }
 }
 
-struct NotTrained;
+struct UntrainedBuffer;
 
-impl AnyWeight for NotTrained {
+impl AnyWeight for UntrainedBuffer {
     fn name(&self) -> &'static str {
         "buffer"
     }
 
-    fn propose(&self, _: &Variable, _: &Value, _: &dyn Optimizer, _: Option<&Shelf>) -> Result<(Value, Option<Shelf>)> {
-        Err(not_trained())
+    fn prepare(
+        &self,
+        _: &Variable,
+        _: &Value,
+        _: &dyn Optimizer,
+        _: Option<&WeightState>,
+    ) -> Result<(Value, Option<WeightState>)> {
+        Err(not_trained_error())
     }
 
-    fn look(&self, _: &Variable, _: &Value, _: &mut dyn FnMut(Chunk<'_>) -> Result<()>) -> Result<()> {
-        Err(not_trained())
+    fn visit_chunks(&self, _: &Variable, _: &Value, _: &mut dyn FnMut(Chunk<'_>) -> Result<()>) -> Result<()> {
+        Err(not_trained_error())
     }
 
-    fn slot(&self, _: &Shelf, _: usize) -> Option<Value> {
+    fn slot(&self, _: &WeightState, _: usize) -> Option<Value> {
         None
     }
 
-    fn slots(&self, _: &Shelf) -> Vec<AnyState> {
+    fn slots(&self, _: &WeightState) -> Vec<AnyState> {
         Vec::new()
     }
 
-    fn shelf(&self, _: &Variable, _: &[AnyState], _: u64) -> Result<Shelf> {
-        Err(not_trained())
+    fn new_state(&self, _: &Variable, _: &[AnyState], _: u64) -> Result<WeightState> {
+        Err(not_trained_error())
     }
 }
 
-fn not_trained() -> Error {
+fn not_trained_error() -> Error {
     Error::invalid("a buffer is not trained")
 }

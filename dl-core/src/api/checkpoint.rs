@@ -67,14 +67,14 @@ impl<T: Data> Layer<T> {
     /// are summed.
     #[track_caller]
     pub fn checkpoint(&self) -> Layer<T> {
-        Layer::from_expression(Expression::Primitive(Kept::operation(Mark([self.any().clone()]))))
+        Layer::from_expression(Expression::Primitive(Kept::operation(Checkpoint([self.any().clone()]))))
     }
 }
 
 /// x ↦ x. The executor discards the values below it.
-struct Mark([AnyLayer; 1]);
+struct Checkpoint([AnyLayer; 1]);
 
-impl AnyPrimitive for Mark {
+impl AnyPrimitive for Checkpoint {
     fn name(&self) -> &'static str {
         "checkpoint"
     }

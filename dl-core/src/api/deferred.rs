@@ -52,14 +52,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// ```
 #[must_use = "nothing is computed until it is run: write `.wait()?`, or `.await?` inside async code"]
 pub struct Do<T> {
-    recipe: Shared<dyn Recipe<T>>,
+    computation: Shared<dyn Computation<T>>,
     settings: Settings,
 }
 
 /// The computation behind a [`Do`].
-pub(crate) trait Recipe<T>: Send + Sync {
+pub(crate) trait Computation<T>: Send + Sync {
     /// The pass that a run belongs to.
-    fn belongs(&self) -> Belongs;
+    fn pass_choice(&self) -> PassChoice;
 
     /// Starts a new run.
     fn start(&self) -> KeptFuture<Result<T>>;
@@ -75,35 +75,35 @@ pub(crate) trait Recipe<T>: Send + Sync {
 
     /// Runs the computation synchronously, as far as it proceeds without waiting. Called on a
     /// thread that is free to block. A computation that completes here needs no future.
-    fn run_at_once(&self, settings: &Settings) -> AtOnce<T> {
+    fn try_run_sync(&self, settings: &Settings) -> SyncRun<T> {
         let _ = settings;
-        AtOnce::No
+        SyncRun::Unsupported
     }
 }
 
-/// The result of [`Recipe::run_at_once`].
-pub(crate) enum AtOnce<T> {
-    Done(Result<T>),
+/// The result of [`Computation::try_run_sync`].
+pub(crate) enum SyncRun<T> {
+    Completed(Result<T>),
     /// The pass has started but the computation is incomplete.
-    Begun(Arc<Pass>),
+    Started(Arc<Pass>),
     /// The computation must be run as a future.
-    No,
+    Unsupported,
 }
 
 /// A computation that calls a user function for each run.
 struct FromFn<F> {
-    belongs: Belongs,
+    pass_choice: PassChoice,
     start: F,
 }
 
-impl<T, F, Fut> Recipe<T> for FromFn<F>
+impl<T, F, Fut> Computation<T> for FromFn<F>
 where
     T: Send + 'static,
     F: Fn() -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<T>> + Send + 'static,
 {
-    fn belongs(&self) -> Belongs {
-        self.belongs.clone()
+    fn pass_choice(&self) -> PassChoice {
+        self.pass_choice.clone()
     }
 
     fn start(&self) -> KeptFuture<Result<T>> {
@@ -119,16 +119,16 @@ where
 /// A computation as the body of a layer. The settings of a `Do` apply only to a run that starts a
 /// pass, so the common case, which joins the surrounding pass, omits them.
 pub(crate) enum Body<T> {
-    Around(Shared<dyn Recipe<T>>),
-    Other(Box<Do<T>>),
+    Joining(Shared<dyn Computation<T>>),
+    WithSettings(Box<Do<T>>),
 }
 
 impl<T: Send + 'static> Body<T> {
     /// Starts a new run.
     pub(crate) fn start(&self, outcome: fn(T) -> Outcome) -> KeptFuture<Result<Outcome>> {
         match self {
-            Body::Around(recipe) => recipe.start_body(outcome),
-            Body::Other(this) => {
+            Body::Joining(computation) => computation.start_body(outcome),
+            Body::WithSettings(this) => {
                 let run = this.run();
                 Kept::future(async move { run.await.map(outcome) })
             }
@@ -138,7 +138,7 @@ impl<T: Send + 'static> Body<T> {
 
 impl<T> Clone for Do<T> {
     fn clone(&self) -> Self {
-        Do { recipe: self.recipe.clone(), settings: self.settings.clone() }
+        Do { computation: self.computation.clone(), settings: self.settings.clone() }
     }
 }
 
@@ -149,17 +149,17 @@ impl<T> fmt::Debug for Do<T> {
 }
 
 impl<T: Send + 'static> Do<T> {
-    pub(crate) fn new(recipe: impl Recipe<T> + 'static) -> Self {
+    pub(crate) fn new(computation: impl Computation<T> + 'static) -> Self {
         let settings = Settings { made_at: Position::outside_now(), ..Settings::default() };
-        Do { recipe: Shared::recipe(recipe), settings }
+        Do { computation: Shared::computation(computation), settings }
     }
 
-    pub(crate) fn starting<F, Fut>(belongs: Belongs, start: F) -> Self
+    pub(crate) fn starting<F, Fut>(pass_choice: PassChoice, start: F) -> Self
     where
         F: Fn() -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<T>> + Send + 'static,
     {
-        Do::new(FromFn { belongs, start })
+        Do::new(FromFn { pass_choice, start })
     }
 
     /// A computation that calls `start` for each run.
@@ -174,7 +174,7 @@ impl<T: Send + 'static> Do<T> {
         F: Fn() -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<T>> + Send + 'static,
     {
-        Do::starting(Belongs::Around, start)
+        Do::starting(PassChoice::Current, start)
     }
 
     /// The values of several layers, computed in one pass, in which shared layers are evaluated
@@ -194,7 +194,7 @@ impl<T: Send + 'static> Do<T> {
     where
         X: Extractable<Output = T> + Send + Sync + 'static,
     {
-        Do::starting(Belongs::Own(Purpose::Predict), move || layers.start())
+        Do::starting(PassChoice::New(Purpose::Predict), move || layers.start())
     }
 
     /// A computation made from a future. It can run only once: a second run fails with an error.
@@ -308,9 +308,9 @@ impl<T: Send + 'static> Do<T> {
 
     /// This computation as the body of a layer.
     pub(crate) fn into_body(self) -> Body<T> {
-        match self.recipe.belongs() {
-            Belongs::Around => Body::Around(self.recipe),
-            _ => Body::Other(Box::new(self)),
+        match self.computation.pass_choice() {
+            PassChoice::Current => Body::Joining(self.computation),
+            _ => Body::WithSettings(Box::new(self)),
         }
     }
 
@@ -323,7 +323,7 @@ impl<T: Send + 'static> Do<T> {
     /// # dl_core::Result::Ok(())
     /// ```
     pub fn run(&self) -> Run<T> {
-        Run::new(self.recipe.clone(), self.settings.clone())
+        Run::new(self.computation.clone(), self.settings.clone())
     }
 
     /// This computation with random numbers drawn from this seed: see [`Seed`](crate::Seed).
@@ -414,7 +414,7 @@ impl<T: Send + 'static> Do<T> {
             let mut run = this.run();
             run.counts = true;
             std::future::poll_fn(move |cx| {
-                Pin::new(&mut run).poll(cx).map_ok(|value| (value, run.counters.take().expect("it was told to count")))
+                Pin::new(&mut run).poll(cx).map_ok(|value| (value, run.counters.take().expect("counting was enabled")))
             })
         })
     }
@@ -430,10 +430,10 @@ impl<T: Send + 'static> Do<T> {
     pub fn wait(&self) -> Result<T> {
         let inherited = exec::with_current(|around| Some(around?.inherited(self.settings.clone())));
         let settings = inherited.as_ref().unwrap_or(&self.settings);
-        exec::outside(|| match self.recipe.run_at_once(settings) {
-            AtOnce::Done(result) => result,
-            AtOnce::Begun(pass) => block_on(Run::going_on(self.recipe.clone(), pass)),
-            AtOnce::No => block_on(Run::new(self.recipe.clone(), settings.clone())),
+        exec::outside(|| match self.computation.try_run_sync(settings) {
+            SyncRun::Completed(result) => result,
+            SyncRun::Started(pass) => block_on(Run::resume(self.computation.clone(), pass)),
+            SyncRun::Unsupported => block_on(Run::new(self.computation.clone(), settings.clone())),
         })
     }
 }
@@ -449,11 +449,11 @@ impl<T: Send + 'static> IntoFuture for Do<T> {
 
 /// The pass that a run belongs to.
 #[derive(Clone)]
-pub(crate) enum Belongs {
+pub(crate) enum PassChoice {
     /// The pass in which it is first polled, or a new pass if there is none.
-    Around,
+    Current,
     /// A new pass.
-    Own(Purpose),
+    New(Purpose),
     /// This pass, which the run drives.
-    To(Owner),
+    Existing(Owner),
 }

@@ -1,6 +1,6 @@
 //! The type class of differentiable values.
 
-use crate::api::deferred::{AtOnce, Belongs, Do, Recipe};
+use crate::api::deferred::{Computation, Do, PassChoice, SyncRun};
 use crate::api::extract;
 use crate::api::extract::ExtractValue;
 use crate::api::gradients::SideEffects;
@@ -19,7 +19,7 @@ use crate::graph::inline_box::{Kept, KeptFuture};
 use crate::graph::value::Value;
 use crate::record::{SpanWork, Told};
 use crate::step::commit::commit;
-use crate::step::commit_scalar::commit_numbers;
+use crate::step::commit_scalar::commit_scalars;
 use crate::step::optimizer::Optimizer;
 use std::sync::Arc;
 
@@ -140,27 +140,27 @@ pub trait Differentiable {
 /// Computes the value of a layer.
 struct Predict<T>(Layer<T>);
 
-impl<T: Data> Recipe<T> for Predict<T> {
-    fn belongs(&self) -> Belongs {
-        Belongs::Own(Purpose::Predict)
+impl<T: Data> Computation<T> for Predict<T> {
+    fn pass_choice(&self) -> PassChoice {
+        PassChoice::New(Purpose::Predict)
     }
 
     fn start(&self) -> KeptFuture<Result<T>> {
         Kept::future(self.0.extract())
     }
 
-    fn run_at_once(&self, settings: &Settings) -> AtOnce<T> {
+    fn try_run_sync(&self, settings: &Settings) -> SyncRun<T> {
         let root = self.0.any();
         match Pass::begin(Purpose::Predict, settings, root, |_, _, number| Value::from(number).into()) {
-            Begun::Number(value) => AtOnce::Done(Ok(value)),
+            Begun::Number(value) => SyncRun::Completed(Ok(value)),
             Begun::Value(pass, value, is_arithmetic) => {
                 if !is_arithmetic {
                     pass.do_without();
                 }
-                let value = value.and_then(|value| extract::hand_out(value, root));
-                AtOnce::Done(Pass::part(pass).and(value))
+                let value = value.and_then(|value| extract::into_data(value, root));
+                SyncRun::Completed(Pass::part(pass).and(value))
             }
-            Begun::Pending(pass) => AtOnce::Begun(pass),
+            Begun::Pending(pass) => SyncRun::Started(pass),
         }
     }
 }
@@ -168,9 +168,9 @@ impl<T: Data> Recipe<T> for Predict<T> {
 /// Computes the value of a layer, and builds the deltas as layers.
 struct Backward<T>(Layer<T>);
 
-impl<T: Data> Recipe<SideEffects> for Backward<T> {
-    fn belongs(&self) -> Belongs {
-        Belongs::Own(Purpose::Train)
+impl<T: Data> Computation<SideEffects> for Backward<T> {
+    fn pass_choice(&self) -> PassChoice {
+        PassChoice::New(Purpose::Train)
     }
 
     fn start(&self) -> KeptFuture<Result<SideEffects>> {
@@ -190,21 +190,21 @@ struct Train<T, O>(Layer<T>, O);
 impl<T: Data, O: Optimizer + Clone + 'static> Train<T, O> {
     /// Takes the step for a scalar that was computed synchronously.
     #[inline]
-    fn step_of_number(&self, books: &mut Books, index: u32, number: Scalar) -> Result<T> {
+    fn step_from_scalar(&self, books: &mut Books, index: u32, number: Scalar) -> Result<T> {
         let deltas = reverse::deltas_of_number(books, index, number);
-        let committed = commit_numbers(&self.1, &deltas);
+        let committed = commit_scalars(&self.1, &deltas);
         tables::put_away(deltas);
         committed.map(|()| Value::from(number).into())
     }
 
     /// Takes the step for a value that was computed from scalar arithmetic and checkpoints only.
-    fn step_at_once(&self, pass: &Arc<Pass>, value: Value) -> Result<T> {
+    fn step_sync(&self, pass: &Arc<Pass>, value: Value) -> Result<T> {
         let root = self.0.any();
         let one = reverse::one(root, &value)?;
         let deltas = reverse::deltas(pass, root, AnyDelta::Ready(one))?;
         // Scalar arithmetic has no buffer updates and no user destructors, so the commit needs no
         // pass.
-        let value = extract::hand_out(value, root)?;
+        let value = extract::into_data(value, root)?;
         let commit = || pass.during(SpanWork::Commit, None, || Told::NOBODY, || commit(&self.1, deltas, &[]));
         // In a nested step, entering the pass marks the commit as nested.
         let committed = if pass.is_in_step() { exec::enter(pass, commit) } else { commit() };
@@ -212,9 +212,9 @@ impl<T: Data, O: Optimizer + Clone + 'static> Train<T, O> {
     }
 }
 
-impl<T: Data, O: Optimizer + Clone + 'static> Recipe<T> for Train<T, O> {
-    fn belongs(&self) -> Belongs {
-        Belongs::Own(Purpose::Step)
+impl<T: Data, O: Optimizer + Clone + 'static> Computation<T> for Train<T, O> {
+    fn pass_choice(&self) -> PassChoice {
+        PassChoice::New(Purpose::Step)
     }
 
     fn start(&self) -> KeptFuture<Result<T>> {
@@ -223,27 +223,27 @@ impl<T: Data, O: Optimizer + Clone + 'static> Recipe<T> for Train<T, O> {
             let value = ExtractValue::new(layer.any().clone()).await?;
             let pass = exec::current().expect("a training step runs in its pass");
             let one = reverse::one(layer.any(), &value)?;
-            let effects = reverse::side_effects(&pass, layer.any(), AnyDelta::Ready(one), When::AtOnce)?;
+            let effects = reverse::side_effects(&pass, layer.any(), AnyDelta::Ready(one), When::SyncRun)?;
             // Must precede the step: an error here must leave everything unchanged.
-            let value = extract::hand_out(value, layer.any())?;
-            effects.take(&pass, &optimizer).await?;
+            let value = extract::into_data(value, layer.any())?;
+            effects.apply_in(&pass, &optimizer).await?;
             Ok(value)
         })
     }
 
-    fn run_at_once(&self, settings: &Settings) -> AtOnce<T> {
+    fn try_run_sync(&self, settings: &Settings) -> SyncRun<T> {
         match Pass::begin(Purpose::Step, settings, self.0.any(), |books, index, number| {
-            self.step_of_number(books, index, number)
+            self.step_from_scalar(books, index, number)
         }) {
-            Begun::Number(result) => AtOnce::Done(result),
+            Begun::Number(result) => SyncRun::Completed(result),
             Begun::Value(pass, value, true) => {
-                let result = value.and_then(|value| self.step_at_once(&pass, value));
+                let result = value.and_then(|value| self.step_sync(&pass, value));
                 // The step has been taken or has failed: a destructor panic is not reported.
                 let _ = Pass::part(pass);
-                AtOnce::Done(result)
+                SyncRun::Completed(result)
             }
             // The deltas of other operations require a future.
-            Begun::Value(pass, _, false) | Begun::Pending(pass) => AtOnce::Begun(pass),
+            Begun::Value(pass, _, false) | Begun::Pending(pass) => SyncRun::Started(pass),
         }
     }
 }
@@ -269,7 +269,7 @@ impl<T: Data> Differentiable for Layer<T> {
 
     fn value_at_hand(&self) -> Option<Result<T>> {
         let value = exec::with_current(|pass| pass?.value_at_hand(self.any()))?;
-        Some(value.and_then(|value| extract::hand_out(value, self.any())))
+        Some(value.and_then(|value| extract::into_data(value, self.any())))
     }
 
     fn into_layer(self) -> Layer<T> {

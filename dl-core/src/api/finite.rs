@@ -13,7 +13,7 @@
 //! # dl_core::Result::Ok(())
 //! ```
 
-use crate::api::deferred::{Belongs, Do};
+use crate::api::deferred::{Do, PassChoice};
 use crate::api::extract::{ExtractAll, ExtractValue};
 use crate::api::layer::Layer;
 use crate::api::primitive::{Along, At, Deltas, Primitive};
@@ -75,7 +75,7 @@ impl<T: Data> Layer<T> {
     /// As [`predict`](crate::Differentiable::predict).
     pub fn first_non_finite(&self) -> Do<Option<Error>> {
         let root = self.any().clone();
-        Do::starting(Belongs::Own(Purpose::Train), move || find(root.clone()))
+        Do::starting(PassChoice::New(Purpose::Train), move || find_first_non_finite(root.clone()))
     }
 }
 
@@ -110,7 +110,7 @@ impl<T: Data> Primitive for Finite<T> {
     }
 }
 
-async fn find(root: AnyLayer) -> Result<Option<Error>> {
+async fn find_first_non_finite(root: AnyLayer) -> Result<Option<Error>> {
     let value = ExtractValue::new(root.clone()).await?;
     let pass = exec::current().expect("an extract ends in its pass");
     let _hold = forward::hold(&pass, std::slice::from_ref(&root)).await?;
@@ -118,17 +118,17 @@ async fn find(root: AnyLayer) -> Result<Option<Error>> {
         let mut books = reverse::kept(&pass)?;
         let place = reverse::evaluated(&books, &root)?;
         let order = reverse::order(&mut books, [place], |_, _, _| true);
-        if let Some(error) = first_value(&books, place, &order) {
+        if let Some(error) = first_non_finite_value(&books, place, &order) {
             return Ok(Some(error));
         }
         order
     };
     let one = AnyDelta::Ready(reverse::one(&root, &value)?).into_layer(&root);
-    Differentiated::new(&pass, (root, one), order).await?.first().await
+    NodeDeltas::new(&pass, (root, one), order).await?.find_first().await
 }
 
 /// The first of these nodes with a non-finite value that leads to a non-finite value of the root.
-fn first_value(books: &Books, root: u32, order: &[u32]) -> Option<Error> {
+fn first_non_finite_value(books: &Books, root: u32, order: &[u32]) -> Option<Error> {
     let non_finite = |index| match books.status(index) {
         Status::Done(value) => (books.node(index).kind_of_data.non_finite)(value.as_value()),
         _ => None,
@@ -148,14 +148,14 @@ fn first_value(books: &Books, root: u32, order: &[u32]) -> Option<Error> {
 }
 
 /// All nodes that a training step differentiates, with their deltas.
-struct Differentiated<'a> {
+struct NodeDeltas<'a> {
     pass: &'a Arc<Pass>,
     /// Operands before their consumers.
     order: Vec<u32>,
     deltas: HashMap<u32, (AnyLayer, Value)>,
 }
 
-impl<'a> Differentiated<'a> {
+impl<'a> NodeDeltas<'a> {
     async fn new(pass: &'a Arc<Pass>, root: (AnyLayer, AnyLayer), mut order: Vec<u32>) -> Result<Self> {
         let layers: Vec<AnyLayer> = {
             let mut books = reverse::kept(pass)?;
@@ -167,11 +167,11 @@ impl<'a> Differentiated<'a> {
             order.iter().zip(found).filter_map(|(&index, delta)| Some((index, delta?))).unzip();
         let values = ExtractAll::new(found.clone()).await?;
         let deltas = places.into_iter().zip(found.into_iter().zip(values)).collect();
-        Ok(Differentiated { pass, order, deltas })
+        Ok(NodeDeltas { pass, order, deltas })
     }
 
     /// The operation that produces the first delta that is not finite.
-    async fn first(&self) -> Result<Option<Error>> {
+    async fn find_first(&self) -> Result<Option<Error>> {
         let books = || reverse::kept(self.pass);
         let non_finite = |books: &Books, &index: &u32| {
             let (_, delta) = self.deltas.get(&index)?;
@@ -224,7 +224,7 @@ mod tests {
     use crate::{Differentiable, Layer, Optimizer, Result, Sgd, Weight, max};
 
     /// The name of the operation found, and its line relative to that of the macro.
-    fn culprit(layer: &Layer<f64>) -> Result<Option<(&'static str, u32)>> {
+    fn found_op(layer: &Layer<f64>) -> Result<Option<(&'static str, u32)>> {
         let found = layer.first_non_finite().wait()?;
         Ok(found.map(|error| {
             assert!(error.is_not_finite(), "{error}");
@@ -233,54 +233,54 @@ mod tests {
     }
 
     #[test]
-    fn the_first_value() -> Result<()> {
+    fn first_non_finite_finds_first_value() -> Result<()> {
         let w = Weight::new(1000.0);
         let line = line!();
         let large = w.exp();
         let quotient = &large / &large;
         let loss: Layer<f64> = quotient + w.sin();
         assert!(loss.predict().wait()?.is_nan());
-        assert_eq!(culprit(&loss)?, Some(("exp", line + 1)));
+        assert_eq!(found_op(&loss)?, Some(("exp", line + 1)));
         w.set(1.0);
-        assert_eq!(culprit(&loss)?, None);
+        assert_eq!(found_op(&loss)?, None);
         Ok(())
     }
 
     #[test]
-    fn what_came_from_outside() -> Result<()> {
+    fn first_non_finite_finds_constants_and_weights() -> Result<()> {
         let line = line!();
         let input = Layer::constant(f64::NAN);
         let w = Weight::new(f64::INFINITY);
-        assert_eq!(culprit(&(&input * 2.0))?, Some(("constant", line + 1)));
-        assert_eq!(culprit(&(&w * 2.0))?, Some(("weight", line + 2)));
+        assert_eq!(found_op(&(&input * 2.0))?, Some(("constant", line + 1)));
+        assert_eq!(found_op(&(&w * 2.0))?, Some(("weight", line + 2)));
         Ok(())
     }
 
     #[test]
-    fn a_mask_is_no_culprit() -> Result<()> {
+    fn first_non_finite_ignores_masked_infinity() -> Result<()> {
         let w = Weight::new(-1.0);
         let masked = max(Layer::constant(f64::NEG_INFINITY), &w);
         let line = line!();
-        assert_eq!(culprit(&(masked * w.ln()))?, Some(("ln", line + 1)));
-        assert_eq!(culprit(&max(Layer::constant(f64::NEG_INFINITY), &w))?, None);
+        assert_eq!(found_op(&(masked * w.ln()))?, Some(("ln", line + 1)));
+        assert_eq!(found_op(&max(Layer::constant(f64::NEG_INFINITY), &w))?, None);
         Ok(())
     }
 
     #[test]
-    fn the_first_derivative() -> Result<()> {
+    fn first_non_finite_finds_first_derivative() -> Result<()> {
         let (w, v) = (Weight::new(0.0), Weight::new(2.0));
         let line = line!();
         let root = w.sqrt();
         let loss = &v * &root + w.cos() + &w * &v;
-        assert_eq!(culprit(&loss)?, Some(("sqrt", line + 1)));
+        assert_eq!(found_op(&loss)?, Some(("sqrt", line + 1)));
         // A frozen weight takes no derivative.
         w.freeze();
-        assert_eq!(culprit(&loss)?, None);
+        assert_eq!(found_op(&loss)?, None);
         Ok(())
     }
 
     #[test]
-    fn a_sum_of_deltas() -> Result<()> {
+    fn first_non_finite_finds_overflow_in_sum_of_deltas() -> Result<()> {
         let w = Weight::new(-1.0);
         let line = line!();
         let hidden = &w + 1.0;
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn through_decisions_and_marks() -> Result<()> {
+    fn first_non_finite_sees_through_dynamic_layers_and_checkpoints() -> Result<()> {
         let w = Weight::new(0.0);
         let line = line!();
         let root = |x: Layer<f64>| x.sqrt();
@@ -301,16 +301,16 @@ mod tests {
             let layer = root(inner.layer());
             async move { Ok(layer) }
         });
-        assert_eq!(culprit(&(&decided * 2.0))?, Some(("sqrt", line + 1)));
+        assert_eq!(found_op(&(&decided * 2.0))?, Some(("sqrt", line + 1)));
         let marked = ((&w + 0.0).sqrt() + 1.0).checkpoint();
-        assert_eq!(culprit(&(marked.sin().checkpoint() * 2.0))?, Some(("sqrt", line + 8)));
+        assert_eq!(found_op(&(marked.sin().checkpoint() * 2.0))?, Some(("sqrt", line + 8)));
         let marked = ((&w - 1.0).ln() + 1.0).checkpoint();
-        assert_eq!(culprit(&(marked.sin().checkpoint() * 2.0))?, Some(("ln", line + 10)));
+        assert_eq!(found_op(&(marked.sin().checkpoint() * 2.0))?, Some(("ln", line + 10)));
         Ok(())
     }
 
     #[test]
-    fn a_refused_step_changes_nothing() -> Result<()> {
+    fn step_with_non_finite_loss_changes_nothing() -> Result<()> {
         let w = Weight::new(0.0);
         let sgd = Sgd::new(0.1).momentum(0.9).refuse_non_finite();
         for loss in [w.sqrt(), (&w - 1.0).ln(), &w * 0.0 + f64::INFINITY] {

@@ -11,11 +11,11 @@
 //! # dl_core::Result::Ok(())
 //! ```
 
-use crate::api::deferred::{Belongs, Do};
+use crate::api::deferred::{Do, PassChoice};
 use crate::api::differentiable::Differentiable;
 use crate::api::extract;
 use crate::api::extract::ExtractAll;
-use crate::api::layer::{Decider, Layer};
+use crate::api::layer::{BodyKind, Layer};
 use crate::api::variables::{EachVariable, Variables};
 use crate::autodiff::cotangent::AnyDelta;
 use crate::autodiff::forward;
@@ -101,7 +101,7 @@ impl<T: Data> Layer<T> {
         x: &X,
     ) -> (Layer<T>, Layer<X::Delta>) {
         let (derivatives, gradient) = Derivation::of(self).with(Location::caller(), |each| each.variable(x));
-        (part(&derivatives, 0, Location::caller()), gradient)
+        (derivative_at(&derivatives, 0, Location::caller()), gradient)
     }
 
     /// The value, and the derivatives with respect to several variables. All come from one
@@ -117,7 +117,7 @@ impl<T: Data> Layer<T> {
     #[track_caller]
     pub fn value_and_gradients<V: Variables + ?Sized>(&self, variables: &V) -> (Layer<T>, V::Gradients) {
         let (derivatives, gradients) = Derivation::of(self).with(Location::caller(), |each| variables.map(each));
-        (part(&derivatives, 0, Location::caller()), gradients)
+        (derivative_at(&derivatives, 0, Location::caller()), gradients)
     }
 
     /// The vector-Jacobian product `deltaᵀ · ∂self/∂variables`: the backward pass, started with
@@ -155,7 +155,7 @@ impl<T: Data> Layer<T> {
         let this = self.clone();
         let place = Location::caller();
         let kept = derivatives(place, move |_| std::future::ready(Ok(vec![this.any().clone()].into())));
-        part(&kept, 0, place)
+        derivative_at(&kept, 0, place)
     }
 
     /// The Hessian-vector product: the Hessian of this layer (of the sum of its elements) times a
@@ -177,8 +177,8 @@ impl<T: Data> Layer<T> {
     #[track_caller]
     pub fn hvp<V: Variables + ?Sized>(&self, variables: &V, direction: &V::Gradients) -> V::Gradients {
         let place = Location::caller();
-        let gradients = list(&self.gradients(variables));
-        let tangents = forward::tangents(place, gradients, list(variables), list(direction));
+        let gradients = layers_of(&self.gradients(variables));
+        let tangents = forward::tangents(place, gradients, layers_of(variables), layers_of(direction));
         variables.map(&mut EachVariable { derivatives: &tangents, variables: &mut Vec::new(), place })
     }
 }
@@ -230,22 +230,22 @@ impl Data for Derivatives {
 }
 
 /// Derivative layers, built in a pass.
-pub(crate) struct Written {
+pub(crate) struct BuiltDerivatives {
     layers: Vec<AnyLayer>,
     /// The operands of the first layer, if its value is [computed
     /// together](crate::Primitive::CAN_WAIT) with those of the other layers.
-    waiting: Option<Vec<Value>>,
+    deferred_root: Option<Vec<Value>>,
 }
 
-impl From<Vec<AnyLayer>> for Written {
+impl From<Vec<AnyLayer>> for BuiltDerivatives {
     fn from(layers: Vec<AnyLayer>) -> Self {
-        Written { layers, waiting: None }
+        BuiltDerivatives { layers, deferred_root: None }
     }
 }
 
 /// The form in which derivatives are requested.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Wanted {
+pub(crate) enum Form {
     Layers,
     /// Values only. The first value may be computed after the others.
     Values,
@@ -253,25 +253,25 @@ pub(crate) enum Wanted {
 
 /// A layer of derivatives, built in a pass that retains its values: the current pass if it does,
 /// otherwise a nested one.
-pub(crate) fn derivatives<F, Fut>(place: &'static Location<'static>, write: F) -> Layer<Derivatives>
+pub(crate) fn derivatives<F, Fut>(place: &'static Location<'static>, build: F) -> Layer<Derivatives>
 where
-    F: Fn(Wanted) -> Fut + Send + Sync + 'static,
-    Fut: Future<Output = Result<Written>> + Send + 'static,
+    F: Fn(Form) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<BuiltDerivatives>> + Send + 'static,
 {
-    let write = Arc::new(write);
-    Layer::deciding(Decider::Derivatives, place, move || {
-        let write = write.clone();
+    let build = Arc::new(build);
+    Layer::dynamic_of_kind(BodyKind::Derivatives, place, move || {
+        let build = build.clone();
         async move {
             let derivatives = match exec::current().map(|pass| pass.keep()) {
                 // The derivatives of this pass may be differentiated again.
-                Some(Keep::Values) => write(Wanted::Layers).await?.layers.into_iter().map(AnyDelta::Lazy).collect(),
+                Some(Keep::Values) => build(Form::Layers).await?.layers.into_iter().map(AnyDelta::Lazy).collect(),
                 // This pass releases its values, so the derivatives need a nested pass that retains
                 // them.
                 _ => {
-                    let evaluated = move || evaluated(write(Wanted::Values));
-                    let (written, values) = Do::starting(Belongs::Own(Purpose::Derive), evaluated).await?;
+                    let evaluated = move || evaluated(build(Form::Values));
+                    let (built, values) = Do::starting(PassChoice::New(Purpose::Derive), evaluated).await?;
                     // The nested pass has ended, so values need no link to it.
-                    settled(written, values)?.into_iter().map(AnyDelta::Ready).collect()
+                    realize_all(built, values)?.into_iter().map(AnyDelta::Ready).collect()
                 }
             };
             Ok(Layer::constant_at(Derivatives(derivatives), place))
@@ -280,19 +280,22 @@ where
 }
 
 /// The values of all layers, except for a first layer that is computed after the others.
-async fn evaluated(written: impl Future<Output = Result<Written>>) -> Result<(Written, Vec<Value>)> {
-    let written = written.await?;
-    let evaluated = &written.layers[usize::from(written.waiting.is_some())..];
+async fn evaluated(built: impl Future<Output = Result<BuiltDerivatives>>) -> Result<(BuiltDerivatives, Vec<Value>)> {
+    let built = built.await?;
+    let evaluated = &built.layers[usize::from(built.deferred_root.is_some())..];
     let values = ExtractAll::unsettled(evaluated.to_vec()).await?;
-    Ok((written, values))
+    Ok((built, values))
 }
 
-fn settled(Written { layers, waiting }: Written, mut values: Vec<Value>) -> Result<Vec<Value>> {
-    if let (Some(operands), Expression::Primitive(op)) = (waiting, &layers[0].expression) {
+fn realize_all(
+    BuiltDerivatives { layers, deferred_root }: BuiltDerivatives,
+    mut values: Vec<Value>,
+) -> Result<Vec<Value>> {
+    if let (Some(operands), Expression::Primitive(op)) = (deferred_root, &layers[0].expression) {
         let operands: Vec<&Value> = operands.iter().collect();
         let _built = layers[0].enter();
-        let beside = || exec::computing_in_task(|| op.value_beside(&operands, &values));
-        let value = catch_unwind(AssertUnwindSafe(beside))
+        let fused = || exec::computing_in_task(|| op.value_beside(&operands, &values));
+        let value = catch_unwind(AssertUnwindSafe(fused))
             .unwrap_or_else(|payload| Err(Error::panic(payload)))
             .map_err(|error| error.at(op.name_or_panic(), layers[0].site()))?;
         values.insert(0, value);
@@ -319,7 +322,7 @@ impl Derivation {
         let (this, variables) = (Arc::new(self), Arc::new(OnceLock::new()));
         let known = variables.clone();
         let derivatives =
-            derivatives(place, move |wanted| this.clone().derive(known.get().cloned().unwrap_or_default(), wanted));
+            derivatives(place, move |form| this.clone().derive(known.get().cloned().unwrap_or_default(), form));
         let mut list = Vec::new();
         let gradients = map(&mut EachVariable { derivatives: &derivatives, variables: &mut list, place });
         let _ = variables.set(list);
@@ -327,10 +330,10 @@ impl Derivation {
     }
 
     /// Evaluates the roots in the current pass and builds the derivatives.
-    async fn derive(self: Arc<Self>, variables: Vec<AnyLayer>, wanted: Wanted) -> Result<Written> {
-        let waits = wanted == Wanted::Values && self.may_wait(&variables);
-        let below = if waits { self.below().await? } else { None };
-        let (roots, waiting) = match below {
+    async fn derive(self: Arc<Self>, variables: Vec<AnyLayer>, form: Form) -> Result<BuiltDerivatives> {
+        let defers = form == Form::Values && self.may_defer_root(&variables);
+        let inputs = if defers { self.root_inputs().await? } else { None };
+        let (roots, deferred_root) = match inputs {
             Some((operands, slopes)) => (slopes, Some(operands)),
             None => (self.with_deltas().await?, None),
         };
@@ -343,10 +346,11 @@ impl Derivation {
         }
         // The root may have been evaluated meanwhile, for a variable that depends on it, for
         // instance.
-        let is_there = waiting.is_some() && reverse::evaluated(&*reverse::kept(&pass)?, &self.roots[0]).is_ok();
-        let waiting = waiting.filter(|_| !is_there);
+        let is_evaluated =
+            deferred_root.is_some() && reverse::evaluated(&*reverse::kept(&pass)?, &self.roots[0]).is_ok();
+        let deferred_root = deferred_root.filter(|_| !is_evaluated);
         let first = self.roots.first().cloned();
-        Ok(Written { layers: first.into_iter().chain(found.into_iter().flatten()).collect(), waiting })
+        Ok(BuiltDerivatives { layers: first.into_iter().chain(found.into_iter().flatten()).collect(), deferred_root })
     }
 
     /// The roots, evaluated, with the deltas that the backward pass starts with.
@@ -364,7 +368,7 @@ impl Derivation {
 
     /// Whether the value of the root can be computed after its derivatives: there is one root, its
     /// op permits that, and it is not one of the variables.
-    fn may_wait(&self, variables: &[AnyLayer]) -> bool {
+    fn may_defer_root(&self, variables: &[AnyLayer]) -> bool {
         let [root] = &self.roots[..] else { return false };
         let can_wait = matches!(&root.expression, Expression::Primitive(op) if op.can_wait());
         can_wait && self.deltas.is_empty() && !variables.iter().any(|variable| variable.identity() == root.identity())
@@ -373,7 +377,7 @@ impl Derivation {
     /// The operand values of a root that is computed after its derivatives, and its operands with
     /// the deltas that the backward pass starts with. `None` if this does not pay off, or if a
     /// recorder is attached, which must see every operation.
-    async fn below(&self) -> Result<Option<(Vec<Value>, Vec<(AnyLayer, AnyLayer)>)>> {
+    async fn root_inputs(&self) -> Result<Option<(Vec<Value>, Vec<(AnyLayer, AnyLayer)>)>> {
         let root = &self.roots[0];
         let Expression::Primitive(op) = &root.expression else { return Ok(None) };
         if exec::current().is_none_or(|pass| pass.is_watched()) {
@@ -403,13 +407,13 @@ pub(crate) async fn zero(layer: &AnyLayer) -> Result<AnyLayer> {
 }
 
 /// One of several derivatives.
-pub(crate) fn part<T: Data>(
+pub(crate) fn derivative_at<T: Data>(
     derivatives: &Layer<Derivatives>,
     which: usize,
     place: &'static Location<'static>,
 ) -> Layer<T> {
     let derivatives = derivatives.clone();
-    Layer::deciding(Decider::Derivative, place, move || {
+    Layer::dynamic_of_kind(BodyKind::Derivative, place, move || {
         let derivatives = derivatives.extract();
         async move {
             match derivatives.await?.0.get(which).cloned() {
@@ -425,7 +429,7 @@ pub(crate) fn part<T: Data>(
 }
 
 /// The layers that a structure of derivatives consists of.
-pub(crate) fn list<V: Variables + ?Sized>(layers: &V) -> Vec<AnyLayer> {
+pub(crate) fn layers_of<V: Variables + ?Sized>(layers: &V) -> Vec<AnyLayer> {
     let mut list = Vec::new();
     let place = Location::caller();
     let none = Layer::constant_at(Derivatives(Arc::new([])), place);

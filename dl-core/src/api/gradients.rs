@@ -1,7 +1,7 @@
 //! The gradients of a backward pass as a value that can be added, scaled and applied: the paper's
 //! `UpdateWeights`.
 
-use crate::api::deferred::{Belongs, Do};
+use crate::api::deferred::{Do, PassChoice};
 use crate::api::extract::ExtractAll;
 use crate::api::weight::Weight;
 use crate::autodiff::cotangent::AnyDelta;
@@ -37,28 +37,28 @@ use std::sync::{Arc, PoisonError};
 #[derive(Clone)]
 #[must_use = "lazy deltas do nothing until `.step(&optimizer)` is awaited"]
 pub struct SideEffects {
-    parts: Vec<Part>,
+    parts: Vec<PassGradients>,
     fault: Option<Error>,
 }
 
 /// The gradients of one backward pass.
 #[derive(Clone)]
-struct Part {
+struct PassGradients {
     /// The pass that retains the forward values which the deltas refer to.
     pass: Holder,
-    deltas: Deltas,
+    deltas: WeightDeltas,
     /// The same deltas, rewritten to accumulate in place. Made once, so that repeated requests
     /// evaluate the same layers.
-    accumulated: Arc<Mutex<Option<Deltas>>>,
+    accumulated: Arc<Mutex<Option<WeightDeltas>>>,
 }
 
-impl Part {
-    fn new(pass: Holder, deltas: Deltas) -> Part {
-        Part { pass, deltas, accumulated: Arc::default() }
+impl PassGradients {
+    fn new(pass: Holder, deltas: WeightDeltas) -> PassGradients {
+        PassGradients { pass, deltas, accumulated: Arc::default() }
     }
 
     /// The deltas to be evaluated in this pass.
-    fn to_evaluate(&self, pass: &Pass) -> Deltas {
+    fn to_evaluate(&self, pass: &Pass) -> WeightDeltas {
         if pass.is_watched() {
             return self.deltas.clone(); // a recorder must see each operation
         }
@@ -67,16 +67,16 @@ impl Part {
             deltas.iter_mut().for_each(|(_, delta)| delta.accumulated());
             deltas
         };
-        self.known().get_or_insert_with(accumulated).clone()
+        self.lock_accumulated().get_or_insert_with(accumulated).clone()
     }
 
-    fn known(&self) -> MutexGuard<'_, Option<Deltas>> {
+    fn lock_accumulated(&self) -> MutexGuard<'_, Option<WeightDeltas>> {
         self.accumulated.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Distinct weights and their deltas.
-pub(crate) type Deltas = Vec<(AnyLayer, AnyDelta)>;
+pub(crate) type WeightDeltas = Vec<(AnyLayer, AnyDelta)>;
 
 impl SideEffects {
     /// Gradients of no weights.
@@ -108,9 +108,9 @@ impl SideEffects {
 
     /// Adds the deltas of distinct weights. An empty part is added if the pass has buffer updates,
     /// which the step must write.
-    pub(crate) fn push(&mut self, pass: &Arc<Pass>, deltas: Deltas) {
+    pub(crate) fn push(&mut self, pass: &Arc<Pass>, deltas: WeightDeltas) {
         if !deltas.is_empty() || pass.has_updates() {
-            self.parts.push(Part::new(Holder::of(pass), deltas));
+            self.parts.push(PassGradients::new(Holder::of(pass), deltas));
         }
     }
 
@@ -144,7 +144,7 @@ impl SideEffects {
         Do::from_fn(move || {
             let this = this.clone();
             async move {
-                let delta = this.by_pass_of(|other| other.identity() == identity).await?.pop();
+                let delta = this.evaluate_selected(|other| other.identity() == identity).await?.pop();
                 Ok(delta.map(|(_, delta)| delta.expect_ready().get::<T::Delta>().clone()))
             }
         })
@@ -174,9 +174,10 @@ impl SideEffects {
             async move {
                 // Buffer updates of a pass are written when the step is taken.
                 let writes = this.passes().into_iter().filter(|pass| pass.has_updates());
-                let mut parts: Vec<Part> = writes.map(|pass| Part::new(Holder::of(&pass), Vec::new())).collect();
-                let deltas = this.by_pass().await?;
-                parts.push(Part::new(Holder::Strong(new_pass()), deltas));
+                let mut parts: Vec<PassGradients> =
+                    writes.map(|pass| PassGradients::new(Holder::of(&pass), Vec::new())).collect();
+                let deltas = this.evaluate_by_pass().await?;
+                parts.push(PassGradients::new(Holder::Strong(new_pass()), deltas));
                 Ok(SideEffects { parts, fault: None })
             }
         })
@@ -199,7 +200,7 @@ impl SideEffects {
         let this = self.clone();
         Do::from_fn(move || {
             let this = this.clone();
-            async move { Ok(norm(&this.by_pass().await?)) }
+            async move { Ok(norm(&this.evaluate_by_pass().await?)) }
         })
     }
 
@@ -231,7 +232,7 @@ impl SideEffects {
                         "the greatest norm of the deltas is {max}; it has to be 0 or more"
                     )));
                 }
-                let norm = norm(&this.clone().by_pass().await?);
+                let norm = norm(&this.clone().evaluate_by_pass().await?);
                 if !norm.is_finite() {
                     return Err(Error::not_finite(format!("the norm of the deltas is {norm}: it cannot be clipped")));
                 }
@@ -251,13 +252,13 @@ impl SideEffects {
             let (this, optimizer) = (this.clone(), optimizer.clone());
             async move {
                 let passes = this.passes();
-                commit(&optimizer, this.by_pass().await?, &passes)
+                commit(&optimizer, this.evaluate_by_pass().await?, &passes)
             }
         })
     }
 
     /// Takes the step within this pass, the pass of the training step.
-    pub(crate) async fn take(self, pass: &Arc<Pass>, optimizer: &(dyn Optimizer + 'static)) -> Result<()> {
+    pub(crate) async fn apply_in(self, pass: &Arc<Pass>, optimizer: &(dyn Optimizer + 'static)) -> Result<()> {
         pass.forget_deltas();
         let here = self.fault.is_none() && self.parts.iter().all(|part| part.pass.is(pass));
         if !here {
@@ -265,11 +266,11 @@ impl SideEffects {
             if !passes.iter().any(|known| Arc::ptr_eq(known, pass)) {
                 passes.push(pass.clone().into());
             }
-            return commit(optimizer, self.by_pass().await?, &passes);
+            return commit(optimizer, self.evaluate_by_pass().await?, &passes);
         }
         let deltas = by_weight(self.parts.into_iter().map(|part| part.deltas));
         pass.forget_the_past();
-        let deltas = values(deltas, optimizer.descent().is_some()).await?;
+        let deltas = evaluate_deltas(deltas, optimizer.descent().is_some()).await?;
         commit_and_end(optimizer, deltas, pass)
     }
 
@@ -285,20 +286,20 @@ impl SideEffects {
     }
 
     /// Evaluates each delta in its pass, and sums the deltas of the same weight.
-    async fn by_pass(self) -> Result<Deltas> {
-        self.by_pass_of(|_| true).await
+    async fn evaluate_by_pass(self) -> Result<WeightDeltas> {
+        self.evaluate_selected(|_| true).await
     }
 
     /// Does so for the selected weights only.
-    async fn by_pass_of(self, wanted: impl Fn(&AnyLayer) -> bool) -> Result<Deltas> {
+    async fn evaluate_selected(self, selected: impl Fn(&AnyLayer) -> bool) -> Result<WeightDeltas> {
         if let Some(error) = self.fault {
             return Err(error);
         }
-        let mut passes: Vec<(Owner, Vec<Deltas>)> = Vec::new();
+        let mut passes: Vec<(Owner, Vec<WeightDeltas>)> = Vec::new();
         for part in self.parts {
-            let pass = part.pass.pass().ok_or_else(|| Error::invalid(MADE_IN_A_BODY))?;
+            let pass = part.pass.pass().ok_or_else(|| Error::invalid(PASS_ENDED))?;
             let mut deltas = part.to_evaluate(&pass);
-            deltas.retain(|(weight, _)| wanted(weight));
+            deltas.retain(|(weight, _)| selected(weight));
             match passes.iter_mut().find(|(known, _)| Arc::ptr_eq(known, &pass)) {
                 Some((_, parts)) => parts.push(deltas),
                 None => passes.push((pass, vec![deltas])),
@@ -306,26 +307,26 @@ impl SideEffects {
         }
         let mut computed = Vec::with_capacity(passes.len());
         for (pass, parts) in passes {
-            computed.push(run_on(&pass, by_weight(parts.into_iter())).await?);
+            computed.push(evaluate_in(&pass, by_weight(parts.into_iter())).await?);
         }
         if computed.len() <= 1 {
             return Ok(computed.pop().unwrap_or_default());
         }
-        run_on(&new_pass(), by_weight(computed.into_iter())).await
+        evaluate_in(&new_pass(), by_weight(computed.into_iter())).await
     }
 }
 
-const MADE_IN_A_BODY: &str =
+const PASS_ENDED: &str =
     "side effects that were made in a body are gone with its pass: use them there, or take `evaluate()` of them along";
 
 /// The norm of computed deltas.
-fn norm(deltas: &Deltas) -> f64 {
+fn norm(deltas: &WeightDeltas) -> f64 {
     let squares = deltas.iter().map(|(weight, delta)| (weight.kind_of_data.squared_norm)(delta.expect_ready()));
     squares.fold(0.0, |sum, square| sum + square).sqrt()
 }
 
 /// One delta per weight, in the order of first occurrence: the sum of its deltas, in their order.
-fn by_weight(mut parts: impl ExactSizeIterator<Item = Deltas>) -> Deltas {
+fn by_weight(mut parts: impl ExactSizeIterator<Item = WeightDeltas>) -> WeightDeltas {
     if parts.len() <= 1 {
         return parts.next().unwrap_or_default();
     }
@@ -340,8 +341,8 @@ fn by_weight(mut parts: impl ExactSizeIterator<Item = Deltas>) -> Deltas {
     }
     let sum = |(weight, deltas): (AnyLayer, Vec<AnyDelta>)| {
         let _rule = weight.enter_rule(Direction::Backward);
-        let perhaps = |delta: &AnyDelta| matches!(delta, AnyDelta::Lazy(layer) if layer.may_be_absent());
-        let sum = if deltas.len() > 1 && deltas.iter().any(perhaps) {
+        let conditional = |delta: &AnyDelta| matches!(delta, AnyDelta::Lazy(layer) if layer.may_be_absent());
+        let sum = if deltas.len() > 1 && deltas.iter().any(conditional) {
             AnyDelta::Lazy(optional_cotangent::sum(&weight, deltas, 1.0))
         } else {
             AnyDelta::sum(&weight, deltas)
@@ -356,13 +357,13 @@ fn new_pass() -> Owner {
     Pass::new(Purpose::Predict, &Settings::default()).into()
 }
 
-async fn run_on(pass: &Owner, deltas: Deltas) -> Result<Deltas> {
+async fn evaluate_in(pass: &Owner, deltas: WeightDeltas) -> Result<WeightDeltas> {
     pass.forget_deltas();
-    Do::starting(Belongs::To(pass.clone()), {
+    Do::starting(PassChoice::Existing(pass.clone()), {
         let deltas = Arc::new(deltas);
         move || {
             let deltas = deltas.clone();
-            async move { values(deltas.to_vec(), false).await }
+            async move { evaluate_deltas(deltas.to_vec(), false).await }
         }
     })
     .await
@@ -370,7 +371,7 @@ async fn run_on(pass: &Owner, deltas: Deltas) -> Result<Deltas> {
 
 /// The deltas, evaluated in the current pass. With `late`, only as far as an in-place
 /// gradient-descent update needs them.
-async fn values(mut deltas: Deltas, late: bool) -> Result<Deltas> {
+async fn evaluate_deltas(mut deltas: WeightDeltas, late: bool) -> Result<WeightDeltas> {
     // A recorder must see each operation.
     if !exec::with_current(|pass| pass.is_some_and(|pass| pass.is_watched())) {
         deltas.iter_mut().for_each(|(_, delta)| delta.accumulated());
@@ -382,12 +383,12 @@ async fn values(mut deltas: Deltas, late: bool) -> Result<Deltas> {
     let mut computed = ExtractAll::new(layers).await?.into_iter();
     // A recomputed segment may pass on no delta.
     let absent = |delta: &AnyDelta| matches!(delta, AnyDelta::Lazy(layer) if layer.is_absent());
-    let given = deltas.into_iter().filter_map(|(weight, delta)| {
+    let evaluated = deltas.into_iter().filter_map(|(weight, delta)| {
         let absent = absent(&delta);
         let delta = delta.given(late, &mut computed);
         (!absent).then_some((weight, delta))
     });
-    Ok(given.collect())
+    Ok(evaluated.collect())
 }
 
 impl AddAssign for SideEffects {
@@ -413,8 +414,8 @@ impl Mul<SideEffects> for f64 {
     /// (x₀f)(x₁) = f(x₀x₁)
     fn mul(self, mut effects: SideEffects) -> SideEffects {
         for part in &mut effects.parts {
-            let deltas = part.known().clone().unwrap_or_else(|| part.deltas.clone());
-            *part = Part::new(part.pass.clone(), deltas);
+            let deltas = part.lock_accumulated().clone().unwrap_or_else(|| part.deltas.clone());
+            *part = PassGradients::new(part.pass.clone(), deltas);
         }
         for (weight, delta) in effects.parts.iter_mut().flat_map(|part| &mut part.deltas) {
             let _rule = weight.enter_rule(Direction::Backward);

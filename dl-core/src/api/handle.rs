@@ -1,7 +1,7 @@
 //! Handles to variables (weights and buffers).
 
 use crate::api::layer::Layer;
-use crate::api::snapshot::Earlier;
+use crate::api::snapshot::LiveSnapshots;
 use crate::api::weight::AnyWeight;
 use crate::graph::data::Data;
 use crate::graph::node::DataKind;
@@ -14,7 +14,7 @@ pub(crate) struct Handle<T> {
     /// One replica of the variable; each thread has its own (see `graph/variable.rs`).
     leaf: Layer<T>,
     /// Whether this is the initial handle. Its drop switches the replicas to atomic counting.
-    first: bool,
+    is_initial: bool,
 }
 
 impl<T> Handle<T> {
@@ -37,9 +37,9 @@ impl<T> Handle<T> {
 impl<T: Data> Handle<T> {
     /// The initial handle to a new variable.
     #[track_caller]
-    pub(crate) fn first(value: T, weight: &'static dyn AnyWeight) -> Self {
+    pub(crate) fn new(value: T, weight: &'static dyn AnyWeight) -> Self {
         let leaf = Variable::create(value.at_rest().into_value(), weight, DataKind::of::<T>(), Location::caller());
-        Handle { leaf: Layer::from_any(leaf), first: true }
+        Handle { leaf: Layer::from_any(leaf), is_initial: true }
     }
 
     pub(crate) fn value(&self) -> T {
@@ -51,25 +51,25 @@ impl<T: Data> Handle<T> {
     /// could deadlock.
     pub(crate) fn set(&self, value: T) {
         let (variable, mut value) = (self.variable(), value.at_rest().into_value());
-        let commit = commit::lock(&variable, commit::is_stepping()).unwrap_or_else(|error| panic!("{error}"));
-        let earlier = Earlier::all();
-        earlier.keep(&variable);
+        let commit = commit::lock(&variable, commit::in_optimizer_step()).unwrap_or_else(|error| panic!("{error}"));
+        let snapshots = LiveSnapshots::collect();
+        snapshots.save(&variable);
         variable.exchange(&mut value);
         drop(commit);
         // Dropped after the unlock: the destructor of the old value may be user code.
-        drop((value, earlier));
+        drop((value, snapshots));
     }
 }
 
 impl<T> Clone for Handle<T> {
     fn clone(&self) -> Self {
-        Handle { leaf: self.to_layer(), first: false }
+        Handle { leaf: self.to_layer(), is_initial: false }
     }
 }
 
 impl<T> Drop for Handle<T> {
     fn drop(&mut self) {
-        if self.first {
+        if self.is_initial {
             self.variable().first_handle_goes();
         }
     }

@@ -75,7 +75,7 @@ impl<T: Data> Layer<T> {
     /// operation.
     #[inline(always)]
     #[track_caller]
-    pub(crate) fn from_making(make: impl FnOnce() -> Expression) -> Self {
+    pub(crate) fn from_expression_with(make: impl FnOnce() -> Expression) -> Self {
         Self::from_any(AnyLayer::making::<T>(make, Location::caller()))
     }
 
@@ -178,18 +178,18 @@ impl<T: Data> Layer<T> {
         F: Fn() -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<Layer<T>>> + Send + 'static,
     {
-        Self::deciding(Decider::Body, Location::caller(), body)
+        Self::dynamic_of_kind(BodyKind::Closure, Location::caller(), body)
     }
 
     /// A dynamic layer of this kind, with this source location.
-    pub(crate) fn deciding<F, Fut>(decider: Decider, place: &'static Location<'static>, body: F) -> Self
+    pub(crate) fn dynamic_of_kind<F, Fut>(kind: BodyKind, place: &'static Location<'static>, body: F) -> Self
     where
         F: Fn() -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<Layer<T>>> + Send + 'static,
     {
-        struct Decides<F>(F, Position, Decider);
+        struct TypedBody<F>(F, Position, BodyKind);
 
-        impl<F, Fut, T> Recipe for Decides<F>
+        impl<F, Fut, T> Recipe for TypedBody<F>
         where
             F: Fn() -> Fut + Send + Sync + 'static,
             Fut: Future<Output = Result<Layer<T>>> + Send + 'static,
@@ -201,18 +201,18 @@ impl<T: Data> Layer<T> {
 
             fn name(&self) -> &'static str {
                 match self.2 {
-                    Decider::Function | Decider::Body => "differentiable function",
-                    Decider::Derivatives => "derivatives",
-                    Decider::Derivative => "derivative",
+                    BodyKind::Function | BodyKind::Closure => "differentiable function",
+                    BodyKind::Derivatives => "derivatives",
+                    BodyKind::Derivative => "derivative",
                 }
             }
 
             fn is_function(&self) -> bool {
-                matches!(self.2, Decider::Function)
+                matches!(self.2, BodyKind::Function)
             }
 
             fn is_internal(&self) -> bool {
-                matches!(self.2, Decider::Derivatives | Decider::Derivative)
+                matches!(self.2, BodyKind::Derivatives | BodyKind::Derivative)
             }
 
             fn position(&self) -> Position {
@@ -220,8 +220,8 @@ impl<T: Data> Layer<T> {
             }
         }
 
-        let decides = Decides(body, Position::next(), decider);
-        Self::from_any(AnyLayer::new::<T>(Expression::Dynamic(Kept::body(decides)), place))
+        let typed_body = TypedBody(body, Position::next(), kind);
+        Self::from_any(AnyLayer::new::<T>(Expression::Dynamic(Kept::body(typed_body)), place))
     }
 
     /// A plain value as a layer with this source location.
@@ -251,11 +251,11 @@ impl<T: Data> Layer<T> {
 
 /// The kind of body that a dynamic layer runs.
 #[derive(Clone, Copy)]
-pub(crate) enum Decider {
+pub(crate) enum BodyKind {
     /// The body of an annotated function.
     Function,
     /// A user closure without a name.
-    Body,
+    Closure,
     /// All derivatives of one call.
     Derivatives,
     /// One of these derivatives.
@@ -266,9 +266,9 @@ pub(crate) enum Decider {
 impl<T: Data> From<Do<Tape<T, T::Delta>>> for Layer<T> {
     #[track_caller]
     fn from(forward: Do<Tape<T, T::Delta>>) -> Self {
-        struct Forward<T: Data>(Body<Tape<T, T::Delta>>, Position);
+        struct TapeBody<T: Data>(Body<Tape<T, T::Delta>>, Position);
 
-        impl<T: Data> Recipe for Forward<T> {
+        impl<T: Data> Recipe for TapeBody<T> {
             fn run(&self) -> KeptFuture<Result<Outcome>> {
                 self.0.start(Tape::into_outcome)
             }
@@ -282,7 +282,7 @@ impl<T: Data> From<Do<Tape<T, T::Delta>>> for Layer<T> {
             }
         }
 
-        Self::from_expression(Expression::Dynamic(Kept::body(Forward(forward.into_body(), Position::next()))))
+        Self::from_expression(Expression::Dynamic(Kept::body(TapeBody(forward.into_body(), Position::next()))))
     }
 }
 
@@ -290,9 +290,9 @@ impl<T: Data> From<Do<Tape<T, T::Delta>>> for Layer<T> {
 impl<T: Data> From<Do<T>> for Layer<T> {
     #[track_caller]
     fn from(value: Do<T>) -> Self {
-        struct Plain<T>(Body<T>, Position);
+        struct ValueBody<T>(Body<T>, Position);
 
-        impl<T: Data> Recipe for Plain<T> {
+        impl<T: Data> Recipe for ValueBody<T> {
             fn run(&self) -> KeptFuture<Result<Outcome>> {
                 self.0.start(|data| Outcome::Tape(data.into_value(), None))
             }
@@ -306,6 +306,6 @@ impl<T: Data> From<Do<T>> for Layer<T> {
             }
         }
 
-        Self::from_expression(Expression::Dynamic(Kept::body(Plain(value.into_body(), Position::next()))))
+        Self::from_expression(Expression::Dynamic(Kept::body(ValueBody(value.into_body(), Position::next()))))
     }
 }

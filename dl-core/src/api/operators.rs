@@ -74,7 +74,7 @@ macro_rules! scalar_pairs {
             #[track_caller]
             fn combine_borrowed(op: Binary, left: &Layer<$T>, right: &Layer<$T>) -> Layer<$T> {
                 let (left, right) = left.any().clone_both(right.any());
-                Layer::from_making(|| Expression::Binary(op, [left, right]))
+                Layer::from_expression_with(|| Expression::Binary(op, [left, right]))
             }
         });
     )*};
@@ -86,7 +86,7 @@ macro_rules! scalar_pairs {
             #[track_caller]
             fn combine(op: Binary, left: Layer<$T>, right: $R) -> Layer<$T> {
                 let number = f64::from(<$T>::clone(&right));
-                Layer::from_making(|| Expression::WithNumber(op, Side::Right, number, [left.into_any()]))
+                Layer::from_expression_with(|| Expression::WithNumber(op, Side::Right, number, [left.into_any()]))
             }
         }
     )*};
@@ -97,14 +97,14 @@ macro_rules! scalar_pairs {
             #[track_caller]
             fn combine(op: Binary, left: Layer<$T>, right: $R) -> Layer<$T> {
                 let right = right.into_layer();
-                Layer::from_making(|| Expression::Binary(op, [left.into_any(), right.into_any()]))
+                Layer::from_expression_with(|| Expression::Binary(op, [left.into_any(), right.into_any()]))
             }
 
             #[track_caller]
             fn combine_value(op: Binary, left: $T, right: $R) -> Layer<$T> {
                 let number = f64::from(left);
                 let right = right.into_layer();
-                Layer::from_making(|| Expression::WithNumber(op, Side::Left, number, [right.into_any()]))
+                Layer::from_expression_with(|| Expression::WithNumber(op, Side::Left, number, [right.into_any()]))
             }
 
             $($($borrowed)*)?

@@ -3,7 +3,7 @@
 use crate::graph::value::Value;
 use crate::graph::variable::Variable;
 use crate::parallel::sync::{AtomicUsize, Mutex, Ordering, globals};
-use crate::step::commit::is_stepping;
+use crate::step::commit::in_optimizer_step;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, PoisonError, Weak};
@@ -27,27 +27,27 @@ use std::sync::{Arc, PoisonError, Weak};
 /// # dl_core::Result::Ok(())
 /// ```
 #[derive(Clone)]
-pub struct Snapshot(Arc<Old>);
+pub struct Snapshot(Arc<SavedValues>);
 
 /// The overwritten values by variable id.
 #[derive(Default)]
-struct Old(Mutex<HashMap<u64, Value>>);
+struct SavedValues(Mutex<HashMap<u64, Value>>);
 
 globals! {
-    /// The live snapshots. `ALIVE` is the length of the list, so that a commit without snapshots
-    /// does not lock it.
-    static TAKEN: Mutex<Vec<Weak<Old>>> = Mutex::new(Vec::new());
-    static ALIVE: AtomicUsize = AtomicUsize::new(0);
+    /// The live snapshots. `LIVE_COUNT` is the length of the list, so that a commit without
+    /// snapshots does not lock it.
+    static LIVE: Mutex<Vec<Weak<SavedValues>>> = Mutex::new(Vec::new());
+    static LIVE_COUNT: AtomicUsize = AtomicUsize::new(0);
 }
 
 impl Snapshot {
     /// The weights and buffers at this moment. A step counts as taken once its commit has begun.
     pub fn take() -> Snapshot {
-        let old = Arc::<Old>::default();
-        let mut taken = lock(&TAKEN);
-        taken.push(Arc::downgrade(&old));
-        ALIVE.fetch_add(1, Ordering::SeqCst);
-        Snapshot(old)
+        let saved = Arc::<SavedValues>::default();
+        let mut taken = lock(&LIVE);
+        taken.push(Arc::downgrade(&saved));
+        LIVE_COUNT.fetch_add(1, Ordering::SeqCst);
+        Snapshot(saved)
     }
 
     /// A snapshot in which these variables, given by id, have these values.
@@ -60,7 +60,7 @@ impl Snapshot {
     pub(crate) fn read(&self, variable: &Variable) -> Value {
         // A commit that overwrites the variable holds its lock. Within a step this thread may
         // itself hold it; that step has overwritten nothing yet.
-        let _no_commit = if is_stepping() { variable.try_lock() } else { Some(variable.lock()) };
+        let _no_commit = if in_optimizer_step() { variable.try_lock() } else { Some(variable.lock()) };
         // Must precede the look-up: a commit that overwrites the variable without our lock has
         // saved the old value before.
         let now = variable.read();
@@ -74,36 +74,36 @@ impl fmt::Debug for Snapshot {
     }
 }
 
-impl Old {
-    fn keep(&self, variable: &Variable) {
+impl SavedValues {
+    fn save(&self, variable: &Variable) {
         lock(&self.0).entry(variable.id()).or_insert_with(|| variable.read());
     }
 }
 
-impl Drop for Old {
+impl Drop for SavedValues {
     fn drop(&mut self) {
-        ALIVE.fetch_sub(1, Ordering::SeqCst);
-        lock(&TAKEN).retain(|taken| taken.strong_count() > 0);
+        LIVE_COUNT.fetch_sub(1, Ordering::SeqCst);
+        lock(&LIVE).retain(|taken| taken.strong_count() > 0);
     }
 }
 
 /// The snapshots taken before a commit. To be collected once per commit, under the locks of its
 /// variables.
-pub(crate) struct Earlier(Vec<Arc<Old>>);
+pub(crate) struct LiveSnapshots(Vec<Arc<SavedValues>>);
 
-impl Earlier {
+impl LiveSnapshots {
     #[inline]
-    pub(crate) fn all() -> Earlier {
-        if ALIVE.load(Ordering::SeqCst) == 0 {
-            return Earlier(Vec::new());
+    pub(crate) fn collect() -> LiveSnapshots {
+        if LIVE_COUNT.load(Ordering::SeqCst) == 0 {
+            return LiveSnapshots(Vec::new());
         }
-        Earlier(lock(&TAKEN).iter().filter_map(Weak::upgrade).collect())
+        LiveSnapshots(lock(&LIVE).iter().filter_map(Weak::upgrade).collect())
     }
 
     /// Saves the value of this variable, which is about to be overwritten.
     #[inline(always)]
-    pub(crate) fn keep(&self, variable: &Variable) {
-        self.0.iter().for_each(|old| old.keep(variable));
+    pub(crate) fn save(&self, variable: &Variable) {
+        self.0.iter().for_each(|saved| saved.save(variable));
     }
 }
 
@@ -118,7 +118,7 @@ mod tests {
 
     /// A thread caches ended passes for reuse, and a pass refers to its snapshot.
     #[test]
-    fn it_goes_with_its_last_handle_though_passes_ran_on_it() {
+    fn saved_values_are_dropped_with_last_handle_after_passes() {
         let w = Weight::new(1.0_f64);
         let body = w.clone();
         let dynamic = Layer::dynamic(move || {
@@ -126,11 +126,11 @@ mod tests {
             async move { Ok(Layer::constant((&w * 2.0).predict().wait()?)) }
         });
         let snapshot = Snapshot::take();
-        let old = Arc::downgrade(&snapshot.0);
+        let saved = Arc::downgrade(&snapshot.0);
         w.set(2.0);
         assert_eq!((&w * 3.0).predict().on(&snapshot).wait().expect("it succeeds"), 3.0);
         assert_eq!(dynamic.predict().on(&snapshot).wait().expect("it succeeds"), 2.0);
         drop(snapshot);
-        assert!(old.upgrade().is_none());
+        assert!(saved.upgrade().is_none());
     }
 }

@@ -39,11 +39,11 @@ use std::sync::Arc;
 /// ```
 pub struct Tape<T, Delta> {
     value: Value,
-    origin: Origin,
+    source: BackwardSource,
     types: PhantomData<fn(Delta) -> T>,
 }
 
-enum Origin {
+enum BackwardSource {
     /// The value of this layer in this pass.
     Layer(AnyLayer, Holder),
     /// A user-defined backward.
@@ -91,11 +91,11 @@ impl<T: Data> Tape<T, T::Delta> {
         }
 
         let backward = Arc::new(Backward::<T, _>(backward, PhantomData));
-        Tape { value: data.into_value(), origin: Origin::Custom(backward), types: PhantomData }
+        Tape { value: data.into_value(), source: BackwardSource::Custom(backward), types: PhantomData }
     }
 
     pub(crate) fn of_layer(value: Value, layer: AnyLayer) -> Self {
-        Tape { value, origin: Origin::Layer(layer, Holder::here()), types: PhantomData }
+        Tape { value, source: BackwardSource::Layer(layer, Holder::here()), types: PhantomData }
     }
 
     /// The forward value.
@@ -111,8 +111,8 @@ impl<T: Data> Tape<T, T::Delta> {
     #[track_caller]
     pub fn backward(&self, delta: Do<T::Delta>) -> SideEffects {
         let delta = Layer::from(delta).into_any();
-        match &self.origin {
-            Origin::Layer(layer, holder) => match holder.pass() {
+        match &self.source {
+            BackwardSource::Layer(layer, holder) => match holder.pass() {
                 Some(pass) => {
                     let delta = (layer.kind_of_data.checked_delta)(layer, &delta);
                     reverse::side_effects(&pass, layer, AnyDelta::Lazy(delta), When::Asked)
@@ -120,14 +120,14 @@ impl<T: Data> Tape<T, T::Delta> {
                 }
                 None => SideEffects::failed(Error::cancelled()),
             },
-            Origin::Custom(backward) => backward.backward(delta),
+            BackwardSource::Custom(backward) => backward.backward(delta),
         }
     }
 
     pub(crate) fn into_outcome(self) -> Outcome {
-        match self.origin {
-            Origin::Layer(layer, _) => Outcome::Layer(layer),
-            Origin::Custom(backward) => Outcome::Tape(self.value, Some(backward)),
+        match self.source {
+            BackwardSource::Layer(layer, _) => Outcome::Layer(layer),
+            BackwardSource::Custom(backward) => Outcome::Tape(self.value, Some(backward)),
         }
     }
 }

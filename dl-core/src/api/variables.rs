@@ -2,7 +2,7 @@
 
 use crate::api::buffer::Buffer;
 use crate::api::differentiable::Differentiable;
-use crate::api::gradient::{Derivatives, part};
+use crate::api::gradient::{Derivatives, derivative_at};
 use crate::api::layer::Layer;
 use crate::api::weight::Weight;
 use crate::graph::data::{Data, Trainable};
@@ -85,7 +85,7 @@ impl EachVariable<'_> {
     /// The layer of the derivative with respect to this weight or layer.
     pub fn variable<X: Differentiable + ?Sized>(&mut self, x: &X) -> Layer<X::Delta> {
         self.variables.push(x.layer().into_any());
-        part(self.derivatives, self.variables.len(), self.place) // index 0 is the value
+        derivative_at(self.derivatives, self.variables.len(), self.place) // index 0 is the value
     }
 }
 

@@ -7,7 +7,7 @@ use crate::graph::data::Trainable;
 use crate::graph::node_ref::AnyLayer;
 use crate::graph::value::Value;
 use crate::graph::variable::{Variable, VariableRef};
-use crate::step::memory::{Shelf, Start};
+use crate::step::memory::{InitialValue, WeightState};
 use crate::step::optimizer::Optimizer;
 use crate::step::state::AnyState;
 use crate::step::training_step::{Chunk, in_numbers};
@@ -49,7 +49,7 @@ impl<T: Trainable> Weight<T> {
     /// Creates a weight with this value.
     #[track_caller]
     pub fn new(value: T) -> Self {
-        Weight(Handle::first(value, Typed::<T>::WEIGHT))
+        Weight(Handle::new(value, TypedWeight::<T>::WEIGHT))
     }
 
     /// A copy of the current value.
@@ -180,10 +180,10 @@ impl WeightHandle {
     }
 
     /// Optimizer state for this weight, made of these slots after this number of steps.
-    pub(crate) fn shelf(&self, slots: &[AnyState], steps: u64) -> Result<Shelf> {
+    pub(crate) fn new_state(&self, slots: &[AnyState], steps: u64) -> Result<WeightState> {
         let variable = self.variable();
-        let shelf = variable.weight.shelf(&variable, slots, steps);
-        shelf.map_err(|error| error.at("state of a weight", variable.place()))
+        let state = variable.weight.new_state(&variable, slots, steps);
+        state.map_err(|error| error.at("state of a weight", variable.place()))
     }
 }
 
@@ -196,23 +196,23 @@ impl fmt::Debug for WeightHandle {
 /// The operations on a weight that depend on its value type.
 pub(crate) trait AnyWeight: Send + Sync {
     /// Whether plain gradient descent can be applied with this delta.
-    fn can_descend(&self, variable: &Variable, delta: &Value) -> bool {
+    fn supports_sgd(&self, variable: &Variable, delta: &Value) -> bool {
         let _ = (variable, delta);
         false
     }
 
     /// Whether the update is applied in place. Such an update must not fail midway.
-    fn is_changed_in_place(&self) -> bool {
+    fn is_updated_in_place(&self) -> bool {
         false
     }
 
     /// Applies the update in place. The caller must hold the lock of the variable.
-    fn descend(&self, variable: &Variable, rate: f64, delta: &Value) {
+    fn sgd_in_place(&self, variable: &Variable, rate: f64, delta: &Value) {
         let _ = (variable, rate, delta);
     }
 
     /// The value after the update.
-    fn descended(&self, variable: &Variable, rate: f64, delta: &Value) -> Value {
+    fn sgd_copy(&self, variable: &Variable, rate: f64, delta: &Value) -> Value {
         let _ = (rate, delta);
         variable.read()
     }
@@ -221,53 +221,58 @@ pub(crate) trait AnyWeight: Send + Sync {
 
     /// The new value and the new state that the optimizer computes, as fresh copies. Changes
     /// nothing.
-    fn propose(
+    fn prepare(
         &self,
         variable: &Variable,
         delta: &Value,
         optimizer: &dyn Optimizer,
-        state: Option<&Shelf>,
-    ) -> Result<(Value, Option<Shelf>)>;
+        state: Option<&WeightState>,
+    ) -> Result<(Value, Option<WeightState>)>;
 
-    /// Passes the elements of the value and of its delta to `look`.
-    fn look(&self, variable: &Variable, delta: &Value, look: &mut dyn FnMut(Chunk<'_>) -> Result<()>) -> Result<()>;
+    /// Passes the elements of the value and of its delta to `visit`.
+    fn visit_chunks(
+        &self,
+        variable: &Variable,
+        delta: &Value,
+        visit: &mut dyn FnMut(Chunk<'_>) -> Result<()>,
+    ) -> Result<()>;
 
     /// One of the state buffers.
-    fn slot(&self, state: &Shelf, place: usize) -> Option<Value>;
+    fn slot(&self, state: &WeightState, place: usize) -> Option<Value>;
 
     /// Copies of the state buffers.
-    fn slots(&self, state: &Shelf) -> Vec<AnyState>;
+    fn slots(&self, state: &WeightState) -> Vec<AnyState>;
 
     /// Optimizer state made of these slots, which must fit the weight.
-    fn shelf(&self, variable: &Variable, slots: &[AnyState], steps: u64) -> Result<Shelf>;
+    fn new_state(&self, variable: &Variable, slots: &[AnyState], steps: u64) -> Result<WeightState>;
 }
 
-struct Typed<T>(PhantomData<fn() -> T>);
+struct TypedWeight<T>(PhantomData<fn() -> T>);
 
-impl<T: Trainable> Typed<T> {
-    const WEIGHT: &'static dyn AnyWeight = &Typed::<T>(PhantomData);
+impl<T: Trainable> TypedWeight<T> {
+    const WEIGHT: &'static dyn AnyWeight = &TypedWeight::<T>(PhantomData);
 
-    fn new_shelf(variable: &Variable, slots: Vec<T>, steps: u64) -> Shelf {
+    fn build_state(variable: &Variable, slots: Vec<T>, steps: u64) -> WeightState {
         let owner = Arc::downgrade(variable.alive());
-        Shelf { owner, weight: Self::WEIGHT, slots: Box::new(slots), steps }
+        WeightState { owner, weight: Self::WEIGHT, slots: Box::new(slots), steps }
     }
 }
 
-impl<T: Trainable> AnyWeight for Typed<T> {
-    fn can_descend(&self, variable: &Variable, delta: &Value) -> bool {
+impl<T: Trainable> AnyWeight for TypedWeight<T> {
+    fn supports_sgd(&self, variable: &Variable, delta: &Value) -> bool {
         let fits = |value: &Value| value.get::<T>().check_delta(delta.get()).is_ok();
         T::DESCENDS && if T::IN_PLACE { variable.look(fits) } else { fits(&variable.read()) }
     }
 
-    fn is_changed_in_place(&self) -> bool {
+    fn is_updated_in_place(&self) -> bool {
         T::IN_PLACE
     }
 
-    fn descend(&self, variable: &Variable, rate: f64, delta: &Value) {
+    fn sgd_in_place(&self, variable: &Variable, rate: f64, delta: &Value) {
         variable.change(|value| value.change(|value: &mut T| value.descend(rate, delta.get())));
     }
 
-    fn descended(&self, variable: &Variable, rate: f64, delta: &Value) -> Value {
+    fn sgd_copy(&self, variable: &Variable, rate: f64, delta: &Value) -> Value {
         let mut value = variable.read();
         value.change(|value: &mut T| value.descend(rate, delta.get()));
         value
@@ -277,20 +282,20 @@ impl<T: Trainable> AnyWeight for Typed<T> {
         "weight"
     }
 
-    fn propose(
+    fn prepare(
         &self,
         variable: &Variable,
         delta: &Value,
         optimizer: &dyn Optimizer,
-        state: Option<&Shelf>,
-    ) -> Result<(Value, Option<Shelf>)> {
+        state: Option<&WeightState>,
+    ) -> Result<(Value, Option<WeightState>)> {
         let mut value: T = variable.read().into();
         let wanted = optimizer.slots();
         if wanted.is_empty() {
             value.update(delta.get::<T::Delta>(), &mut [], &mut |chunk: Chunk<'_>| optimizer.step(chunk, 1))?;
             return Ok((value.into_value(), None));
         }
-        let known = state.and_then(|shelf| Some((shelf.slots.downcast_ref::<Vec<T>>()?, shelf.steps)));
+        let known = state.and_then(|state| Some((state.slots.downcast_ref::<Vec<T>>()?, state.steps)));
         let (mut slots, steps) = match known {
             Some((slots, _)) if slots.len() != wanted.len() => {
                 let (slots, wanted) = (slots.len(), wanted.len());
@@ -300,36 +305,41 @@ impl<T: Trainable> AnyWeight for Typed<T> {
             }
             Some((slots, steps)) => (slots.clone(), steps + 1),
             None => {
-                let start = |start| match start {
+                let initialize = |initial| match initial {
                     // Not clones of one value: their copy-on-write storage would be shared.
-                    Start::Zeros => value.zeros_like(),
-                    Start::Weight => value.clone(),
+                    InitialValue::Zeros => value.zeros_like(),
+                    InitialValue::Weight => value.clone(),
                 };
-                (wanted.iter().map(|slot| start(slot.start)).collect(), 1)
+                (wanted.iter().map(|slot| initialize(slot.initial)).collect(), 1)
             }
         };
         value.update(delta.get::<T::Delta>(), &mut slots, &mut |chunk: Chunk<'_>| optimizer.step(chunk, steps))?;
-        Ok((value.into_value(), Some(Self::new_shelf(variable, slots, steps))))
+        Ok((value.into_value(), Some(Self::build_state(variable, slots, steps))))
     }
 
-    fn look(&self, variable: &Variable, delta: &Value, look: &mut dyn FnMut(Chunk<'_>) -> Result<()>) -> Result<()> {
+    fn visit_chunks(
+        &self,
+        variable: &Variable,
+        delta: &Value,
+        visit: &mut dyn FnMut(Chunk<'_>) -> Result<()>,
+    ) -> Result<()> {
         let mut copy: T = variable.read().into();
-        copy.update(delta.get::<T::Delta>(), &mut [], look)
+        copy.update(delta.get::<T::Delta>(), &mut [], visit)
     }
 
-    fn slot(&self, state: &Shelf, place: usize) -> Option<Value> {
+    fn slot(&self, state: &WeightState, place: usize) -> Option<Value> {
         let slots: &Vec<T> = state.slots.downcast_ref()?;
         slots.get(place).map(|slot| slot.clone().into_value())
     }
 
-    fn slots(&self, state: &Shelf) -> Vec<AnyState> {
+    fn slots(&self, state: &WeightState) -> Vec<AnyState> {
         let slots = state.slots.downcast_ref::<Vec<T>>();
         slots.into_iter().flatten().map(|slot| Arc::new(slot.clone()) as AnyState).collect()
     }
 
-    fn shelf(&self, variable: &Variable, slots: &[AnyState], steps: u64) -> Result<Shelf> {
-        let of_our_type = |slot: &AnyState| slot.downcast_ref::<T>().cloned();
-        let Some(slots) = slots.iter().map(of_our_type).collect::<Option<Vec<T>>>() else {
+    fn new_state(&self, variable: &Variable, slots: &[AnyState], steps: u64) -> Result<WeightState> {
+        let of_weight_type = |slot: &AnyState| slot.downcast_ref::<T>().cloned();
+        let Some(slots) = slots.iter().map(of_weight_type).collect::<Option<Vec<T>>>() else {
             return Err(Error::invalid(format!(
                 "state for a weight of the type {} has to be of the same type",
                 std::any::type_name::<T>()
@@ -341,9 +351,9 @@ impl<T: Trainable> AnyWeight for Typed<T> {
             let (numbers, unequal) = in_numbers!(chunk, |values, _, slots| {
                 (values.len(), slots.iter().map(|slot| slot.len()).find(|&len| len != values.len()))
             });
-            let refused = |len| Error::shape(format!("a slot of the state has {len} numbers, its weight {numbers}"));
-            unequal.map_or(Ok(()), |len| Err(refused(len)))
+            let mismatch = |len| Error::shape(format!("a slot of the state has {len} numbers, its weight {numbers}"));
+            unequal.map_or(Ok(()), |len| Err(mismatch(len)))
         })?;
-        Ok(Self::new_shelf(variable, slots, steps))
+        Ok(Self::build_state(variable, slots, steps))
     }
 }

@@ -9,11 +9,11 @@ use std::panic::Location;
 
 /// The call frame of a running function. Dropping it leaves the function.
 #[must_use = "the function is left when this is dropped"]
-pub struct Inside {
+pub struct CallFrame {
     _function: InFunction,
 }
 
-impl Inside {
+impl CallFrame {
     /// Runs the body within the frame.
     #[inline(always)]
     pub fn run<R>(self, body: impl FnOnce() -> R) -> R {
@@ -24,20 +24,20 @@ impl Inside {
 /// Enters a function of this module.
 #[inline]
 #[track_caller]
-pub fn function(module: &'static str, name: &'static str) -> Inside {
+pub fn function(module: &'static str, name: &'static str) -> CallFrame {
     enter(Scope::Module(module), name, Location::caller())
 }
 
 /// Enters a method of this type.
 #[inline]
 #[track_caller]
-pub fn method<T: ?Sized>(name: &'static str) -> Inside {
+pub fn method<T: ?Sized>(name: &'static str) -> CallFrame {
     enter(Scope::Type(type_name::<T>()), name, Location::caller())
 }
 
 #[inline]
-fn enter(scope: Scope, name: &'static str, from: &'static Location<'static>) -> Inside {
-    Inside { _function: call_context::enter_function(Function { scope, name }, from) }
+fn enter(scope: Scope, name: &'static str, from: &'static Location<'static>) -> CallFrame {
+    CallFrame { _function: call_context::enter_function(Function { scope, name }, from) }
 }
 
 /// Records that the body takes this arm.

@@ -7,7 +7,7 @@
 //! capture(&x).keep():  Capture (`&U`: a copy of what it refers to) -> CaptureValue (`Clone`)
 //! ```
 
-use crate::macro_support::params::{CanBeKept, CanBeLent, Given, Lent, keep_lent};
+use crate::macro_support::params::{BorrowedParam, CanBeKept, CanBeLent, ClonedParam, keep_lent};
 use std::ops::Deref;
 
 /// Captures a variable.
@@ -27,17 +27,17 @@ impl<'a, T: ?Sized> Deref for Capture<'a, T> {
 
 impl<'a, U: CanBeLent + ?Sized> Capture<'a, &'a U> {
     /// Stores a copy of the referent.
-    pub fn keep(&self) -> Lent<U, U::Kept> {
+    pub fn keep(&self) -> BorrowedParam<U, U::Kept> {
         keep_lent(self.0.0)
     }
 }
 
 impl<T> CaptureValue<'_, T> {
     /// Stores a copy of the variable.
-    pub fn keep<Kept>(&self) -> Given<Kept>
+    pub fn keep<Kept>(&self) -> ClonedParam<Kept>
     where
         T: CanBeKept<Kept = Kept>,
     {
-        Given::new::<T>(self.0.copied())
+        ClonedParam::new::<T>(self.0.copied())
     }
 }

@@ -27,7 +27,7 @@ impl<X: Differentiable> Extractable for X {
     #[track_caller]
     fn start(&self) -> Self::Future {
         match self.value_at_hand() {
-            Some(value) => Extract::at_hand(value),
+            Some(value) => Extract::ready(value),
             None => self.layer().extract(),
         }
     }

@@ -1,7 +1,7 @@
 //! The return types of lazy functions, which have a body that runs once per pass.
 
 use crate::api::deferred::Do;
-use crate::api::layer::{Decider, Layer};
+use crate::api::layer::{BodyKind, Layer};
 use crate::error::call_stack::Calls;
 use crate::error::{Error, Result};
 use crate::graph::data::Data;
@@ -43,7 +43,7 @@ impl<T: Data> Lazy for Layer<T> {
         F: Fn() -> Run + Send + Sync + 'static,
         Run: Future<Output = Result<Self>> + Send + 'static,
     {
-        Layer::deciding(Decider::Function, Location::caller(), body)
+        Layer::dynamic_of_kind(BodyKind::Function, Location::caller(), body)
     }
 }
 
@@ -89,7 +89,7 @@ where
     Run: Future<Output = Result<T>> + Send + 'static,
 {
     let place = Location::caller();
-    Layer::deciding(Decider::Function, place, move || {
+    Layer::dynamic_of_kind(BodyKind::Function, place, move || {
         let run = body();
         async move { Ok(Layer::constant_at(Decided(run.await?), place)) }
     })

@@ -34,7 +34,7 @@ pub use crate::api::variables::{EachVariable, Variables};
 pub use crate::error::Error;
 pub use crate::error::branch::Branch;
 pub use crate::module::{Module, Visitor};
-pub use branch::{Inside, function, method, no, took, yes};
+pub use branch::{CallFrame, function, method, no, took, yes};
 pub use captured::{Capture, CaptureValue, capture};
 pub use compared::{ComparedWith, NoValueYet};
 pub use extractable::{Extractable, Literal, Member};
@@ -43,7 +43,7 @@ pub use kind::{Bang, UsedAgain, operand, place, value};
 pub use lazy::{Attempt, Decided, Lazy, attempt, decide, lazy, part};
 pub use not_hints::{ExtractedInAClosure, ExtractedInANestedFunction, ExtractedInAPlainFunction};
 pub use not_hints::{not_in_a_closure, not_in_a_nested_function, not_in_a_plain_function};
-pub use params::{CanBeKept, CanBeLent, Given, Lent, keep, keep_lent, keep_reference, keep_value, lend};
+pub use params::{BorrowedParam, CanBeKept, CanBeLent, ClonedParam, keep, keep_lent, keep_reference, keep_value, lend};
 
 use crate::api::differentiable::Differentiable;
 

@@ -73,20 +73,20 @@ pub fn keep<T>(parameters: T) -> Arc<T> {
 }
 
 /// Stores a parameter passed by value.
-pub fn keep_value<T: CanBeKept<Kept = K>, K>(parameter: T) -> Given<K> {
-    Given::new::<T>(parameter.kept())
+pub fn keep_value<T: CanBeKept<Kept = K>, K>(parameter: T) -> ClonedParam<K> {
+    ClonedParam::new::<T>(parameter.kept())
 }
 
 /// A stored value that is cloned for each run. The clone function is stored with it, so that a type
 /// that cannot be cloned is reported only once.
-pub struct Given<K> {
+pub struct ClonedParam<K> {
     kept: K,
     again: fn(&K) -> K,
 }
 
-impl<K> Given<K> {
+impl<K> ClonedParam<K> {
     pub(super) fn new<T: CanBeKept<Kept = K>>(kept: K) -> Self {
-        Given { kept, again: T::again }
+        ClonedParam { kept, again: T::again }
     }
 
     /// A clone for one run.
@@ -101,14 +101,14 @@ pub fn keep_reference<T: CanBeLent<Kept = K> + ?Sized, K>(parameter: &T) -> K {
 }
 
 /// Does so for a parameter type that cannot be named.
-pub fn keep_lent<T: CanBeLent<Kept = K> + ?Sized, K>(parameter: &T) -> Lent<T, K> {
-    Lent(parameter.kept(), PhantomData)
+pub fn keep_lent<T: CanBeLent<Kept = K> + ?Sized, K>(parameter: &T) -> BorrowedParam<T, K> {
+    BorrowedParam(parameter.kept(), PhantomData)
 }
 
 /// A stored copy that is borrowed by each run as a `T`.
-pub struct Lent<T: ?Sized, K>(K, PhantomData<fn(&T)>);
+pub struct BorrowedParam<T: ?Sized, K>(K, PhantomData<fn(&T)>);
 
-impl<T: ?Sized, K: Borrow<T>> Lent<T, K> {
+impl<T: ?Sized, K: Borrow<T>> BorrowedParam<T, K> {
     /// The reference for one run.
     pub fn take(&self) -> &T {
         self.0.borrow()

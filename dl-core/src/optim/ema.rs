@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::graph::data::Trainable;
 use crate::math::number::Number;
 use crate::optim::validate::Allowed;
-use crate::step::memory::{Memory, Notes, Shelf, Shelves, Slot};
+use crate::step::memory::{Memory, Notes, Slot, StateMap, WeightState};
 use crate::step::optimizer::{Optimizer, check};
 use crate::step::training_step::{Chunk, Step};
 use std::sync::Arc;
@@ -82,8 +82,8 @@ impl<O: Optimizer> Ema<O> {
     /// In the middle of a step of the same optimizer.
     pub fn average<T: Trainable>(&self, weight: &Weight<T>) -> Result<Option<T>> {
         let place = self.place(weight.id());
-        let shelves = self.kept().open()?;
-        let slots = shelves.by_weight.get(&weight.id().0).and_then(|shelf| shelf.slots.downcast_ref::<Vec<T>>());
+        let states = self.kept().lock()?;
+        let slots = states.by_weight.get(&weight.id().0).and_then(|state| state.slots.downcast_ref::<Vec<T>>());
         Ok(slots.and_then(|slots| slots.get(place).cloned()))
     }
 
@@ -101,14 +101,14 @@ impl<O: Optimizer> Ema<O> {
     /// # Errors
     /// In the middle of a step of the same optimizer.
     pub fn snapshot(&self) -> Result<Snapshot> {
-        let shelves = self.kept().open()?;
-        let average = |(&weight, shelf): (&u64, &Shelf)| {
-            let alive = shelf.owner.strong_count() > 0;
-            let value = shelf.weight.slot(shelf, self.place(WeightId(weight))).filter(|_| alive)?;
+        let states = self.kept().lock()?;
+        let average = |(&weight, state): (&u64, &WeightState)| {
+            let alive = state.owner.strong_count() > 0;
+            let value = state.weight.slot(state, self.place(WeightId(weight))).filter(|_| alive)?;
             Some((weight, value))
         };
         // steps with these averages wait for the memory, so no weight is half a step ahead
-        let Shelves { by_weight, .. } = &*shelves;
+        let StateMap { by_weight, .. } = &*states;
         Ok(Snapshot::with(by_weight.iter().filter_map(average).collect()))
     }
 }

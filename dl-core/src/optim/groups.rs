@@ -96,7 +96,7 @@ impl Optimizer for Groups {
         }
         let mut begun = Vec::with_capacity(self.optimizers.len());
         for (group, optimizer) in self.optimizers.iter().enumerate() {
-            let own = step.only(|weight| self.group(weight) == group, |step| optimizer.begin(step))?;
+            let own = step.restricted_to(|weight| self.group(weight) == group, |step| optimizer.begin(step))?;
             begun.push(own.unwrap_or_else(|| Box::new(&**optimizer)));
         }
         Ok(Some(Box::new(Begun { optimizers: begun, groups: self })))

@@ -3,7 +3,7 @@
 use crate::api::weight::AnyWeight;
 use crate::error::{Error, Result};
 use crate::parallel::sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, TryLockError};
-use crate::step::commit::is_stepping;
+use crate::step::commit::in_optimizer_step;
 use std::any::Any;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -20,11 +20,11 @@ use std::sync::{Arc, PoisonError, Weak};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot {
     name: &'static str,
-    pub(crate) start: Start,
+    pub(crate) initial: InitialValue,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Start {
+pub(crate) enum InitialValue {
     Zeros,
     Weight,
 }
@@ -32,7 +32,7 @@ pub(crate) enum Start {
 impl Slot {
     /// A slot that is initialized with zeros.
     pub const fn zeros(name: &'static str) -> Self {
-        Slot { name, start: Start::Zeros }
+        Slot { name, initial: InitialValue::Zeros }
     }
 
     /// A slot that is initialized with the value of the weight before its first step.
@@ -41,7 +41,7 @@ impl Slot {
     /// assert_eq!(dl_core::Slot::copy_of_weight("ema").name(), "ema");
     /// ```
     pub const fn copy_of_weight(name: &'static str) -> Self {
-        Slot { name, start: Start::Weight }
+        Slot { name, initial: InitialValue::Weight }
     }
 
     /// The name in a saved state.
@@ -62,11 +62,11 @@ impl Slot {
 /// # dl_core::Result::Ok(())
 /// ```
 #[derive(Clone, Default)]
-pub struct Memory(Arc<Kept>);
+pub struct Memory(Arc<SharedState>);
 
 #[derive(Default)]
-struct Kept {
-    shelves: Mutex<Shelves>,
+struct SharedState {
+    states: Mutex<StateMap>,
     /// The counts when the state was last unlocked. They can be read while the state is locked,
     /// even by the thread that holds the lock.
     steps: AtomicU64,
@@ -74,14 +74,14 @@ struct Kept {
 }
 
 #[derive(Default)]
-pub(crate) struct Shelves {
+pub(crate) struct StateMap {
     /// The number of training steps taken with this memory.
     pub(crate) steps: u64,
     /// State buffers by weight id.
-    pub(crate) by_weight: HashMap<u64, Shelf>,
+    pub(crate) by_weight: HashMap<u64, WeightState>,
 }
 
-pub(crate) struct Shelf {
+pub(crate) struct WeightState {
     /// Alive as long as the weight is.
     pub(crate) owner: Weak<()>,
     /// The operations for the value type of the weight.
@@ -128,14 +128,14 @@ impl Memory {
 
     /// Locks the state. A step that is being computed must not wait for the lock, because the
     /// holder may be waiting for that step.
-    pub(crate) fn open(&self) -> Result<Open<'_>> {
-        let kept = &*self.0;
-        if !is_stepping() {
-            return Ok(Open { shelves: kept.shelves.lock().unwrap_or_else(PoisonError::into_inner), kept });
+    pub(crate) fn lock(&self) -> Result<MemoryGuard<'_>> {
+        let shared = &*self.0;
+        if !in_optimizer_step() {
+            return Ok(MemoryGuard { states: shared.states.lock().unwrap_or_else(PoisonError::into_inner), shared });
         }
-        match kept.shelves.try_lock() {
-            Ok(shelves) => Ok(Open { shelves, kept }),
-            Err(TryLockError::Poisoned(poisoned)) => Ok(Open { shelves: poisoned.into_inner(), kept }),
+        match shared.states.try_lock() {
+            Ok(states) => Ok(MemoryGuard { states, shared }),
+            Err(TryLockError::Poisoned(poisoned)) => Ok(MemoryGuard { states: poisoned.into_inner(), shared }),
             Err(TryLockError::WouldBlock) => Err(Error::invalid(
                 "an optimizer, in the middle of a step, takes a step with a memory that another step holds",
             )),
@@ -144,29 +144,29 @@ impl Memory {
 }
 
 /// Exclusive access to the state.
-pub(crate) struct Open<'a> {
-    shelves: MutexGuard<'a, Shelves>,
-    kept: &'a Kept,
+pub(crate) struct MemoryGuard<'a> {
+    states: MutexGuard<'a, StateMap>,
+    shared: &'a SharedState,
 }
 
-impl Deref for Open<'_> {
-    type Target = Shelves;
+impl Deref for MemoryGuard<'_> {
+    type Target = StateMap;
 
-    fn deref(&self) -> &Shelves {
-        &self.shelves
+    fn deref(&self) -> &StateMap {
+        &self.states
     }
 }
 
-impl DerefMut for Open<'_> {
-    fn deref_mut(&mut self) -> &mut Shelves {
-        &mut self.shelves
+impl DerefMut for MemoryGuard<'_> {
+    fn deref_mut(&mut self) -> &mut StateMap {
+        &mut self.states
     }
 }
 
-impl Drop for Open<'_> {
+impl Drop for MemoryGuard<'_> {
     fn drop(&mut self) {
-        self.kept.steps.store(self.shelves.steps, Ordering::Release);
-        self.kept.weights.store(self.shelves.by_weight.len(), Ordering::Release);
+        self.shared.steps.store(self.states.steps, Ordering::Release);
+        self.shared.weights.store(self.states.by_weight.len(), Ordering::Release);
     }
 }
 

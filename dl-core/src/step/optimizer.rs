@@ -386,7 +386,7 @@ pub trait Optimizer: Send + Sync {
     where
         Self: Sized,
     {
-        state::taken_from(self, &state::names(named)?)
+        state::save(self, &state::distinct(named)?)
     }
 
     /// Replaces the state of these weights. Training then continues as if it had not been
@@ -437,7 +437,7 @@ pub trait Optimizer: Send + Sync {
     where
         Self: Sized,
     {
-        state::checked(self, state, &state::names(named)?)
+        state::validate(self, state, &state::distinct(named)?)
     }
 }
 

@@ -3,8 +3,8 @@
 use crate::api::weight::WeightHandle;
 use crate::error::{Error, Result};
 use crate::graph::data::Trainable;
-use crate::step::commit::is_stepping;
-use crate::step::memory::{Memory, Notes, Shelf, Slot};
+use crate::step::commit::in_optimizer_step;
+use crate::step::memory::{Memory, Notes, Slot, WeightState};
 use crate::step::optimizer::Optimizer;
 use std::any::Any;
 use std::collections::{BTreeMap, HashSet};
@@ -150,12 +150,12 @@ impl fmt::Debug for OptimizerState {
     }
 }
 
-type Named<'a> = Vec<(&'a str, &'a WeightHandle)>;
+type NamedWeights<'a> = Vec<(&'a str, &'a WeightHandle)>;
 
 /// Checks that names and weights are distinct.
-pub(super) fn names<N: AsRef<str>>(named: &[(N, WeightHandle)]) -> Result<Named<'_>> {
+pub(super) fn distinct<N: AsRef<str>>(named: &[(N, WeightHandle)]) -> Result<NamedWeights<'_>> {
     let (mut names, mut weights) = (HashSet::new(), HashSet::new());
-    let named: Named<'_> = named.iter().map(|(name, weight)| (name.as_ref(), weight)).collect();
+    let named: NamedWeights<'_> = named.iter().map(|(name, weight)| (name.as_ref(), weight)).collect();
     for (name, weight) in &named {
         if !names.insert(*name) {
             return Err(Error::invalid(format!("two weights are called {name:?}")));
@@ -167,17 +167,18 @@ pub(super) fn names<N: AsRef<str>>(named: &[(N, WeightHandle)]) -> Result<Named<
     Ok(named)
 }
 
-pub(super) fn taken_from(optimizer: &dyn Optimizer, named: &Named<'_>) -> Result<OptimizerState> {
+pub(super) fn save(optimizer: &dyn Optimizer, named: &NamedWeights<'_>) -> Result<OptimizerState> {
     let mut state = OptimizerState::new(optimizer.kind());
-    if let Some(shelves) = optimizer.memory().map(Memory::open).transpose()? {
-        state.set_number(STEPS, shelves.steps as f64);
-        let alive = shelves.by_weight.iter().filter(|(_, shelf)| shelf.owner.strong_count() > 0);
+    if let Some(states) = optimizer.memory().map(Memory::lock).transpose()? {
+        state.set_number(STEPS, states.steps as f64);
+        let alive = states.by_weight.iter().filter(|(_, weight_state)| weight_state.owner.strong_count() > 0);
         let mut unnamed: HashSet<u64> = alive.map(|(&weight, _)| weight).collect();
         for (name, weight) in named {
-            let Some(shelf) = shelves.by_weight.get(&weight.id().0) else { continue };
+            let Some(weight_state) = states.by_weight.get(&weight.id().0) else { continue };
             unnamed.remove(&weight.id().0);
-            state.set_number(steps_of(name), shelf.steps as f64);
-            for (slot, value) in slot_names(optimizer, weight).into_iter().zip(shelf.weight.slots(shelf)) {
+            state.set_number(steps_key(name), weight_state.steps as f64);
+            for (slot, value) in slot_names(optimizer, weight).into_iter().zip(weight_state.weight.slots(weight_state))
+            {
                 state.slots.insert(((*name).to_owned(), slot), value);
             }
         }
@@ -197,8 +198,12 @@ pub(super) fn taken_from(optimizer: &dyn Optimizer, named: &Named<'_>) -> Result
 }
 
 /// Validates a state against an optimizer. Changes nothing.
-pub(super) fn checked(optimizer: &dyn Optimizer, state: &OptimizerState, named: &Named<'_>) -> Result<NewState> {
-    if is_stepping() {
+pub(super) fn validate(
+    optimizer: &dyn Optimizer,
+    state: &OptimizerState,
+    named: &NamedWeights<'_>,
+) -> Result<NewState> {
+    if in_optimizer_step() {
         return Err(Error::invalid("the state of an optimizer cannot be replaced in the middle of a step"));
     }
     let kind = optimizer.kind();
@@ -211,11 +216,11 @@ pub(super) fn checked(optimizer: &dyn Optimizer, state: &OptimizerState, named: 
     let mut numbers = state.numbers.clone();
     let mut slots = state.slots.clone();
 
-    let steps = optimizer.memory().map(|_| count(&mut numbers, STEPS)).transpose()?;
-    let mut shelves: Vec<(u64, Option<Shelf>)> = Vec::new();
+    let steps = optimizer.memory().map(|_| take_count(&mut numbers, STEPS)).transpose()?;
+    let mut states: Vec<(u64, Option<WeightState>)> = Vec::new();
     for (name, weight) in named {
-        let shelf = shelf(optimizer, (name, weight), &mut numbers, &mut slots)?;
-        shelves.push((weight.id().0, shelf));
+        let weight_state = take_weight_state(optimizer, (name, weight), &mut numbers, &mut slots)?;
+        states.push((weight.id().0, weight_state));
     }
     if let Some((weight, slot)) = slots.keys().next() {
         return Err(Error::invalid(format!(
@@ -232,7 +237,7 @@ pub(super) fn checked(optimizer: &dyn Optimizer, state: &OptimizerState, named: 
     if let Some(key) = numbers.keys().next() {
         return Err(Error::invalid(format!("the state has a number {key:?}, and the optimizer has none of that name")));
     }
-    Ok(NewState { memory: optimizer.memory().cloned(), steps: steps.unwrap_or(0), shelves, notes })
+    Ok(NewState { memory: optimizer.memory().cloned(), steps: steps.unwrap_or(0), states, notes })
 }
 
 /// A validated state that has not been applied yet: see [`Optimizer::check_state`].
@@ -249,7 +254,7 @@ pub(super) fn checked(optimizer: &dyn Optimizer, state: &OptimizerState, named: 
 pub struct NewState {
     memory: Option<Memory>,
     steps: u64,
-    shelves: Vec<(u64, Option<Shelf>)>,
+    states: Vec<(u64, Option<WeightState>)>,
     notes: Vec<(Notes, BTreeMap<String, f64>)>,
 }
 
@@ -262,12 +267,12 @@ impl NewState {
         // Dropped after the unlock: the destructors of old state may be user code.
         let mut old = Vec::new();
         if let Some(memory) = &self.memory {
-            let mut open = memory.open()?;
-            open.steps = self.steps;
-            for (weight, shelf) in self.shelves {
-                old.push(match shelf {
-                    Some(shelf) => open.by_weight.insert(weight, shelf),
-                    None => open.by_weight.remove(&weight),
+            let mut locked = memory.lock()?;
+            locked.steps = self.steps;
+            for (weight, weight_state) in self.states {
+                old.push(match weight_state {
+                    Some(weight_state) => locked.by_weight.insert(weight, weight_state),
+                    None => locked.by_weight.remove(&weight),
                 });
             }
         }
@@ -280,13 +285,13 @@ impl NewState {
 
 impl fmt::Debug for NewState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NewState").field("steps", &self.steps).field("weights", &self.shelves.len()).finish()
+        f.debug_struct("NewState").field("steps", &self.steps).field("weights", &self.states.len()).finish()
     }
 }
 
 const STEPS: &str = "steps";
 
-fn steps_of(weight: &str) -> String {
+fn steps_key(weight: &str) -> String {
     format!("{STEPS}.{weight}")
 }
 
@@ -303,7 +308,7 @@ fn slot_names(optimizer: &dyn Optimizer, weight: &WeightHandle) -> Vec<String> {
 }
 
 /// Removes a count from these numbers.
-fn count(numbers: &mut BTreeMap<String, f64>, key: &str) -> Result<u64> {
+fn take_count(numbers: &mut BTreeMap<String, f64>, key: &str) -> Result<u64> {
     match numbers.remove(key) {
         Some(number) if number >= 0.0 && number.fract() == 0.0 && number < 2_f64.powi(53) => Ok(number as u64),
         Some(number) => Err(Error::invalid(format!("the number {key:?} of the state is {number}, which is no count"))),
@@ -312,17 +317,17 @@ fn count(numbers: &mut BTreeMap<String, f64>, key: &str) -> Result<u64> {
 }
 
 /// The state of a weight. Removes its entries from these numbers and slots.
-fn shelf(
+fn take_weight_state(
     optimizer: &dyn Optimizer,
     (name, weight): (&str, &WeightHandle),
     numbers: &mut BTreeMap<String, f64>,
     slots: &mut BTreeMap<(String, String), AnyState>,
-) -> Result<Option<Shelf>> {
+) -> Result<Option<WeightState>> {
     let own = |slot: String| slots.remove(&(name.to_owned(), slot.clone())).ok_or(slot);
     let names = slot_names(optimizer, weight);
     let expected = names.len();
     let (found, missing): (Vec<_>, Vec<_>) = names.into_iter().map(own).partition(|slot| slot.is_ok());
-    if found.is_empty() && !numbers.contains_key(&steps_of(name)) {
+    if found.is_empty() && !numbers.contains_key(&steps_key(name)) {
         return Ok(None);
     }
     if found.len() < expected {
@@ -330,7 +335,7 @@ fn shelf(
         let missing = missing.join(", ");
         return Err(Error::invalid(format!("the state has no slot {missing} of the weight {name:?}")));
     }
-    let steps = count(numbers, &steps_of(name))?;
+    let steps = take_count(numbers, &steps_key(name))?;
     let found: Vec<AnyState> = found.into_iter().flatten().collect();
-    weight.shelf(&found, steps).map(Some)
+    weight.new_state(&found, steps).map(Some)
 }

@@ -52,7 +52,11 @@ pub(crate) use in_numbers;
 
 impl Chunk<'_> {
     /// Calls `rule` with this chunk, with the deltas transformed by `plugin`.
-    pub(crate) fn changed_by<P: Plugin>(self, plugin: &P, rule: &mut dyn FnMut(Chunk<'_>) -> Result<()>) -> Result<()> {
+    pub(crate) fn transformed_by<P: Plugin>(
+        self,
+        plugin: &P,
+        rule: &mut dyn FnMut(Chunk<'_>) -> Result<()>,
+    ) -> Result<()> {
         fn change<A: Number, P: Plugin>(
             (values, deltas, slots): (&mut [A], &[A], &mut [&mut [A]]),
             plugin: &P,
@@ -68,7 +72,7 @@ impl Chunk<'_> {
 }
 
 /// A callback that receives each weight id with chunks of the weight.
-pub(crate) type Look<'a> = dyn FnMut(WeightId, Chunk<'_>) -> Result<()> + 'a;
+pub(crate) type ChunkVisitor<'a> = dyn FnMut(WeightId, Chunk<'_>) -> Result<()> + 'a;
 
 /// A training step before any weight has changed, for
 /// [`Optimizer::begin`](crate::Optimizer::begin).
@@ -100,11 +104,11 @@ pub(crate) type Look<'a> = dyn FnMut(WeightId, Chunk<'_>) -> Result<()> + 'a;
 /// ```
 pub struct Step<'a> {
     steps: u64,
-    deltas: &'a dyn Fn(&mut Look<'_>) -> Result<()>,
+    deltas: &'a dyn Fn(&mut ChunkVisitor<'_>) -> Result<()>,
 }
 
 impl<'a> Step<'a> {
-    pub(crate) fn new(steps: u64, deltas: &'a dyn Fn(&mut Look<'_>) -> Result<()>) -> Self {
+    pub(crate) fn new(steps: u64, deltas: &'a dyn Fn(&mut ChunkVisitor<'_>) -> Result<()>) -> Self {
         Step { steps, deltas }
     }
 
@@ -113,7 +117,7 @@ impl<'a> Step<'a> {
         self.steps
     }
 
-    /// Calls `look` with the elements and the delta of each weight of the step, after the
+    /// Calls `visit` with the elements and the delta of each weight of the step, after the
     /// transformations around this optimizer. Weights come in the order of their creation. There
     /// are no slots, and the values are copies.
     ///
@@ -147,23 +151,23 @@ impl<'a> Step<'a> {
     /// ```
     ///
     /// # Errors
-    /// Those of `look`, and of the transformations around this optimizer.
-    pub fn each_delta(&self, look: &mut dyn FnMut(WeightId, Chunk<'_>) -> Result<()>) -> Result<()> {
-        (self.deltas)(look)
+    /// Those of `visit`, and of the transformations around this optimizer.
+    pub fn each_delta(&self, visit: &mut dyn FnMut(WeightId, Chunk<'_>) -> Result<()>) -> Result<()> {
+        (self.deltas)(visit)
     }
 
     /// The same step after this transformation.
-    pub(crate) fn behind<P: Plugin, T>(&self, plugin: &P, then: impl FnOnce(&Step<'_>) -> T) -> T {
-        let deltas = |look: &mut Look<'_>| {
-            self.each_delta(&mut |weight, chunk| chunk.changed_by(plugin, &mut |chunk| look(weight, chunk)))
+    pub(crate) fn transformed<P: Plugin, T>(&self, plugin: &P, then: impl FnOnce(&Step<'_>) -> T) -> T {
+        let deltas = |visit: &mut ChunkVisitor<'_>| {
+            self.each_delta(&mut |weight, chunk| chunk.transformed_by(plugin, &mut |chunk| visit(weight, chunk)))
         };
         then(&Step { steps: self.steps, deltas: &deltas })
     }
 
     /// The same step restricted to these weights.
-    pub(crate) fn only<T>(&self, theirs: impl Fn(WeightId) -> bool, then: impl FnOnce(&Step<'_>) -> T) -> T {
-        let deltas = |look: &mut Look<'_>| {
-            self.each_delta(&mut |weight, chunk| if theirs(weight) { look(weight, chunk) } else { Ok(()) })
+    pub(crate) fn restricted_to<T>(&self, selected: impl Fn(WeightId) -> bool, then: impl FnOnce(&Step<'_>) -> T) -> T {
+        let deltas = |visit: &mut ChunkVisitor<'_>| {
+            self.each_delta(&mut |weight, chunk| if selected(weight) { visit(weight, chunk) } else { Ok(()) })
         };
         then(&Step { steps: self.steps, deltas: &deltas })
     }

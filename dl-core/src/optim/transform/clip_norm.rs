@@ -55,7 +55,7 @@ impl<O: Optimizer> Optimizer for ClipNorm<O> {
         }
         // as in PyTorch, where the small number keeps the quotient of zeros from being NaN
         let plugin = Scale((self.max_norm / (norm + 1e-6)).min(1.0));
-        let inner = step.behind(&plugin, |step| self.inner.begin(step))?.unwrap_or_else(|| Box::new(&self.inner));
+        let inner = step.transformed(&plugin, |step| self.inner.begin(step))?.unwrap_or_else(|| Box::new(&self.inner));
         Ok(Some(Box::new(Part { plugin, inner })))
     }
 

@@ -94,7 +94,7 @@ impl<P: Plugin, O: Optimizer> Optimizer for Part<P, O> {
 
     fn begin<'o>(&'o self, step: &Step<'_>) -> Result<Option<Box<dyn Optimizer + 'o>>> {
         self.plugin.begin(&self.inner)?;
-        let begun = step.behind(&self.plugin, |step| self.inner.begin(step))?;
+        let begun = step.transformed(&self.plugin, |step| self.inner.begin(step))?;
         Ok(begun.map(|inner| self.around(inner)))
     }
 
@@ -103,7 +103,7 @@ impl<P: Plugin, O: Optimizer> Optimizer for Part<P, O> {
     }
 
     fn step(&self, chunk: Chunk<'_>, steps: u64) -> Result<()> {
-        chunk.changed_by(&self.plugin, &mut |chunk| self.inner.step(chunk, steps))
+        chunk.transformed_by(&self.plugin, &mut |chunk| self.inner.step(chunk, steps))
     }
 
     fn decays_weights(&self) -> bool {

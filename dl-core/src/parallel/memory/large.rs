@@ -65,7 +65,7 @@ impl<A> Buffers<A> {
     fn take(&mut self, len: usize) -> Option<Vec<A>> {
         let place = self.free.iter().rposition(|buffer| (len..=len + len / 4).contains(&buffer.capacity()));
         let buffer = place.map(|place| self.free.remove(place));
-        if self.taken.len() >= SIZES_KNOWN {
+        if self.taken.len() >= MAX_COUNTED_SIZES {
             self.taken.clear();
         }
         *self.taken.entry(buffer.as_ref().map_or(with_slack::<A>(len), Vec::capacity)).or_default() += 1;
@@ -73,7 +73,7 @@ impl<A> Buffers<A> {
     }
 
     /// Whether a buffer of this capacity is owed. Counts it as returned.
-    fn expects(&mut self, capacity: usize) -> bool {
+    fn take_back(&mut self, capacity: usize) -> bool {
         let Some(taken) = self.taken.get_mut(&capacity) else { return false };
         *taken -= 1;
         if *taken == 0 {
@@ -84,15 +84,15 @@ impl<A> Buffers<A> {
 }
 
 /// Buffers up to this size are cached per thread.
-const SHARED_BYTES: usize = 1 << 14;
+const MAX_CACHED_BUFFER_BYTES: usize = 1 << 14;
 /// The capacity of the shared pool.
-const KEPT_BYTES: usize = 1 << 28;
+const MAX_POOLED_BYTES: usize = 1 << 28;
 
 /// The extra capacity of a large buffer: a cache line, so that users can align the data within it.
 const SLACK_BYTES: usize = 64;
 
 /// The maximum number of capacities that are counted.
-const SIZES_KNOWN: usize = 1 << 10;
+const MAX_COUNTED_SIZES: usize = 1 << 10;
 
 static FREE: Mutex<Free> = Mutex::new(Free { f32: Buffers::new(), f64: Buffers::new(), bytes: 0 });
 
@@ -161,21 +161,21 @@ pub fn give_back<A: Number>(buffer: Vec<A>) {
     if !is_shared::<A>(buffer.capacity()) {
         return size_classes::give_back(buffer);
     }
-    if !A::free_buffers(&mut free()).expects(buffer.capacity()) {
+    if !A::free_buffers(&mut free()).take_back(buffer.capacity()) {
         return;
     }
-    let mut gone: Vec<Vec<A>> = Vec::new();
+    let mut evicted: Vec<Vec<A>> = Vec::new();
     let mut free = free();
     free.bytes += bytes(&buffer);
     A::free_buffers(&mut free).free.push(buffer);
-    while free.bytes > KEPT_BYTES {
+    while free.bytes > MAX_POOLED_BYTES {
         let buffers = A::free_buffers(&mut free);
         if buffers.free.is_empty() {
             break;
         }
         let oldest = buffers.free.remove(0);
         free.bytes -= bytes(&oldest);
-        gone.push(oldest);
+        evicted.push(oldest);
     }
 }
 
@@ -232,7 +232,7 @@ fn bytes<A>(buffer: &Vec<A>) -> usize {
 
 /// Whether a buffer of this many numbers belongs to the shared pool.
 fn is_shared<A>(len: usize) -> bool {
-    len.saturating_mul(size_of::<A>()) > SHARED_BYTES
+    len.saturating_mul(size_of::<A>()) > MAX_CACHED_BUFFER_BYTES
 }
 
 #[cfg(all(test, not(any(shuttle, loom))))]
@@ -240,11 +240,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_more_is_kept_than_is_said() {
-        let room = KEPT_BYTES / size_of::<f32>() / 4; // never written, so no page is touched
+    fn pool_size_is_bounded_and_foreign_buffers_are_rejected() {
+        let room = MAX_POOLED_BYTES / size_of::<f32>() / 4; // never written, so no page is touched
         let taken: Vec<Vec<f32>> = (0..8).map(|_| take(room)).collect();
         taken.into_iter().for_each(give_back);
-        assert!(free().bytes <= KEPT_BYTES);
+        assert!(free().bytes <= MAX_POOLED_BYTES);
         give_back(Vec::<f32>::with_capacity(1_234_567)); // not from the pool
         assert!(free().f32.free.iter().all(|buffer| buffer.capacity() != 1_234_567));
         release();

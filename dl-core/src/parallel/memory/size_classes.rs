@@ -33,9 +33,9 @@ pub struct Small<A> {
 }
 
 /// The capacity of the cache per thread and element type.
-const KEPT_BYTES: usize = 1 << 19;
+const MAX_CACHED_BYTES: usize = 1 << 19;
 /// The log2 of the number of elements in the smallest class.
-const SMALLEST: u32 = 4;
+const SMALLEST_LOG2: u32 = 4;
 const CLASSES: usize = 33;
 
 /// A size class: buffers of the same capacity. Above the smallest class there are four classes per
@@ -50,12 +50,12 @@ impl Class {
     /// The class of buffers with room for this many numbers.
     #[inline]
     fn of(len: usize) -> Class {
-        let Some(last) = len.checked_sub(1).filter(|last| last >> SMALLEST > 0) else {
-            return Class { number: 0, capacity: 1 << SMALLEST };
+        let Some(last) = len.checked_sub(1).filter(|last| last >> SMALLEST_LOG2 > 0) else {
+            return Class { number: 0, capacity: 1 << SMALLEST_LOG2 };
         };
         let power = last.ilog2();
         let quarter = last >> (power - 2);
-        let number = 4 * (power - SMALLEST) as usize + quarter - 3;
+        let number = 4 * (power - SMALLEST_LOG2) as usize + quarter - 3;
         Class { number, capacity: (quarter + 1) << (power - 2) }
     }
 }
@@ -67,17 +67,17 @@ impl<A> Default for Small<A> {
 }
 
 thread_local! {
-    static AT_HAND: RefCell<AtHand> = RefCell::default();
+    static CACHE: RefCell<AtHand> = RefCell::default();
 }
 
 /// A cached buffer with room for this many numbers. Its length may be nonzero.
 #[inline]
 pub(super) fn take<A: Number>(len: usize) -> Option<Vec<A>> {
     let class = Class::of(len);
-    AT_HAND
-        .try_with(|at_hand| {
-            let mut at_hand = at_hand.borrow_mut();
-            let small = A::small_buffers(&mut at_hand);
+    CACHE
+        .try_with(|cache| {
+            let mut cache = cache.borrow_mut();
+            let small = A::small_buffers(&mut cache);
             let buffer = small.free.get_mut(class.number)?.pop()?;
             small.bytes -= class.capacity * size_of::<A>();
             Some(buffer)
@@ -101,10 +101,10 @@ pub(super) fn give_back<A: Number>(buffer: Vec<A>) {
         return;
     }
     let bytes = class.capacity * size_of::<A>();
-    let _ = AT_HAND.try_with(|at_hand| {
-        let mut at_hand = at_hand.borrow_mut();
-        let small = A::small_buffers(&mut at_hand);
-        if class.number < CLASSES && small.has_room(bytes, class.number) {
+    let _ = CACHE.try_with(|cache| {
+        let mut cache = cache.borrow_mut();
+        let small = A::small_buffers(&mut cache);
+        if class.number < CLASSES && small.make_room(bytes, class.number) {
             small.bytes += bytes;
             small.free[class.number].push(buffer);
         }
@@ -115,18 +115,19 @@ impl<A> Small<A> {
     /// Whether this many more bytes fit into the cache. If not, frees buffers of the class with the
     /// most memory, unless it is this class.
     #[inline]
-    fn has_room(&mut self, bytes: usize, class: usize) -> bool {
-        while self.bytes + bytes > KEPT_BYTES {
-            if self.free[class].len() * bytes > KEPT_BYTES / 2 {
+    fn make_room(&mut self, bytes: usize, class: usize) -> bool {
+        while self.bytes + bytes > MAX_CACHED_BYTES {
+            if self.free[class].len() * bytes > MAX_CACHED_BYTES / 2 {
                 return false; // mostly it is this one
             }
-            let kept = |free: &Vec<Vec<A>>| free.first().map_or(0, Vec::capacity) * free.len();
-            let most = (0..CLASSES).max_by_key(|&other| kept(&self.free[other])).filter(|&most| most != class);
+            let cached_elements = |free: &Vec<Vec<A>>| free.first().map_or(0, Vec::capacity) * free.len();
+            let most =
+                (0..CLASSES).max_by_key(|&other| cached_elements(&self.free[other])).filter(|&most| most != class);
             let Some(most) = most else { return false };
-            while self.bytes + bytes > KEPT_BYTES
-                && let Some(gone) = self.free[most].pop()
+            while self.bytes + bytes > MAX_CACHED_BYTES
+                && let Some(evicted) = self.free[most].pop()
             {
-                self.bytes -= gone.capacity() * size_of::<A>();
+                self.bytes -= evicted.capacity() * size_of::<A>();
             }
         }
         true
@@ -135,7 +136,7 @@ impl<A> Small<A> {
 
 /// Frees all small buffers cached by this thread.
 pub(super) fn release() {
-    let _ = AT_HAND.try_with(|at_hand| drop(at_hand.take()));
+    let _ = CACHE.try_with(|cache| drop(cache.take()));
 }
 
 #[cfg(test)]
@@ -143,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn classes_are_in_order_and_fit() {
+    fn size_classes_are_ordered_and_fit() {
         let mut before = Class::of(0);
         assert_eq!(before, Class { number: 0, capacity: 16 });
         for len in 1..=5_000 {
@@ -160,27 +161,27 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_used_makes_room() {
+    fn unused_class_is_evicted_for_new_buffers() {
         release();
         (0..200).map(|_| Vec::<f64>::with_capacity(1 << 9)).collect::<Vec<_>>().into_iter().for_each(give_back);
         let others: Vec<Vec<f64>> = (0..100).map(|_| Vec::with_capacity(1 << 8)).collect();
         others.into_iter().for_each(give_back);
-        AT_HAND.with_borrow(|at_hand| assert!(at_hand.f64.bytes <= KEPT_BYTES));
+        CACHE.with_borrow(|cache| assert!(cache.f64.bytes <= MAX_CACHED_BYTES));
         assert_eq!(std::iter::from_fn(|| take::<f64>(1 << 8)).count(), 100, "all of those that came later are kept");
         assert!(take::<f64>(1 << 9).is_some(), "no more went than was in the way");
         release();
     }
 
     #[test]
-    fn a_thread_keeps_so_much_and_no_more() {
+    fn cache_size_is_bounded() {
         release();
         let buffers: Vec<Vec<f64>> = (0..200).map(|_| Vec::with_capacity(1 << 9)).collect();
         let bytes = |count: usize| count << 12;
-        assert!(bytes(buffers.len()) > KEPT_BYTES);
+        assert!(bytes(buffers.len()) > MAX_CACHED_BYTES);
         buffers.into_iter().for_each(give_back);
-        AT_HAND.with_borrow(|at_hand| assert_eq!(at_hand.f64.bytes, KEPT_BYTES));
+        CACHE.with_borrow(|cache| assert_eq!(cache.f64.bytes, MAX_CACHED_BYTES));
         let taken: Vec<Vec<f64>> = std::iter::from_fn(|| take(1 << 9)).collect();
-        assert_eq!(bytes(taken.len()), KEPT_BYTES);
-        AT_HAND.with_borrow(|at_hand| assert_eq!(at_hand.f64.bytes, 0));
+        assert_eq!(bytes(taken.len()), MAX_CACHED_BYTES);
+        CACHE.with_borrow(|cache| assert_eq!(cache.f64.bytes, 0));
     }
 }
