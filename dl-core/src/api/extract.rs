@@ -74,7 +74,7 @@ pub(crate) fn into_data<T: Data>(value: Value, layer: &AnyLayer) -> Result<T> {
         value.into()
     };
     catch_unwind(AssertUnwindSafe(into_data))
-        .map_err(|payload| Error::panic(payload).at("handing out a value", layer.site()))
+        .map_err(|payload| Error::panic(payload).at("returning a value", layer.site()))
 }
 
 /// The untyped half of [`Extract`].

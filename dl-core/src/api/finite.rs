@@ -8,7 +8,7 @@
 //! let error = loss.refuse_non_finite().train(&sgd).wait().unwrap_err();
 //! assert!(error.is_not_finite() && w.value() == -1.0);
 //! // nothing has changed, so the loss can be evaluated again
-//! let first = loss.first_non_finite().wait()?.expect("it was refused");
+//! let first = loss.first_non_finite().wait()?.expect("the step failed");
 //! assert!(first.op() == Some("ln") && first.place().is_some());
 //! # dl_core::Result::Ok(())
 //! ```
@@ -64,7 +64,7 @@ impl<T: Data> Layer<T> {
     /// let w = Weight::new(0.0_f64);
     /// let root = w.sqrt(); // 0, with an infinite derivative
     /// let loss = &root * 2.0 + Layer::constant(1.0);
-    /// let error = loss.first_non_finite().wait()?.expect("the slope");
+    /// let error = loss.first_non_finite().wait()?.expect("the derivative");
     /// assert!(error.to_string().starts_with("sqrt: its derivative has inf in it"));
     /// w.set(1.0);
     /// assert!(loss.first_non_finite().wait()?.is_none());
@@ -143,7 +143,7 @@ fn first_non_finite_value(books: &Books, root: u32, order: &[u32]) -> Option<Err
     let is_first = |index: u32| below(index).all(|operand| !leading.contains_key(&operand));
     let &first = order.iter().find(|&&index| leading.contains_key(&index) && is_first(index))?;
     let (node, number) = (books.node(first), leading[&first]);
-    let but = if books.edges(first) == 0 { "" } else { ", and all that it was computed from is finite" };
+    let but = if books.edges(first) == 0 { "" } else { ", and all its inputs are finite" };
     Some(Error::not_finite(format!("its value has {number} in it{but}")).at(node.name(), node.site()))
 }
 
@@ -187,14 +187,14 @@ impl<'a> NodeDeltas<'a> {
         for &consumer in &consumers {
             if let Some(number) = self.contribution(consumer, target).await? {
                 let node = books()?.node(consumer);
-                let why = format!("its derivative has {number} in it, and what it was computed from is finite");
+                let why = format!("its derivative has {number} in it, and all its inputs are finite");
                 return Ok(Some(Error::not_finite(why).at(node.name(), node.site())));
             }
         }
         let node = books()?.node(target);
         let why = match consumers.len() {
-            0 => format!("a hand-written backward makes a delta with {number} in it for it"),
-            _ => format!("the sum of the deltas that arrive at it has {number} in it, and each of them is finite"),
+            0 => format!("a hand-written backward returned a delta with {number} in it"),
+            _ => format!("the sum of its deltas has {number} in it, and each of them is finite"),
         };
         Ok(Some(Error::not_finite(why).at(node.name(), node.site())))
     }
@@ -285,8 +285,8 @@ mod tests {
         let line = line!();
         let hidden = &w + 1.0;
         let loss = &hidden * 1e308 + &hidden * 1e308;
-        let error = loss.first_non_finite().wait()?.expect("2e308 is too much");
-        assert!(error.to_string().contains("the sum of the deltas that arrive at it has inf in it"), "{error}");
+        let error = loss.first_non_finite().wait()?.expect("the sum overflows");
+        assert!(error.to_string().contains("the sum of its deltas has inf in it"), "{error}");
         assert_eq!(error.place().map(|place| place.line()), Some(line + 1));
         Ok(())
     }

@@ -421,8 +421,8 @@ pub(crate) fn derivative_at<T: Data>(
                 Some(AnyDelta::Ready(value)) => {
                     Ok(Layer::from_any(AnyLayer::new::<T>(Expression::constant(value), place)))
                 }
-                Some(_) => unreachable!("it is summed, and made, before it is a derivative"),
-                None => Err(Error::invalid("`Variables::map` has to show the same variables each time")),
+                Some(_) => unreachable!("derivatives are summed and evaluated"),
+                None => Err(Error::invalid("`Variables::map` must visit the same variables each time")),
             }
         }
     })

@@ -229,7 +229,7 @@ impl SideEffects {
             async move {
                 if max.is_nan() || max < 0.0 {
                     return Err(Error::invalid(format!(
-                        "the greatest norm of the deltas is {max}; it has to be 0 or more"
+                        "the maximum norm of the deltas is {max}; it must be 0 or more"
                     )));
                 }
                 let norm = norm(&this.clone().evaluate_by_pass().await?);
@@ -317,7 +317,7 @@ impl SideEffects {
 }
 
 const PASS_ENDED: &str =
-    "side effects that were made in a body are gone with its pass: use them there, or take `evaluate()` of them along";
+    "the pass of these side effects has ended with the body that made them: use them in the body, or return their `evaluate()`";
 
 /// The norm of computed deltas.
 fn norm(deltas: &WeightDeltas) -> f64 {

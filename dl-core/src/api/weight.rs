@@ -300,7 +300,7 @@ impl<T: Trainable> AnyWeight for TypedWeight<T> {
             Some((slots, _)) if slots.len() != wanted.len() => {
                 let (slots, wanted) = (slots.len(), wanted.len());
                 return Err(Error::invalid(format!(
-                    "the optimizer remembers {slots} numbers for each of this weight, and with its present settings needs {wanted}"
+                    "the optimizer has {slots} state slots for this weight, but its current settings require {wanted}"
                 )));
             }
             Some((slots, steps)) => (slots.clone(), steps + 1),
@@ -341,7 +341,7 @@ impl<T: Trainable> AnyWeight for TypedWeight<T> {
         let of_weight_type = |slot: &AnyState| slot.downcast_ref::<T>().cloned();
         let Some(slots) = slots.iter().map(of_weight_type).collect::<Option<Vec<T>>>() else {
             return Err(Error::invalid(format!(
-                "state for a weight of the type {} has to be of the same type",
+                "state for a weight of type {} must be of the same type",
                 std::any::type_name::<T>()
             )));
         };

@@ -37,7 +37,7 @@ macro_rules! incomparable {
             NoValueYet<$X<T>>: ComparedWith<R, $X<T>>,
         {
             fn eq(&self, _: &R) -> bool {
-                unreachable!("nothing is compared with what has no value")
+                unreachable!("layers are never compared")
             }
         }
 
@@ -47,7 +47,7 @@ macro_rules! incomparable {
             NoValueYet<$X<T>>: ComparedWith<R, $X<T>>,
         {
             fn partial_cmp(&self, _: &R) -> Option<Ordering> {
-                unreachable!("nothing is compared with what has no value")
+                unreachable!("layers are never compared")
             }
         }
     )*};

@@ -44,7 +44,7 @@ impl<F: Future<Output = Result<T>> + Unpin, T> Slot<F, T> {
     fn take(&mut self) -> Result<T> {
         match std::mem::replace(self, Slot::Taken) {
             Slot::Done(result) => result,
-            Slot::Running(_) | Slot::Taken => unreachable!("taken once, when it is done"),
+            Slot::Running(_) | Slot::Taken => unreachable!("taken once, after completion"),
         }
     }
 }

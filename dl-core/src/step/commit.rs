@@ -479,9 +479,9 @@ impl AnyDelta {
     #[inline(never)]
     fn accumulate(&self, variable: &Variable, rate: f64) {
         let AnyDelta::Unmade(layer, operands) = self else {
-            unreachable!("steps are taken by deltas that were evaluated")
+            unreachable!("updates use evaluated deltas")
         };
-        let op = layer.accumulates().expect("it can accumulate");
+        let op = layer.accumulates().expect("the operation accumulates");
         let operands: Few<&Value> = operands.iter().collect();
         variable.change(|value| op.accumulate(&operands, -rate, value));
     }
@@ -490,7 +490,7 @@ impl AnyDelta {
     fn sgd_copy(&self, variable: &Variable, rate: f64) -> Value {
         match self {
             AnyDelta::Unmade(layer, operands) => {
-                let op = layer.accumulates().expect("it can accumulate");
+                let op = layer.accumulates().expect("the operation accumulates");
                 let mut value = variable.read();
                 op.accumulate(&operands.iter().collect::<Few<_>>(), -rate, &mut value);
                 value
@@ -504,11 +504,11 @@ impl AnyDelta {
         match self {
             AnyDelta::Ready(value) => Ok(Cow::Borrowed(value)),
             AnyDelta::Unmade(layer, operands) => {
-                let op = layer.accumulates().expect("it is an operation");
+                let op = layer.accumulates().expect("a deferred delta is an operation");
                 let value = op.value(&operands.iter().collect::<Few<_>>());
                 value.map(Cow::Owned).map_err(|error| error.at(op.name(), layer.site()))
             }
-            _ => unreachable!("steps are taken by deltas that were evaluated"),
+            _ => unreachable!("updates use evaluated deltas"),
         }
     }
 
@@ -550,7 +550,7 @@ pub(crate) fn lock(variable: &Variable, nested: bool) -> Result<MutexGuard<'_, (
 fn try_lock(variable: &Variable) -> Result<MutexGuard<'_, ()>> {
     variable.try_lock().ok_or_else(|| {
         Error::invalid(
-            "an optimizer, in the middle of a step, wants to change a weight that this or another step holds",
+            "during a step, an optimizer tried to change a weight that this or another step holds",
         )
         .at(STEP_OF_WEIGHT, variable.place())
     })

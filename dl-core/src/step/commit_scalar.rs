@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn nan_learning_rate_fails_without_changes() {
         let w = Weight::new(1.0_f64);
-        let error = (&w * 2.0).train(&Sgd::new(f64::NAN)).wait().expect_err("it is no learning rate");
+        let error = (&w * 2.0).train(&Sgd::new(f64::NAN)).wait().expect_err("an invalid learning rate");
         assert!(error.to_string().contains("learning rate"), "{error}");
         assert_eq!(w.value(), 1.0);
     }

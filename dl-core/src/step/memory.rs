@@ -137,7 +137,7 @@ impl Memory {
             Ok(states) => Ok(MemoryGuard { states, shared }),
             Err(TryLockError::Poisoned(poisoned)) => Ok(MemoryGuard { states: poisoned.into_inner(), shared }),
             Err(TryLockError::WouldBlock) => Err(Error::invalid(
-                "an optimizer, in the middle of a step, takes a step with a memory that another step holds",
+                "during a step, an optimizer tried to take a step with a memory that another step holds",
             )),
         }
     }

@@ -161,7 +161,7 @@ pub(super) fn distinct<N: AsRef<str>>(named: &[(N, WeightHandle)]) -> Result<Nam
             return Err(Error::invalid(format!("two weights are called {name:?}")));
         }
         if !weights.insert(weight.id()) {
-            return Err(Error::invalid(format!("the weight {name:?} has another name, too")));
+            return Err(Error::invalid(format!("the weight {name:?} also has another name")));
         }
     }
     Ok(named)
@@ -185,7 +185,7 @@ pub(super) fn save(optimizer: &dyn Optimizer, named: &NamedWeights<'_>) -> Resul
         if !unnamed.is_empty() {
             let count = unnamed.len();
             return Err(Error::invalid(format!(
-                "the optimizer remembers {count} weights that are not among those with a name"
+                "the optimizer has state for {count} weights that are not among those with a name"
             )));
         }
     }
@@ -204,7 +204,7 @@ pub(super) fn validate(
     named: &NamedWeights<'_>,
 ) -> Result<NewState> {
     if in_optimizer_step() {
-        return Err(Error::invalid("the state of an optimizer cannot be replaced in the middle of a step"));
+        return Err(Error::invalid("the state of an optimizer cannot be replaced during a step"));
     }
     let kind = optimizer.kind();
     if state.kind != kind {
@@ -235,7 +235,7 @@ pub(super) fn validate(
         notes.push((cell, own));
     }
     if let Some(key) = numbers.keys().next() {
-        return Err(Error::invalid(format!("the state has a number {key:?}, and the optimizer has none of that name")));
+        return Err(Error::invalid(format!("the state has a number {key:?}, but the optimizer has none of that name")));
     }
     Ok(NewState { memory: optimizer.memory().cloned(), steps: steps.unwrap_or(0), states, notes })
 }
@@ -250,7 +250,7 @@ pub(super) fn validate(
 /// new.set()?;
 /// # dl_core::Result::Ok(())
 /// ```
-#[must_use = "nothing is remembered before `set`"]
+#[must_use = "the state is not applied before `set`"]
 pub struct NewState {
     memory: Option<Memory>,
     steps: u64,
@@ -311,7 +311,7 @@ fn slot_names(optimizer: &dyn Optimizer, weight: &WeightHandle) -> Vec<String> {
 fn take_count(numbers: &mut BTreeMap<String, f64>, key: &str) -> Result<u64> {
     match numbers.remove(key) {
         Some(number) if number >= 0.0 && number.fract() == 0.0 && number < 2_f64.powi(53) => Ok(number as u64),
-        Some(number) => Err(Error::invalid(format!("the number {key:?} of the state is {number}, which is no count"))),
+        Some(number) => Err(Error::invalid(format!("the number {key:?} of the state is {number}, which is not a count"))),
         None => Err(Error::invalid(format!("the state has no number {key:?}"))),
     }
 }
