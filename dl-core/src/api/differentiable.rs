@@ -223,7 +223,7 @@ impl<T: Data, O: Optimizer + Clone + 'static> Computation<T> for Train<T, O> {
             let value = ExtractValue::new(layer.any().clone()).await?;
             let pass = exec::current().expect("a training step runs in its pass");
             let one = reverse::one(layer.any(), &value)?;
-            let effects = reverse::side_effects(&pass, layer.any(), AnyDelta::Ready(one), When::SyncRun)?;
+            let effects = reverse::side_effects(&pass, layer.any(), AnyDelta::Ready(one), When::AtOnce)?;
             // Must precede the step: an error here must leave everything unchanged.
             let value = extract::into_data(value, layer.any())?;
             effects.apply_in(&pass, &optimizer).await?;

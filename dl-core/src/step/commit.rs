@@ -478,9 +478,7 @@ impl AnyDelta {
     /// Accumulates a deferred delta into the weight without a temporary.
     #[inline(never)]
     fn accumulate(&self, variable: &Variable, rate: f64) {
-        let AnyDelta::Unmade(layer, operands) = self else {
-            unreachable!("updates use evaluated deltas")
-        };
+        let AnyDelta::Unmade(layer, operands) = self else { unreachable!("updates use evaluated deltas") };
         let op = layer.accumulates().expect("the operation accumulates");
         let operands: Few<&Value> = operands.iter().collect();
         variable.change(|value| op.accumulate(&operands, -rate, value));
@@ -549,10 +547,8 @@ pub(crate) fn lock(variable: &Variable, nested: bool) -> Result<MutexGuard<'_, (
 #[cold]
 fn try_lock(variable: &Variable) -> Result<MutexGuard<'_, ()>> {
     variable.try_lock().ok_or_else(|| {
-        Error::invalid(
-            "during a step, an optimizer tried to change a weight that this or another step holds",
-        )
-        .at(STEP_OF_WEIGHT, variable.place())
+        Error::invalid("during a step, an optimizer tried to change a weight that this or another step holds")
+            .at(STEP_OF_WEIGHT, variable.place())
     })
 }
 

@@ -311,7 +311,9 @@ fn slot_names(optimizer: &dyn Optimizer, weight: &WeightHandle) -> Vec<String> {
 fn take_count(numbers: &mut BTreeMap<String, f64>, key: &str) -> Result<u64> {
     match numbers.remove(key) {
         Some(number) if number >= 0.0 && number.fract() == 0.0 && number < 2_f64.powi(53) => Ok(number as u64),
-        Some(number) => Err(Error::invalid(format!("the number {key:?} of the state is {number}, which is not a count"))),
+        Some(number) => {
+            Err(Error::invalid(format!("the number {key:?} of the state is {number}, which is not a count")))
+        }
         None => Err(Error::invalid(format!("the state has no number {key:?}"))),
     }
 }
