@@ -26,7 +26,7 @@
 //!
 //! # Features
 //!
-//! | feature | what it adds |
+//! | feature | adds |
 //! |---|---|
 //! | `tracing` | passes, kernels and steps as spans of the `tracing` crate: see [`record`] |
 

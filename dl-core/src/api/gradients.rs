@@ -316,7 +316,8 @@ impl SideEffects {
     }
 }
 
-const PASS_ENDED: &str = "the pass of these side effects has ended with the body that made them: use them in the body, or return their `evaluate()`";
+const PASS_ENDED: &str =
+    "the pass of these side effects has ended: use them in the body that made them, or return their `evaluate()`";
 
 /// The norm of computed deltas.
 fn norm(deltas: &WeightDeltas) -> f64 {
