@@ -1,7 +1,7 @@
-//! The runtime of `dl`: layers, weights, deferred computations, the executor, the reverse pass. It
-//! knows no tensors.
+//! The core of `dl`: layers, weights, deferred computations, the executor, automatic
+//! differentiation. It has no tensor type.
 //!
-//! Users add the `monadic-dl` package (`use dl::prelude::*`), which re-exports all of this.
+//! Programs depend on the `monadic-dl` package (`use dl::prelude::*`), which re-exports this crate.
 //!
 //! ```
 //! use dl_core::{Differentiable, Layer, Weight};
@@ -27,9 +27,9 @@
 //!
 //! # Features
 //!
-//! | feature | what it adds |
+//! | feature | adds |
 //! |---|---|
-//! | `tracing` | passes, kernels and steps as spans of the crate of that name: see [`record`] |
+//! | `tracing` | passes, kernels and steps as spans of the `tracing` crate: see [`record`] |
 
 #![deny(unsafe_code)]
 
@@ -89,7 +89,7 @@ pub use step::optimizer::Optimizer;
 pub use step::state::{NewState, OptimizerState};
 pub use step::training_step::{Chunk, Step};
 #[doc(hidden)]
-pub use step::training_step::{ChunkElement, Look};
+pub use step::training_step::{ChunkElement, ChunkVisitor};
 
 pub use api::buffer::Buffer;
 pub use api::deferred::Do;

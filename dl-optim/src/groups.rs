@@ -9,7 +9,7 @@ use dl_core::Result;
 use dl_core::Step;
 use dl_core::WeightHandle;
 use dl_core::WeightId;
-use dl_core::{Chunk, Look};
+use dl_core::{Chunk, ChunkVisitor};
 use std::collections::HashMap;
 use std::fmt;
 use std::panic::Location;
@@ -154,7 +154,7 @@ impl Optimizer for GroupsInStep<'_> {
 
 /// The training step with the weights of one group.
 fn only<T>(step: &Step<'_>, in_group: impl Fn(WeightId) -> bool, then: impl FnOnce(&Step<'_>) -> T) -> T {
-    let deltas = |look: &mut Look<'_>| {
+    let deltas = |look: &mut ChunkVisitor<'_>| {
         step.each_delta(&mut |weight, chunk| if in_group(weight) { look(weight, chunk) } else { Ok(()) })
     };
     then(&Step::new(step.steps(), &deltas))

@@ -1,4 +1,4 @@
-//! Buffers: state that is not trained, but written by the steps that train.
+//! Buffers: state that training steps write but do not train.
 
 use crate::api::deferred::Do;
 use crate::api::differentiable::Differentiable;
@@ -14,7 +14,7 @@ use crate::graph::node_ref::AnyLayer;
 use crate::graph::op::{AnyAlong, AnyAt, AnyPrimitive, Few, UpdateOf};
 use crate::graph::value::Value;
 use crate::graph::variable::Variable;
-use crate::step::memory::Shelf;
+use crate::step::memory::WeightState;
 use crate::step::optimizer::Optimizer;
 use crate::step::state::AnyState;
 use crate::step::training_step::Chunk;
@@ -22,12 +22,12 @@ use smallvec::smallvec;
 use std::any::Any;
 use std::fmt;
 
-/// State beside the weights: running statistics, a count of steps.
+/// State that is not trained: running statistics, a count of steps.
 ///
-/// It is a handle, like a [`Weight`](crate::Weight), and reads like one; no gradient flows to it. A
-/// pass writes it by [`Layer::updating`], in the commit of a training step and nowhere else: if the
-/// step fails, the buffer is what it was. Outside of passes, [`set`](Buffer::set) and the loading
-/// of files write it.
+/// A buffer is a handle, as a [`Weight`](crate::Weight) is, and is read in the same way. No
+/// gradient flows to it. Within a pass only the commit of a training step writes it, by
+/// [`Layer::updating`]; if the step fails, the buffer is unchanged. Outside of passes,
+/// [`set`](Buffer::set) and loading a file write it.
 ///
 /// ```
 /// use dl_core::{Buffer, Differentiable, Weight};
@@ -49,20 +49,20 @@ impl<T> Clone for Buffer<T> {
 }
 
 impl<T: Data> Buffer<T> {
-    /// A new buffer with this value.
+    /// Creates a buffer with this value.
     #[track_caller]
     pub fn new(value: T) -> Self {
-        let handle = Handle::first(value, &NotTrained);
+        let handle = Handle::new(value, &UntrainedBuffer);
         handle.variable().set_frozen(true);
         Buffer(handle)
     }
 
-    /// A copy of the present value.
+    /// A copy of the current value.
     pub fn value(&self) -> T {
         self.0.value()
     }
 
-    /// Replaces the value. Passes that have read the old one go on with it.
+    /// Replaces the value. Passes that have read the old value continue with it.
     ///
     /// ```
     /// let seen = dl_core::Buffer::new(5.0_f32);
@@ -71,8 +71,8 @@ impl<T: Data> Buffer<T> {
     /// ```
     ///
     /// # Panics
-    /// In the middle of a training step, in an optimizer for instance, if a step holds it: that
-    /// step is an error then, which says so.
+    /// During a training step (inside an optimizer, for instance) that holds the lock of this
+    /// buffer. That step then fails with an error that names the cause.
     pub fn set(&self, value: T) {
         self.0.set(value);
     }
@@ -98,12 +98,12 @@ impl<T: Data> Differentiable for Buffer<T> {
 }
 
 impl<T: Data> Layer<T> {
-    /// This layer. When a training step that evaluates it commits, the buffer takes the value of
-    /// `new`.
+    /// This layer, with a buffer update as its side effect. When a training step that evaluates
+    /// this layer commits, the buffer takes the value of `new`.
     ///
-    /// `new` is evaluated with this layer, and sees the old value of the buffer. No gradient flows
-    /// into it. A step that writes one buffer from two such layers is refused. If the deltas of one
-    /// tape are stepped several times, the buffer is written the first time.
+    /// `new` is evaluated together with this layer and reads the old value of the buffer. No
+    /// gradient flows into it. A step that writes one buffer from two such layers fails. If the
+    /// gradients of one tape are applied in several steps, the first step writes the buffer.
     ///
     /// ```
     /// use dl_core::{Buffer, Differentiable, Weight};
@@ -125,7 +125,7 @@ impl<T: Data> Layer<T> {
     }
 }
 
-/// (y, new, buffer) ↦ y. What it does to the buffer is done by the commit.
+/// (y, new, buffer) ↦ y. The commit of the training step writes the buffer.
 struct Updating([AnyLayer; 3]);
 
 impl AnyPrimitive for Updating {
@@ -162,34 +162,40 @@ impl AnyPrimitive for Updating {
     }
 }
 
-struct NotTrained;
+struct UntrainedBuffer;
 
-impl AnyWeight for NotTrained {
+impl AnyWeight for UntrainedBuffer {
     fn name(&self) -> &'static str {
         "buffer"
     }
 
-    fn propose(&self, _: &Variable, _: &Value, _: &dyn Optimizer, _: Option<&Shelf>) -> Result<(Value, Option<Shelf>)> {
-        Err(not_trained())
+    fn prepare(
+        &self,
+        _: &Variable,
+        _: &Value,
+        _: &dyn Optimizer,
+        _: Option<&WeightState>,
+    ) -> Result<(Value, Option<WeightState>)> {
+        Err(not_trained_error())
     }
 
-    fn look(&self, _: &Variable, _: &Value, _: &mut dyn FnMut(Chunk<'_>) -> Result<()>) -> Result<()> {
-        Err(not_trained())
+    fn visit_chunks(&self, _: &Variable, _: &Value, _: &mut dyn FnMut(Chunk<'_>) -> Result<()>) -> Result<()> {
+        Err(not_trained_error())
     }
 
-    fn slot(&self, _: &Shelf, _: usize) -> Option<Value> {
+    fn slot(&self, _: &WeightState, _: usize) -> Option<Value> {
         None
     }
 
-    fn slots(&self, _: &Shelf) -> Vec<AnyState> {
+    fn slots(&self, _: &WeightState) -> Vec<AnyState> {
         Vec::new()
     }
 
-    fn shelf(&self, _: &Variable, _: &[AnyState], _: u64) -> Result<Shelf> {
-        Err(not_trained())
+    fn new_state(&self, _: &Variable, _: &[AnyState], _: u64) -> Result<WeightState> {
+        Err(not_trained_error())
     }
 }
 
-fn not_trained() -> Error {
+fn not_trained_error() -> Error {
     Error::invalid("a buffer is not trained")
 }

@@ -1,5 +1,5 @@
-//! Marks between which a training pass forgets its values, and evaluates them again when the
-//! backward gets there.
+//! Gradient checkpointing: a training pass discards the values between two checkpoints, and
+//! recomputes (rematerializes) them when the backward pass needs them.
 //!
 //! ```
 //! use dl_core::{Differentiable, Layer, Weight};
@@ -16,11 +16,12 @@
 //! # dl_core::Result::Ok(())
 //! ```
 //!
-//! The *segment* of a mark is what lies between the marked layer and the marks, weights, constants
-//! and other leaves below it. Going forward, the pass closes a segment when the marked layer is
-//! done (`pass/segment.rs`). Going back, the walk gathers what has no value into groups, each of
-//! which is evaluated again when a delta arrives at it (`group.rs`); what a group hands on is not
-//! known before that (`perhaps.rs`).
+//! The *segment* of a checkpoint consists of the nodes between the checkpointed layer and the
+//! checkpoints, weights, constants and other leaves below it. In the forward pass the executor
+//! closes a segment when the checkpointed layer is completed. The backward pass collects nodes
+//! without values into groups (`autodiff/remat_group.rs`) and recomputes a group when a delta
+//! arrives at it. Until then it is unknown which deltas the group passes on
+//! (`autodiff/optional_cotangent.rs`).
 
 use crate::api::layer::Layer;
 use crate::error::Result;
@@ -34,13 +35,13 @@ use smallvec::smallvec;
 use std::any::Any;
 
 impl<T: Data> Layer<T> {
-    /// This layer. A training pass keeps its value, and forgets what it was computed from: the
-    /// values of all layers between this one and the marks, weights and constants below it. When
-    /// the backward gets here, they are evaluated again.
+    /// This layer as a checkpoint. A training pass retains its value and discards the values that
+    /// it was computed from: those of all layers between this one and the checkpoints, weights and
+    /// constants below it. They are recomputed when the backward pass reaches this layer.
     ///
-    /// A chain of n operations with a mark every √n needs memory for some √n values instead of n,
-    /// and takes a step in some 1.2 to 1.4 times the time. Gradients are the same to the last bit.
-    /// In `predict` a mark does nothing, unless a derivative is taken there.
+    /// A chain of n operations with a checkpoint every √n retains about √n values instead of n. A
+    /// training step takes 1.2 to 1.4 times as long. Gradients are bit-identical. In `predict` a
+    /// checkpoint has no effect, unless a derivative is taken there.
     ///
     /// ```
     /// use dl_core::{Differentiable, Layer, Weight};
@@ -54,26 +55,28 @@ impl<T: Data> Layer<T> {
     /// # dl_core::Result::Ok(())
     /// ```
     ///
-    /// Each operation between two marks runs twice in a step; the marked one, and what lies above
-    /// the last mark, once. Random layers, weights and buffers have the values that they had
-    /// before, and a dynamic layer stays what it has turned out to be: its body does not run again.
+    /// In a step each operation between two checkpoints runs twice. The checkpointed operation, and
+    /// those above the last checkpoint, run once. Random layers, weights and buffers keep the
+    /// values that they had in the forward pass. A dynamic layer keeps the layer that it resolved
+    /// to: its body does not run again.
     ///
-    /// What is used on both sides of a mark, or in two segments, is kept as if it were marked
-    /// itself. So is what somebody has a handle to besides the layers that use it: a variable of
-    /// yours that is still alive, the body of a dynamic layer (`dropout` is one), or a layer that
-    /// was looked at by a bang. What no trained weight depends on is not evaluated again. A
-    /// gradient that is a layer is right, to any order, but keeps the values that come back.
-    /// Several uses of one weight each have a delta, and these are kept until all are summed.
+    /// A value is retained as if its layer were a checkpoint in two cases: it is used on both sides
+    /// of a checkpoint or in two segments, or its layer has a handle other than those of the layers
+    /// that use it. Such a handle is a variable that is still alive, the body of a dynamic layer
+    /// (`dropout` is one), or an extraction by `!`. Values that no trained weight depends on are
+    /// not recomputed. A gradient that is a layer is exact, to any order, but retains the
+    /// recomputed values. If a weight has several uses, the delta of each use is retained until all
+    /// are summed.
     #[track_caller]
     pub fn checkpoint(&self) -> Layer<T> {
-        Layer::from_expression(Expression::Primitive(Kept::operation(Mark([self.any().clone()]))))
+        Layer::from_expression(Expression::Primitive(Kept::operation(Checkpoint([self.any().clone()]))))
     }
 }
 
-/// x ↦ x. What it does to the values below it, the pass does.
-struct Mark([AnyLayer; 1]);
+/// x ↦ x. The executor discards the values below it.
+struct Checkpoint([AnyLayer; 1]);
 
-impl AnyPrimitive for Mark {
+impl AnyPrimitive for Checkpoint {
     fn name(&self) -> &'static str {
         "checkpoint"
     }

@@ -1,5 +1,5 @@
-//! `Do`: deferred, asynchronous computations. A monad ([`flat_map`](Do::flat_map)) and a parallel
-//! applicative ([`zip`](Do::zip), [`join`](Do::join)).
+//! `Do`: deferred, asynchronous computations. `Do` is a monad ([`flat_map`](Do::flat_map)) and a
+//! parallel applicative ([`zip`](Do::zip), [`join`](Do::join)).
 //!
 //! ```
 //! use dl_core::Do;
@@ -29,17 +29,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// A deferred computation that ends with a `T` or an [`Error`].
 ///
-/// It is a recipe: nothing happens until it is run, by [`wait`](Do::wait) or by `.await`, and every
-/// run is a fresh one. Whatever layers a run evaluates belong to the pass that it runs in, or else
-/// to a pass of its own.
+/// A `Do` describes a computation: nothing happens until it is run, by [`wait`](Do::wait) or by
+/// `.await`, and each run starts anew. The layers that a run evaluates belong to the surrounding
+/// pass if there is one, and otherwise to a new pass.
 ///
-/// Computations nest on the stack: a chain of a few thousand [`map`](Do::map) or
-/// [`flat_map`](Do::flat_map), or as many `predict().await` inside one another, is fine; for longer
-/// ones write a loop in [`from_fn`](Do::from_fn), or chain layers, which take no stack.
+/// Nested computations use the stack. A chain of a few thousand [`map`](Do::map) or
+/// [`flat_map`](Do::flat_map) calls is fine, as are a few thousand nested `predict().await`. For
+/// longer chains write a loop in [`from_fn`](Do::from_fn), or chain layers, which use no stack.
 ///
-/// Under [`wait`](Do::wait), and on a worker of rayon, a run does its own work if nobody else does.
-/// Awaited under another executor it leaves the work to the workers of rayon, so that it does not
-/// hold up that executor: do not block all of them until it ends.
+/// Under [`wait`](Do::wait), and on a worker of rayon, a run executes the work that no other worker
+/// takes. Under another executor it leaves all work to the workers of rayon, so that it does not
+/// block that executor. Do not block all workers of rayon until such a run ends.
 ///
 /// ```
 /// use dl_core::{Differentiable, Do, Weight};
@@ -52,19 +52,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// ```
 #[must_use = "nothing is computed until it is run: write `.wait()?`, or `.await?` inside async code"]
 pub struct Do<T> {
-    recipe: Shared<dyn Recipe<T>>,
+    computation: Shared<dyn Computation<T>>,
     settings: Settings,
 }
 
-/// What a [`Do`] does.
-pub(crate) trait Recipe<T>: Send + Sync {
-    /// Which pass a run belongs to.
-    fn belongs(&self) -> Belongs;
+/// The computation behind a [`Do`].
+pub(crate) trait Computation<T>: Send + Sync {
+    /// The pass that a run belongs to.
+    fn pass_choice(&self) -> PassChoice;
 
-    /// Starts anew.
+    /// Starts a new run.
     fn start(&self) -> KeptFuture<Result<T>>;
 
-    /// The same as the body of a layer, where a run belongs to the pass around it.
+    /// Starts a new run as the body of a layer, which belongs to the surrounding pass.
     fn start_body(&self, outcome: fn(T) -> Outcome) -> KeptFuture<Result<Outcome>>
     where
         T: Send + 'static,
@@ -73,37 +73,37 @@ pub(crate) trait Recipe<T>: Send + Sync {
         Kept::future(async move { future.await.map(outcome) })
     }
 
-    /// Runs it as far as it goes without waiting for anything, on a thread that has nothing else to
-    /// do: a recipe that may be through by then saves itself a future.
-    fn run_at_once(&self, settings: &Settings) -> AtOnce<T> {
+    /// Runs the computation synchronously, as far as it proceeds without waiting. Called on a
+    /// thread that is free to block. A computation that completes here needs no future.
+    fn try_run_sync(&self, settings: &Settings) -> SyncRun<T> {
         let _ = settings;
-        AtOnce::No
+        SyncRun::Unsupported
     }
 }
 
-/// How far a recipe came at once.
-pub(crate) enum AtOnce<T> {
-    Done(Result<T>),
-    /// It has begun, in this pass.
-    Begun(Arc<Pass>),
-    /// It has to be run.
-    No,
+/// The result of [`Computation::try_run_sync`].
+pub(crate) enum SyncRun<T> {
+    Completed(Result<T>),
+    /// The pass has started but the computation is incomplete.
+    Started(Arc<Pass>),
+    /// The computation must be run as a future.
+    Unsupported,
 }
 
-/// Calls a function of the user's for every run.
+/// A computation that calls a user function for each run.
 struct FromFn<F> {
-    belongs: Belongs,
+    pass_choice: PassChoice,
     start: F,
 }
 
-impl<T, F, Fut> Recipe<T> for FromFn<F>
+impl<T, F, Fut> Computation<T> for FromFn<F>
 where
     T: Send + 'static,
     F: Fn() -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<T>> + Send + 'static,
 {
-    fn belongs(&self) -> Belongs {
-        self.belongs.clone()
+    fn pass_choice(&self) -> PassChoice {
+        self.pass_choice.clone()
     }
 
     fn start(&self) -> KeptFuture<Result<T>> {
@@ -116,19 +116,19 @@ where
     }
 }
 
-/// A computation as the body of a layer. Settings are for runs that start a pass: mostly there is
-/// no need of them.
+/// A computation as the body of a layer. The settings of a `Do` apply only to a run that starts a
+/// pass, so the common case, which joins the surrounding pass, omits them.
 pub(crate) enum Body<T> {
-    Around(Shared<dyn Recipe<T>>),
-    Other(Box<Do<T>>),
+    Joining(Shared<dyn Computation<T>>),
+    WithSettings(Box<Do<T>>),
 }
 
 impl<T: Send + 'static> Body<T> {
-    /// A fresh run.
+    /// Starts a new run.
     pub(crate) fn start(&self, outcome: fn(T) -> Outcome) -> KeptFuture<Result<Outcome>> {
         match self {
-            Body::Around(recipe) => recipe.start_body(outcome),
-            Body::Other(this) => {
+            Body::Joining(computation) => computation.start_body(outcome),
+            Body::WithSettings(this) => {
                 let run = this.run();
                 Kept::future(async move { run.await.map(outcome) })
             }
@@ -138,7 +138,7 @@ impl<T: Send + 'static> Body<T> {
 
 impl<T> Clone for Do<T> {
     fn clone(&self) -> Self {
-        Do { recipe: self.recipe.clone(), settings: self.settings.clone() }
+        Do { computation: self.computation.clone(), settings: self.settings.clone() }
     }
 }
 
@@ -149,20 +149,20 @@ impl<T> fmt::Debug for Do<T> {
 }
 
 impl<T: Send + 'static> Do<T> {
-    pub(crate) fn new(recipe: impl Recipe<T> + 'static) -> Self {
+    pub(crate) fn new(computation: impl Computation<T> + 'static) -> Self {
         let settings = Settings { made_at: Position::outside_now(), ..Settings::default() };
-        Do { recipe: Shared::recipe(recipe), settings }
+        Do { computation: Shared::computation(computation), settings }
     }
 
-    pub(crate) fn starting<F, Fut>(belongs: Belongs, start: F) -> Self
+    pub(crate) fn starting<F, Fut>(pass_choice: PassChoice, start: F) -> Self
     where
         F: Fn() -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<T>> + Send + 'static,
     {
-        Do::new(FromFn { belongs, start })
+        Do::new(FromFn { pass_choice, start })
     }
 
-    /// A computation that calls `start` anew for every run.
+    /// A computation that calls `start` for each run.
     ///
     /// ```
     /// let two = dl_core::Do::from_fn(|| async { Ok(2) });
@@ -174,13 +174,14 @@ impl<T: Send + 'static> Do<T> {
         F: Fn() -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<T>> + Send + 'static,
     {
-        Do::starting(Belongs::Around, start)
+        Do::starting(PassChoice::Current, start)
     }
 
-    /// The values of several layers, computed in one pass: what they share is evaluated once.
+    /// The values of several layers, computed in one pass, in which shared layers are evaluated
+    /// once.
     ///
-    /// `layers` is what the bang of `#[differentiable]` takes: a tuple, an array or a `Vec` of
-    /// layers and weights, or of such.
+    /// `layers` is any operand of the bang (`!`) of `#[differentiable]`: a tuple, an array or a
+    /// `Vec` of layers and weights, or nested ones.
     ///
     /// ```
     /// use dl_core::{Differentiable, Do, Weight};
@@ -193,10 +194,10 @@ impl<T: Send + 'static> Do<T> {
     where
         X: Extractable<Output = T> + Send + Sync + 'static,
     {
-        Do::starting(Belongs::Own(Purpose::Predict), move || layers.start())
+        Do::starting(PassChoice::New(Purpose::Predict), move || layers.start())
     }
 
-    /// A computation made from a future, which can run only once: a second run fails, and says so.
+    /// A computation made from a future. It can run only once: a second run fails with an error.
     ///
     /// ```
     /// let once = dl_core::Do::from_future(async { Ok(1) });
@@ -217,7 +218,7 @@ impl<T: Send + 'static> Do<T> {
         })
     }
 
-    /// A computation that has its value already.
+    /// A computation with a value that is already known.
     ///
     /// ```
     /// assert_eq!(dl_core::Do::now(5).wait()?, 5);
@@ -254,7 +255,7 @@ impl<T: Send + 'static> Do<T> {
         })
     }
 
-    /// Runs this computation, then the one that `f` makes of its value.
+    /// Runs this computation, then the one that `f` returns for its value.
     ///
     /// ```
     /// use dl_core::Do;
@@ -269,7 +270,7 @@ impl<T: Send + 'static> Do<T> {
         })
     }
 
-    /// Runs two computations in parallel. If both fail, the error is that of the left one.
+    /// Runs two computations in parallel. If both fail, the error is the left one's.
     ///
     /// ```
     /// use dl_core::Do;
@@ -290,7 +291,7 @@ impl<T: Send + 'static> Do<T> {
         })
     }
 
-    /// Runs many computations in parallel. If several fail, the error is that of the leftmost one.
+    /// Runs many computations in parallel. If several fail, the error is the leftmost one's.
     ///
     /// ```
     /// use dl_core::Do;
@@ -305,11 +306,11 @@ impl<T: Send + 'static> Do<T> {
         })
     }
 
-    /// The same computation, as the body of a layer.
+    /// This computation as the body of a layer.
     pub(crate) fn into_body(self) -> Body<T> {
-        match self.recipe.belongs() {
-            Belongs::Around => Body::Around(self.recipe),
-            _ => Body::Other(Box::new(self)),
+        match self.computation.pass_choice() {
+            PassChoice::Current => Body::Joining(self.computation),
+            _ => Body::WithSettings(Box::new(self)),
         }
     }
 
@@ -322,15 +323,14 @@ impl<T: Send + 'static> Do<T> {
     /// # dl_core::Result::Ok(())
     /// ```
     pub fn run(&self) -> Run<T> {
-        Run::new(self.recipe.clone(), self.settings.clone())
+        Run::new(self.computation.clone(), self.settings.clone())
     }
 
-    /// The same computation, whose random numbers are drawn from this seed: see
-    /// [`Seed`](crate::Seed).
+    /// This computation with random numbers drawn from this seed: see [`Seed`](crate::Seed).
     ///
-    /// Like [`mode`](Do::mode) and [`on`](Do::on), it is a setting of the pass that a run starts,
-    /// and of passes inside that one which do not say otherwise; a run that is part of a pass
-    /// around it has the settings of that pass.
+    /// Like [`mode`](Do::mode) and [`on`](Do::on), this is a setting of the pass that a run starts.
+    /// Nested passes inherit it unless they set their own. A run that joins a surrounding pass uses
+    /// the settings of that pass.
     ///
     /// ```
     /// use dl_core::{Differentiable, Seed};
@@ -343,7 +343,7 @@ impl<T: Send + 'static> Do<T> {
         self
     }
 
-    /// The same computation, in training or in evaluation: see [`Mode`].
+    /// This computation in training or in evaluation mode: see [`Mode`].
     ///
     /// ```
     /// use dl_core::{Do, Mode};
@@ -356,8 +356,7 @@ impl<T: Send + 'static> Do<T> {
         self
     }
 
-    /// The same computation, on the weights as they were when the snapshot was taken: see
-    /// [`Snapshot`].
+    /// This computation on the weights as they were when the snapshot was taken: see [`Snapshot`].
     ///
     /// ```
     /// use dl_core::{Differentiable, Snapshot, Weight};
@@ -372,11 +371,11 @@ impl<T: Send + 'static> Do<T> {
         self
     }
 
-    /// The same computation, whose passes tell this recorder what they do: see
-    /// [`record`](crate::record). As [`seed`](Do::seed), it is a setting of the pass that a run
-    /// starts, and of passes inside that one: a whole training run can be recorded, too.
+    /// This computation with its passes recorded by this recorder: see [`record`](crate::record).
+    /// As with [`seed`](Do::seed), this is a setting of the pass that a run starts, and nested
+    /// passes inherit it: a whole training run can be recorded, too.
     ///
-    /// It changes no value.
+    /// Recording changes no value.
     ///
     /// ```
     /// use dl_core::record::Recorder;
@@ -401,7 +400,7 @@ impl<T: Send + 'static> Do<T> {
         self
     }
 
-    /// The same computation, which ends with its value and with what its pass has counted.
+    /// This computation, ending with its value and with the counters of its pass.
     ///
     /// ```
     /// use dl_core::{Differentiable, Weight};
@@ -417,26 +416,26 @@ impl<T: Send + 'static> Do<T> {
             let mut run = this.run();
             run.counts = true;
             std::future::poll_fn(move |cx| {
-                Pin::new(&mut run).poll(cx).map_ok(|value| (value, run.counters.take().expect("it was told to count")))
+                Pin::new(&mut run).poll(cx).map_ok(|value| (value, run.counters.take().expect("counting was enabled")))
             })
         })
     }
 
     /// Runs the computation and blocks until it ends.
     ///
-    /// The thread helps with the work of its own pass meanwhile, and with no other, so it is safe
-    /// on any thread: inside a rayon worker, and inside another pass, too. The run never joins a
-    /// pass around it: use `.await` for that.
+    /// Meanwhile the calling thread executes work of its own pass and of no other, so `wait` is
+    /// safe on any thread, inside a rayon worker and inside another pass, too. The run never joins
+    /// a surrounding pass: use `.await` for that.
     ///
     /// # Errors
-    /// Those of the computation; a panic in it is one of them.
+    /// The errors of the computation, including panics in it.
     pub fn wait(&self) -> Result<T> {
         let inherited = exec::with_current(|around| Some(around?.inherited(self.settings.clone())));
         let settings = inherited.as_ref().unwrap_or(&self.settings);
-        exec::outside(|| match self.recipe.run_at_once(settings) {
-            AtOnce::Done(result) => result,
-            AtOnce::Begun(pass) => block_on(Run::going_on(self.recipe.clone(), pass)),
-            AtOnce::No => block_on(Run::new(self.recipe.clone(), settings.clone())),
+        exec::outside(|| match self.computation.try_run_sync(settings) {
+            SyncRun::Completed(result) => result,
+            SyncRun::Started(pass) => block_on(Run::resume(self.computation.clone(), pass)),
+            SyncRun::Unsupported => block_on(Run::new(self.computation.clone(), settings.clone())),
         })
     }
 }
@@ -450,13 +449,13 @@ impl<T: Send + 'static> IntoFuture for Do<T> {
     }
 }
 
-/// Which pass a run belongs to.
+/// The pass that a run belongs to.
 #[derive(Clone)]
-pub(crate) enum Belongs {
-    /// To the pass in which it is first polled; outside any, to one of its own.
-    Around,
-    /// To a new pass of its own.
-    Own(Purpose),
-    /// To this pass, which it drives.
-    To(Owner),
+pub(crate) enum PassChoice {
+    /// The pass in which it is first polled, or a new pass if there is none.
+    Current,
+    /// A new pass.
+    New(Purpose),
+    /// This pass, which the run drives.
+    Existing(Owner),
 }

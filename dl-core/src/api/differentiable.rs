@@ -1,6 +1,6 @@
-//! The type class of everything that can be differentiated.
+//! The type class of differentiable values.
 
-use crate::api::deferred::{AtOnce, Belongs, Do, Recipe};
+use crate::api::deferred::{Computation, Do, PassChoice, SyncRun};
 use crate::api::extract;
 use crate::api::extract::ExtractValue;
 use crate::api::gradients::SideEffects;
@@ -19,15 +19,14 @@ use crate::graph::inline_box::{Kept, KeptFuture};
 use crate::graph::value::Value;
 use crate::record::{SpanWork, TraceNodeId};
 use crate::step::commit::commit;
-use crate::step::commit_scalar::commit_numbers;
+use crate::step::commit_scalar::commit_scalars;
 use crate::step::optimizer::Optimizer;
 use std::sync::Arc;
 
-/// Anything with data, a delta and a forward: plain values, weights, layers, and types of your own.
+/// A value with data, a delta and a forward pass: plain values, weights, layers, and user types.
 ///
-/// The paper calls this type class `DeepLearning`. To make a type of your own differentiable, say
-/// what its data is and how to run it forward; usually that is the forward of some layer made from
-/// its parts:
+/// The paper calls this type class `DeepLearning`. To make a type differentiable, define its data
+/// and its forward pass; usually that is the forward pass of a layer made from its parts:
 ///
 /// ```
 /// use dl_core::{Differentiable, Do, Tape, Weight};
@@ -58,20 +57,20 @@ pub trait Differentiable {
     /// The type of the derivative.
     type Delta: Delta;
 
-    /// The forward pass: a computation of the value together with its backward.
+    /// The forward pass: a computation of the value together with its backward pass.
     ///
-    /// Nothing is computed before it is awaited. In a running pass it is part of that pass,
-    /// otherwise it is a pass of its own. A tape that was made in a `predict` has no backward: that
-    /// pass keeps no values for it.
+    /// Nothing is computed before it is awaited. It joins a running pass, or starts a new one if
+    /// there is none. A tape made in a `predict` has no backward pass, because `predict` retains no
+    /// values for it.
     fn forward(&self) -> Do<Tape<Self::Data, Self::Delta>>;
 
-    /// This, as a layer.
+    /// This value as a layer.
     #[track_caller]
     fn layer(&self) -> Layer<Self::Data> {
         Layer::from(self.forward())
     }
 
-    /// This, as a layer, without a clone where none is needed.
+    /// This value as a layer, without a clone where none is needed.
     ///
     /// ```
     /// use dl_core::{Differentiable, Layer, Weight};
@@ -89,27 +88,27 @@ pub trait Differentiable {
         self.layer()
     }
 
-    /// The value, if the pass that the calling code runs in has it already.
+    /// The value, if the current pass has already computed it.
     #[doc(hidden)]
     fn value_at_hand(&self) -> Option<Result<Self::Data>> {
         None
     }
 
-    /// Computes the value, in a new pass.
+    /// Computes the value in a new pass.
     ///
     /// # Errors
-    /// Whatever goes wrong on the way: shapes that do not fit, an error or a panic of user code.
+    /// Any error of the pass: shapes that do not fit, an error or a panic of user code.
     #[track_caller]
     fn predict(&self) -> Do<Self::Data> {
         Do::new(Predict(self.layer()))
     }
 
-    /// Forward and backward, in a new pass, and no step yet: what a training step would do to the
-    /// weights. Such side effects can be added up, scaled, clipped and looked at, and are taken in
-    /// one step: see [`SideEffects`].
+    /// Runs forward and backward in a new pass, without a step. The result holds the gradients of
+    /// the weights, which can be added, scaled, clipped and inspected, and applied in one step: see
+    /// [`SideEffects`].
     ///
     /// # Errors
-    /// As [`predict`](Differentiable::predict).
+    /// Those of [`predict`](Differentiable::predict).
     ///
     /// ```
     /// use dl_core::{Differentiable, Weight};
@@ -125,14 +124,14 @@ pub trait Differentiable {
         Do::new(Backward(self.layer()))
     }
 
-    /// One training step, in a new pass: computes the value, the deltas of all weights that it
-    /// depends on, and lets the optimizer step them. Ends with the value, as it was before the
-    /// step.
+    /// Takes one training step in a new pass: computes the value and the deltas of all weights that
+    /// it depends on, and lets the optimizer update these weights. The result is the value before
+    /// the step.
     ///
-    /// A value that is not a single number is trained as the sum of its elements.
+    /// If the value is not a single number, the loss is the sum of its elements.
     ///
     /// # Errors
-    /// As [`predict`](Differentiable::predict), and those of the optimizer. Then no weight has
+    /// Those of [`predict`](Differentiable::predict) and of the optimizer. Then no weight has
     /// changed.
     #[track_caller]
     fn train<O: Optimizer + Clone + 'static>(&self, optimizer: &O) -> Do<Self::Data> {
@@ -143,37 +142,37 @@ pub trait Differentiable {
 /// Computes the value of a layer.
 struct Predict<T>(Layer<T>);
 
-impl<T: Data> Recipe<T> for Predict<T> {
-    fn belongs(&self) -> Belongs {
-        Belongs::Own(Purpose::Predict)
+impl<T: Data> Computation<T> for Predict<T> {
+    fn pass_choice(&self) -> PassChoice {
+        PassChoice::New(Purpose::Predict)
     }
 
     fn start(&self) -> KeptFuture<Result<T>> {
         Kept::future(self.0.extract())
     }
 
-    fn run_at_once(&self, settings: &Settings) -> AtOnce<T> {
+    fn try_run_sync(&self, settings: &Settings) -> SyncRun<T> {
         let root = self.0.any();
         match Pass::begin(Purpose::Predict, settings, root, |_, _, number| Value::from(number).into()) {
-            Begun::Number(value) => AtOnce::Done(Ok(value)),
+            Begun::Number(value) => SyncRun::Completed(Ok(value)),
             Begun::Value(pass, value, is_arithmetic) => {
                 if !is_arithmetic {
                     pass.do_without();
                 }
-                let value = value.and_then(|value| extract::hand_out(value, root));
-                AtOnce::Done(Pass::part(pass).and(value))
+                let value = value.and_then(|value| extract::into_data(value, root));
+                SyncRun::Completed(Pass::part(pass).and(value))
             }
-            Begun::Pending(pass) => AtOnce::Begun(pass),
+            Begun::Pending(pass) => SyncRun::Started(pass),
         }
     }
 }
 
-/// Computes the value of a layer, and writes down the deltas.
+/// Computes the value of a layer, and builds the deltas as layers.
 struct Backward<T>(Layer<T>);
 
-impl<T: Data> Recipe<SideEffects> for Backward<T> {
-    fn belongs(&self) -> Belongs {
-        Belongs::Own(Purpose::Train)
+impl<T: Data> Computation<SideEffects> for Backward<T> {
+    fn pass_choice(&self) -> PassChoice {
+        PassChoice::New(Purpose::Train)
     }
 
     fn start(&self) -> KeptFuture<Result<SideEffects>> {
@@ -191,32 +190,33 @@ impl<T: Data> Recipe<SideEffects> for Backward<T> {
 struct Train<T, O>(Layer<T>, O);
 
 impl<T: Data, O: Optimizer + Clone + 'static> Train<T, O> {
-    /// The step from a number that was had at once.
+    /// Takes the step for a scalar that was computed synchronously.
     #[inline]
-    fn step_of_number(&self, books: &mut Books, index: u32, number: Scalar) -> Result<T> {
+    fn step_from_scalar(&self, books: &mut Books, index: u32, number: Scalar) -> Result<T> {
         let deltas = reverse::deltas_of_number(books, index, number);
-        let committed = commit_numbers(&self.1, &deltas);
+        let committed = commit_scalars(&self.1, &deltas);
         tables::put_away(deltas);
         committed.map(|()| Value::from(number).into())
     }
 
-    /// The step from any value for which it took nothing but scalar arithmetic and marks.
-    fn step_at_once(&self, pass: &Arc<Pass>, value: Value) -> Result<T> {
+    /// Takes the step for a value that was computed from scalar arithmetic and checkpoints only.
+    fn step_sync(&self, pass: &Arc<Pass>, value: Value) -> Result<T> {
         let root = self.0.any();
         let one = reverse::one(root, &value)?;
         let deltas = reverse::deltas(pass, root, AnyDelta::Ready(one))?;
-        // arithmetic writes no buffers, and has no destructors: the commit need not ask the pass
-        let value = extract::hand_out(value, root)?;
+        // Scalar arithmetic has no buffer updates and no user destructors, so the commit needs no
+        // pass.
+        let value = extract::into_data(value, root)?;
         let commit = || pass.during(SpanWork::Commit, None, || TraceNodeId::NONE, || commit(&self.1, deltas, &[]));
-        // in the middle of another step it is to be seen that this is one inside it
+        // In a nested step, entering the pass marks the commit as nested.
         let committed = if pass.is_in_step() { exec::enter(pass, commit) } else { commit() };
         committed.map(|()| value)
     }
 }
 
-impl<T: Data, O: Optimizer + Clone + 'static> Recipe<T> for Train<T, O> {
-    fn belongs(&self) -> Belongs {
-        Belongs::Own(Purpose::Step)
+impl<T: Data, O: Optimizer + Clone + 'static> Computation<T> for Train<T, O> {
+    fn pass_choice(&self) -> PassChoice {
+        PassChoice::New(Purpose::Step)
     }
 
     fn start(&self) -> KeptFuture<Result<T>> {
@@ -226,27 +226,26 @@ impl<T: Data, O: Optimizer + Clone + 'static> Recipe<T> for Train<T, O> {
             let pass = exec::current().expect("a training step runs in its pass");
             let one = reverse::one(layer.any(), &value)?;
             let effects = reverse::side_effects(&pass, layer.any(), AnyDelta::Ready(one), When::AtOnce)?;
-            // before the step: what can fail must not have changed anything
-            let value = extract::hand_out(value, layer.any())?;
-            effects.take(&pass, &optimizer).await?;
+            // Must precede the step: an error here must leave everything unchanged.
+            let value = extract::into_data(value, layer.any())?;
+            effects.apply_in(&pass, &optimizer).await?;
             Ok(value)
         })
     }
 
-    fn run_at_once(&self, settings: &Settings) -> AtOnce<T> {
+    fn try_run_sync(&self, settings: &Settings) -> SyncRun<T> {
         match Pass::begin(Purpose::Step, settings, self.0.any(), |books, index, number| {
-            self.step_of_number(books, index, number)
+            self.step_from_scalar(books, index, number)
         }) {
-            Begun::Number(result) => AtOnce::Done(result),
+            Begun::Number(result) => SyncRun::Completed(result),
             Begun::Value(pass, value, true) => {
-                let result = value.and_then(|value| self.step_at_once(&pass, value));
-                // the step has been taken, or has failed: a destructor that panics now has nobody
-                // to tell
+                let result = value.and_then(|value| self.step_sync(&pass, value));
+                // The step has been taken or has failed: a destructor panic is not reported.
                 let _ = Pass::part(pass);
-                AtOnce::Done(result)
+                SyncRun::Completed(result)
             }
-            // the deltas of other operations take a future
-            Begun::Value(pass, _, false) | Begun::Pending(pass) => AtOnce::Begun(pass),
+            // The deltas of other operations require a future.
+            Begun::Value(pass, _, false) | Begun::Pending(pass) => SyncRun::Started(pass),
         }
     }
 }
@@ -272,7 +271,7 @@ impl<T: Data> Differentiable for Layer<T> {
 
     fn value_at_hand(&self) -> Option<Result<T>> {
         let value = exec::with_current(|pass| pass?.value_at_hand(self.any()))?;
-        Some(value.and_then(|value| extract::hand_out(value, self.any())))
+        Some(value.and_then(|value| extract::into_data(value, self.any())))
     }
 
     fn into_layer(self) -> Layer<T> {

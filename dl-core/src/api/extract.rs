@@ -1,6 +1,6 @@
-//! The bang as a future: run a layer forward and hand back its data.
+//! Extraction (`!x`) as a future: evaluates a layer and returns its value.
 
-use crate::api::deferred::{Belongs, Do};
+use crate::api::deferred::{Do, PassChoice};
 use crate::error::{Error, Result};
 use crate::exec;
 use crate::exec::run::Run;
@@ -17,7 +17,8 @@ use std::task::{Context, Poll, ready};
 
 /// The forward value of a layer, as a future. Made by [`Layer::extract`](crate::Layer::extract).
 ///
-/// It belongs to the pass in which it is first polled, and may be polled anywhere afterwards.
+/// It belongs to the pass in which it is first polled, and may be polled from any thread
+/// afterwards.
 ///
 /// ```
 /// use dl_core::{Differentiable, Layer};
@@ -33,23 +34,23 @@ use std::task::{Context, Poll, ready};
 /// # dl_core::Result::Ok(())
 /// ```
 #[must_use = "futures do nothing unless polled: write `.await?`"]
-pub struct Extract<T>(State<T>);
+pub struct Extract<T>(ExtractState<T>);
 
-enum State<T> {
-    /// It was there already; present until it is polled.
-    AtHand(Option<Result<T>>),
-    Waits(ExtractValue),
+enum ExtractState<T> {
+    /// The value was known when the future was made. `None` once it has been returned.
+    Ready(Option<Result<T>>),
+    Pending(ExtractValue),
 }
 
 impl<T> Unpin for Extract<T> {}
 
 impl<T> Extract<T> {
     pub(crate) fn new(layer: AnyLayer) -> Self {
-        Extract(State::Waits(ExtractValue::new(layer)))
+        Extract(ExtractState::Pending(ExtractValue::new(layer)))
     }
 
-    pub(crate) fn at_hand(value: Result<T>) -> Self {
-        Extract(State::AtHand(Some(value)))
+    pub(crate) fn ready(value: Result<T>) -> Self {
+        Extract(ExtractState::Ready(Some(value)))
     }
 }
 
@@ -58,40 +59,42 @@ impl<T: Data> Future for Extract<T> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match &mut self.0 {
-            State::AtHand(value) => Poll::Ready(value.take().expect("an extract is not polled after it has ended")),
-            State::Waits(value) => Pin::new(&mut *value).poll(cx).map(|result| hand_out(result?, &value.layer)),
+            ExtractState::Ready(value) => Poll::Ready(value.take().expect("`Extract` polled after completion")),
+            ExtractState::Pending(value) => {
+                Pin::new(&mut *value).poll(cx).map(|result| into_data(result?, &value.layer))
+            }
         }
     }
 }
 
-/// The value of this layer, as the user gets it: a clone, if somebody else has it still.
-pub(crate) fn hand_out<T: Data>(value: Value, layer: &AnyLayer) -> Result<T> {
-    let hand_out = || {
+/// The value as returned to the caller: moved out if this is its only owner, otherwise cloned.
+pub(crate) fn into_data<T: Data>(value: Value, layer: &AnyLayer) -> Result<T> {
+    let into_data = || {
         exec::computing_in_task(|| T::settle(&[value.get()]));
         value.into()
     };
-    catch_unwind(AssertUnwindSafe(hand_out))
-        .map_err(|payload| Error::panic(payload).at("handing out a value", layer.site()))
+    catch_unwind(AssertUnwindSafe(into_data))
+        .map_err(|payload| Error::panic(payload).at("returning a value", layer.site()))
 }
 
-/// The same, with the type forgotten.
+/// The untyped half of [`Extract`].
 pub(crate) struct ExtractValue {
     layer: AnyLayer,
-    bound: Bound,
+    binding: Binding,
 }
 
-/// The pass that an extract belongs to.
-enum Bound {
-    Not,
-    /// To a pass that somebody else drives.
-    To(Weak<Pass>),
-    /// To a pass of its own.
+/// The pass that an extraction belongs to.
+enum Binding {
+    Unbound,
+    /// A pass driven by another future.
+    Joined(Weak<Pass>),
+    /// A pass of its own.
     Own(Box<Run<Value>>),
 }
 
 impl ExtractValue {
     pub(crate) fn new(layer: AnyLayer) -> Self {
-        ExtractValue { layer, bound: Bound::Not }
+        ExtractValue { layer, binding: Binding::Unbound }
     }
 }
 
@@ -100,13 +103,13 @@ impl Future for ExtractValue {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
-        match &mut this.bound {
-            Bound::Not => {
+        match &mut this.binding {
+            Binding::Unbound => {
                 let here = exec::with_current(|pass| {
                     let pass = pass?;
                     let polled = pass.poll_value(&this.layer, cx.waker());
                     if polled.is_pending() {
-                        this.bound = Bound::To(Arc::downgrade(pass));
+                        this.binding = Binding::Joined(Arc::downgrade(pass));
                     }
                     Some(polled)
                 });
@@ -114,27 +117,27 @@ impl Future for ExtractValue {
                     polled
                 } else {
                     let layer = this.layer.clone();
-                    let alone = Do::starting(Belongs::Own(Purpose::Predict), move || ExtractValue::new(layer.clone()));
-                    let mut run = Box::new(alone.run());
+                    let own = Do::starting(PassChoice::New(Purpose::Predict), move || ExtractValue::new(layer.clone()));
+                    let mut run = Box::new(own.run());
                     let polled = Pin::new(&mut *run).poll(cx);
-                    this.bound = Bound::Own(run);
+                    this.binding = Binding::Own(run);
                     polled
                 }
             }
-            Bound::To(pass) => match pass.upgrade() {
+            Binding::Joined(pass) => match pass.upgrade() {
                 Some(pass) => pass.poll_value(&this.layer, cx.waker()),
                 None => Poll::Ready(Err(Error::cancelled())),
             },
-            Bound::Own(run) => Pin::new(&mut **run).poll(cx),
+            Binding::Own(run) => Pin::new(&mut **run).poll(cx),
         }
     }
 }
 
-/// How many layers are asked for under one lock.
-const AT_ONCE: usize = 128;
+/// The number of layers for which results are read under one acquisition of the state lock.
+const RESULTS_PER_LOCK: usize = 128;
 
-/// The forward values of many layers of the current pass, evaluated in parallel. The leftmost error
-/// is the one reported.
+/// The values of many layers of the current pass, evaluated in parallel. If several fail, the error
+/// is the leftmost one's.
 pub(crate) struct ExtractAll {
     layers: Vec<AnyLayer>,
     results: Vec<Result<Value>>,
@@ -147,7 +150,7 @@ impl ExtractAll {
         ExtractAll { results: Vec::with_capacity(layers.len()), layers, requested: false, settles: true }
     }
 
-    /// The same, for whoever [settles] the values later.
+    /// Leaves it to the caller to [`settle`] (realize) the values.
     pub(crate) fn unsettled(layers: Vec<AnyLayer>) -> Self {
         ExtractAll { settles: false, ..ExtractAll::new(layers) }
     }
@@ -164,7 +167,7 @@ impl Future for ExtractAll {
         }
         while let Some(first) = this.layers.get(this.results.len()) {
             let known = this.results.len();
-            let next = &this.layers[known..this.layers.len().min(known + AT_ONCE)];
+            let next = &this.layers[known..this.layers.len().min(known + RESULTS_PER_LOCK)];
             pass.outcomes(next, &mut this.results);
             if this.results.len() == known {
                 this.results.push(ready!(pass.poll_value(first, cx.waker())));
@@ -178,7 +181,7 @@ impl Future for ExtractAll {
     }
 }
 
-/// Makes the values of these layers what they are: those of one type together.
+/// Realizes the values of these layers: computes deferred (lazy) values, all of one type together.
 pub(crate) fn settle(layers: &[AnyLayer], values: &[Value]) -> Result<()> {
     let mut settled: Vec<TypeId> = Vec::new();
     for (layer, value) in layers.iter().zip(values) {

@@ -1,4 +1,4 @@
-//! Numbers that are not finite: refusing them, and finding the operation that made the first one.
+//! Non-finite numbers: failing on them, and finding the operation that produced the first one.
 //!
 //! ```
 //! use dl_core::{Differentiable, Optimizer, Weight};
@@ -8,13 +8,13 @@
 //! let sgd = Sgd::new(0.1).refuse_non_finite();
 //! let error = loss.refuse_non_finite().train(&sgd).wait().unwrap_err();
 //! assert!(error.is_not_finite() && w.value() == -1.0);
-//! // nothing has changed, so it can be looked at again
-//! let first = loss.first_non_finite().wait()?.expect("it was refused");
+//! // nothing has changed, so the loss can be evaluated again
+//! let first = loss.first_non_finite().wait()?.expect("the step failed");
 //! assert!(first.op() == Some("ln") && first.place().is_some());
 //! # dl_core::Result::Ok(())
 //! ```
 
-use crate::api::deferred::{Belongs, Do};
+use crate::api::deferred::{Do, PassChoice};
 use crate::api::extract::{ExtractAll, ExtractValue};
 use crate::api::layer::Layer;
 use crate::api::primitive::{Along, At, Deltas, Primitive};
@@ -32,9 +32,9 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 impl<T: Data> Layer<T> {
-    /// This layer, but for an error in the place of a value that is not finite: for a loss, so that
-    /// a training step is refused. What an optimizer does with deltas,
-    /// [`Optimizer::refuse_non_finite`](crate::Optimizer::refuse_non_finite), it does with values.
+    /// This layer, with an error in place of a value that is not finite. Applied to a loss, it
+    /// makes a training step fail. For deltas, see
+    /// [`Optimizer::refuse_non_finite`](crate::Optimizer::refuse_non_finite).
     ///
     /// ```
     /// use dl_core::{Differentiable, Layer, Weight};
@@ -49,23 +49,23 @@ impl<T: Data> Layer<T> {
         Layer::apply(Finite(PhantomData), (self.clone(),))
     }
 
-    /// Which operation is the first whose value, or whose derivative, is not finite although all
-    /// that went into it is: an error with its name and its place; nothing if there is none.
+    /// Finds the first operation whose value or derivative is not finite although all its inputs
+    /// are. Returns an error with the name and the source location of the operation, or `None`.
     ///
-    /// It runs forward and backward in a pass that keeps all it computes, and changes nothing. So
-    /// after a step that was refused, and with the same [`seed`](Do::seed), it sees what that step
-    /// has seen.
+    /// It runs forward and backward in a pass that retains all values, and changes nothing. After a
+    /// failed step, with the same [`seed`](Do::seed), it therefore sees the values of that step.
     ///
-    /// Values come before derivatives, and count if they lead to a value of this layer that is not
-    /// finite: the infinite numbers of a mask before a softmax do not. The first one is that of the
-    /// order of the program, and the last operation comes first where derivatives are concerned.
+    /// Values are checked before derivatives. A non-finite value counts if it leads to a non-finite
+    /// value of this layer; the infinite numbers of a mask before a softmax do not. The first value
+    /// is the first in program order. The first derivative is that of the last operation in program
+    /// order.
     ///
     /// ```
     /// use dl_core::{Differentiable, Layer, Weight};
     /// let w = Weight::new(0.0_f64);
-    /// let root = w.sqrt(); // 0, with an infinite slope
+    /// let root = w.sqrt(); // 0, with an infinite derivative
     /// let loss = &root * 2.0 + Layer::constant(1.0);
-    /// let error = loss.first_non_finite().wait()?.expect("the slope");
+    /// let error = loss.first_non_finite().wait()?.expect("the derivative");
     /// assert!(error.to_string().starts_with("sqrt: its derivative has inf in it"));
     /// w.set(1.0);
     /// assert!(loss.first_non_finite().wait()?.is_none());
@@ -76,7 +76,7 @@ impl<T: Data> Layer<T> {
     /// As [`predict`](crate::Differentiable::predict).
     pub fn first_non_finite(&self) -> Do<Option<Error>> {
         let root = self.any().clone();
-        Do::starting(Belongs::Own(Purpose::Train), move || find(root.clone()))
+        Do::starting(PassChoice::New(Purpose::Train), move || find_first_non_finite(root.clone()))
     }
 }
 
@@ -111,7 +111,7 @@ impl<T: Data> Primitive for Finite<T> {
     }
 }
 
-async fn find(root: AnyLayer) -> Result<Option<Error>> {
+async fn find_first_non_finite(root: AnyLayer) -> Result<Option<Error>> {
     let value = ExtractValue::new(root.clone()).await?;
     let pass = exec::current().expect("an extract ends in its pass");
     let _hold = forward::hold(&pass, std::slice::from_ref(&root)).await?;
@@ -119,18 +119,17 @@ async fn find(root: AnyLayer) -> Result<Option<Error>> {
         let mut books = reverse::kept(&pass)?;
         let place = reverse::evaluated(&books, &root)?;
         let order = reverse::order(&mut books, [place], |_, _, _| true);
-        if let Some(error) = first_value(&books, place, &order) {
+        if let Some(error) = first_non_finite_value(&books, place, &order) {
             return Ok(Some(error));
         }
         order
     };
     let one = AnyDelta::Ready(reverse::one(&root, &value)?).into_layer(&root);
-    Differentiated::new(&pass, (root, one), order).await?.first().await
+    NodeDeltas::new(&pass, (root, one), order).await?.find_first().await
 }
 
-/// The first of these entries whose value is not finite, among those that lead to such a value of
-/// the root.
-fn first_value(books: &Books, root: u32, order: &[u32]) -> Option<Error> {
+/// The first of these nodes with a non-finite value that leads to a non-finite value of the root.
+fn first_non_finite_value(books: &Books, root: u32, order: &[u32]) -> Option<Error> {
     let non_finite = |index| match books.status(index) {
         Status::Done(value) => (books.node(index).kind_of_data.non_finite)(value.as_value()),
         _ => None,
@@ -145,19 +144,19 @@ fn first_value(books: &Books, root: u32, order: &[u32]) -> Option<Error> {
     let is_first = |index: u32| below(index).all(|operand| !leading.contains_key(&operand));
     let &first = order.iter().find(|&&index| leading.contains_key(&index) && is_first(index))?;
     let (node, number) = (books.node(first), leading[&first]);
-    let but = if books.edges(first) == 0 { "" } else { ", and all that it was computed from is finite" };
+    let but = if books.edges(first) == 0 { "" } else { ", and all its inputs are finite" };
     Some(Error::not_finite(format!("its value has {number} in it{but}")).at(node.name(), node.site()))
 }
 
-/// All that a training step differentiates, with its deltas.
-struct Differentiated<'a> {
+/// All nodes that a training step differentiates, with their deltas.
+struct NodeDeltas<'a> {
     pass: &'a Arc<Pass>,
     /// Operands before their consumers.
     order: Vec<u32>,
     deltas: HashMap<u32, (AnyLayer, Value)>,
 }
 
-impl<'a> Differentiated<'a> {
+impl<'a> NodeDeltas<'a> {
     async fn new(pass: &'a Arc<Pass>, root: (AnyLayer, AnyLayer), mut order: Vec<u32>) -> Result<Self> {
         let layers: Vec<AnyLayer> = {
             let mut books = reverse::kept(pass)?;
@@ -169,11 +168,11 @@ impl<'a> Differentiated<'a> {
             order.iter().zip(found).filter_map(|(&index, delta)| Some((index, delta?))).unzip();
         let values = ExtractAll::new(found.clone()).await?;
         let deltas = places.into_iter().zip(found.into_iter().zip(values)).collect();
-        Ok(Differentiated { pass, order, deltas })
+        Ok(NodeDeltas { pass, order, deltas })
     }
 
-    /// Which operation makes the first delta that is not finite.
-    async fn first(&self) -> Result<Option<Error>> {
+    /// The operation that produces the first delta that is not finite.
+    async fn find_first(&self) -> Result<Option<Error>> {
         let books = || reverse::kept(self.pass);
         let non_finite = |books: &Books, &index: &u32| {
             let (_, delta) = self.deltas.get(&index)?;
@@ -189,19 +188,19 @@ impl<'a> Differentiated<'a> {
         for &consumer in &consumers {
             if let Some(number) = self.contribution(consumer, target).await? {
                 let node = books()?.node(consumer);
-                let why = format!("its derivative has {number} in it, and what it was computed from is finite");
+                let why = format!("its derivative has {number} in it, and all its inputs are finite");
                 return Ok(Some(Error::not_finite(why).at(node.name(), node.site())));
             }
         }
         let node = books()?.node(target);
         let why = match consumers.len() {
-            0 => format!("a hand-written backward makes a delta with {number} in it for it"),
-            _ => format!("the sum of the deltas that arrive at it has {number} in it, and each of them is finite"),
+            0 => format!("a hand-written backward returned a delta with {number} in it"),
+            _ => format!("the sum of its deltas has {number} in it, and each of them is finite"),
         };
         Ok(Some(Error::not_finite(why).at(node.name(), node.site())))
     }
 
-    /// What is not finite in the delta that goes from a consumer to one of its operands.
+    /// A non-finite number in the delta that a consumer passes to one of its operands.
     async fn contribution(&self, consumer: u32, target: u32) -> Result<Option<f64>> {
         let Some((_, delta)) = self.deltas.get(&consumer).filter(|(layer, _)| !layer.is_absent()).cloned() else {
             return Ok(None);
@@ -225,8 +224,8 @@ impl<'a> Differentiated<'a> {
 mod tests {
     use crate::{Differentiable, Layer, Result, Weight, max};
 
-    /// The name and the line of the culprit, by lines after that of this macro.
-    fn culprit(layer: &Layer<f64>) -> Result<Option<(&'static str, u32)>> {
+    /// The name of the operation found, and its line relative to that of the macro.
+    fn found_op(layer: &Layer<f64>) -> Result<Option<(&'static str, u32)>> {
         let found = layer.first_non_finite().wait()?;
         Ok(found.map(|error| {
             assert!(error.is_not_finite(), "{error}");
@@ -235,66 +234,66 @@ mod tests {
     }
 
     #[test]
-    fn the_first_value() -> Result<()> {
+    fn first_non_finite_finds_first_value() -> Result<()> {
         let w = Weight::new(1000.0);
         let line = line!();
         let large = w.exp();
         let quotient = &large / &large;
         let loss: Layer<f64> = quotient + w.sin();
         assert!(loss.predict().wait()?.is_nan());
-        assert_eq!(culprit(&loss)?, Some(("exp", line + 1)));
+        assert_eq!(found_op(&loss)?, Some(("exp", line + 1)));
         w.set(1.0);
-        assert_eq!(culprit(&loss)?, None);
+        assert_eq!(found_op(&loss)?, None);
         Ok(())
     }
 
     #[test]
-    fn what_came_from_outside() -> Result<()> {
+    fn first_non_finite_finds_constants_and_weights() -> Result<()> {
         let line = line!();
         let input = Layer::constant(f64::NAN);
         let w = Weight::new(f64::INFINITY);
-        assert_eq!(culprit(&(&input * 2.0))?, Some(("constant", line + 1)));
-        assert_eq!(culprit(&(&w * 2.0))?, Some(("weight", line + 2)));
+        assert_eq!(found_op(&(&input * 2.0))?, Some(("constant", line + 1)));
+        assert_eq!(found_op(&(&w * 2.0))?, Some(("weight", line + 2)));
         Ok(())
     }
 
     #[test]
-    fn a_mask_is_no_culprit() -> Result<()> {
+    fn first_non_finite_ignores_masked_infinity() -> Result<()> {
         let w = Weight::new(-1.0);
         let masked = max(Layer::constant(f64::NEG_INFINITY), &w);
         let line = line!();
-        assert_eq!(culprit(&(masked * w.ln()))?, Some(("ln", line + 1)));
-        assert_eq!(culprit(&max(Layer::constant(f64::NEG_INFINITY), &w))?, None);
+        assert_eq!(found_op(&(masked * w.ln()))?, Some(("ln", line + 1)));
+        assert_eq!(found_op(&max(Layer::constant(f64::NEG_INFINITY), &w))?, None);
         Ok(())
     }
 
     #[test]
-    fn the_first_derivative() -> Result<()> {
+    fn first_non_finite_finds_first_derivative() -> Result<()> {
         let (w, v) = (Weight::new(0.0), Weight::new(2.0));
         let line = line!();
         let root = w.sqrt();
         let loss = &v * &root + w.cos() + &w * &v;
-        assert_eq!(culprit(&loss)?, Some(("sqrt", line + 1)));
-        // nobody takes that derivative
+        assert_eq!(found_op(&loss)?, Some(("sqrt", line + 1)));
+        // A frozen weight takes no derivative.
         w.freeze();
-        assert_eq!(culprit(&loss)?, None);
+        assert_eq!(found_op(&loss)?, None);
         Ok(())
     }
 
     #[test]
-    fn a_sum_of_deltas() -> Result<()> {
+    fn first_non_finite_finds_overflow_in_sum_of_deltas() -> Result<()> {
         let w = Weight::new(-1.0);
         let line = line!();
         let hidden = &w + 1.0;
         let loss = &hidden * 1e308 + &hidden * 1e308;
-        let error = loss.first_non_finite().wait()?.expect("2e308 is too much");
-        assert!(error.to_string().contains("the sum of the deltas that arrive at it has inf in it"), "{error}");
+        let error = loss.first_non_finite().wait()?.expect("the sum overflows");
+        assert!(error.to_string().contains("the sum of its deltas has inf in it"), "{error}");
         assert_eq!(error.place().map(|place| place.line()), Some(line + 1));
         Ok(())
     }
 
     #[test]
-    fn through_decisions_and_marks() -> Result<()> {
+    fn first_non_finite_sees_through_dynamic_layers_and_checkpoints() -> Result<()> {
         let w = Weight::new(0.0);
         let line = line!();
         let root = |x: Layer<f64>| x.sqrt();
@@ -303,11 +302,11 @@ mod tests {
             let layer = root(inner.layer());
             async move { Ok(layer) }
         });
-        assert_eq!(culprit(&(&decided * 2.0))?, Some(("sqrt", line + 1)));
+        assert_eq!(found_op(&(&decided * 2.0))?, Some(("sqrt", line + 1)));
         let marked = ((&w + 0.0).sqrt() + 1.0).checkpoint();
-        assert_eq!(culprit(&(marked.sin().checkpoint() * 2.0))?, Some(("sqrt", line + 8)));
+        assert_eq!(found_op(&(marked.sin().checkpoint() * 2.0))?, Some(("sqrt", line + 8)));
         let marked = ((&w - 1.0).ln() + 1.0).checkpoint();
-        assert_eq!(culprit(&(marked.sin().checkpoint() * 2.0))?, Some(("ln", line + 10)));
+        assert_eq!(found_op(&(marked.sin().checkpoint() * 2.0))?, Some(("ln", line + 10)));
         Ok(())
     }
 }

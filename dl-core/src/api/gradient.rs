@@ -11,11 +11,11 @@
 //! # dl_core::Result::Ok(())
 //! ```
 
-use crate::api::deferred::{Belongs, Do};
+use crate::api::deferred::{Do, PassChoice};
 use crate::api::differentiable::Differentiable;
 use crate::api::extract;
 use crate::api::extract::ExtractAll;
-use crate::api::layer::{Decider, Layer};
+use crate::api::layer::{BodyKind, Layer};
 use crate::api::variables::{EachVariable, Variables};
 use crate::autodiff::cotangent::AnyDelta;
 use crate::autodiff::forward;
@@ -34,25 +34,23 @@ use std::future::Future;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::{Arc, OnceLock};
 
-/// All of these can be predicted, trained on and differentiated again; they go through dynamic
-/// nodes along the path taken. A variable that the layer does not depend on has the derivative
-/// zero. Only what leads to the variables that were asked for is written down.
+/// The derivatives can be predicted, trained on and differentiated again. They pass through dynamic
+/// nodes along the path taken. With respect to a variable that the layer does not depend on, the
+/// derivative is zero. Only nodes on a path to the given variables are differentiated.
 ///
-/// In a `predict`, whose pass keeps no values to look back at, the derivatives of one call are
-/// computed together, in a pass of their own: what they share with the rest is then evaluated in
-/// both. A program that takes gradients of what it made of gradients, an unrolled descent for
-/// instance, starts anew for each of them there.
-/// [`value_and_gradients`](Layer::value_and_gradients) evaluates it once, and so does
-/// [`keeping_values`](Layer::keeping_values).
+/// A `predict` does not retain the values that a backward pass needs. There the derivatives of one
+/// call are computed together in a nested pass, and nodes shared with the surrounding pass are
+/// evaluated in both. A program that takes gradients of gradients, an unrolled gradient descent for
+/// instance, recomputes each of them there. [`value_and_gradients`](Layer::value_and_gradients) and
+/// [`keeping_values`](Layer::keeping_values) evaluate shared nodes once.
 ///
 /// Through a hand-written backward (see [`Tape::new`](crate::Tape::new)) a derivative flows to
-/// weights, not to other layers.
+/// weights, but not to other layers.
 impl<T: Data> Layer<T> {
     /// The derivative of this layer (of the sum of its elements) with respect to a weight or to
     /// another layer, as a layer.
     ///
-    /// That is also how to ask for the derivative with respect to an input, or to anything in
-    /// between.
+    /// The variable may be an input or an intermediate layer.
     ///
     /// ```
     /// use dl_core::{Differentiable, Layer, Weight};
@@ -72,8 +70,7 @@ impl<T: Data> Layer<T> {
         Derivation::of(self).with(Location::caller(), |each| each.variable(x)).1
     }
 
-    /// The derivatives with respect to several variables at once, in the shape of these: see
-    /// [`Variables`].
+    /// The derivatives with respect to several variables, in the same structure: see [`Variables`].
     ///
     /// ```
     /// use dl_core::{Differentiable, Weight};
@@ -88,8 +85,8 @@ impl<T: Data> Layer<T> {
         Derivation::of(self).with(Location::caller(), |each| variables.map(each)).1
     }
 
-    /// The value, and the derivative with respect to a weight or a layer: both from one evaluation,
-    /// also in a `predict`.
+    /// The value, and the derivative with respect to a weight or a layer. Both come from one
+    /// evaluation, in a `predict`, too.
     ///
     /// ```
     /// use dl_core::{Differentiable, Do, Weight};
@@ -104,11 +101,11 @@ impl<T: Data> Layer<T> {
         x: &X,
     ) -> (Layer<T>, Layer<X::Delta>) {
         let (derivatives, gradient) = Derivation::of(self).with(Location::caller(), |each| each.variable(x));
-        (part(&derivatives, 0, Location::caller()), gradient)
+        (derivative_at(&derivatives, 0, Location::caller()), gradient)
     }
 
-    /// The value, and the derivatives with respect to several variables: all from one evaluation,
-    /// also in a `predict`.
+    /// The value, and the derivatives with respect to several variables. All come from one
+    /// evaluation, in a `predict`, too.
     ///
     /// ```
     /// use dl_core::{Differentiable, Weight};
@@ -120,11 +117,11 @@ impl<T: Data> Layer<T> {
     #[track_caller]
     pub fn value_and_gradients<V: Variables + ?Sized>(&self, variables: &V) -> (Layer<T>, V::Gradients) {
         let (derivatives, gradients) = Derivation::of(self).with(Location::caller(), |each| variables.map(each));
-        (part(&derivatives, 0, Location::caller()), gradients)
+        (derivative_at(&derivatives, 0, Location::caller()), gradients)
     }
 
-    /// The vector-Jacobian product: what the backward makes of this delta,
-    /// `deltaᵀ · ∂self/∂variables`.
+    /// The vector-Jacobian product `deltaᵀ · ∂self/∂variables`: the backward pass, started with
+    /// this delta.
     ///
     /// ```
     /// use dl_core::{Differentiable, Layer, Weight};
@@ -140,9 +137,9 @@ impl<T: Data> Layer<T> {
         derivation.with(Location::caller(), |each| variables.map(each)).1
     }
 
-    /// This layer, evaluated in a pass that keeps its values, where derivatives share all that they
-    /// have in common: the current one, if it does, as that of a `train`; else, in a `predict`, one
-    /// of its own.
+    /// This layer, evaluated in a pass that retains its values, so that derivatives share their
+    /// common subexpressions. In a pass that retains values (a `train`, for instance) it is the
+    /// current pass; in a `predict`, a nested one.
     ///
     /// ```
     /// use dl_core::{Differentiable, Weight};
@@ -158,14 +155,14 @@ impl<T: Data> Layer<T> {
         let this = self.clone();
         let place = Location::caller();
         let kept = derivatives(place, move |_| std::future::ready(Ok(vec![this.any().clone()].into())));
-        part(&kept, 0, place)
+        derivative_at(&kept, 0, place)
     }
 
-    /// The Hessian of this layer (of the sum of its elements) times a direction, which has the
-    /// shape of the gradients. It costs about as much as two gradients, whatever the number of
-    /// variables is.
+    /// The Hessian-vector product: the Hessian of this layer (of the sum of its elements) times a
+    /// direction, which has the shape of the gradients. It costs about as much as two gradients,
+    /// regardless of the number of variables.
     ///
-    /// This is the derivative of the gradients along the direction, forward over reverse:
+    /// It is computed forward over reverse, as the derivative of the gradients along the direction:
     /// Pearlmutter, *Fast exact multiplication by the Hessian*, 1994.
     ///
     /// ```
@@ -180,17 +177,17 @@ impl<T: Data> Layer<T> {
     #[track_caller]
     pub fn hvp<V: Variables + ?Sized>(&self, variables: &V, direction: &V::Gradients) -> V::Gradients {
         let place = Location::caller();
-        let gradients = list(&self.gradients(variables));
-        let tangents = forward::tangents(place, gradients, list(variables), list(direction));
+        let gradients = layers_of(&self.gradients(variables));
+        let tangents = forward::tangents(place, gradients, layers_of(variables), layers_of(direction));
         variables.map(&mut EachVariable { derivatives: &tangents, variables: &mut Vec::new(), place })
     }
 }
 
-/// The derivative of a function as a function: `x ↦ ∂f(x)/∂x`, in the shape of `x`.
+/// The derivative of a function as a function: `x ↦ ∂f(x)/∂x`, in the structure of `x`.
 ///
-/// This generalises the paper's `typeSafeTransform`: `f` takes layers (or weights, or a tuple,
-/// array or `Vec` of these) and ends with a layer of any type. What comes back has the same
-/// argument, and so can be differentiated again.
+/// This generalises the paper's `typeSafeTransform`. `f` takes layers (or weights, or a tuple,
+/// array or `Vec` of these) and returns a layer of any type. The result takes the same argument,
+/// and can be differentiated again.
 ///
 /// ```
 /// use dl_core::{Differentiable, Layer, derivative};
@@ -211,16 +208,16 @@ pub fn derivative<A: Variables + Clone, T: Data>(f: impl Fn(A) -> Layer<T>) -> i
     move |x| Derivation::of(&f(x.clone())).with(place, |each| x.map(each)).1
 }
 
-/// Layers, and the deltas that a backward starts with there: 1, if there are none.
+/// Root layers and the deltas that the backward pass starts with. An empty `deltas` means 1.
 pub(crate) struct Derivation {
     pub(crate) roots: Vec<AnyLayer>,
     pub(crate) deltas: Vec<AnyLayer>,
-    /// What is known not to depend on the variables: no walk goes below.
+    /// Layers known not to depend on the variables. The traversal stops at these.
     pub(crate) known: Vec<AnyLayer>,
 }
 
-/// The value of the first root, and what was asked for of the variables: layers, or, where these
-/// would have to look back at values that are gone, values.
+/// The value of the first root, and its derivatives: layers, or values if the layers would refer to
+/// values that their pass has released.
 #[derive(Clone)]
 pub(crate) struct Derivatives(Arc<[AnyDelta]>);
 
@@ -232,48 +229,49 @@ impl Data for Derivatives {
     }
 }
 
-/// Layers that were written down in a pass.
-pub(crate) struct Written {
+/// Derivative layers, built in a pass.
+pub(crate) struct BuiltDerivatives {
     layers: Vec<AnyLayer>,
-    /// The operands of the first layer, if its value [waits](crate::Primitive::CAN_WAIT) for those
-    /// of the others.
-    waiting: Option<Vec<Value>>,
+    /// The operands of the first layer, if its value is [computed
+    /// together](crate::Primitive::CAN_WAIT) with those of the other layers.
+    deferred_root: Option<Vec<Value>>,
 }
 
-impl From<Vec<AnyLayer>> for Written {
+impl From<Vec<AnyLayer>> for BuiltDerivatives {
     fn from(layers: Vec<AnyLayer>) -> Self {
-        Written { layers, waiting: None }
+        BuiltDerivatives { layers, deferred_root: None }
     }
 }
 
-/// What becomes of what is written down.
+/// The form in which derivatives are requested.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Wanted {
+pub(crate) enum Form {
     Layers,
-    /// Values alone, so one of them may wait for the others.
+    /// Values only. The first value may be computed after the others.
     Values,
 }
 
-/// A layer of derivatives that are written down in a pass that keeps its values: the current one,
-/// or, where these would have to look back at values that are gone, one of their own.
-pub(crate) fn derivatives<F, Fut>(place: &'static Location<'static>, write: F) -> Layer<Derivatives>
+/// A layer of derivatives, built in a pass that retains its values: the current pass if it does,
+/// otherwise a nested one.
+pub(crate) fn derivatives<F, Fut>(place: &'static Location<'static>, build: F) -> Layer<Derivatives>
 where
-    F: Fn(Wanted) -> Fut + Send + Sync + 'static,
-    Fut: Future<Output = Result<Written>> + Send + 'static,
+    F: Fn(Form) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<BuiltDerivatives>> + Send + 'static,
 {
-    let write = Arc::new(write);
-    Layer::deciding(Decider::Derivatives, place, move || {
-        let write = write.clone();
+    let build = Arc::new(build);
+    Layer::dynamic_of_kind(BodyKind::Derivatives, place, move || {
+        let build = build.clone();
         async move {
             let derivatives = match exec::current().map(|pass| pass.keep()) {
-                // the deltas of this pass may be differentiated again
-                Some(Keep::Values) => write(Wanted::Layers).await?.layers.into_iter().map(AnyDelta::Lazy).collect(),
-                // a pass that forgets its values cannot look back: take one that keeps them
+                // The derivatives of this pass may be differentiated again.
+                Some(Keep::Values) => build(Form::Layers).await?.layers.into_iter().map(AnyDelta::Lazy).collect(),
+                // This pass releases its values, so the derivatives need a nested pass that retains
+                // them.
                 _ => {
-                    let evaluated = move || evaluated(write(Wanted::Values));
-                    let (written, values) = Do::starting(Belongs::Own(Purpose::Derive), evaluated).await?;
-                    // that pass is over: what nobody looks back at any more need not be kept
-                    settled(written, values)?.into_iter().map(AnyDelta::Ready).collect()
+                    let evaluated = move || evaluated(build(Form::Values));
+                    let (built, values) = Do::starting(PassChoice::New(Purpose::Derive), evaluated).await?;
+                    // The nested pass has ended, so values need no link to it.
+                    realize_all(built, values)?.into_iter().map(AnyDelta::Ready).collect()
                 }
             };
             Ok(Layer::constant_at(Derivatives(derivatives), place))
@@ -281,20 +279,23 @@ where
     })
 }
 
-/// The values of all layers, or of all but the first one, which waits.
-async fn evaluated(written: impl Future<Output = Result<Written>>) -> Result<(Written, Vec<Value>)> {
-    let written = written.await?;
-    let evaluated = &written.layers[usize::from(written.waiting.is_some())..];
+/// The values of all layers, except for a first layer that is computed after the others.
+async fn evaluated(built: impl Future<Output = Result<BuiltDerivatives>>) -> Result<(BuiltDerivatives, Vec<Value>)> {
+    let built = built.await?;
+    let evaluated = &built.layers[usize::from(built.deferred_root.is_some())..];
     let values = ExtractAll::unsettled(evaluated.to_vec()).await?;
-    Ok((written, values))
+    Ok((built, values))
 }
 
-fn settled(Written { layers, waiting }: Written, mut values: Vec<Value>) -> Result<Vec<Value>> {
-    if let (Some(operands), Expression::Primitive(op)) = (waiting, &layers[0].expression) {
+fn realize_all(
+    BuiltDerivatives { layers, deferred_root }: BuiltDerivatives,
+    mut values: Vec<Value>,
+) -> Result<Vec<Value>> {
+    if let (Some(operands), Expression::Primitive(op)) = (deferred_root, &layers[0].expression) {
         let operands: Vec<&Value> = operands.iter().collect();
         let _built = layers[0].enter();
-        let beside = || exec::computing_in_task(|| op.value_beside(&operands, &values));
-        let value = catch_unwind(AssertUnwindSafe(beside))
+        let fused = || exec::computing_in_task(|| op.value_beside(&operands, &values));
+        let value = catch_unwind(AssertUnwindSafe(fused))
             .unwrap_or_else(|payload| Err(Error::panic(payload)))
             .map_err(|error| error.at(op.name_or_panic(), layers[0].site()))?;
         values.insert(0, value);
@@ -312,7 +313,7 @@ impl Derivation {
         Derivation { roots, deltas, known: Vec::new() }
     }
 
-    /// The layer that all derivatives are part of, and these.
+    /// The layer that holds all derivatives, and the derivatives.
     pub(crate) fn with<G>(
         self,
         place: &'static Location<'static>,
@@ -321,18 +322,18 @@ impl Derivation {
         let (this, variables) = (Arc::new(self), Arc::new(OnceLock::new()));
         let known = variables.clone();
         let derivatives =
-            derivatives(place, move |wanted| this.clone().derive(known.get().cloned().unwrap_or_default(), wanted));
+            derivatives(place, move |form| this.clone().derive(known.get().cloned().unwrap_or_default(), form));
         let mut list = Vec::new();
         let gradients = map(&mut EachVariable { derivatives: &derivatives, variables: &mut list, place });
         let _ = variables.set(list);
         (derivatives, gradients)
     }
 
-    /// Evaluates the roots in the current pass and writes down the derivatives.
-    async fn derive(self: Arc<Self>, variables: Vec<AnyLayer>, wanted: Wanted) -> Result<Written> {
-        let waits = wanted == Wanted::Values && self.may_wait(&variables);
-        let below = if waits { self.below().await? } else { None };
-        let (roots, waiting) = match below {
+    /// Evaluates the roots in the current pass and builds the derivatives.
+    async fn derive(self: Arc<Self>, variables: Vec<AnyLayer>, form: Form) -> Result<BuiltDerivatives> {
+        let defers = form == Form::Values && self.may_defer_root(&variables);
+        let inputs = if defers { self.root_inputs().await? } else { None };
+        let (roots, deferred_root) = match inputs {
             Some((operands, slopes)) => (slopes, Some(operands)),
             None => (self.with_deltas().await?, None),
         };
@@ -343,15 +344,16 @@ impl Derivation {
                 *delta = Some(zero(variable).await?);
             }
         }
-        // somebody may have asked for the root meanwhile: a variable that depends on it, for
-        // instance
-        let is_there = waiting.is_some() && reverse::evaluated(&*reverse::kept(&pass)?, &self.roots[0]).is_ok();
-        let waiting = waiting.filter(|_| !is_there);
+        // The root may have been evaluated meanwhile, for a variable that depends on it, for
+        // instance.
+        let is_evaluated =
+            deferred_root.is_some() && reverse::evaluated(&*reverse::kept(&pass)?, &self.roots[0]).is_ok();
+        let deferred_root = deferred_root.filter(|_| !is_evaluated);
         let first = self.roots.first().cloned();
-        Ok(Written { layers: first.into_iter().chain(found.into_iter().flatten()).collect(), waiting })
+        Ok(BuiltDerivatives { layers: first.into_iter().chain(found.into_iter().flatten()).collect(), deferred_root })
     }
 
-    /// The roots, which are evaluated, and the deltas that the walk begins with.
+    /// The roots, evaluated, with the deltas that the backward pass starts with.
     async fn with_deltas(&self) -> Result<Vec<(AnyLayer, AnyLayer)>> {
         let values = ExtractAll::new(self.roots.clone()).await?;
         let mut deltas = self.deltas.clone();
@@ -364,17 +366,18 @@ impl Derivation {
         Ok(self.roots.iter().cloned().zip(deltas).collect())
     }
 
-    /// Whether there is one root, whose value can wait, and which is itself no variable.
-    fn may_wait(&self, variables: &[AnyLayer]) -> bool {
+    /// Whether the value of the root can be computed after its derivatives: there is one root, its
+    /// op permits that, and it is not one of the variables.
+    fn may_defer_root(&self, variables: &[AnyLayer]) -> bool {
         let [root] = &self.roots[..] else { return false };
         let can_wait = matches!(&root.expression, Expression::Primitive(op) if op.can_wait());
         can_wait && self.deltas.is_empty() && !variables.iter().any(|variable| variable.identity() == root.identity())
     }
 
-    /// The values of the operands of a root that waits, and these operands with the deltas that the
-    /// walk then begins with. Nothing if it is not worth while to wait; nor when somebody watches,
-    /// who is to see all of it.
-    async fn below(&self) -> Result<Option<(Vec<Value>, Vec<(AnyLayer, AnyLayer)>)>> {
+    /// The operand values of a root that is computed after its derivatives, and its operands with
+    /// the deltas that the backward pass starts with. `None` if this does not pay off, or if a
+    /// recorder is attached, which must see every operation.
+    async fn root_inputs(&self) -> Result<Option<(Vec<Value>, Vec<(AnyLayer, AnyLayer)>)>> {
         let root = &self.roots[0];
         let Expression::Primitive(op) = &root.expression else { return Ok(None) };
         if exec::current().is_none_or(|pass| pass.is_watched()) {
@@ -395,7 +398,7 @@ impl Derivation {
     }
 }
 
-/// The derivative with respect to a layer that nothing depends on.
+/// The derivative with respect to a layer that the root does not depend on.
 pub(crate) async fn zero(layer: &AnyLayer) -> Result<AnyLayer> {
     let values = ExtractAll::new(vec![layer.clone()]).await?;
     let _rule = layer.enter_rule(Direction::Backward);
@@ -403,14 +406,14 @@ pub(crate) async fn zero(layer: &AnyLayer) -> Result<AnyLayer> {
     Ok((layer.kind_of_data.scale_delta)(&one, 0.0))
 }
 
-/// One of some derivatives.
-pub(crate) fn part<T: Data>(
+/// One of several derivatives.
+pub(crate) fn derivative_at<T: Data>(
     derivatives: &Layer<Derivatives>,
     which: usize,
     place: &'static Location<'static>,
 ) -> Layer<T> {
     let derivatives = derivatives.clone();
-    Layer::deciding(Decider::Derivative, place, move || {
+    Layer::dynamic_of_kind(BodyKind::Derivative, place, move || {
         let derivatives = derivatives.extract();
         async move {
             match derivatives.await?.0.get(which).cloned() {
@@ -418,15 +421,15 @@ pub(crate) fn part<T: Data>(
                 Some(AnyDelta::Ready(value)) => {
                     Ok(Layer::from_any(AnyLayer::new::<T>(Expression::constant(value), place)))
                 }
-                Some(_) => unreachable!("it is summed, and made, before it is a derivative"),
-                None => Err(Error::invalid("`Variables::map` has to show the same variables each time")),
+                Some(_) => unreachable!("derivatives are summed and evaluated"),
+                None => Err(Error::invalid("`Variables::map` must visit the same variables each time")),
             }
         }
     })
 }
 
-/// The layers that some derivatives consist of.
-pub(crate) fn list<V: Variables + ?Sized>(layers: &V) -> Vec<AnyLayer> {
+/// The layers that a structure of derivatives consists of.
+pub(crate) fn layers_of<V: Variables + ?Sized>(layers: &V) -> Vec<AnyLayer> {
     let mut list = Vec::new();
     let place = Location::caller();
     let none = Layer::constant_at(Derivatives(Arc::new([])), place);

@@ -1,6 +1,7 @@
-//! What a backward pass would do to the weights: the paper's `UpdateWeights`.
+//! The gradients of a backward pass as a value that can be added, scaled and applied: the paper's
+//! `UpdateWeights`.
 
-use crate::api::deferred::{Belongs, Do};
+use crate::api::deferred::{Do, PassChoice};
 use crate::api::extract::ExtractAll;
 use crate::api::weight::Weight;
 use crate::autodiff::cotangent::AnyDelta;
@@ -18,11 +19,11 @@ use rustc_hash::FxHashMap;
 use std::ops::{Add, AddAssign, Mul};
 use std::sync::{Arc, PoisonError};
 
-/// Lazy deltas of weights: what a training step will do, before it is done.
+/// Deferred gradients of weights: the effect of a training step that has not been taken.
 ///
-/// They form a vector space: `f + g` does to the weights what `f` and `g` do together, `2.0 * f`
-/// does twice as much. Nothing is computed and nothing changes before [`step`](SideEffects::step)
-/// is awaited; then all weights change at once, or none.
+/// They form a vector space: `f + g` has the joint effect of `f` and `g`, and `2.0 * f` has twice
+/// the effect of `f`. Nothing is computed and nothing changes before [`step`](SideEffects::step) is
+/// awaited. Then all weights change at once, or none does.
 ///
 /// ```
 /// use dl_core::{Differentiable, Do, Weight};
@@ -37,49 +38,49 @@ use std::sync::{Arc, PoisonError};
 #[derive(Clone)]
 #[must_use = "lazy deltas do nothing until `.step(&optimizer)` is awaited"]
 pub struct SideEffects {
-    parts: Vec<Part>,
+    parts: Vec<PassGradients>,
     fault: Option<Error>,
 }
 
-/// What one backward does.
+/// The gradients of one backward pass.
 #[derive(Clone)]
-struct Part {
-    /// The pass that holds the forward values which the deltas mention.
+struct PassGradients {
+    /// The pass that retains the forward values which the deltas refer to.
     pass: Holder,
-    deltas: Deltas,
-    /// The same once they are evaluated: sums as they are added up, so that whoever asks again
-    /// finds them.
-    accumulated: Arc<Mutex<Option<Deltas>>>,
+    deltas: WeightDeltas,
+    /// The same deltas, rewritten to accumulate in place. Made once, so that repeated requests
+    /// evaluate the same layers.
+    accumulated: Arc<Mutex<Option<WeightDeltas>>>,
 }
 
-impl Part {
-    fn new(pass: Holder, deltas: Deltas) -> Part {
-        Part { pass, deltas, accumulated: Arc::default() }
+impl PassGradients {
+    fn new(pass: Holder, deltas: WeightDeltas) -> PassGradients {
+        PassGradients { pass, deltas, accumulated: Arc::default() }
     }
 
-    /// The deltas, to be evaluated in this pass.
-    fn to_evaluate(&self, pass: &Pass) -> Deltas {
+    /// The deltas to be evaluated in this pass.
+    fn to_evaluate(&self, pass: &Pass) -> WeightDeltas {
         if pass.is_watched() {
-            return self.deltas.clone(); // who watches sees each operation
+            return self.deltas.clone(); // a recorder must see each operation
         }
         let accumulated = || {
             let mut deltas = self.deltas.clone();
             deltas.iter_mut().for_each(|(_, delta)| delta.accumulated());
             deltas
         };
-        self.known().get_or_insert_with(accumulated).clone()
+        self.lock_accumulated().get_or_insert_with(accumulated).clone()
     }
 
-    fn known(&self) -> MutexGuard<'_, Option<Deltas>> {
+    fn lock_accumulated(&self) -> MutexGuard<'_, Option<WeightDeltas>> {
         self.accumulated.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Weights, each once, and their deltas.
-pub(crate) type Deltas = Vec<(AnyLayer, AnyDelta)>;
+/// Distinct weights and their deltas.
+pub(crate) type WeightDeltas = Vec<(AnyLayer, AnyDelta)>;
 
 impl SideEffects {
-    /// The deltas that nobody asked anything of.
+    /// Gradients of no weights.
     ///
     /// ```
     /// let nothing = dl_core::SideEffects::none();
@@ -89,7 +90,7 @@ impl SideEffects {
         SideEffects { parts: Vec::new(), fault: None }
     }
 
-    /// Whether no weight is touched.
+    /// Whether there are no gradients.
     ///
     /// ```
     /// use dl_core::{Differentiable, Layer, Weight};
@@ -106,15 +107,15 @@ impl SideEffects {
         SideEffects { parts: Vec::new(), fault: Some(error) }
     }
 
-    /// Adds the deltas of weights that are different from one another. Also without any, a step
-    /// writes the buffers of the pass.
-    pub(crate) fn push(&mut self, pass: &Arc<Pass>, deltas: Deltas) {
+    /// Adds the deltas of distinct weights. An empty part is added if the pass has buffer updates,
+    /// which the step must write.
+    pub(crate) fn push(&mut self, pass: &Arc<Pass>, deltas: WeightDeltas) {
         if !deltas.is_empty() || pass.has_updates() {
-            self.parts.push(Part::new(Holder::of(pass), deltas));
+            self.parts.push(PassGradients::new(Holder::of(pass), deltas));
         }
     }
 
-    /// The deltas of these layers, as layers; nothing where they are not touched.
+    /// The deltas of these layers, as layers; `None` where there is no gradient.
     pub(crate) fn deltas_of(self, layers: &[AnyLayer]) -> Result<Vec<Option<AnyLayer>>> {
         if let Some(error) = self.fault {
             return Err(error);
@@ -125,11 +126,11 @@ impl SideEffects {
         Ok(layers.iter().map(delta).collect())
     }
 
-    /// The delta of this weight; none if it is not touched. It is computed where its forward values
-    /// are, once, and what else is done with these side effects finds it there.
+    /// The delta of this weight, or `None` if it has no gradient. It is computed once, in the pass
+    /// of its forward values, and later uses of these gradients share it.
     ///
     /// # Errors
-    /// Those of the deltas.
+    /// The errors of the deltas.
     ///
     /// ```
     /// use dl_core::{Differentiable, Weight};
@@ -144,17 +145,17 @@ impl SideEffects {
         Do::from_fn(move || {
             let this = this.clone();
             async move {
-                let delta = this.by_pass_of(|other| other.identity() == identity).await?.pop();
+                let delta = this.evaluate_selected(|other| other.identity() == identity).await?.pop();
                 Ok(delta.map(|(_, delta)| delta.expect_ready().get::<T::Delta>().clone()))
             }
         })
     }
 
-    /// The same side effects with all deltas computed, which lets go of the forward values: to
-    /// accumulate over many losses takes the memory of one.
+    /// The same gradients with all deltas computed, which releases the forward values. Accumulating
+    /// over many losses then takes the memory of one.
     ///
     /// # Errors
-    /// Those of the deltas.
+    /// The errors of the deltas.
     ///
     /// ```
     /// use dl_core::{Differentiable, SideEffects, Weight};
@@ -173,20 +174,22 @@ impl SideEffects {
         Do::from_fn(move || {
             let this = this.clone();
             async move {
-                // what a pass writes into buffers it writes when the step is taken
+                // Buffer updates of a pass are written when the step is taken.
                 let writes = this.passes().into_iter().filter(|pass| pass.has_updates());
-                let mut parts: Vec<Part> = writes.map(|pass| Part::new(Holder::of(&pass), Vec::new())).collect();
-                let deltas = this.by_pass().await?;
-                parts.push(Part::new(Holder::Strong(new_pass()), deltas));
+                let mut parts: Vec<PassGradients> =
+                    writes.map(|pass| PassGradients::new(Holder::of(&pass), Vec::new())).collect();
+                let deltas = this.evaluate_by_pass().await?;
+                parts.push(PassGradients::new(Holder::Strong(new_pass()), deltas));
                 Ok(SideEffects { parts, fault: None })
             }
         })
     }
 
-    /// The norm of all deltas together: the root of the sum of the squares of all their numbers.
+    /// The norm of all deltas together: the square root of the sum of the squares of their
+    /// elements.
     ///
     /// # Errors
-    /// Those of the deltas.
+    /// The errors of the deltas.
     ///
     /// ```
     /// use dl_core::{Differentiable, Weight};
@@ -199,22 +202,22 @@ impl SideEffects {
         let this = self.clone();
         Do::from_fn(move || {
             let this = this.clone();
-            async move { Ok(norm(&this.by_pass().await?)) }
+            async move { Ok(norm(&this.evaluate_by_pass().await?)) }
         })
     }
 
-    /// The same side effects, scaled so that their [`norm`](SideEffects::norm) is `max` at most, as
-    /// PyTorch's `clip_grad_norm_` does it: times `max / (norm + 1e-6)`, if that is less than 1.
+    /// The same gradients, scaled so that their [`norm`](SideEffects::norm) is at most `max`, as by
+    /// PyTorch's `clip_grad_norm_`: multiplied by `max / (norm + 1e-6)` if that is less than 1.
     ///
     /// # Errors
-    /// Those of the deltas; a norm that is not finite; a `max` that is negative or not a number.
+    /// The errors of the deltas; a norm that is not finite; a `max` that is negative or NaN.
     ///
     /// ```
     /// use dl_core::{Differentiable, Weight};
     /// use dl_optim::{OptimizerExt, Sgd};
     /// let w = Weight::new(1.0_f64);
     /// let (easy, hard) = (2.0 * &w, 100.0 * &w);
-    /// // in parts: accumulate over several losses, clip, look, and step once
+    /// // accumulate over several losses, clip, inspect, and step once
     /// let effects = easy.backward().wait()? + hard.backward().wait()?;
     /// let clipped = effects.clip_norm(1.0).wait()?;
     /// assert!(clipped.norm().wait()? <= 1.0);
@@ -229,10 +232,10 @@ impl SideEffects {
             async move {
                 if max.is_nan() || max < 0.0 {
                     return Err(Error::invalid(format!(
-                        "the greatest norm of the deltas is {max}; it has to be 0 or more"
+                        "the maximum norm of the deltas is {max}; it must be 0 or more"
                     )));
                 }
-                let norm = norm(&this.clone().by_pass().await?);
+                let norm = norm(&this.clone().evaluate_by_pass().await?);
                 if !norm.is_finite() {
                     return Err(Error::not_finite(format!("the norm of the deltas is {norm}: it cannot be clipped")));
                 }
@@ -242,23 +245,23 @@ impl SideEffects {
         })
     }
 
-    /// Computes all deltas and lets the optimizer step the weights, all or none.
+    /// Computes all deltas and lets the optimizer update the weights: all of them, or none.
     ///
     /// # Errors
-    /// Those of the deltas and of the optimizer.
+    /// The errors of the deltas and of the optimizer.
     pub fn step<O: Optimizer + Clone + 'static>(&self, optimizer: &O) -> Do<()> {
         let (this, optimizer) = (self.clone(), optimizer.clone());
         Do::from_fn(move || {
             let (this, optimizer) = (this.clone(), optimizer.clone());
             async move {
                 let passes = this.passes();
-                commit(&optimizer, this.by_pass().await?, &passes)
+                commit(&optimizer, this.evaluate_by_pass().await?, &passes)
             }
         })
     }
 
-    /// The same, inside the pass that all parts belong to.
-    pub(crate) async fn take(self, pass: &Arc<Pass>, optimizer: &(dyn Optimizer + 'static)) -> Result<()> {
+    /// Takes the step within this pass, the pass of the training step.
+    pub(crate) async fn apply_in(self, pass: &Arc<Pass>, optimizer: &(dyn Optimizer + 'static)) -> Result<()> {
         pass.forget_deltas();
         let here = self.fault.is_none() && self.parts.iter().all(|part| part.pass.is(pass));
         if !here {
@@ -266,15 +269,15 @@ impl SideEffects {
             if !passes.iter().any(|known| Arc::ptr_eq(known, pass)) {
                 passes.push(pass.clone().into());
             }
-            return commit(optimizer, self.by_pass().await?, &passes);
+            return commit(optimizer, self.evaluate_by_pass().await?, &passes);
         }
         let deltas = by_weight(self.parts.into_iter().map(|part| part.deltas));
         pass.forget_the_past();
-        let deltas = values(deltas, optimizer.descent().is_some()).await?;
+        let deltas = evaluate_deltas(deltas, optimizer.descent().is_some()).await?;
         commit_and_end(optimizer, deltas, pass)
     }
 
-    /// The passes of all parts, each once, as far as they are there.
+    /// The distinct passes of all parts that are still alive.
     fn passes(&self) -> Vec<Owner> {
         let mut passes: Vec<Owner> = Vec::new();
         for part in &self.parts {
@@ -285,21 +288,21 @@ impl SideEffects {
         passes
     }
 
-    /// Evaluates every delta in the pass that it belongs to, and adds up those of the same weight.
-    async fn by_pass(self) -> Result<Deltas> {
-        self.by_pass_of(|_| true).await
+    /// Evaluates each delta in its pass, and sums the deltas of the same weight.
+    async fn evaluate_by_pass(self) -> Result<WeightDeltas> {
+        self.evaluate_selected(|_| true).await
     }
 
-    /// The same for some weights only.
-    async fn by_pass_of(self, wanted: impl Fn(&AnyLayer) -> bool) -> Result<Deltas> {
+    /// Does so for the selected weights only.
+    async fn evaluate_selected(self, selected: impl Fn(&AnyLayer) -> bool) -> Result<WeightDeltas> {
         if let Some(error) = self.fault {
             return Err(error);
         }
-        let mut passes: Vec<(Owner, Vec<Deltas>)> = Vec::new();
+        let mut passes: Vec<(Owner, Vec<WeightDeltas>)> = Vec::new();
         for part in self.parts {
-            let pass = part.pass.pass().ok_or_else(|| Error::invalid(MADE_IN_A_BODY))?;
+            let pass = part.pass.pass().ok_or_else(|| Error::invalid(PASS_ENDED))?;
             let mut deltas = part.to_evaluate(&pass);
-            deltas.retain(|(weight, _)| wanted(weight));
+            deltas.retain(|(weight, _)| selected(weight));
             match passes.iter_mut().find(|(known, _)| Arc::ptr_eq(known, &pass)) {
                 Some((_, parts)) => parts.push(deltas),
                 None => passes.push((pass, vec![deltas])),
@@ -307,26 +310,26 @@ impl SideEffects {
         }
         let mut computed = Vec::with_capacity(passes.len());
         for (pass, parts) in passes {
-            computed.push(run_on(&pass, by_weight(parts.into_iter())).await?);
+            computed.push(evaluate_in(&pass, by_weight(parts.into_iter())).await?);
         }
         if computed.len() <= 1 {
             return Ok(computed.pop().unwrap_or_default());
         }
-        run_on(&new_pass(), by_weight(computed.into_iter())).await
+        evaluate_in(&new_pass(), by_weight(computed.into_iter())).await
     }
 }
 
-const MADE_IN_A_BODY: &str =
-    "side effects that were made in a body are gone with its pass: use them there, or take `evaluate()` of them along";
+const PASS_ENDED: &str =
+    "the pass of these side effects has ended: use them in the body that made them, or return their `evaluate()`";
 
-/// The norm of deltas that are computed.
-fn norm(deltas: &Deltas) -> f64 {
+/// The norm of computed deltas.
+fn norm(deltas: &WeightDeltas) -> f64 {
     let squares = deltas.iter().map(|(weight, delta)| (weight.kind_of_data.squared_norm)(delta.expect_ready()));
     squares.fold(0.0, |sum, square| sum + square).sqrt()
 }
 
-/// One delta for each weight, in the order of first mention: the sum of its deltas, in their order.
-fn by_weight(mut parts: impl ExactSizeIterator<Item = Deltas>) -> Deltas {
+/// One delta per weight, in the order of first occurrence: the sum of its deltas, in their order.
+fn by_weight(mut parts: impl ExactSizeIterator<Item = WeightDeltas>) -> WeightDeltas {
     if parts.len() <= 1 {
         return parts.next().unwrap_or_default();
     }
@@ -341,8 +344,8 @@ fn by_weight(mut parts: impl ExactSizeIterator<Item = Deltas>) -> Deltas {
     }
     let sum = |(weight, deltas): (AnyLayer, Vec<AnyDelta>)| {
         let _rule = weight.enter_rule(Direction::Backward);
-        let perhaps = |delta: &AnyDelta| matches!(delta, AnyDelta::Lazy(layer) if layer.may_be_absent());
-        let sum = if deltas.len() > 1 && deltas.iter().any(perhaps) {
+        let conditional = |delta: &AnyDelta| matches!(delta, AnyDelta::Lazy(layer) if layer.may_be_absent());
+        let sum = if deltas.len() > 1 && deltas.iter().any(conditional) {
             AnyDelta::Lazy(optional_cotangent::sum(&weight, deltas, 1.0))
         } else {
             AnyDelta::sum(&weight, deltas)
@@ -352,27 +355,27 @@ fn by_weight(mut parts: impl ExactSizeIterator<Item = Deltas>) -> Deltas {
     groups.into_iter().map(sum).collect()
 }
 
-/// A pass for deltas that belong to several passes, or to none any more.
+/// A pass for deltas of several passes, or of none that is still alive.
 fn new_pass() -> Owner {
     Pass::new(Purpose::Predict, &Settings::default()).into()
 }
 
-async fn run_on(pass: &Owner, deltas: Deltas) -> Result<Deltas> {
+async fn evaluate_in(pass: &Owner, deltas: WeightDeltas) -> Result<WeightDeltas> {
     pass.forget_deltas();
-    Do::starting(Belongs::To(pass.clone()), {
+    Do::starting(PassChoice::Existing(pass.clone()), {
         let deltas = Arc::new(deltas);
         move || {
             let deltas = deltas.clone();
-            async move { values(deltas.to_vec(), false).await }
+            async move { evaluate_deltas(deltas.to_vec(), false).await }
         }
     })
     .await
 }
 
-/// The deltas, evaluated in the pass that this runs in; with `late`, as far as a step of plain
-/// gradient descent needs it.
-async fn values(mut deltas: Deltas, late: bool) -> Result<Deltas> {
-    // who watches sees each operation
+/// The deltas, evaluated in the current pass. With `late`, only as far as an in-place
+/// gradient-descent update needs them.
+async fn evaluate_deltas(mut deltas: WeightDeltas, late: bool) -> Result<WeightDeltas> {
+    // A recorder must see each operation.
     if !exec::with_current(|pass| pass.is_some_and(|pass| pass.is_watched())) {
         deltas.iter_mut().for_each(|(_, delta)| delta.accumulated());
     }
@@ -381,14 +384,14 @@ async fn values(mut deltas: Deltas, late: bool) -> Result<Deltas> {
         return Ok(deltas);
     }
     let mut computed = ExtractAll::new(layers).await?.into_iter();
-    // a segment that was evaluated again may hand nothing on
+    // A recomputed segment may pass on no delta.
     let absent = |delta: &AnyDelta| matches!(delta, AnyDelta::Lazy(layer) if layer.is_absent());
-    let given = deltas.into_iter().filter_map(|(weight, delta)| {
+    let evaluated = deltas.into_iter().filter_map(|(weight, delta)| {
         let absent = absent(&delta);
         let delta = delta.given(late, &mut computed);
         (!absent).then_some((weight, delta))
     });
-    Ok(given.collect())
+    Ok(evaluated.collect())
 }
 
 impl AddAssign for SideEffects {
@@ -414,8 +417,8 @@ impl Mul<SideEffects> for f64 {
     /// (x₀f)(x₁) = f(x₀x₁)
     fn mul(self, mut effects: SideEffects) -> SideEffects {
         for part in &mut effects.parts {
-            let deltas = part.known().clone().unwrap_or_else(|| part.deltas.clone());
-            *part = Part::new(part.pass.clone(), deltas);
+            let deltas = part.lock_accumulated().clone().unwrap_or_else(|| part.deltas.clone());
+            *part = PassGradients::new(part.pass.clone(), deltas);
         }
         for (weight, delta) in effects.parts.iter_mut().flat_map(|part| &mut part.deltas) {
             let _rule = weight.enter_rule(Direction::Backward);

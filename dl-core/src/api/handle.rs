@@ -1,7 +1,7 @@
-//! What a user has of a variable, be it a weight or a buffer.
+//! Handles to variables (weights and buffers).
 
 use crate::api::layer::Layer;
-use crate::api::snapshot::Earlier;
+use crate::api::snapshot::LiveSnapshots;
 use crate::api::weight::AnyWeight;
 use crate::graph::data::Data;
 use crate::graph::node::DataKind;
@@ -9,12 +9,12 @@ use crate::graph::variable::{Variable, VariableRef};
 use crate::step::commit;
 use std::panic::Location;
 
-/// A handle to a variable; clones are handles to the same one.
+/// A handle to a variable. Clones refer to the same variable.
 pub(crate) struct Handle<T> {
-    /// One of its leaves; every thread has its own (see `node/variable.rs`).
+    /// One replica of the variable; each thread has its own (see `graph/variable.rs`).
     leaf: Layer<T>,
-    /// Whether this is the handle that was made first, which tells when it goes.
-    first: bool,
+    /// Whether this is the initial handle. Its drop switches the replicas to atomic counting.
+    is_initial: bool,
 }
 
 impl<T> Handle<T> {
@@ -22,11 +22,11 @@ impl<T> Handle<T> {
         self.leaf.any().variable().expect("a handle has a leaf of a variable")
     }
 
-    /// The layer of the variable, for use by this thread.
+    /// The layer of the variable for use by the current thread.
     #[inline]
     pub(crate) fn to_layer(&self) -> Layer<T> {
-        // mostly that of the handle, and the variable, which is somewhere else in memory, need not
-        // be looked at
+        // Mostly the replica of this handle; then the variable itself, a separate allocation, is
+        // not read.
         if self.leaf.any().is_leaf_of_this_thread() {
             return self.leaf.clone();
         }
@@ -35,11 +35,11 @@ impl<T> Handle<T> {
 }
 
 impl<T: Data> Handle<T> {
-    /// The first handle to a new variable.
+    /// The initial handle to a new variable.
     #[track_caller]
-    pub(crate) fn first(value: T, weight: &'static dyn AnyWeight) -> Self {
+    pub(crate) fn new(value: T, weight: &'static dyn AnyWeight) -> Self {
         let leaf = Variable::create(value.at_rest().into_value(), weight, DataKind::of::<T>(), Location::caller());
-        Handle { leaf: Layer::from_any(leaf), first: true }
+        Handle { leaf: Layer::from_any(leaf), is_initial: true }
     }
 
     pub(crate) fn value(&self) -> T {
@@ -47,29 +47,29 @@ impl<T: Data> Handle<T> {
     }
 
     /// # Panics
-    /// In the middle of a step, if that or another one holds the variable: whoever waits there may
-    /// wait for himself.
+    /// During a step, if that step or another one holds the lock of the variable: waiting for it
+    /// could deadlock.
     pub(crate) fn set(&self, value: T) {
         let (variable, mut value) = (self.variable(), value.at_rest().into_value());
-        let commit = commit::lock(&variable, commit::is_stepping()).unwrap_or_else(|error| panic!("{error}"));
-        let earlier = Earlier::all();
-        earlier.keep(&variable);
+        let commit = commit::lock(&variable, commit::in_optimizer_step()).unwrap_or_else(|error| panic!("{error}"));
+        let snapshots = LiveSnapshots::collect();
+        snapshots.save(&variable);
         variable.exchange(&mut value);
         drop(commit);
-        // the old value, whose destructor may be the user's
-        drop((value, earlier));
+        // Dropped after the unlock: the destructor of the old value may be user code.
+        drop((value, snapshots));
     }
 }
 
 impl<T> Clone for Handle<T> {
     fn clone(&self) -> Self {
-        Handle { leaf: self.to_layer(), first: false }
+        Handle { leaf: self.to_layer(), is_initial: false }
     }
 }
 
 impl<T> Drop for Handle<T> {
     fn drop(&mut self) {
-        if self.first {
+        if self.is_initial {
             self.variable().first_handle_goes();
         }
     }

@@ -24,12 +24,12 @@ use std::future::Future;
 use std::marker::PhantomData;
 use std::panic::Location;
 
-/// A differentiable expression whose forward value is a `T`.
+/// A differentiable expression with a forward value of type `T`.
 ///
-/// A layer is built by operators and functions on other layers, [weights](crate::Weight) and plain
-/// values. Building computes nothing: [`predict`](crate::Differentiable::predict) and
-/// [`train`](crate::Differentiable::train) do, each time anew. A layer is cheap to clone, and all
-/// clones are the same expression: in one pass it is evaluated at most once.
+/// A layer is built by operators and functions from other layers, [weights](crate::Weight) and
+/// plain values. Building computes nothing; each [`predict`](crate::Differentiable::predict) or
+/// [`train`](crate::Differentiable::train) evaluates the layer anew. A layer is cheap to clone, and
+/// all clones are the same expression: one pass evaluates it at most once.
 #[must_use = "a layer is lazy: nothing is computed until it is predicted or trained"]
 pub struct Layer<T> {
     any: AnyLayer,
@@ -71,11 +71,11 @@ impl<T: Data> Layer<T> {
         Self::from_any(AnyLayer::new::<T>(expression, Location::caller()))
     }
 
-    /// The same for an expression that is to be made where it stays: moving it would cost a good
-    /// part of what a scalar operation does.
+    /// Constructs the expression in place: moving it would be a large part of the cost of a scalar
+    /// operation.
     #[inline(always)]
     #[track_caller]
-    pub(crate) fn from_making(make: impl FnOnce() -> Expression) -> Self {
+    pub(crate) fn from_expression_with(make: impl FnOnce() -> Expression) -> Self {
         Self::from_any(AnyLayer::making::<T>(make, Location::caller()))
     }
 
@@ -91,10 +91,10 @@ impl<T: Data> Layer<T> {
         Self::from_expression(Expression::constant(value.into_value()))
     }
 
-    /// The layer of an operation of your own. See [`Primitive`].
+    /// The layer of a user-defined operation. See [`Primitive`].
     ///
-    /// Errors point to the line of this call. A function around it should be `#[track_caller]`, so
-    /// that they point to the line of whoever calls that.
+    /// Errors point to the line of this call. A function that wraps it should be `#[track_caller]`,
+    /// so that errors point to the line of its caller.
     ///
     /// ```
     /// use dl_core::{At, Deltas, Differentiable, Layer, Primitive, Result};
@@ -120,14 +120,14 @@ impl<T: Data> Layer<T> {
         Self::from_expression(Expression::Primitive(Kept::operation(Applied::new(op, operands))))
     }
 
-    /// The operation and its operands, if this is an application of such an operation. So
-    /// [`Delta::sum`](crate::Delta::sum) may look at what it is to add up: many parts of one
-    /// tensor, for instance.
+    /// The operation and its operands, if this layer applies an operation of type `P`.
+    /// [`Delta::sum`](crate::Delta::sum) can inspect its terms with it, for instance to merge many
+    /// slices of one tensor.
     ///
-    /// It is for rules that write down layers. To the pass that evaluates this layer, an operand
-    /// that nobody else has a handle to is part of the operation: asked for its value it is
-    /// evaluated once more, and `self.gradient` with respect to it is zero. Keep a handle to what
-    /// you want to ask for.
+    /// It is meant for rules that build layers. The pass that evaluates this layer treats an
+    /// operand without another handle as part of the operation: extracting the value of such an
+    /// operand evaluates it again, and `self.gradient` with respect to it is zero. Keep a handle to
+    /// operands that you extract or differentiate.
     ///
     /// ```
     /// use dl_core::{At, Deltas, Layer, Primitive, Result};
@@ -155,11 +155,11 @@ impl<T: Data> Layer<T> {
         Some((op, sealed::Operands::from_any(applied.operands())))
     }
 
-    /// A layer that decides, in each pass anew, which layer it is.
+    /// A dynamic layer, which resolves to another layer in each pass.
     ///
-    /// This is what `#[differentiable]` makes of a function with bangs. `body` is called once in
-    /// every pass that needs the value; the gradient flows into the layer that the future ends
-    /// with.
+    /// `#[differentiable]` turns a function with bangs into a dynamic layer. `body` is called once
+    /// in each pass that needs the value. The gradient flows into the layer that the future
+    /// returns.
     ///
     /// ```
     /// use dl_core::{Differentiable, Layer, Weight};
@@ -178,18 +178,18 @@ impl<T: Data> Layer<T> {
         F: Fn() -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<Layer<T>>> + Send + 'static,
     {
-        Self::deciding(Decider::Body, Location::caller(), body)
+        Self::dynamic_of_kind(BodyKind::Closure, Location::caller(), body)
     }
 
-    /// The same for whoever decides, with this place.
-    pub(crate) fn deciding<F, Fut>(decider: Decider, place: &'static Location<'static>, body: F) -> Self
+    /// A dynamic layer of this kind, with this source location.
+    pub(crate) fn dynamic_of_kind<F, Fut>(kind: BodyKind, place: &'static Location<'static>, body: F) -> Self
     where
         F: Fn() -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<Layer<T>>> + Send + 'static,
     {
-        struct Decides<F>(F, Position, Decider);
+        struct TypedBody<F>(F, Position, BodyKind);
 
-        impl<F, Fut, T> Recipe for Decides<F>
+        impl<F, Fut, T> Recipe for TypedBody<F>
         where
             F: Fn() -> Fut + Send + Sync + 'static,
             Fut: Future<Output = Result<Layer<T>>> + Send + 'static,
@@ -201,18 +201,18 @@ impl<T: Data> Layer<T> {
 
             fn name(&self) -> &'static str {
                 match self.2 {
-                    Decider::Function | Decider::Body => "differentiable function",
-                    Decider::Derivatives => "derivatives",
-                    Decider::Derivative => "derivative",
+                    BodyKind::Function | BodyKind::Closure => "differentiable function",
+                    BodyKind::Derivatives => "derivatives",
+                    BodyKind::Derivative => "derivative",
                 }
             }
 
             fn is_function(&self) -> bool {
-                matches!(self.2, Decider::Function)
+                matches!(self.2, BodyKind::Function)
             }
 
             fn is_internal(&self) -> bool {
-                matches!(self.2, Decider::Derivatives | Decider::Derivative)
+                matches!(self.2, BodyKind::Derivatives | BodyKind::Derivative)
             }
 
             fn position(&self) -> Position {
@@ -220,17 +220,17 @@ impl<T: Data> Layer<T> {
             }
         }
 
-        let decides = Decides(body, Position::next(), decider);
-        Self::from_any(AnyLayer::new::<T>(Expression::Dynamic(Kept::body(decides)), place))
+        let typed_body = TypedBody(body, Position::next(), kind);
+        Self::from_any(AnyLayer::new::<T>(Expression::Dynamic(Kept::body(typed_body)), place))
     }
 
-    /// A plain value as a layer with this place.
+    /// A plain value as a layer with this source location.
     pub(crate) fn constant_at(value: T, place: &'static Location<'static>) -> Self {
         Self::from_any(AnyLayer::new::<T>(Expression::constant(value.into_value()), place))
     }
 
-    /// The forward value as a future, detached: no gradient flows through it. This is the bang of
-    /// `#[differentiable]`.
+    /// The forward value as a future, detached: no gradient flows through it. The bang (`!`) of
+    /// `#[differentiable]` expands to it.
     ///
     /// The future belongs to the pass in which it is first polled.
     ///
@@ -249,26 +249,26 @@ impl<T: Data> Layer<T> {
     }
 }
 
-/// Whose body a dynamic layer runs.
+/// The kind of body that a dynamic layer runs.
 #[derive(Clone, Copy)]
-pub(crate) enum Decider {
-    /// That of the annotated function in which it is written.
+pub(crate) enum BodyKind {
+    /// The body of an annotated function.
     Function,
-    /// One of the user's, without a name.
-    Body,
-    /// All derivatives that are asked for at once.
+    /// A user closure without a name.
+    Closure,
+    /// All derivatives of one call.
     Derivatives,
-    /// One of them.
+    /// One of these derivatives.
     Derivative,
 }
 
-/// A layer whose value, and whose backward, are those of the tape that the computation ends with.
+/// A layer with the value and the backward pass of the tape that the computation returns.
 impl<T: Data> From<Do<Tape<T, T::Delta>>> for Layer<T> {
     #[track_caller]
     fn from(forward: Do<Tape<T, T::Delta>>) -> Self {
-        struct Forward<T: Data>(Body<Tape<T, T::Delta>>, Position);
+        struct TapeBody<T: Data>(Body<Tape<T, T::Delta>>, Position);
 
-        impl<T: Data> Recipe for Forward<T> {
+        impl<T: Data> Recipe for TapeBody<T> {
             fn run(&self) -> KeptFuture<Result<Outcome>> {
                 self.0.start(Tape::into_outcome)
             }
@@ -282,17 +282,17 @@ impl<T: Data> From<Do<Tape<T, T::Delta>>> for Layer<T> {
             }
         }
 
-        Self::from_expression(Expression::Dynamic(Kept::body(Forward(forward.into_body(), Position::next()))))
+        Self::from_expression(Expression::Dynamic(Kept::body(TapeBody(forward.into_body(), Position::next()))))
     }
 }
 
-/// A layer whose value is computed by any deferred computation; no gradient flows into it.
+/// A layer with the result of a deferred computation as its value. No gradient flows into it.
 impl<T: Data> From<Do<T>> for Layer<T> {
     #[track_caller]
     fn from(value: Do<T>) -> Self {
-        struct Plain<T>(Body<T>, Position);
+        struct ValueBody<T>(Body<T>, Position);
 
-        impl<T: Data> Recipe for Plain<T> {
+        impl<T: Data> Recipe for ValueBody<T> {
             fn run(&self) -> KeptFuture<Result<Outcome>> {
                 self.0.start(|data| Outcome::Tape(data.into_value(), None))
             }
@@ -306,6 +306,6 @@ impl<T: Data> From<Do<T>> for Layer<T> {
             }
         }
 
-        Self::from_expression(Expression::Dynamic(Kept::body(Plain(value.into_body(), Position::next()))))
+        Self::from_expression(Expression::Dynamic(Kept::body(ValueBody(value.into_body(), Position::next()))))
     }
 }

@@ -1,4 +1,4 @@
-//! Methods of layers and weights whose right operand is a plain number.
+//! Methods of layers and weights that take plain numbers.
 
 use crate::api::differentiable::Differentiable;
 use crate::api::layer::Layer;
@@ -29,7 +29,7 @@ macro_rules! with_numbers {
 }
 
 with_numbers! {
-    /// `x`, and `slope · x` where `x` is not positive; its derivative at 0 is `slope`.
+    /// `x` where it is positive, and `slope · x` elsewhere. The derivative at 0 is `slope`.
     ///
     /// ```
     /// use dl_core::{Differentiable, Weight};
@@ -37,7 +37,7 @@ with_numbers! {
     /// # dl_core::Result::Ok(())
     /// ```
     leaky_relu(slope): |x| T::with_number(Binary::LeakyRelu, x, slope, false);
-    /// `x`, and `alpha · (eˣ − 1)` where `x` is not positive; its derivative at 0 is `alpha`.
+    /// `x` where it is positive, and `alpha · (eˣ − 1)` elsewhere. The derivative at 0 is `alpha`.
     ///
     /// ```
     /// use dl_core::{Differentiable, Weight};
@@ -45,9 +45,10 @@ with_numbers! {
     /// # dl_core::Result::Ok(())
     /// ```
     elu(alpha): |x| T::with_number(Binary::Elu, x, alpha, false);
-    /// `x` between two bounds: `min(max(x, low), high)`, and so `high` if `low` is above it.
+    /// `min(max(x, low), high)`: `x` limited to the range from `low` to `high`. If `low > high`,
+    /// the result is `high`.
     ///
-    /// At a bound `x` gets half of the gradient, as at every tie; PyTorch gives it all of it.
+    /// At a bound `x` gets half of the gradient, as at every tie; in PyTorch it gets all of it.
     ///
     /// ```
     /// use dl_core::{Differentiable, Weight};

@@ -1,9 +1,9 @@
 //! The operators `+ - * / %`, `min`, `max` and `pow` between values, weights and layers, owned and
 //! borrowed.
 //!
-//! All `std::ops` implementations stand here, over the open trait [`Operand`]: it says which right
-//! operands go with the data of the left one. Other crates implement it for their data, and get
-//! every operator.
+//! This module has all `std::ops` implementations. They are generic over the open trait
+//! [`Operand`], which pairs the data of the left operand with the types of the right one. Other
+//! crates implement it for their data types and get every operator.
 //!
 //! ```
 //! use dl_core::{Differentiable, Weight, max};
@@ -23,9 +23,10 @@ use crate::graph::delta::Delta;
 use crate::graph::node::Expression;
 use dl_math::{Binary, Side, Unary};
 
-/// Says that a layer of `Self` on the left goes with an `R` on the right, whose data is `D`.
+/// Pairs a layer of `Self` on the left with an `R` on the right, which has the data type `D`.
 ///
-/// It is paired on the right operand's own type, so that `layer * 2.0` knows which number `2.0` is.
+/// The pair is keyed by the type of the right operand itself, so that the `2.0` of `layer * 2.0`
+/// has a unique type.
 ///
 /// ```compile_fail
 /// use dl_core::Weight;
@@ -45,7 +46,7 @@ pub trait Operand<R, D>: Data {
     #[track_caller]
     fn combine(op: Binary, left: Layer<Self>, right: R) -> Layer<Self::Output>;
 
-    /// The same with a plain value on the left.
+    /// The same operation with a plain value on the left.
     ///
     /// ```
     /// use dl_core::{Binary, Differentiable, Operand, Weight};
@@ -58,7 +59,7 @@ pub trait Operand<R, D>: Data {
         Self::combine(op, Layer::constant(left), right)
     }
 
-    /// The same with a borrowed layer on the left.
+    /// The same operation with a borrowed layer on the left.
     #[doc(hidden)]
     #[track_caller]
     fn combine_borrowed(op: Binary, left: &Layer<Self>, right: R) -> Layer<Self::Output> {
@@ -74,11 +75,11 @@ macro_rules! scalar_pairs {
             #[track_caller]
             fn combine_borrowed(op: Binary, left: &Layer<$T>, right: &Layer<$T>) -> Layer<$T> {
                 let (left, right) = left.any().clone_both(right.any());
-                Layer::from_making(|| Expression::Binary(op, [left, right]))
+                Layer::from_expression_with(|| Expression::Binary(op, [left, right]))
             }
         });
     )*};
-    // the number goes into the node
+    // The number is stored in the node.
     (@number $T:ident: $($R:ty),*) => {$(
         impl Operand<$R, $T> for $T {
             type Output = $T;
@@ -86,7 +87,7 @@ macro_rules! scalar_pairs {
             #[track_caller]
             fn combine(op: Binary, left: Layer<$T>, right: $R) -> Layer<$T> {
                 let number = f64::from(<$T>::clone(&right));
-                Layer::from_making(|| Expression::WithNumber(op, Side::Right, number, [left.into_any()]))
+                Layer::from_expression_with(|| Expression::WithNumber(op, Side::Right, number, [left.into_any()]))
             }
         }
     )*};
@@ -97,14 +98,14 @@ macro_rules! scalar_pairs {
             #[track_caller]
             fn combine(op: Binary, left: Layer<$T>, right: $R) -> Layer<$T> {
                 let right = right.into_layer();
-                Layer::from_making(|| Expression::Binary(op, [left.into_any(), right.into_any()]))
+                Layer::from_expression_with(|| Expression::Binary(op, [left.into_any(), right.into_any()]))
             }
 
             #[track_caller]
             fn combine_value(op: Binary, left: $T, right: $R) -> Layer<$T> {
                 let number = f64::from(left);
                 let right = right.into_layer();
-                Layer::from_making(|| Expression::WithNumber(op, Side::Left, number, [right.into_any()]))
+                Layer::from_expression_with(|| Expression::WithNumber(op, Side::Left, number, [right.into_any()]))
             }
 
             $($($borrowed)*)?
@@ -114,8 +115,8 @@ macro_rules! scalar_pairs {
 
 scalar_pairs!(f32 f64);
 
-/// Says that an expression of type `Self` on the left goes with an `R` on the right, whose data is
-/// `D`: what the functions [`min`], [`max`] and [`pow`] ask of their first argument.
+/// Pairs an expression of type `Self` on the left with an `R` on the right, which has data `D`. The
+/// functions [`min`], [`max`] and [`pow`] require it of their first argument.
 ///
 /// ```
 /// use dl_core::{Differentiable, LeftOperand, Layer, Weight, max};
@@ -283,7 +284,7 @@ macro_rules! functions {
 }
 
 functions! {
-    /// The smaller of two, element by element; equal ones share the gradient.
+    /// The element-wise minimum. Equal elements share the gradient.
     ///
     /// ```
     /// use dl_core::{Differentiable, Weight, min};
@@ -291,7 +292,7 @@ functions! {
     /// # dl_core::Result::Ok(())
     /// ```
     min Min;
-    /// The larger of two, element by element; equal ones share the gradient.
+    /// The element-wise maximum. Equal elements share the gradient.
     ///
     /// ```
     /// use dl_core::{Differentiable, Weight, max};
@@ -299,7 +300,7 @@ functions! {
     /// # dl_core::Result::Ok(())
     /// ```
     max Max;
-    /// The first to the power of the second, element by element.
+    /// The element-wise power `aᵇ`.
     ///
     /// ```
     /// use dl_core::{Differentiable, Weight, pow};
@@ -307,7 +308,7 @@ functions! {
     /// # dl_core::Result::Ok(())
     /// ```
     pow Pow;
-    /// `a · ln b`, and 0 where `a` is 0, element by element.
+    /// Element-wise `a · ln b`, and 0 where `a` is 0.
     ///
     /// ```
     /// use dl_core::{Differentiable, Weight, xlogy};
@@ -317,7 +318,7 @@ functions! {
     xlogy Xlogy;
 }
 
-/// In their order. The sum of no layers is that of [`Delta::none`](crate::Delta::none).
+/// Sums the layers in their order. An empty sum is [`Delta::none`](crate::Delta::none).
 impl<T: Delta> std::iter::Sum for Layer<T> {
     #[track_caller]
     fn sum<I: Iterator<Item = Layer<T>>>(terms: I) -> Layer<T> {

@@ -1,4 +1,4 @@
-//! Operations with a kernel and a derivative rule of their own.
+//! Operations with their own kernel and derivative rule.
 //!
 //! ```
 //! use dl_core::{At, Differentiable, Layer, Primitive, Result, Weight};
@@ -72,48 +72,50 @@ use smallvec::smallvec;
 /// # Result::Ok(())
 /// ```
 pub trait Primitive: Send + Sync + Sized + 'static {
-    /// The layers that it works on: a tuple of one, two or three, or a `Vec` of layers of the same
-    /// type.
+    /// The operand layers: a tuple of one to three, or a `Vec` of layers of the same type.
     type Operands: Operands;
     /// The type of its value.
     type Output: Data;
 
-    /// Its name, for error messages.
+    /// The name, for error messages.
     fn name(&self) -> &'static str;
 
     /// Computes the value.
     ///
     /// # Errors
-    /// For operands that do not fit. The runtime adds the name and the place where the user wrote
-    /// the operation.
+    /// For operands that do not fit. The executor adds the name and the source location of the
+    /// operation.
     fn value(&self, operands: <Self::Operands as sealed::Operands>::Values<'_>) -> Result<Self::Output>;
 
     /// The deltas of the operands, as lazy layers; `None` where no gradient flows.
     ///
-    /// A delta that nobody trains on is never computed. A rule writes layers and computes nothing:
-    /// it runs while the books of the pass are locked, so it must not call `backward` on a tape of
-    /// that pass.
+    /// Deltas that no weight needs are never computed. A pullback builds layers and computes
+    /// nothing: it runs under the state lock of the pass, so it must not call `backward` on a tape
+    /// of that pass.
     fn pullback(&self, at: &At<'_, Self>) -> Deltas<Self>;
 
-    /// Computes at once what [`pullback`](Primitive::pullback) would write down for a small delta
-    /// that is there, and adds it to what has arrived at the operands, from the first to the last:
-    /// to the bit what the layers come to. Says whether it has; where there is no such short way,
-    /// nothing is added. It is for operations that are [plain](Primitive::IS_PLAIN).
+    /// The immediate-mode [`pullback`](Primitive::pullback), for a small delta with a value that is
+    /// known: computes the deltas of the operands and adds them to `sums`, from the first operand
+    /// to the last. The result must equal that of the layers bit for bit. Returns `false`, and adds
+    /// nothing, where there is no such fast path. Only [pure](Primitive::IS_PLAIN) operations
+    /// implement it.
     #[doc(hidden)]
     fn pull_back_now(&self, at: &Now<'_, Self>, sums: &mut Sums<'_>) -> bool {
         let _ = (at, sums);
         false
     }
 
-    /// How the value moves as the operands move along their tangents: the Jacobian times these, as
-    /// a lazy layer; `None` if it does not move.
+    /// The Jacobian-vector product: the tangent of the value for these tangents of the operands, as
+    /// a lazy layer; `None` if it is zero.
     ///
-    /// The default is right for every operation: a pullback is linear in the delta, and its
-    /// transpose is the pushforward. It evaluates the pullback on the way. So where the pushforward
-    /// is a line, that line is better: the operation itself, applied to the tangent, if it is
-    /// linear; the sum of it with one operand after the other replaced by its tangent, if it is so
-    /// in each; the pullback [read at the tangent](Along::at), if the Jacobian is symmetric, as
-    /// that of a pointwise operation is.
+    /// The default is correct for every operation: a pullback is linear in the delta, and its
+    /// transpose is the pushforward. It evaluates the pullback, too, so implement this method where
+    /// the pushforward is simple:
+    /// - For a linear operation, apply the operation itself to the tangent.
+    /// - For an operation that is linear in each operand, sum over the operands, each replaced by
+    ///   its tangent.
+    /// - For a symmetric Jacobian (as of a pointwise operation), use the [pullback with the tangent
+    ///   as its delta](Along::at).
     ///
     /// ```
     /// use dl_core::{Along, At, Deltas, Layer, Primitive, Result, Weight, Differentiable};
@@ -143,13 +145,13 @@ pub trait Primitive: Send + Sync + Sized + 'static {
         along.transposed(self)
     }
 
-    /// Whether [`accumulate`](Primitive::accumulate) is there.
+    /// Whether [`accumulate`](Primitive::accumulate) is implemented.
     ///
     /// ```
     /// use dl_core::{At, Deltas, Differentiable, Layer, Primitive, Result, Weight};
     /// use dl_optim::Sgd;
     ///
-    /// /// The product, which can be added to a number without being made.
+    /// /// The product, which can be added to a number without a temporary.
     /// struct Product;
     ///
     /// impl Primitive for Product {
@@ -182,9 +184,9 @@ pub trait Primitive: Send + Sync + Sized + 'static {
     const ACCUMULATES: bool = false;
 
     /// Whether the value is the sum of the operands, from the first to the last. A term whose
-    /// operation [accumulates](Primitive::ACCUMULATES), and which nobody else wants, need not be
-    /// made for it: in a step, the delta of a weight that is used many times is added up in one
-    /// place.
+    /// operation [accumulates](Primitive::ACCUMULATES), and that has no other use, is then added
+    /// without a temporary: in a step, the deltas of a weight with many uses accumulate in one
+    /// buffer.
     ///
     /// ```
     /// use dl_core::{At, Layer, Primitive, Result};
@@ -208,21 +210,20 @@ pub trait Primitive: Send + Sync + Sized + 'static {
     /// ```
     const IS_SUM: bool = false;
 
-    /// Whether the kernel is nothing but a computation on its operands: it runs no code of others,
-    /// starts no pass, and waits for nobody; it returns errors, and does not panic; its operands
-    /// and its result are plain data, whose destructors do nothing; and its cost says when it is
-    /// not small. A pass may then run it while its books are locked, on the way forward and on the
-    /// way back.
+    /// Whether the kernel is pure. A pure kernel must not run user code, start a pass, or block; it
+    /// must return errors and not panic; its operands and its result must be plain data with
+    /// trivial destructors; its cost must not be underestimated. A pass may run it under the state
+    /// lock, in the forward and in the backward pass.
     #[doc(hidden)]
     const IS_PLAIN: bool = false;
 
-    /// Whether the value can wait until the deltas below it are known, and be computed beside them,
-    /// where what both read is read once. There are [`slopes`](Primitive::slopes) then.
+    /// Whether the value can be computed after the deltas below it and fused with them, so that
+    /// shared inputs are read once. Requires [`slopes`](Primitive::slopes).
     #[doc(hidden)]
     const CAN_WAIT: bool = false;
 
-    /// The deltas of the operands where that of the value is 1, without the value; `None` if it is
-    /// not worth while to wait for these operands. As a [`pullback`](Primitive::pullback), it
+    /// The deltas of the operands for a delta of 1, without the value; `None` if deferring the
+    /// value does not pay off for these operands. As a [`pullback`](Primitive::pullback), it
     /// computes nothing.
     #[doc(hidden)]
     fn slopes(&self, operands: <Self::Operands as sealed::Operands>::Values<'_>) -> Option<Deltas<Self>> {
@@ -230,7 +231,7 @@ pub trait Primitive: Send + Sync + Sized + 'static {
         None
     }
 
-    /// The [`value`](Primitive::value), to the bit, computed beside others that are wanted, too.
+    /// The [`value`](Primitive::value), bit for bit, fused with the evaluation of `others`.
     #[doc(hidden)]
     fn value_beside(
         &self,
@@ -241,16 +242,16 @@ pub trait Primitive: Send + Sync + Sized + 'static {
         self.value(operands)
     }
 
-    /// Whether the value fits `to`, so that [`accumulate`](Primitive::accumulate) cannot fail; and
-    /// whether, with a factor of 1, it gives the bits of the sum of both. Where it does not,
-    /// results would depend on who else wants the value.
+    /// Whether the value fits `to`, so that [`accumulate`](Primitive::accumulate) cannot fail, and
+    /// whether accumulating with a factor of 1 equals computing the sum bit for bit. Otherwise
+    /// results would depend on other uses of the value.
     fn can_accumulate(&self, operands: <Self::Operands as sealed::Operands>::Values<'_>, to: &Self::Output) -> bool {
         let _ = (operands, to);
         false
     }
 
-    /// Adds `factor` times the value to `to`, without making the value. A step of plain gradient
-    /// descent ends so, if this is the delta of a weight.
+    /// Adds `factor` times the value to `to`, without a temporary. Plain gradient descent updates a
+    /// weight with it, if this operation is the delta of the weight.
     fn accumulate(
         &self,
         operands: <Self::Operands as sealed::Operands>::Values<'_>,
@@ -260,33 +261,32 @@ pub trait Primitive: Send + Sync + Sized + 'static {
         let _ = (operands, factor, to);
     }
 
-    /// The sum of the values of some operations on these operands, from the first to the last, to
-    /// the bit, computed in one go; `None` where it has no way of its own to do that.
+    /// The sum of the values of several operations on these operands, from the first to the last,
+    /// bit for bit, computed at once; `None` if there is no fused implementation.
     #[doc(hidden)]
     fn sum_of_values(terms: &[(&Self, <Self::Operands as sealed::Operands>::Values<'_>)]) -> Option<Self::Output> {
         let _ = terms;
         None
     }
 
-    /// About how long [`sum_of_values`](Primitive::sum_of_values) takes, in nanoseconds; `None`
-    /// where that is. It computes nothing.
+    /// The estimated time of [`sum_of_values`](Primitive::sum_of_values) in nanoseconds; `None` if
+    /// that returns `None`. It computes nothing.
     #[doc(hidden)]
     fn cost_of_sum(terms: &[(&Self, <Self::Operands as sealed::Operands>::Values<'_>)]) -> Option<f64> {
         let _ = terms;
         None
     }
 
-    /// A rough estimate of the time that [`value`](Primitive::value) takes, in nanoseconds. Work
-    /// that is dear enough is offered to other threads.
+    /// The estimated time of [`value`](Primitive::value) in nanoseconds. Sufficiently expensive
+    /// work is offered to other threads.
     fn cost(&self, operands: <Self::Operands as sealed::Operands>::Values<'_>) -> f64 {
         let _ = operands;
         1_000.0
     }
 }
 
-/// What the pullback of `P` returns: a tuple with an `Option` of a layer for each operand, or a
-/// `Vec` of such. Written out, it is for instance `(Option<Layer<f64>>, Option<Layer<f64>>)`; here
-/// is the short form.
+/// The result type of the pullback of `P`: a tuple with an optional layer for each operand, for
+/// instance `(Option<Layer<f64>>, Option<Layer<f64>>)`, or a `Vec` of optional layers.
 ///
 /// ```
 /// use dl_core::{At, Deltas, Layer, Primitive, Result};
@@ -307,19 +307,19 @@ pub trait Primitive: Send + Sync + Sized + 'static {
 /// ```
 pub type Deltas<P> = <<P as Primitive>::Operands as sealed::Operands>::Deltas;
 
-/// Values of some types, which may be recipes that nobody has followed yet: see [`Data::settle`].
+/// Values of several types, which may be lazy and not yet realized: see [`Data::settle`].
 #[doc(hidden)]
 #[derive(Clone, Copy)]
 pub struct Others<'a>(pub(crate) &'a [Value]);
 
 impl<'a> Others<'a> {
-    /// Those of this type, if it is no number.
+    /// The values of this type, unless it is a scalar type.
     pub fn of<T: Data>(self) -> impl Iterator<Item = &'a T> {
         self.0.iter().filter_map(Value::try_get)
     }
 }
 
-/// Where a pullback takes place: the operation's operands, its value, and the delta that arrives.
+/// The context of a pullback: the operation's operands, its value, and the delta of its value.
 ///
 /// ```
 /// use dl_core::{At, Deltas, Layer, Primitive, Result};
@@ -346,18 +346,18 @@ impl<'a> Others<'a> {
 pub struct At<'a, P: Primitive> {
     /// The operands.
     pub operands: &'a P::Operands,
-    /// Their values, for shapes. A delta that *depends* on a value should use the layer: it can
-    /// then be differentiated again.
+    /// The values of the operands, for their shapes. A delta that *depends* on a value should use
+    /// the layer, so that it can be differentiated again.
     pub values: <P::Operands as sealed::Operands>::Values<'a>,
-    /// The operation itself, as a layer.
+    /// The operation itself as a layer.
     pub output: &'a Layer<P::Output>,
-    /// Its value.
+    /// The value of the operation.
     pub value: &'a P::Output,
     /// The delta of its value.
     pub delta: &'a Layer<<P::Output as Data>::Delta>,
 }
 
-/// Where a pullback takes place that is computed at once: see [`Primitive::pull_back_now`].
+/// The context of an immediate-mode pullback: see [`Primitive::pull_back_now`].
 #[doc(hidden)]
 pub struct Now<'a, P: Primitive> {
     /// The values of the operands.
@@ -370,18 +370,18 @@ pub struct Now<'a, P: Primitive> {
 }
 
 impl<P: Primitive> Now<'_, P> {
-    /// The operands, for what is written down after all.
+    /// The operands as layers, for deltas that are built lazily after all.
     pub fn operands(&self) -> P::Operands {
         <P::Operands as sealed::Operands>::from_any(self.any.operands)
     }
 
-    /// The delta of the value as a layer, for the same.
+    /// The delta of the value as a layer, for the same purpose.
     pub fn delta_layer(&self) -> Layer<<P::Output as Data>::Delta> {
         Layer::from_any(AnyDelta::Ready(self.any.delta.clone()).into_layer(self.any.node))
     }
 }
 
-/// Where a pushforward takes place: the operation's operands, its value, and the tangents of the
+/// The context of a pushforward: the operation's operands, its value, and the tangents of the
 /// operands. See [`Primitive::pushforward`].
 ///
 /// ```
@@ -410,21 +410,21 @@ impl<P: Primitive> Now<'_, P> {
 pub struct Along<'a, P: Primitive> {
     /// The operands.
     pub operands: &'a P::Operands,
-    /// Their values, for shapes. A tangent that *depends* on a value should use the layer: it can
-    /// then be differentiated again.
+    /// The values of the operands, for their shapes. A tangent that *depends* on a value should use
+    /// the layer, so that it can be differentiated again.
     pub values: <P::Operands as sealed::Operands>::Values<'a>,
-    /// The operation itself, as a layer.
+    /// The operation itself as a layer.
     pub output: &'a Layer<P::Output>,
-    /// Its value.
+    /// The value of the operation.
     pub value: &'a P::Output,
-    /// The tangents of the operands: `None` for those that do not move. At least one does.
+    /// The tangents of the operands; `None` means zero. At least one is present.
     pub tangents: &'a Deltas<P>,
     pub(crate) any: &'a AnyAlong<'a>,
 }
 
 impl<P: Primitive> Along<'_, P> {
-    /// The same place, as a pullback meets it with this delta. A pullback with a symmetric Jacobian
-    /// is its own pushforward, and takes the tangent in the place of the delta.
+    /// The context of a pullback of the same operation with this delta. A pullback with a symmetric
+    /// Jacobian is its own pushforward, with the tangent as its delta.
     ///
     /// ```
     /// use dl_core::{Along, At, Deltas, Differentiable, Layer, Primitive, Result, Weight};
@@ -455,8 +455,8 @@ impl<P: Primitive> Along<'_, P> {
         At { operands: self.operands, values, output: self.output, value: self.value, delta }
     }
 
-    /// The pushforward by transposing the pullback of `op`: what [`Primitive::pushforward`] is
-    /// where it is not written by hand.
+    /// The pushforward as the transpose of the pullback of `op`: the default of
+    /// [`Primitive::pushforward`].
     ///
     /// ```
     /// use dl_core::{Along, At, Deltas, Differentiable, Layer, Primitive, Result, Weight};
@@ -493,7 +493,7 @@ impl<P: Primitive> Along<'_, P> {
     }
 }
 
-/// The operands of a [`Primitive`]: layers, one to three in a tuple or many in a `Vec`.
+/// The operands of a [`Primitive`]: one to three layers in a tuple, or any number in a `Vec`.
 ///
 /// ```
 /// use dl_core::{Layer, Operands};
@@ -512,7 +512,7 @@ pub(crate) mod sealed {
     pub trait Operands: Send + Sync + 'static {
         type Values<'a>;
         type Deltas;
-        /// The operands with their types forgotten: an array, or a `Vec`.
+        /// The type-erased operands: an array or a `Vec`.
         type Erased: AsRef<[AnyLayer]> + Send + Sync;
         fn into_any(self) -> Self::Erased;
         fn from_any(operands: &[AnyLayer]) -> Self;

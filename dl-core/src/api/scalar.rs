@@ -43,7 +43,7 @@ macro_rules! scalar {
         }
 
         impl Delta for $T {
-            /// From the left.
+            /// Adds from left to right.
             ///
             /// # Panics
             /// If there are no terms.
@@ -110,19 +110,19 @@ macro_rules! scalar {
         impl Pointwise for $T {
             #[track_caller]
             fn unary(op: Unary, x: &Layer<$T>) -> Layer<$T> {
-                Layer::from_making(|| Expression::Unary(op, [x.any().clone()]))
+                Layer::from_expression_with(|| Expression::Unary(op, [x.any().clone()]))
             }
 
             #[track_caller]
             fn binary(op: Binary, a: &Layer<$T>, b: &Layer<$T>) -> Layer<$T> {
                 let (a, b) = a.any().clone_both(b.any());
-                Layer::from_making(|| Expression::Binary(op, [a, b]))
+                Layer::from_expression_with(|| Expression::Binary(op, [a, b]))
             }
 
             #[track_caller]
             fn with_number(op: Binary, x: &Layer<$T>, number: f64, left: bool) -> Layer<$T> {
                 let side = if left { Side::Left } else { Side::Right };
-                Layer::from_making(|| Expression::WithNumber(op, side, number, [x.any().clone()]))
+                Layer::from_expression_with(|| Expression::WithNumber(op, side, number, [x.any().clone()]))
             }
         }
 

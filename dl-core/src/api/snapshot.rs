@@ -1,22 +1,23 @@
-//! The weights as they are at one moment, for evaluating while training goes on.
+//! Snapshots of all weights, for evaluation during training.
 
 use crate::api::weight::WeightId;
 use crate::error::Result;
 use crate::graph::value::Value;
 use crate::graph::variable::Variable;
 use crate::parallel::sync::{AtomicUsize, Mutex, Ordering, globals};
-use crate::step::commit::is_stepping;
-use crate::step::memory::{Memory, Shelf};
+use crate::step::commit::in_optimizer_step;
+use crate::step::memory::{Memory, WeightState};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, PoisonError, Weak};
 
-/// All weights and buffers as they were when it was taken.
+/// All weights and buffers as they were when the snapshot was taken.
 ///
-/// A pass that runs [on](crate::Do::on) it sees them so, whatever steps are taken meanwhile; a pass
-/// that overlaps a step may else see some weights before and others after it. Taking one copies
-/// nothing: a step that changes a weight leaves its old value with the snapshots that were taken
-/// before. They go with the last clone of the snapshot.
+/// A pass that runs [on](crate::Do::on) a snapshot reads these values, regardless of concurrent
+/// steps. Without a snapshot, a pass that overlaps with a step may read some weights before and
+/// others after it. Taking a snapshot copies nothing: a commit that overwrites a weight saves the
+/// old value in each live snapshot. The saved values are dropped with the last clone of the
+/// snapshot.
 ///
 /// ```
 /// use dl_core::{Differentiable, Snapshot, Weight};
@@ -30,26 +31,27 @@ use std::sync::{Arc, PoisonError, Weak};
 /// # dl_core::Result::Ok(())
 /// ```
 #[derive(Clone)]
-pub struct Snapshot(Arc<Old>);
+pub struct Snapshot(Arc<SavedValues>);
 
-/// The values that were overwritten since, by the number of their variable.
+/// The overwritten values by variable id.
 #[derive(Default)]
-struct Old(Mutex<HashMap<u64, Value>>);
+struct SavedValues(Mutex<HashMap<u64, Value>>);
 
 globals! {
-    /// The snapshots that are alive. Nobody looks at the list unless there is one.
-    static TAKEN: Mutex<Vec<Weak<Old>>> = Mutex::new(Vec::new());
-    static ALIVE: AtomicUsize = AtomicUsize::new(0);
+    /// The live snapshots. `LIVE_COUNT` is the length of the list, so that a commit without
+    /// snapshots does not lock it.
+    static LIVE: Mutex<Vec<Weak<SavedValues>>> = Mutex::new(Vec::new());
+    static LIVE_COUNT: AtomicUsize = AtomicUsize::new(0);
 }
 
 impl Snapshot {
-    /// The weights and buffers of this moment. A step whose commit has begun counts as done.
+    /// The weights and buffers at this moment. A step counts as taken once its commit has begun.
     pub fn take() -> Snapshot {
-        let old = Arc::<Old>::default();
-        let mut taken = lock(&TAKEN);
-        taken.push(Arc::downgrade(&old));
-        ALIVE.fetch_add(1, Ordering::SeqCst);
-        Snapshot(old)
+        let saved = Arc::<SavedValues>::default();
+        let mut taken = lock(&LIVE);
+        taken.push(Arc::downgrade(&saved));
+        LIVE_COUNT.fetch_add(1, Ordering::SeqCst);
+        Snapshot(saved)
     }
 
     /// A snapshot of this moment in which each weight with state in `memory` has the value of one
@@ -60,8 +62,8 @@ impl Snapshot {
     #[doc(hidden)]
     pub fn of_slots(memory: &Memory, slot: impl Fn(WeightId) -> usize) -> Result<Snapshot> {
         // A step with this memory waits until it is closed, so no weight is half a step ahead.
-        let memory = memory.open()?;
-        let value = |(&weight, shelf): (&u64, &Shelf)| {
+        let memory = memory.lock()?;
+        let value = |(&weight, shelf): (&u64, &WeightState)| {
             let alive = shelf.owner.strong_count() > 0;
             let value = shelf.weight.slot(shelf, slot(WeightId(weight))).filter(|_| alive)?;
             Some((weight, value))
@@ -73,10 +75,11 @@ impl Snapshot {
     }
 
     pub(crate) fn read(&self, variable: &Variable) -> Value {
-        // whoever overwrites it holds this lock; it may be the very step in which this thread
-        // evaluates something, and which has not overwritten anything yet
-        let _no_commit = if is_stepping() { variable.try_lock() } else { Some(variable.lock()) };
-        // first: whoever overwrites it without our lock has kept the old one before
+        // A commit that overwrites the variable holds its lock. Within a step this thread may
+        // itself hold it; that step has overwritten nothing yet.
+        let _no_commit = if in_optimizer_step() { variable.try_lock() } else { Some(variable.lock()) };
+        // Must precede the look-up: a commit that overwrites the variable without our lock has
+        // saved the old value before.
         let now = variable.read();
         lock(&self.0.0).get(&variable.id()).cloned().unwrap_or(now)
     }
@@ -88,36 +91,36 @@ impl fmt::Debug for Snapshot {
     }
 }
 
-impl Old {
-    fn keep(&self, variable: &Variable) {
+impl SavedValues {
+    fn save(&self, variable: &Variable) {
         lock(&self.0).entry(variable.id()).or_insert_with(|| variable.read());
     }
 }
 
-impl Drop for Old {
+impl Drop for SavedValues {
     fn drop(&mut self) {
-        ALIVE.fetch_sub(1, Ordering::SeqCst);
-        lock(&TAKEN).retain(|taken| taken.strong_count() > 0);
+        LIVE_COUNT.fetch_sub(1, Ordering::SeqCst);
+        lock(&LIVE).retain(|taken| taken.strong_count() > 0);
     }
 }
 
-/// The snapshots that were taken before a commit. To be asked for once in a commit, under the locks
-/// of its variables.
-pub(crate) struct Earlier(Vec<Arc<Old>>);
+/// The snapshots taken before a commit. To be collected once per commit, under the locks of its
+/// variables.
+pub(crate) struct LiveSnapshots(Vec<Arc<SavedValues>>);
 
-impl Earlier {
+impl LiveSnapshots {
     #[inline]
-    pub(crate) fn all() -> Earlier {
-        if ALIVE.load(Ordering::SeqCst) == 0 {
-            return Earlier(Vec::new());
+    pub(crate) fn collect() -> LiveSnapshots {
+        if LIVE_COUNT.load(Ordering::SeqCst) == 0 {
+            return LiveSnapshots(Vec::new());
         }
-        Earlier(lock(&TAKEN).iter().filter_map(Weak::upgrade).collect())
+        LiveSnapshots(lock(&LIVE).iter().filter_map(Weak::upgrade).collect())
     }
 
-    /// This variable is about to be overwritten.
+    /// Saves the value of this variable, which is about to be overwritten.
     #[inline(always)]
-    pub(crate) fn keep(&self, variable: &Variable) {
-        self.0.iter().for_each(|old| old.keep(variable));
+    pub(crate) fn save(&self, variable: &Variable) {
+        self.0.iter().for_each(|saved| saved.save(variable));
     }
 }
 
@@ -130,9 +133,9 @@ mod tests {
     use super::*;
     use crate::{Differentiable, Layer, Weight};
 
-    /// A thread keeps passes that are over, for others, and a pass has a snapshot.
+    /// A thread caches ended passes for reuse, and a pass refers to its snapshot.
     #[test]
-    fn it_goes_with_its_last_handle_though_passes_ran_on_it() {
+    fn saved_values_are_dropped_with_last_handle_after_passes() {
         let w = Weight::new(1.0_f64);
         let body = w.clone();
         let dynamic = Layer::dynamic(move || {
@@ -140,11 +143,11 @@ mod tests {
             async move { Ok(Layer::constant((&w * 2.0).predict().wait()?)) }
         });
         let snapshot = Snapshot::take();
-        let old = Arc::downgrade(&snapshot.0);
+        let saved = Arc::downgrade(&snapshot.0);
         w.set(2.0);
         assert_eq!((&w * 3.0).predict().on(&snapshot).wait().expect("it succeeds"), 3.0);
         assert_eq!(dynamic.predict().on(&snapshot).wait().expect("it succeeds"), 2.0);
         drop(snapshot);
-        assert!(old.upgrade().is_none());
+        assert!(saved.upgrade().is_none());
     }
 }

@@ -1,4 +1,4 @@
-//! Tapes: a forward value together with its backward.
+//! Tapes: a forward value together with its backward pass.
 //!
 //! ```
 //! use dl_core::{Differentiable, Do, Weight};
@@ -27,7 +27,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// A forward value together with its backward, alive while somebody holds it.
+/// A forward value together with its backward pass. Its pass lives as long as the tape.
 ///
 /// ```
 /// use dl_core::{Differentiable, Do, Tape, Weight};
@@ -40,28 +40,29 @@ use std::sync::Arc;
 /// ```
 pub struct Tape<T, Delta> {
     value: Value,
-    origin: Origin,
+    source: BackwardSource,
     types: PhantomData<fn(Delta) -> T>,
 }
 
-enum Origin {
-    /// The value of this layer, in this pass.
+enum BackwardSource {
+    /// The value of this layer in this pass.
     Layer(AnyLayer, Holder),
-    /// A backward of the user's.
+    /// A user-defined backward.
     Custom(Arc<dyn AnyBackward>),
 }
 
-/// A hand-written backward with its type forgotten.
+/// A hand-written backward, type-erased.
 pub(crate) trait AnyBackward: Send + Sync {
     fn backward(&self, delta: AnyLayer) -> SideEffects;
 }
 
 impl<T: Data> Tape<T, T::Delta> {
-    /// A tape with a backward of your own: `backward` says what a delta does to the weights.
+    /// A tape with a user-defined backward: `backward` maps a delta to the gradients of the
+    /// weights.
     ///
-    /// Each backward of another tape that it calls is a walk of its own through what lies below. So
-    /// tapes like this one on top of one another, which hand a delta on twice each, cost 2ⁿ; an
-    /// operation with a rule, a [`Primitive`](crate::Primitive), costs n.
+    /// Each call of another tape's backward traverses everything below that tape. If n such tapes
+    /// are stacked and each passes its delta on twice, the cost is 2ⁿ. For an operation with a
+    /// [`Primitive`](crate::Primitive) rule the cost is n.
     ///
     /// ```
     /// use dl_core::{Differentiable, Do, Layer, Tape, Weight};
@@ -92,11 +93,11 @@ impl<T: Data> Tape<T, T::Delta> {
         }
 
         let backward = Arc::new(Backward::<T, _>(backward, PhantomData));
-        Tape { value: data.into_value(), origin: Origin::Custom(backward), types: PhantomData }
+        Tape { value: data.into_value(), source: BackwardSource::Custom(backward), types: PhantomData }
     }
 
     pub(crate) fn of_layer(value: Value, layer: AnyLayer) -> Self {
-        Tape { value, origin: Origin::Layer(layer, Holder::here()), types: PhantomData }
+        Tape { value, source: BackwardSource::Layer(layer, Holder::here()), types: PhantomData }
     }
 
     /// The forward value.
@@ -104,16 +105,16 @@ impl<T: Data> Tape<T, T::Delta> {
         self.value.get()
     }
 
-    /// What the backward pass does to the weights, as lazy deltas: nothing is computed, nothing is
+    /// The gradients of the weights, as deferred deltas. Nothing is computed and nothing is
     /// changed.
     ///
-    /// `delta` is run at most once, and only if some weight depends on it. If it has another shape
-    /// than the value, whoever asks for a delta of a weight gets a shape error.
+    /// `delta` is run at most once, and only if a weight depends on it. If its shape differs from
+    /// that of the value, evaluating the gradients fails with a shape error.
     #[track_caller]
     pub fn backward(&self, delta: Do<T::Delta>) -> SideEffects {
         let delta = Layer::from(delta).into_any();
-        match &self.origin {
-            Origin::Layer(layer, holder) => match holder.pass() {
+        match &self.source {
+            BackwardSource::Layer(layer, holder) => match holder.pass() {
                 Some(pass) => {
                     let delta = (layer.kind_of_data.checked_delta)(layer, &delta);
                     reverse::side_effects(&pass, layer, AnyDelta::Lazy(delta), When::Asked)
@@ -121,14 +122,14 @@ impl<T: Data> Tape<T, T::Delta> {
                 }
                 None => SideEffects::failed(Error::cancelled()),
             },
-            Origin::Custom(backward) => backward.backward(delta),
+            BackwardSource::Custom(backward) => backward.backward(delta),
         }
     }
 
     pub(crate) fn into_outcome(self) -> Outcome {
-        match self.origin {
-            Origin::Layer(layer, _) => Outcome::Layer(layer),
-            Origin::Custom(backward) => Outcome::Tape(self.value, Some(backward)),
+        match self.source {
+            BackwardSource::Layer(layer, _) => Outcome::Layer(layer),
+            BackwardSource::Custom(backward) => Outcome::Tape(self.value, Some(backward)),
         }
     }
 }

@@ -1,18 +1,18 @@
-//! What a derivative is taken with respect to.
+//! Variables that a derivative is taken with respect to.
 
 use crate::api::buffer::Buffer;
 use crate::api::differentiable::Differentiable;
-use crate::api::gradient::{Derivatives, part};
+use crate::api::gradient::{Derivatives, derivative_at};
 use crate::api::layer::Layer;
 use crate::api::weight::Weight;
 use crate::graph::data::{Data, Trainable};
 use crate::graph::node_ref::AnyLayer;
 use std::panic::Location;
 
-/// Something to differentiate with respect to: a weight, a layer or a buffer, or a tuple, an array,
-/// a `Vec` or an `Option` of such. For a struct of such there is `#[derive(Variables)]`.
+/// A value to differentiate with respect to: a weight, a layer or a buffer, or a tuple, an array, a
+/// `Vec` or an `Option` of these. For structs use `#[derive(Variables)]`.
 ///
-/// The derivatives come in the same shape: a layer in the place of each weight or layer.
+/// The derivatives have the same structure, with a layer in place of each weight or layer.
 ///
 /// ```
 /// use dl_core::{Differentiable, Weight};
@@ -26,7 +26,7 @@ use std::panic::Location;
 /// # dl_core::Result::Ok(())
 /// ```
 ///
-/// For a type of your own, say how its parts are mapped:
+/// For a user type, define how its parts are mapped:
 ///
 /// ```
 /// use dl_core::{Differentiable, EachVariable, Layer, Variables, Weight};
@@ -50,7 +50,7 @@ use std::panic::Location;
     note = "a derivative is taken with respect to a weight, a layer, or a tuple, array or `Vec` of these; for a struct of these, derive `Variables`; `#[variables(skip)]` leaves a field out"
 )]
 pub trait Variables {
-    /// The same with a layer of the derivative in the place of each weight or layer.
+    /// The same structure with the layer of the derivative in place of each weight or layer.
     type Gradients: Variables<Gradients = Self::Gradients>;
 
     /// Calls [`each.variable`](EachVariable::variable) for each weight and layer, always in the
@@ -58,7 +58,7 @@ pub trait Variables {
     fn map(&self, each: &mut EachVariable<'_>) -> Self::Gradients;
 }
 
-/// What [`Variables::map`] is given: it puts a derivative in the place of each weight and layer.
+/// The argument of [`Variables::map`]: puts a derivative in place of each weight and layer.
 ///
 /// ```
 /// use dl_core::{EachVariable, Layer, Variables, Weight};
@@ -77,7 +77,7 @@ pub trait Variables {
 pub struct EachVariable<'a> {
     pub(crate) derivatives: &'a Layer<Derivatives>,
     pub(crate) variables: &'a mut Vec<AnyLayer>,
-    /// Where the derivatives were asked for.
+    /// The source location of the call that requested the derivatives.
     pub(crate) place: &'static Location<'static>,
 }
 
@@ -85,7 +85,7 @@ impl EachVariable<'_> {
     /// The layer of the derivative with respect to this weight or layer.
     pub fn variable<X: Differentiable + ?Sized>(&mut self, x: &X) -> Layer<X::Delta> {
         self.variables.push(x.layer().into_any());
-        part(self.derivatives, self.variables.len(), self.place) // the value comes first
+        derivative_at(self.derivatives, self.variables.len(), self.place) // index 0 is the value
     }
 }
 
@@ -154,7 +154,7 @@ impl<V: Variables> Variables for Option<V> {
 }
 
 impl<V: Variables> Variables for Box<V> {
-    /// In a box, too, so that a struct may contain itself.
+    /// Boxed, so that a struct may be recursive.
     type Gradients = Box<V::Gradients>;
 
     fn map(&self, each: &mut EachVariable<'_>) -> Self::Gradients {

@@ -1,4 +1,4 @@
-//! Weights: trainable variables.
+//! Weights: trainable parameters.
 
 use crate::api::handle::Handle;
 use crate::api::layer::Layer;
@@ -8,7 +8,7 @@ use crate::graph::node_ref::AnyLayer;
 use crate::graph::value::Value;
 use crate::graph::variable::{Variable, VariableRef};
 use crate::in_numbers;
-use crate::step::memory::{Shelf, Start};
+use crate::step::memory::{InitialValue, WeightState};
 use crate::step::optimizer::Optimizer;
 use crate::step::state::AnyState;
 use crate::step::training_step::Chunk;
@@ -17,10 +17,11 @@ use std::marker::PhantomData;
 use std::panic::Location;
 use std::sync::Arc;
 
-/// A trainable variable.
+/// A trainable parameter.
 ///
-/// It is a handle: clones are the same variable. Its value changes only in the commit of a training
-/// step (or by [`set`](Weight::set)); a pass reads it once and sees that value throughout.
+/// A weight is a handle: clones refer to the same parameter. Its value changes only in the commit
+/// of a training step or by [`set`](Weight::set). A pass reads it once and uses that value
+/// throughout.
 ///
 /// ```
 /// use dl_core::{Differentiable, Weight};
@@ -33,7 +34,7 @@ use std::sync::Arc;
 pub struct Weight<T>(Handle<T>);
 
 impl<T> Weight<T> {
-    /// The layer of this weight, for use by this thread.
+    /// The layer of this weight for use by the current thread.
     #[inline]
     pub(crate) fn to_layer(&self) -> Layer<T> {
         self.0.to_layer()
@@ -47,18 +48,18 @@ impl<T> Clone for Weight<T> {
 }
 
 impl<T: Trainable> Weight<T> {
-    /// A new variable with this value.
+    /// Creates a weight with this value.
     #[track_caller]
     pub fn new(value: T) -> Self {
-        Weight(Handle::first(value, Typed::<T>::WEIGHT))
+        Weight(Handle::new(value, TypedWeight::<T>::WEIGHT))
     }
 
-    /// A copy of the present value.
+    /// A copy of the current value.
     pub fn value(&self) -> T {
         self.0.value()
     }
 
-    /// Replaces the value. Passes that have read the old one go on with it.
+    /// Replaces the value. Passes that have read the old value continue with it.
     ///
     /// ```
     /// let w = dl_core::Weight::new(1.0_f32);
@@ -67,14 +68,14 @@ impl<T: Trainable> Weight<T> {
     /// ```
     ///
     /// # Panics
-    /// In the middle of a training step, in an optimizer for instance, if a step holds it: that
-    /// step is an error then, which says so.
+    /// During a training step (inside an optimizer, for instance) that holds the lock of this
+    /// weight. That step then fails with an error that names the cause.
     pub fn set(&self, value: T) {
         self.0.set(value);
     }
 
-    /// From now on no training step changes this weight, and none computes a delta for it. A
-    /// derivative that is asked for ([`gradient`](crate::Layer::gradient)) is what it is.
+    /// Excludes this weight from training: steps neither change it nor compute a delta for it.
+    /// Explicit derivatives ([`gradient`](crate::Layer::gradient)) are not affected.
     ///
     /// ```
     /// use dl_core::{Differentiable, Weight};
@@ -106,7 +107,7 @@ impl<T: Trainable> Weight<T> {
         self.0.variable().set_frozen(false);
     }
 
-    /// What tells it from all other weights. Clones have the same.
+    /// The unique id of this weight. Clones have the same id.
     ///
     /// ```
     /// let (a, b) = (dl_core::Weight::new(1.0_f64), dl_core::Weight::new(1.0_f64));
@@ -116,7 +117,7 @@ impl<T: Trainable> Weight<T> {
         WeightId(self.0.variable().id())
     }
 
-    /// Whether it is [frozen](Weight::freeze).
+    /// Whether this weight is [frozen](Weight::freeze).
     ///
     /// ```
     /// assert!(!dl_core::Weight::new(1.0_f64).is_frozen());
@@ -132,7 +133,7 @@ impl<T: Trainable + fmt::Debug> fmt::Debug for Weight<T> {
     }
 }
 
-/// What tells a weight from all others, for as long as the program runs: see [`Weight::id`].
+/// The id of a weight, unique within the process: see [`Weight::id`].
 ///
 /// ```
 /// use dl_core::{Weight, WeightId};
@@ -144,7 +145,7 @@ impl<T: Trainable + fmt::Debug> fmt::Debug for Weight<T> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WeightId(pub(crate) u64);
 
-/// A weight, whatever the type of its value: for lists of weights of different types.
+/// A weight of any value type, for lists of weights of different types.
 ///
 /// ```
 /// use dl_core::{Weight, WeightHandle};
@@ -172,22 +173,22 @@ impl WeightHandle {
         self.0.variable().expect("made of a weight")
     }
 
-    /// That of the weight.
+    /// The id of the weight.
     pub fn id(&self) -> WeightId {
         WeightId(self.variable().id())
     }
 
-    /// Where the weight was made.
+    /// The source location where the weight was made.
     #[doc(hidden)]
     pub fn place(&self) -> &'static Location<'static> {
         self.variable().place()
     }
 
-    /// State for this weight, of these slots and after so many steps.
-    pub(crate) fn shelf(&self, slots: &[AnyState], steps: u64) -> Result<Shelf> {
+    /// Optimizer state for this weight, made of these slots after this number of steps.
+    pub(crate) fn new_state(&self, slots: &[AnyState], steps: u64) -> Result<WeightState> {
         let variable = self.variable();
-        let shelf = variable.weight.shelf(&variable, slots, steps);
-        shelf.map_err(|error| error.at("state of a weight", variable.place()))
+        let state = variable.weight.new_state(&variable, slots, steps);
+        state.map_err(|error| error.at("state of a weight", variable.place()))
     }
 }
 
@@ -197,81 +198,86 @@ impl fmt::Debug for WeightHandle {
     }
 }
 
-/// What has to know the type of a weight.
+/// The operations on a weight that depend on its value type.
 pub(crate) trait AnyWeight: Send + Sync {
-    /// Whether a step of plain gradient descent can be taken by this delta.
-    fn can_descend(&self, variable: &Variable, delta: &Value) -> bool {
+    /// Whether plain gradient descent can be applied with this delta.
+    fn supports_sgd(&self, variable: &Variable, delta: &Value) -> bool {
         let _ = (variable, delta);
         false
     }
 
-    /// Whether it cannot fail in the middle.
-    fn is_changed_in_place(&self) -> bool {
+    /// Whether the update is applied in place. Such an update must not fail midway.
+    fn is_updated_in_place(&self) -> bool {
         false
     }
 
-    /// Takes it. Whoever calls holds the lock of the variable.
-    fn descend(&self, variable: &Variable, rate: f64, delta: &Value) {
+    /// Applies the update in place. The caller must hold the lock of the variable.
+    fn sgd_in_place(&self, variable: &Variable, rate: f64, delta: &Value) {
         let _ = (variable, rate, delta);
     }
 
-    /// The value after it.
-    fn descended(&self, variable: &Variable, rate: f64, delta: &Value) -> Value {
+    /// The value after the update.
+    fn sgd_copy(&self, variable: &Variable, rate: f64, delta: &Value) -> Value {
         let _ = (rate, delta);
         variable.read()
     }
 
     fn name(&self) -> &'static str;
 
-    /// What the optimizer makes of the value and of its own state, in fresh copies. Changes
+    /// The new value and the new state that the optimizer computes, as fresh copies. Changes
     /// nothing.
-    fn propose(
+    fn prepare(
         &self,
         variable: &Variable,
         delta: &Value,
         optimizer: &dyn Optimizer,
-        state: Option<&Shelf>,
-    ) -> Result<(Value, Option<Shelf>)>;
+        state: Option<&WeightState>,
+    ) -> Result<(Value, Option<WeightState>)>;
 
-    /// Shows the numbers of the value and of its delta.
-    fn look(&self, variable: &Variable, delta: &Value, look: &mut dyn FnMut(Chunk<'_>) -> Result<()>) -> Result<()>;
+    /// Passes the elements of the value and of its delta to `visit`.
+    fn visit_chunks(
+        &self,
+        variable: &Variable,
+        delta: &Value,
+        visit: &mut dyn FnMut(Chunk<'_>) -> Result<()>,
+    ) -> Result<()>;
 
     /// One of the state buffers.
-    fn slot(&self, state: &Shelf, place: usize) -> Option<Value>;
+    fn slot(&self, state: &WeightState, place: usize) -> Option<Value>;
 
     /// Copies of the state buffers.
-    fn slots(&self, state: &Shelf) -> Vec<AnyState>;
+    fn slots(&self, state: &WeightState) -> Vec<AnyState>;
 
-    /// State of these buffers, which must fit the weight.
-    fn shelf(&self, variable: &Variable, slots: &[AnyState], steps: u64) -> Result<Shelf>;
+    /// Optimizer state made of these slots, which must fit the weight.
+    fn new_state(&self, variable: &Variable, slots: &[AnyState], steps: u64) -> Result<WeightState>;
 }
 
-struct Typed<T>(PhantomData<fn() -> T>);
+struct TypedWeight<T>(PhantomData<fn() -> T>);
 
-impl<T: Trainable> Typed<T> {
-    const WEIGHT: &'static dyn AnyWeight = &Typed::<T>(PhantomData);
+impl<T: Trainable> TypedWeight<T> {
+    const WEIGHT: &'static dyn AnyWeight = &TypedWeight::<T>(PhantomData);
 
-    fn new_shelf(variable: &Variable, slots: Vec<T>, steps: u64) -> Shelf {
+    fn build_state(variable: &Variable, slots: Vec<T>, steps: u64) -> WeightState {
         let owner = Arc::downgrade(variable.alive());
-        Shelf { owner, weight: Self::WEIGHT, slots: Box::new(slots), steps }
+        WeightState { owner, weight: Self::WEIGHT, slots: Box::new(slots), steps }
     }
 }
 
-impl<T: Trainable> AnyWeight for Typed<T> {
-    fn can_descend(&self, variable: &Variable, delta: &Value) -> bool {
+impl<T: Trainable> AnyWeight for TypedWeight<T> {
+    fn supports_sgd(&self, variable: &Variable, delta: &Value) -> bool {
         let fits = |value: &Value| value.get::<T>().check_delta(delta.get()).is_ok();
         T::DESCENDS && if T::IN_PLACE { variable.look(fits) } else { fits(&variable.read()) }
     }
 
-    fn is_changed_in_place(&self) -> bool {
+    fn is_updated_in_place(&self) -> bool {
         T::IN_PLACE
     }
 
-    fn descend(&self, variable: &Variable, rate: f64, delta: &Value) {
+    fn sgd_in_place(&self, variable: &Variable, rate: f64, delta: &Value) {
         variable.change(|value| value.change(|value: &mut T| value.descend(rate, delta.get())));
     }
 
-    fn descended(&self, variable: &Variable, rate: f64, delta: &Value) -> Value {
+    fn sgd_copy(&self, variable: &Variable, rate: f64, delta: &Value) -> Value {
         let mut value = variable.read();
         value.change(|value: &mut T| value.descend(rate, delta.get()));
         value
@@ -281,73 +287,78 @@ impl<T: Trainable> AnyWeight for Typed<T> {
         "weight"
     }
 
-    fn propose(
+    fn prepare(
         &self,
         variable: &Variable,
         delta: &Value,
         optimizer: &dyn Optimizer,
-        state: Option<&Shelf>,
-    ) -> Result<(Value, Option<Shelf>)> {
+        state: Option<&WeightState>,
+    ) -> Result<(Value, Option<WeightState>)> {
         let mut value: T = variable.read().into();
         let wanted = optimizer.slots();
         if wanted.is_empty() {
             value.update(delta.get::<T::Delta>(), &mut [], &mut |chunk: Chunk<'_>| optimizer.step(chunk, 1))?;
             return Ok((value.into_value(), None));
         }
-        let known = state.and_then(|shelf| Some((shelf.slots.downcast_ref::<Vec<T>>()?, shelf.steps)));
+        let known = state.and_then(|state| Some((state.slots.downcast_ref::<Vec<T>>()?, state.steps)));
         let (mut slots, steps) = match known {
             Some((slots, _)) if slots.len() != wanted.len() => {
                 let (slots, wanted) = (slots.len(), wanted.len());
                 return Err(Error::invalid(format!(
-                    "the optimizer remembers {slots} numbers for each of this weight, and with its present settings needs {wanted}"
+                    "the optimizer has {slots} state slots for this weight, but its current settings require {wanted}"
                 )));
             }
             Some((slots, steps)) => (slots.clone(), steps + 1),
             None => {
-                let start = |start| match start {
-                    // not clones of one value: they have nothing to share
-                    Start::Zeros => value.zeros_like(),
-                    Start::Weight => value.clone(),
+                let initialize = |initial| match initial {
+                    // Not clones of one value: their copy-on-write storage would be shared.
+                    InitialValue::Zeros => value.zeros_like(),
+                    InitialValue::Weight => value.clone(),
                 };
-                (wanted.iter().map(|slot| start(slot.start)).collect(), 1)
+                (wanted.iter().map(|slot| initialize(slot.initial)).collect(), 1)
             }
         };
         value.update(delta.get::<T::Delta>(), &mut slots, &mut |chunk: Chunk<'_>| optimizer.step(chunk, steps))?;
-        Ok((value.into_value(), Some(Self::new_shelf(variable, slots, steps))))
+        Ok((value.into_value(), Some(Self::build_state(variable, slots, steps))))
     }
 
-    fn look(&self, variable: &Variable, delta: &Value, look: &mut dyn FnMut(Chunk<'_>) -> Result<()>) -> Result<()> {
+    fn visit_chunks(
+        &self,
+        variable: &Variable,
+        delta: &Value,
+        visit: &mut dyn FnMut(Chunk<'_>) -> Result<()>,
+    ) -> Result<()> {
         let mut copy: T = variable.read().into();
-        copy.update(delta.get::<T::Delta>(), &mut [], look)
+        copy.update(delta.get::<T::Delta>(), &mut [], visit)
     }
 
-    fn slot(&self, state: &Shelf, place: usize) -> Option<Value> {
+    fn slot(&self, state: &WeightState, place: usize) -> Option<Value> {
         let slots: &Vec<T> = state.slots.downcast_ref()?;
         slots.get(place).map(|slot| slot.clone().into_value())
     }
 
-    fn slots(&self, state: &Shelf) -> Vec<AnyState> {
+    fn slots(&self, state: &WeightState) -> Vec<AnyState> {
         let slots = state.slots.downcast_ref::<Vec<T>>();
         slots.into_iter().flatten().map(|slot| Arc::new(slot.clone()) as AnyState).collect()
     }
 
-    fn shelf(&self, variable: &Variable, slots: &[AnyState], steps: u64) -> Result<Shelf> {
-        let of_our_type = |slot: &AnyState| slot.downcast_ref::<T>().cloned();
-        let Some(slots) = slots.iter().map(of_our_type).collect::<Option<Vec<T>>>() else {
+    fn new_state(&self, variable: &Variable, slots: &[AnyState], steps: u64) -> Result<WeightState> {
+        let of_weight_type = |slot: &AnyState| slot.downcast_ref::<T>().cloned();
+        let Some(slots) = slots.iter().map(of_weight_type).collect::<Option<Vec<T>>>() else {
             return Err(Error::invalid(format!(
-                "state for a weight of the type {} has to be of the same type",
+                "state for a weight of type {} must be of the same type",
                 std::any::type_name::<T>()
             )));
         };
-        // a step that does nothing, on copies, sees whether the shapes fit
+        // A dry run on copies checks the shapes.
         let mut value: T = variable.read().into();
         value.update(&value.one(), &mut slots.clone(), &mut |chunk| {
             let (numbers, unequal) = in_numbers!(chunk, |values, _, slots| {
                 (values.len(), slots.iter().map(|slot| slot.len()).find(|&len| len != values.len()))
             });
-            let refused = |len| Error::shape(format!("a slot of the state has {len} numbers, its weight {numbers}"));
-            unequal.map_or(Ok(()), |len| Err(refused(len)))
+            let mismatch = |len| Error::shape(format!("a slot of the state has {len} numbers, its weight {numbers}"));
+            unequal.map_or(Ok(()), |len| Err(mismatch(len)))
         })?;
-        Ok(Self::new_shelf(variable, slots, steps))
+        Ok(Self::build_state(variable, slots, steps))
     }
 }

@@ -1,4 +1,4 @@
-//! Derivatives of your own: gradients that stop, and rules that replace those of a function.
+//! Custom derivatives: stopped gradients, and functions with a derivative rule of their own.
 
 use crate::api::layer::Layer;
 use crate::api::primitive::{Along, At, Deltas, Operands, Primitive, sealed};
@@ -13,28 +13,27 @@ use crate::graph::value::Value;
 use std::any::Any;
 use std::marker::PhantomData;
 
-/// What a rule for these operands returns: as [`Deltas`], for a function in the place of a
-/// primitive.
+/// The result type of a rule for these operands: [`Deltas`] by operands instead of by primitive.
 type DeltasOf<O> = <O as sealed::Operands>::Deltas;
 
-/// A function of layers with a derivative rule of your own.
+/// A function of layers with a custom derivative rule.
 ///
-/// The value is that of the layer that `function` makes of the operands. The derivative is not:
-/// `rule` is given the operands, that layer and the delta that arrives, and writes the deltas of
-/// the operands, as layers (`None` where no gradient flows). So a derivative can be cheaper, more
-/// accurate, or another one on purpose. No gradient flows through `function` itself, also not to
-/// other layers that it mentions.
+/// The value is that of the layer that `function` returns for the operands. The derivative is
+/// defined by `rule`: it gets the operands, that layer and the delta of its value, and returns the
+/// deltas of the operands as layers (`None` where no gradient flows). A custom rule can be cheaper
+/// or more accurate than the derivative of `function`, or deliberately different. No gradient flows
+/// through `function` itself, nor to other layers that it uses.
 ///
-/// The rule writes layers and computes nothing: it runs while the books of the pass are locked.
-/// What it gives is checked to have the shape of the operand.
+/// The rule builds layers and computes nothing: it runs under the state lock of the pass. Each
+/// delta is checked to have the shape of its operand.
 ///
-/// For derivatives in forward mode, which transpose the rule, it has to be linear in the delta. For
-/// a kernel of your own write a [`Primitive`]; for one operand there is [`Layer::with_rule`].
+/// Forward-mode derivatives transpose the rule, so it must be linear in the delta. For an operation
+/// with its own kernel, implement [`Primitive`]. For a single operand, see [`Layer::with_rule`].
 ///
 /// ```
 /// use dl_core::{Differentiable, Weight, with_rule};
 /// use dl_optim::Sgd;
-/// // a hard gate, open if the score is positive: the gradient takes it for the score itself
+/// // a hard gate, open if the score is positive; the gradient treats it as the score itself
 /// let (score, x) = (Weight::new(0.5_f64), Weight::new(3.0_f64));
 /// let gated = with_rule(
 ///     (score.layer(), x.layer()),
@@ -100,12 +99,12 @@ where
 
     fn pullback(&self, at: AnyAt<'_>) -> Few<Option<AnyLayer>> {
         let mut deltas = (self.rule)(at, &self.operands);
-        // a rule is easily written for the shape of the value; the sum with other deltas would hide
-        // it
+        // A rule may by mistake return a delta of the shape of the value, and summing it with other
+        // deltas would hide that.
         for (delta, operand) in deltas.iter_mut().zip(&self.operands) {
             *delta = delta.take().map(|delta| (operand.kind_of_data.checked_delta)(operand, &delta));
         }
-        deltas.push(None); // nothing flows into the function itself
+        deltas.push(None); // no gradient flows into the function itself
         deltas
     }
 
@@ -121,18 +120,18 @@ where
 }
 
 impl<T: Data> Layer<T> {
-    /// A function of this layer with a derivative rule of your own: [`with_rule`] for one operand.
-    /// The rule is given this layer, the value, and the delta that arrives.
+    /// A function of this layer with a custom derivative rule: [`with_rule`] for one operand. The
+    /// rule gets this layer, the value, and the delta of the value.
     ///
     /// ```
     /// use dl_core::{Differentiable, Weight, max, min};
     /// let w = Weight::new(2.6_f64);
-    /// // the straight-through estimator: rounded on the way there, not on the way back (Bengio et al., 2013)
+    /// // the straight-through estimator: rounded forward, identity backward (Bengio et al., 2013)
     /// let rounded = w.layer().with_rule(|x| (x + 0.5).floor(), |_, _, delta| delta.clone());
     /// assert_eq!(rounded.predict().wait()?, 3.0);
     /// assert_eq!(rounded.gradient(&w).predict().wait()?, 1.0);
     ///
-    /// // a gradient that is clipped where it passes
+    /// // the gradient is clipped on its way back
     /// let clipped = w.layer().with_rule(|x| x.clone(), |_, _, delta| min(max(delta, -1.0), 1.0));
     /// assert_eq!((100.0 * clipped).gradient(&w).predict().wait()?, 1.0);
     /// # dl_core::Result::Ok(())
@@ -146,11 +145,11 @@ impl<T: Data> Layer<T> {
         with_rule((self.clone(),), |(x,)| function(x), move |(x,), value, delta| (Some(rule(x, value, delta)),))
     }
 
-    /// This layer, through which no gradient flows. The value is the same; what depends on it in
-    /// other ways is differentiated as before.
+    /// This layer without its gradient: no gradient flows through it. The value is the same, and
+    /// other uses of this layer are differentiated as before.
     ///
-    /// PyTorch calls it `detach`, JAX and TensorFlow call it `stop_gradient`. To exempt a weight
-    /// from training altogether there is [`Weight::freeze`](crate::Weight::freeze).
+    /// PyTorch calls it `detach`, JAX and TensorFlow call it `stop_gradient`. To exclude a weight
+    /// from training, use [`Weight::freeze`](crate::Weight::freeze).
     ///
     /// ```
     /// use dl_core::{Differentiable, Weight};
@@ -166,7 +165,7 @@ impl<T: Data> Layer<T> {
         Layer::apply(StopGradient(PhantomData), (self.clone(),))
     }
 
-    /// The same as [`stop_gradient`](Layer::stop_gradient), under the name that it has in PyTorch.
+    /// [`stop_gradient`](Layer::stop_gradient) under its PyTorch name.
     ///
     /// ```
     /// use dl_core::{Differentiable, Weight};
@@ -180,7 +179,7 @@ impl<T: Data> Layer<T> {
     }
 }
 
-/// Its operand; no gradient flows.
+/// The value of its operand. No gradient flows.
 struct StopGradient<T>(PhantomData<fn() -> T>);
 
 impl<T: Data> Primitive for StopGradient<T> {

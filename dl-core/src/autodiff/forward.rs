@@ -18,7 +18,7 @@
 //! [`Primitive::pushforward`](crate::Primitive::pushforward) says.
 
 use crate::api::extract::ExtractAll;
-use crate::api::gradient::{Derivation, Derivatives, Written, derivatives, list, part, zero};
+use crate::api::gradient::{BuiltDerivatives, Derivation, Derivatives, derivative_at, derivatives, layers_of, zero};
 use crate::api::layer::Layer;
 use crate::api::pointwise::Pointwise;
 use crate::api::tape::AnyBackward;
@@ -88,8 +88,8 @@ impl<T: Data> Layer<T> {
         direction: &V::Gradients,
     ) -> (Layer<T>, Layer<T::Delta>) {
         let place = Location::caller();
-        let derivatives = tangents(place, vec![self.any().clone()], list(variables), list(direction));
-        (part(&derivatives, 0, place), part(&derivatives, 1, place))
+        let derivatives = tangents(place, vec![self.any().clone()], layers_of(variables), layers_of(direction));
+        (derivative_at(&derivatives, 0, place), derivative_at(&derivatives, 1, place))
     }
 
     /// The derivative of this layer as a linear function, from directions of the variables to
@@ -111,8 +111,10 @@ impl<T: Data> Layer<T> {
         &self,
         variables: &V,
     ) -> impl Fn(&V::Gradients) -> Layer<T::Delta> + Clone + use<T, V> {
-        let (this, variables, place) = (self.any().clone(), list(variables), Location::caller());
-        move |direction| part(&tangents(place, vec![this.clone()], variables.clone(), list(direction)), 1, place)
+        let (this, variables, place) = (self.any().clone(), layers_of(variables), Location::caller());
+        move |direction| {
+            derivative_at(&tangents(place, vec![this.clone()], variables.clone(), layers_of(direction)), 1, place)
+        }
     }
 }
 
@@ -128,7 +130,7 @@ pub(crate) fn tangents(
 }
 
 /// Evaluates the roots in the current pass and writes down their tangents.
-async fn derive(along: Arc<(Vec<AnyLayer>, Vec<AnyLayer>, Vec<AnyLayer>)>) -> Result<Written> {
+async fn derive(along: Arc<(Vec<AnyLayer>, Vec<AnyLayer>, Vec<AnyLayer>)>) -> Result<BuiltDerivatives> {
     let (roots, variables, directions) = &*along;
     if variables.len() != directions.len() {
         let (variables, directions) = (variables.len(), directions.len());

@@ -7,7 +7,7 @@
 //! forgotten; asks the rules; and lets the values go. Its value are the deltas that it hands on to
 //! entries outside of it, as layers like those that the walk itself writes.
 
-use crate::api::deferred::{Belongs, Do};
+use crate::api::deferred::{Do, PassChoice};
 use crate::api::extract::ExtractValue;
 use crate::autodiff::cotangent::{AnyDelta, Arrived};
 use crate::autodiff::optional_cotangent;
@@ -188,7 +188,7 @@ impl Recipe for Again {
                     let group = group.clone();
                     async move { group.evaluate().await }
                 };
-                Do::starting(Belongs::To(pass.into()), again).await?
+                Do::starting(PassChoice::Existing(pass.into()), again).await?
             };
             Ok(Outcome::Tape(outputs.into_value(), None))
         })

@@ -8,7 +8,7 @@
 
 use crate::autodiff::cotangent::{AnyDelta, Arrived};
 
-use crate::api::gradients::{Deltas, SideEffects};
+use crate::api::gradients::{SideEffects, WeightDeltas};
 use crate::autodiff::eager::Eager;
 use crate::autodiff::remat_group::Groups;
 use crate::autodiff::scalar::{in_layers, in_numbers, walk_back_in_numbers};
@@ -274,7 +274,7 @@ fn walk_towards(
     targets: &[AnyLayer],
     known: &[AnyLayer],
     effects: &mut SideEffects,
-) -> Result<(Deltas, Option<AnyLayer>)> {
+) -> Result<(WeightDeltas, Option<AnyLayer>)> {
     let mut books = kept(pass)?;
     let places: Vec<u32> = roots.iter().map(|(root, _)| evaluated(&books, root)).collect::<Result<_>>()?;
     let known: FxHashSet<u32> = known.iter().filter_map(|layer| books.find_any_leaf(layer)).collect();

@@ -24,7 +24,7 @@ use crate::graph::node_ref::{AnyLayer, Held};
 use crate::graph::seed::{Position, Seed};
 use crate::graph::value::Value;
 use crate::graph::variable::Variable;
-use crate::parallel::fork_join::Crew;
+use crate::parallel::fork_join::Team;
 use crate::record::Log;
 use rustc_hash::FxHashMap;
 use std::panic::Location;
@@ -85,7 +85,7 @@ pub(crate) struct Books {
     /// How many drivers are at the queue, or at something that stays with them.
     pub(super) attentive: usize,
     /// Kernels that are being divided, and perhaps some that have been.
-    pub(super) crews: Vec<Arc<Crew>>,
+    pub(super) crews: Vec<Arc<Team>>,
     pub(super) drivers: Drivers,
     /// Dynamic nodes whose futures were dropped when the last driver left.
     pub(super) interrupted: Vec<u32>,

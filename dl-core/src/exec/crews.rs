@@ -9,7 +9,7 @@
 
 use crate::exec::books::Books;
 use crate::exec::{Pass, computing};
-use crate::parallel::fork_join::Crew;
+use crate::parallel::fork_join::Team;
 use crate::parallel::sync::Ordering;
 use smallvec::SmallVec;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,7 +21,7 @@ impl Pass {
     /// as are wanted. Not if the books are not to be had: perhaps they are this thread's. While
     /// weights are changed, only those hear of it who are awake: what wakes a driver is the user's,
     /// and must not run under the locks of the weights.
-    pub(crate) fn tell_of(&self, crew: &Arc<Crew>, wanted: usize) -> bool {
+    pub(crate) fn tell_of(&self, crew: &Arc<Team>, wanted: usize) -> bool {
         let Some(mut books) = self.books_at_once() else { return false };
         // it may be there, if those of the pass around were not to be had
         books.crews.retain(|other| other.has_more() && !Arc::ptr_eq(other, crew));
@@ -48,7 +48,7 @@ impl Pass {
 
     /// The kernel is done. If the books are not to be had, it stays there, though nobody can have
     /// anything of it any more.
-    pub(crate) fn forget(&self, crew: &Arc<Crew>) {
+    pub(crate) fn forget(&self, crew: &Arc<Team>) {
         if let Some(mut books) = self.books_at_once() {
             books.crews.retain(|other| !Arc::ptr_eq(other, crew));
         }
@@ -85,7 +85,7 @@ impl Pass {
     }
 
     /// A crew that takes one more.
-    pub(super) fn open_crew<'a>(&self, books: &'a Books) -> Option<&'a Arc<Crew>> {
+    pub(super) fn open_crew<'a>(&self, books: &'a Books) -> Option<&'a Arc<Team>> {
         books.crews.iter().find(|crew| crew.takes_one_more(self.width.working()))
     }
 }

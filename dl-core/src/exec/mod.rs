@@ -68,7 +68,7 @@ use crate::graph::node_ref::AnyLayer;
 use crate::graph::seed::Position;
 use crate::graph::value::Value;
 use crate::parallel::sync::{AtomicBool, AtomicUsize, Mutex, MutexGuard, Ordering, TryLockError, spin_loop, spins};
-use crate::step::commit::{Update, is_stepping};
+use crate::step::commit::{Update, in_optimizer_step};
 use at_once::Later;
 use context::mode;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -148,7 +148,7 @@ impl Pass {
         pass.settings = settings.clone();
         pass.mode = if purpose == Purpose::Predict { Mode::Evaluate } else { Mode::Train };
         let origin = with_current(|around| around.and_then(|around| pass.begin_inside(around, purpose)));
-        pass.settings.in_step |= is_stepping();
+        pass.settings.in_step |= in_optimizer_step();
         pass.mode = pass.settings.mode.unwrap_or(pass.mode);
         pass.steps = purpose == Purpose::Step;
         let books = pass.books.get_mut().unwrap_or_else(PoisonError::into_inner);

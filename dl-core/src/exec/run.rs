@@ -1,6 +1,6 @@
 //! One run of a computation: in which pass it runs, and how it drives it.
 
-use crate::api::deferred::{Belongs, Recipe};
+use crate::api::deferred::{Computation, PassChoice};
 use crate::error::{Error, Result};
 use crate::exec;
 use crate::exec::{Counters, Owner, Pass, Purpose, Settings};
@@ -25,7 +25,7 @@ use std::task::{Context, Poll};
 /// ```
 #[must_use = "futures do nothing unless polled: write `.await?`"]
 pub struct Run<T> {
-    recipe: Shared<dyn Recipe<T>>,
+    computation: Shared<dyn Computation<T>>,
     scope: Scope,
     settings: Settings,
     /// Present between the first poll and the end.
@@ -71,31 +71,31 @@ impl Scope {
 }
 
 impl<T> Run<T> {
-    pub(crate) fn new(recipe: Shared<dyn Recipe<T>>, settings: Settings) -> Self {
-        Run { recipe, scope: Scope::Unstarted, settings, future: None, counts: false, counters: None }
+    pub(crate) fn new(computation: Shared<dyn Computation<T>>, settings: Settings) -> Self {
+        Run { computation, scope: Scope::Unstarted, settings, future: None, counts: false, counters: None }
     }
 
     /// A run that goes on in a pass which has been begun.
-    pub(crate) fn going_on(recipe: Shared<dyn Recipe<T>>, pass: Arc<Pass>) -> Self {
-        let mut run = Run::new(recipe, Settings::default());
+    pub(crate) fn resume(computation: Shared<dyn Computation<T>>, pass: Arc<Pass>) -> Self {
+        let mut run = Run::new(computation, Settings::default());
         run.scope = Scope::Continuing(pass);
         run
     }
 
     /// Which pass it belongs to, when it is first polled.
     fn scope(&mut self, scope: Scope) -> Scope {
-        let belongs = self.recipe.belongs();
-        let only_predicts = matches!(belongs, Belongs::Own(Purpose::Predict));
+        let pass_choice = self.computation.pass_choice();
+        let only_predicts = matches!(pass_choice, PassChoice::New(Purpose::Predict));
         if let Scope::Continuing(pass) = scope {
             return Scope::driving_as(pass.arrive_first(), pass, only_predicts);
         }
         let settings = std::mem::take(&mut self.settings);
-        match (belongs, exec::in_pass()) {
-            (Belongs::Around, true) => Scope::Within,
-            (Belongs::Around, false) => Scope::driving(Pass::new(Purpose::Train, &settings), false),
-            (Belongs::Own(purpose), _) => Scope::driving(Pass::new(purpose, &settings), only_predicts),
-            (Belongs::To(pass), _) if exec::is_current(&pass) => Scope::Within,
-            (Belongs::To(pass), _) => Scope::driving(Arc::clone(&pass), false),
+        match (pass_choice, exec::in_pass()) {
+            (PassChoice::Current, true) => Scope::Within,
+            (PassChoice::Current, false) => Scope::driving(Pass::new(Purpose::Train, &settings), false),
+            (PassChoice::New(purpose), _) => Scope::driving(Pass::new(purpose, &settings), only_predicts),
+            (PassChoice::Existing(pass), _) if exec::is_current(&pass) => Scope::Within,
+            (PassChoice::Existing(pass), _) => Scope::driving(Arc::clone(&pass), false),
         }
     }
 }
@@ -115,8 +115,8 @@ impl<T> Future for Run<T> {
             let scope = std::mem::replace(&mut this.scope, Scope::Ended);
             this.scope = this.scope(scope);
         }
-        let (recipe, future) = (&this.recipe, &mut this.future);
-        let mut poll = |cx: &mut Context<'_>| Pin::new(future.get_or_insert_with(|| recipe.start())).poll(cx);
+        let (computation, future) = (&this.computation, &mut this.future);
+        let mut poll = |cx: &mut Context<'_>| Pin::new(future.get_or_insert_with(|| computation.start())).poll(cx);
         let ended = match &mut this.scope {
             Scope::Driving(drive) => loop {
                 drive.pass.drive(drive.number);

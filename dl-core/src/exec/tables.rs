@@ -11,7 +11,7 @@ use crate::autodiff::cotangent::{AnyDelta, Arrived};
 use crate::exec::discover::Step;
 use crate::exec::entry::{Entry, Links, Scalar, Waiting};
 use crate::graph::node_ref::{AnyLayer, Held};
-use crate::step::commit::Words;
+use crate::step::commit::RawUpdate;
 use rustc_hash::FxHashMap;
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -104,7 +104,7 @@ rows! {
     NUMBERS: (Held, Scalar), kept by threads in NUMBERS_OF_THIS_THREAD;
     DELTAS: (Held, AnyDelta), kept by threads in DELTAS_OF_THIS_THREAD;
     DELTAS_OF_LAYERS: (AnyLayer, AnyDelta);
-    WORDS: Words;
+    WORDS: RawUpdate;
 }
 
 /// Appends a row.
@@ -149,14 +149,14 @@ pub(super) fn with_room<T: Row>(rows: usize) -> Vec<T> {
 /// The same for rows that are kept as words.
 #[inline]
 pub(crate) fn with_room_for<T>(rows: usize) -> Vec<T> {
-    if rows > SMALL { of_others(with_room::<Words>(rows)) } else { Vec::new() }
+    if rows > SMALL { of_others(with_room::<RawUpdate>(rows)) } else { Vec::new() }
 }
 
 /// Drops a table of such rows, and keeps its memory if that is large.
 #[inline]
 pub(crate) fn keep_room<T>(table: Vec<T>) {
     if table.capacity() > SMALL {
-        clear::<Words>(&mut of_others(table));
+        clear::<RawUpdate>(&mut of_others(table));
     }
 }
 

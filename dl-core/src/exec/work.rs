@@ -16,8 +16,8 @@ use crate::graph::node::{Expression, Outcome};
 use crate::graph::node_ref::help_is_over;
 use crate::graph::seed::Position;
 use crate::graph::value::Value;
-use crate::parallel::fork_join::apart;
-use crate::parallel::injector::{AWAKE, offer};
+use crate::parallel::fork_join::outside_team;
+use crate::parallel::injector::{IDLE_TIMEOUT, offer};
 use crate::parallel::sync::{MutexGuard, Ordering, Patience, current_num_threads, spawn, spin_loop, spins, yield_now};
 use crate::record::SpanWork;
 use std::cell::LazyCell;
@@ -452,18 +452,18 @@ impl Pass {
 /// Works through the queue, and lingers a little for more: waking a thread costs more than that. It
 /// does not hold the pass meanwhile.
 ///
-/// Nor does it in a training step, for [a while](AWAKE), where it has heard nothing and is about to
-/// go, and somebody else has the books: he may have them for a whole walk back, and change weights
-/// after that, of which nobody else is to have the values then. After that it waits for them like
-/// everybody, so that a ticket comes back; in other passes it does so at once, as a walk hands the
-/// books to those who wait.
+/// Nor does it in a training step, for [a while](IDLE_TIMEOUT), where it has heard nothing and is
+/// about to go, and somebody else has the books: he may have them for a whole walk back, and change
+/// weights after that, of which nobody else is to have the values then. After that it waits for
+/// them like everybody, so that a ticket comes back; in other passes it does so at once, as a walk
+/// hands the books to those who wait.
 fn use_ticket(ticket: &Ticket) {
     let board = ticket.board();
     let mut read = board.news();
     let mut goes: Option<Patience> = None;
     while let Some(visit) = ticket.enter() {
         let pass = &visit.pass;
-        let may_wait = !pass.steps || goes.as_ref().is_none_or(|since| !since.lasts(AWAKE));
+        let may_wait = !pass.steps || goes.as_ref().is_none_or(|since| !since.lasts(IDLE_TIMEOUT));
         let Some(books) = (if may_wait { Some(pass.books()) } else { pass.books_at_once() }) else {
             drop(visit);
             if has_news(board, read, GLANCES) {
@@ -474,7 +474,7 @@ fn use_ticket(ticket: &Ticket) {
             }
             continue;
         };
-        let (mut books, ended) = apart(|| pass.work(books, Some(&visit), usize::MAX, f64::INFINITY));
+        let (mut books, ended) = outside_team(|| pass.work(books, Some(&visit), usize::MAX, f64::INFINITY));
         let latest = board.news();
         // for what stays nobody is called: when there is something else, he is
         if latest == read || !ended {
@@ -518,7 +518,7 @@ fn linger(board: &Board, read: usize, goes_on: impl Fn() -> bool) -> bool {
         if has_news(board, read, LINGER_SPINS) {
             return true;
         }
-        if !goes_on() || !since.lasts(AWAKE) {
+        if !goes_on() || !since.lasts(IDLE_TIMEOUT) {
             return false;
         }
         // there may be more threads than processors

@@ -4,7 +4,7 @@
 //! As an `Arc<dyn Any>`, but in memory of nodes if it fits: a small tensor does, and a value is
 //! made and dropped for every operation.
 
-use crate::api::deferred::Recipe;
+use crate::api::deferred::Computation;
 use crate::graph::inline_box::{place, place_made, remove, take_out};
 use crate::parallel::sync::{AtomicUsize, Ordering, fence};
 use std::any::Any;
@@ -61,10 +61,10 @@ impl Shared {
     }
 }
 
-impl<T> Shared<dyn Recipe<T>> {
+impl<T> Shared<dyn Computation<T>> {
     #[inline]
-    pub(crate) fn recipe<R: Recipe<T> + 'static>(recipe: R) -> Self {
-        Shared(place_made(|| Counted { handles: AtomicUsize::new(1), data: recipe }))
+    pub(crate) fn computation<R: Computation<T> + 'static>(computation: R) -> Self {
+        Shared(place_made(|| Counted { handles: AtomicUsize::new(1), data: computation }))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Which function is being run, and which way it goes on.
+//! Call frames and recorded branches of annotated functions.
 
 use crate::error::branch::Branch;
 use crate::error::call_context::FunctionGuard;
@@ -7,53 +7,53 @@ use crate::error::{branch as error_branch, call_context};
 use std::any::type_name;
 use std::panic::Location;
 
-/// A function that is being run, until this is dropped.
+/// The call frame of a running function. Dropping it leaves the function.
 #[must_use = "the function is left when this is dropped"]
-pub struct Inside {
+pub struct CallFrame {
     _function: FunctionGuard,
 }
 
-impl Inside {
-    /// Runs the body of the function.
+impl CallFrame {
+    /// Runs the body within the frame.
     #[inline(always)]
     pub fn run<R>(self, body: impl FnOnce() -> R) -> R {
         body()
     }
 }
 
-/// A function of this module.
+/// Enters a function of this module.
 #[inline]
 #[track_caller]
-pub fn function(module: &'static str, name: &'static str) -> Inside {
+pub fn function(module: &'static str, name: &'static str) -> CallFrame {
     enter(FunctionScope::Module(module), name, Location::caller())
 }
 
-/// A method of this type.
+/// Enters a method of this type.
 #[inline]
 #[track_caller]
-pub fn method<T: ?Sized>(name: &'static str) -> Inside {
+pub fn method<T: ?Sized>(name: &'static str) -> CallFrame {
     enter(FunctionScope::Type(type_name::<T>()), name, Location::caller())
 }
 
 #[inline]
-fn enter(scope: FunctionScope, name: &'static str, from: &'static Location<'static>) -> Inside {
-    Inside { _function: call_context::enter_function(Function { scope, name }, from) }
+fn enter(scope: FunctionScope, name: &'static str, from: &'static Location<'static>) -> CallFrame {
+    CallFrame { _function: call_context::enter_function(Function { scope, name }, from) }
 }
 
-/// The body goes on along this arm.
+/// Records that the body takes this arm.
 #[inline]
 pub fn took(branch: &'static Branch, arm: usize) {
     error_branch::took(branch, arm);
 }
 
-/// The condition holds: the first arm.
+/// Records the first arm: the condition holds.
 #[inline]
 pub fn yes(branch: &'static Branch) -> bool {
     took(branch, 0);
     true
 }
 
-/// The condition does not hold: the second arm.
+/// Records the second arm: the condition does not hold.
 #[inline]
 pub fn no(branch: &'static Branch) -> bool {
     took(branch, 1);

@@ -1,16 +1,16 @@
-//! The variables that a `direct!` block captures: copied when the block is built, lent or cloned to
-//! every run.
+//! The variables that a `direct!` block captures. They are copied when the block is built, and
+//! borrowed or cloned by each run.
 //!
-//! A reference is lent again as a reference, anything else is cloned:
+//! A captured reference is passed to each run as a reference, and any other value is cloned:
 //!
 //! ```text
 //! capture(&x).keep():  Capture (`&U`: a copy of what it refers to) -> CaptureValue (`Clone`)
 //! ```
 
-use crate::macro_support::params::{CanBeKept, CanBeLent, Given, Lent, keep_lent};
+use crate::macro_support::params::{BorrowedParam, CanBeKept, CanBeLent, ClonedParam, keep_lent};
 use std::ops::Deref;
 
-/// A variable.
+/// Captures a variable.
 pub fn capture<T: ?Sized>(variable: &T) -> Capture<'_, T> {
     Capture(CaptureValue(variable))
 }
@@ -26,18 +26,18 @@ impl<'a, T: ?Sized> Deref for Capture<'a, T> {
 }
 
 impl<'a, U: CanBeLent + ?Sized> Capture<'a, &'a U> {
-    /// Keeps a copy of what the variable refers to.
-    pub fn keep(&self) -> Lent<U, U::Kept> {
+    /// Stores a copy of the referent.
+    pub fn keep(&self) -> BorrowedParam<U, U::Kept> {
         keep_lent(self.0.0)
     }
 }
 
 impl<T> CaptureValue<'_, T> {
-    /// Keeps a copy of the variable.
-    pub fn keep<Kept>(&self) -> Given<Kept>
+    /// Stores a copy of the variable.
+    pub fn keep<Kept>(&self) -> ClonedParam<Kept>
     where
         T: CanBeKept<Kept = Kept>,
     {
-        Given::new::<T>(self.0.copied())
+        ClonedParam::new::<T>(self.0.copied())
     }
 }

@@ -1,7 +1,7 @@
-//! What `a > b` says of layers and weights: that they have no value yet.
+//! The compile error for comparing layers and weights, which have no value yet.
 //!
-//! The implementations below can never be used. They exist because the compiler looks for one
-//! before it says that there is none, and asks for what this one needs.
+//! The implementations below can never be used. The compiler finds them for `a > b` and then
+//! reports their unsatisfied bound, with its message, instead of a missing implementation.
 
 use crate::api::deferred::Do;
 use crate::api::layer::Layer;
@@ -9,7 +9,7 @@ use crate::api::weight::Weight;
 use std::cmp::Ordering;
 use std::marker::PhantomData;
 
-/// What can be compared though it has no value yet: nothing. It is what a compile error speaks of.
+/// Implemented by no usable type, so that the compiler prints its message.
 #[diagnostic::on_unimplemented(
     message = "a `{X}` has no value yet that could be compared: write `!` in front of it",
     label = "not a value yet",
@@ -18,10 +18,10 @@ use std::marker::PhantomData;
 )]
 pub trait ComparedWith<R: ?Sized, X: ?Sized> {}
 
-/// Something that has no value yet.
+/// A type without a value yet, for the bound.
 pub struct NoValueYet<X: ?Sized>(PhantomData<X>);
 
-// As long as the right side is not known, the compiler must believe that there may be one.
+// Two implementations, so that type inference does not choose one while the right side is unknown.
 enum This {}
 enum That {}
 #[diagnostic::do_not_recommend]
@@ -37,7 +37,7 @@ macro_rules! incomparable {
             NoValueYet<$X<T>>: ComparedWith<R, $X<T>>,
         {
             fn eq(&self, _: &R) -> bool {
-                unreachable!("nothing is compared with what has no value")
+                unreachable!("layers are never compared")
             }
         }
 
@@ -47,7 +47,7 @@ macro_rules! incomparable {
             NoValueYet<$X<T>>: ComparedWith<R, $X<T>>,
         {
             fn partial_cmp(&self, _: &R) -> Option<Ordering> {
-                unreachable!("nothing is compared with what has no value")
+                unreachable!("layers are never compared")
             }
         }
     )*};

@@ -1,4 +1,4 @@
-//! What can be extracted, and what it gives.
+//! The operands of `!`, and their values.
 
 use crate::api::deferred::Do;
 use crate::api::differentiable::Differentiable;
@@ -8,14 +8,14 @@ use crate::exec::run::Run;
 use crate::macro_support::join::{Join, JoinAll, Together};
 use std::future::{Future, Ready, ready};
 
-/// Something that has a value to be extracted by `!`.
+/// A type with a value that `!` extracts.
 pub trait Extractable {
-    /// The value.
+    /// The type of the value.
     type Output;
-    /// The run that ends with it.
+    /// The future that resolves to the value.
     type Future: Future<Output = Result<Self::Output>> + Send + Unpin + 'static;
 
-    /// Starts a run.
+    /// Starts the extraction.
     #[track_caller]
     fn start(&self) -> Self::Future;
 }
@@ -27,7 +27,7 @@ impl<X: Differentiable> Extractable for X {
     #[track_caller]
     fn start(&self) -> Self::Future {
         match self.value_at_hand() {
-            Some(value) => Extract::at_hand(value),
+            Some(value) => Extract::ready(value),
             None => self.layer().extract(),
         }
     }
@@ -51,7 +51,7 @@ impl<T: Send + 'static> Extractable for &Do<T> {
     }
 }
 
-/// A member of a tuple is borrowed, and may be a reference itself.
+/// Members of a tuple are borrowed, and may themselves be references.
 impl<T: Send + 'static> Extractable for &&Do<T> {
     type Output = T;
     type Future = Run<T>;
@@ -61,18 +61,19 @@ impl<T: Send + 'static> Extractable for &&Do<T> {
     }
 }
 
-/// A member of an extracted tuple: what can be extracted, or a plain value, which stays what it is.
+/// A member of an extracted tuple: an extractable type, or a plain value, which is returned
+/// unchanged.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be a member of an extracted tuple",
     note = "the members of `!(…)` are layers, weights, `Do`s, numbers, `bool`s, `char`s and strings, and tuples, arrays and `Vec`s of them"
 )]
 pub trait Member {
-    /// The value.
+    /// The type of the value.
     type Output: Send + 'static;
-    /// The run that ends with it.
+    /// The future that resolves to the value.
     type Future: Future<Output = Result<Self::Output>> + Send + Unpin + 'static;
 
-    /// Starts a run.
+    /// Starts the extraction.
     #[track_caller]
     fn start(&self) -> Self::Future;
 }
@@ -111,8 +112,8 @@ macro_rules! plain {
 
 plain!(i8, i16, i32, i64, i128, isize, u8, u16, u32, u64, u128, usize, bool, char, String);
 
-/// A literal in an extracted tuple: it stays what it is, and its type is found as if no tuple had
-/// been extracted.
+/// A literal in an extracted tuple, which is returned unchanged. Its type is inferred as without
+/// the tuple.
 pub struct Literal<T>(pub T);
 
 impl<T: Clone + Send + 'static> Member for Literal<T> {

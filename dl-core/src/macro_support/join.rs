@@ -1,32 +1,32 @@
-//! Several runs at once: all are waited for, and of their errors the leftmost is reported,
-//! whichever came first.
+//! Concurrent extractions. All are awaited, and the leftmost error is reported, independent of
+//! timing.
 
 use crate::error::{Error, Result};
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-/// Runs a tuple of futures together.
+/// Runs a tuple of futures concurrently.
 pub fn join<T: Together>(futures: T) -> Join<T::Slots> {
     Join(futures.slots())
 }
 
 /// A tuple of futures.
 pub trait Together {
-    /// A place for each, and for its result.
+    /// The state of each future: the future, or its result.
     type Slots;
 
-    /// Puts them there.
+    /// Wraps the futures.
     fn slots(self) -> Self::Slots;
 }
 
-/// A tuple of futures that run together.
+/// A tuple of concurrent futures.
 #[must_use = "futures do nothing unless polled"]
 pub struct Join<Slots>(Slots);
 
 impl<Slots> Unpin for Join<Slots> {}
 
-/// A future, and then its result.
+/// A future and then its result.
 pub enum Slot<F, T> {
     Running(F),
     Done(Result<T>),
@@ -44,7 +44,7 @@ impl<F: Future<Output = Result<T>> + Unpin, T> Slot<F, T> {
     fn take(&mut self) -> Result<T> {
         match std::mem::replace(self, Slot::Taken) {
             Slot::Done(result) => result,
-            Slot::Running(_) | Slot::Taken => unreachable!("taken once, when it is done"),
+            Slot::Running(_) | Slot::Taken => unreachable!("taken once, after completion"),
         }
     }
 }
@@ -67,7 +67,7 @@ macro_rules! tuples {
             fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
                 #[allow(non_snake_case, reason = "a variable is named after its type")]
                 let ($($F,)+) = &mut self.0;
-                // All are polled before any is waited for.
+                // All must be polled before returning `Pending`.
                 let pending = [$($F.poll(cx).is_pending()),+];
                 if pending.contains(&true) {
                     return Poll::Pending;
@@ -102,7 +102,7 @@ tuples! {
     A TA B TB C TC D TD E TE F TF G TG H TH I TI J TJ K TK L TL;
 }
 
-/// Any number of futures of one type that run together, and what is made of their values.
+/// Concurrent futures of one type, and the function that collects their values.
 #[must_use = "futures do nothing unless polled"]
 pub struct JoinAll<F, T, C> {
     slots: Vec<Slot<F, T>>,

@@ -1,8 +1,9 @@
-//! What `!x` and an operand mean, by their type.
+//! The meaning of `!x` and of an operand, dispatched by type.
 //!
-//! The choice is made by the compiler while it looks for a method: each kind is a type with a
-//! method that exists only for what the kind is for, and dereferences to the next. The last one has
-//! the method for everything, with a bound that nothing meets and that says what was expected.
+//! The dispatch uses auto-dereferencing in method look-up. Each kind is a wrapper type with a
+//! method bounded by that kind, and dereferences to the next kind. The last one has the method for
+//! every type, with a bound that no type satisfies; its diagnostic message names the expected
+//! types.
 //!
 //! ```text
 //! place(&x).start():  Place (extract) -> PlaceNot (`Not`) -> PlaceNeither (error)
@@ -14,7 +15,8 @@ use std::cell::Cell;
 use std::future::{Ready, ready};
 use std::ops::{Deref, Not};
 
-/// What `!` works on. Nothing implements it: it is what a compile error speaks of.
+/// The bound for operands of `!` of unsupported types. No type implements it, so that the compiler
+/// prints its message.
 #[diagnostic::on_unimplemented(
     message = "`!` does not work on `{Self}`",
     label = "neither something to extract nor something to negate",
@@ -23,8 +25,8 @@ use std::ops::{Deref, Not};
 )]
 pub trait Bang {}
 
-/// What can be an operand and still be there later. Nothing implements it: it is what a compile
-/// error speaks of.
+/// The bound for operands that would have to be cloned but cannot be. No type implements it, so
+/// that the compiler prints its message.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is an operand here and used again later, but it cannot be cloned",
     label = "this operand would be moved",
@@ -51,7 +53,7 @@ macro_rules! chain {
     };
 }
 
-/// `!` of a value.
+/// `!` of an expression by value.
 pub fn value<T>(operand: T) -> Value<T> {
     Value(ValueNot(ValueNeither(Cell::new(Some(operand)))))
 }
@@ -69,7 +71,7 @@ impl<T> ValueNeither<T> {
 }
 
 impl<T: Extractable> Value<T> {
-    /// Starts to extract.
+    /// Starts the extraction.
     #[track_caller]
     pub fn start(&self) -> T::Future {
         self.take().start()
@@ -93,7 +95,7 @@ impl<T> ValueNeither<T> {
     }
 }
 
-/// `!` of a variable or a field, which stays where it is.
+/// `!` of a variable or a field, by reference.
 pub fn place<T>(operand: &T) -> Place<&T> {
     Place(PlaceNot(PlaceNeither(operand)))
 }
@@ -105,7 +107,7 @@ pub struct PlaceNeither<T>(T);
 chain!(Place => PlaceNot => PlaceNeither);
 
 impl<T: Extractable> Place<&T> {
-    /// Starts to extract.
+    /// Starts the extraction.
     #[track_caller]
     pub fn start(&self) -> T::Future {
         self.0.0.0.start()
@@ -129,7 +131,7 @@ impl<T> PlaceNeither<&T> {
     }
 }
 
-/// An operand that is used again later, or belongs to something else.
+/// An operand that is used again later, or is part of another value.
 pub fn operand<T>(operand: &T) -> Operand<'_, T> {
     Operand(Unclonable(operand))
 }
@@ -145,7 +147,7 @@ impl<'a, T> Deref for Operand<'a, T> {
 }
 
 impl<T: Clone> Operand<'_, T> {
-    /// The operand, for the operator to take.
+    /// A clone of the operand, which the operator consumes.
     #[inline]
     pub fn duplicate(&self) -> T {
         self.0.0.clone()

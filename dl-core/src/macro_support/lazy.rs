@@ -1,7 +1,7 @@
-//! Bodies that run anew in each pass, as what their functions return.
+//! The return types of lazy functions, which have a body that runs once per pass.
 
 use crate::api::deferred::Do;
-use crate::api::layer::{Decider, Layer};
+use crate::api::layer::{BodyKind, Layer};
 use crate::error::call_stack::Calls;
 use crate::error::{Error, Result};
 use crate::graph::data::Data;
@@ -10,14 +10,14 @@ use std::future::{Future, poll_fn};
 use std::panic::Location;
 use std::pin::pin;
 
-/// What a lazy function can return.
+/// A return type of a lazy function.
 #[diagnostic::on_unimplemented(
     message = "a lazy `#[differentiable]` body cannot be a `{Self}`, which is not made of layers",
     label = "not a layer",
     note = "it returns a `Layer`, a `Do`, a tuple or an array of those, or a struct of them with `#[derive(Layers)]`"
 )]
 pub trait Lazy: Clone + Send + Sync + 'static {
-    /// What a body makes that runs anew in each pass.
+    /// The value of a body that runs once per pass.
     #[track_caller]
     fn lazy<F, Run>(body: F) -> Self
     where
@@ -25,7 +25,7 @@ pub trait Lazy: Clone + Send + Sync + 'static {
         Run: Future<Output = Result<Self>> + Send + 'static;
 }
 
-/// A body that runs anew in each pass.
+/// Builds the return value from a body that runs once per pass.
 #[track_caller]
 pub fn lazy<Returned, F, Run>(body: F) -> Returned
 where
@@ -43,7 +43,7 @@ impl<T: Data> Lazy for Layer<T> {
         F: Fn() -> Run + Send + Sync + 'static,
         Run: Future<Output = Result<Self>> + Send + 'static,
     {
-        Layer::deciding(Decider::Function, Location::caller(), body)
+        Layer::dynamic_of_kind(BodyKind::Function, Location::caller(), body)
     }
 }
 
@@ -65,13 +65,14 @@ impl<T: Send + 'static> Lazy for Do<T> {
     }
 }
 
-/// What a body has decided on, as the value of a layer: so that it runs once in a pass, whichever
-/// part is asked for first.
+/// The result of a body with several parts, as the value of a layer. Sharing this layer between the
+/// parts runs the body once per pass.
 #[derive(Clone)]
 pub struct Decided<T>(T);
 
 impl<T: Clone + Send + Sync + 'static> Data for Decided<T> {
-    // No delta ever gets here: the parts are layers of their own, and this layer is only extracted.
+    // No delta reaches this type: the parts are layers of their own, and this layer is only
+    // extracted.
     type Delta = Nothing;
 
     fn one(&self) -> Nothing {
@@ -79,7 +80,7 @@ impl<T: Clone + Send + Sync + 'static> Data for Decided<T> {
     }
 }
 
-/// The body, as one layer that all parts share.
+/// The body as one layer that all parts share.
 #[track_caller]
 pub fn decide<T, F, Run>(body: F) -> Layer<Decided<T>>
 where
@@ -88,13 +89,13 @@ where
     Run: Future<Output = Result<T>> + Send + 'static,
 {
     let place = Location::caller();
-    Layer::deciding(Decider::Function, place, move || {
+    Layer::dynamic_of_kind(BodyKind::Function, place, move || {
         let run = body();
         async move { Ok(Layer::constant_at(Decided(run.await?), place)) }
     })
 }
 
-/// One part of it.
+/// One part of the result.
 #[track_caller]
 pub fn part<T: Clone + Send + Sync + 'static, P: Lazy>(
     decided: &Layer<Decided<T>>,
@@ -146,7 +147,7 @@ impl<X: Lazy, const N: usize> Lazy for [X; N] {
     }
 }
 
-/// What `?` works on in a lazy body.
+/// The bound for operands of `?` in a lazy body.
 #[diagnostic::on_unimplemented(
     message = "`?` in a lazy `#[differentiable]` function does not work on `{Self}`",
     label = "not a `Result` whose error can be reported",
@@ -154,10 +155,10 @@ impl<X: Lazy, const N: usize> Lazy for [X; N] {
             `std::error::Error + Send + Sync`; for an `Option`, write `.ok_or(\"what is missing\")?`"
 )]
 pub trait Attempt {
-    /// The value of a success.
+    /// The success type.
     type Value;
 
-    /// The value, or the error as one of ours.
+    /// The value, or the error converted to [`Error`].
     fn attempt(self) -> Result<Self::Value>;
 }
 
@@ -170,7 +171,7 @@ impl<T, E: Into<Box<dyn std::error::Error + Send + Sync>>> Attempt for std::resu
     }
 }
 
-/// `?`: a failure becomes the error of the layer.
+/// Implements `?`: a failure becomes the error of the layer.
 pub fn attempt<A: Attempt<Value = V>, V>(result: A) -> Result<V> {
     result.attempt()
 }

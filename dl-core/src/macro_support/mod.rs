@@ -1,22 +1,23 @@
-//! What `#[differentiable]` writes: the runtime half of the macro.
+//! The run-time half of `#[differentiable]`: the items that its expansion uses.
 //!
-//! Nobody calls this by hand, and none of it is stable; but the compiler prints these names when
-//! something does not fit, so they say what they do.
+//! Programs must not use these items directly: they are not stable. The compiler prints their names
+//! in type errors, so the names are descriptive.
 //!
-//! - `value`, `place`: `!x` by the type of `x` (`kind`); `join`: several at once;
+//! - `value`, `place`: `!x`, dispatched by the type of `x` (`kind`); `join`: several extractions at
+//!   once;
 //! - `operand`: an operand that is used again later;
 //! - `keep_value`, `keep_reference`, `keep_lent`, `keep`, `lend`: the parameters of a body that
-//!   runs anew in each pass (`kept`);
-//! - `lazy`: such a body, as what its function returns; `attempt`: its `?`;
-//! - `decide`, `part`: a body that makes a struct of layers, and each of them
+//!   runs once per pass (`params`);
+//! - `lazy`: such a body as the return value of its function; `attempt`: the `?` operator in it;
+//! - `decide`, `part`: a body that returns a struct of layers, and each of these layers
 //!   (`#[derive(Layers)]`);
-//! - `Module`, `Visitor`: what `#[derive(Module)]` writes; `Variables`, `EachVariable`: what
-//!   `#[derive(Variables)]` writes;
-//! - `capture`: what a `direct!` block keeps of the variables around it (`captured`);
-//! - `function`, `method`: a function that is being run (`inside`); `Branch`, `took`, `yes`, `no`:
-//!   what decides in it;
-//! - `not_in_a_closure` and its like: a `!` that extracts nothing, and says so (`not`);
-//! - `ComparedWith`: what a comparison of layers says (`compared`).
+//! - `Module`, `Visitor`: for `#[derive(Module)]`; `Variables`, `EachVariable`: for
+//!   `#[derive(Variables)]`;
+//! - `capture`: the variables that a `direct!` block captures (`captured`);
+//! - `function`, `method`: the call frame of a running function; `Branch`, `took`, `yes`, `no`: its
+//!   recorded branches (`branch`);
+//! - `not_in_a_closure` and similar: a `!` in a place without extraction (`not_hints`);
+//! - `ComparedWith`: the compile error for comparisons of layers (`compared`).
 
 mod branch;
 mod captured;
@@ -33,7 +34,7 @@ pub use crate::api::variables::{EachVariable, Variables};
 pub use crate::error::Error;
 pub use crate::error::branch::Branch;
 pub use crate::module::{Module, Visitor};
-pub use branch::{Inside, function, method, no, took, yes};
+pub use branch::{CallFrame, function, method, no, took, yes};
 pub use captured::{Capture, CaptureValue, capture};
 pub use compared::{ComparedWith, NoValueYet};
 pub use extractable::{Extractable, Literal, Member};
@@ -42,11 +43,11 @@ pub use kind::{Bang, UsedAgain, operand, place, value};
 pub use lazy::{Attempt, Decided, Lazy, attempt, decide, lazy, part};
 pub use not_hints::{ExtractedInAClosure, ExtractedInANestedFunction, ExtractedInAPlainFunction};
 pub use not_hints::{not_in_a_closure, not_in_a_nested_function, not_in_a_plain_function};
-pub use params::{CanBeKept, CanBeLent, Given, Lent, keep, keep_lent, keep_reference, keep_value, lend};
+pub use params::{BorrowedParam, CanBeKept, CanBeLent, ClonedParam, keep, keep_lent, keep_reference, keep_value, lend};
 
 use crate::api::differentiable::Differentiable;
 
-/// A polymorphic parameter, as a layer.
+/// A generic parameter as a layer.
 #[track_caller]
 pub fn layer<X: Differentiable + ?Sized>(x: &X) -> Layer<X::Data> {
     x.layer()

@@ -1,8 +1,7 @@
-//! `!` where it is Rust's "not": in closures and `async` blocks, and in functions that are not
-//! lazy.
+//! The places where `!` is Rust's "not": closures, `async` blocks, and functions that are not lazy.
 //!
 //! ```text
-//! not_in_a_closure(x).not():  Plain (`Not`) -> Waiting (extractable: error) -> Other (error)
+//! not_in_a_closure(x).not():  Negatable (`Not`) -> ExtractableOperand (extractable: error) -> Unsupported (error)
 //! ```
 
 use crate::macro_support::extractable::Extractable;
@@ -11,7 +10,8 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 use std::ops::{Deref, Not};
 
-/// What `!` extracts in a closure. Nothing implements it: it is what a compile error speaks of.
+/// The error for `!` of an extractable value in a closure. No type implements it, so that the
+/// compiler prints its message.
 #[diagnostic::on_unimplemented(
     message = "`!` cannot extract a `{Self}` inside a closure or an `async` block: there, `!` is Rust's \"not\"",
     label = "this is not a `bool`, and nothing is extracted here",
@@ -20,8 +20,8 @@ use std::ops::{Deref, Not};
 )]
 pub trait ExtractedInAClosure {}
 
-/// What `!` extracts in a function that is not lazy. Nothing implements it: it is what a compile
-/// error speaks of.
+/// The error for `!` of an extractable value in a function that is not lazy. No type implements it,
+/// so that the compiler prints its message.
 #[diagnostic::on_unimplemented(
     message = "`!` cannot extract a `{Self}` here, because this function does not return a layer",
     label = "this is not a `bool`, and nothing is extracted here",
@@ -30,8 +30,8 @@ pub trait ExtractedInAClosure {}
 )]
 pub trait ExtractedInAPlainFunction {}
 
-/// What `!` extracts in a function inside another one. Nothing implements it: it is what a compile
-/// error speaks of.
+/// The error for `!` of an extractable value in a nested function. No type implements it, so that
+/// the compiler prints its message.
 #[diagnostic::on_unimplemented(
     message = "`!` cannot extract a `{Self}` in this function inside a `#[differentiable]` one: it has no attribute of its own",
     label = "this is not a `bool`, and nothing is extracted here",
@@ -39,52 +39,52 @@ pub trait ExtractedInAPlainFunction {}
 )]
 pub trait ExtractedInANestedFunction {}
 
-/// Where the `!` is.
+/// The `!` is in a closure.
 pub struct Closure;
-/// Where the `!` is.
+/// The `!` is in a nested function.
 pub struct NestedFunction;
-/// Where the `!` is.
+/// The `!` is in a function that is not lazy.
 pub struct PlainFunction;
 
 /// `!` in a closure.
 #[inline]
-pub fn not_in_a_closure<T>(operand: T) -> Plain<T, Closure> {
-    Plain(Waiting(Other(Cell::new(Some(operand))), PhantomData))
+pub fn not_in_a_closure<T>(operand: T) -> Negatable<T, Closure> {
+    Negatable(ExtractableOperand(Unsupported(Cell::new(Some(operand))), PhantomData))
 }
 
 /// `!` in a function that is not lazy.
 #[inline]
-pub fn not_in_a_plain_function<T>(operand: T) -> Plain<T, PlainFunction> {
-    Plain(Waiting(Other(Cell::new(Some(operand))), PhantomData))
+pub fn not_in_a_plain_function<T>(operand: T) -> Negatable<T, PlainFunction> {
+    Negatable(ExtractableOperand(Unsupported(Cell::new(Some(operand))), PhantomData))
 }
 
-/// `!` in a function inside another one.
+/// `!` in a nested function.
 #[inline]
-pub fn not_in_a_nested_function<T>(operand: T) -> Plain<T, NestedFunction> {
-    Plain(Waiting(Other(Cell::new(Some(operand))), PhantomData))
+pub fn not_in_a_nested_function<T>(operand: T) -> Negatable<T, NestedFunction> {
+    Negatable(ExtractableOperand(Unsupported(Cell::new(Some(operand))), PhantomData))
 }
 
-pub struct Plain<T, Place>(Waiting<T, Place>);
-pub struct Waiting<T, Place>(Other<T>, PhantomData<Place>);
-pub struct Other<T>(Cell<Option<T>>);
+pub struct Negatable<T, Place>(ExtractableOperand<T, Place>);
+pub struct ExtractableOperand<T, Place>(Unsupported<T>, PhantomData<Place>);
+pub struct Unsupported<T>(Cell<Option<T>>);
 
-impl<T, Place> Deref for Plain<T, Place> {
-    type Target = Waiting<T, Place>;
+impl<T, Place> Deref for Negatable<T, Place> {
+    type Target = ExtractableOperand<T, Place>;
     #[inline]
     fn deref(&self) -> &Self::Target {
         &self.0
     }
 }
 
-impl<T, Place> Deref for Waiting<T, Place> {
-    type Target = Other<T>;
+impl<T, Place> Deref for ExtractableOperand<T, Place> {
+    type Target = Unsupported<T>;
     #[inline]
     fn deref(&self) -> &Self::Target {
         &self.0
     }
 }
 
-impl<T: Not, Place> Plain<T, Place> {
+impl<T: Not, Place> Negatable<T, Place> {
     /// Negates.
     #[inline]
     pub fn not(&self) -> T::Output {
@@ -92,7 +92,7 @@ impl<T: Not, Place> Plain<T, Place> {
     }
 }
 
-impl<T: Extractable> Waiting<T, Closure> {
+impl<T: Extractable> ExtractableOperand<T, Closure> {
     /// Does not compile.
     pub fn not(&self) -> T::Output
     where
@@ -102,7 +102,7 @@ impl<T: Extractable> Waiting<T, Closure> {
     }
 }
 
-impl<T: Extractable> Waiting<T, PlainFunction> {
+impl<T: Extractable> ExtractableOperand<T, PlainFunction> {
     /// Does not compile.
     pub fn not(&self) -> T::Output
     where
@@ -112,7 +112,7 @@ impl<T: Extractable> Waiting<T, PlainFunction> {
     }
 }
 
-impl<T: Extractable> Waiting<T, NestedFunction> {
+impl<T: Extractable> ExtractableOperand<T, NestedFunction> {
     /// Does not compile.
     pub fn not(&self) -> T::Output
     where
@@ -122,7 +122,7 @@ impl<T: Extractable> Waiting<T, NestedFunction> {
     }
 }
 
-impl<T> Other<T> {
+impl<T> Unsupported<T> {
     /// Does not compile.
     pub fn not<Output>(&self) -> Output
     where

@@ -1,11 +1,11 @@
-//! The parameters of a body that runs anew in each pass: kept in one shared allocation, lent or
-//! cloned to every run.
+//! The parameters of a body that runs once per pass: stored in one shared allocation, and borrowed
+//! or cloned by each run.
 
 use std::borrow::Borrow;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// A value that a lazy body can keep.
+/// A value that a lazy body can store.
 #[diagnostic::on_unimplemented(
     message = "a lazy `#[differentiable]` function cannot keep a `{Self}`",
     label = "this parameter is needed again in every pass",
@@ -13,17 +13,17 @@ use std::sync::Arc;
     note = "layers, weights and `Arc`s are cheap to clone; an `Rc` or a `RefCell` is for one thread only"
 )]
 pub trait CanBeKept {
-    /// The type itself. Where there is none, the compiler says so once, and not of everything that
-    /// comes after.
+    /// The type itself. An associated type, because the compiler then reports a missing
+    /// implementation once instead of at every use.
     type Kept: Send + Sync + 'static;
 
     /// The value itself.
     fn kept(self) -> Self::Kept;
 
-    /// A copy of it.
+    /// A clone of the value.
     fn copied(&self) -> Self::Kept;
 
-    /// A copy of what is kept.
+    /// A clone of the stored value.
     fn again(kept: &Self::Kept) -> Self::Kept;
 }
 
@@ -44,17 +44,17 @@ impl<T: Clone + Send + Sync + 'static> CanBeKept for T {
     }
 }
 
-/// Something behind a reference that a lazy body can keep a copy of.
+/// A referent of which a lazy body can store a copy.
 #[diagnostic::on_unimplemented(
     message = "a lazy `#[differentiable]` function cannot keep a copy of this `{Self}`",
     label = "this parameter is needed again in every pass",
     note = "its body runs anew in every pass, on any thread: what is behind a reference must be `Clone + Send + Sync + 'static`"
 )]
 pub trait CanBeLent {
-    /// Its copy.
+    /// The type of the copy.
     type Kept: Send + Sync + 'static;
 
-    /// Its copy.
+    /// The copy.
     fn kept(&self) -> Self::Kept;
 }
 
@@ -67,55 +67,55 @@ impl<T: ToOwned<Owned: Send + Sync + 'static> + ?Sized> CanBeLent for T {
     }
 }
 
-/// All parameters together.
+/// Stores all parameters in one allocation.
 pub fn keep<T>(parameters: T) -> Arc<T> {
     Arc::new(parameters)
 }
 
-/// Keeps a parameter given by value.
-pub fn keep_value<T: CanBeKept<Kept = K>, K>(parameter: T) -> Given<K> {
-    Given::new::<T>(parameter.kept())
+/// Stores a parameter passed by value.
+pub fn keep_value<T: CanBeKept<Kept = K>, K>(parameter: T) -> ClonedParam<K> {
+    ClonedParam::new::<T>(parameter.kept())
 }
 
-/// Kept, and cloned for each run. It knows how by itself: so that a type that cannot be cloned is
-/// spoken of once only.
-pub struct Given<K> {
+/// A stored value that is cloned for each run. The clone function is stored with it, so that a type
+/// that cannot be cloned is reported only once.
+pub struct ClonedParam<K> {
     kept: K,
     again: fn(&K) -> K,
 }
 
-impl<K> Given<K> {
+impl<K> ClonedParam<K> {
     pub(super) fn new<T: CanBeKept<Kept = K>>(kept: K) -> Self {
-        Given { kept, again: T::again }
+        ClonedParam { kept, again: T::again }
     }
 
-    /// What a run gets.
+    /// A clone for one run.
     pub fn take(&self) -> K {
         (self.again)(&self.kept)
     }
 }
 
-/// Keeps a copy of a parameter given by reference.
+/// Stores a copy of a parameter passed by reference.
 pub fn keep_reference<T: CanBeLent<Kept = K> + ?Sized, K>(parameter: &T) -> K {
     parameter.kept()
 }
 
-/// The same of one whose type cannot be written down.
-pub fn keep_lent<T: CanBeLent<Kept = K> + ?Sized, K>(parameter: &T) -> Lent<T, K> {
-    Lent(parameter.kept(), PhantomData)
+/// Does so for a parameter type that cannot be named.
+pub fn keep_lent<T: CanBeLent<Kept = K> + ?Sized, K>(parameter: &T) -> BorrowedParam<T, K> {
+    BorrowedParam(parameter.kept(), PhantomData)
 }
 
-/// Kept, and lent to each run. It knows as what.
-pub struct Lent<T: ?Sized, K>(K, PhantomData<fn(&T)>);
+/// A stored copy that is borrowed by each run as a `T`.
+pub struct BorrowedParam<T: ?Sized, K>(K, PhantomData<fn(&T)>);
 
-impl<T: ?Sized, K: Borrow<T>> Lent<T, K> {
-    /// What a run gets.
+impl<T: ?Sized, K: Borrow<T>> BorrowedParam<T, K> {
+    /// The reference for one run.
     pub fn take(&self) -> &T {
         self.0.borrow()
     }
 }
 
-/// Lends a kept parameter to a run.
+/// Borrows a stored parameter for one run.
 pub fn lend<K: Borrow<T>, T: ?Sized>(kept: &K) -> &T {
     kept.borrow()
 }

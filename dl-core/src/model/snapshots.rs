@@ -9,7 +9,7 @@ use crate::graph::node_ref::AnyLayer;
 use crate::graph::value::Value;
 use crate::model::{Part, explore, together};
 use crate::step::commit::commit;
-use crate::step::commit_scalar::commit_numbers;
+use crate::step::commit_scalar::commit_scalars;
 use crate::testing::Sgd;
 
 type Step = fn(Vec<(AnyLayer, Scalar)>);
@@ -22,7 +22,7 @@ const ANY: Step = |deltas| {
 
 /// One of plain numbers, which is taken at once if its weights are in the order in which a walk
 /// back meets them.
-const NUMBERS: Step = |deltas| commit_numbers(&Sgd::new(1.0), &deltas).expect("no error");
+const NUMBERS: Step = |deltas| commit_scalars(&Sgd::new(1.0), &deltas).expect("no error");
 
 fn deltas(of: [(&Weight<f64>, f64); 2]) -> Vec<(AnyLayer, Scalar)> {
     of.map(|(weight, delta)| (weight.layer().into_any(), Scalar::F64(delta))).into()

@@ -1,8 +1,8 @@
-//! One kernel on several threads.
+//! Fork-join parallelism children one kernel.
 //!
-//! A kernel that has much to do divides it into pieces, by the shape of its operands and never by
-//! the number of threads, so that its result does not depend on that number. The thread that runs
-//! the kernel works through the pieces; threads that are idle come and help.
+//! A large kernel divides its work into chunks, by the shape of its operands and never by the
+//! number of threads, so that its result does not depend on that number. The calling thread works
+//! through the chunks, and idle threads help.
 //!
 //! ```
 //! let mut squares = vec![0_u64; 10_000];
@@ -15,22 +15,22 @@
 //! assert_eq!(squares[9_999], 9_999 * 9_999);
 //! ```
 //!
-//! Nobody waits for a thread to become free, so this cannot deadlock, whatever locks the caller
-//! holds: the caller takes piece after piece until none is left, runs nothing else meanwhile, and
-//! then waits for those pieces alone that helpers are running at that moment. Should one of these
-//! be divided in its turn, he helps with that, which whoever runs it would else do while he waits.
-//! Helpers are only *offered* the work, by tickets for the rayon pool and in the books of the pass.
-//! Whoever comes too late finds the door closed, and goes.
+//! The caller never waits for a thread to become free, so a call cannot deadlock, regardless of the
+//! locks that the caller holds. The caller takes chunks until none is left and runs nothing else
+//! meanwhile. Then it waits only for the chunks that helpers are running at that moment. If one of
+//! these is itself divided (a child region), the caller helps with that. Helpers are only *offered*
+//! the work, through the injector of the rayon pool and through the state of the pass. A helper
+//! that arrives too late finds the region closed and returns.
 //!
-//! Each thread begins with a share of its own, of pieces side by side, and goes on with what is
-//! left of the shares of others. Whose share is which mostly depends on the threads' numbers alone,
-//! and not on who calls. So what is divided in the same way time and again, as the weights are in
-//! each step, mostly stays in the caches of the same processors.
+//! Each thread starts with a contiguous range of chunks of its own and then takes chunks from the
+//! ranges of other threads. The assignment of ranges depends on thread indices and not on the
+//! caller. Work that is divided in the same way repeatedly, such as the weights in each step,
+//! therefore mostly stays in the caches of the same processors.
 
 use crate::error::drop_payload;
 use crate::exec::{Help, Pass, Visit, at_work, computing, with_computing};
 use crate::graph::variable::thread_number;
-use crate::parallel::injector::{AWAKE, offer};
+use crate::parallel::injector::{IDLE_TIMEOUT, offer};
 use crate::parallel::sync::{
     AtomicUsize, Mutex, MutexGuard, Ordering, Patience, Thread, current, current_num_threads, park, spin_loop, spins,
     thread_local, yield_now,
@@ -41,64 +41,64 @@ use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, PoisonError};
 
-/// Waking another thread costs a few microseconds: there must be as much work as this for each.
-const WORTH_A_THREAD_NANOSECONDS: f64 = 10_000.0;
+/// The minimum of work per thread. Waking a thread costs a few microseconds.
+const MIN_NANOSECONDS_PER_THREAD: f64 = 10_000.0;
 
-/// Calls `work` for each of so many pieces, once. A piece takes about so many nanoseconds; if all
-/// of them together take less than some 20 µs, they do not leave this thread. The threads that
-/// work, this one included, are never more than those of the rayon pool, if no piece is divided
-/// itself by someone from outside of the pool.
+/// Calls `work` once for each of `chunks` chunks. `nanoseconds_each` is the estimated time of a
+/// chunk; if all chunks together take less than about 20 µs, they run on the calling thread. The
+/// number of threads at work, including the caller, is at most the size of the rayon pool, unless a
+/// thread from outside the pool divides a chunk.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicUsize, Ordering};
 /// let sum = AtomicUsize::new(0);
-/// dl_core::parallel::for_each(100, 1_000.0, |piece| {
-///     sum.fetch_add(piece, Ordering::Relaxed);
+/// dl_core::parallel::for_each(100, 1_000.0, |chunk| {
+///     sum.fetch_add(chunk, Ordering::Relaxed);
 /// });
 /// assert_eq!(sum.into_inner(), 4950);
 /// ```
 ///
 /// # Panics
-/// When a piece does, with the payload of the first such piece. By then no piece is running any
-/// more; later pieces may have been left out.
-pub fn for_each(pieces: usize, nanoseconds_each: f64, work: impl Fn(usize) + Sync) {
-    match workers(pieces, nanoseconds_each) {
-        (0 | 1, _) => (0..pieces).for_each(work),
-        (workers, threads) => {
-            with_computing(|pass| share(pieces, workers - 1, threads, Job { work: &work, pass, help: Help::here() }))
-        }
+/// If a chunk panics, with the payload of the first such chunk. No chunk is running by then, and
+/// later chunks may have been skipped.
+pub fn for_each(chunks: usize, nanoseconds_each: f64, work: impl Fn(usize) + Sync) {
+    match workers(chunks, nanoseconds_each) {
+        (0 | 1, _) => (0..chunks).for_each(work),
+        (workers, threads) => with_computing(|pass| {
+            run_team(chunks, workers - 1, threads, TeamWork { work: &work, pass, help: Help::here() })
+        }),
     }
 }
 
-/// Whether [`for_each`] would offer such pieces to other threads. Who needs room of its own for the
-/// result of each piece can do without, if not. What comes out must be the same.
+/// Whether [`for_each`] would offer these chunks to other threads. If not, a caller can avoid
+/// separate buffers for the result of each chunk. The result must be the same.
 ///
 /// ```
 /// use dl_core::parallel;
 /// assert!(!parallel::is_divided(100, 10.0), "a microsecond is not worth it");
 /// ```
-pub fn is_divided(pieces: usize, nanoseconds_each: f64) -> bool {
-    workers(pieces, nanoseconds_each).0 > 1
+pub fn is_divided(chunks: usize, nanoseconds_each: f64) -> bool {
+    workers(chunks, nanoseconds_each).0 > 1
 }
 
-/// How many threads are to work on such pieces, and how many the pool has if there is more than
-/// one.
-fn workers(pieces: usize, nanoseconds_each: f64) -> (usize, usize) {
-    let nanoseconds = pieces as f64 * nanoseconds_each;
-    if pieces < 2 || !is_worth_while(nanoseconds) {
+/// The number of threads to use for these chunks, and the size of the pool if that number is more
+/// than 1.
+fn workers(chunks: usize, nanoseconds_each: f64) -> (usize, usize) {
+    let nanoseconds = chunks as f64 * nanoseconds_each;
+    if chunks < 2 || !is_worth_sharing(nanoseconds) {
         return (1, 1);
     }
     let threads = current_num_threads();
-    (threads.min(pieces).min((nanoseconds / WORTH_A_THREAD_NANOSECONDS) as usize), threads)
+    (threads.min(chunks).min((nanoseconds / MIN_NANOSECONDS_PER_THREAD) as usize), threads)
 }
 
-/// Whether there is work for a second thread in so much.
+/// Whether this much work is worth a second thread.
 #[inline]
-pub(crate) fn is_worth_while(nanoseconds: f64) -> bool {
-    nanoseconds >= 2.0 * WORTH_A_THREAD_NANOSECONDS
+pub(crate) fn is_worth_sharing(nanoseconds: f64) -> bool {
+    nanoseconds >= 2.0 * MIN_NANOSECONDS_PER_THREAD
 }
 
-/// The same for pieces that are in a slice: `work` has each for itself.
+/// [`for_each`] over the elements of a slice, with exclusive access to each.
 ///
 /// ```
 /// let mut words = ["one".to_owned(), "two".to_owned()];
@@ -107,187 +107,186 @@ pub(crate) fn is_worth_while(nanoseconds: f64) -> bool {
 /// ```
 ///
 /// # Panics
-/// When a piece does: see [`for_each`].
-pub fn for_each_mut<T: Send>(pieces: &mut [T], nanoseconds_each: f64, work: impl Fn(usize, &mut T) + Sync) {
-    struct Pieces<T>(*mut T);
+/// If a chunk panics: see [`for_each`].
+pub fn for_each_mut<T: Send>(chunks: &mut [T], nanoseconds_each: f64, work: impl Fn(usize, &mut T) + Sync) {
+    struct SlicePtr<T>(*mut T);
 
-    impl<T> Pieces<T> {
+    impl<T> SlicePtr<T> {
         fn at(&self, index: usize) -> *mut T {
             self.0.wrapping_add(index)
         }
     }
 
-    // SAFETY: it is used to give each piece to one thread at a time, and pieces can be sent
-    unsafe impl<T: Send> Sync for Pieces<T> {}
+    // SAFETY: used only to access each element from one thread at a time, and `T` is `Send`.
+    unsafe impl<T: Send> Sync for SlicePtr<T> {}
 
-    let (len, pieces) = (pieces.len(), Pieces(pieces.as_mut_ptr()));
+    let (len, chunks) = (chunks.len(), SlicePtr(chunks.as_mut_ptr()));
     for_each(len, nanoseconds_each, |index| {
-        // SAFETY: `for_each` gives out each index below `len` once, so nobody else has this piece;
-        // the slice is borrowed until all have come back
-        work(index, unsafe { &mut *pieces.at(index) });
+        // SAFETY: `for_each` passes each index below `len` once, so the access is exclusive. The
+        // slice is borrowed until `for_each` returns, and no chunk is running by then.
+        work(index, unsafe { &mut *chunks.at(index) });
     });
 }
 
-/// What is to be done, and for whom.
-struct Job<'a> {
+/// The work of a region and the pass that it belongs to.
+struct TeamWork<'a> {
     work: &'a (dyn Fn(usize) + Sync),
     pass: Option<&'a Arc<Pass>>,
     help: Help,
 }
 
-/// The pieces, and who works on them.
-pub(crate) struct Crew {
-    pieces: usize,
-    /// No more than so many work for the pass.
+/// A parallel region: the chunks and the state of the threads that work on them.
+pub(crate) struct Team {
+    chunks: usize,
+    /// The maximum number of threads at work in the pass.
     threads: usize,
-    /// For each thread that may come, the next piece of its share that nobody has taken.
-    shares: SmallVec<[AtomicUsize; 4]>,
-    /// A bit for each share that a thread has begun with.
-    begun: AtomicUsize,
-    /// Pieces from here on are not begun any more.
+    /// For each range, the next chunk that is not taken.
+    ranges: SmallVec<[AtomicUsize; 4]>,
+    /// One bit per range that a thread has started with.
+    claimed: AtomicUsize,
+    /// Chunks from this index on are not started. Lowered by a panic.
     end: AtomicUsize,
-    /// Twice the number of helpers inside, and [`CLOSED`] when nobody may come in any more.
-    door: AtomicUsize,
-    /// Borrowed from the caller until the door is closed and nobody is inside.
-    job: Lent,
+    /// Twice the number of helpers inside, plus [`CLOSED`] once no helper may enter.
+    latch: AtomicUsize,
+    /// Borrowed from the caller until the region is closed and no helper is inside.
+    job: ScopedWorkPtr,
     caller: Thread,
-    /// The first piece that has panicked.
+    /// The first chunk that panicked, with its payload.
     panic: Mutex<Option<(usize, Box<dyn Any + Send>)>>,
-    /// The one that this one is a piece of.
-    around: Option<Arc<Crew>>,
-    /// Those of pieces of this one that are being divided themselves, and how many they are.
-    within: Mutex<SmallVec<[Arc<Crew>; 2]>>,
-    divided: AtomicUsize,
+    /// The parent region, if this one divides a chunk of it.
+    parent: Option<Arc<Team>>,
+    /// The child regions, which divide chunks of this one, and their number.
+    children: Mutex<SmallVec<[Arc<Team>; 2]>>,
+    child_count: AtomicUsize,
 }
 
 thread_local! {
-    /// The crew whose piece this thread is running.
-    static AROUND: RefCell<Option<Arc<Crew>>> = const { RefCell::new(None) };
+    /// The region of the chunk that this thread is running.
+    static CURRENT_TEAM: RefCell<Option<Arc<Team>>> = const { RefCell::new(None) };
 }
 
-/// Does what has nothing to do with the piece that this thread may be running.
-pub(crate) fn apart<R>(work: impl FnOnce() -> R) -> R {
-    let _around = Restore(set_around(None));
+/// Runs `work`, which is unrelated to the chunk that this thread may be running.
+pub(crate) fn outside_team<R>(work: impl FnOnce() -> R) -> R {
+    let _restore = RestoreTeam(set_current_team(None));
     work()
 }
 
-/// Puts back which crew's piece this thread is running.
-struct Restore(Option<Arc<Crew>>);
+/// Restores the current region of this thread.
+struct RestoreTeam(Option<Arc<Team>>);
 
-impl Drop for Restore {
+impl Drop for RestoreTeam {
     fn drop(&mut self) {
-        drop(set_around(self.0.take()));
+        drop(set_current_team(self.0.take()));
     }
 }
 
-/// Says which was there before; in a thread that is ending there is none.
-fn set_around(crew: Option<Arc<Crew>>) -> Option<Arc<Crew>> {
-    AROUND.try_with(|around| around.replace(crew)).ok().flatten()
+/// Returns the previous region, or `None` while the thread's locals are being destroyed.
+fn set_current_team(team: Option<Arc<Team>>) -> Option<Arc<Team>> {
+    CURRENT_TEAM.try_with(|current| current.replace(team)).ok().flatten()
 }
 
 const CLOSED: usize = 1;
 const HELPER: usize = 2;
 
-/// Where one of so many shares of the pieces begins.
-fn begin(share: usize, shares: usize, pieces: usize) -> usize {
-    share * (pieces / shares) + share.min(pieces % shares)
+/// The first chunk of a range.
+fn range_start(range: usize, ranges: usize, chunks: usize) -> usize {
+    range * (chunks / ranges) + range.min(chunks % ranges)
 }
 
-/// Which of so many shares is mostly this thread's.
-fn share_of_this_thread(shares: usize) -> usize {
-    thread_number() % shares
+/// The preferred range of this thread.
+fn preferred_range(ranges: usize) -> usize {
+    thread_number() % ranges
 }
 
-/// With which of so many pieces this thread begins, which take about so long each.
-pub(crate) fn first_of_this_thread(pieces: usize, nanoseconds_each: f64) -> usize {
-    match workers(pieces, nanoseconds_each).0 {
+/// The first chunk that this thread would take.
+pub(crate) fn first_chunk_of_this_thread(chunks: usize, nanoseconds_each: f64) -> usize {
+    match workers(chunks, nanoseconds_each).0 {
         0 | 1 => 0,
-        workers => begin(share_of_this_thread(workers), workers, pieces),
+        workers => range_start(preferred_range(workers), workers, chunks),
     }
 }
 
-struct Lent(*const Job<'static>);
+struct ScopedWorkPtr(*const TeamWork<'static>);
 
-// SAFETY: a `Job` can be shared between threads: it consists of shared references to what can
-unsafe impl Send for Lent {}
-unsafe impl Sync for Lent {}
+// SAFETY: a `TeamWork` is `Sync` (checked below): it consists of shared references to `Sync` types.
+unsafe impl Send for ScopedWorkPtr {}
+unsafe impl Sync for ScopedWorkPtr {}
 
 const fn shared_between_threads<T: Sync>() {}
-const _: () = shared_between_threads::<Job<'static>>();
+const _: () = shared_between_threads::<TeamWork<'static>>();
 
-/// How often the caller looks whether the last pieces are done before it lets another thread have
-/// the processor. It sleeps after [`AWAKE`]: a piece usually takes less, but a processor that
-/// others use, too, may take twice as long; and to wake a thread whose processor has gone to sleep
-/// takes tens of microseconds.
-const GLANCES: usize = spins(50);
+/// How often the caller polls for the end of the last chunks before it yields the processor. It
+/// parks after [`IDLE_TIMEOUT`]. A chunk usually takes less, but may take twice as long on a shared
+/// processor, and waking a thread on a sleeping processor takes tens of microseconds.
+const SPINS_BEFORE_YIELD: usize = spins(50);
 
-/// For models, with so many helpers.
+/// For models, with this number of helpers.
 #[cfg(all(test, any(shuttle, loom)))]
-pub(crate) fn shared(pieces: usize, helpers: usize, work: &(dyn Fn(usize) + Sync)) {
-    share(pieces, helpers, helpers + 1, Job { work, pass: None, help: Help::here() });
+pub(crate) fn shared(chunks: usize, helpers: usize, work: &(dyn Fn(usize) + Sync)) {
+    run_team(chunks, helpers, helpers + 1, TeamWork { work, pass: None, help: Help::here() });
 }
 
-fn share(pieces: usize, helpers: usize, threads: usize, job: Job<'_>) {
-    let crew = Arc::new(Crew {
-        pieces,
+fn run_team(chunks: usize, helpers: usize, threads: usize, job: TeamWork<'_>) {
+    let team = Arc::new(Team {
+        chunks,
         threads,
-        shares: (0..=helpers).map(|share| AtomicUsize::new(begin(share, helpers + 1, pieces))).collect(),
-        begun: AtomicUsize::new(0),
-        end: AtomicUsize::new(pieces),
-        door: AtomicUsize::new(0),
-        job: Lent((&raw const job).cast()),
+        ranges: (0..=helpers).map(|range| AtomicUsize::new(range_start(range, helpers + 1, chunks))).collect(),
+        claimed: AtomicUsize::new(0),
+        end: AtomicUsize::new(chunks),
+        latch: AtomicUsize::new(0),
+        job: ScopedWorkPtr((&raw const job).cast()),
         caller: current(),
         panic: Mutex::new(None),
-        around: AROUND.try_with(|around| around.borrow().clone()).ok().flatten(),
-        within: Mutex::new(SmallVec::new()),
-        divided: AtomicUsize::new(0),
+        parent: CURRENT_TEAM.try_with(|current| current.borrow().clone()).ok().flatten(),
+        children: Mutex::new(SmallVec::new()),
+        child_count: AtomicUsize::new(0),
     });
-    // on every way out of here, before `job` goes
-    let mut inside = Inside { crew: &crew, pass: job.pass, known: false };
-    if let Some(around) = &crew.around {
-        around.add(&crew);
+    // Waits for the helpers on every path out of here, before `job` is dropped.
+    let mut guard = TeamGuard { team: &team, pass: job.pass, registered: false };
+    if let Some(parent) = &team.parent {
+        parent.add_child(&team);
     }
-    inside.tell(helpers);
-    for _ in 0..inside.idle().min(helpers) {
-        let crew = crew.clone();
-        if !offer(move || crew.help(None, || true)) {
+    guard.register(helpers);
+    for _ in 0..guard.idle_threads().min(helpers) {
+        let team = team.clone();
+        if !offer(move || team.help(None, || true)) {
             break;
         }
     }
-    crew.work(crew.own_share(), job.work, || {
-        inside.tell(helpers);
+    team.work(team.claim_range(), job.work, || {
+        guard.register(helpers);
         true
     });
-    drop(inside);
-    let panic = crew.panic.lock().unwrap_or_else(PoisonError::into_inner).take();
+    drop(guard);
+    let panic = team.panic.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some((_, payload)) = panic {
         resume_unwind(payload);
     }
 }
 
-impl Crew {
-    /// Takes pieces, from a share of its own on, as long as there are any and as long as it may.
+impl Team {
+    /// Takes chunks, starting with range `own`, while there are any and `may` returns true.
     fn work(self: &Arc<Self>, own: usize, work: &(dyn Fn(usize) + Sync), mut may: impl FnMut() -> bool) {
-        let _around = Restore(set_around(Some(self.clone())));
-        for share in (own..own + self.shares.len()).map(|share| share % self.shares.len()) {
-            let last = begin(share + 1, self.shares.len(), self.pieces);
+        let _restore = RestoreTeam(set_current_team(Some(self.clone())));
+        for range in (own..own + self.ranges.len()).map(|range| range % self.ranges.len()) {
+            let last = range_start(range + 1, self.ranges.len(), self.chunks);
             while may() {
-                let piece = self.shares[share].fetch_add(1, Ordering::Relaxed);
-                if piece >= last.min(self.end.load(Ordering::Relaxed)) {
+                let chunk = self.ranges[range].fetch_add(1, Ordering::Relaxed);
+                if chunk >= last.min(self.end.load(Ordering::Relaxed)) {
                     break;
                 }
-                if let Err(payload) = catch_unwind(AssertUnwindSafe(|| work(piece))) {
-                    // those before this one will be done
-                    self.end.fetch_min(piece, Ordering::Relaxed);
+                if let Err(payload) = catch_unwind(AssertUnwindSafe(|| work(chunk))) {
+                    // The chunks before this one will still run.
+                    self.end.fetch_min(chunk, Ordering::Relaxed);
                     let mut first = self.panic.lock().unwrap_or_else(PoisonError::into_inner);
-                    let untold = match &*first {
-                        Some((other, _)) if *other < piece => Some((piece, payload)),
-                        _ => first.replace((piece, payload)),
+                    let discarded = match &*first {
+                        Some((other, _)) if *other < chunk => Some((chunk, payload)),
+                        _ => first.replace((chunk, payload)),
                     };
                     drop(first);
-                    // nothing may unwind from here: this may be a thread of the pool, and the
-                    // caller waits until it goes
-                    if let Some((_, payload)) = untold {
+                    // Must not unwind: this may be a pool thread, and the caller waits until it
+                    // leaves.
+                    if let Some((_, payload)) = discarded {
                         drop_payload(payload);
                     }
                 }
@@ -295,190 +294,197 @@ impl Crew {
         }
     }
 
-    /// Whether there is a piece that nobody has taken.
+    /// Whether there is a chunk that is not taken.
     pub(crate) fn has_more(&self) -> bool {
         let end = self.end.load(Ordering::Relaxed);
-        let share = |share: usize| begin(share + 1, self.shares.len(), self.pieces).min(end);
-        (0..self.shares.len()).any(|at| self.shares[at].load(Ordering::Relaxed) < share(at))
+        let range = |range: usize| range_start(range + 1, self.ranges.len(), self.chunks).min(end);
+        (0..self.ranges.len()).any(|at| self.ranges[at].load(Ordering::Relaxed) < range(at))
     }
 
-    /// Whether there is something to do for one more, when so many work for the pass.
+    /// Whether there is work for another thread when `working` threads work for the pass.
     pub(crate) fn takes_one_more(&self, working: usize) -> bool {
         working < self.threads && self.has_more()
     }
 
-    /// What a ticket does, or whoever finds it in the books of the pass, as long as he stays.
-    pub(crate) fn help(self: &Arc<Self>, helper: Option<&Visit<'_>>, stays: impl Fn() -> bool) {
-        self.help_as_long_as(helper, &stays);
-        // what has been divided since this thread looked last, by somebody who counted on it
-        if let Some(inner) = self.open_within() {
-            inner.help_as_long_as(helper, &stays);
+    /// Helps with this region while `may_stay` returns true. Called by a job of the injector, or by
+    /// a worker that found the region in the state of the pass.
+    pub(crate) fn help(self: &Arc<Self>, helper: Option<&Visit<'_>>, may_stay: impl Fn() -> bool) {
+        self.help_while(helper, &may_stay);
+        // A child region may have been added since this thread last looked, and may count on this
+        // helper.
+        if let Some(inner) = self.open_descendant() {
+            inner.help_while(helper, &may_stay);
         }
     }
 
-    fn help_as_long_as(self: &Arc<Self>, helper: Option<&Visit<'_>>, stays: &dyn Fn() -> bool) {
-        self.help_with(helper, |own, Job { work, pass, help }| match pass {
-            None => self.work_and_go_on(own, *work, stays),
-            // for the pass it is a thread more, and gives way when there are too many
+    fn help_while(self: &Arc<Self>, helper: Option<&Visit<'_>>, may_stay: &dyn Fn() -> bool) {
+        self.help_with(helper, |own, TeamWork { work, pass, help }| match pass {
+            None => self.work_then_help_children(own, *work, may_stay),
+            // The pass counts this thread, which leaves when there are too many.
             Some(pass) => pass.width().join(self.threads, |width| {
-                let may = || stays() && width.working() <= self.threads;
-                computing(pass, || pass.helping(help, || self.work_and_go_on(own, *work, &may)));
+                let may = || may_stay() && width.working() <= self.threads;
+                computing(pass, || pass.helping(help, || self.work_then_help_children(own, *work, &may)));
             }),
         });
     }
 
-    /// Takes pieces of this one, and then of those within it.
-    fn work_and_go_on(self: &Arc<Self>, own: usize, work: &(dyn Fn(usize) + Sync), may: &dyn Fn() -> bool) {
+    /// Takes chunks of this region, and then of its child regions.
+    fn work_then_help_children(self: &Arc<Self>, own: usize, work: &(dyn Fn(usize) + Sync), may: &dyn Fn() -> bool) {
         self.work(own, work, may);
-        while may() && self.open_within().is_some_and(|inner| inner.help_from_outside(may)) {}
+        while may() && self.open_descendant().is_some_and(|inner| inner.help_uncounted(may)) {}
     }
 
-    /// The same for whoever is done with that of which this one is part, and is one of those who
-    /// work already. Says whether he came in.
-    fn help_from_outside(self: &Arc<Self>, may: &dyn Fn() -> bool) -> bool {
-        self.help_with(None, |own, Job { work, pass, help }| match pass {
+    /// Helps as a thread that already counts as working, in the parent region. Returns whether it
+    /// entered.
+    fn help_uncounted(self: &Arc<Self>, may: &dyn Fn() -> bool) -> bool {
+        self.help_with(None, |own, TeamWork { work, pass, help }| match pass {
             None => self.work(own, *work, may),
             Some(pass) => computing(pass, || pass.helping(help, || self.work(own, *work, may))),
         })
     }
 
-    fn help_with(&self, helper: Option<&Visit<'_>>, help: impl FnOnce(usize, &Job<'_>)) -> bool {
-        if !self.come_in() {
+    fn help_with(&self, helper: Option<&Visit<'_>>, help: impl FnOnce(usize, &TeamWork<'_>)) -> bool {
+        if !self.enter() {
             return false;
         }
-        // SAFETY: the caller does not return while somebody is inside; from `come_in` to `go` this
-        // thread is
+        // SAFETY: the caller does not return while a helper is inside, and this thread is inside
+        // from `enter` to `leave`.
         let job = unsafe { &*self.job.0 };
-        let helped = catch_unwind(AssertUnwindSafe(|| at_work(helper, || help(self.own_share(), job))));
-        self.go();
-        // pieces do not unwind, but whoever watches them may, as a subscriber of the user's: this
-        // may be a thread of the pool, or a caller with helpers inside
+        let helped = catch_unwind(AssertUnwindSafe(|| at_work(helper, || help(self.claim_range(), job))));
+        self.leave();
+        // Chunks do not unwind, but a recorder (a user's `tracing` subscriber, for instance) may.
+        // This may be a pool thread, or a caller with helpers inside.
         if let Err(payload) = helped {
             drop_payload(payload);
         }
         true
     }
 
-    /// The share that this thread is to begin with: its own, unless somebody has begun with that.
-    fn own_share(&self) -> usize {
-        let shares = self.shares.len();
-        let own = share_of_this_thread(shares);
-        let is_free = |&share: &usize| {
-            let bit = 1_usize.unbounded_shl(share as u32);
-            self.begun.fetch_or(bit, Ordering::Relaxed) & bit == 0
+    /// The range that this thread starts with: its preferred one, unless another thread has started
+    /// with that.
+    fn claim_range(&self) -> usize {
+        let ranges = self.ranges.len();
+        let own = preferred_range(ranges);
+        let is_free = |&range: &usize| {
+            let bit = 1_usize.unbounded_shl(range as u32);
+            self.claimed.fetch_or(bit, Ordering::Relaxed) & bit == 0
         };
-        (own..own + shares).map(|share| share % shares).find(is_free).unwrap_or(own)
+        (own..own + ranges).map(|range| range % ranges).find(is_free).unwrap_or(own)
     }
 
-    fn within(&self) -> MutexGuard<'_, SmallVec<[Arc<Crew>; 2]>> {
-        self.within.lock().unwrap_or_else(PoisonError::into_inner)
+    fn children(&self) -> MutexGuard<'_, SmallVec<[Arc<Team>; 2]>> {
+        self.children.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A piece of this one is divided itself: the callers of this one, and of those around it, may
-    /// be waiting for it.
-    fn add(self: &Arc<Self>, inner: &Arc<Crew>) {
-        let mut within = self.within();
-        within.push(inner.clone());
-        // before anybody counts who is at the doors: who goes out there looks at this afterwards
-        self.divided.store(within.len(), Ordering::SeqCst);
-        drop(within);
-        self.outwards().for_each(|crew| crew.caller.unpark());
+    /// Adds a child region. The callers of this region and of its ancestors may be waiting for it,
+    /// and are unparked to help.
+    fn add_child(self: &Arc<Self>, inner: &Arc<Team>) {
+        let mut children = self.children();
+        children.push(inner.clone());
+        // SeqCst: the store must precede the reads of `latch` in `idle_threads`. A helper that
+        // leaves reads `child_count` after its update of `latch`.
+        self.child_count.store(children.len(), Ordering::SeqCst);
+        drop(children);
+        self.with_ancestors().for_each(|team| team.caller.unpark());
     }
 
-    fn remove(&self, inner: &Arc<Crew>) {
-        let mut within = self.within();
-        within.retain(|other| !Arc::ptr_eq(other, inner));
-        self.divided.store(within.len(), Ordering::Relaxed);
+    fn remove_child(&self, inner: &Arc<Team>) {
+        let mut children = self.children();
+        children.retain(|other| !Arc::ptr_eq(other, inner));
+        self.child_count.store(children.len(), Ordering::Relaxed);
     }
 
-    /// This one, the one that it is a piece of, and so on.
-    fn outwards(self: &Arc<Self>) -> impl Iterator<Item = &Arc<Crew>> {
-        std::iter::successors(Some(self), |crew| crew.around.as_ref())
+    /// This region and its ancestors.
+    fn with_ancestors(self: &Arc<Self>) -> impl Iterator<Item = &Arc<Team>> {
+        std::iter::successors(Some(self), |team| team.parent.as_ref())
     }
 
-    /// One of those within it, however deep, in which there is a piece that nobody has taken.
-    fn open_within(&self) -> Option<Arc<Crew>> {
-        if self.divided.load(Ordering::SeqCst) == 0 {
+    /// A descendant region with a chunk that is not taken.
+    fn open_descendant(&self) -> Option<Arc<Team>> {
+        if self.child_count.load(Ordering::SeqCst) == 0 {
             return None;
         }
-        self.within().iter().find_map(|inner| if inner.has_more() { Some(inner.clone()) } else { inner.open_within() })
+        self.children()
+            .iter()
+            .find_map(|inner| if inner.has_more() { Some(inner.clone()) } else { inner.open_descendant() })
     }
 
-    fn come_in(&self) -> bool {
+    fn enter(&self) -> bool {
         if !self.has_more() {
             return false;
         }
-        let open = |door: usize| (door & CLOSED == 0).then_some(door + HELPER);
-        // acquire: not for the job, which came with the ticket, but so that nothing of `help` moves
-        // in front of it
-        self.door.fetch_update(Ordering::Acquire, Ordering::Relaxed, open).is_ok()
+        let open = |latch: usize| (latch & CLOSED == 0).then_some(latch + HELPER);
+        // Acquire: keeps the accesses of `help` after this operation. The job itself was published
+        // with the ticket.
+        self.latch.fetch_update(Ordering::Acquire, Ordering::Relaxed, open).is_ok()
     }
 
-    fn go(&self) {
-        // the caller sees what was done here; and see `add`
-        if self.door.fetch_sub(HELPER, Ordering::SeqCst) == HELPER | CLOSED {
+    fn leave(&self) {
+        // SeqCst: releases the effects of this thread to the caller, and orders with `add_child`.
+        if self.latch.fetch_sub(HELPER, Ordering::SeqCst) == HELPER | CLOSED {
             self.caller.unpark();
         }
     }
 }
 
-/// What a crew has borrowed is in use. When this goes, the door is closed, and nobody is inside any
-/// more.
-struct Inside<'a> {
-    crew: &'a Arc<Crew>,
+/// Keeps the data alive that a region has borrowed. Dropping it closes the region and waits until
+/// no helper is inside.
+struct TeamGuard<'a> {
+    team: &'a Arc<Team>,
     pass: Option<&'a Arc<Pass>>,
-    /// Whether the pass knows of it.
-    known: bool,
+    /// Whether the region is registered in the state of the pass.
+    registered: bool,
 }
 
-impl Inside<'_> {
-    /// How many threads may have nothing to do: those that do not work on what will lead them here,
-    /// as the crew around and the books of the pass do.
-    fn idle(&self) -> usize {
-        let busy = match (&self.crew.around, self.pass.filter(|_| self.known)) {
-            (Some(around), _) => 1 + around.door.load(Ordering::SeqCst) / HELPER,
+impl TeamGuard<'_> {
+    /// The number of threads that may be idle: all but those that will find this region anyway,
+    /// because they are inside the parent region or work on the queue of the pass.
+    fn idle_threads(&self) -> usize {
+        let busy = match (&self.team.parent, self.pass.filter(|_| self.registered)) {
+            (Some(parent), _) => 1 + parent.latch.load(Ordering::SeqCst) / HELPER,
             (None, Some(pass)) => pass.width().at_queue(),
             (None, None) => 1,
         };
-        self.crew.threads.saturating_sub(busy)
+        self.team.threads.saturating_sub(busy)
     }
 
-    /// Tells the pass, unless it knows, or its books are not to be had at the moment.
-    fn tell(&mut self, wanted: usize) {
-        if let Some(pass) = self.pass.filter(|_| !self.known) {
-            self.known = pass.tell_of(self.crew, wanted);
+    /// Registers the region in the pass, unless it is registered or the state lock is contended.
+    fn register(&mut self, wanted: usize) {
+        if let Some(pass) = self.pass.filter(|_| !self.registered) {
+            self.registered = pass.tell_of(self.team, wanted);
         }
     }
 }
 
-impl Drop for Inside<'_> {
+impl Drop for TeamGuard<'_> {
     fn drop(&mut self) {
-        if let Some(pass) = self.pass.filter(|_| self.known) {
-            pass.forget(self.crew);
+        if let Some(pass) = self.pass.filter(|_| self.registered) {
+            pass.forget(self.team);
         }
-        let door = &self.crew.door;
-        door.fetch_or(CLOSED, Ordering::Acquire);
-        let is_left = || door.load(Ordering::Acquire) == CLOSED;
-        let is_left_in_a_moment = || {
-            (0..GLANCES).any(|_| {
+        let latch = &self.team.latch;
+        latch.fetch_or(CLOSED, Ordering::Acquire);
+        let is_empty = || latch.load(Ordering::Acquire) == CLOSED;
+        let empties_while_spinning = || {
+            (0..SPINS_BEFORE_YIELD).any(|_| {
                 spin_loop();
-                is_left()
+                is_empty()
             })
         };
         let mut since = None;
-        while !is_left() {
-            if self.crew.open_within().is_some_and(|inner| inner.help_from_outside(&|| true)) {
+        while !is_empty() {
+            if self.team.open_descendant().is_some_and(|inner| inner.help_uncounted(&|| true)) {
                 since = None;
-            } else if !since.get_or_insert_with(Patience::new).lasts(AWAKE) {
+            } else if !since.get_or_insert_with(Patience::new).lasts(IDLE_TIMEOUT) {
                 park();
-            } else if !is_left_in_a_moment() {
-                // there may be more threads than processors
+            } else if !empties_while_spinning() {
+                // There may be more threads than processors.
                 yield_now();
             }
         }
-        // whoever waits for the one around finds those within this one up to here
-        if let Some(around) = &self.crew.around {
-            around.remove(self.crew);
+        // Must stay registered until here: a thread that waits for the parent finds descendants
+        // through it.
+        if let Some(parent) = &self.team.parent {
+            parent.remove_child(self.team);
         }
     }
 }
@@ -489,7 +495,7 @@ mod tests {
     use rayon::{ThreadPool, ThreadPoolBuilder};
     use std::sync::Barrier;
 
-    /// Two threads whose numbers are odd and even.
+    /// Two threads with an odd and an even index.
     fn two_threads() -> ThreadPool {
         std::iter::repeat_with(|| ThreadPoolBuilder::new().num_threads(2).build().expect("threads"))
             .find(|pool| {
@@ -499,14 +505,14 @@ mod tests {
             .expect("there is always another pool")
     }
 
-    /// Which thread of the pool has which piece, when it divides them with the other.
-    fn owners(pool: &ThreadPool, caller: usize) -> Vec<usize> {
+    /// The thread that ran each chunk, when both threads of the pool take part.
+    fn chunk_owners(pool: &ThreadPool, caller: usize) -> Vec<usize> {
         let owners: Vec<AtomicUsize> = (0..4).map(|_| AtomicUsize::new(usize::MAX)).collect();
         let both = Barrier::new(2);
         pool.broadcast(|context| {
             if context.index() == caller {
-                for_each(4, 1e6, |piece| {
-                    owners[piece].store(rayon::current_thread_index().expect("a worker"), Ordering::Relaxed);
+                for_each(4, 1e6, |chunk| {
+                    owners[chunk].store(rayon::current_thread_index().expect("a worker"), Ordering::Relaxed);
                     both.wait();
                 });
             }
@@ -515,13 +521,13 @@ mod tests {
     }
 
     #[test]
-    fn a_share_belongs_to_a_thread_whoever_calls() {
+    fn chunk_ranges_are_stable_across_callers() {
         let pool = two_threads();
-        let first = owners(&pool, 0);
+        let first = chunk_owners(&pool, 0);
         assert_eq!(first[0], first[1]);
         assert_ne!(first[0], first[2]);
         for round in 0..50 {
-            assert_eq!(owners(&pool, round % 2), first);
+            assert_eq!(chunk_owners(&pool, round % 2), first);
         }
     }
 }

@@ -1,19 +1,21 @@
-//! Offers of work to the pool: jobs that nobody need take.
+//! The job injector: offers work to the rayon pool, without requiring that a worker takes it.
 //!
-//! A worker that waits for a pass works for that pass, and parks; jobs of the pool it leaves alone.
-//! While all workers do that, as in `configs.par_iter().map(train)`, nobody so much as looks at a
-//! job, so there must not be one for every kernel that could be divided.
+//! A worker that waits for a pass works for that pass or parks; it does not run other jobs of the
+//! pool. While all workers wait in this way, as in `configs.par_iter().map(train)`, no job is
+//! started at all. So there must not be one job per kernel that could be divided.
 //!
-//! An offer lies on the *desk* of the thread that makes it. Idle threads of the pool learn of it by
-//! a *bell*, a job that takes the next offer from the desk. To wake a thread takes longer than many
-//! a kernel, so who has taken an offer stays awake for a moment, and looks at that desk: for him no
-//! bell is rung, and he has the next offer in a few hundred nanoseconds. So in a training that goes
-//! on step after step a helper is mostly awake. Who stays awake does nothing else, as the pool may
-//! have had him take the offer while he waited for something of his own: so he goes back to the
-//! pool after [`AWAKE`] without an offer, or later where offers have lately come at longer
-//! intervals, as from steps in which one thread does much by itself: to wake him for each of them
-//! would cost that thread tens of microseconds. After [`LONGEST`] he goes in any case; then the
-//! jobs of others have their turn, and he comes back.
+//! Each thread has a queue of offered jobs. An offer is pushed there and, unless an idle worker is
+//! already polling this queue, a *wake-up job* is spawned on the pool, which takes the next offer.
+//! Waking a thread takes longer than many kernels. A worker that has taken an offer therefore keeps
+//! polling the same queue and gets the next offer in a few hundred nanoseconds, without a wake-up
+//! job. In a training loop a helper mostly stays awake in this way.
+//!
+//! A polling worker does nothing else, although the pool may have started the wake-up job while the
+//! worker was waiting for a job of its own. So it returns to the pool after the *idle timeout*:
+//! [`IDLE_TIMEOUT`], or longer if offers have recently come at longer intervals (as from steps with
+//! a long sequential part), because waking it for each offer would cost the offering thread tens of
+//! microseconds. In any case it returns after [`MAX_IDLE_TIMEOUT`], lets other jobs run, and is
+//! then started again by a job of its own.
 
 use crate::parallel::sync::{
     AtomicBool, Mutex, MutexGuard, Ordering, Patience, current_num_threads, give_way, spawn, spin_loop, spins,
@@ -24,171 +26,173 @@ use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Where a thread lays what it offers.
+/// The offers of one thread.
 #[derive(Default)]
-struct Desk {
-    /// Whether something lies here: so that one can look without the lock.
-    any: AtomicBool,
-    offers: Mutex<Offers>,
+struct Injector {
+    /// Whether there is an offer. Read without the lock.
+    has_jobs: AtomicBool,
+    queue: Mutex<Queue>,
 }
 
 #[derive(Default)]
-struct Offers {
-    waiting: VecDeque<Job>,
-    /// How many threads look here at the moment.
-    awake: usize,
-    /// How many bells have been rung that nobody has heard.
-    bells: usize,
-    rhythm: Rhythm,
+struct Queue {
+    jobs: VecDeque<Job>,
+    /// The number of threads that are polling.
+    pollers: usize,
+    /// The number of wake-up jobs that are spawned and not started.
+    wake_ups: usize,
+    intervals: OfferIntervals,
 }
 
-/// At which intervals offers come.
+/// The intervals between offers, from which the idle timeout is adapted.
 #[derive(Default)]
-struct Rhythm {
+struct OfferIntervals {
     last: Option<Instant>,
-    /// The longest interval of late that was longer than [`AWAKE`], unless one has been longer than
-    /// [`LONGEST`] since. Each that is longer than [`AWAKE`] makes it a little shorter.
+    /// The longest recent interval above [`IDLE_TIMEOUT`], reset by one above [`MAX_IDLE_TIMEOUT`].
+    /// It decays with each interval above [`IDLE_TIMEOUT`].
     longest: Option<Duration>,
 }
 
-impl Rhythm {
-    /// An offer comes at this moment.
-    fn beats(&mut self, now: Instant) {
+impl OfferIntervals {
+    /// Records an offer at this time.
+    fn record_arrival(&mut self, now: Instant) {
         let interval = self.last.replace(now).map_or(Duration::MAX, |last| now.duration_since(last));
-        if interval > AWAKE {
+        if interval > IDLE_TIMEOUT {
             let remembered = self.longest.map(|longest| longest * 7 / 8);
-            self.longest = remembered.max(Some(interval)).filter(|_| interval <= LONGEST);
+            self.longest = remembered.max(Some(interval)).filter(|_| interval <= MAX_IDLE_TIMEOUT);
         }
     }
 
-    /// How long it is worth to wait for the next one.
-    fn patience(&self) -> Duration {
-        self.longest.map_or(AWAKE, |longest| LONGEST.min(2 * longest))
+    /// The idle timeout.
+    fn idle_timeout(&self) -> Duration {
+        self.longest.map_or(IDLE_TIMEOUT, |longest| MAX_IDLE_TIMEOUT.min(2 * longest))
     }
 }
 
 type Job = Box<dyn FnOnce() + Send>;
 
 thread_local! {
-    static DESK: OnceCell<Arc<Desk>> = const { OnceCell::new() };
+    static INJECTOR: OnceCell<Arc<Injector>> = const { OnceCell::new() };
 }
 
 thread_local! {
-    /// Whether this thread stays awake, whatever it does at the moment.
-    static STAYS: Cell<bool> = const { Cell::new(false) };
+    /// Whether this thread is polling a queue, even while it runs a job from it.
+    static POLLING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// So many for each thread of the pool are enough for those that are idle.
-const ENOUGH: usize = 4;
-/// A little more than the parts of a small training step take that nobody shares.
-pub(crate) const AWAKE: Duration = Duration::from_micros(100);
-const LONGEST: Duration = Duration::from_millis(1);
-/// How often one looks at a desk before one lets another thread have the processor: for about a
-/// microsecond.
-const GLANCES: usize = spins(50);
-/// How often that, before one looks at the clock.
-const LOOKS: usize = spins(4);
+/// The maximum number of waiting offers per pool thread.
+const MAX_JOBS_PER_THREAD: usize = 4;
+/// A little longer than the sequential parts of a small training step.
+pub(crate) const IDLE_TIMEOUT: Duration = Duration::from_micros(100);
+const MAX_IDLE_TIMEOUT: Duration = Duration::from_millis(1);
+/// The number of polls between yields of the processor: about a microsecond.
+const SPINS_BEFORE_YIELD: usize = spins(50);
+/// The number of yields between reads of the clock.
+const YIELDS_BEFORE_CLOCK: usize = spins(4);
 
-/// Has a thread of the pool do this when it is idle, unless there are offers enough. Says whether.
+/// Offers a job to an idle thread of the pool. Returns `false`, and drops the job, if enough offers
+/// are waiting.
 pub(crate) fn offer(work: impl FnOnce() + Send + 'static) -> bool {
-    DESK.try_with(|desk| desk.get_or_init(Arc::default).lay(work)).unwrap_or(false)
+    INJECTOR.try_with(|injector| injector.get_or_init(Arc::default).push(work)).unwrap_or(false)
 }
 
-impl Desk {
-    fn offers(&self) -> MutexGuard<'_, Offers> {
-        self.offers.lock().unwrap_or_else(PoisonError::into_inner)
+impl Injector {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says whether it lies here now.
-    fn lay(self: &Arc<Self>, work: impl FnOnce() + Send + 'static) -> bool {
+    /// Returns whether the offer was accepted.
+    fn push(self: &Arc<Self>, work: impl FnOnce() + Send + 'static) -> bool {
         let now = Instant::now();
-        let mut offers = self.offers();
-        if offers.waiting.len() >= ENOUGH * current_num_threads() {
+        let mut queue = self.lock();
+        if queue.jobs.len() >= MAX_JOBS_PER_THREAD * current_num_threads() {
             return false;
         }
-        offers.waiting.push_back(Box::new(work));
-        offers.rhythm.beats(now);
-        self.any.store(true, Ordering::Relaxed);
-        self.ring(offers);
+        queue.jobs.push_back(Box::new(work));
+        queue.intervals.record_arrival(now);
+        self.has_jobs.store(true, Ordering::Relaxed);
+        self.wake_one(queue);
         true
     }
 
-    /// Calls a thread of the pool for what nobody who is awake is going to take.
-    fn ring(self: &Arc<Self>, mut offers: MutexGuard<'_, Offers>) {
-        if offers.waiting.len() <= offers.awake + offers.bells {
+    /// Spawns a wake-up job if there are more offers than polling threads and wake-up jobs.
+    fn wake_one(self: &Arc<Self>, mut queue: MutexGuard<'_, Queue>) {
+        if queue.jobs.len() <= queue.pollers + queue.wake_ups {
             return;
         }
-        offers.bells += 1;
-        drop(offers);
-        let desk = self.clone();
+        queue.wake_ups += 1;
+        drop(queue);
+        let injector = self.clone();
         spawn(move || {
-            let mut offers = desk.offers();
-            offers.bells -= 1;
-            if let Some(job) = desk.take(offers) {
+            let mut queue = injector.lock();
+            queue.wake_ups -= 1;
+            if let Some(job) = injector.pop(queue) {
                 job();
             }
-            desk.stay(false);
+            injector.poll(false);
         });
     }
 
-    fn take(&self, mut offers: MutexGuard<'_, Offers>) -> Option<Job> {
-        let job = offers.waiting.pop_front();
-        self.any.store(!offers.waiting.is_empty(), Ordering::Relaxed);
+    fn pop(&self, mut queue: MutexGuard<'_, Queue>) -> Option<Job> {
+        let job = queue.jobs.pop_front();
+        self.has_jobs.store(!queue.jobs.is_empty(), Ordering::Relaxed);
         job
     }
 
-    /// This thread has heard of what was offered here, and stays for more; or it comes back, after
-    /// the jobs of others have had their turn.
-    fn stay(self: &Arc<Self>, comes_back: bool) {
-        struct Stays;
+    /// Polls this queue for further offers. With `resumed`, lets other jobs of the pool run
+    /// first.
+    fn poll(self: &Arc<Self>, resumed: bool) {
+        struct ResetPolling;
 
-        impl Drop for Stays {
+        impl Drop for ResetPolling {
             fn drop(&mut self) {
-                STAYS.set(false);
+                POLLING.set(false);
             }
         }
 
-        let is_own = DESK.try_with(|desk| desk.get().is_some_and(|desk| Arc::ptr_eq(desk, self))).unwrap_or(true);
-        if is_own || STAYS.replace(true) {
-            return self.ring(self.offers());
+        let is_own = INJECTOR
+            .try_with(|injector| injector.get().is_some_and(|injector| Arc::ptr_eq(injector, self)))
+            .unwrap_or(true);
+        if is_own || POLLING.replace(true) {
+            return self.wake_one(self.lock());
         }
-        let _stays = Stays;
-        // not for ever, should one job call for the next: something may wait for this thread to
-        // come back
+        let _reset = ResetPolling;
+        // Bounded, since jobs may spawn each other endlessly, and another job may be waiting for
+        // this thread.
         let turn = Patience::new();
-        while comes_back && turn.lasts(LONGEST) && give_way() {}
+        while resumed && turn.lasts(MAX_IDLE_TIMEOUT) && give_way() {}
         let (all, mut since) = (Patience::new(), Patience::new());
-        let patience = || self.offers().rhythm.patience();
-        while since.lasts(patience()) {
-            if !all.lasts(LONGEST) {
-                let desk = self.clone();
-                return spawn(move || desk.stay(true));
+        let idle_timeout = || self.lock().intervals.idle_timeout();
+        while since.lasts(idle_timeout()) {
+            if !all.lasts(MAX_IDLE_TIMEOUT) {
+                let injector = self.clone();
+                return spawn(move || injector.poll(true));
             }
-            if let Some(job) = self.look() {
+            if let Some(job) = self.poll_briefly() {
                 job();
                 since = Patience::new();
             }
         }
-        // what was laid here while this thread was awake
-        self.ring(self.offers());
+        // For offers pushed while this thread was polling.
+        self.wake_one(self.lock());
     }
 
-    /// Looks for a moment whether something lies here.
-    fn look(&self) -> Option<Job> {
-        self.offers().awake += 1;
-        'looks: for _ in 0..LOOKS {
-            for _ in 0..GLANCES {
-                if self.any.load(Ordering::Relaxed) {
-                    break 'looks;
+    /// Polls for a short time.
+    fn poll_briefly(&self) -> Option<Job> {
+        self.lock().pollers += 1;
+        'polls: for _ in 0..YIELDS_BEFORE_CLOCK {
+            for _ in 0..SPINS_BEFORE_YIELD {
+                if self.has_jobs.load(Ordering::Relaxed) {
+                    break 'polls;
                 }
                 spin_loop();
             }
-            // there may be more threads than processors
+            // There may be more threads than processors.
             yield_now();
         }
-        let mut offers = self.offers();
-        offers.awake -= 1;
-        self.take(offers)
+        let mut queue = self.lock();
+        queue.pollers -= 1;
+        self.pop(queue)
     }
 }
 
@@ -199,7 +203,7 @@ mod tests {
     use std::sync::atomic::Ordering::Relaxed;
 
     #[test]
-    fn offers_do_not_pile_up_while_everybody_is_busy() {
+    fn injector_rejects_offers_above_limit() {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("a thread can be had");
         let taken = Arc::<AtomicUsize>::default();
         let offers = |many: usize| {
@@ -212,53 +216,53 @@ mod tests {
                 })
                 .count()
         };
-        assert_eq!(pool.install(|| offers(1_000)), ENOUGH, "the only worker is busy with offering");
-        while taken.load(Relaxed) < ENOUGH {
-            pool.install(|| ()); // between two jobs it has time to look
+        assert_eq!(pool.install(|| offers(1_000)), MAX_JOBS_PER_THREAD, "the only worker is busy with offering");
+        while taken.load(Relaxed) < MAX_JOBS_PER_THREAD {
+            pool.install(|| ()); // lets the worker poll between two jobs
         }
         assert_eq!(pool.install(|| offers(1)), 1);
     }
 
     #[test]
-    fn patience_is_that_of_the_rhythm() {
-        let (mut rhythm, mut now) = (Rhythm::default(), Instant::now());
+    fn idle_timeout_adapts_to_offer_intervals() {
+        let (mut intervals, mut now) = (OfferIntervals::default(), Instant::now());
         let mut after = |microseconds| {
             now += Duration::from_micros(microseconds);
-            rhythm.beats(now);
-            rhythm.patience().as_micros()
+            intervals.record_arrival(now);
+            intervals.idle_timeout().as_micros()
         };
         assert_eq!(
             [0, 50, 300, 20, 90].map(&mut after),
             [100, 100, 600, 600, 600],
             "short intervals are those within a step"
         );
-        assert_eq!([120, 400, 120].map(&mut after), [525, 800, 700], "steps have several");
+        assert_eq!([120, 400, 120].map(&mut after), [525, 800, 700], "several intervals in a step");
         assert_eq!([900, 2_000, 30].map(&mut after), [1_000, 100, 100]);
     }
 
-    /// For those who are awake no bell is rung; what they leave is for the pool.
+    /// Offers that polling threads will take spawn no wake-up job; further offers do.
     #[test]
-    fn nobody_is_called_for_what_those_take_who_are_awake() {
+    fn wake_up_jobs_are_spawned_only_beyond_pollers() {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("a thread can be had");
         pool.install(|| {
-            let desk = Arc::<Desk>::default();
+            let injector = Arc::<Injector>::default();
             let done = Arc::<AtomicUsize>::default();
-            desk.offers().awake = 1;
-            for bells in [0, 1, 2] {
+            injector.lock().pollers = 1;
+            for wake_ups in [0, 1, 2] {
                 let count = done.clone();
-                assert!(desk.lay(move || {
+                assert!(injector.push(move || {
                     count.fetch_add(1, Relaxed);
                 }));
-                assert_eq!(desk.offers().bells, bells, "only one is awake");
+                assert_eq!(injector.lock().wake_ups, wake_ups, "there is one poller");
             }
-            desk.look().expect("it lies there")();
-            assert_eq!((done.load(Relaxed), desk.offers().awake), (1, 1));
+            injector.poll_briefly().expect("a job was pushed")();
+            assert_eq!((done.load(Relaxed), injector.lock().pollers), (1, 1));
         });
     }
 
-    /// However many offers there are, a job of somebody else's has its turn.
+    /// Continuous offers do not starve other jobs of the pool.
     #[test]
-    fn who_stays_keeps_nobody_waiting() {
+    fn continuous_offers_do_not_starve_other_jobs() {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().expect("threads can be had");
         pool.install(|| {
             let (taken, done) = (Arc::<AtomicUsize>::default(), Arc::<AtomicBool>::default());
@@ -270,8 +274,8 @@ mod tests {
                     count.fetch_add(1, Relaxed);
                 });
                 if taken.load(Relaxed) == 1_000 {
-                    let told = done.clone();
-                    rayon::spawn(move || told.store(true, Relaxed));
+                    let flag = done.clone();
+                    rayon::spawn(move || flag.store(true, Relaxed));
                     while taken.load(Relaxed) == 1_000 {
                         offer(|| ());
                         let count = taken.clone();
@@ -284,9 +288,9 @@ mod tests {
         });
     }
 
-    /// It is not one job each time he goes.
+    /// A worker lets several jobs run each time it returns to the pool, not just one.
     #[test]
-    fn who_comes_back_has_given_way_to_all() {
+    fn resumed_poller_runs_several_other_jobs_first() {
         const JOBS: usize = 100;
         let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().expect("threads can be had");
         pool.install(|| {
@@ -297,7 +301,7 @@ mod tests {
                 offer(move || {
                     count.fetch_add(1, Relaxed);
                 });
-                // somebody stays
+                // A worker is polling.
                 if taken.load(Relaxed) > 1_000 && !std::mem::replace(&mut spawned, true) {
                     for _ in 0..JOBS {
                         let (taken, ran) = (taken.clone(), ran.clone());
@@ -311,10 +315,10 @@ mod tests {
         });
     }
 
-    /// Whatever calls for its own kind again, until something has been done that waits for this
-    /// thread.
+    /// Jobs that respawn themselves until a flag is set, which the polling thread sets when it
+    /// returns.
     #[test]
-    fn who_gives_way_comes_back() {
+    fn poller_returns_despite_respawning_jobs() {
         fn again(is_done: Arc<AtomicBool>, begun: Instant) {
             assert!(begun.elapsed() < Duration::from_secs(60), "it waits for ever");
             if !is_done.load(Relaxed) {
@@ -325,29 +329,30 @@ mod tests {
         pool.install(|| {
             let is_done = Arc::<AtomicBool>::default();
             again(is_done.clone(), Instant::now());
-            Arc::<Desk>::default().stay(true);
+            Arc::<Injector>::default().poll(true);
             is_done.store(true, Relaxed);
         });
     }
 
-    /// A thread that has taken an offer takes the next one, without having slept meanwhile.
+    /// A worker that has taken an offer is polling when the next one comes.
     #[test]
-    fn who_has_helped_stays_for_more() {
+    fn worker_polls_after_taking_an_offer() {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().expect("threads can be had");
         pool.install(|| {
-            let staying = || DESK.with(|desk| desk.get().is_some_and(|desk| desk.offers().awake > 0));
-            let (done, laid) = (Arc::<AtomicUsize>::default(), Cell::new(0));
+            let is_polled =
+                || INJECTOR.with(|injector| injector.get().is_some_and(|injector| injector.lock().pollers > 0));
+            let (done, polled) = (Arc::<AtomicUsize>::default(), Cell::new(0));
             for offered in 1..=1_000 {
-                laid.set(laid.get() + usize::from(staying()));
-                let done_too = done.clone();
+                polled.set(polled.get() + usize::from(is_polled()));
+                let done_count = done.clone();
                 assert!(offer(move || {
-                    done_too.fetch_add(1, Relaxed);
+                    done_count.fetch_add(1, Relaxed);
                 }));
                 while done.load(Relaxed) < offered {
                     std::thread::yield_now();
                 }
             }
-            assert!(laid.get() > 0, "nobody stayed");
+            assert!(polled.get() > 0, "no worker polled");
         });
     }
 }

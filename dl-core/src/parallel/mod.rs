@@ -1,4 +1,4 @@
-//! Threads and memory: the seam for model checkers, fork-join, the injector, memory pools.
+//! Threads and memory: the seam for model checkers, fork-join, the job injector, memory pools.
 
 #[allow(unsafe_code, reason = "helpers borrow from the caller, who waits for them: see the module")]
 pub(crate) mod fork_join;

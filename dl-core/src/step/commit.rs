@@ -1,6 +1,6 @@
-//! The second phase of a training step: every weight takes its step, or none does.
+//! The commit of a training step: updates all variables of the step, or none.
 
-use crate::api::snapshot::Earlier;
+use crate::api::snapshot::LiveSnapshots;
 use crate::api::weight::WeightId;
 use crate::autodiff::cotangent::AnyDelta;
 use crate::error::{Error, Result};
@@ -16,9 +16,9 @@ use crate::graph::variable::Variable;
 use crate::parallel::fork_join;
 use crate::parallel::sync::{MutexGuard, current_num_threads, thread_local};
 use crate::record::{SpanWork, TraceNodeId};
-use crate::step::memory::{Memory, Shelf, Shelves};
+use crate::step::memory::{Memory, StateMap, WeightState};
 use crate::step::optimizer::Optimizer;
-use crate::step::training_step::{Chunk, Look, Step};
+use crate::step::training_step::{Chunk, ChunkVisitor, Step};
 use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -27,63 +27,63 @@ use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::Arc;
 
 thread_local! {
-    /// Whether this thread is working out a step: its optimizer may evaluate something, and take
-    /// steps of its own.
-    pub(crate) static STEPPING: Cell<bool> = const { Cell::new(false) };
+    /// Whether this thread is computing an update. The optimizer may evaluate layers and take
+    /// nested steps meanwhile.
+    pub(crate) static IN_OPTIMIZER_STEP: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The operation that errors name.
+/// The operation name in errors.
 const STEP_OF_WEIGHT: &str = "training step of a weight";
 
-/// Whether this thread is working out a step, or works for a pass that was begun there.
+/// Whether this thread is computing an update, or works for a pass that was started there.
 #[inline]
-pub(crate) fn is_stepping() -> bool {
-    STEPPING.get() || exec::in_step()
+pub(crate) fn in_optimizer_step() -> bool {
+    IN_OPTIMIZER_STEP.get() || exec::in_step()
 }
 
-/// A variable that is going to change.
-struct Change<'a> {
+/// A variable to be updated.
+struct PendingUpdate<'a> {
     variable: &'a Variable,
-    /// Says what the new value is made of.
+    /// The origin of the new value.
     source: Source<'a>,
     lock: Option<MutexGuard<'a, ()>>,
-    new: New,
+    action: Action,
 }
 
-/// The memory of a change, which borrows: what is kept of a table of them.
-pub(crate) type Words = [usize; size_of::<Change<'static>>() / size_of::<usize>()];
+/// An element of raw storage for updates. Updates borrow from the step, so tables of them are
+/// cached as untyped memory.
+pub(crate) type RawUpdate = [usize; size_of::<PendingUpdate<'static>>() / size_of::<usize>()];
 
-/// What becomes of a variable.
-enum New {
-    /// It is not known yet.
+/// The new value of a variable.
+enum Action {
+    /// Not computed yet.
     Unknown,
-    /// The new value, and then the old one.
-    Value(Value),
-    /// A step of plain gradient descent, with this rate, which is taken in place.
-    Descent(f64),
+    /// The new value before the swap, the old value after it.
+    Replace(Value),
+    /// An in-place gradient-descent update with this learning rate.
+    InPlace(f64),
 }
 
 enum Source<'a> {
-    /// A weight: the optimizer's answer to this delta.
+    /// A weight: the new value is computed by the optimizer from this delta.
     Delta(&'a AnyDelta),
-    /// A buffer: the value of a layer, which was written at this place.
-    Update(&'static Location<'static>),
+    /// A buffer: the new value is that of a layer, built at this source location.
+    Buffer(&'static Location<'static>),
 }
 
-/// The new value of a buffer, as a pass has computed it.
+/// The new value of a buffer, as computed by a pass.
 pub(crate) struct Update {
     pub(crate) buffer: AnyLayer,
     pub(crate) value: Value,
     pub(crate) place: &'static Location<'static>,
 }
 
-/// Steps each of these weights, which must be different, by its delta, and writes the buffers that
-/// these passes have updated.
+/// Updates these distinct weights by their deltas, and writes the buffer updates of these passes.
 ///
-/// First the optimizer works out new values and new state for all of them in fresh copies; whatever
-/// goes wrong there, an error or a panic, leaves everything as it was. Then the copies take their
-/// places, which cannot fail. The locks of all variables are held meanwhile, taken in one order
-/// everywhere, so two commits on shared weights never interleave.
+/// The commit has two phases. Prepare: the optimizer computes new values and new state into fresh
+/// copies; an error or a panic leaves everything unchanged. Swap: the copies replace the old
+/// values, which cannot fail. The locks of all variables are held throughout and are acquired in id
+/// order, so concurrent commits neither deadlock nor interleave.
 pub(crate) fn commit<L: Deref<Target = Node>>(
     optimizer: &dyn Optimizer,
     deltas: Vec<(L, AnyDelta)>,
@@ -92,7 +92,7 @@ pub(crate) fn commit<L: Deref<Target = Node>>(
 where
     (L, AnyDelta): Row,
 {
-    discarding(deltas, |deltas| {
+    then_drop_deltas(deltas, |deltas| {
         let mut updates: Vec<Update> = Vec::new();
         for pass in passes {
             pass.before_commit(&mut updates)?;
@@ -101,8 +101,8 @@ where
     })
 }
 
-/// The same, when the pass is going to end with it: so weights need not outlive their steps as
-/// values of the pass.
+/// Does the same as the last action of the pass, so the pass can release its values first and
+/// in-place updates need not copy weights that the pass still refers to.
 pub(crate) fn commit_and_end<L: Deref<Target = Node>>(
     optimizer: &dyn Optimizer,
     deltas: Vec<(L, AnyDelta)>,
@@ -111,7 +111,7 @@ pub(crate) fn commit_and_end<L: Deref<Target = Node>>(
 where
     (L, AnyDelta): Row,
 {
-    discarding(deltas, |deltas| {
+    then_drop_deltas(deltas, |deltas| {
         let mut updates: Vec<Update> = Vec::new();
         pass.before_commit(&mut updates)?;
         if optimizer.descent().is_some() {
@@ -121,9 +121,9 @@ where
     })
 }
 
-/// Drops the deltas after the step: it has been taken then, or has failed, and a destructor that
-/// panics has nobody to tell.
-fn discarding<D: Row>(deltas: Vec<D>, step: impl FnOnce(&[D]) -> Result<()>) -> Result<()> {
+/// Drops the deltas after the step. The step has been taken or has failed by then: a destructor
+/// panic is not reported.
+fn then_drop_deltas<D: Row>(deltas: Vec<D>, step: impl FnOnce(&[D]) -> Result<()>) -> Result<()> {
     let taken = step(&deltas);
     let _ = catch_unwind(AssertUnwindSafe(|| tables::put_away(deltas)));
     taken
@@ -135,23 +135,23 @@ fn commit_with<L: Deref<Target = Node>>(
     updates: &[Update],
     passes: &[&Arc<Pass>],
 ) -> Result<()> {
-    let mut changes = room(deltas.len() + updates.len());
-    // a walk from the root mostly meets last what was made first
+    let mut pending = updates_with_capacity(deltas.len() + updates.len());
+    // A traversal from the root mostly finds the oldest weight last, so this order is nearly by id.
     for (layer, delta) in deltas.iter().rev() {
         if let (Some(variable), AnyDelta::Ready(_) | AnyDelta::Unmade(..)) = (layer.as_variable(), delta)
             && !variable.frozen()
         {
-            changes.push(Change::new(variable, Source::Delta(delta), New::Unknown));
+            pending.push(PendingUpdate::new(variable, Source::Delta(delta), Action::Unknown));
         }
     }
-    changes.extend(updates.iter().filter_map(|update| {
+    pending.extend(updates.iter().filter_map(|update| {
         let variable = update.buffer.as_variable()?;
-        Some(Change::new(variable, Source::Update(update.place), New::Value(update.value.clone())))
+        Some(PendingUpdate::new(variable, Source::Buffer(update.place), Action::Replace(update.value.clone())))
     }));
-    recorded(passes, || {
-        let ended = commit_changes(optimizer, &mut changes, passes);
-        // before somebody who records the step is told of it: it may hold its locks still
-        discard(&mut changes);
+    with_recorded_span(passes, || {
+        let ended = commit_updates(optimizer, &mut pending, passes);
+        // Must precede the callback of a recorder: a failed step may still hold its locks.
+        drop_updates(&mut pending);
         ended
     })?;
     if !updates.is_empty() {
@@ -160,9 +160,8 @@ fn commit_with<L: Deref<Target = Node>>(
     Ok(())
 }
 
-/// Takes a step, and has it recorded by the pass that takes it, or else by one of those that it is
-/// made of.
-fn recorded<R>(passes: &[&Arc<Pass>], step: impl FnOnce() -> R) -> R {
+/// Takes a step, recorded by the current pass or else by one of the passes of the step.
+fn with_recorded_span<R>(passes: &[&Arc<Pass>], step: impl FnOnce() -> R) -> R {
     exec::with_current(|current| {
         match current.into_iter().chain(passes.iter().copied()).find(|pass| pass.is_watched()) {
             Some(pass) => pass.during(SpanWork::Commit, None, || TraceNodeId::NONE, step),
@@ -171,16 +170,16 @@ fn recorded<R>(passes: &[&Arc<Pass>], step: impl FnOnce() -> R) -> R {
     })
 }
 
-/// Writes values into variables, which must be different, all at once.
+/// Writes values into distinct variables, atomically.
 #[track_caller]
 pub(crate) fn write(values: Vec<(AnyLayer, Value)>) -> Result<()> {
     let place = Location::caller();
-    let changes = values.iter().filter_map(|(leaf, value)| {
-        Some(Change::new(leaf.as_variable()?, Source::Update(place), New::Value(value.clone())))
+    let pending = values.iter().filter_map(|(leaf, value)| {
+        Some(PendingUpdate::new(leaf.as_variable()?, Source::Buffer(place), Action::Replace(value.clone())))
     });
-    let mut changes: Changes<'_> = changes.collect();
-    let ended = commit_changes(&NoWeights, &mut changes, &[]);
-    discard(&mut changes);
+    let mut pending: PendingUpdates<'_> = pending.collect();
+    let ended = commit_updates(&NoWeights, &mut pending, &[]);
+    drop_updates(&mut pending);
     ended
 }
 
@@ -193,102 +192,100 @@ impl Optimizer for NoWeights {
     }
 }
 
-fn commit_changes(optimizer: &dyn Optimizer, changes: &mut Changes<'_>, passes: &[&Arc<Pass>]) -> Result<()> {
-    order(changes)?;
+fn commit_updates(optimizer: &dyn Optimizer, pending: &mut PendingUpdates<'_>, passes: &[&Arc<Pass>]) -> Result<()> {
+    sort_by_variable(pending)?;
 
-    let nested = is_stepping();
-    for change in changes.iter_mut() {
-        change.lock = Some(lock(change.variable, nested)?);
+    let nested = in_optimizer_step();
+    for update in pending.iter_mut() {
+        update.lock = Some(lock(update.variable, nested)?);
     }
     let memory = catch_unwind(AssertUnwindSafe(|| optimizer.memory())).map_err(Error::panic)?;
-    let mut memory = memory.map(Memory::open).transpose()?;
+    let mut memory = memory.map(Memory::lock).transpose()?;
 
-    let Proposed { shelves: proposed, nanoseconds } = propose(changes, optimizer, memory.as_deref())?;
+    let PreparedState { states: prepared, nanoseconds } = prepare(pending, optimizer, memory.as_deref())?;
 
-    let earlier = Earlier::all();
-    for change in changes.iter_mut() {
-        earlier.keep(change.variable);
-        match &mut change.new {
-            New::Value(value) => change.variable.exchange(value),
-            New::Descent(_) => {}
-            New::Unknown => unreachable!("a new value was proposed"),
+    let snapshots = LiveSnapshots::collect();
+    for update in pending.iter_mut() {
+        snapshots.save(update.variable);
+        match &mut update.action {
+            Action::Replace(value) => update.variable.exchange(value),
+            Action::InPlace(_) => {}
+            Action::Unknown => unreachable!("a new value was prepared"),
         }
     }
     match passes {
-        [pass] => pass.committing(|| descend(changes, nanoseconds)),
-        _ => descend(changes, nanoseconds),
+        [pass] => pass.committing(|| apply_in_place(pending, nanoseconds)),
+        _ => apply_in_place(pending, nanoseconds),
     }
-    // the old state goes when all is done, as the old values do: its destructor may be the user's
-    let mut dead: Vec<Shelf> = Vec::new();
-    if let Some(Shelves { steps, by_weight }) = memory.as_deref_mut() {
-        let new = proposed.len();
-        dead.extend(proposed.into_iter().filter_map(|(id, shelf)| by_weight.insert(id, shelf)));
+    // Dropped at the end, as the old values are: the destructors may be user code.
+    let mut dead: Vec<WeightState> = Vec::new();
+    if let Some(StateMap { steps, by_weight }) = memory.as_deref_mut() {
+        let new = prepared.len();
+        dead.extend(prepared.into_iter().filter_map(|(id, state)| by_weight.insert(id, state)));
         if dead.len() < new {
-            dead.extend(by_weight.extract_if(|_, shelf| shelf.owner.strong_count() == 0).map(|dead| dead.1));
+            dead.extend(by_weight.extract_if(|_, state| state.owner.strong_count() == 0).map(|dead| dead.1));
         }
         *steps += 1;
     }
     drop(memory);
-    for change in changes.iter_mut() {
-        change.lock = None;
+    for update in pending.iter_mut() {
+        update.lock = None;
     }
-    // the step has been taken: a destructor of an old value that panics has nobody to tell
-    let _ = catch_unwind(AssertUnwindSafe(|| drop((dead, earlier))));
+    // The step has been taken: a destructor panic is not reported.
+    let _ = catch_unwind(AssertUnwindSafe(|| drop((dead, snapshots))));
     Ok(())
 }
 
-/// The changes of a step. Few of them lie on the stack.
-type Changes<'a> = SmallVec<[Change<'a>; FEW_CHANGES]>;
-const FEW_CHANGES: usize = 8;
+/// The updates of a step, inline if there are few.
+type PendingUpdates<'a> = SmallVec<[PendingUpdate<'a>; INLINE_UPDATES]>;
+const INLINE_UPDATES: usize = 8;
 
-/// A table for so many changes, unless they are few. As they borrow, what is kept of it between
-/// steps is the memory.
-fn room<'a>(changes: usize) -> Changes<'a> {
-    if changes <= FEW_CHANGES {
-        return Changes::new();
+/// A table for this many updates, with cached memory unless they fit inline.
+fn updates_with_capacity<'a>(pending: usize) -> PendingUpdates<'a> {
+    if pending <= INLINE_UPDATES {
+        return PendingUpdates::new();
     }
-    let mut room = tables::with_room_for(changes);
-    room.reserve_exact(changes);
+    let mut room = tables::with_room_for(pending);
+    room.reserve_exact(pending);
     SmallVec::from_vec(room)
 }
 
-/// Drops changes, and with them the old values, or those that were refused. A destructor that
-/// panics has nobody to tell, nor have those after it.
-fn discard(changes: &mut Changes<'_>) {
-    // a step that was refused holds its locks still, and a destructor may look at a weight
-    for change in changes.iter_mut() {
-        change.lock = None;
+/// Drops updates with their old or rejected values. Destructor panics are not reported.
+fn drop_updates(pending: &mut PendingUpdates<'_>) {
+    // A failed step still holds its locks, and a destructor may read a weight.
+    for update in pending.iter_mut() {
+        update.lock = None;
     }
-    while let Some(change) = changes.pop() {
-        let _ = catch_unwind(AssertUnwindSafe(|| drop(change)));
+    while let Some(update) = pending.pop() {
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(update)));
     }
-    if changes.spilled() {
-        tables::keep_room(std::mem::take(changes).into_vec());
+    if pending.spilled() {
+        tables::keep_room(std::mem::take(pending).into_vec());
     }
 }
 
-impl<'a> Change<'a> {
-    fn new(variable: &'a Variable, source: Source<'a>, new: New) -> Self {
-        Change { variable, source, lock: None, new }
+impl<'a> PendingUpdate<'a> {
+    fn new(variable: &'a Variable, source: Source<'a>, action: Action) -> Self {
+        PendingUpdate { variable, source, lock: None, action }
     }
 
     fn place(&self) -> &'static Location<'static> {
         match self.source {
             Source::Delta(_) => self.variable.place(),
-            Source::Update(place) => place,
+            Source::Buffer(place) => place,
         }
     }
 }
 
-/// Orders the changes by the numbers of their variables, which must be different.
-fn order(changes: &mut [Change<'_>]) -> Result<()> {
-    if changes.is_sorted_by(|first, second| first.variable.id() < second.variable.id()) {
+/// Sorts updates by variable id. The variables must be distinct.
+fn sort_by_variable(pending: &mut [PendingUpdate<'_>]) -> Result<()> {
+    if pending.is_sorted_by(|first, second| first.variable.id() < second.variable.id()) {
         return Ok(());
     }
-    changes.sort_by_key(|change| change.variable.id());
-    let twice = changes.windows(2).find(|pair| pair[0].variable.id() == pair[1].variable.id());
+    pending.sort_by_key(|update| update.variable.id());
+    let twice = pending.windows(2).find(|pair| pair[0].variable.id() == pair[1].variable.id());
     let Some([first, second]) = twice else { return Ok(()) };
-    // whichever was evaluated first
+    // Sorted by location, so that the error does not depend on the order of evaluation.
     let (first, second) = (first.place().min(second.place()), first.place().max(second.place()));
     let error = Error::invalid(format!(
         "this buffer is written twice in one step, here and at {second}: combine the two into one update"
@@ -296,158 +293,166 @@ fn order(changes: &mut [Change<'_>]) -> Result<()> {
     Err(error.at("update of a buffer", first))
 }
 
-/// What an optimizer proposes, besides new values.
-struct Proposed {
-    /// The new states, by the numbers of their weights.
-    shelves: Vec<(u64, Shelf)>,
-    /// About how long those steps take that are taken in place.
+/// The result of the prepare phase besides the new values.
+struct PreparedState {
+    /// The new states by weight id.
+    states: Vec<(u64, WeightState)>,
+    /// The estimated time of all in-place updates.
     nanoseconds: f64,
 }
 
-/// Works out the new values and the new states.
-fn propose(changes: &mut [Change<'_>], optimizer: &dyn Optimizer, shelves: Option<&Shelves>) -> Result<Proposed> {
-    let mut proposed = Proposed { shelves: Vec::new(), nanoseconds: 0.0 };
+/// The prepare phase: computes the new values and the new states.
+fn prepare(
+    pending: &mut [PendingUpdate<'_>],
+    optimizer: &dyn Optimizer,
+    states: Option<&StateMap>,
+) -> Result<PreparedState> {
+    let mut prepared = PreparedState { states: Vec::new(), nanoseconds: 0.0 };
     let mut at: Option<&Variable> = None;
-    let propose = || {
+    let prepare = || {
         let begun = {
-            let deltas = |look: &mut Look<'_>| look_at(changes, look);
-            optimizer.begin(&Step::new(shelves.map_or(0, |shelves| shelves.steps), &deltas))?
+            let deltas = |visit: &mut ChunkVisitor<'_>| visit_deltas(pending, visit);
+            optimizer.begin(&Step::new(states.map_or(0, |states| states.steps), &deltas))?
         };
         let optimizer = begun.as_deref().unwrap_or(optimizer);
-        // for all weights that have no optimizer of their own
-        let mut common: Option<Option<f64>> = None;
-        for Change { variable, source, new, .. } in changes {
+        // The learning rate of all weights without an optimizer of their own, once known.
+        let mut common_rate: Option<Option<f64>> = None;
+        for PendingUpdate { variable, source, action, .. } in pending {
             let Source::Delta(delta) = *source else { continue };
             at = Some(variable);
             let own = optimizer.for_weight(WeightId(variable.id()));
             let optimizer = own.as_deref().unwrap_or(optimizer);
-            let descent = match common.filter(|_| own.is_none()) {
+            let descent = match common_rate.filter(|_| own.is_none()) {
                 Some(descent) => descent,
                 None => optimizer.descent().transpose()?,
             };
             if own.is_none() {
-                common = Some(descent);
+                common_rate = Some(descent);
             }
             if let Some(descent) = descent
-                && delta.can_descend(variable)
+                && delta.supports_sgd(variable)
             {
-                *new = if delta.descends_in_place(variable) {
-                    proposed.nanoseconds += delta.cost();
-                    New::Descent(descent)
+                *action = if delta.is_sgd_in_place(variable) {
+                    prepared.nanoseconds += delta.cost();
+                    Action::InPlace(descent)
                 } else {
-                    // code of the user's may panic: on a copy, before anything is written
-                    New::Value(delta.descended(variable, descent))
+                    // User code may panic: run it on a copy, before anything is written.
+                    Action::Replace(delta.sgd_copy(variable, descent))
                 };
                 continue;
             }
-            let delta = &delta.made()?;
-            let state = shelves.and_then(|shelves| shelves.by_weight.get(&variable.id()));
-            let (value, shelf) = variable.weight.propose(variable, delta, optimizer, state)?;
-            *new = New::Value(value);
-            proposed.shelves.extend(shelf.map(|shelf| (variable.id(), shelf)));
+            let delta = &delta.evaluated()?;
+            let state = states.and_then(|states| states.by_weight.get(&variable.id()));
+            let (value, state) = variable.weight.prepare(variable, delta, optimizer, state)?;
+            *action = Action::Replace(value);
+            prepared.states.extend(state.map(|state| (variable.id(), state)));
         }
         Ok(())
     };
-    let before = STEPPING.replace(true);
-    let ended = catch_unwind(AssertUnwindSafe(propose));
-    STEPPING.set(before);
+    let before = IN_OPTIMIZER_STEP.replace(true);
+    let ended = catch_unwind(AssertUnwindSafe(prepare));
+    IN_OPTIMIZER_STEP.set(before);
     match (ended.unwrap_or_else(|payload| Err(Error::panic(payload))), at) {
         (Err(error), Some(variable)) => Err(error.at(STEP_OF_WEIGHT, variable.place())),
-        (ended, _) => ended.map(|()| proposed),
+        (ended, _) => ended.map(|()| prepared),
     }
 }
 
-/// Takes the steps of plain gradient descent that are in place and cannot fail; all of them
-/// together take about so long.
+/// Applies the in-place gradient-descent updates, which cannot fail. Their total estimated time is
+/// `nanoseconds`.
 ///
-/// Each is taken by the thread that has met the weight on the way forward, and has it in its
-/// caches, as far as that keeps all threads busy. Where a step is so dear that it keeps all of them
-/// busy by itself, they have all met the weight: such steps are taken one after the other, each
-/// divided by its operation, so that nobody waits for long for the last pieces of several.
-fn descend(changes: &[Change<'_>], nanoseconds: f64) {
-    if !fork_join::is_worth_while(nanoseconds) {
-        return changes.iter().for_each(Change::descend);
+/// Each update preferably runs on the thread that used the weight in the forward pass and has it in
+/// its cache, as long as all threads stay busy. An expensive update occupies all threads by itself,
+/// and all of them used its weight. Such updates run one after the other, each parallelized by its
+/// operation, so that no thread idles at the end.
+fn apply_in_place(pending: &[PendingUpdate<'_>], nanoseconds: f64) {
+    if !fork_join::is_worth_sharing(nanoseconds) {
+        return pending.iter().for_each(PendingUpdate::apply);
     }
-    let steps = changes.iter().filter_map(|change| {
-        let (variable, _, delta) = change.descends()?;
-        Some((variable.met_elsewhere(), delta.cost(), change))
+    let steps = pending.iter().filter_map(|update| {
+        let (variable, _, delta) = update.in_place_update()?;
+        Some((variable.met_elsewhere(), delta.cost(), update))
     });
     let threads = current_num_threads();
-    let enough = if threads <= MOST_THREADS { DEAR_NANOSECONDS * threads as f64 } else { f64::INFINITY };
-    let (dear, mut steps): (Vec<_>, Vec<_>) = steps.partition(|&(_, cost, _)| cost >= enough);
-    dear.iter().for_each(|(_, _, change)| change.descend());
+    let enough = if threads <= MAX_THREADS_FOR_SPLIT {
+        EXPENSIVE_NANOSECONDS_PER_THREAD * threads as f64
+    } else {
+        f64::INFINITY
+    };
+    let (expensive, mut steps): (Vec<_>, Vec<_>) = steps.partition(|&(_, cost, _)| cost >= enough);
+    expensive.iter().for_each(|(_, _, update)| update.apply());
     let nanoseconds: f64 = steps.iter().map(|(_, cost, _)| cost).sum();
-    let pieces = in_pieces(&mut steps);
-    let each = nanoseconds / pieces.len().max(1) as f64;
-    let first = fork_join::first_of_this_thread(pieces.len(), each);
-    fork_join::for_each(pieces.len(), each, |piece| {
-        let piece = pieces[(piece + pieces.len() - first) % pieces.len()];
-        piece.iter().for_each(|(_, _, change)| change.descend());
+    let chunks = group_into_chunks(&mut steps);
+    let each = nanoseconds / chunks.len().max(1) as f64;
+    let first = fork_join::first_chunk_of_this_thread(chunks.len(), each);
+    fork_join::for_each(chunks.len(), each, |chunk| {
+        let chunk = chunks[(chunk + chunks.len() - first) % chunks.len()];
+        chunk.iter().for_each(|(_, _, update)| update.apply());
     });
 }
 
-/// Orders steps by the threads that have met the weights, this one first, and divides them: little
-/// ones of one thread are together, and first.
-fn in_pieces<T>(steps: &mut [(usize, f64, T)]) -> Vec<&[(usize, f64, T)]> {
-    steps.sort_by_key(|&(elsewhere, cost, _)| (elsewhere, fork_join::is_worth_while(cost)));
+/// Sorts updates by the thread that used the weight (this thread first) and by cost, and groups the
+/// cheap updates of each thread.
+fn group_into_chunks<T>(steps: &mut [(usize, f64, T)]) -> Vec<&[(usize, f64, T)]> {
+    steps.sort_by_key(|&(elsewhere, cost, _)| (elsewhere, fork_join::is_worth_sharing(cost)));
     let mut spent = steps.first().map_or(0.0, |&(_, cost, _)| cost);
-    let together = |&(before, _, _): &(usize, f64, T), &(elsewhere, cost, _): &(usize, f64, T)| {
+    let same_chunk = |&(before, _, _): &(usize, f64, T), &(elsewhere, cost, _): &(usize, f64, T)| {
         spent += cost;
-        let together = before == elsewhere && spent < PIECE_NANOSECONDS;
-        if !together {
+        let same_chunk = before == elsewhere && spent < CHUNK_NANOSECONDS;
+        if !same_chunk {
             spent = cost;
         }
-        together
+        same_chunk
     };
-    steps.chunk_by(together).collect()
+    steps.chunk_by(same_chunk).collect()
 }
 
-/// Little steps are given to threads as many at a time as take about so long.
-const PIECE_NANOSECONDS: f64 = 20_000.0;
+/// Cheap updates are grouped into chunks of about this time.
+const CHUNK_NANOSECONDS: f64 = 20_000.0;
 
-/// A product has a piece for each thread if it takes so long for each of them.
-const DEAR_NANOSECONDS: f64 = 50_000.0;
-/// More pieces it has only where it takes very long.
-const MOST_THREADS: usize = 8;
+/// A matrix product is split into one chunk per thread if it takes this long on each.
+const EXPENSIVE_NANOSECONDS_PER_THREAD: f64 = 50_000.0;
+/// With more threads, it is split this way only if it takes very long.
+const MAX_THREADS_FOR_SPLIT: usize = 8;
 
-impl Change<'_> {
-    /// The step of plain gradient descent, if it is one.
+impl PendingUpdate<'_> {
+    /// The in-place gradient-descent update, if this is one.
     #[inline]
-    fn descends(&self) -> Option<(&Variable, f64, &AnyDelta)> {
-        match (&self.new, &self.source) {
-            (New::Descent(rate), Source::Delta(delta)) => Some((self.variable, *rate, delta)),
+    fn in_place_update(&self) -> Option<(&Variable, f64, &AnyDelta)> {
+        match (&self.action, &self.source) {
+            (Action::InPlace(rate), Source::Delta(delta)) => Some((self.variable, *rate, delta)),
             _ => None,
         }
     }
 
-    /// Takes it.
+    /// Applies it.
     #[inline]
-    fn descend(&self) {
-        if let Some((variable, rate, delta)) = self.descends() {
-            delta.descend(variable, rate);
+    fn apply(&self) {
+        if let Some((variable, rate, delta)) = self.in_place_update() {
+            delta.sgd_in_place(variable, rate);
         }
     }
 }
 
 impl AnyDelta {
-    /// Whether a step of plain gradient descent can be taken by this delta.
+    /// Whether plain gradient descent can be applied with this delta.
     #[inline(always)]
-    fn can_descend(&self, variable: &Variable) -> bool {
-        self.is_number_of(variable) || self.can_descend_there(variable)
+    fn supports_sgd(&self, variable: &Variable) -> bool {
+        self.is_scalar_of(variable) || self.supports_sgd_dyn(variable)
     }
 
-    /// Whether it is a plain number that was made, as the weight is one. Such a step cannot fail,
-    /// and asks nobody.
+    /// Whether this is an evaluated scalar for a scalar weight. Such an update cannot fail and
+    /// needs no dynamic dispatch.
     #[inline(always)]
-    fn is_number_of(&self, variable: &Variable) -> bool {
+    fn is_scalar_of(&self, variable: &Variable) -> bool {
         matches!(self, AnyDelta::Ready(_)) && variable.is_number()
     }
 
-    /// The same for what is not such a number: the weight or the operation is asked.
+    /// Decides all other cases by asking the weight or the operation.
     #[inline(never)]
-    fn can_descend_there(&self, variable: &Variable) -> bool {
+    fn supports_sgd_dyn(&self, variable: &Variable) -> bool {
         match self {
-            AnyDelta::Ready(delta) => variable.weight.can_descend(variable, delta),
+            AnyDelta::Ready(delta) => variable.weight.supports_sgd(variable, delta),
             AnyDelta::Unmade(layer, operands) => layer.accumulates().is_some_and(|op| {
                 let operands: Few<&Value> = operands.iter().collect();
                 if op.is_plain() {
@@ -460,101 +465,97 @@ impl AnyDelta {
         }
     }
 
-    /// Whether it is the library's own, which cannot fail in the middle.
+    /// Whether the update is built-in code, which cannot fail midway.
     #[inline(always)]
-    fn descends_in_place(&self, variable: &Variable) -> bool {
-        let is_own = |layer: &AnyLayer| layer.accumulates().is_some_and(|op| op.is_plain());
-        self.is_number_of(variable)
-            || variable.weight.is_changed_in_place() && !matches!(self, AnyDelta::Unmade(layer, _) if !is_own(layer))
+    fn is_sgd_in_place(&self, variable: &Variable) -> bool {
+        let is_pure = |layer: &AnyLayer| layer.accumulates().is_some_and(|op| op.is_plain());
+        self.is_scalar_of(variable)
+            || variable.weight.is_updated_in_place() && !matches!(self, AnyDelta::Unmade(layer, _) if !is_pure(layer))
     }
 
-    /// Takes it. Whoever calls holds the lock of the variable.
+    /// Applies the update in place. The caller must hold the lock of the variable.
     #[inline(always)]
-    fn descend(&self, variable: &Variable, rate: f64) {
+    fn sgd_in_place(&self, variable: &Variable, rate: f64) {
         match self {
-            AnyDelta::Ready(delta) => variable.weight.descend(variable, rate, delta),
-            unmade => unmade.accumulate(variable, rate),
+            AnyDelta::Ready(delta) => variable.weight.sgd_in_place(variable, rate, delta),
+            deferred => deferred.accumulate(variable, rate),
         }
     }
 
-    /// The same for a delta that goes into the weight as it is made.
+    /// Accumulates a deferred delta into the weight without a temporary.
     #[inline(never)]
     fn accumulate(&self, variable: &Variable, rate: f64) {
-        let AnyDelta::Unmade(layer, operands) = self else {
-            unreachable!("steps are taken by deltas that were evaluated")
-        };
-        let op = layer.accumulates().expect("it can accumulate");
+        let AnyDelta::Unmade(layer, operands) = self else { unreachable!("updates use evaluated deltas") };
+        let op = layer.accumulates().expect("the operation accumulates");
         let operands: Few<&Value> = operands.iter().collect();
         variable.change(|value| op.accumulate(&operands, -rate, value));
     }
 
-    /// The value after it.
-    fn descended(&self, variable: &Variable, rate: f64) -> Value {
+    /// The value after the update.
+    fn sgd_copy(&self, variable: &Variable, rate: f64) -> Value {
         match self {
             AnyDelta::Unmade(layer, operands) => {
-                let op = layer.accumulates().expect("it can accumulate");
+                let op = layer.accumulates().expect("the operation accumulates");
                 let mut value = variable.read();
                 op.accumulate(&operands.iter().collect::<Few<_>>(), -rate, &mut value);
                 value
             }
-            delta => variable.weight.descended(variable, rate, delta.expect_ready()),
+            delta => variable.weight.sgd_copy(variable, rate, delta.expect_ready()),
         }
     }
 
-    /// The value of this delta, which has been evaluated.
-    fn made(&self) -> Result<Cow<'_, Value>> {
+    /// The value of this evaluated or deferred delta.
+    fn evaluated(&self) -> Result<Cow<'_, Value>> {
         match self {
             AnyDelta::Ready(value) => Ok(Cow::Borrowed(value)),
             AnyDelta::Unmade(layer, operands) => {
-                let op = layer.accumulates().expect("it is an operation");
+                let op = layer.accumulates().expect("a deferred delta is an operation");
                 let value = op.value(&operands.iter().collect::<Few<_>>());
                 value.map(Cow::Owned).map_err(|error| error.at(op.name(), layer.site()))
             }
-            _ => unreachable!("steps are taken by deltas that were evaluated"),
+            _ => unreachable!("updates use evaluated deltas"),
         }
     }
 
-    /// A rough estimate of the time for a step by it, in nanoseconds.
+    /// The estimated time of the update, in nanoseconds.
     #[inline(always)]
     fn cost(&self) -> f64 {
         match self {
             AnyDelta::Ready(Value(Repr::F32(_) | Repr::F64(_))) => 10.0,
-            AnyDelta::Unmade(layer, operands) => Self::cost_of_unmade(layer, operands),
+            AnyDelta::Unmade(layer, operands) => Self::cost_of_deferred(layer, operands),
             _ => 1_000.0,
         }
     }
 
-    /// That of the operation which goes into the weight.
+    /// The estimated time of a deferred delta.
     #[inline(never)]
-    fn cost_of_unmade(layer: &AnyLayer, operands: &[Value]) -> f64 {
+    fn cost_of_deferred(layer: &AnyLayer, operands: &[Value]) -> f64 {
         layer.accumulates().map_or(0.0, |op| op.cost(&operands.iter().collect::<Few<_>>()))
     }
 }
 
-/// Shows every weight and its delta.
-fn look_at(changes: &[Change<'_>], look: &mut Look<'_>) -> Result<()> {
-    for Change { variable, source, .. } in changes {
+/// Passes each weight and its delta to `visit`.
+fn visit_deltas(pending: &[PendingUpdate<'_>], visit: &mut ChunkVisitor<'_>) -> Result<()> {
+    for PendingUpdate { variable, source, .. } in pending {
         let Source::Delta(delta) = source else { continue };
-        let delta = &delta.made()?;
-        let looked = variable.weight.look(variable, delta, &mut |chunk| look(WeightId(variable.id()), chunk));
-        looked.map_err(|error| error.at(STEP_OF_WEIGHT, variable.place()))?;
+        let delta = &delta.evaluated()?;
+        let visited = variable.weight.visit_chunks(variable, delta, &mut |chunk| visit(WeightId(variable.id()), chunk));
+        visited.map_err(|error| error.at(STEP_OF_WEIGHT, variable.place()))?;
     }
     Ok(())
 }
 
-/// A step inside a step waits for nobody: whom it waits for may wait for it.
+/// A nested step must not wait for a lock: the holder may be waiting for this step.
 #[inline]
 pub(crate) fn lock(variable: &Variable, nested: bool) -> Result<MutexGuard<'_, ()>> {
-    if nested { lock_at_once(variable) } else { Ok(variable.lock()) }
+    if nested { try_lock(variable) } else { Ok(variable.lock()) }
 }
 
 #[cold]
-fn lock_at_once(variable: &Variable) -> Result<MutexGuard<'_, ()>> {
+fn try_lock(variable: &Variable) -> Result<MutexGuard<'_, ()>> {
     variable.try_lock().ok_or_else(|| {
-        Error::invalid(
-            "an optimizer, in the middle of a step, wants to change a weight that this or another step holds",
-        )
-        .at(STEP_OF_WEIGHT, variable.place())
+        Error::invalid("during a step, an optimizer tried to change a weight that this or another step holds")
+            .at(STEP_OF_WEIGHT, variable.place())
     })
 }
 
@@ -563,13 +564,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn little_steps_of_a_thread_are_together() {
-        // who has met the weight, nanoseconds, its number
+    fn group_into_chunks_groups_cheap_updates_of_one_thread() {
+        // (thread that used the weight, nanoseconds, index)
         let mut steps = [(1, 50e3, 0), (0, 9e3, 1), (1, 3e3, 2), (0, 40e3, 3), (0, 8e3, 4), (0, 7e3, 5), (1, 2e3, 6)];
-        let pieces = in_pieces(&mut steps);
+        let chunks = group_into_chunks(&mut steps);
         let numbers: Vec<Vec<usize>> =
-            pieces.iter().map(|piece| piece.iter().map(|&(_, _, number)| number).collect()).collect();
+            chunks.iter().map(|chunk| chunk.iter().map(|&(_, _, number)| number).collect()).collect();
         assert_eq!(numbers, [vec![1, 4], vec![5], vec![3], vec![2, 6], vec![0]]);
-        assert!(in_pieces::<()>(&mut []).is_empty());
+        assert!(group_into_chunks::<()>(&mut []).is_empty());
     }
 }

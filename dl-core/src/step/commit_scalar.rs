@@ -1,11 +1,10 @@
-//! Steps of a few weights that are plain numbers.
+//! The commit of a few scalar weights.
 //!
-//! Such a step takes less time than the tables that a step is worked out in. So where an optimizer
-//! has nothing to say but a learning rate, it is taken at once, weight by weight, under the locks
-//! of all of them and in the order in which any step takes them. Once they are locked nothing can
-//! fail.
+//! Such a commit is cheaper than allocating the tables of a general one. If the optimizer is plain
+//! gradient descent, the updates are applied directly, under the locks of all weights, acquired in
+//! id order as in every commit. With the locks held, nothing can fail.
 
-use crate::api::snapshot::Earlier;
+use crate::api::snapshot::LiveSnapshots;
 use crate::autodiff::cotangent::AnyDelta;
 use crate::error::{Error, Result};
 use crate::exec;
@@ -13,27 +12,27 @@ use crate::exec::Scalar;
 use crate::exec::tables;
 use crate::exec::tables::Row;
 use crate::graph::node::Node;
-use crate::step::commit::{commit, is_stepping};
+use crate::step::commit::{commit, in_optimizer_step};
 use crate::step::optimizer::Optimizer;
 use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// So many locks lie on the stack.
-const FEW: usize = 16;
+/// At most this many locks are held on the stack.
+const MAX_WEIGHTS: usize = 16;
 
-/// Steps each of these weights, which must be different, by its delta: as [`commit`], and at once
-/// if that can be.
+/// Updates these distinct weights by their deltas, as [`commit`] does, with a fast path for plain
+/// gradient descent.
 #[inline]
-pub(crate) fn commit_numbers<L>(optimizer: &dyn Optimizer, deltas: &[(L, Scalar)]) -> Result<()>
+pub(crate) fn commit_scalars<L>(optimizer: &dyn Optimizer, deltas: &[(L, Scalar)]) -> Result<()>
 where
     L: Deref<Target = Node> + Clone,
     (L, AnyDelta): Row,
 {
-    if step(optimizer, deltas)? { Ok(()) } else { commit_any(optimizer, deltas) }
+    if try_fast_path(optimizer, deltas)? { Ok(()) } else { commit_general(optimizer, deltas) }
 }
 
 #[inline(never)]
-fn commit_any<L>(optimizer: &dyn Optimizer, deltas: &[(L, Scalar)]) -> Result<()>
+fn commit_general<L>(optimizer: &dyn Optimizer, deltas: &[(L, Scalar)]) -> Result<()>
 where
     L: Deref<Target = Node> + Clone,
     (L, AnyDelta): Row,
@@ -43,45 +42,44 @@ where
     commit(optimizer, any, &[])
 }
 
-/// Takes the step, if it is one of these. Else nothing has changed, and all that was asked is
-/// whether the optimizer is so simple.
+/// Applies the updates if the fast path is possible. Otherwise changes nothing and returns `false`.
 ///
 /// # Errors
-/// The panic of an optimizer of the user's. Nothing has changed.
+/// The panic of a user-defined optimizer. Nothing has changed.
 #[inline]
-fn step<L: Deref<Target = Node>>(optimizer: &dyn Optimizer, deltas: &[(L, Scalar)]) -> Result<bool> {
-    // a step inside another one waits for nobody, and one in a pass may be recorded there
-    if deltas.len() > FEW || exec::in_pass() || is_stepping() {
+fn try_fast_path<L: Deref<Target = Node>>(optimizer: &dyn Optimizer, deltas: &[(L, Scalar)]) -> Result<bool> {
+    // A nested step must not wait for locks, and a step within a pass may be recorded there.
+    if deltas.len() > MAX_WEIGHTS || exec::in_pass() || in_optimizer_step() {
         return Ok(false);
     }
     let rate = catch_unwind(AssertUnwindSafe(|| optimizer.plain_descent())).map_err(Error::panic)?;
-    // what is no learning rate is refused by the step that looks at it
+    // An invalid learning rate is reported by the general path.
     let Some(rate) = rate.filter(|rate| rate.is_finite()) else { return Ok(false) };
-    let Some(earlier) = locked(deltas, 0, || descend(deltas, rate)) else { return Ok(false) };
-    // if a snapshot has gone meanwhile, what it kept goes here, destructors of the user's among it.
-    // The step has been taken: one that panics has nobody to tell
-    let _ = catch_unwind(AssertUnwindSafe(|| drop(earlier)));
+    let Some(snapshots) = with_locks(deltas, 0, || update_all(deltas, rate)) else { return Ok(false) };
+    // A snapshot dropped meanwhile leaves its values to be dropped here, possibly by user
+    // destructors. The step has been taken: a destructor panic is not reported.
+    let _ = catch_unwind(AssertUnwindSafe(|| drop(snapshots)));
     Ok(true)
 }
 
-/// Runs `f` under the locks of these weights, of which the last one is first, if they are numbers
-/// in the order of their own numbers, beginning after `last`. The locks lie on the stack.
-fn locked<L: Deref<Target = Node>, R>(deltas: &[(L, Scalar)], last: u64, f: impl FnOnce() -> R) -> Option<R> {
+/// Runs `f` under the locks of these weights, if they are scalars and their ids ascend from the
+/// last delta to the first, all above `last`. Recursive, so that the locks are on the stack.
+fn with_locks<L: Deref<Target = Node>, R>(deltas: &[(L, Scalar)], last: u64, f: impl FnOnce() -> R) -> Option<R> {
     let Some(((weight, _), others)) = deltas.split_last() else { return Some(f()) };
     let variable = weight.as_variable().filter(|variable| variable.is_number() && variable.id() > last)?;
     let _lock = variable.lock();
-    locked(others, variable.id(), f)
+    with_locks(others, variable.id(), f)
 }
 
-fn descend<L: Deref<Target = Node>>(deltas: &[(L, Scalar)], rate: f64) -> Earlier {
-    let earlier = Earlier::all();
+fn update_all<L: Deref<Target = Node>>(deltas: &[(L, Scalar)], rate: f64) -> LiveSnapshots {
+    let snapshots = LiveSnapshots::collect();
     for (weight, delta) in deltas {
         if let Some(variable) = weight.as_variable().filter(|variable| !variable.frozen()) {
-            earlier.keep(variable);
+            snapshots.save(variable);
             variable.descend_number(rate, *delta);
         }
     }
-    earlier
+    snapshots
 }
 
 #[cfg(all(test, not(any(shuttle, loom))))]
@@ -91,11 +89,11 @@ mod tests {
     use crate::testing::Sgd;
     use crate::{Chunk, Differentiable, Do, Layer, Memory, Optimizer, Result, Slot, Snapshot, Weight};
 
-    /// The same optimizer, which does not say that it is so simple.
+    /// The same optimizer without the fast path.
     #[derive(Clone)]
-    struct Any(Sgd);
+    struct NoFastPath(Sgd);
 
-    impl Optimizer for Any {
+    impl Optimizer for NoFastPath {
         fn slots(&self) -> &[Slot] {
             self.0.slots()
         }
@@ -123,10 +121,10 @@ mod tests {
     }
 
     #[test]
-    fn it_is_the_step_that_any_optimizer_takes() {
-        for weights in [2, 5, super::FEW, super::FEW + 1] {
+    fn fast_path_equals_general_commit() {
+        for weights in [2, 5, super::MAX_WEIGHTS, super::MAX_WEIGHTS + 1] {
             for reversed in [false, true] {
-                let (sgd, any) = (Sgd::new(1e-3), Any(Sgd::new(1e-3)));
+                let (sgd, any) = (Sgd::new(1e-3), NoFastPath(Sgd::new(1e-3)));
                 assert!(sgd.plain_descent().is_some() && any.plain_descent().is_none());
                 assert_eq!(trained(&sgd, weights, reversed), trained(&any, weights, reversed));
             }
@@ -134,13 +132,13 @@ mod tests {
     }
 
     #[test]
-    fn it_is_taken_at_once_where_it_can_be() {
-        let weights: Vec<Weight<f32>> = (0..=super::FEW).map(|_| Weight::new(1.0)).collect();
+    fn fast_path_is_taken_only_where_possible() {
+        let weights: Vec<Weight<f32>> = (0..=super::MAX_WEIGHTS).map(|_| Weight::new(1.0)).collect();
         let of = |weights: &mut dyn Iterator<Item = &Weight<f32>>| -> Vec<_> {
             weights.map(|w| (w.layer().into_any(), Scalar::F32(2.0))).collect()
         };
-        let step = |deltas: &[(AnyLayer, Scalar)]| super::step(&Sgd::new(0.25), deltas).expect("nobody panics");
-        // a walk back meets last what was made first
+        let step = |deltas: &[(AnyLayer, Scalar)]| super::try_fast_path(&Sgd::new(0.25), deltas).expect("no panic");
+        // A backward traversal finds the oldest weight last.
         let few = of(&mut weights[1..].iter().rev());
         weights[3].freeze();
         assert!(step(&few));
@@ -150,17 +148,17 @@ mod tests {
         assert!(!step(&of(&mut weights[..2].iter())), "in another order");
         assert!(!step(&of(&mut [&weights[0], &weights[0]].into_iter())), "one weight twice");
         let one = of(&mut weights[..1].iter());
-        assert!(!super::step(&Sgd::new(f64::NAN), &one).expect("nobody panics"));
-        let before_too = crate::step::commit::STEPPING.replace(true);
+        assert!(!super::try_fast_path(&Sgd::new(f64::NAN), &one).expect("no panic"));
+        let flag_before = crate::step::commit::IN_OPTIMIZER_STEP.replace(true);
         assert!(!step(&one), "inside of a step");
-        crate::step::commit::STEPPING.set(before_too);
-        let inside = Do::from_fn(move || std::future::ready(super::step(&Sgd::new(0.25), &one)));
-        assert!(!inside.wait().expect("nobody panics"), "in a pass");
+        crate::step::commit::IN_OPTIMIZER_STEP.set(flag_before);
+        let inside = Do::from_fn(move || std::future::ready(super::try_fast_path(&Sgd::new(0.25), &one)));
+        assert!(!inside.wait().expect("no panic"), "in a pass");
         assert_eq!(weights.iter().map(Weight::value).collect::<Vec<_>>(), before);
     }
 
     #[test]
-    fn a_snapshot_keeps_what_was_before() {
+    fn snapshot_keeps_values_overwritten_by_fast_path() {
         let w = Weight::new(1.0_f64);
         let y = &w * 2.0;
         let before = Snapshot::take();
@@ -169,16 +167,16 @@ mod tests {
     }
 
     #[test]
-    fn a_learning_rate_that_is_no_number_changes_nothing() {
+    fn nan_learning_rate_fails_without_changes() {
         let w = Weight::new(1.0_f64);
-        let error = (&w * 2.0).train(&Sgd::new(f64::NAN)).wait().expect_err("it is no learning rate");
+        let error = (&w * 2.0).train(&Sgd::new(f64::NAN)).wait().expect_err("an invalid learning rate");
         assert!(error.to_string().contains("learning rate"), "{error}");
         assert_eq!(w.value(), 1.0);
     }
 
-    /// Threads that step overlapping weights at once lose no step.
+    /// Concurrent steps of overlapping weights lose no update.
     #[test]
-    fn steps_of_several_threads_add_up() {
+    fn concurrent_steps_lose_no_update() {
         let weights: Vec<Weight<f64>> = (0..4).map(|_| Weight::new(0.0)).collect();
         std::thread::scope(|scope| {
             for thread in 0..4 {

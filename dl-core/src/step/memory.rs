@@ -1,19 +1,18 @@
-//! What an optimizer remembers from one step to the next.
+//! Optimizer state that persists between steps.
 
 use crate::api::weight::AnyWeight;
 use crate::api::weight::WeightId;
 use crate::error::{Error, Result};
 use crate::graph::data::Trainable;
 use crate::parallel::sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, TryLockError};
-use crate::step::commit::is_stepping;
+use crate::step::commit::in_optimizer_step;
 use std::any::Any;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, PoisonError, Weak};
 
-/// A state buffer that an optimizer keeps for each weight: what it is called, and what is in it in
-/// the beginning.
+/// A state buffer that an optimizer keeps for each weight: its name and its initial content.
 ///
 /// ```
 /// use dl_core::Slot;
@@ -23,38 +22,37 @@ use std::sync::{Arc, PoisonError, Weak};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot {
     name: &'static str,
-    pub(crate) start: Start,
+    pub(crate) initial: InitialValue,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Start {
+pub(crate) enum InitialValue {
     Zeros,
     Weight,
 }
 
 impl Slot {
-    /// One that begins with zeros.
+    /// A slot that is initialized with zeros.
     pub const fn zeros(name: &'static str) -> Self {
-        Slot { name, start: Start::Zeros }
+        Slot { name, initial: InitialValue::Zeros }
     }
 
-    /// One that begins with the numbers of the weight before its first step.
+    /// A slot that is initialized with the value of the weight before its first step.
     ///
     /// ```
     /// assert_eq!(dl_core::Slot::copy_of_weight("ema").name(), "ema");
     /// ```
     pub const fn copy_of_weight(name: &'static str) -> Self {
-        Slot { name, start: Start::Weight }
+        Slot { name, initial: InitialValue::Weight }
     }
 
-    /// What it is called in a saved state.
+    /// The name in a saved state.
     pub const fn name(&self) -> &'static str {
         self.name
     }
 }
 
-/// The state that an optimizer keeps for each weight, dropped with the weight; and the number of
-/// training steps.
+/// The per-weight state of an optimizer, dropped with the weight, and the number of training steps.
 ///
 /// ```
 /// use dl_core::{Differentiable, Memory, Optimizer, Weight};
@@ -67,33 +65,33 @@ impl Slot {
 /// # dl_core::Result::Ok(())
 /// ```
 #[derive(Clone, Default)]
-pub struct Memory(Arc<Kept>);
+pub struct Memory(Arc<SharedState>);
 
 #[derive(Default)]
-struct Kept {
-    shelves: Mutex<Shelves>,
-    /// How many steps, and how many weights, there were when it was closed last: whoever has it
-    /// open may ask for that, too.
+struct SharedState {
+    states: Mutex<StateMap>,
+    /// The counts when the state was last unlocked. They can be read while the state is locked,
+    /// even by the thread that holds the lock.
     steps: AtomicU64,
     weights: AtomicUsize,
 }
 
 #[derive(Default)]
-pub(crate) struct Shelves {
-    /// How many training steps have been taken with this memory.
+pub(crate) struct StateMap {
+    /// The number of training steps taken with this memory.
     pub(crate) steps: u64,
-    /// State buffers by the number of their weight.
-    pub(crate) by_weight: HashMap<u64, Shelf>,
+    /// State buffers by weight id.
+    pub(crate) by_weight: HashMap<u64, WeightState>,
 }
 
-pub(crate) struct Shelf {
+pub(crate) struct WeightState {
     /// Alive as long as the weight is.
     pub(crate) owner: Weak<()>,
-    /// Knows the type of the weight.
+    /// The operations for the value type of the weight.
     pub(crate) weight: &'static dyn AnyWeight,
-    /// A vector of values of the weight's type.
+    /// A `Vec` of values of the weight's type.
     pub(crate) slots: Box<dyn Any + Send>,
-    /// How many steps the weight has taken with them.
+    /// The number of steps of this weight.
     pub(crate) steps: u64,
 }
 
@@ -108,13 +106,13 @@ impl Memory {
         Self::default()
     }
 
-    /// Whether no step has been taken with it yet.
+    /// Whether no step has been taken with it.
     pub fn is_empty(&self) -> bool {
         self.steps() == 0 && self.weights() == 0
     }
 
-    /// How many training steps have been taken with it: where a schedule is. A step that fails does
-    /// not count, nor does one that is being taken.
+    /// The number of completed training steps, which is the position of a schedule. Failed steps
+    /// and a step in progress do not count.
     ///
     /// ```
     /// use dl_core::{Differentiable, Optimizer, Weight};
@@ -135,54 +133,55 @@ impl Memory {
     /// A copy of one state buffer of a weight, if the weight has taken a step with this memory.
     ///
     /// # Errors
-    /// In the middle of a step with the same memory.
+    /// During a step with the same memory.
     #[doc(hidden)]
     pub fn slot<T: Trainable>(&self, weight: WeightId, slot: usize) -> Result<Option<T>> {
-        let shelves = self.open()?;
-        let slots = shelves.by_weight.get(&weight.0).and_then(|shelf| shelf.slots.downcast_ref::<Vec<T>>());
+        let states = self.lock()?;
+        let slots = states.by_weight.get(&weight.0).and_then(|state| state.slots.downcast_ref::<Vec<T>>());
         Ok(slots.and_then(|slots| slots.get(slot).cloned()))
     }
 
-    /// The memory, alone. Inside a step nobody waits for it: whoever has it may wait for that step.
-    pub(crate) fn open(&self) -> Result<Open<'_>> {
-        let kept = &*self.0;
-        if !is_stepping() {
-            return Ok(Open { shelves: kept.shelves.lock().unwrap_or_else(PoisonError::into_inner), kept });
+    /// Locks the state. A step that is being computed must not wait for the lock, because the
+    /// holder may be waiting for that step.
+    pub(crate) fn lock(&self) -> Result<MemoryGuard<'_>> {
+        let shared = &*self.0;
+        if !in_optimizer_step() {
+            return Ok(MemoryGuard { states: shared.states.lock().unwrap_or_else(PoisonError::into_inner), shared });
         }
-        match kept.shelves.try_lock() {
-            Ok(shelves) => Ok(Open { shelves, kept }),
-            Err(TryLockError::Poisoned(poisoned)) => Ok(Open { shelves: poisoned.into_inner(), kept }),
+        match shared.states.try_lock() {
+            Ok(states) => Ok(MemoryGuard { states, shared }),
+            Err(TryLockError::Poisoned(poisoned)) => Ok(MemoryGuard { states: poisoned.into_inner(), shared }),
             Err(TryLockError::WouldBlock) => Err(Error::invalid(
-                "an optimizer, in the middle of a step, takes a step with a memory that another step holds",
+                "during a step, an optimizer tried to take a step with a memory that another step holds",
             )),
         }
     }
 }
 
-/// A memory that nobody else has meanwhile.
-pub(crate) struct Open<'a> {
-    shelves: MutexGuard<'a, Shelves>,
-    kept: &'a Kept,
+/// Exclusive access to the state.
+pub(crate) struct MemoryGuard<'a> {
+    states: MutexGuard<'a, StateMap>,
+    shared: &'a SharedState,
 }
 
-impl Deref for Open<'_> {
-    type Target = Shelves;
+impl Deref for MemoryGuard<'_> {
+    type Target = StateMap;
 
-    fn deref(&self) -> &Shelves {
-        &self.shelves
+    fn deref(&self) -> &StateMap {
+        &self.states
     }
 }
 
-impl DerefMut for Open<'_> {
-    fn deref_mut(&mut self) -> &mut Shelves {
-        &mut self.shelves
+impl DerefMut for MemoryGuard<'_> {
+    fn deref_mut(&mut self) -> &mut StateMap {
+        &mut self.states
     }
 }
 
-impl Drop for Open<'_> {
+impl Drop for MemoryGuard<'_> {
     fn drop(&mut self) {
-        self.kept.steps.store(self.shelves.steps, Ordering::Release);
-        self.kept.weights.store(self.shelves.by_weight.len(), Ordering::Release);
+        self.shared.steps.store(self.states.steps, Ordering::Release);
+        self.shared.weights.store(self.states.by_weight.len(), Ordering::Release);
     }
 }
 
@@ -192,8 +191,8 @@ impl fmt::Debug for Memory {
     }
 }
 
-/// A few numbers that an optimizer or a schedule remembers, by name; clones share them. They are
-/// saved with the state of the optimizer.
+/// A few named numbers that an optimizer or a schedule keeps between steps. Clones share them. They
+/// are saved with the state of the optimizer.
 ///
 /// ```
 /// let notes = dl_core::Notes::new();
@@ -204,22 +203,22 @@ impl fmt::Debug for Memory {
 pub struct Notes(Arc<Mutex<BTreeMap<String, f64>>>);
 
 impl Notes {
-    /// No numbers yet.
+    /// Empty notes.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The number of this name.
+    /// The number with this name.
     pub fn get(&self, name: &str) -> Option<f64> {
         self.lock().get(name).copied()
     }
 
-    /// Remembers a number.
+    /// Sets a number.
     pub fn set(&self, name: &str, number: f64) {
         self.lock().insert(name.to_owned(), number);
     }
 
-    /// All of them, in the order of their names.
+    /// All numbers by name.
     ///
     /// ```
     /// let notes = dl_core::Notes::new();
@@ -230,7 +229,7 @@ impl Notes {
         self.lock().clone()
     }
 
-    /// Forgets all, and remembers these.
+    /// Replaces all numbers.
     ///
     /// ```
     /// let notes = dl_core::Notes::new();

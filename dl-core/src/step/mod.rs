@@ -1,4 +1,4 @@
-//! The training step: optimizers as the runtime sees them, their state, the commit.
+//! The training step: the optimizer trait, optimizer state, and the commit.
 
 pub(crate) mod commit;
 pub(crate) mod commit_scalar;

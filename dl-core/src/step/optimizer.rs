@@ -1,9 +1,8 @@
-//! How weights learn from their deltas.
+//! The optimizer interface.
 //!
-//! An optimizer is a rule over the numbers of one weight. The runtime calls it when forward and *all*
-//! deltas have succeeded; it works on fresh copies, which take their place only when the rule has
-//! succeeded for every weight. So a rule may fail, or panic, at any weight, and nothing has
-//! changed.
+//! An optimizer is an update rule for the elements of one weight. It runs after forward and *all*
+//! deltas have succeeded, on fresh copies, which replace the weights only when the rule has
+//! succeeded for all of them. If the rule fails or panics, nothing has changed.
 //!
 //! ```
 //! use dl_core::{Differentiable, Optimizer, Weight};
@@ -17,10 +16,11 @@
 //!
 //! # State
 //!
-//! What an optimizer remembers of each weight is in its [`Memory`], together with the number of
-//! training steps, by which a schedule of the learning rate goes. All of it changes with a step or not at all,
-//! is shared by the clones of the optimizer, and can be [taken](Optimizer::state) and [put
-//! back](Optimizer::load_state): a run that goes on so is bit-identical to one that never stopped.
+//! The state of each weight is in the [`Memory`] of the optimizer, together with the number of
+//! training steps, which is the position of its learning rate schedule. Each step changes all of it or none.
+//! Clones of the optimizer share it. It can be [saved](Optimizer::state) and
+//! [restored](Optimizer::load_state); a run that continues from a restored state is bit-identical
+//! to an uninterrupted one.
 
 use crate::step::memory::{Memory, Notes, Slot};
 use crate::step::state::{NewState, OptimizerState};
@@ -31,22 +31,23 @@ use crate::error::Result;
 use crate::step::state;
 use std::sync::Arc;
 
-/// The rule by which weights are changed in a training step.
+/// The rule that updates weights in a training step.
 ///
-/// A handle: it is cheap to clone, and clones share their state.
+/// An optimizer is a handle: it is cheap to clone, and clones share their state.
 ///
-/// A rule of your own needs [`step`](Optimizer::step), and [`slots`](Optimizer::slots) and
-/// [`memory`](Optimizer::memory) if it remembers something.
+/// A user-defined optimizer implements [`step`](Optimizer::step), and [`slots`](Optimizer::slots)
+/// and [`memory`](Optimizer::memory) if it has state.
 ///
-/// One that contains another optimizer hands on `slots`, `memory`, [`begin`](Optimizer::begin),
+/// A wrapper around another optimizer must forward `slots`, `memory`, [`begin`](Optimizer::begin),
 /// [`for_weight`](Optimizer::for_weight), `step`, [`decays_weights`](Optimizer::decays_weights) and
-/// [`notes`](Optimizer::notes), each with what it adds. [`descent`](Optimizer::descent) it hands on
-/// only if its `step` adds nothing: it is what the runtime does instead of `step`.
+/// [`notes`](Optimizer::notes), with its own additions. It may forward
+/// [`descent`](Optimizer::descent) only if its `step` adds nothing, because `descent` replaces
+/// `step`.
 ///
 /// ```
 /// use dl_core::{Chunk, Differentiable, Optimizer, Result, Weight};
 ///
-/// /// Steps of one size, in the direction against the delta.
+/// /// Updates of constant size, against the sign of the delta.
 /// #[derive(Clone)]
 /// struct SignDescent(f64);
 ///
@@ -70,7 +71,7 @@ use std::sync::Arc;
     label = "expected for instance `&Sgd::new(0.01)`"
 )]
 pub trait Optimizer: Send + Sync {
-    /// The state buffers of its own size that a weight needs.
+    /// The state buffers that each weight needs. They have the shape of the weight.
     ///
     /// ```
     /// use dl_core::Optimizer;
@@ -82,7 +83,7 @@ pub trait Optimizer: Send + Sync {
         &[]
     }
 
-    /// Where the state buffers are kept, and training steps are counted; needed when there are
+    /// The storage of the state buffers and of the step count. Required if there are
     /// [`slots`](Optimizer::slots).
     ///
     /// ```
@@ -94,9 +95,9 @@ pub trait Optimizer: Send + Sync {
         None
     }
 
-    /// Looks at a training step before any weight changes, and says which optimizer takes it:
-    /// another one that knows the learning rate of this step or the norm of its deltas, for
-    /// instance, or this one itself, `None`.
+    /// Inspects a training step before any weight changes, and may return another optimizer to take
+    /// it, with the learning rate of this step or the norm of its deltas, for instance. `None`
+    /// means this optimizer.
     ///
     /// ```
     /// use dl_core::{Chunk, Differentiable, Optimizer, Result, Step, Weight};
@@ -129,13 +130,13 @@ pub trait Optimizer: Send + Sync {
     /// ```
     ///
     /// # Errors
-    /// Any error refuses the whole training step: no weight and no state changes.
+    /// An error fails the whole training step: no weight and no state changes.
     fn begin<'o>(&'o self, step: &Step<'_>) -> Result<Option<Box<dyn Optimizer + 'o>>> {
         let _ = step;
         Ok(None)
     }
 
-    /// The optimizer for this weight, if that is another one.
+    /// The optimizer of this weight, if it is a different one.
     ///
     /// ```
     /// use dl_core::{Optimizer, Weight};
@@ -149,21 +150,22 @@ pub trait Optimizer: Send + Sync {
         None
     }
 
-    /// Changes the numbers of one weight, or of a part of it. This is step number `steps` of the
-    /// weight, counted from 1 beside its state buffers; where there are none, nobody counts, and it
-    /// is 1.
+    /// Updates the elements of one weight, or of a part of it. `steps` is the number of steps of
+    /// this weight including this one. It is counted with the state buffers; without state it is
+    /// always 1.
     ///
-    /// It runs while the weights of the step are locked: it must not [`set`](crate::Weight::set)
-    /// them. It may take steps of its own on other weights; those wait for nobody, so if another
-    /// step holds such a weight, they fail.
+    /// It runs under the locks of the weights of the step, so it must not
+    /// [`set`](crate::Weight::set) them. It may take nested steps on other weights. A nested step
+    /// never waits for a lock: if another step holds the lock of such a weight, the nested step
+    /// fails.
     ///
     /// # Errors
-    /// Any error refuses the whole training step: no weight and no state changes.
+    /// An error fails the whole training step: no weight and no state changes.
     fn step(&self, chunk: Chunk<'_>, steps: u64) -> Result<()>;
 
-    /// The learning rate, if every step is `w ← w − rate · delta` and nothing else. The runtime may
-    /// then do without [`step`](Optimizer::step): it changes values in place, and a delta that is a
-    /// product goes into its weight without being made.
+    /// The learning rate, if every update is exactly `w ← w − rate · delta`. The commit may then
+    /// skip [`step`](Optimizer::step): it updates values in place, and accumulates a delta that is
+    /// a product into its weight without a temporary.
     ///
     /// ```
     /// use dl_core::Optimizer;
@@ -176,10 +178,10 @@ pub trait Optimizer: Send + Sync {
         None
     }
 
-    /// The same rate, which is finite, if nothing else need be asked of it: it begins no step,
-    /// treats all weights alike and remembers nothing. A step of a few plain numbers is then taken
-    /// at once. Others are not, so [`descent`](Optimizer::descent) and [`step`](Optimizer::step)
-    /// have to do the same. An optimizer around another one may hand it on if it adds nothing.
+    /// The same rate if it is finite and the optimizer has no `begin`, no per-weight optimizers and
+    /// no state. A commit of a few scalars then takes a fast path; other commits do not, so
+    /// [`descent`](Optimizer::descent) and [`step`](Optimizer::step) must be equivalent. A wrapper
+    /// may forward it if it adds nothing.
     ///
     /// ```
     /// use dl_core::Optimizer;
@@ -192,9 +194,9 @@ pub trait Optimizer: Send + Sync {
         None
     }
 
-    /// Whether its steps take away from the weights themselves, beside what they do with the
-    /// deltas: a decoupled weight decay. An L2 penalty around it,
-    /// [`weight_decay`](Optimizer::weight_decay), then refuses to begin a step.
+    /// Whether the updates shrink the weights independently of their deltas: decoupled weight
+    /// decay. If so, [`weight_decay`](Optimizer::weight_decay) (an L2 penalty) around this
+    /// optimizer fails each step.
     ///
     /// ```
     /// use dl_core::Optimizer;
@@ -206,7 +208,7 @@ pub trait Optimizer: Send + Sync {
         false
     }
 
-    /// The numbers, by key, that it remembers beside the memory.
+    /// Numbers by key that are kept in addition to the memory.
     ///
     /// ```
     /// use dl_core::Optimizer;
@@ -218,7 +220,7 @@ pub trait Optimizer: Send + Sync {
         Vec::new()
     }
 
-    /// What it is called in a saved state. Parts that remember nothing have no name.
+    /// The name in a saved state. Stateless transformations are omitted.
     ///
     /// ```
     /// use dl_core::Optimizer;
@@ -231,7 +233,7 @@ pub trait Optimizer: Send + Sync {
         name.rsplit("::").next().unwrap_or(name).to_owned()
     }
 
-    /// All that it remembers, with the names of these weights.
+    /// The whole state of the optimizer, with these names of weights.
     ///
     /// ```
     /// use dl_core::{Differentiable, Optimizer, Weight};
@@ -245,17 +247,17 @@ pub trait Optimizer: Send + Sync {
     /// ```
     ///
     /// # Errors
-    /// When two weights have the same name, a weight comes twice, or it remembers a weight that is
-    /// not among these.
+    /// If two weights have the same name, a weight occurs twice, or the optimizer has state for a
+    /// weight that is not in the list.
     fn state<N: AsRef<str>>(&self, named: &[(N, WeightHandle)]) -> Result<OptimizerState>
     where
         Self: Sized,
     {
-        state::taken_from(self, &state::names(named)?)
+        state::save(self, &state::distinct(named)?)
     }
 
-    /// Forgets what it remembers of these weights, and remembers this state instead: what follows
-    /// is as if it had gone on from where the state was taken.
+    /// Replaces the state of these weights. Training then continues as if it had not been
+    /// interrupted after the state was saved.
     ///
     /// ```
     /// use dl_core::{Differentiable, Optimizer, Weight};
@@ -276,9 +278,8 @@ pub trait Optimizer: Send + Sync {
     /// ```
     ///
     /// # Errors
-    /// When the state is that of another kind of optimizer, has other names of weights or slots,
-    /// other keys, or values that do not fit their weights; and in the middle of a step. Then
-    /// nothing has changed.
+    /// If the state is that of another kind of optimizer, has other weight names, slots or keys, or
+    /// has values that do not fit their weights; and during a step. Then nothing has changed.
     fn load_state<N: AsRef<str>>(&self, state: &OptimizerState, named: &[(N, WeightHandle)]) -> Result<()>
     where
         Self: Sized,
@@ -286,8 +287,8 @@ pub trait Optimizer: Send + Sync {
         self.check_state(state, named)?.set()
     }
 
-    /// The first half of [`load_state`](Optimizer::load_state): a state that fits, which is not put
-    /// back yet. The second half is [`NewState::set`].
+    /// The first half of [`load_state`](Optimizer::load_state): validates a state without applying
+    /// it. The second half is [`NewState::set`].
     ///
     /// ```
     /// use dl_core::{Optimizer, OptimizerState, Weight};
@@ -300,16 +301,16 @@ pub trait Optimizer: Send + Sync {
     /// ```
     ///
     /// # Errors
-    /// As [`load_state`](Optimizer::load_state).
+    /// Those of [`load_state`](Optimizer::load_state).
     fn check_state<N: AsRef<str>>(&self, state: &OptimizerState, named: &[(N, WeightHandle)]) -> Result<NewState>
     where
         Self: Sized,
     {
-        state::checked(self, state, &state::names(named)?)
+        state::validate(self, state, &state::distinct(named)?)
     }
 }
 
-/// A pointer to an optimizer is one.
+/// Optimizers behind pointers.
 macro_rules! pointer {
     ($($Pointer:ty),*) => {$(
         impl<O: Optimizer + ?Sized> Optimizer for $Pointer {

@@ -1,32 +1,32 @@
-//! The state of an optimizer, taken and put back.
+//! Saving and restoring the state of an optimizer.
 
 use crate::api::weight::WeightHandle;
 use crate::error::{Error, Result};
 use crate::graph::data::Trainable;
-use crate::step::commit::is_stepping;
-use crate::step::memory::{Memory, Notes, Shelf, Slot};
+use crate::step::commit::in_optimizer_step;
+use crate::step::memory::{Memory, Notes, Slot, WeightState};
 use crate::step::optimizer::Optimizer;
 use std::any::Any;
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
-/// A state buffer, with its type forgotten.
+/// A type-erased state buffer.
 pub(crate) type AnyState = Arc<dyn Any + Send + Sync>;
 
-/// All that an optimizer remembers: what to write into a checkpoint.
+/// The complete state of an optimizer, for checkpoints.
 ///
 /// It has a [kind](OptimizerState::kind), finite [numbers](OptimizerState::numbers) by key, and
-/// [slots](OptimizerState::slots), values of the type of their weight by its name and theirs. A
-/// checkpoint reads it with the public methods and makes it anew with them;
-/// [`Optimizer::load_state`] checks all of it before it changes anything.
+/// [slots](OptimizerState::slots) by weight name and slot name, which have the type of their
+/// weight. File formats read and rebuild it with the public methods; [`Optimizer::load_state`]
+/// validates all of it before it changes anything.
 ///
 /// | key | number |
 /// |---|---|
-/// | `steps` | training steps, which is where schedules are |
+/// | `steps` | training steps, the position of schedules |
 /// | `steps.` and the name of a weight | steps of this weight |
-/// | `learning_rate.…` | what a schedule remembers |
-/// | `0.learning_rate.…`, … | the same in a group |
+/// | `learning_rate.…` | state of a schedule |
+/// | `0.learning_rate.…`, … | state of a schedule of a group |
 ///
 /// ```
 /// use dl_core::{Differentiable, Optimizer, OptimizerState, Weight};
@@ -36,7 +36,7 @@ pub(crate) type AnyState = Arc<dyn Any + Send + Sync>;
 /// w.train(&sgd).wait()?;
 /// let state = sgd.state(&[("w", (&w).into())])?;
 ///
-/// // to a file and back: numbers as they are, slots by the type of the weight
+/// // to a file and back: numbers by key, slots by the type of the weight
 /// let mut copy = OptimizerState::new(state.kind());
 /// for (key, number) in state.numbers() {
 ///     copy.set_number(key, number);
@@ -51,7 +51,7 @@ pub(crate) type AnyState = Arc<dyn Any + Send + Sync>;
 pub struct OptimizerState {
     kind: String,
     numbers: BTreeMap<String, f64>,
-    /// By the names of weight and slot.
+    /// By weight name and slot name.
     slots: BTreeMap<(String, String), AnyState>,
 }
 
@@ -65,7 +65,7 @@ impl OptimizerState {
         OptimizerState { kind: kind.into(), ..Self::default() }
     }
 
-    /// What the optimizer is called.
+    /// The name of the optimizer type.
     pub fn kind(&self) -> &str {
         &self.kind
     }
@@ -99,7 +99,7 @@ impl OptimizerState {
         self.numbers.insert(key.into(), number);
     }
 
-    /// The names of the weights and their slots, in their order.
+    /// The names of weights and their slots, sorted.
     ///
     /// ```
     /// let mut state = dl_core::OptimizerState::new("Sgd");
@@ -110,7 +110,7 @@ impl OptimizerState {
         self.slots.keys().map(|(weight, slot)| (weight.as_str(), slot.as_str()))
     }
 
-    /// A slot of a weight, if it is there and of this type.
+    /// A slot of a weight, if it exists and has this type.
     ///
     /// ```
     /// let mut state = dl_core::OptimizerState::new("Sgd");
@@ -151,41 +151,42 @@ impl fmt::Debug for OptimizerState {
     }
 }
 
-type Named<'a> = Vec<(&'a str, &'a WeightHandle)>;
+type NamedWeights<'a> = Vec<(&'a str, &'a WeightHandle)>;
 
-/// These names and weights, each once.
-pub(super) fn names<N: AsRef<str>>(named: &[(N, WeightHandle)]) -> Result<Named<'_>> {
+/// Checks that names and weights are distinct.
+pub(super) fn distinct<N: AsRef<str>>(named: &[(N, WeightHandle)]) -> Result<NamedWeights<'_>> {
     let (mut names, mut weights) = (HashSet::new(), HashSet::new());
-    let named: Named<'_> = named.iter().map(|(name, weight)| (name.as_ref(), weight)).collect();
+    let named: NamedWeights<'_> = named.iter().map(|(name, weight)| (name.as_ref(), weight)).collect();
     for (name, weight) in &named {
         if !names.insert(*name) {
             return Err(Error::invalid(format!("two weights are called {name:?}")));
         }
         if !weights.insert(weight.id()) {
-            return Err(Error::invalid(format!("the weight {name:?} has another name, too")));
+            return Err(Error::invalid(format!("the weight {name:?} also has another name")));
         }
     }
     Ok(named)
 }
 
-pub(super) fn taken_from(optimizer: &dyn Optimizer, named: &Named<'_>) -> Result<OptimizerState> {
+pub(super) fn save(optimizer: &dyn Optimizer, named: &NamedWeights<'_>) -> Result<OptimizerState> {
     let mut state = OptimizerState::new(optimizer.kind());
-    if let Some(shelves) = optimizer.memory().map(Memory::open).transpose()? {
-        state.set_number(STEPS, shelves.steps as f64);
-        let alive = shelves.by_weight.iter().filter(|(_, shelf)| shelf.owner.strong_count() > 0);
+    if let Some(states) = optimizer.memory().map(Memory::lock).transpose()? {
+        state.set_number(STEPS, states.steps as f64);
+        let alive = states.by_weight.iter().filter(|(_, weight_state)| weight_state.owner.strong_count() > 0);
         let mut unnamed: HashSet<u64> = alive.map(|(&weight, _)| weight).collect();
         for (name, weight) in named {
-            let Some(shelf) = shelves.by_weight.get(&weight.id().0) else { continue };
+            let Some(weight_state) = states.by_weight.get(&weight.id().0) else { continue };
             unnamed.remove(&weight.id().0);
-            state.set_number(steps_of(name), shelf.steps as f64);
-            for (slot, value) in slot_names(optimizer, weight).into_iter().zip(shelf.weight.slots(shelf)) {
+            state.set_number(steps_key(name), weight_state.steps as f64);
+            for (slot, value) in slot_names(optimizer, weight).into_iter().zip(weight_state.weight.slots(weight_state))
+            {
                 state.slots.insert(((*name).to_owned(), slot), value);
             }
         }
         if !unnamed.is_empty() {
             let count = unnamed.len();
             return Err(Error::invalid(format!(
-                "the optimizer remembers {count} weights that are not among those with a name"
+                "the optimizer has state for {count} weights that are not among those with a name"
             )));
         }
     }
@@ -197,10 +198,14 @@ pub(super) fn taken_from(optimizer: &dyn Optimizer, named: &Named<'_>) -> Result
     Ok(state)
 }
 
-/// Puts everything together. Nothing is changed.
-pub(super) fn checked(optimizer: &dyn Optimizer, state: &OptimizerState, named: &Named<'_>) -> Result<NewState> {
-    if is_stepping() {
-        return Err(Error::invalid("the state of an optimizer cannot be replaced in the middle of a step"));
+/// Validates a state against an optimizer. Changes nothing.
+pub(super) fn validate(
+    optimizer: &dyn Optimizer,
+    state: &OptimizerState,
+    named: &NamedWeights<'_>,
+) -> Result<NewState> {
+    if in_optimizer_step() {
+        return Err(Error::invalid("the state of an optimizer cannot be replaced during a step"));
     }
     let kind = optimizer.kind();
     if state.kind != kind {
@@ -212,11 +217,11 @@ pub(super) fn checked(optimizer: &dyn Optimizer, state: &OptimizerState, named: 
     let mut numbers = state.numbers.clone();
     let mut slots = state.slots.clone();
 
-    let steps = optimizer.memory().map(|_| count(&mut numbers, STEPS)).transpose()?;
-    let mut shelves: Vec<(u64, Option<Shelf>)> = Vec::new();
+    let steps = optimizer.memory().map(|_| take_count(&mut numbers, STEPS)).transpose()?;
+    let mut states: Vec<(u64, Option<WeightState>)> = Vec::new();
     for (name, weight) in named {
-        let shelf = shelf(optimizer, (name, weight), &mut numbers, &mut slots)?;
-        shelves.push((weight.id().0, shelf));
+        let weight_state = take_weight_state(optimizer, (name, weight), &mut numbers, &mut slots)?;
+        states.push((weight.id().0, weight_state));
     }
     if let Some((weight, slot)) = slots.keys().next() {
         return Err(Error::invalid(format!(
@@ -231,45 +236,45 @@ pub(super) fn checked(optimizer: &dyn Optimizer, state: &OptimizerState, named: 
         notes.push((cell, own));
     }
     if let Some(key) = numbers.keys().next() {
-        return Err(Error::invalid(format!("the state has a number {key:?}, and the optimizer has none of that name")));
+        return Err(Error::invalid(format!("the state has a number {key:?}, but the optimizer has none of that name")));
     }
-    Ok(NewState { memory: optimizer.memory().cloned(), steps: steps.unwrap_or(0), shelves, notes })
+    Ok(NewState { memory: optimizer.memory().cloned(), steps: steps.unwrap_or(0), states, notes })
 }
 
-/// A state that fits an optimizer, which does not remember it yet: see [`Optimizer::check_state`].
+/// A validated state that has not been applied yet: see [`Optimizer::check_state`].
 ///
 /// ```
 /// use dl_core::{NewState, Optimizer, Weight};
 /// use dl_optim::Adam;
 /// let (w, adam) = (Weight::new(1.0_f64), Adam::new(0.1));
 /// let saved = adam.state(&[("w", (&w).into())])?;
-/// let new: NewState = adam.check_state(&saved, &[("w", (&w).into())])?; // what can fail
+/// let new: NewState = adam.check_state(&saved, &[("w", (&w).into())])?; // may fail
 /// new.set()?;
 /// # dl_core::Result::Ok(())
 /// ```
-#[must_use = "nothing is remembered before `set`"]
+#[must_use = "the state is not applied before `set`"]
 pub struct NewState {
     memory: Option<Memory>,
     steps: u64,
-    shelves: Vec<(u64, Option<Shelf>)>,
+    states: Vec<(u64, Option<WeightState>)>,
     notes: Vec<(Notes, BTreeMap<String, f64>)>,
 }
 
 impl NewState {
-    /// The optimizer forgets what it remembers of the weights that were named, and remembers this.
+    /// Applies the state: replaces the state of the named weights.
     ///
     /// # Errors
-    /// Only in the middle of a step.
+    /// Only during a step.
     pub fn set(self) -> Result<()> {
-        // the old state goes when the memory is closed again: its destructor may be the user's
+        // Dropped after the unlock: the destructors of old state may be user code.
         let mut old = Vec::new();
         if let Some(memory) = &self.memory {
-            let mut open = memory.open()?;
-            open.steps = self.steps;
-            for (weight, shelf) in self.shelves {
-                old.push(match shelf {
-                    Some(shelf) => open.by_weight.insert(weight, shelf),
-                    None => open.by_weight.remove(&weight),
+            let mut locked = memory.lock()?;
+            locked.steps = self.steps;
+            for (weight, weight_state) in self.states {
+                old.push(match weight_state {
+                    Some(weight_state) => locked.by_weight.insert(weight, weight_state),
+                    None => locked.by_weight.remove(&weight),
                 });
             }
         }
@@ -282,17 +287,17 @@ impl NewState {
 
 impl fmt::Debug for NewState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NewState").field("steps", &self.steps).field("weights", &self.shelves.len()).finish()
+        f.debug_struct("NewState").field("steps", &self.steps).field("weights", &self.states.len()).finish()
     }
 }
 
 const STEPS: &str = "steps";
 
-fn steps_of(weight: &str) -> String {
+fn steps_key(weight: &str) -> String {
     format!("{STEPS}.{weight}")
 }
 
-/// The names of the slots of a weight; a name that comes again gets a number.
+/// The slot names of a weight. Repeated names get a numeric suffix.
 fn slot_names(optimizer: &dyn Optimizer, weight: &WeightHandle) -> Vec<String> {
     let own = optimizer.for_weight(weight.id());
     let slots: &[Slot] = own.as_ref().map_or(optimizer.slots(), |own| own.slots());
@@ -304,27 +309,29 @@ fn slot_names(optimizer: &dyn Optimizer, weight: &WeightHandle) -> Vec<String> {
     (0..slots.len()).map(name).collect()
 }
 
-/// Takes a whole number out of these.
-fn count(numbers: &mut BTreeMap<String, f64>, key: &str) -> Result<u64> {
+/// Removes a count from these numbers.
+fn take_count(numbers: &mut BTreeMap<String, f64>, key: &str) -> Result<u64> {
     match numbers.remove(key) {
         Some(number) if number >= 0.0 && number.fract() == 0.0 && number < 2_f64.powi(53) => Ok(number as u64),
-        Some(number) => Err(Error::invalid(format!("the number {key:?} of the state is {number}, which is no count"))),
+        Some(number) => {
+            Err(Error::invalid(format!("the number {key:?} of the state is {number}, which is not a count")))
+        }
         None => Err(Error::invalid(format!("the state has no number {key:?}"))),
     }
 }
 
-/// What is to be remembered of a weight: takes its part out of these numbers and slots.
-fn shelf(
+/// The state of a weight. Removes its entries from these numbers and slots.
+fn take_weight_state(
     optimizer: &dyn Optimizer,
     (name, weight): (&str, &WeightHandle),
     numbers: &mut BTreeMap<String, f64>,
     slots: &mut BTreeMap<(String, String), AnyState>,
-) -> Result<Option<Shelf>> {
+) -> Result<Option<WeightState>> {
     let own = |slot: String| slots.remove(&(name.to_owned(), slot.clone())).ok_or(slot);
     let names = slot_names(optimizer, weight);
     let expected = names.len();
     let (found, missing): (Vec<_>, Vec<_>) = names.into_iter().map(own).partition(|slot| slot.is_ok());
-    if found.is_empty() && !numbers.contains_key(&steps_of(name)) {
+    if found.is_empty() && !numbers.contains_key(&steps_key(name)) {
         return Ok(None);
     }
     if found.len() < expected {
@@ -332,7 +339,7 @@ fn shelf(
         let missing = missing.join(", ");
         return Err(Error::invalid(format!("the state has no slot {missing} of the weight {name:?}")));
     }
-    let steps = count(numbers, &steps_of(name))?;
+    let steps = take_count(numbers, &steps_key(name))?;
     let found: Vec<AnyState> = found.into_iter().flatten().collect();
-    weight.shelf(&found, steps).map(Some)
+    weight.new_state(&found, steps).map(Some)
 }

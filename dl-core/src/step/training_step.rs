@@ -1,10 +1,10 @@
-//! What an optimizer is shown: a training step as a whole, and the numbers of one weight.
+//! Views of a training step for optimizers: the whole step, and the elements of one weight.
 
 use crate::api::weight::WeightId;
 use crate::error::Result;
 use dl_math::Number;
 
-/// A run of numbers of one weight, with their deltas and the optimizer's state.
+/// A contiguous range of elements of one weight, with deltas and optimizer state.
 ///
 /// All slices have the same length.
 ///
@@ -19,7 +19,7 @@ use dl_math::Number;
 pub enum Chunk<'a> {
     /// Single precision.
     F32 {
-        /// The numbers to change.
+        /// The elements to update.
         values: &'a mut [f32],
         /// Their derivatives.
         deltas: &'a [f32],
@@ -28,7 +28,7 @@ pub enum Chunk<'a> {
     },
     /// Double precision.
     F64 {
-        /// The numbers to change.
+        /// The elements to update.
         values: &'a mut [f64],
         /// Their derivatives.
         deltas: &'a [f64],
@@ -37,7 +37,8 @@ pub enum Chunk<'a> {
     },
 }
 
-/// `in_numbers!(chunk, |values, deltas, slots| …)`: what to do with a chunk, in either precision.
+/// `in_numbers!(chunk, |values, deltas, slots| …)`: evaluates an expression for a chunk, in either
+/// precision.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! in_numbers {
@@ -68,18 +69,18 @@ macro_rules! chunk_elements {
 
 chunk_elements!(f32 F32, f64 F64);
 
-/// Is called with the number of each weight and the runs of its numbers.
+/// A callback that receives each weight id with chunks of the weight.
 #[doc(hidden)]
-pub type Look<'a> = dyn FnMut(WeightId, Chunk<'_>) -> Result<()> + 'a;
+pub type ChunkVisitor<'a> = dyn FnMut(WeightId, Chunk<'_>) -> Result<()> + 'a;
 
-/// What is known of a training step before any weight has changed.
-/// [`Optimizer::begin`](crate::Optimizer::begin) sees it.
+/// A training step before any weight has changed, for
+/// [`Optimizer::begin`](crate::Optimizer::begin).
 ///
 /// ```
 /// use dl_core::{Chunk, Differentiable, Memory, Optimizer, Result, Slot, Step, Weight};
 /// use dl_optim::{Adam, Sgd};
 ///
-/// /// Prints the number of the training step, and leaves it to another optimizer.
+/// /// Prints the index of the training step, and forwards to another optimizer.
 /// struct Telling(Adam);
 ///
 /// impl Optimizer for Telling {
@@ -103,30 +104,30 @@ pub type Look<'a> = dyn FnMut(WeightId, Chunk<'_>) -> Result<()> + 'a;
 /// ```
 pub struct Step<'a> {
     steps: u64,
-    deltas: &'a dyn Fn(&mut Look<'_>) -> Result<()>,
+    deltas: &'a dyn Fn(&mut ChunkVisitor<'_>) -> Result<()>,
 }
 
 impl<'a> Step<'a> {
     /// A training step of an optimizer that is contained in another one.
     #[doc(hidden)]
-    pub fn new(steps: u64, deltas: &'a dyn Fn(&mut Look<'_>) -> Result<()>) -> Self {
+    pub fn new(steps: u64, deltas: &'a dyn Fn(&mut ChunkVisitor<'_>) -> Result<()>) -> Self {
         Step { steps, deltas }
     }
 
-    /// How many training steps have been taken before with the memory of the optimizer.
+    /// The number of training steps taken before with the memory of the optimizer.
     pub fn steps(&self) -> u64 {
         self.steps
     }
 
-    /// Calls `look` with the numbers of every weight of the step and with its delta, as the parts
-    /// around this optimizer have changed it. Weights come in the order in which they were made.
-    /// There are no slots, and the values are copies.
+    /// Calls `visit` with the elements and the delta of each weight of the step, after the
+    /// transformations around this optimizer. Weights come in the order of their creation. There
+    /// are no slots, and the values are copies.
     ///
     /// ```
     /// use dl_core::{Chunk, Differentiable, Error, Optimizer, Result, Step, Weight};
     /// use dl_optim::Sgd;
     ///
-    /// /// Takes no step with more than so many numbers that are not zero.
+    /// /// Takes no step with more than this many nonzero elements.
     /// #[derive(Clone)]
     /// struct AtMost(usize, Sgd);
     ///
@@ -153,8 +154,8 @@ impl<'a> Step<'a> {
     /// ```
     ///
     /// # Errors
-    /// Those of `look`, and of the parts around this optimizer.
-    pub fn each_delta(&self, look: &mut dyn FnMut(WeightId, Chunk<'_>) -> Result<()>) -> Result<()> {
-        (self.deltas)(look)
+    /// Those of `visit`, and of the transformations around this optimizer.
+    pub fn each_delta(&self, visit: &mut dyn FnMut(WeightId, Chunk<'_>) -> Result<()>) -> Result<()> {
+        (self.deltas)(visit)
     }
 }

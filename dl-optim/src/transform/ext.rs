@@ -22,10 +22,10 @@ use dl_core::Optimizer;
 /// # dl_core::Result::Ok(())
 /// ```
 pub trait OptimizerExt: Optimizer + Sized {
-    /// The same optimizer with this part around it: the deltas pass the part first.
+    /// This optimizer with a gradient transformation, which the deltas pass first.
     ///
     /// ```
-    /// use dl_core::{Differentiable, Optimizer, Weight};
+    /// use dl_core::{Differentiable, Weight};
     /// use dl_optim::{OptimizerExt, Sgd, plugins::ClipValue};
     /// let w = Weight::new(0.0_f64);
     /// (&w * 5.0).train(&Sgd::new(1.0).plug(ClipValue(2.0))).wait()?;
@@ -36,16 +36,16 @@ pub trait OptimizerExt: Optimizer + Sized {
         Part { plugin, inner: self }
     }
 
-    /// The same optimizer, which learns from `d + x · w` instead of `d`: an L2 penalty. On a sparse
-    /// delta it is lazy: only rows that are touched decay.
+    /// This optimizer with an L2 penalty: it uses the gradient `d + x · w` instead of `d`. On a
+    /// sparse delta only the touched rows decay.
     ///
-    /// [`AdamW`] and [`Lion`] have a weight decay of their own, of the same name, which does not
-    /// pass through the rule: it is set before other parts are put around them. This one refuses
-    /// every step of an optimizer that [decays its weights itself](Optimizer::decays_weights),
+    /// [`AdamW`](crate::AdamW) and [`Lion`](crate::Lion) have a method of the same name for decoupled weight decay, which
+    /// bypasses the update rule and must be called before other transformations are added. This one
+    /// fails each step of an optimizer that [decays its weights itself](Optimizer::decays_weights),
     /// unless x is 0.
     ///
     /// ```
-    /// use dl_core::{Differentiable, Optimizer, Weight};
+    /// use dl_core::{Differentiable, Weight};
     /// use dl_optim::{OptimizerExt, Sgd};
     /// let w = Weight::new(2.0_f64);
     /// (&w * 3.0).train(&Sgd::new(0.5).weight_decay(0.5)).wait()?;
@@ -56,11 +56,11 @@ pub trait OptimizerExt: Optimizer + Sized {
         self.plug(WeightDecay(weight_decay))
     }
 
-    /// The same optimizer, which learns from `d + x · sign(w)` instead of `d`: an L1 penalty. On a
-    /// sparse delta it is lazy.
+    /// This optimizer with an L1 penalty: it uses the gradient `d + x · sign(w)` instead of `d`. On
+    /// a sparse delta only the touched rows are penalized.
     ///
     /// ```
-    /// use dl_core::{Differentiable, Optimizer, Weight};
+    /// use dl_core::{Differentiable, Weight};
     /// use dl_optim::{OptimizerExt, Sgd};
     /// let w = Weight::new(-2.0_f64);
     /// (&w * 3.0).train(&Sgd::new(1.0).l1(0.5)).wait()?;
@@ -71,11 +71,11 @@ pub trait OptimizerExt: Optimizer + Sized {
         self.plug(L1(l1))
     }
 
-    /// The same optimizer, which brings every number of a delta into the range from −x to x.
-    /// PyTorch's `clip_grad_value_`.
+    /// This optimizer with the elements of each delta clipped to the range from −x to x. PyTorch's
+    /// `clip_grad_value_`.
     ///
     /// ```
-    /// use dl_core::{Differentiable, Optimizer, Weight};
+    /// use dl_core::{Differentiable, Weight};
     /// use dl_optim::{OptimizerExt, Sgd};
     /// let w = Weight::new(0.0_f64);
     /// (&w * -5.0).train(&Sgd::new(1.0).clip_value(2.0)).wait()?;
@@ -86,12 +86,12 @@ pub trait OptimizerExt: Optimizer + Sized {
         self.plug(ClipValue(clip_value))
     }
 
-    /// The same optimizer, which scales the deltas of a step so that the norm of all of them
-    /// together is at most x. PyTorch's `clip_grad_norm_`; a norm that is not finite refuses the
-    /// step, as with `error_if_nonfinite`.
+    /// This optimizer with the deltas of a step scaled so that their joint norm is at most x.
+    /// PyTorch's `clip_grad_norm_`; a norm that is not finite fails the step, as with
+    /// `error_if_nonfinite`.
     ///
     /// ```
-    /// use dl_core::{Differentiable, Optimizer, Weight};
+    /// use dl_core::{Differentiable, Weight};
     /// use dl_optim::{OptimizerExt, Sgd};
     /// let (a, b) = (Weight::new(0.0_f64), Weight::new(0.0_f64));
     /// (&a * 30.0 + &b * 40.0).train(&Sgd::new(1.0).clip_norm(5.0)).wait()?;
@@ -102,10 +102,10 @@ pub trait OptimizerExt: Optimizer + Sized {
         ClipNorm::new(self, max_norm)
     }
 
-    /// The same optimizer, which refuses a step in which any delta is not finite.
+    /// This optimizer, except that a step with a non-finite delta fails.
     ///
     /// ```
-    /// use dl_core::{Differentiable, Optimizer, Weight};
+    /// use dl_core::{Differentiable, Weight};
     /// use dl_optim::{OptimizerExt, Sgd};
     /// let w = Weight::new(0.0_f64);
     /// let error = w.sqrt().train(&Sgd::new(0.1).refuse_non_finite()).wait().unwrap_err();
@@ -116,10 +116,10 @@ pub trait OptimizerExt: Optimizer + Sized {
         self.plug(RefuseNonFinite)
     }
 
-    /// The same optimizer, which keeps an exponential moving average of every weight: see [`Ema`].
+    /// This optimizer with an exponential moving average of each weight: see [`Ema`].
     ///
     /// ```
-    /// use dl_core::{Differentiable, Optimizer, Weight};
+    /// use dl_core::{Differentiable, Weight};
     /// use dl_optim::{OptimizerExt, Sgd};
     /// let (w, sgd) = (Weight::new(1.0_f64), Sgd::new(0.5).ema(0.75));
     /// w.train(&sgd).wait()?;

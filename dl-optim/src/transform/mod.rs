@@ -43,7 +43,7 @@ use dl_core::Result;
 use dl_core::Slot;
 use dl_core::Step;
 use dl_core::WeightId;
-use dl_core::{Chunk, ChunkElement, Look, in_numbers};
+use dl_core::{Chunk, ChunkElement, ChunkVisitor, in_numbers};
 use std::borrow::Cow;
 
 /// A gradient transformation that is applied elementwise.
@@ -247,7 +247,7 @@ fn with_changed_deltas<P: Plugin>(
 
 /// The training step as the optimizer behind `plugin` sees it.
 fn behind<P: Plugin, T>(step: &Step<'_>, plugin: &P, then: impl FnOnce(&Step<'_>) -> T) -> T {
-    let deltas = |look: &mut Look<'_>| {
+    let deltas = |look: &mut ChunkVisitor<'_>| {
         step.each_delta(&mut |weight, chunk| with_changed_deltas(chunk, plugin, &mut |chunk| look(weight, chunk)))
     };
     then(&Step::new(step.steps(), &deltas))

@@ -177,8 +177,8 @@ fn loading_mismatched_state_is_error_and_changes_nothing() -> Result<()> {
         ("no number \"steps\"", without("steps")),
         ("no number \"steps.a\"", without("steps.a")),
         ("no slot exp_avg of the weight \"b\"", without("b.exp_avg")),
-        ("which is no count", changed(&|state| state.set_number("steps.b", 1.5))),
-        ("which is no count", changed(&|state| state.set_number("steps", -1.0))),
+        ("which is not a count", changed(&|state| state.set_number("steps.b", 1.5))),
+        ("which is not a count", changed(&|state| state.set_number("steps", -1.0))),
         ("is NaN", changed(&|state| state.set_number("steps", f64::NAN))),
         ("a number \"learning_rate.best\"", changed(&|state| state.set_number("learning_rate.best", 1.0))),
         ("a number \"steps.c\"", changed(&|state| state.set_number("steps.c", 1.0))),
@@ -213,9 +213,9 @@ fn state_with_duplicate_or_missing_names_is_error() -> Result<()> {
     drop(weights);
     let error = |named: &[(&str, WeightHandle)]| adam.state(named).unwrap_err().to_string();
     assert!(error(&[("a", a.clone()), ("a", b.clone())]).contains("two weights are called \"a\""));
-    assert!(error(&[("a", a.clone()), ("b", a.clone())]).contains("\"b\" has another name"));
-    assert!(error(&[("a", a.clone())]).contains("remembers 1 weights that are not among those with a name"));
-    // a dropped weight needs no name
+    assert!(error(&[("a", a.clone()), ("b", a.clone())]).contains("\"b\" also has another name"));
+    assert!(error(&[("a", a.clone())]).contains("has state for 1 weights that are not among those with a name"));
+    // a weight that is gone need not have one
     drop(b);
     adam.state(&[("a", a)]).map(drop)
 }
@@ -254,7 +254,7 @@ fn load_state_during_step_is_error() -> Result<()> {
     let fresh = adam.state(&named)?;
     w.train(&adam).wait()?;
     let error = w.train(&Meddler(adam.clone(), fresh.clone(), (&w).into())).wait().unwrap_err();
-    assert!(error.to_string().contains("in the middle of a step"), "{error}");
+    assert!(error.to_string().contains("during a step"), "{error}");
     let new = adam.check_state(&fresh, &named)?;
     assert_eq!(adam.memory().unwrap().steps(), 1, "check_state changes nothing");
     new.set()?;

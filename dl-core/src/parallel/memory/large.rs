@@ -1,10 +1,10 @@
-//! The memory of values that are gone, for the values that come.
+//! A pool of large buffers, shared by all threads.
 //!
-//! A tensor of some megabytes costs more to get from the system, page by page, than to compute;
-//! thousands of tensors of some bytes cost more to get from the allocator. So a type with buffers
-//! leaves them here when it goes, and a kernel takes one of the right size from here, in the same
-//! pass or in a later one. Large ones are shared by all threads; of small ones, each thread keeps
-//! its own.
+//! Getting a tensor of several megabytes from the system, page by page, costs more than computing
+//! it; getting thousands of tensors of several bytes from the allocator does, too. So a type with
+//! buffers returns them to the pool when it is dropped, and kernels take buffers of a fitting size
+//! from it, in the same pass or in a later one. Large buffers are shared by all threads. Small ones
+//! are cached per thread (`size_classes`).
 //!
 //! ```
 //! use dl_core::buffers;
@@ -27,10 +27,10 @@ use std::collections::BTreeMap;
 use std::mem::MaybeUninit;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The free buffers.
+/// The free large buffers.
 ///
 /// ```
-/// dl_core::buffers::release(); // lets go of all that is free
+/// dl_core::buffers::release(); // frees all pooled buffers
 /// ```
 #[doc(hidden)]
 #[derive(Default)]
@@ -40,7 +40,7 @@ pub struct Free {
     bytes: usize,
 }
 
-/// The free buffers of one type.
+/// The free large buffers of one element type.
 ///
 /// ```
 /// let buffer: Vec<f64> = dl_core::buffers::take(10_000);
@@ -50,10 +50,10 @@ pub struct Free {
 #[doc(hidden)]
 #[derive(Default)]
 pub struct Buffers<A> {
-    /// Those that came last at the end.
+    /// In the order of their return, the most recent last.
     free: Vec<Vec<A>>,
-    /// How many of each capacity were taken and have not come back. Others, which somebody got from
-    /// the allocator, would pile up here.
+    /// The number of buffers of each capacity that were taken and not returned. Buffers from
+    /// elsewhere are not accepted, because they would accumulate here.
     taken: BTreeMap<usize, usize>,
 }
 
@@ -65,15 +65,15 @@ impl<A> Buffers<A> {
     fn take(&mut self, len: usize) -> Option<Vec<A>> {
         let place = self.free.iter().rposition(|buffer| (len..=len + len / 4).contains(&buffer.capacity()));
         let buffer = place.map(|place| self.free.remove(place));
-        if self.taken.len() >= SIZES_KNOWN {
+        if self.taken.len() >= MAX_COUNTED_SIZES {
             self.taken.clear();
         }
         *self.taken.entry(buffer.as_ref().map_or(with_slack::<A>(len), Vec::capacity)).or_default() += 1;
         buffer
     }
 
-    /// Whether one of this capacity is expected back.
-    fn expects(&mut self, capacity: usize) -> bool {
+    /// Whether a buffer of this capacity is owed. Counts it as returned.
+    fn take_back(&mut self, capacity: usize) -> bool {
         let Some(taken) = self.taken.get_mut(&capacity) else { return false };
         *taken -= 1;
         if *taken == 0 {
@@ -83,17 +83,16 @@ impl<A> Buffers<A> {
     }
 }
 
-/// No more than this, a thread keeps for itself.
-const SHARED_BYTES: usize = 1 << 14;
-/// More than this is not kept.
-const KEPT_BYTES: usize = 1 << 28;
+/// Buffers up to this size are cached per thread.
+const MAX_CACHED_BUFFER_BYTES: usize = 1 << 14;
+/// The capacity of the shared pool.
+const MAX_POOLED_BYTES: usize = 1 << 28;
 
-/// A large buffer is longer by a line of the cache than it was asked for: who wants to begin where
-/// one does finds room in it, too.
+/// The extra capacity of a large buffer: a cache line, so that users can align the data within it.
 const SLACK_BYTES: usize = 64;
 
-/// Of so many sizes it is known how many were taken.
-const SIZES_KNOWN: usize = 1 << 10;
+/// The maximum number of capacities that are counted.
+const MAX_COUNTED_SIZES: usize = 1 << 10;
 
 static FREE: Mutex<Free> = Mutex::new(Free { f32: Buffers::new(), f64: Buffers::new(), bytes: 0 });
 
@@ -101,10 +100,11 @@ fn free() -> MutexGuard<'static, Free> {
     FREE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// An empty vector with room for `len` numbers: a free buffer of about that size, else a new one.
+/// An empty vector with a capacity for `len` numbers: a pooled buffer of about that size, or a new
+/// one.
 ///
 /// # Panics
-/// When there is no memory for them. In the kernel of an operation that makes an error of the pass.
+/// If there is not enough memory. In a kernel, the panic becomes an error of the pass.
 pub fn take<A: Pooled>(len: usize) -> Vec<A> {
     match find(len) {
         Some(mut buffer) => {
@@ -115,14 +115,14 @@ pub fn take<A: Pooled>(len: usize) -> Vec<A> {
     }
 }
 
-/// `len` numbers, which may be anything: whoever takes them is going to write all of them.
+/// A vector of `len` numbers with unspecified contents, which the caller must overwrite.
 ///
 /// ```
 /// assert_eq!(dl_core::buffers::take_filled::<f32>(100_000).len(), 100_000);
 /// ```
 ///
 /// # Panics
-/// When there is no memory for them.
+/// If there is not enough memory.
 pub fn take_filled<A: Pooled>(len: usize) -> Vec<A> {
     match find_filled(len) {
         Some(buffer) => buffer,
@@ -140,9 +140,8 @@ pub fn take_filled<A: Pooled>(len: usize) -> Vec<A> {
     }
 }
 
-/// The same as [`take_filled`], or nothing if there is no memory for them. Where it is new,
-/// `before` is called with all of it, which may be more than was asked for, before anybody writes
-/// to it.
+/// [`take_filled`], or `None` if there is not enough memory. If the buffer is new, `before` is
+/// called with its whole memory, which may be larger than requested, before it is first written.
 ///
 /// ```
 /// assert_eq!(dl_core::buffers::try_take_filled::<f32>(100_000, |_| {}).expect("memory").len(), 100_000);
@@ -157,33 +156,33 @@ pub fn try_take_filled<A: Pooled>(len: usize, before: impl FnOnce(&mut [MaybeUni
     })
 }
 
-/// Leaves a buffer that was taken from here for later use.
+/// Returns a buffer that was taken from the pool.
 pub fn give_back<A: Pooled>(buffer: Vec<A>) {
     if !is_shared::<A>(buffer.capacity()) {
         return size_classes::give_back(buffer);
     }
-    if !A::large(&mut free()).expects(buffer.capacity()) {
+    if !A::large(&mut free()).take_back(buffer.capacity()) {
         return;
     }
-    let mut gone: Vec<Vec<A>> = Vec::new();
+    let mut evicted: Vec<Vec<A>> = Vec::new();
     let mut free = free();
     free.bytes += bytes(&buffer);
     A::large(&mut free).free.push(buffer);
-    while free.bytes > KEPT_BYTES {
+    while free.bytes > MAX_POOLED_BYTES {
         let buffers = A::large(&mut free);
         if buffers.free.is_empty() {
             break;
         }
         let oldest = buffers.free.remove(0);
         free.bytes -= bytes(&oldest);
-        gone.push(oldest);
+        evicted.push(oldest);
     }
 }
 
-/// Hands all free buffers back to the allocator, and what is kept of large graphs and passes, but
-/// for what other threads keep for themselves: usually a few megabytes at most for each of them,
-/// and more where one has dropped large graphs in no order, as the memory that it keeps for its
-/// next nodes then lies scattered.
+/// Returns all pooled buffers, and the memory cached for large graphs and passes, to the allocator.
+/// The caches of other threads are not released: usually a few megabytes each, and more after a
+/// thread has dropped large graphs in random order, because its free list of nodes is then
+/// fragmented.
 pub fn release() {
     size_classes::release();
     node_ref::release();
@@ -206,7 +205,7 @@ fn find<A: Pooled>(len: usize) -> Option<Vec<A>> {
 
 fn find_filled<A: Pooled>(len: usize) -> Option<Vec<A>> {
     let mut buffer = find(len)?;
-    // the rest has never been written
+    // The remaining elements have never been written.
     buffer.resize(len, A::default());
     Some(buffer)
 }
@@ -222,7 +221,7 @@ fn try_new<A>(len: usize) -> Option<Vec<A>> {
     Some(new)
 }
 
-/// The capacity of a large buffer for so many numbers.
+/// The capacity of a large buffer for this many numbers.
 fn with_slack<A>(len: usize) -> usize {
     len.saturating_add(SLACK_BYTES / size_of::<A>())
 }
@@ -231,9 +230,9 @@ fn bytes<A>(buffer: &Vec<A>) -> usize {
     buffer.capacity() * size_of::<A>()
 }
 
-/// Whether a buffer of so many numbers is one of those that threads share.
+/// Whether a buffer of this many numbers belongs to the shared pool.
 fn is_shared<A>(len: usize) -> bool {
-    len.saturating_mul(size_of::<A>()) > SHARED_BYTES
+    len.saturating_mul(size_of::<A>()) > MAX_CACHED_BUFFER_BYTES
 }
 
 #[cfg(all(test, not(any(shuttle, loom))))]
@@ -241,12 +240,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_more_is_kept_than_is_said() {
-        let room = KEPT_BYTES / size_of::<f32>() / 4; // never written, so it needs no memory
+    fn pool_size_is_bounded_and_foreign_buffers_are_rejected() {
+        let room = MAX_POOLED_BYTES / size_of::<f32>() / 4; // never written, so no page is touched
         let taken: Vec<Vec<f32>> = (0..8).map(|_| take(room)).collect();
         taken.into_iter().for_each(give_back);
-        assert!(free().bytes <= KEPT_BYTES);
-        give_back(Vec::<f32>::with_capacity(1_234_567)); // not from here
+        assert!(free().bytes <= MAX_POOLED_BYTES);
+        give_back(Vec::<f32>::with_capacity(1_234_567)); // not from the pool
         assert!(free().f32.free.iter().all(|buffer| buffer.capacity() != 1_234_567));
         release();
     }

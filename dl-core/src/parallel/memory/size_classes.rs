@@ -1,16 +1,16 @@
-//! Small buffers: a thread keeps those that it has dropped.
+//! Per-thread caches of small buffers, by size class.
 //!
-//! A network of small tensors makes and drops thousands of them in a step, all at once. A general
-//! allocator has room for a few of each size at hand; the others cost more than to compute what is
-//! in them.
+//! A network of small tensors allocates and drops thousands of them in each step, all at once.
+//! General allocators cache a few per size and thread; the others cost more than the computation of
+//! their contents.
 
 use crate::parallel::memory::Pooled;
 use std::cell::RefCell;
 
-/// The small buffers that a thread has at hand.
+/// The cached small buffers of a thread.
 ///
 /// ```
-/// dl_core::buffers::release(); // lets go of those of this thread, too
+/// dl_core::buffers::release(); // frees those of this thread, too
 /// ```
 #[derive(Default)]
 pub struct AtHand {
@@ -18,7 +18,7 @@ pub struct AtHand {
     pub(crate) f64: Small<f64>,
 }
 
-/// Those of one type.
+/// The cached small buffers of one element type.
 ///
 /// ```
 /// let buffer: Vec<f64> = dl_core::buffers::take(10);
@@ -27,19 +27,19 @@ pub struct AtHand {
 /// assert_eq!(dl_core::buffers::take::<f64>(12).as_ptr(), place);
 /// ```
 pub struct Small<A> {
-    /// By [class](Class).
+    /// By [size class](Class).
     free: [Vec<Vec<A>>; CLASSES],
     bytes: usize,
 }
 
-/// More than this a thread does not keep of numbers of one type.
-const KEPT_BYTES: usize = 1 << 19;
-/// Numbers in a buffer of the smallest class, as a power of two.
-const SMALLEST: u32 = 4;
+/// The capacity of the cache per thread and element type.
+const MAX_CACHED_BYTES: usize = 1 << 19;
+/// The log2 of the number of elements in the smallest class.
+const SMALLEST_LOG2: u32 = 4;
 const CLASSES: usize = 33;
 
-/// Buffers of the same capacity. Beyond the smallest there are four for each power of two, so that
-/// at most a fifth of such a buffer is wasted.
+/// A size class: buffers of the same capacity. Above the smallest class there are four classes per
+/// power of two, so that at most a fifth of a buffer is wasted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Class {
     number: usize,
@@ -47,15 +47,15 @@ struct Class {
 }
 
 impl Class {
-    /// That of a buffer with room for so many numbers.
+    /// The class of buffers with room for this many numbers.
     #[inline]
     fn of(len: usize) -> Class {
-        let Some(last) = len.checked_sub(1).filter(|last| last >> SMALLEST > 0) else {
-            return Class { number: 0, capacity: 1 << SMALLEST };
+        let Some(last) = len.checked_sub(1).filter(|last| last >> SMALLEST_LOG2 > 0) else {
+            return Class { number: 0, capacity: 1 << SMALLEST_LOG2 };
         };
         let power = last.ilog2();
         let quarter = last >> (power - 2);
-        let number = 4 * (power - SMALLEST) as usize + quarter - 3;
+        let number = 4 * (power - SMALLEST_LOG2) as usize + quarter - 3;
         Class { number, capacity: (quarter + 1) << (power - 2) }
     }
 }
@@ -67,17 +67,17 @@ impl<A> Default for Small<A> {
 }
 
 thread_local! {
-    static AT_HAND: RefCell<AtHand> = RefCell::default();
+    static CACHE: RefCell<AtHand> = RefCell::default();
 }
 
-/// A buffer with room for so many numbers, which may be something already.
+/// A cached buffer with room for this many numbers. Its length may be nonzero.
 #[inline]
 pub(super) fn take<A: Pooled>(len: usize) -> Option<Vec<A>> {
     let class = Class::of(len);
-    AT_HAND
-        .try_with(|at_hand| {
-            let mut at_hand = at_hand.borrow_mut();
-            let small = A::small(&mut at_hand);
+    CACHE
+        .try_with(|cache| {
+            let mut cache = cache.borrow_mut();
+            let small = A::small(&mut cache);
             let buffer = small.free.get_mut(class.number)?.pop()?;
             small.bytes -= class.capacity * size_of::<A>();
             Some(buffer)
@@ -86,14 +86,14 @@ pub(super) fn take<A: Pooled>(len: usize) -> Option<Vec<A>> {
         .flatten()
 }
 
-/// How much room a new buffer for so many numbers is to have.
+/// The capacity of a new buffer for this many numbers.
 pub(super) fn capacity(len: usize) -> usize {
     Class::of(len).capacity
 }
 
-/// Keeps a buffer, if it is of one of the capacities that are asked for. When there is no more
-/// room, those of which most is kept make room for others: what was made of a network once, its
-/// weights, say, would keep out what is made in each step.
+/// Caches a buffer if its capacity is that of a size class. When the cache is full, buffers of the
+/// class with the most memory are freed, so that buffers from a single use (the initialization of a
+/// network, for instance) do not displace those of each step.
 #[inline]
 pub(super) fn give_back<A: Pooled>(buffer: Vec<A>) {
     let class = Class::of(buffer.capacity());
@@ -101,10 +101,10 @@ pub(super) fn give_back<A: Pooled>(buffer: Vec<A>) {
         return;
     }
     let bytes = class.capacity * size_of::<A>();
-    let _ = AT_HAND.try_with(|at_hand| {
-        let mut at_hand = at_hand.borrow_mut();
-        let small = A::small(&mut at_hand);
-        if class.number < CLASSES && small.has_room(bytes, class.number) {
+    let _ = CACHE.try_with(|cache| {
+        let mut cache = cache.borrow_mut();
+        let small = A::small(&mut cache);
+        if class.number < CLASSES && small.make_room(bytes, class.number) {
             small.bytes += bytes;
             small.free[class.number].push(buffer);
         }
@@ -112,30 +112,31 @@ pub(super) fn give_back<A: Pooled>(buffer: Vec<A>) {
 }
 
 impl<A> Small<A> {
-    /// Whether so many bytes more may be kept in a class; the one of which most is kept makes room,
-    /// if it is another.
+    /// Whether this many more bytes fit into the cache. If not, frees buffers of the class with the
+    /// most memory, unless it is this class.
     #[inline]
-    fn has_room(&mut self, bytes: usize, class: usize) -> bool {
-        while self.bytes + bytes > KEPT_BYTES {
-            if self.free[class].len() * bytes > KEPT_BYTES / 2 {
+    fn make_room(&mut self, bytes: usize, class: usize) -> bool {
+        while self.bytes + bytes > MAX_CACHED_BYTES {
+            if self.free[class].len() * bytes > MAX_CACHED_BYTES / 2 {
                 return false; // mostly it is this one
             }
-            let kept = |free: &Vec<Vec<A>>| free.first().map_or(0, Vec::capacity) * free.len();
-            let most = (0..CLASSES).max_by_key(|&other| kept(&self.free[other])).filter(|&most| most != class);
+            let cached_elements = |free: &Vec<Vec<A>>| free.first().map_or(0, Vec::capacity) * free.len();
+            let most =
+                (0..CLASSES).max_by_key(|&other| cached_elements(&self.free[other])).filter(|&most| most != class);
             let Some(most) = most else { return false };
-            while self.bytes + bytes > KEPT_BYTES
-                && let Some(gone) = self.free[most].pop()
+            while self.bytes + bytes > MAX_CACHED_BYTES
+                && let Some(evicted) = self.free[most].pop()
             {
-                self.bytes -= gone.capacity() * size_of::<A>();
+                self.bytes -= evicted.capacity() * size_of::<A>();
             }
         }
         true
     }
 }
 
-/// Hands all that this thread has at hand back to the allocator.
+/// Frees all small buffers cached by this thread.
 pub(super) fn release() {
-    let _ = AT_HAND.try_with(|at_hand| drop(at_hand.take()));
+    let _ = CACHE.try_with(|cache| drop(cache.take()));
 }
 
 #[cfg(test)]
@@ -143,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn classes_are_in_order_and_fit() {
+    fn size_classes_are_ordered_and_fit() {
         let mut before = Class::of(0);
         assert_eq!(before, Class { number: 0, capacity: 16 });
         for len in 1..=5_000 {
@@ -160,27 +161,27 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_used_makes_room() {
+    fn unused_class_is_evicted_for_new_buffers() {
         release();
         (0..200).map(|_| Vec::<f64>::with_capacity(1 << 9)).collect::<Vec<_>>().into_iter().for_each(give_back);
         let others: Vec<Vec<f64>> = (0..100).map(|_| Vec::with_capacity(1 << 8)).collect();
         others.into_iter().for_each(give_back);
-        AT_HAND.with_borrow(|at_hand| assert!(at_hand.f64.bytes <= KEPT_BYTES));
+        CACHE.with_borrow(|cache| assert!(cache.f64.bytes <= MAX_CACHED_BYTES));
         assert_eq!(std::iter::from_fn(|| take::<f64>(1 << 8)).count(), 100, "all of those that came later are kept");
         assert!(take::<f64>(1 << 9).is_some(), "no more went than was in the way");
         release();
     }
 
     #[test]
-    fn a_thread_keeps_so_much_and_no_more() {
+    fn cache_size_is_bounded() {
         release();
         let buffers: Vec<Vec<f64>> = (0..200).map(|_| Vec::with_capacity(1 << 9)).collect();
         let bytes = |count: usize| count << 12;
-        assert!(bytes(buffers.len()) > KEPT_BYTES);
+        assert!(bytes(buffers.len()) > MAX_CACHED_BYTES);
         buffers.into_iter().for_each(give_back);
-        AT_HAND.with_borrow(|at_hand| assert_eq!(at_hand.f64.bytes, KEPT_BYTES));
+        CACHE.with_borrow(|cache| assert_eq!(cache.f64.bytes, MAX_CACHED_BYTES));
         let taken: Vec<Vec<f64>> = std::iter::from_fn(|| take(1 << 9)).collect();
-        assert_eq!(bytes(taken.len()), KEPT_BYTES);
-        AT_HAND.with_borrow(|at_hand| assert_eq!(at_hand.f64.bytes, 0));
+        assert_eq!(bytes(taken.len()), MAX_CACHED_BYTES);
+        CACHE.with_borrow(|cache| assert_eq!(cache.f64.bytes, 0));
     }
 }

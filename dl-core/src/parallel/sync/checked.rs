@@ -1,4 +1,4 @@
-//! The primitives of the model checker, and what else it needs.
+//! The primitives of the model checker, and supplements to them.
 
 use crate::parallel::sync::checker;
 use std::cell::Cell;
@@ -13,7 +13,7 @@ pub(crate) use checker::sync::{Mutex, MutexGuard};
 pub(crate) use checker::thread::{Thread, current, park, yield_now};
 pub(crate) use std::sync::TryLockError;
 
-/// `loom` runs no pass, so it needs no pool.
+/// `loom` models run no pass, so they need no pool.
 #[cfg(loom)]
 pub(crate) use no_pool::*;
 
@@ -32,18 +32,18 @@ mod no_pool {
     }
 }
 
-/// There are no jobs but those of the model, which take their turns anyway.
+/// The only jobs are those of the model, which the checker schedules.
 pub(crate) fn give_way() -> bool {
     false
 }
 
-/// So that an execution stays short.
+/// Limited, to keep executions short.
 pub(crate) const fn spins(often: usize) -> usize {
     if often < 2 { often } else { 2 }
 }
 
-/// How long somebody has been waiting: there is no time, so twice; or for ever, where whoever is
-/// waited for would be [stuck](super::STUCK).
+/// Limits a wait. As there is no time, it lasts for two polls; or for ever, where exceeding it
+/// would mean that a thread is [stuck](super::STUCK).
 pub(crate) struct Patience(Cell<usize>);
 
 impl Patience {
@@ -77,7 +77,7 @@ macro_rules! array_of {
 }
 pub(crate) use array_of;
 
-/// A thread-local value, with those methods of the standard library's that are used here.
+/// A thread-local value with the methods of the standard library's that are used here.
 pub(crate) struct LocalKey<T: 'static>(pub(crate) checker::thread::LocalKey<T>);
 
 pub(crate) use checker::thread::LocalKey as CheckerKey;
@@ -92,7 +92,7 @@ impl<T> LocalKey<T> {
     }
 }
 
-/// The thread is ending, and its values are gone.
+/// The thread is exiting and its values are destroyed.
 #[derive(Debug)]
 pub(crate) struct Gone;
 
@@ -123,25 +123,26 @@ macro_rules! locals {
 pub(crate) use locals as thread_local;
 
 std::thread_local! {
-    // a checker runs all threads of an execution on one
+    // A checker runs all threads of an execution on one OS thread.
     static THERE: Cell<isize> = const { Cell::new(0) };
 }
 
-/// How many things there are that are freed by hand.
+/// The number of live objects that are freed manually.
 pub(crate) fn guarded_things() -> isize {
     THERE.get()
 }
 
-/// Part of what is freed by hand. Every use of it looks here; so does the end. `loom` wants to see
-/// that the end comes after every use, in the sense of the memory model; the flag sees uses that
-/// come after it. Memory is not given back under a checker, so that it can be looked at.
+/// A field of objects that are freed manually. Every use and the end of the object are recorded
+/// here. `loom` checks that the end happens after every use, in the sense of the memory model; the
+/// flag detects uses after the end. Under a checker the memory itself is not freed, so that the
+/// field stays readable.
 pub(crate) struct Guarded {
     gone: RealBool,
     #[cfg(loom)]
     uses: loom::cell::UnsafeCell<()>,
 }
 
-// SAFETY: nothing is in the cell
+// SAFETY: the cell contains nothing.
 #[cfg(loom)]
 #[allow(unsafe_code, reason = "the cell is there to be watched, and is empty")]
 unsafe impl Sync for Guarded {}
@@ -151,7 +152,7 @@ impl Guarded {
         THERE.set(THERE.get() + 1);
         #[cfg(loom)]
         let uses = loom::cell::UnsafeCell::new(());
-        // who uses it must have seen it made
+        // Every use must happen after the creation.
         #[cfg(loom)]
         uses.with_mut(|_| ());
         Guarded {

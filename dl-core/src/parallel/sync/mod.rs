@@ -1,16 +1,18 @@
-//! Where threads meet: the primitives of the standard library and of rayon, or those of a model
+//! The synchronization primitives: those of the standard library and of rayon, or those of a model
 //! checker.
 //!
-//! Under `--cfg shuttle` the whole executor runs on `shuttle`, which tries thousands of
-//! interleavings; under `--cfg loom` the counts and the claims run on `loom`, which tries all of
-//! them, and all that the memory model of the language allows (see `model`).
+//! Under `--cfg shuttle` the whole executor runs on `shuttle`, which tries thousands of random
+//! interleavings. Under `--cfg loom` the reference counts and the owner stamps run on `loom`, which
+//! tries all interleavings and all behaviours that the memory model of Rust permits (see `model`).
 //!
-//! Besides the names of the standard library there are a few that the checkers cannot do without.
-//! [`globals`] are statics that begin anew in every execution; [`thread_local`] belongs to a thread
-//! of the checker; [`spins`] says how often to spin, which a checker need not do often, and
-//! [`Patience`] how long to wait, as it knows no time; [`Guarded`] sits in what is freed by hand.
+//! A few items have no counterpart in the standard library, and exist for the checkers:
+//! - [`globals`] are statics that are initialized anew in every execution.
+//! - [`thread_local`] belongs to a thread of the checker.
+//! - [`spins`] limits spinning, which a checker needs only briefly.
+//! - [`Patience`] limits waiting, since a checker has no clock.
+//! - [`Guarded`] is a field of objects that are freed manually.
 
-/// What takes longer, and should take no time, is stuck.
+/// The limit of waits that should take no time: a longer one means that a thread is stuck.
 pub(crate) const STUCK: std::time::Duration = std::time::Duration::from_millis(200);
 
 #[cfg(not(any(shuttle, loom)))]
@@ -25,7 +27,7 @@ mod real {
     pub(crate) use std::thread_local;
     use std::time::{Duration, Instant};
 
-    /// Does a job that waits in the pool. Says whether there was one.
+    /// Runs a pending job of the pool. Returns whether there was one.
     pub(crate) fn give_way() -> bool {
         rayon::yield_now() == Some(rayon::Yield::Executed)
     }
@@ -46,7 +48,7 @@ mod real {
         often
     }
 
-    /// How long somebody has been waiting.
+    /// Measures the time of a wait.
     pub(crate) struct Patience(Instant);
 
     impl Patience {
@@ -59,7 +61,7 @@ mod real {
         }
     }
 
-    /// Costs nothing. A checker sees by it whether somebody uses what is gone.
+    /// A zero-sized marker. In a checker it detects use after free.
     pub(crate) struct Guarded;
 
     impl Guarded {
@@ -68,11 +70,11 @@ mod real {
             Guarded
         }
 
-        /// Somebody uses it.
+        /// Records a use.
         #[inline(always)]
         pub(crate) fn used(&self) {}
 
-        /// It is about to be freed.
+        /// Records that the object is about to be freed.
         #[inline(always)]
         pub(crate) fn gone(&self) {}
     }

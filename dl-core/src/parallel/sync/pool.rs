@@ -1,5 +1,5 @@
-//! A pool of threads as rayon's, for the model checker: a job waits until a worker is free, however
-//! long the workers block.
+//! A thread pool like rayon's, for the model checker. A job waits until a worker is free, which may
+//! be never if all workers block.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -9,7 +9,7 @@ type Job = Box<dyn FnOnce() + Send>;
 
 struct Pool {
     size: usize,
-    /// Workers that exist: they come when there is work, and go when there is none.
+    /// The running workers. They are started for work and exit when there is none.
     workers: Vec<usize>,
     jobs: VecDeque<Job>,
 }
@@ -22,7 +22,7 @@ crate::parallel::sync::thread_local! {
     static WORKER: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
-/// To be called at the beginning of a model.
+/// Sets the size of the pool. To be called at the beginning of a model.
 pub(crate) fn of_size(size: usize) {
     POOL.lock().expect("no panic while it is locked").size = size;
 }
