@@ -13,7 +13,7 @@ use super::queue::Queue;
 use super::settings::Settings;
 use super::visits::Visits;
 use super::work::Task;
-use super::{Keep, Pass, at_once, discover, tables};
+use super::{Keep, Pass, discover, tables};
 use crate::data::Data;
 use crate::error::{Error, Result};
 use crate::node::{AnyLayer, Held, Node, Variable};
@@ -98,12 +98,10 @@ pub(crate) struct Books {
     pub(super) roots_met: usize,
     /// Whether operands have smaller numbers than their consumers. Dynamic nodes end that.
     pub(super) in_order: bool,
-    pub(super) walk: Vec<discover::Step>,
-    /// How many nanoseconds of operations walks have computed since one was interrupted.
-    pub(super) under_lock: f64,
-    /// Whether somebody is in the middle of a walk, and what is left to him.
-    pub(super) walking: bool,
-    pub(super) later: Vec<at_once::Later>,
+    /// The stack of the traversal before, for reuse.
+    pub(super) spare_stack: Vec<discover::Frame>,
+    /// Whether a traversal was suspended: see [`suspend`](Books::suspend).
+    pub(super) interleaved: bool,
     /// Lists of those who are to be told that what they wait for has ended.
     pub(super) to_tell: Vec<u32>,
     /// Operations whose values are for a buffer, once a step commits.
@@ -174,10 +172,8 @@ impl Books {
             discarded: Vec::new(),
             roots_met: 0,
             in_order: true,
-            walk: Vec::new(),
-            under_lock: 0.0,
-            walking: false,
-            later: Vec::new(),
+            spare_stack: Vec::new(),
+            interleaved: false,
             to_tell: Vec::new(),
             updates: Vec::new(),
             fault: None,
@@ -229,10 +225,8 @@ impl Books {
         if self.side.capacity() + self.weights_by_address.capacity() > 0 {
             self.empty_maps();
         }
-        // empty, unless code of the user's has panicked
-        tables::clear(&mut self.walk);
-        self.walking = false;
-        self.under_lock = 0.0;
+        tables::clear(&mut self.spare_stack);
+        self.interleaved = false;
         self.drivers.clear();
         (self.tickets, self.away, self.attentive) = (0, 0, 0);
         (self.refilled, self.others, self.constants) = (0, 0, 0);
@@ -281,7 +275,6 @@ impl Books {
         }
         tables::empty(&mut self.wakers);
         self.queue.clear();
-        tables::empty(&mut self.later);
         tables::empty(&mut self.to_tell);
         tables::empty(&mut self.updates);
         // who divides a kernel does not wait for the books to take his out
@@ -301,7 +294,6 @@ impl Books {
             self.backwards.len(),
             self.interrupted.len(),
             self.wakers.len(),
-            self.later.len(),
             self.to_tell.len(),
             self.updates.len(),
             self.woken.len(),
@@ -325,6 +317,16 @@ impl Books {
     /// Whether nothing but scalar arithmetic was evaluated.
     pub(super) fn is_arithmetic(&self) -> bool {
         self.count.so_far.evaluations == 0
+    }
+
+    /// How many operations were evaluated that are no scalar arithmetic.
+    pub(super) fn evaluated(&self) -> usize {
+        self.count.so_far.evaluations
+    }
+
+    /// Whether there are wakers to be called, or values to be dropped, once the lock is released.
+    pub(super) fn has_deferred(&self) -> bool {
+        !(self.woken.is_empty() && self.discarded.is_empty())
     }
 
     /// How many weights were met.

@@ -1,21 +1,27 @@
-//! Entering layers, and all that they need, into the books.
+//! Discovery: inserts a node, and all that it depends on, into the node table.
 //!
-//! A depth-first walk that never recurses makes an entry for each node, operands before their
-//! consumers. Nodes whose operands are there already and which cost next to nothing (constants,
-//! weights, scalar arithmetic) are evaluated during that walk, so a graph of scalars never sees the
-//! queue. The first walk of a pass begins before anybody else has that pass, with the books alone,
-//! and stops where they are not enough (see `unshared.rs`). At a small kernel the walk is
-//! interrupted, so that the kernel can be run (see `at_once.rs`).
+//! A depth-first traversal that never recurses makes a slot for each node, operands before their
+//! consumers. Nodes whose operands are ready and which cost next to nothing (constants, weights,
+//! scalar arithmetic) are evaluated as they are inserted, so a graph of scalars never sees the
+//! queue. A small operation of the library is run inline (see `at_once.rs`). The first traversal of
+//! a pass begins before any other thread has the pass, and stops at the first node that needs more
+//! than the node table (see `unshared.rs`).
 //!
-//! A pass knows a node again by the claim on it (see `claim.rs`). A claim is an instruction that
-//! all others wait for, so what needs none has none. A *lone* node, whose only handle is one
-//! operand of one consumer, cannot be met another way: its entry is known to its consumer, and it
-//! is claimed when somebody is given a handle to it. (A consumer with more than two operands looks
-//! them up: it claims a lone one when that is entered.) The first few weights of a pass are found
-//! by looking through them, and claimed when they are met again. And a root that is scalar
-//! arithmetic is claimed when its value turns out not to be all that is wanted.
+//! The pass recognises a node by the stamp on it (see `claim.rs`). To stamp a node takes an atomic
+//! read-modify-write, so what needs no stamp has none. A *uniquely referenced* node, whose only
+//! handle is one operand of one consumer, cannot be reached another way: its consumer knows its
+//! slot, and it is stamped when a handle to it is given out. (A consumer with more than two
+//! operands looks them up: it stamps such a node when that has been inserted.) The first few
+//! weights of a pass are found by a linear search, and stamped when they are met again. A root that
+//! is scalar arithmetic is stamped when more than its value is needed.
+//!
+//! # Suspension
+//!
+//! A traversal may release the state lock for a moment, so that other threads need not wait for its
+//! end. Other traversals may then insert the same nodes. From the first suspension on the pass is
+//! [interleaved](Books::suspend), and must keep two rules, so that no node is inserted twice:
+//! every node that is inserted is stamped, and every node is looked up before it is inserted.
 
-use super::at_once::Met;
 use super::books::Books;
 use super::entry::{Arithmetic, Entry, NONE, Scalar, State, Status};
 use super::{Keep, Pass, tables};
@@ -25,47 +31,50 @@ use crate::sync::Ordering;
 use crate::value::Value;
 use std::sync::Weak;
 
-/// A node whose operands are being entered.
+/// A frame of the traversal's stack: a node whose operands are being inserted.
 #[derive(Clone, Copy)]
-pub(super) struct Step {
+pub(super) struct Frame {
     node: Held,
-    /// The entry of the first operand, once it is known. Of a node with many operands, whose
-    /// entries are looked up: how many of them are entered.
+    /// The slot of the first operand, once it is known. For a node with more than two operands,
+    /// whose slots are looked up: how many of them are inserted.
     first: u32,
 }
+
+/// A traversal yields to a thread that has not come in time once more after so many nodes.
+const YIELD_AGAIN: usize = 16;
 
 /// So many weights of a pass have no claim until they are met again.
 const UNCLAIMED: usize = 8;
 
-/// A walk that may be interrupted: its steps are in the books meanwhile.
-pub(super) struct Walk {
-    /// The node that it goes on with, unless it is through.
-    at: Option<Step>,
-    /// The entry of the operand that was entered last, unless it is in the step, too.
+/// A depth-first traversal, which may be suspended.
+pub(super) struct Traversal {
+    /// The consumers of the node at hand, from the root on.
+    stack: Vec<Frame>,
+    /// The node that it goes on with.
+    at: Frame,
+    /// The slot of the operand that was inserted last, unless it is in the frame, too.
     second: u32,
-    pub(super) small: Small,
+    pub(super) inline: InlinePolicy,
     /// The same for the root.
-    pub(super) small_root: Small,
-    /// Whether the root is claimed, even if it is scalar arithmetic.
-    pub(super) claims_root: bool,
-    /// How many jobs were in the queue when it was looked at last, and when others were asked to
-    /// share them.
+    inline_root: InlinePolicy,
+    /// Whether the root is stamped, even if it is scalar arithmetic.
+    stamps_root: bool,
+    /// How many jobs were queued when it looked last, and when it last asked others to share them.
     queued: usize,
     offered: usize,
-    /// For how many of those who wait for the books it has paused.
-    paused: usize,
+    /// How many threads waited for the lock when it looked last, and how many nodes ago it yielded.
+    waiting: usize,
+    since_yield: usize,
 }
 
-/// What is done with a small kernel that is met on the way.
+/// Whether a traversal runs the kernels of new nodes inline.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Small {
-    /// It is queued as any other.
-    Queued,
-    /// It is run.
-    Run,
-    /// It is run; if it is the library's own, without an interruption.
-    Computed,
-    /// The same, however dear it is, if there is nothing else to do: nothing is going to follow.
+pub(super) enum InlinePolicy {
+    /// Never: all of them are queued.
+    Queue,
+    /// Those that are small.
+    Small,
+    /// The same, and an expensive one if nothing else is queued: nothing is going to follow it.
     Last,
 }
 
@@ -73,48 +82,40 @@ pub(super) enum Small {
 enum Operands {
     /// All of them are entered: these are the entries of two of them, if they are not more.
     Known(u32, u32),
-    /// This one is not, and is the first of them; and what is known of others, as in a [`Step`].
+    /// This one is not, and is the first of them; and what is known of others, as in a [`Frame`].
     Missing(Held, u32),
 }
 
-/// How far a walk came.
-pub(super) enum Walked {
-    /// Through: this is the entry of its root.
-    Through(u32),
-    /// To a small kernel, which is to be run before it goes on.
-    Meets(u32),
-    /// With the books alone, to what takes the pass, too: anything but scalar arithmetic, constants
-    /// and weights. It is not entered yet.
+/// How far a traversal came.
+pub(super) enum TraversalStep {
+    /// To its end: this is the slot of the root.
+    Done(u32),
+    /// With the node table alone, to a node that needs the pass, too: anything but scalar
+    /// arithmetic, constants and weights. That node is not inserted yet.
     NeedsPass,
-    /// To where others, who wait for the books, had better have them for a moment.
-    Pauses,
-    /// To where there is so much in the queue that others should share it.
+    /// To a point where other threads wait for the lock, and are to have it for a moment.
+    Yields,
+    /// To a point where so much is queued that other threads should share it.
     Offers,
 }
 
-/// What came of entering a node.
-enum Entered {
-    Done,
-    /// It is a small kernel, which is to be run now.
-    Runs,
-    /// It is no scalar arithmetic: there may be something to see in the queue.
+/// How a node was inserted.
+enum Inserted {
+    Evaluated,
+    /// It is no scalar arithmetic, constant or weight: it may have been queued.
     Other,
 }
 
 #[allow(unsafe_code, reason = "the pass holds the roots of all that it has entered")]
 fn held(layer: &AnyLayer) -> Held {
-    // SAFETY: the root of a walk is kept alive by whoever begins it, and then by a handle of the
-    // pass; what is below it, by it. Nothing unwinds from a walk
+    // SAFETY: the root of a traversal is kept alive by its caller, and then by a handle of the
+    // pass; what is below it, by it. Nothing unwinds from a traversal
     unsafe { Held::new(layer) }
 }
 
-impl Walk {
-    pub(super) fn is_through(&self) -> bool {
-        self.at.is_none()
-    }
-
-    fn small_for_root(&self) -> Small {
-        if self.small == Small::Queued { Small::Queued } else { self.small_root }
+impl Traversal {
+    fn inline_for_root(&self) -> InlinePolicy {
+        if self.inline == InlinePolicy::Queue { InlinePolicy::Queue } else { self.inline_root }
     }
 }
 
@@ -129,25 +130,38 @@ impl Pass {
         }
     }
 
-    /// Whether a walk had better stop for a moment, for the sake of others.
+    /// Whether a traversal is to stop here for the sake of other threads.
+    ///
+    /// Positions in bodies are counted from an origin, which the first traversal settles. Until it
+    /// has, it must not stop once it has met a dynamic node: the body might draw a random number.
     #[inline]
-    fn stops(&self, walk: &mut Walk, books: &Books) -> Option<Walked> {
+    fn stops(&self, traversal: &mut Traversal, books: &Books) -> Option<TraversalStep> {
         let queued = books.queue.len();
-        if queued > walk.queued {
+        if books.roots_met == 1 && !books.in_order && books.origin().is_none() {
+            return None;
+        }
+        if queued > traversal.queued {
             if books.tickets > 0 {
                 self.tell_news();
             }
-            // one of them is for this thread; each time that there are twice as many is often
+            // one of the jobs is for this thread; each time that there are twice as many is often
             // enough
-            if queued > 2 * walk.offered.max(1) - 1 && books.queue.is_worth_sharing() {
-                (walk.queued, walk.offered) = (queued, queued);
-                return Some(Walked::Offers);
+            if queued > 2 * traversal.offered.max(1) - 1 && books.queue.is_worth_sharing() {
+                (traversal.queued, traversal.offered) = (queued, queued);
+                return Some(TraversalStep::Offers);
             }
         }
-        walk.queued = queued;
-        let wanted = self.wanted.load(Ordering::Relaxed);
-        let before = std::mem::replace(&mut walk.paused, wanted);
-        (wanted > before).then_some(Walked::Pauses)
+        traversal.queued = queued;
+        let waiting = self.wanted.load(Ordering::Relaxed);
+        let before = std::mem::replace(&mut traversal.waiting, waiting);
+        traversal.since_yield += 1;
+        let again = waiting > 0 && traversal.since_yield >= YIELD_AGAIN;
+        // a model checker is to see other threads come in everywhere
+        if !(waiting > before || again || cfg!(shuttle)) {
+            return None;
+        }
+        traversal.since_yield = 0;
+        Some(TraversalStep::Yields)
     }
 }
 
@@ -208,87 +222,128 @@ impl Books {
         }
     }
 
-    /// Begins to enter a node and everything it needs. The pass is to have a handle to it in the
-    /// end.
+    /// Begins a traversal from a new root. The pass must have a handle to it in the end.
     #[inline]
-    pub(super) fn begin_walk(&mut self, root: &AnyLayer, small: Small) -> Walk {
+    pub(super) fn begin_traversal(&mut self, root: &AnyLayer, inline: InlinePolicy) -> Traversal {
+        self.note_root();
+        let at = Frame { node: held(root), first: NONE };
+        let (stack, queued) = (std::mem::take(&mut self.spare_stack), self.queue.len());
+        Traversal {
+            stack,
+            at,
+            second: NONE,
+            inline,
+            inline_root: inline,
+            stamps_root: true,
+            queued,
+            offered: 0,
+            waiting: 0,
+            since_yield: 0,
+        }
+    }
+
+    /// The same for the first root, which nothing else follows: so its kernel is run inline, even
+    /// if it is expensive, when all else is done.
+    #[inline]
+    pub(super) fn begin_first_traversal(&mut self, root: &AnyLayer, watched: bool) -> Traversal {
+        let (inline, inline_root) = if watched {
+            (InlinePolicy::Queue, InlinePolicy::Queue)
+        } else {
+            (InlinePolicy::Small, InlinePolicy::Last)
+        };
+        Traversal { inline_root, stamps_root: false, ..self.begin_traversal(root, inline) }
+    }
+
+    #[inline]
+    fn note_root(&mut self) {
         self.roots_met += 1;
         if self.live_entries() >= self.sweep_at {
             self.sweep();
         }
-        let at = Some(Step { node: held(root), first: NONE });
-        let (small_root, queued) = (small, self.queue.len());
-        Walk { at, second: NONE, small, small_root, claims_root: true, queued, offered: 0, paused: 0 }
     }
 
-    /// The same for the first layer, which nothing else follows. So there is nobody to share its
-    /// kernel with when all else is done, and it is run where it is met.
-    #[inline]
-    pub(super) fn begin_first_walk(&mut self, root: &AnyLayer, watched: bool) -> Walk {
-        let (small, small_root) = if watched { (Small::Run, Small::Run) } else { (Small::Computed, Small::Last) };
-        Walk { small_root, claims_root: false, ..self.begin_walk(root, small) }
-    }
-
-    /// Enters a dynamic node, which needs nothing yet. The pass is to have a handle to it.
+    /// Inserts a dynamic node, which needs nothing yet. The pass must have a handle to it.
     pub(super) fn enter_dynamic(&mut self, root: &AnyLayer) -> u32 {
-        let _ = self.begin_walk(root, Small::Queued);
-        self.enter_other(held(root), [NONE; 2], false, Small::Queued).0
+        self.note_root();
+        self.insert_other(held(root), [NONE; 2], false, InlinePolicy::Queue).0
     }
 
-    /// Goes on to enter what a node needs, and then the node. There is no `pass` while nobody else
-    /// can have it; then the walk stops at what needs it.
-    pub(super) fn walk(&mut self, walk: &mut Walk, pass: Option<&Pass>) -> Walked {
-        let mut steps = std::mem::take(&mut self.walk);
-        let Some(Step { mut node, mut first }) = walk.at.take() else {
-            unreachable!("a walk that is through does not go on")
-        };
-        let mut second = walk.second;
-        let walked = loop {
+    /// A traversal is about to release the lock: from now on the pass is interleaved. What this
+    /// traversal has inserted so far without a stamp, and no consumer knows yet, is stamped.
+    pub(super) fn suspend(&mut self, traversal: &Traversal) {
+        if std::mem::replace(&mut self.interleaved, true) {
+            return; // everything has been stamped since
+        }
+        for frame in traversal.stack.iter().chain([&traversal.at]) {
+            if frame.first != NONE && frame.node.operands().len() <= 2 {
+                self.claim_lone(frame.first);
+            }
+        }
+        if traversal.second != NONE {
+            self.claim_lone(traversal.second);
+        }
+    }
+
+    /// Goes on to insert what a node needs, and then the node. There is no `pass` while no other
+    /// thread can have it; then the traversal stops at the first node that needs it.
+    pub(super) fn traverse(&mut self, traversal: &mut Traversal, pass: Option<&Pass>) -> TraversalStep {
+        let mut stack = std::mem::take(&mut traversal.stack);
+        let Frame { mut node, mut first } = traversal.at;
+        let mut second = traversal.second;
+        let step = loop {
             let operands = match self.operands(node, first, second) {
                 Operands::Known(left, right) => [left, right],
                 Operands::Missing(operand, first_known) => {
-                    tables::push(&mut steps, Step { node, first: first_known });
+                    tables::push(&mut stack, Frame { node, first: first_known });
                     (node, first, second) = (operand, NONE, NONE);
                     continue;
                 }
             };
-            let consumer = steps.pop();
-            if let Some(next) = steps.last() {
+            let consumer = stack.pop();
+            if let Some(next) = stack.last() {
                 next.node.prefetch();
             }
             let is_root = consumer.is_none();
-            let lone = || if is_root { !walk.claims_root } else { node.is_lone() };
-            let (index, entered) = match self.enter_arithmetic(node, operands, lone) {
-                Some(index) => (index, Entered::Done),
-                None if pass.is_none() && !node.expression.is_leaf() => {
-                    steps.extend(consumer);
-                    // many are looked up again
-                    if operands != [NONE; 2] {
-                        [first, second] = operands;
+            let lone = || if is_root { !traversal.stamps_root } else { node.is_lone() };
+            let (index, inserted) = match self.inserted_meanwhile(node) {
+                Some(index) => (index, Inserted::Evaluated),
+                None => match self.enter_arithmetic(node, operands, lone) {
+                    Some(index) => (index, Inserted::Evaluated),
+                    None if pass.is_none() && !node.expression.is_leaf() => {
+                        stack.extend(consumer);
+                        // many are looked up again
+                        if operands != [NONE; 2] {
+                            [first, second] = operands;
+                        }
+                        (traversal.at, traversal.second) = (Frame { node, first }, second);
+                        traversal.stack = stack;
+                        return TraversalStep::NeedsPass;
                     }
-                    (walk.at, walk.second) = (Some(Step { node, first }), second);
-                    break Walked::NeedsPass;
-                }
-                None if is_root => self.enter_other(node, operands, false, walk.small_for_root()),
-                None => self.enter_other(node, operands, node.is_lone(), walk.small),
+                    None if is_root => self.insert_other(node, operands, false, traversal.inline_for_root()),
+                    None => self.insert_other(node, operands, node.is_lone(), traversal.inline),
+                },
             };
             let Some(consumer) = consumer else {
-                break if let Entered::Runs = entered { Walked::Meets(index) } else { Walked::Through(index) };
+                self.spare_stack = stack;
+                return TraversalStep::Done(index);
             };
             node = consumer.node;
             [first, second] = if consumer.first == NONE { [index, NONE] } else { [consumer.first, index] };
-            let stops = match entered {
-                Entered::Done => None,
-                Entered::Runs => Some(Walked::Meets(index)),
-                Entered::Other => pass.and_then(|pass| pass.stops(walk, self)),
-            };
-            if let Some(walked) = stops {
-                (walk.at, walk.second) = (Some(Step { node, first }), second);
-                break walked;
+            if let (Inserted::Other, Some(pass)) = (inserted, pass)
+                && let Some(step) = pass.stops(traversal, self)
+            {
+                (traversal.at, traversal.second) = (Frame { node, first }, second);
+                break step;
             }
         };
-        self.walk = steps;
-        walked
+        traversal.stack = stack;
+        step
+    }
+
+    /// The slot of a node that another traversal has inserted while this one was suspended.
+    #[inline(always)]
+    fn inserted_meanwhile(&self, node: Held) -> Option<u32> {
+        if self.interleaved { self.find(&node) } else { None }
     }
 
     /// From now on the pass has a handle to this node.
@@ -365,8 +420,8 @@ impl Books {
         if known != NONE {
             return Some(known);
         }
-        if operand.is_lone() {
-            return None; // nobody can have met it
+        if operand.is_lone() && !self.interleaved {
+            return None; // it cannot have been reached another way
         }
         match (operand.claim().entry(&self.seat), &operand.expression) {
             (Some(index), _) => Some(index),
@@ -387,11 +442,11 @@ impl Books {
     }
 
     /// The same for any other node.
-    fn enter_other(&mut self, node: Held, operands: [u32; 2], lone: bool, small: Small) -> (u32, Entered) {
+    fn insert_other(&mut self, node: Held, operands: [u32; 2], lone: bool, inline: InlinePolicy) -> (u32, Inserted) {
         if let Some(value) = node.expression.as_constant() {
             self.others += 1;
             self.constants += 1;
-            return (self.add_value(node, value, false, lone), Entered::Done);
+            return (self.add_value(node, value, false, lone), Inserted::Evaluated);
         }
         let index = match &node.expression {
             Expression::Weight(variable, leaf) => self.enter_weight(node, *variable, *leaf),
@@ -415,19 +470,14 @@ impl Books {
                     let operands = [0, 1, 2].map(|which| self.operand_by_claim(index, which));
                     self.entries[index as usize].set_operands(operands);
                 }
-                let met = match expression {
-                    Expression::Primitive(op) if small != Small::Queued => self.meet(index, &**op, small),
-                    _ => Met::Other,
-                };
-                match met {
-                    Met::Computed => {}
-                    Met::Small => return (index, Entered::Runs),
-                    Met::Other => self.schedule(index),
+                match expression {
+                    Expression::Primitive(op) if self.dispatch_inline(index, &**op, inline) => {}
+                    _ => self.schedule(index),
                 }
                 index
             }
         };
-        (index, Entered::Other)
+        (index, Inserted::Other)
     }
 
     /// The entry of a weight that this pass has not claimed.
@@ -505,7 +555,7 @@ impl Books {
             self.entries[index as usize] = entry;
             index
         };
-        if !lone() {
+        if !lone() || self.interleaved {
             self.claim(node, index);
         }
         index

@@ -39,7 +39,7 @@ mod watch;
 mod width;
 mod work;
 
-pub(crate) use at_once::{longest_under_lock, value_under_lock};
+pub(crate) use at_once::{evaluate_inline, longest_inline};
 pub(crate) use books::Books;
 pub(crate) use claim::Claim;
 #[cfg(all(test, any(shuttle, loom)))]
@@ -63,10 +63,12 @@ pub(crate) use width::Width;
 use crate::commit::{Update, is_stepping};
 use crate::error::{Error, Result};
 use crate::node::AnyLayer;
+use crate::offer::AWAKE;
 use crate::seed::Position;
-use crate::sync::{AtomicBool, AtomicUsize, Mutex, MutexGuard, Ordering, TryLockError, spin_loop, spins};
+use crate::sync::{
+    AtomicBool, AtomicUsize, Mutex, MutexGuard, Ordering, Patience, TryLockError, spin_loop, spins, yield_now,
+};
 use crate::value::Value;
-use at_once::Later;
 use context::mode;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError, Weak};
@@ -305,14 +307,21 @@ impl Pass {
         self.board.tell_news();
     }
 
-    /// Gives the books to those who wait for them, and takes them again.
-    fn books_after_others<'a>(&'a self, books: MutexGuard<'a, Books>) -> MutexGuard<'a, Books> {
-        drop(books);
-        for _ in 0..SPINS {
-            if self.wanted.load(Ordering::Relaxed) == 0 {
-                break;
+    /// Releases the lock, lets in the threads that wait for it, and takes it again.
+    fn yield_lock<'a>(self: &'a Arc<Self>, books: MutexGuard<'a, Books>) -> MutexGuard<'a, Books> {
+        self.release(books);
+        let waits = || self.wanted.load(Ordering::Relaxed) > 0;
+        if waits()
+            && !(0..SPINS).any(|_| {
+                spin_loop();
+                !waits()
+            })
+        {
+            // it has parked, and takes a while to wake
+            let since = Patience::new();
+            while waits() && since.lasts(AWAKE) {
+                yield_now();
             }
-            spin_loop();
         }
         self.books()
     }
@@ -322,11 +331,7 @@ impl Pass {
     pub(crate) fn request(self: &Arc<Self>, layers: &[AnyLayer]) {
         let mut books = self.books();
         for layer in layers {
-            let entered;
-            (books, entered) = self.discover(books, layer);
-            if entered.is_none() {
-                books.later.push(Later::Enter(layer.clone()));
-            }
+            books = self.discover(books, layer).0;
         }
         self.offer(books);
     }
@@ -341,18 +346,13 @@ impl Pass {
             return Poll::Ready(Ok(number.into()));
         }
         let (mut books, index) = self.discover(books, layer);
-        if let Some(index) = index {
-            books.evaluate_again(index);
-            self.looks(&books, index);
-        }
-        let ended = match index.and_then(|index| books.outcome(index)) {
+        books.evaluate_again(index);
+        self.looks(&books, index);
+        let ended = match books.outcome(index) {
             Some(ended) => ended,
             None if books.drivers.nobody() => Err(Error::cancelled()),
             None => {
-                match index {
-                    Some(index) => books.wake_when_done(index, waker),
-                    None => books.later.push(Later::Wake(waker.clone())),
-                }
+                books.wake_when_done(index, waker);
                 self.offer(books);
                 return Poll::Pending;
             }

@@ -5,7 +5,7 @@
 //! error of the leftmost one that failed. So the error that is reported does not depend on time.
 
 use super::Keep;
-use super::at_once::{BOOKING_NANOSECONDS, SMALL_OF_OURS_NANOSECONDS};
+use super::at_once::SMALL_OF_OURS_NANOSECONDS;
 use super::books::Books;
 use super::chain::{OPEN, can_follow};
 use super::entry::{NONE, Scalar, Seen, State, Status, Waiting};
@@ -274,6 +274,9 @@ impl Books {
         }
     }
 }
+
+/// What is written down about an operation takes about as long.
+const BOOKING_NANOSECONDS: f64 = 100.0;
 
 /// Whether an operation that takes so long had better be computed by the thread that is going to
 /// walk back over it, where nobody else has it in his caches.

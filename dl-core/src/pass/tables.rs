@@ -7,7 +7,7 @@
 //! tables are large in few passes: they just go. A table that lasts for a step of plain numbers the
 //! thread [puts away](put_away) for its next step.
 
-use super::discover::Step;
+use super::discover::Frame;
 use super::entry::{Entry, Links, Scalar, Waiting};
 use crate::commit::Words;
 use crate::node::{AnyLayer, Held};
@@ -97,7 +97,7 @@ macro_rules! rows {
 rows! {
     ENTRIES: Entry;
     LINKS: Links;
-    STEPS: Step;
+    FRAMES: Frame;
     WAITING: Waiting;
     WEIGHTS: (usize, u32);
     ARRIVED: Arrived;

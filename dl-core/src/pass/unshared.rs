@@ -6,7 +6,7 @@
 //! lock then.
 
 use super::books::Books;
-use super::discover::Walked;
+use super::discover::TraversalStep;
 use super::{Pass, Purpose, Settings};
 use crate::error::{Error, Result};
 use crate::node::AnyLayer;
@@ -173,9 +173,9 @@ impl Pass {
         // root
         let needs_pass = watched || pass.is_in_step();
         let books = pass.books_mut();
-        let mut walk = books.begin_first_walk(layer, watched);
-        let walked = if needs_pass { Walked::NeedsPass } else { books.walk(&mut walk, None) };
-        if let Walked::Through(index) = walked
+        let mut traversal = books.begin_first_traversal(layer, watched);
+        let step = if needs_pass { TraversalStep::NeedsPass } else { books.traverse(&mut traversal, None) };
+        if let TraversalStep::Done(index) = step
             && let Some(number) = books.entry(index).number()
         {
             let made = with_number(books, index, number);
@@ -184,7 +184,7 @@ impl Pass {
             return Begun::Number(made);
         }
         let pass = pass.share();
-        let (mut books, index) = pass.discover_alone(walk, walked);
+        let (mut books, index) = pass.discover_first(traversal, step);
         let is_arithmetic = books.is_arithmetic();
         books.claim_lone(index);
         let ended = books.outcome(index);

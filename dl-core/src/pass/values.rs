@@ -95,11 +95,6 @@ impl Books {
         }
     }
 
-    /// Whether this entry has a value that nobody needs any more.
-    pub(super) fn is_dead(&self, index: u32) -> bool {
-        self.lets_go(index) && self.links[self.entry(index).links as usize].unfinished == 0 && self.unreachable(index)
-    }
-
     /// Whether the value of this entry goes when nobody needs it.
     #[inline]
     fn lets_go(&self, index: u32) -> bool {

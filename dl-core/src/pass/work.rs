@@ -1,6 +1,5 @@
 //! Working through the queue of a pass: kernels, and the futures of dynamic nodes.
 
-use super::alone::Alone;
 use super::at_once::SMALL_OF_OURS_NANOSECONDS;
 use super::bodies;
 use super::books::Books;
@@ -142,7 +141,7 @@ impl Pass {
         let helps = helper.is_some();
         let driver = usize::from(!helps);
         let mut batch = Batch::default();
-        let mut alone = Alone::default();
+        let (mut chain, mut not_inline) = (Vec::new(), None);
         let mut spare = None;
         let threads = LazyCell::new(current_num_threads as fn() -> usize);
         self.width.works();
@@ -165,9 +164,9 @@ impl Pass {
             }
             match books.queue.pop(helps) {
                 Some(Job { what: Work::Kernel(index), nanoseconds, .. })
-                    if !helps && alone.dear != Some(index) && self.is_alone(index, nanoseconds, &books) =>
+                    if !helps && not_inline != Some(index) && self.is_alone(index, nanoseconds, &books) =>
                 {
-                    books = self.compute_alone(index, books, &mut alone);
+                    (books, not_inline) = self.run_alone(index, books, &mut chain);
                 }
                 Some(Job { what: Work::Kernel(index), nanoseconds, stays }) => {
                     let busy = if stays { 0 } else { driver };

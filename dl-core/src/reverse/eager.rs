@@ -46,7 +46,7 @@ impl<'a> Eager<'a> {
         }
         let threads = current_num_threads();
         let alone = threads == 1;
-        Some(Eager { pass, longest: pass::longest_under_lock(alone, threads), shared: Vec::new() })
+        Some(Eager { pass, longest: pass::longest_inline(alone, threads), shared: Vec::new() })
     }
 
     /// The value of a sum of deltas that have arrived, if it can be had at once.
@@ -166,7 +166,7 @@ impl<'a> Eager<'a> {
             Expression::Primitive(op) if op.is_plain() => {
                 let operands = op.operands().iter().map(|operand| self.below(books, operand, depth + 1));
                 let operands = operands.collect::<Option<Few<Value>>>()?;
-                pass::value_under_lock(&**op, &operands.iter().collect::<Few<&Value>>(), self.longest)?.0
+                pass::evaluate_inline(&**op, &operands.iter().collect::<Few<&Value>>(), self.longest)?
             }
             Expression::Primitive(_) => return None,
             expression => {
