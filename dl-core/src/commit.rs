@@ -1,9 +1,5 @@
 //! The second phase of a training step: every weight takes its step, or none does.
 
-mod numbers;
-
-pub(crate) use numbers::commit_numbers;
-
 use crate::error::{Error, Result};
 use crate::node::{AnyLayer, Node, Variable};
 use crate::optimizer::{Look, Memory, Optimizer, Sgd, Shelf, Shelves, Step};

@@ -17,7 +17,7 @@ pub use run::Run;
 use crate::bang::Extractable;
 use crate::error::{Error, Result};
 use crate::node::{Kept, KeptFuture, Outcome, Shared};
-use crate::pass::{self, Counters, Mode, Owner, Pass, Purpose, Settings};
+use crate::pass::{self, Counters, Mode, Owner, Purpose, Settings};
 use crate::record::Recorder;
 use crate::seed::Position;
 use crate::snapshot::Snapshot;
@@ -85,7 +85,7 @@ pub(crate) trait Recipe<T>: Send + Sync {
 pub(crate) enum AtOnce<T> {
     Done(Result<T>),
     /// It has begun, in this pass.
-    Begun(Arc<Pass>),
+    Begun(Owner),
     /// It has to be run.
     No,
 }

@@ -1,6 +1,6 @@
 //! The type class of everything that can be differentiated.
 
-use crate::commit::{commit, commit_numbers};
+use crate::commit::commit;
 use crate::data::{Data, Trainable};
 use crate::deferred::{AtOnce, Belongs, Do, Recipe};
 use crate::delta::Delta;
@@ -9,14 +9,12 @@ use crate::extract::{self, ExtractValue};
 use crate::layer::Layer;
 use crate::node::{Kept, KeptFuture};
 use crate::optimizer::Optimizer;
-use crate::pass::{self, Begun, Books, Pass, Purpose, Scalar, Settings, tables};
-use crate::record::{SpanWork, Told};
+use crate::pass::{self, Begun, Pass, Purpose, Settings};
 use crate::reverse::{self, AnyDelta, When};
 use crate::side_effects::SideEffects;
 use crate::tape::Tape;
 use crate::value::Value;
 use crate::weight::Weight;
-use std::sync::Arc;
 
 /// Anything with data, a delta and a forward: plain values, weights, layers, and types of your own.
 ///
@@ -149,12 +147,10 @@ impl<T: Data> Recipe<T> for Predict<T> {
         let root = self.0.any();
         match Pass::begin(Purpose::Predict, settings, root, |_, _, number| Value::from(number).into()) {
             Begun::Number(value) => AtOnce::Done(Ok(value)),
-            Begun::Value(pass, value, is_arithmetic) => {
-                if !is_arithmetic {
-                    pass.do_without();
-                }
+            Begun::Value(pass, value) => {
+                pass.do_without();
                 let value = value.and_then(|value| extract::hand_out(value, root));
-                AtOnce::Done(Pass::part(pass).and(value))
+                AtOnce::Done(pass.part().and(value))
             }
             Begun::Pending(pass) => AtOnce::Begun(pass),
         }
@@ -183,30 +179,6 @@ impl<T: Data> Recipe<SideEffects> for Backward<T> {
 /// Takes a training step.
 struct Train<T, O>(Layer<T>, O);
 
-impl<T: Data, O: Optimizer + Clone + 'static> Train<T, O> {
-    /// The step from a number that was had at once.
-    #[inline]
-    fn step_of_number(&self, books: &mut Books, index: u32, number: Scalar) -> Result<T> {
-        let deltas = reverse::deltas_of_number(books, index, number);
-        let committed = commit_numbers(&self.1, &deltas);
-        tables::put_away(deltas);
-        committed.map(|()| Value::from(number).into())
-    }
-
-    /// The step from any value for which it took nothing but scalar arithmetic and marks.
-    fn step_at_once(&self, pass: &Arc<Pass>, value: Value) -> Result<T> {
-        let root = self.0.any();
-        let one = reverse::one(root, &value)?;
-        let deltas = reverse::deltas(pass, root, AnyDelta::Ready(one))?;
-        // arithmetic writes no buffers, and has no destructors: the commit need not ask the pass
-        let value = extract::hand_out(value, root)?;
-        let commit = || pass.during(SpanWork::Commit, None, || Told::NOBODY, || commit(&self.1, deltas, &[]));
-        // in the middle of another step it is to be seen that this is one inside it
-        let committed = if pass.is_in_step() { pass::enter(pass, commit) } else { commit() };
-        committed.map(|()| value)
-    }
-}
-
 impl<T: Data, O: Optimizer + Clone + 'static> Recipe<T> for Train<T, O> {
     fn belongs(&self) -> Belongs {
         Belongs::Own(Purpose::Step)
@@ -227,19 +199,15 @@ impl<T: Data, O: Optimizer + Clone + 'static> Recipe<T> for Train<T, O> {
     }
 
     fn run_at_once(&self, settings: &Settings) -> AtOnce<T> {
-        match Pass::begin(Purpose::Step, settings, self.0.any(), |books, index, number| {
-            self.step_of_number(books, index, number)
-        }) {
+        // a number is there at once, and so are its deltas
+        let step = Pass::begin(Purpose::Step, settings, self.0.any(), |books, index, number| {
+            let deltas = reverse::deltas_of_number(books, index, number);
+            commit(&self.1, deltas, &[]).map(|()| Value::from(number).into())
+        });
+        match step {
             Begun::Number(result) => AtOnce::Done(result),
-            Begun::Value(pass, value, true) => {
-                let result = value.and_then(|value| self.step_at_once(&pass, value));
-                // the step has been taken, or has failed: a destructor that panics now has nobody
-                // to tell
-                let _ = Pass::part(pass);
-                AtOnce::Done(result)
-            }
             // the deltas of other operations take a future
-            Begun::Value(pass, _, false) | Begun::Pending(pass) => AtOnce::Begun(pass),
+            Begun::Value(pass, _) | Begun::Pending(pass) => AtOnce::Begun(pass),
         }
     }
 }

@@ -219,21 +219,6 @@ pub trait Optimizer: Send + Sync {
         None
     }
 
-    /// The same rate, which is finite, if nothing else need be asked of it: it begins no step,
-    /// treats all weights alike and remembers nothing. A step of a few plain numbers is then taken
-    /// at once. Others are not, so [`descent`](Optimizer::descent) and [`step`](Optimizer::step)
-    /// have to do the same. An optimizer around another one may hand it on if it adds nothing.
-    ///
-    /// ```
-    /// use dl_core::{Optimizer, Sgd};
-    /// assert_eq!(Sgd::new(0.1).plain_descent(), Some(0.1));
-    /// assert_eq!(Sgd::new(0.1).clip_norm(1.0).plain_descent(), None);
-    /// assert_eq!(Sgd::new(|step: u64| 0.1 / (step + 1) as f64).plain_descent(), None);
-    /// ```
-    fn plain_descent(&self) -> Option<f64> {
-        None
-    }
-
     /// Whether its steps take away from the weights themselves, beside what they do with the
     /// deltas: a decoupled weight decay. An L2 penalty around it,
     /// [`weight_decay`](Optimizer::weight_decay), then refuses to begin a step.
@@ -493,10 +478,6 @@ macro_rules! pointer {
 
             fn descent(&self) -> Option<Result<f64>> {
                 (**self).descent()
-            }
-
-            fn plain_descent(&self) -> Option<f64> {
-                (**self).plain_descent()
             }
 
             fn decays_weights(&self) -> bool {

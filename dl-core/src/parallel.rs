@@ -30,7 +30,7 @@
 use crate::error::drop_payload;
 use crate::node::thread_number;
 use crate::offer::{AWAKE, offer};
-use crate::pass::{Help, Pass, Visit, at_work, computing, with_computing};
+use crate::pass::{Help, Pass, computing, with_computing};
 use crate::sync::{
     AtomicUsize, Mutex, MutexGuard, Ordering, Patience, Thread, current, current_num_threads, park, spin_loop, spins,
     thread_local, yield_now,
@@ -250,7 +250,7 @@ fn share(pieces: usize, helpers: usize, threads: usize, job: Job<'_>) {
     inside.tell(helpers);
     for _ in 0..inside.idle().min(helpers) {
         let crew = crew.clone();
-        if !offer(move || crew.help(None, || true)) {
+        if !offer(move || crew.help(|| true)) {
             break;
         }
     }
@@ -308,16 +308,16 @@ impl Crew {
     }
 
     /// What a ticket does, or whoever finds it in the books of the pass, as long as he stays.
-    pub(crate) fn help(self: &Arc<Self>, helper: Option<&Visit<'_>>, stays: impl Fn() -> bool) {
-        self.help_as_long_as(helper, &stays);
+    pub(crate) fn help(self: &Arc<Self>, stays: impl Fn() -> bool) {
+        self.help_as_long_as(&stays);
         // what has been divided since this thread looked last, by somebody who counted on it
         if let Some(inner) = self.open_within() {
-            inner.help_as_long_as(helper, &stays);
+            inner.help_as_long_as(&stays);
         }
     }
 
-    fn help_as_long_as(self: &Arc<Self>, helper: Option<&Visit<'_>>, stays: &dyn Fn() -> bool) {
-        self.help_with(helper, |own, Job { work, pass, help }| match pass {
+    fn help_as_long_as(self: &Arc<Self>, stays: &dyn Fn() -> bool) {
+        self.help_with(|own, Job { work, pass, help }| match pass {
             None => self.work_and_go_on(own, *work, stays),
             // for the pass it is a thread more, and gives way when there are too many
             Some(pass) => pass.width().join(self.threads, |width| {
@@ -336,20 +336,20 @@ impl Crew {
     /// The same for whoever is done with that of which this one is part, and is one of those who
     /// work already. Says whether he came in.
     fn help_from_outside(self: &Arc<Self>, may: &dyn Fn() -> bool) -> bool {
-        self.help_with(None, |own, Job { work, pass, help }| match pass {
+        self.help_with(|own, Job { work, pass, help }| match pass {
             None => self.work(own, *work, may),
             Some(pass) => computing(pass, || pass.helping(help, || self.work(own, *work, may))),
         })
     }
 
-    fn help_with(&self, helper: Option<&Visit<'_>>, help: impl FnOnce(usize, &Job<'_>)) -> bool {
+    fn help_with(&self, help: impl FnOnce(usize, &Job<'_>)) -> bool {
         if !self.come_in() {
             return false;
         }
         // SAFETY: the caller does not return while somebody is inside; from `come_in` to `go` this
         // thread is
         let job = unsafe { &*self.job.0 };
-        let helped = catch_unwind(AssertUnwindSafe(|| at_work(helper, || help(self.own_share(), job))));
+        let helped = catch_unwind(AssertUnwindSafe(|| help(self.own_share(), job)));
         self.go();
         // pieces do not unwind, but whoever watches them may, as a subscriber of the user's: this
         // may be a thread of the pool, or a caller with helpers inside

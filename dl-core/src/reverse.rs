@@ -21,7 +21,7 @@ use crate::calls::in_places_of_the_user;
 use crate::checkpoint::Groups;
 use crate::error::{Error, Result};
 use crate::node::{AnyLayer, Expression, Held, Node};
-use crate::pass::tables::{self, Row};
+use crate::pass::tables;
 use crate::pass::{Books, Keep, NONE, Pass, Scalar, Seen, Status};
 use crate::primitive::{AnyAt, Few};
 use crate::record::{Direction, SpanWork, Told};
@@ -125,18 +125,9 @@ fn unmarked(books: &mut Books, layers: &[AnyLayer]) -> Vec<AnyLayer> {
     layers.iter().map(&mut unmarked).collect()
 }
 
-/// The same where nothing but scalar arithmetic was evaluated: the deltas are there at once. They
-/// are to be used while somebody has a handle to the root.
-pub(crate) fn deltas(pass: &Arc<Pass>, root: &AnyLayer, delta: AnyDelta) -> Result<Vec<(Held, AnyDelta)>> {
-    let mut theirs = SideEffects::none();
-    let deltas = walking(pass, Some(root), || walk_to_weights(pass, root, delta, When::Asked, &mut theirs))?;
-    debug_assert!(theirs.is_none(), "only dynamic nodes have a backward of the user's");
-    Ok(deltas)
-}
-
-/// The same from an entry that is a plain number, in the books of a pass that nobody else has,
+/// The deltas of all weights from a slot that is a plain number, in a pass that no other thread has,
 /// which knows no marks.
-pub(crate) fn deltas_of_number(books: &mut Books, root: u32, number: Scalar) -> Vec<(Held, Scalar)> {
+pub(crate) fn deltas_of_number(books: &mut Books, root: u32, number: Scalar) -> Vec<(Held, AnyDelta)> {
     debug_assert!(books.in_order(), "scalar arithmetic has no decisions");
     if !books.trained(root) {
         return Vec::new();
@@ -148,32 +139,6 @@ pub(crate) fn deltas_of_number(books: &mut Books, root: u32, number: Scalar) -> 
     walk_back_in_numbers(books, root, &mut arrived, &mut deltas);
     books.keep_arrived(arrived);
     deltas
-}
-
-/// How a delta knows its weight.
-trait Knows {
-    fn node(node: Held) -> Self;
-    fn layer(self) -> AnyLayer;
-}
-
-impl Knows for AnyLayer {
-    fn node(node: Held) -> Self {
-        node.handle()
-    }
-
-    fn layer(self) -> AnyLayer {
-        self
-    }
-}
-
-impl Knows for Held {
-    fn node(node: Held) -> Self {
-        node
-    }
-
-    fn layer(self) -> AnyLayer {
-        self.handle()
-    }
 }
 
 /// Where a walk is to go.
@@ -249,16 +214,13 @@ pub(crate) fn kept(pass: &Pass) -> Result<MutexGuard<'_, Books>> {
 
 /// The deltas of all weights that are trained: those since the last backward of the user's that it
 /// met; those before, and what that one did, are added to `effects`.
-fn walk_to_weights<K: Knows>(
+fn walk_to_weights(
     pass: &Arc<Pass>,
     root: &AnyLayer,
     delta: AnyDelta,
     when: When,
     effects: &mut SideEffects,
-) -> Result<Vec<(K, AnyDelta)>>
-where
-    (K, AnyDelta): Row,
-{
+) -> Result<Deltas> {
     let mut books = kept(pass)?;
     let root = evaluated(&books, root)?;
     if !books.trained(root) {
@@ -319,7 +281,7 @@ fn walk_towards(
 const FEW_DELTAS: usize = 16;
 
 /// Takes what has arrived at these entries, consumers before their operands, to where the goal is.
-fn walk_back<'a, K: Knows, G: Goal>(
+fn walk_back<'a, G: Goal>(
     pass: &'a Arc<Pass>,
     mut books: MutexGuard<'a, Books>,
     steps: impl Iterator<Item = u32>,
@@ -327,11 +289,8 @@ fn walk_back<'a, K: Knows, G: Goal>(
     when: When,
     mut arrived: Vec<Arrived>,
     effects: &mut SideEffects,
-) -> Result<Vec<(K, AnyDelta)>>
-where
-    (K, AnyDelta): Row,
-{
-    let mut deltas = tables::spare();
+) -> Result<Deltas> {
+    let mut deltas: Deltas = tables::spare();
     deltas.reserve(books.weights_met().min(FEW_DELTAS));
     let mut eager = if when == When::AtOnce { Eager::of(pass, &books) } else { None };
     // a constant may be what the delta of a delta is asked for: it stays the layer that it is,
@@ -357,7 +316,7 @@ where
             && !books.has_forgotten()
             && let Some(delta) = arrived[index as usize].take_one()
         {
-            tables::push(&mut deltas, (K::node(node), at_weight(delta)));
+            tables::push(&mut deltas, (node.handle(), at_weight(delta)));
             continue;
         }
         let _rule = node.enter_rule(Direction::Backward);
@@ -366,7 +325,7 @@ where
             let groups = Groups::of(pass);
             if goal.is_at(index, false) {
                 let sum = groups.sum(&mut books, index, &mut arrived);
-                tables::push(&mut deltas, (K::node(node), AnyDelta::Lazy(sum)));
+                tables::push(&mut deltas, (node.handle(), AnyDelta::Lazy(sum)));
                 is_told = true;
             }
             if groups.take(&mut books, index, &mut arrived, |books, index| goal.wants(books, index)) {
@@ -387,12 +346,12 @@ where
         };
         if is_weight {
             if !is_told && goal.is_at(index, true) {
-                tables::push(&mut deltas, (K::node(node), at_weight(delta)));
+                tables::push(&mut deltas, (node.handle(), at_weight(delta)));
             }
             continue; // nothing is below
         }
         if !is_told && goal.is_at(index, false) {
-            tables::push(&mut deltas, (K::node(node), delta.clone()));
+            tables::push(&mut deltas, (node.handle(), delta.clone()));
         }
         match &node.expression {
             Expression::Dynamic(recipe) => match (books.source(index), books.backward(index)) {
@@ -403,7 +362,7 @@ where
                     let own_places = in_places_of_the_user();
                     let theirs = catch_unwind(AssertUnwindSafe(|| backward.backward(delta)));
                     drop(own_places);
-                    effects.push(pass, deltas.drain(..).map(|(weight, delta)| (K::layer(weight), delta)).collect());
+                    effects.push(pass, std::mem::take(&mut deltas));
                     *effects += theirs.map_err(|payload| Error::panic(payload).at(name, site))?;
                     books = pass.books();
                 }

@@ -10,9 +10,6 @@
 //! of the checker; [`spins`] says how often to spin, which a checker need not do often, and
 //! [`Patience`] how long to wait, as it knows no time; [`Guarded`] sits in what is freed by hand.
 
-/// What takes longer, and should take no time, is stuck.
-pub(crate) const STUCK: std::time::Duration = std::time::Duration::from_millis(200);
-
 #[cfg(not(any(shuttle, loom)))]
 mod real {
     pub(crate) use rayon::{current_num_threads, current_thread_index, spawn};

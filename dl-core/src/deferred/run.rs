@@ -9,7 +9,6 @@ use std::fmt;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
 /// One run of a [`Do`](crate::Do), as a future. Dropping it cancels the work.
@@ -36,7 +35,7 @@ pub struct Run<T> {
 enum Scope {
     Unstarted,
     /// In this pass, which it is to drive.
-    Continuing(Arc<Pass>),
+    Continuing(Owner),
     /// Part of somebody else's pass.
     Within,
     Driving(Drive),
@@ -57,14 +56,14 @@ struct Drive {
 }
 
 impl Scope {
-    fn driving(pass: Arc<Pass>, only_predicts: bool) -> Scope {
+    fn driving(pass: Owner, only_predicts: bool) -> Scope {
         let number = pass.arrive();
         Scope::driving_as(number, pass, only_predicts)
     }
 
-    fn driving_as(number: u32, pass: Arc<Pass>, only_predicts: bool) -> Scope {
+    fn driving_as(number: u32, pass: Owner, only_predicts: bool) -> Scope {
         let position = Position::in_body(number.into());
-        Scope::Driving(Drive { pass: pass.into(), number, asked: 0.0, position, only_predicts })
+        Scope::Driving(Drive { pass, number, asked: 0.0, position, only_predicts })
     }
 }
 
@@ -74,7 +73,7 @@ impl<T> Run<T> {
     }
 
     /// A run that goes on in a pass which has been begun.
-    pub(super) fn going_on(recipe: Shared<dyn Recipe<T>>, pass: Arc<Pass>) -> Self {
+    pub(super) fn going_on(recipe: Shared<dyn Recipe<T>>, pass: Owner) -> Self {
         let mut run = Run::new(recipe, Settings::default());
         run.scope = Scope::Continuing(pass);
         run
@@ -90,10 +89,10 @@ impl<T> Run<T> {
         let settings = std::mem::take(&mut self.settings);
         match (belongs, pass::in_pass()) {
             (Belongs::Around, true) => Scope::Within,
-            (Belongs::Around, false) => Scope::driving(Pass::new(Purpose::Train, &settings), false),
-            (Belongs::Own(purpose), _) => Scope::driving(Pass::new(purpose, &settings), only_predicts),
+            (Belongs::Around, false) => Scope::driving(Pass::new(Purpose::Train, &settings).into(), false),
+            (Belongs::Own(purpose), _) => Scope::driving(Pass::new(purpose, &settings).into(), only_predicts),
             (Belongs::To(pass), _) if pass::is_current(&pass) => Scope::Within,
-            (Belongs::To(pass), _) => Scope::driving(Arc::clone(&pass), false),
+            (Belongs::To(pass), _) => Scope::driving(pass, false),
         }
     }
 }

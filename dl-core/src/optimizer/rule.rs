@@ -192,11 +192,6 @@ macro_rules! optimizer {
                 self.is_descent().then(|| self.check().and_then(|()| self.base.rate()))
             }
 
-            fn plain_descent(&self) -> Option<f64> {
-                // what is wrong with the settings says the step that asks `descent`
-                if self.base.memory().is_none() { self.descent().and_then(|rate| rate.ok()) } else { None }
-            }
-
             fn decays_weights(&self) -> bool {
                 $crate::optimizer::rule::Rule::decays_weights(self)
             }

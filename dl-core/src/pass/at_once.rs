@@ -82,8 +82,7 @@ impl Pass {
     }
 
     /// Goes on with the first traversal of a pass, which has no driver yet, unless it is done, and
-    /// the caller waits for it. The pass gets no handle to the layer, and a root that is scalar
-    /// arithmetic no stamp: that is left to the caller.
+    /// the caller waits for it. The pass gets no handle to the layer: that is left to the caller.
     pub(super) fn discover_first(
         self: &Arc<Self>,
         traversal: Traversal,
@@ -147,6 +146,7 @@ impl Pass {
                 TraversalStep::Yields => {
                     books.suspend(&traversal);
                     books = self.yield_lock(books);
+                    books.running -= 1;
                 }
                 TraversalStep::Offers => {
                     // before the first driver has come, only the thread that is going to be it
@@ -159,6 +159,7 @@ impl Pass {
                         books.suspend(&traversal);
                         self.release(books);
                         books = self.books();
+                        books.running -= 1;
                     }
                 }
             }

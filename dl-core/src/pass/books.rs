@@ -75,6 +75,11 @@ pub(crate) struct Books {
     pub(super) tasks: FxHashMap<u32, Task>,
     pub(super) backwards: FxHashMap<u32, Arc<dyn AnyBackward>>,
     pub(super) queue: Queue,
+    /// How many threads hold the numbers of slots while they do not hold the lock: they run a job,
+    /// or have suspended a traversal.
+    pub(super) running: usize,
+    /// Whether the last owner is gone.
+    pub(super) retired: bool,
     /// Tickets that have been handed out and not come back.
     pub(super) tickets: usize,
     /// How many threads that work for the pass are parked in a wait of their own, in a body for
@@ -161,6 +166,8 @@ impl Books {
             tasks: FxHashMap::default(),
             backwards: FxHashMap::default(),
             queue: Queue::default(),
+            running: 0,
+            retired: false,
             tickets: 0,
             away: 0,
             attentive: 0,
@@ -228,6 +235,7 @@ impl Books {
         tables::clear(&mut self.spare_stack);
         self.interleaved = false;
         self.drivers.clear();
+        (self.running, self.retired) = (0, false);
         (self.tickets, self.away, self.attentive) = (0, 0, 0);
         (self.refilled, self.others, self.constants) = (0, 0, 0);
         (self.origin, self.rests, self.roots_met, self.in_order) = (None, 0, 0, true);
@@ -312,11 +320,6 @@ impl Books {
     /// An operation was evaluated that has no entry.
     pub(crate) fn note_evaluation(&mut self) {
         self.refilled += 1;
-    }
-
-    /// Whether nothing but scalar arithmetic was evaluated.
-    pub(super) fn is_arithmetic(&self) -> bool {
-        self.count.so_far.evaluations == 0
     }
 
     /// How many operations were evaluated that are no scalar arithmetic.

@@ -11,10 +11,7 @@
 //! read-modify-write, so what needs no stamp has none. A *uniquely referenced* node, whose only
 //! handle is one operand of one consumer, cannot be reached another way: its consumer knows its
 //! slot, and it is stamped when a handle to it is given out. (A consumer with more than two
-//! operands looks them up: it stamps such a node when that has been inserted.) The first few
-//! weights of a pass are found by a linear search, and stamped when they are met again. A root that
-//! is scalar arithmetic is stamped when more than its value is needed.
-//!
+//! operands looks them up: it stamps such a node when that has been inserted.) //!
 //! # Suspension
 //!
 //! A traversal may release the state lock for a moment, so that other threads need not wait for its
@@ -43,9 +40,6 @@ pub(super) struct Frame {
 /// A traversal yields to a thread that has not come in time once more after so many nodes.
 const YIELD_AGAIN: usize = 16;
 
-/// So many weights of a pass have no claim until they are met again.
-const UNCLAIMED: usize = 8;
-
 /// A depth-first traversal, which may be suspended.
 pub(super) struct Traversal {
     /// The consumers of the node at hand, from the root on.
@@ -57,8 +51,6 @@ pub(super) struct Traversal {
     pub(super) inline: InlinePolicy,
     /// The same for the root.
     inline_root: InlinePolicy,
-    /// Whether the root is stamped, even if it is scalar arithmetic.
-    stamps_root: bool,
     /// How many jobs were queued when it looked last, and when it last asked others to share them.
     queued: usize,
     offered: usize,
@@ -166,27 +158,16 @@ impl Pass {
 }
 
 impl Books {
-    /// The entry of a node, if this pass has met it. For a lone node, or a root that is not claimed
-    /// yet, it is not known.
+    /// The slot of a node, if this pass has one. That of a node without a stamp is not found.
     #[inline]
     pub(crate) fn find(&self, node: &Node) -> Option<u32> {
-        node.claim().entry(&self.seat).or_else(|| self.find_aside(node)).or_else(|| match &node.expression {
-            Expression::Weight(variable, _) => self.find_unclaimed(*variable),
-            _ => None,
-        })
+        node.claim().entry(&self.seat).or_else(|| self.find_aside(node))
     }
 
     /// The entry of a node that another live pass has claimed.
     #[inline]
     fn find_aside(&self, node: &Node) -> Option<u32> {
         if self.side.is_empty() { None } else { self.side.get(&std::ptr::from_ref(node).addr()).copied() }
-    }
-
-    /// The entry of a weight that is among the first few.
-    #[inline]
-    fn find_unclaimed(&self, variable: VariableRef) -> Option<u32> {
-        let address = variable.address();
-        self.weights.iter().take(UNCLAIMED).find(|&&(known, _)| known == address).map(|&(_, index)| index)
     }
 
     /// The entry of an operand of this entry's node.
@@ -234,7 +215,6 @@ impl Books {
             second: NONE,
             inline,
             inline_root: inline,
-            stamps_root: true,
             queued,
             offered: 0,
             waiting: 0,
@@ -251,7 +231,7 @@ impl Books {
         } else {
             (InlinePolicy::Small, InlinePolicy::Last)
         };
-        Traversal { inline_root, stamps_root: false, ..self.begin_traversal(root, inline) }
+        Traversal { inline_root, ..self.begin_traversal(root, inline) }
     }
 
     #[inline]
@@ -269,8 +249,10 @@ impl Books {
     }
 
     /// A traversal is about to release the lock: from now on the pass is interleaved. What this
-    /// traversal has inserted so far without a stamp, and no consumer knows yet, is stamped.
+    /// traversal has inserted so far without a stamp, and no consumer knows yet, is stamped. It
+    /// counts as running until it has the lock again.
     pub(super) fn suspend(&mut self, traversal: &Traversal) {
+        self.running += 1;
         if std::mem::replace(&mut self.interleaved, true) {
             return; // everything has been stamped since
         }
@@ -304,7 +286,7 @@ impl Books {
                 next.node.prefetch();
             }
             let is_root = consumer.is_none();
-            let lone = || if is_root { !traversal.stamps_root } else { node.is_lone() };
+            let lone = || !is_root && node.is_lone();
             let (index, inserted) = match self.inserted_meanwhile(node) {
                 Some(index) => (index, Inserted::Evaluated),
                 None => match self.enter_arithmetic(node, operands, lone) {
@@ -485,13 +467,7 @@ impl Books {
         if let Some(index) = self.find_aside(&node) {
             return index;
         }
-        match self.find_unclaimed(variable) {
-            Some(index) => {
-                self.claim(node, index); // it may be met time and again
-                index
-            }
-            None => self.enter_weight(node, variable, leaf),
-        }
+        self.enter_weight(node, variable, leaf)
     }
 
     fn enter_weight(&mut self, node: Held, variable: VariableRef, leaf: u8) -> u32 {
@@ -505,10 +481,10 @@ impl Books {
             return index; // no entry of its own
         }
         self.others += 1;
-        let (trained, lone) = (!variable.frozen(), self.weights.len() < UNCLAIMED);
+        let trained = !variable.frozen();
         let index = match self.number_of_weight(&variable) {
-            Some(number) => self.add(Entry::of_number(node, number, trained), node, || lone),
-            None => self.enter_value_of_weight(node, &variable, trained, lone),
+            Some(number) => self.add(Entry::of_number(node, number, trained), node, || false),
+            None => self.enter_value_of_weight(node, &variable, trained),
         };
         tables::push(&mut self.weights, (variable.address(), index));
         index
@@ -516,9 +492,9 @@ impl Books {
 
     /// Not inlined: numbers are faster to enter without.
     #[inline(never)]
-    fn enter_value_of_weight(&mut self, node: Held, variable: &Variable, trained: bool, lone: bool) -> u32 {
+    fn enter_value_of_weight(&mut self, node: Held, variable: &Variable, trained: bool) -> u32 {
         let value = self.value_of_weight(node, variable);
-        self.add_value(node, value, trained, lone)
+        self.add_value(node, value, trained, false)
     }
 
     /// The number that a weight is, unless its value is to be had elsewhere: for speed, as numbers

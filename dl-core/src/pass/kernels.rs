@@ -12,19 +12,14 @@ use crate::sync::MutexGuard;
 use crate::value::{Repr, Value};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::Instant;
 
-/// Small kernels are taken from the queue together, as many as keep a thread busy for so long: each
-/// time the lock is taken anew, another thread may stand in the way.
-const BATCH_NANOSECONDS: f64 = 8_000.0;
-/// Whoever runs a chain writes down after so long what he has, and puts the rest back: others may
-/// wait for the one, and nobody any more for the other.
-const LEG_NANOSECONDS: f64 = 50_000.0;
+/// A worker runs about so much of a chain before it takes the lock again: others may wait for what
+/// it has computed. The rest goes back to the queue.
+const CHAIN_NANOSECONDS: f64 = 50_000.0;
 
-/// Kernels that are run together: those of a chain, or some that nobody follows. The tables are
-/// reused.
+/// A chain that is being run. The tables are reused.
 #[derive(Default)]
-pub(super) struct Batch {
+pub(super) struct ChainRun {
     kernels: Vec<Kernel>,
     /// What they need; none where that is the result of the kernel before.
     operands: Vec<Option<Value>>,
@@ -32,7 +27,8 @@ pub(super) struct Batch {
     /// it.
     results: Vec<Option<Result<Value>>>,
     followers: Vec<u32>,
-    /// Whether nobody was called for it: then what is worth a call goes back to the queue.
+    /// Whether no other thread was invited for it: then an operation that is worth that goes back
+    /// to the queue.
     stays: bool,
 }
 
@@ -52,18 +48,9 @@ struct Kernel {
 }
 
 impl Books {
-    /// Takes a job that has left the queue; if it is a single kernel, with those next to it,
-    /// `share` of them at most.
-    ///
-    /// Of a chain whose first operation stays (see `queue.rs`) only what is small is run.
-    pub(super) fn take_batch(
-        &mut self,
-        index: u32,
-        (nanoseconds, stays): (f64, bool),
-        share: usize,
-        helps: bool,
-        batch: &mut Batch,
-    ) {
+    /// Takes a chain whose first operation has left the queue. If that stays (see `queue.rs`) only
+    /// what is small is run.
+    pub(super) fn take_chain_to_run(&mut self, index: u32, (nanoseconds, stays): (f64, bool), batch: &mut ChainRun) {
         batch.stays = stays;
         let mut followers = std::mem::take(&mut batch.followers);
         self.take_chain(index, &mut followers);
@@ -73,24 +60,10 @@ impl Books {
             self.take_kernel(follower, None, batch);
             batch.kernels.last_mut().expect("it was taken").is_last = self.goes_with_next(before);
         }
-        if followers.is_empty() {
-            let mut budget = BATCH_NANOSECONDS - nanoseconds;
-            for _ in 0..share {
-                match self.queue.next_kernel(helps, stays) {
-                    Some((index, nanoseconds)) if nanoseconds <= budget && !self.has_followers(index) => {
-                        budget -= nanoseconds;
-                        self.queue.pop_kernel(helps, stays);
-                        self.close_chain(index);
-                        self.take_kernel(index, Some(nanoseconds), batch);
-                    }
-                    _ => break,
-                }
-            }
-        }
         batch.followers = followers;
     }
 
-    fn take_kernel(&mut self, index: u32, nanoseconds: Option<f64>, batch: &mut Batch) {
+    fn take_kernel(&mut self, index: u32, nanoseconds: Option<f64>, batch: &mut ChainRun) {
         let node = self.node(index);
         let first = batch.operands.len();
         batch.kernels.push(Kernel { index, node, nanoseconds, operands: first, is_last: false });
@@ -127,7 +100,7 @@ impl Books {
     }
 }
 
-impl Batch {
+impl ChainRun {
     /// Writes down what has been run. The rest of a chain goes back to where it was taken from.
     fn write_down(&mut self, books: &mut Books, helps: bool) {
         let done = self.results.len();
@@ -184,23 +157,22 @@ impl Pass {
         }
     }
 
-    pub(super) fn run_batch<'a>(
+    pub(super) fn run_chain<'a>(
         self: &'a Arc<Self>,
-        batch: &mut Batch,
+        batch: &mut ChainRun,
         helps: bool,
         books: MutexGuard<'a, Books>,
     ) -> MutexGuard<'a, Books> {
         self.release(books);
-        computing(self, || self.run_leg(batch));
+        computing(self, || self.run_kernels(batch));
         let mut books = self.books();
         batch.write_down(&mut books, helps);
         books
     }
 
-    /// Runs as many kernels as make a leg, at least one.
-    fn run_leg(self: &Arc<Self>, batch: &mut Batch) {
-        // what was not measured may be wrong
-        let begun = (batch.kernels.len() > 1).then(Instant::now);
+    /// Runs the first kernel of a chain, and others as far as they fit into the budget.
+    fn run_kernels(self: &Arc<Self>, batch: &mut ChainRun) {
+        let mut spent = 0.0;
         for &Kernel { index, node, nanoseconds, operands, is_last } in &batch.kernels {
             let operands = &mut batch.operands[operands..][..node.operands().len()];
             let follows = nanoseconds.is_none();
@@ -227,10 +199,11 @@ impl Pass {
                 Ok(nanoseconds) => {
                     if follows
                         && (batch.stays && !stays(operation(&node), nanoseconds)
-                            || begun.is_some_and(|begun| !has_room(begun, nanoseconds)))
+                            || spent + nanoseconds > CHAIN_NANOSECONDS)
                     {
                         return;
                     }
+                    spent += nanoseconds;
                     let mut before = match is_last {
                         true => batch.results.last_mut().and_then(Option::take).and_then(Result::ok),
                         false => before.cloned(),
@@ -276,13 +249,6 @@ impl Pass {
         }
         result.unwrap_or_else(|payload| Err(Error::panic(payload).at(op.name_or_panic(), node.site())))
     }
-}
-
-/// Whether a leg that began then has room for a kernel that takes so long.
-fn has_room(begun: Instant, nanoseconds: f64) -> bool {
-    // for a model checker there is no time
-    let spent = if cfg!(any(shuttle, loom)) { 0.0 } else { begun.elapsed().as_nanos() as f64 };
-    spent + nanoseconds <= LEG_NANOSECONDS
 }
 
 fn operation(node: &Node) -> &dyn AnyPrimitive {

@@ -55,7 +55,7 @@ pub(crate) use segment::Hold;
 pub use settings::Mode;
 pub(crate) use settings::Settings;
 pub(crate) use tables::release;
-pub(crate) use tickets::{Owner, Visit, at_work};
+pub(crate) use tickets::Owner;
 pub(crate) use unshared::Begun;
 pub(crate) use watch::Help;
 pub(crate) use width::Width;
@@ -73,7 +73,7 @@ use context::mode;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError, Weak};
 use std::task::{Poll, Waker};
-use tickets::Board;
+use tickets::Events;
 use unshared::Unshared;
 use watch::Watch;
 
@@ -105,7 +105,9 @@ pub(crate) struct Pass {
     mode: Mode,
     /// What it carries. The books have a copy of what is asked for under their lock.
     settings: Settings,
-    board: Arc<Board>,
+    events: Arc<Events>,
+    /// How many owners it has: see `tickets.rs`.
+    owners: AtomicUsize,
     /// How many threads wait for the books.
     wanted: AtomicUsize,
     /// Whether a driver has nothing to do and looks for news, and nobody has left something to him.
@@ -176,20 +178,6 @@ impl Pass {
         around.books().origin()
     }
 
-    /// Somebody is done with a pass. If he was the last one who had it, the pass is over: its
-    /// values and nodes are dropped, and its tables are kept for the next one. A panic of a
-    /// destructor comes back.
-    pub(crate) fn part(pass: Arc<Pass>) -> Result<()> {
-        match Unshared::of(pass) {
-            Ok(over) => over.close(),
-            Err(pass) => {
-                // usually somebody has it still
-                let fault = pass.books().fault.take().map_or(Ok(()), Err);
-                catch_unwind(AssertUnwindSafe(|| drop(Owner::from(pass)))).map_err(Error::panic).and(fault)
-            }
-        }
-    }
-
     /// These settings, for a pass inside this one; what they leave open is that of this pass. Its
     /// random numbers are others, which depend on where it is started.
     pub(crate) fn inherited(&self, settings: Settings) -> Settings {
@@ -216,21 +204,14 @@ impl Pass {
         books.fault.take().map_or(Ok(()), Err)
     }
 
-    /// Lets go of all values, if the caller, who drives the pass and holds it once more, is the
-    /// only one who has it.
+    /// Releases all values, if the caller is the only owner, and nothing is queued or running that
+    /// may need them: while the pass has the values of weights, these are copied before they change.
     pub(crate) fn let_go_of_values(self: &Arc<Self>) {
-        // a helper who looks whether there is something for him has it for a moment; while he has
-        // it, weights would be copied before they change
-        let alone = (0..SPINS).any(|_| {
-            let alone = Arc::strong_count(self) <= 2;
-            if !alone {
-                spin_loop();
-            }
-            alone
-        });
-        if alone {
+        if Owner::is_only(self) {
             let mut books = self.books();
-            books.discard_all_values();
+            if books.running == 0 && books.queue.len() == 0 {
+                books.discard_all_values();
+            }
             self.release(books);
         }
     }
@@ -304,7 +285,7 @@ impl Pass {
     }
 
     fn tell_news(&self) {
-        self.board.tell_news();
+        self.events.notify();
     }
 
     /// Releases the lock, lets in the threads that wait for it, and takes it again.
@@ -339,6 +320,9 @@ impl Pass {
     /// The value of a layer, or a promise to wake up when it is there.
     pub(crate) fn poll_value(self: &Arc<Self>, layer: &AnyLayer, waker: &Waker) -> Poll<Result<Value>> {
         let books = self.books();
+        if books.retired {
+            return Poll::Ready(Err(Error::cancelled()));
+        }
         // a number that is there needs none of what follows
         if !self.is_watched()
             && let Some(number) = books.find(layer).and_then(|index| books.entry(index).number())

@@ -93,22 +93,6 @@ impl Queue {
         self.jobs(stays).pop(at_back)
     }
 
-    /// The job beside one that was taken, of those that stay or of the others, if it is a kernel,
-    /// and how long that takes.
-    pub(super) fn next_kernel(&mut self, helps: bool, stays: bool) -> Option<(u32, f64)> {
-        let jobs = self.jobs(stays);
-        match if helps && jobs.ends_with_kernel() { jobs.jobs.back() } else { jobs.jobs.front() } {
-            Some(&Job { what: Work::Kernel(index), nanoseconds, .. }) => Some((index, nanoseconds)),
-            _ => None,
-        }
-    }
-
-    /// Takes it.
-    pub(super) fn pop_kernel(&mut self, helps: bool, stays: bool) {
-        let jobs = self.jobs(stays);
-        jobs.pop(helps && jobs.ends_with_kernel());
-    }
-
     /// What has been queued last is the next job of whoever drives the pass.
     pub(super) fn bring_last_forward(&mut self) {
         let jobs = self.jobs(self.last_stays);

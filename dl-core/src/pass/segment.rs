@@ -313,6 +313,9 @@ impl Hold {
     pub(crate) fn poll(&mut self, cx: &Context<'_>) -> Poll<Result<()>> {
         let Some(pass) = self.pass.upgrade() else { return Poll::Ready(Err(Error::cancelled())) };
         let mut books = pass.books();
+        if books.retired {
+            return Poll::Ready(Err(Error::cancelled()));
+        }
         while let Some(&index) = self.entries.get(self.next) {
             match books.status(index) {
                 Status::Done(_) => self.next += 1,
@@ -328,9 +331,12 @@ impl Hold {
 
     /// Lets go of the values, under a lock that is held already.
     pub(crate) fn let_go(mut self, pass: &Arc<Pass>, mut books: MutexGuard<'_, Books>) {
-        for index in std::mem::take(&mut self.entries) {
-            books.linked(index).unfinished -= 1;
-            books.free(index);
+        let entries = std::mem::take(&mut self.entries);
+        if !books.retired {
+            for index in entries {
+                books.linked(index).unfinished -= 1;
+                books.free(index);
+            }
         }
         pass.release(books);
     }

@@ -8,7 +8,7 @@
 //! thread [puts away](put_away) for its next step.
 
 use super::discover::Frame;
-use super::entry::{Entry, Links, Scalar, Waiting};
+use super::entry::{Entry, Links, Waiting};
 use crate::commit::Words;
 use crate::node::{AnyLayer, Held};
 use crate::reverse::{AnyDelta, Arrived};
@@ -101,7 +101,6 @@ rows! {
     WAITING: Waiting;
     WEIGHTS: (usize, u32);
     ARRIVED: Arrived;
-    NUMBERS: (Held, Scalar), kept by threads in NUMBERS_OF_THIS_THREAD;
     DELTAS: (Held, AnyDelta), kept by threads in DELTAS_OF_THIS_THREAD;
     DELTAS_OF_LAYERS: (AnyLayer, AnyDelta);
     WORDS: Words;

@@ -7,7 +7,7 @@
 
 use super::books::Books;
 use super::discover::TraversalStep;
-use super::{Pass, Purpose, Settings};
+use super::{Owner, Pass, Purpose, Settings};
 use crate::error::{Error, Result};
 use crate::node::AnyLayer;
 use crate::pass::{Mode, Scalar, Width};
@@ -59,7 +59,8 @@ impl Unshared {
             books: Mutex::new(Books::new()),
             mode: Mode::Train,
             settings: Settings::default(),
-            board: Arc::default(),
+            events: Arc::default(),
+            owners: AtomicUsize::new(0),
             wanted: AtomicUsize::new(0),
             lingering: AtomicBool::new(false),
             commits: AtomicBool::new(false),
@@ -141,11 +142,11 @@ pub(crate) enum Begun<R> {
     /// The layer is a plain number, for which it took scalar arithmetic alone: this is what was
     /// made of it, and the pass is over.
     Number(R),
-    /// It has this value, or has failed: a tensor, or a number that somebody watches, or for which
-    /// it took more than arithmetic. Whether it took nothing else, but marks.
-    Value(Arc<Pass>, Result<Value>, bool),
+    /// It has this value, or has failed: a tensor, or a number that is watched, or for which it took
+    /// more than arithmetic.
+    Value(Owner, Result<Value>),
     /// It is not there yet.
-    Pending(Arc<Pass>),
+    Pending(Owner),
 }
 
 impl Pass {
@@ -157,8 +158,7 @@ impl Pass {
 
     /// Begins a pass for a layer, and goes as far as it goes at once: if it takes arithmetic and
     /// small kernels, and little else. What is done with a number is done with the books, at its
-    /// entry, before anybody else has the pass. The node of such a number is not claimed, unless it
-    /// is a constant: nobody is going to look for it.
+    /// entry, before any other thread has the pass.
     pub(crate) fn begin<R>(
         purpose: Purpose,
         settings: &Settings,
@@ -183,17 +183,13 @@ impl Pass {
             debug_assert!(over.is_ok(), "numbers have no destructors");
             return Begun::Number(made);
         }
-        let pass = pass.share();
+        let pass = Owner::from(pass.share());
         let (mut books, index) = pass.discover_first(traversal, step);
-        let is_arithmetic = books.is_arithmetic();
-        books.claim_lone(index);
         let ended = books.outcome(index);
-        if !is_arithmetic || ended.is_none() {
-            books.root(index); // else the pass is over before the caller's handle goes
-        }
+        books.root(index);
         pass.release(books);
         match ended {
-            Some(value) => Begun::Value(pass, value, is_arithmetic),
+            Some(value) => Begun::Value(pass, value),
             None => Begun::Pending(pass),
         }
     }
@@ -204,7 +200,6 @@ mod tests {
     use super::OVER;
     use crate::pass::at_once::tests::{Gather, Probe, on_threads};
     use crate::{Differentiable, Layer, Sgd, Weight};
-    use std::sync::atomic::Ordering;
 
     /// A layer that is evaluated by a pass inside another one, so many deep.
     fn nested(deep: usize, w: &Weight<f64>) -> Layer<f64> {
@@ -239,7 +234,7 @@ mod tests {
 
     #[test]
     fn a_first_walk_goes_on_where_the_books_are_not_enough() {
-        // more than are found without a claim, below the operations and above them
+        // below the operations and above them
         let weights: Vec<Weight<f64>> = (0..24).map(|i| Weight::new(f64::from(i) / 8.0)).collect();
         let sum = |weights: &[Weight<f64>]| weights.iter().map(|w| w * 2.0).sum::<Layer<f64>>();
         let build = || {
@@ -267,13 +262,5 @@ mod tests {
             }
             drop(tapes);
         }
-    }
-
-    #[test]
-    fn a_weight_that_is_met_once_is_not_claimed() {
-        let w = Weight::new(3.0_f64);
-        let y = Layer::apply(Probe::new(10.0, |_| ()), (w.layer(),));
-        assert_eq!(y.predict().wait().expect("it succeeds"), 4.0);
-        assert_eq!(w.layer().any().claim().pass.load(Ordering::Relaxed), 0);
     }
 }

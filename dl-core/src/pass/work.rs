@@ -4,9 +4,9 @@ use super::at_once::SMALL_OF_OURS_NANOSECONDS;
 use super::bodies;
 use super::books::Books;
 use super::context::{computing, may_work, polling};
-use super::kernels::Batch;
+use super::kernels::ChainRun;
 use super::queue::{Job, Work};
-use super::tickets::{Board, Ticket, Visit, at_work};
+use super::tickets::{Events, Ticket};
 use super::wakers::{TaskWaker, Wakeable};
 use super::{Pass, context};
 use crate::error::{Error, Result, drop_payload};
@@ -66,12 +66,12 @@ impl Pass {
             return false;
         }
         if !self.has_work(&books) && books.tickets > 0 {
-            let read = self.board.news();
+            let read = self.events.count();
             self.release(books);
             // who works for the pass is mostly through before this thread, once it sleeps, would be
             // awake again
             self.lingering.store(true, Ordering::Relaxed);
-            let heard = linger(&self.board, read, || self.width.working() > 0);
+            let heard = linger(&self.events, read, || self.width.working() > 0);
             self.lingering.store(false, Ordering::Relaxed);
             if heard {
                 return true;
@@ -89,7 +89,7 @@ impl Pass {
         if books.queue.nanoseconds() < longest {
             *asked = 0.0;
             let ended;
-            (books, ended) = self.work(books, None, TURNS, longest);
+            (books, ended) = self.work(books, false, TURNS, longest);
             if ended {
                 self.release(books);
                 return true;
@@ -120,13 +120,13 @@ impl Pass {
     fn work<'a>(
         self: &'a Arc<Self>,
         mut books: MutexGuard<'a, Books>,
-        helper: Option<&Visit<'_>>,
+        helps: bool,
         turns: usize,
         longest: f64,
     ) -> (MutexGuard<'a, Books>, bool) {
-        let driver = usize::from(helper.is_none());
+        let driver = usize::from(!helps);
         books.attentive += driver;
-        let (mut books, ended) = self.work_through(books, helper, turns, longest);
+        let (mut books, ended) = self.work_through(books, helps, turns, longest);
         books.attentive -= driver;
         (books, ended)
     }
@@ -134,13 +134,12 @@ impl Pass {
     fn work_through<'a>(
         self: &'a Arc<Self>,
         mut books: MutexGuard<'a, Books>,
-        helper: Option<&Visit<'_>>,
+        helps: bool,
         mut turns: usize,
         longest: f64,
     ) -> (MutexGuard<'a, Books>, bool) {
-        let helps = helper.is_some();
         let driver = usize::from(!helps);
-        let mut batch = Batch::default();
+        let mut run = ChainRun::default();
         let (mut chain, mut not_inline) = (Vec::new(), None);
         let mut spare = None;
         let threads = LazyCell::new(current_num_threads as fn() -> usize);
@@ -166,26 +165,29 @@ impl Pass {
                 Some(Job { what: Work::Kernel(index), nanoseconds, .. })
                     if !helps && not_inline != Some(index) && self.is_alone(index, nanoseconds, &books) =>
                 {
+                    books.running += 1;
                     (books, not_inline) = self.run_alone(index, books, &mut chain);
+                    books.running -= 1;
                 }
                 Some(Job { what: Work::Kernel(index), nanoseconds, stays }) => {
                     let busy = if stays { 0 } else { driver };
                     books.attentive -= busy;
-                    let share = books.queue.len() / (1 + books.tickets);
-                    books = at_work(helper, || {
-                        if share == 0 && !books.has_followers(index) {
-                            self.run_one(index, books)
-                        } else {
-                            books.take_batch(index, (nanoseconds, stays), share, helps, &mut batch);
-                            self.run_batch(&mut batch, helps, books)
-                        }
-                    });
+                    books.running += 1;
+                    books = if books.has_followers(index) {
+                        books.take_chain_to_run(index, (nanoseconds, stays), &mut run);
+                        self.run_chain(&mut run, helps, books)
+                    } else {
+                        self.run_one(index, books)
+                    };
+                    books.running -= 1;
                     books.attentive += busy;
                 }
                 Some(Job { what: Work::Task(index), .. }) => {
                     let again = books.task(index).is_some();
                     books.attentive -= driver;
-                    books = at_work(helper, || self.poll_task(index, books, &mut spare, &threads));
+                    books.running += 1;
+                    books = self.poll_task(index, books, &mut spare, &threads);
+                    books.running -= 1;
                     books.attentive += driver;
                     turns -= usize::from(again);
                     if turns == 0 {
@@ -197,7 +199,7 @@ impl Pass {
                     books.attentive -= driver;
                     self.release(books);
                     let enough = worth_asking_again(nanoseconds);
-                    let queued = ticket.enter_from(helper).map_or(0.0, |visit| visit.help_for_a_while(enough));
+                    let queued = ticket.upgrade().map_or(0.0, |pass| pass.help_for_a_while(enough));
                     books = self.books();
                     if queued >= enough {
                         books.queue.push(Work::Help(ticket), queued);
@@ -208,10 +210,10 @@ impl Pass {
                     self.width.rests();
                     let Some(crew) = self.open_crew(&books).cloned() else { return (books, true) };
                     // until there is something to do for which nobody else may be there
-                    let read = self.board.news();
+                    let read = self.events.count();
                     books.attentive -= driver;
                     self.release(books);
-                    crew.help(helper, || self.board.news() == read);
+                    crew.help(|| self.events.count() == read);
                     books = self.books();
                     books.attentive += driver;
                     self.width.works();
@@ -455,15 +457,14 @@ impl Pass {
 /// everybody, so that a ticket comes back; in other passes it does so at once, as a walk hands the
 /// books to those who wait.
 fn use_ticket(ticket: &Ticket) {
-    let board = ticket.board();
-    let mut read = board.news();
+    let events = ticket.events();
+    let mut read = events.count();
     let mut goes: Option<Patience> = None;
-    while let Some(visit) = ticket.enter() {
-        let pass = &visit.pass;
+    while let Some(pass) = ticket.upgrade() {
         let may_wait = !pass.steps || goes.as_ref().is_none_or(|since| !since.lasts(AWAKE));
         let Some(books) = (if may_wait { Some(pass.books()) } else { pass.books_at_once() }) else {
-            drop(visit);
-            if has_news(board, read, GLANCES) {
+            drop(pass);
+            if has_news(events, read, GLANCES) {
                 goes = None;
             } else {
                 // there may be more threads than processors
@@ -471,8 +472,8 @@ fn use_ticket(ticket: &Ticket) {
             }
             continue;
         };
-        let (mut books, ended) = apart(|| pass.work(books, Some(&visit), usize::MAX, f64::INFINITY));
-        let latest = board.news();
+        let (mut books, ended) = apart(|| pass.work(books, true, usize::MAX, f64::INFINITY));
+        let latest = events.count();
         // for what stays nobody is called: when there is something else, he is
         if latest == read || !ended {
             books.tickets -= 1;
@@ -481,17 +482,17 @@ fn use_ticket(ticket: &Ticket) {
         }
         read = latest;
         pass.release(books);
-        drop(visit);
-        goes = (!has_news(board, read, LINGER_SPINS)).then(Patience::new);
+        drop(pass);
+        goes = (!has_news(events, read, LINGER_SPINS)).then(Patience::new);
     }
 }
 
-impl Visit<'_> {
-    /// Takes some turns. Says with how much in the queue, in nanoseconds.
-    fn help_for_a_while(&self, longest: f64) -> f64 {
-        let (books, _) = self.pass.work(self.pass.books(), Some(self), TURNS, longest);
+impl Pass {
+    /// Takes some turns. Returns how much is queued then, in nanoseconds.
+    fn help_for_a_while(self: &Arc<Self>, longest: f64) -> f64 {
+        let (books, _) = self.work(self.books(), true, TURNS, longest);
         let queued = books.queue.nanoseconds();
-        self.pass.release(books);
+        self.release(books);
         queued
     }
 }
@@ -509,10 +510,10 @@ fn worth_asking_again(asked: f64) -> f64 {
 
 /// Waits a few microseconds for news, and on for a moment as long as there is somebody to wait for.
 /// Says whether they have come.
-fn linger(board: &Board, read: usize, goes_on: impl Fn() -> bool) -> bool {
+fn linger(events: &Events, read: usize, goes_on: impl Fn() -> bool) -> bool {
     let since = Patience::new();
     loop {
-        if has_news(board, read, LINGER_SPINS) {
+        if has_news(events, read, LINGER_SPINS) {
             return true;
         }
         if !goes_on() || !since.lasts(AWAKE) {
@@ -524,9 +525,9 @@ fn linger(board: &Board, read: usize, goes_on: impl Fn() -> bool) -> bool {
 }
 
 /// Whether there are news, within so many glances.
-fn has_news(board: &Board, read: usize, spins: usize) -> bool {
+fn has_news(events: &Events, read: usize, spins: usize) -> bool {
     (0..spins).any(|_| {
-        let heard = board.news() != read;
+        let heard = events.count() != read;
         if !heard {
             spin_loop();
         }
@@ -555,8 +556,7 @@ mod tests {
         books.drivers.polled(driver, true);
         books.queue.push_to_stay(0, 1_000.0);
         books.attentive = 1;
-        let ticket = Ticket::of(&pass);
-        let (mut books, ended) = pass.work(books, ticket.enter().as_ref(), usize::MAX, f64::INFINITY);
+        let (mut books, ended) = pass.work(books, true, usize::MAX, f64::INFINITY);
         assert!(!ended && books.queue.len() == 1 && books.attentive == 1);
         books.queue.clear();
     }

@@ -53,7 +53,7 @@ pub(super) fn walk_back_in_numbers(
     books: &Books,
     root: u32,
     arrived: &mut [Arrived],
-    deltas: &mut Vec<(Held, Scalar)>,
+    deltas: &mut Vec<(Held, AnyDelta)>,
 ) {
     for place in (0..root as usize + 1).rev() {
         let index = place as u32;
@@ -70,11 +70,11 @@ pub(super) fn walk_back_in_numbers(
 
 /// Takes the delta `d` of this entry to its operands, or, if it is a weight, to the deltas.
 #[inline(always)]
-fn number_back<N: Plain>(books: &Books, index: u32, d: N, arrived: &mut [Arrived], deltas: &mut Vec<(Held, Scalar)>) {
+fn number_back<N: Plain>(books: &Books, index: u32, d: N, arrived: &mut [Arrived], deltas: &mut Vec<(Held, AnyDelta)>) {
     if !in_numbers(books, index, d, arrived) {
         let node = books.node(index);
         debug_assert!(matches!(node.expression, Expression::Weight(..)), "what is trained is arithmetic or a weight");
-        tables::push_made(deltas, || (node, d.scalar()));
+        tables::push_made(deltas, || (node, AnyDelta::Ready(d.scalar().into())));
     }
 }
 

@@ -42,8 +42,7 @@ pub(crate) const fn spins(often: usize) -> usize {
     if often < 2 { often } else { 2 }
 }
 
-/// How long somebody has been waiting: there is no time, so twice; or for ever, where whoever is
-/// waited for would be [stuck](super::STUCK).
+/// How long a thread has been waiting: there is no time, so it may ask twice.
 pub(crate) struct Patience(Cell<usize>);
 
 impl Patience {
@@ -51,10 +50,10 @@ impl Patience {
         Patience(Cell::new(2))
     }
 
-    pub(crate) fn lasts(&self, longest: Duration) -> bool {
+    pub(crate) fn lasts(&self, _longest: Duration) -> bool {
         let left = self.0.get();
         self.0.set(left.saturating_sub(1));
-        left > 0 || longest >= super::STUCK
+        left > 0
     }
 }
 
