@@ -200,8 +200,8 @@ impl<T: Data, O: Optimizer + Clone + 'static> Recipe<T> for Train<T, O> {
 
     fn run_at_once(&self, settings: &Settings) -> AtOnce<T> {
         // a number is there at once, and so are its deltas
-        let step = Pass::begin(Purpose::Step, settings, self.0.any(), |books, index, number| {
-            let deltas = reverse::deltas_of_number(books, index, number);
+        let step = Pass::begin(Purpose::Step, settings, self.0.any(), |state, index, number| {
+            let deltas = reverse::deltas_of_number(state, index, number);
             commit(&self.1, deltas, &[]).map(|()| Value::from(number).into())
         });
         match step {

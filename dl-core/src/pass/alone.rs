@@ -6,9 +6,9 @@
 //! the job inline, and what follows it in its chain, until there is something to share.
 
 use super::Pass;
-use super::at_once::{SMALL_OF_OURS_NANOSECONDS, longest_inline};
-use super::books::Books;
+use super::books::PassState;
 use super::context::computing;
+use super::dispatch::{INLINE_NS, inline_limit};
 use crate::node::Expression;
 use crate::sync::{MutexGuard, Ordering, current_num_threads};
 use std::sync::Arc;
@@ -16,13 +16,13 @@ use std::sync::Arc;
 impl Pass {
     /// Whether an operation that has left the queue, and takes about so long, is all that there is
     /// to do, no other thread is there to do it, and it may run inline.
-    pub(super) fn is_alone(&self, index: u32, nanoseconds: f64, books: &Books) -> bool {
-        nanoseconds < longest_inline(true, current_num_threads())
-            && books.queue.all_stay()
-            && books.tickets == 0
-            && !books.crews.iter().any(|crew| crew.has_more())
+    pub(super) fn is_alone(&self, index: u32, nanoseconds: f64, state: &PassState) -> bool {
+        nanoseconds < inline_limit(true, current_num_threads())
+            && state.ready.all_stay()
+            && state.workers.tickets() == 0
+            && !state.workers.has_open_region()
             && !self.is_watched()
-            && matches!(&books.node(index).expression, Expression::Primitive(op) if op.is_plain())
+            && matches!(&state.node(index).expression, Expression::Primitive(op) if op.is_plain())
     }
 
     /// Runs it inline, and those that follow it in its chain, until there is something to share.
@@ -31,38 +31,38 @@ impl Pass {
     pub(super) fn run_alone<'a>(
         self: &'a Arc<Self>,
         index: u32,
-        mut books: MutexGuard<'a, Books>,
+        mut state: MutexGuard<'a, PassState>,
         chain: &mut Vec<u32>,
-    ) -> (MutexGuard<'a, Books>, Option<u32>) {
-        let longest = longest_inline(true, current_num_threads());
-        books.take_chain(index, chain);
+    ) -> (MutexGuard<'a, PassState>, Option<u32>) {
+        let longest = inline_limit(true, current_num_threads());
+        state.take_chain(index, chain);
         chain.insert(0, index);
         for next in 0..chain.len() {
             // an expensive follower may be worth a hand-over, if there are other jobs for this
             // thread
-            let has_others = next > 0 && books.queue.len() > 0;
-            let limit = if has_others { SMALL_OF_OURS_NANOSECONDS } else { longest };
-            let node = books.node(chain[next]);
+            let has_others = next > 0 && state.ready.len() > 0;
+            let limit = if has_others { INLINE_NS } else { longest };
+            let node = state.node(chain[next]);
             let done = match &node.expression {
                 Expression::Primitive(op) if op.is_plain() => {
-                    computing(self, || books.run_inline(chain[next], &**op, limit))
+                    computing(self, || state.run_inline(chain[next], &**op, limit))
                 }
                 _ => false,
             };
             if !done {
-                books.put_back(&chain[next..], has_others);
-                return (books, Some(chain[next]));
+                state.put_back(&chain[next..], has_others);
+                return (state, Some(chain[next]));
             }
-            if books.has_deferred() || self.wanted.load(Ordering::Relaxed) > 0 {
-                books = self.yield_lock(books);
+            if !state.deferred.is_empty() || self.wanted.load(Ordering::Relaxed) > 0 {
+                state = self.yield_lock(state);
             }
             let rest = &chain[next + 1..];
-            if !rest.is_empty() && (!books.queue.all_stay() || books.drivers.nobody()) {
-                books.put_back(rest, false);
+            if !rest.is_empty() && (!state.ready.all_stay() || state.drivers.is_empty()) {
+                state.put_back(rest, false);
                 break;
             }
         }
-        (books, None)
+        (state, None)
     }
 }
 
@@ -85,7 +85,7 @@ mod tests {
 
     impl Drop for Asker {
         fn drop(&mut self) {
-            let is_free = with_computing(|pass| pass.is_none_or(|pass| pass.books.try_lock().is_ok()));
+            let is_free = with_computing(|pass| pass.is_none_or(|pass| pass.state.try_lock().is_ok()));
             self.0.lock().expect("nobody panics").push(is_free);
         }
     }
@@ -170,7 +170,7 @@ mod tests {
                     let (had, pass) = (had.clone(), Arc::downgrade(pass));
                     std::thread::spawn(move || {
                         while let Some(pass) = pass.upgrade() {
-                            drop(pass.books());
+                            drop(pass.state());
                             had.fetch_add(1, Relaxed);
                         }
                     });

@@ -7,7 +7,7 @@
 //! kernels of the library return errors.) If it fails it is queued, fails once more, and the error
 //! says where.
 //!
-//! Three callers share this path: a traversal that inserts a node ([`Books::dispatch_inline`]), a
+//! Three callers share this path: a traversal that inserts a node ([`PassState::dispatch_inline`]), a
 //! worker with one job that it cannot share (`alone.rs`), and the backward, which evaluates
 //! cotangents as it emits them (`reverse/eager.rs`).
 //!
@@ -24,60 +24,40 @@
 //! traversal yields the lock to waiting threads (see `discover.rs`), except within scalar
 //! arithmetic.
 
-use super::books::Books;
+use super::books::PassState;
 use super::context::{computing, in_task, may_work};
 use super::discover::{InlinePolicy, Traversal, TraversalStep};
-use super::entry::{NONE, Scalar, State};
-use super::work::WORTH_OFFERING_NANOSECONDS;
-use super::{Pass, bodies};
+use super::dispatch::{INVITE_NS, LARGE_VALUE_BYTES, inline_limit};
+use super::entry::{Scalar, SlotState};
+use super::{Pass, bodies, user_code};
 use crate::node::AnyLayer;
 use crate::primitive::AnyPrimitive;
 use crate::sync::{MutexGuard, current_num_threads};
 use crate::value::Value;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// An operation of the library reads tensors, which the caches of another core do not have: to
-/// fetch the 24 KB that a product `[16, 64] × [64, 64]` reads and writes takes longer than to
-/// multiply. Such a product is the most expensive operation that was found to lose by a second
-/// thread.
-pub(super) const SMALL_OF_OURS_NANOSECONDS: f64 = 1_600.0;
-/// The memory of a larger value is not freed with the lock held.
-const LARGE_BYTES: usize = 1 << 20;
-
-/// An operation may run inline if it takes less than so many nanoseconds. Where another thread
-/// could run it (`alone` is false), to hand it over costs as much as a small one takes. Where none
-/// could, the limit is for threads that wait for the lock meanwhile; if the pool has one thread
-/// these are not of the pool.
-pub(crate) fn longest_inline(alone: bool, threads: usize) -> f64 {
-    match (alone, threads) {
-        (false, _) => SMALL_OF_OURS_NANOSECONDS,
-        (true, 1) => 50_000.0,
-        (true, _) => 20_000.0,
-    }
-}
-
-/// Evaluates this operation of the library inline. None if it takes `longest` or more, or fails.
-pub(crate) fn evaluate_inline(op: &dyn AnyPrimitive, operands: &[&Value], longest: f64) -> Option<Value> {
-    let value = || if op.cost(operands) < longest { op.value(operands).ok() } else { None };
-    catch_unwind(AssertUnwindSafe(value)).unwrap_or_default()
+/// Evaluates this operation of the library inline. None if its cost is `limit` or
+/// more, or it fails.
+pub(crate) fn evaluate_inline(op: &dyn AnyPrimitive, operands: &[&Value], limit: f64) -> Option<Value> {
+    let value = || if op.cost(operands) < limit { op.value(operands).ok() } else { None };
+    user_code::run(value).unwrap_or_default()
 }
 
 impl Pass {
     /// The slot of a layer; it and everything that it depends on are inserted if they are not yet.
     pub(super) fn discover<'a>(
         self: &'a Arc<Self>,
-        books: MutexGuard<'a, Books>,
+        state: MutexGuard<'a, PassState>,
         layer: &AnyLayer,
-    ) -> (MutexGuard<'a, Books>, u32) {
-        if let Some(known) = books.find(layer) {
-            return (books, known);
+    ) -> (MutexGuard<'a, PassState>, u32) {
+        if let Some(known) = state.find(layer) {
+            return (state, known);
         }
-        let runs = may_work() && !books.drivers.nobody();
+        let runs = may_work() && !state.drivers.is_empty();
         bodies::apart(self, || {
-            let (mut books, index) = self.insert(books, layer, runs, in_task());
-            books.root(index);
-            (books, index)
+            let (mut state, index) = self.insert(state, layer, runs, in_task());
+            state.root(index);
+            (state, index)
         })
     }
 
@@ -87,33 +67,33 @@ impl Pass {
         self: &Arc<Self>,
         traversal: Traversal,
         step: TraversalStep,
-    ) -> (MutexGuard<'_, Books>, u32) {
-        let books = self.books();
+    ) -> (MutexGuard<'_, PassState>, u32) {
+        let state = self.state();
         match step {
-            TraversalStep::Done(index) => (self.note_origin(books), index),
-            _ => self.traverse(books, traversal, true, false),
+            TraversalStep::Done(index) => (self.note_origin(state), index),
+            _ => self.traverse(state, traversal, true, false),
         }
     }
 
     /// A dynamic node has resolved to this layer, as a worker reports.
     pub(super) fn follow<'a>(
         self: &'a Arc<Self>,
-        mut books: MutexGuard<'a, Books>,
+        mut state: MutexGuard<'a, PassState>,
         index: u32,
         layer: AnyLayer,
-    ) -> MutexGuard<'a, Books> {
-        let source = match books.find(&layer) {
+    ) -> MutexGuard<'a, PassState> {
+        let source = match state.find(&layer) {
             Some(source) => source,
-            None if layer.is_dynamic() => books.enter_dynamic(&layer),
+            None if layer.is_dynamic() => state.enter_dynamic(&layer),
             None => {
-                let runs = !books.drivers.nobody();
+                let runs = !state.drivers.is_empty();
                 let source;
-                (books, source) = self.insert(books, &layer, runs, true);
+                (state, source) = self.insert(state, &layer, runs, true);
                 source
             }
         };
-        books.follow(index, source, layer);
-        books
+        state.follow(index, source, layer);
+        state
     }
 
     /// Inserts a layer that is not in the node table, and everything that it depends on. `runs`
@@ -121,132 +101,125 @@ impl Pass {
     /// works.
     fn insert<'a>(
         self: &'a Arc<Self>,
-        mut books: MutexGuard<'a, Books>,
+        mut state: MutexGuard<'a, PassState>,
         root: &AnyLayer,
         runs: bool,
         working: bool,
-    ) -> (MutexGuard<'a, Books>, u32) {
+    ) -> (MutexGuard<'a, PassState>, u32) {
         let inline = if runs && !self.is_watched() { InlinePolicy::Small } else { InlinePolicy::Queue };
-        let traversal = books.begin_traversal(root, inline);
-        self.traverse(books, traversal, runs, working)
+        let traversal = state.begin_traversal(root, inline);
+        self.traverse(state, traversal, runs, working)
     }
 
     fn traverse<'a>(
         self: &'a Arc<Self>,
-        mut books: MutexGuard<'a, Books>,
+        mut state: MutexGuard<'a, PassState>,
         mut traversal: Traversal,
         runs: bool,
         working: bool,
-    ) -> (MutexGuard<'a, Books>, u32) {
-        let (rests, evaluated) = (books.rests, books.evaluated());
+    ) -> (MutexGuard<'a, PassState>, u32) {
+        let (rests, evaluated) = (state.drivers.rests(), state.stats.evaluations());
         let index = loop {
-            match computing(self, || books.traverse(&mut traversal, Some(self))) {
+            match computing(self, || state.traverse(&mut traversal, Some(self))) {
                 TraversalStep::Done(index) => break index,
                 TraversalStep::NeedsPass => unreachable!("it has one"),
                 TraversalStep::Yields => {
-                    books.suspend(&traversal);
-                    books = self.yield_lock(books);
-                    books.running -= 1;
+                    state.suspend(&traversal);
+                    state = self.yield_lock(state);
+                    state.workers.run_end();
                 }
                 TraversalStep::Offers => {
                     // before the first driver has come, only the thread that is going to be it
                     // inserts layers
-                    if runs && books.drivers.nobody() && books.rests == rests {
-                        books.drivers.expect();
+                    if runs && state.drivers.is_empty() && state.drivers.rests() == rests {
+                        state.drivers.expect();
                     }
-                    self.share(&mut books, runs);
-                    if books.has_deferred() {
-                        books.suspend(&traversal);
-                        self.release(books);
-                        books = self.books();
-                        books.running -= 1;
+                    self.share(&mut state, runs);
+                    if !state.deferred.is_empty() {
+                        state.suspend(&traversal);
+                        self.release(state);
+                        state = self.state();
+                        state.workers.run_end();
                     }
                 }
             }
             // nothing is started in a pass that rests
-            if books.rests != rests {
+            if state.drivers.rests() != rests {
                 traversal.inline = InlinePolicy::Queue;
             }
         };
-        if !working && books.evaluated() > evaluated {
+        if !working && state.stats.evaluations() > evaluated {
             self.width().works();
             self.width().rests();
         }
-        (self.note_origin(books), index)
+        (self.note_origin(state), index)
     }
 
     /// A traversal is done. If it was the first, and met no position that others are counted from,
     /// they are counted from where the computation was made.
-    fn note_origin<'a>(&self, mut books: MutexGuard<'a, Books>) -> MutexGuard<'a, Books> {
-        if books.roots_met == 1
+    fn note_origin<'a>(&self, mut state: MutexGuard<'a, PassState>) -> MutexGuard<'a, PassState> {
+        if state.discovery.roots() == 1
             && let Some(made_at) = self.settings.made_at
         {
-            books.note_position(made_at);
+            state.env.note_position(made_at);
         }
-        books
+        state
     }
 }
 
-impl Books {
+impl PassState {
     /// Runs the kernel of a new node inline if it may be. Says whether it did.
     pub(super) fn dispatch_inline(&mut self, index: u32, op: &dyn AnyPrimitive, policy: InlinePolicy) -> bool {
-        if policy == InlinePolicy::Queue || !op.is_plain() || self.queue.nanoseconds() >= WORTH_OFFERING_NANOSECONDS {
+        if policy == InlinePolicy::Queue || !op.is_plain() || self.ready.nanoseconds() >= INVITE_NS {
             return false;
         }
-        let is_ready = |state| matches!(state, State::F32 | State::F64 | State::Done);
+        let is_ready = |state| matches!(state, SlotState::F32 | SlotState::F64 | SlotState::Ready);
         if !(0..op.operands().len()).all(|which| is_ready(self.entry(self.operand(index, which)).state)) {
             return false;
         }
         let threads = current_num_threads();
-        let alone = self.queue.len() == 0 && (policy == InlinePolicy::Last || threads == 1);
-        self.run_inline(index, op, longest_inline(alone, threads))
+        let alone = self.ready.len() == 0 && (policy == InlinePolicy::Last || threads == 1);
+        self.run_inline(index, op, inline_limit(alone, threads))
     }
 
-    /// Runs the kernel of this node inline, and completes the node. Says whether it did: not if it
-    /// takes `longest` or more, or fails.
+    /// Runs the kernel of this node inline, and completes the node. Says whether it did: not if its
+    /// cost is `limit` or more, or it fails.
     ///
-    /// It must be an operation of the library, with all operands ready. A new node has no links
-    /// yet; one that was queued has.
-    pub(super) fn run_inline(&mut self, index: u32, op: &dyn AnyPrimitive, longest: f64) -> bool {
+    /// It must be a built-in operation with all operands ready. A new node has no ext yet; one that
+    /// was queued has.
+    pub(super) fn run_inline(&mut self, index: u32, op: &dyn AnyPrimitive, limit: f64) -> bool {
         let operands = op.operands().len();
-        let value = |values: &[&Value]| evaluate_inline(op, values, longest);
+        let value = |values: &[&Value]| evaluate_inline(op, values, limit);
         let Some(value) = self.with_operands(index, operands, value) else { return false };
-        let is_new = self.entry(index).links == NONE;
+        let is_new = self.nodes.ext(index).is_none();
         let (mut trained, mut is_large) = (false, false);
         for which in 0..operands {
             let operand = self.operand(index, which);
             trained |= self.trained(operand);
-            if self.is_scheduled(operand) {
-                let links = self.linked(operand);
-                is_large |= links.bytes > LARGE_BYTES;
-                if is_new {
-                    (links.consumers, links.unfinished) = (links.consumers + 1, links.unfinished + 1);
-                }
+            is_large |= self.nodes.ext(operand).is_some_and(|ext| ext.bytes > LARGE_VALUE_BYTES);
+            if is_new {
+                self.add_use(operand);
             }
         }
-        self.entries[index as usize].trained = trained;
-        let discarded = self.discarded.len();
-        let waiting = match Scalar::of(&value) {
+        self.nodes.slot_mut(index).trained = trained;
+        let discarded = self.deferred.values();
+        match Scalar::of(&value) {
             Some(number) if is_new => {
-                self.count.so_far.evaluations += 1;
-                self.entries[index as usize].set_number(number);
+                self.stats.evaluated();
+                self.nodes.slot_mut(index).set_number(number);
                 let node = self.node(index);
-                self.part_from_operands(index, &node);
-                NONE
+                self.release_uses(index, &node);
             }
             _ => {
-                self.links(index).scheduled = true;
-                self.end(index, Ok(value))
+                self.nodes.ext_or_new(index).scheduled = true;
+                self.complete_quietly(index, Ok(value));
             }
-        };
+        }
         // the operands of this node are plain data, those of others may not be
         if !is_large {
-            self.discarded.truncate(discarded);
+            self.deferred.drop_values_after(discarded);
         }
-        if waiting != NONE {
-            self.tell_those(waiting);
-            self.settle();
-        }
+        self.notify_dependents();
         true
     }
 }
@@ -315,12 +288,12 @@ pub(super) mod tests {
         let slow = || {
             let (had, begun) = (had.clone(), begun.clone());
             Probe::new(900.0, move |pass| {
-                assert!(pass.books.try_lock().is_err(), "it runs inline");
+                assert!(pass.state.try_lock().is_err(), "it runs inline");
                 if !begun.swap(true, Relaxed) {
                     let (had, pass) = (had.clone(), Arc::downgrade(pass));
                     thread::spawn(move || {
                         while let Some(pass) = pass.upgrade() {
-                            drop(pass.books());
+                            drop(pass.state());
                             had.fetch_add(1, Relaxed);
                         }
                     });
@@ -344,7 +317,7 @@ pub(super) mod tests {
         let probe = || {
             let seen = seen.clone();
             let probe = Probe::new(3_000.0, move |pass| {
-                let has_driver = pass.books.try_lock().is_ok_and(|books| !books.drivers.nobody());
+                let has_driver = pass.state.try_lock().is_ok_and(|state| !state.drivers.is_empty());
                 seen.lock().expect("nobody panics").push(has_driver);
             });
             Layer::apply(probe, (Layer::constant(1.0),))

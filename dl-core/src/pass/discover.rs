@@ -16,17 +16,63 @@
 //!
 //! A traversal may release the state lock for a moment, so that other threads need not wait for its
 //! end. Other traversals may then insert the same nodes. From the first suspension on the pass is
-//! [interleaved](Books::suspend), and must keep two rules, so that no node is inserted twice:
+//! [interleaved](PassState::suspend), and must keep two rules, so that no node is inserted twice:
 //! every node that is inserted is stamped, and every node is looked up before it is inserted.
 
-use super::books::Books;
-use super::entry::{Arithmetic, Entry, NONE, Scalar, State, Status};
+use super::books::PassState;
+use super::dispatch::YIELD_AGAIN_NODES;
+use super::entry::{Arithmetic, NONE, NodeSlot, Scalar, SlotState, Status};
 use super::{Keep, Pass, tables};
 use crate::node::{AnyLayer, Expression, Held, Node, Side, Variable, VariableRef};
 use crate::rules::{Binary, Number};
 use crate::sync::Ordering;
 use crate::value::Value;
-use std::sync::Weak;
+
+/// Fewer slots than this are not worth a sweep.
+const SWEEP_AT_LEAST: usize = if cfg!(shuttle) { 4 } else { 64 };
+
+/// The traversals of a pass.
+pub(super) struct Discovery {
+    /// How many were begun, each from a new root.
+    roots: usize,
+    /// Whether operands have smaller numbers than their consumers. Dynamic nodes end that.
+    in_order: bool,
+    /// The stack of the traversal before, for reuse.
+    spare_stack: Vec<Frame>,
+    /// Whether a traversal was suspended: see [`suspend`](PassState::suspend).
+    interleaved: bool,
+    /// How many slots in use are worth a sweep.
+    sweep_at: usize,
+}
+
+impl Default for Discovery {
+    fn default() -> Self {
+        let spare_stack = Vec::new();
+        Discovery { roots: 0, in_order: true, spare_stack, interleaved: false, sweep_at: SWEEP_AT_LEAST }
+    }
+}
+
+impl Discovery {
+    pub(super) fn reset(&mut self) {
+        tables::clear(&mut self.spare_stack);
+        *self = Discovery { spare_stack: std::mem::take(&mut self.spare_stack), ..Discovery::default() };
+    }
+
+    /// How many traversals were begun.
+    pub(super) fn roots(&self) -> usize {
+        self.roots
+    }
+
+    /// From now on operands may have larger numbers than their consumers.
+    pub(super) fn lose_order(&mut self) {
+        self.in_order = false;
+    }
+
+    /// The next sweep is worth it when so many slots are in use.
+    pub(super) fn sweep_when(&mut self, slots: usize) {
+        self.sweep_at = slots.max(SWEEP_AT_LEAST);
+    }
+}
 
 /// A frame of the traversal's stack: a node whose operands are being inserted.
 #[derive(Clone, Copy)]
@@ -36,9 +82,6 @@ pub(super) struct Frame {
     /// whose slots are looked up: how many of them are inserted.
     first: u32,
 }
-
-/// A traversal yields to a thread that has not come in time once more after so many nodes.
-const YIELD_AGAIN: usize = 16;
 
 /// A depth-first traversal, which may be suspended.
 pub(super) struct Traversal {
@@ -114,10 +157,10 @@ impl Traversal {
 impl Pass {
     /// The value that a weight has in this pass, if it has read it.
     fn value_of_weight(&self, node: Held) -> Option<Value> {
-        let mut books = self.books();
-        let index = books.find_any_leaf(&node)?;
-        match books.status(index) {
-            Status::Done(value) => Some(value.to_value()),
+        let mut state = self.state();
+        let index = state.find_any_leaf(&node)?;
+        match state.status(index) {
+            Status::Ready(value) => Some(value.to_value()),
             _ => None,
         }
     }
@@ -127,18 +170,18 @@ impl Pass {
     /// Positions in bodies are counted from an origin, which the first traversal settles. Until it
     /// has, it must not stop once it has met a dynamic node: the body might draw a random number.
     #[inline]
-    fn stops(&self, traversal: &mut Traversal, books: &Books) -> Option<TraversalStep> {
-        let queued = books.queue.len();
-        if books.roots_met == 1 && !books.in_order && books.origin().is_none() {
+    fn stops(&self, traversal: &mut Traversal, state: &PassState) -> Option<TraversalStep> {
+        let queued = state.ready.len();
+        if state.discovery.roots == 1 && !state.discovery.in_order && state.env.origin().is_none() {
             return None;
         }
         if queued > traversal.queued {
-            if books.tickets > 0 {
+            if state.workers.tickets() > 0 {
                 self.tell_news();
             }
             // one of the jobs is for this thread; each time that there are twice as many is often
             // enough
-            if queued > 2 * traversal.offered.max(1) - 1 && books.queue.is_worth_sharing() {
+            if queued > 2 * traversal.offered.max(1) - 1 && state.ready.is_worth_sharing() {
                 (traversal.queued, traversal.offered) = (queued, queued);
                 return Some(TraversalStep::Offers);
             }
@@ -147,7 +190,7 @@ impl Pass {
         let waiting = self.wanted.load(Ordering::Relaxed);
         let before = std::mem::replace(&mut traversal.waiting, waiting);
         traversal.since_yield += 1;
-        let again = waiting > 0 && traversal.since_yield >= YIELD_AGAIN;
+        let again = waiting > 0 && traversal.since_yield >= YIELD_AGAIN_NODES;
         // a model checker is to see other threads come in everywhere
         if !(waiting > before || again || cfg!(shuttle)) {
             return None;
@@ -157,17 +200,17 @@ impl Pass {
     }
 }
 
-impl Books {
+impl PassState {
+    /// Whether the numbers of the slots are those of a depth-first traversal from the only root,
+    /// operands before their consumers.
+    pub(crate) fn in_order(&self) -> bool {
+        self.discovery.in_order && self.discovery.roots == 1
+    }
+
     /// The slot of a node, if this pass has one. That of a node without a stamp is not found.
     #[inline]
     pub(crate) fn find(&self, node: &Node) -> Option<u32> {
-        node.claim().entry(&self.seat).or_else(|| self.find_aside(node))
-    }
-
-    /// The entry of a node that another live pass has claimed.
-    #[inline]
-    fn find_aside(&self, node: &Node) -> Option<u32> {
-        if self.side.is_empty() { None } else { self.side.get(&std::ptr::from_ref(node).addr()).copied() }
+        self.index.find(node)
     }
 
     /// The entry of an operand of this entry's node.
@@ -198,9 +241,7 @@ impl Books {
     }
 
     fn claim(&mut self, node: Held, index: u32) {
-        if !node.claim().claim(&self.seat, index) {
-            self.side.insert(node.address(), index);
-        }
+        self.index.stamp(&node, index);
     }
 
     /// Begins a traversal from a new root. The pass must have a handle to it in the end.
@@ -208,7 +249,7 @@ impl Books {
     pub(super) fn begin_traversal(&mut self, root: &AnyLayer, inline: InlinePolicy) -> Traversal {
         self.note_root();
         let at = Frame { node: held(root), first: NONE };
-        let (stack, queued) = (std::mem::take(&mut self.spare_stack), self.queue.len());
+        let (stack, queued) = (std::mem::take(&mut self.discovery.spare_stack), self.ready.len());
         Traversal {
             stack,
             at,
@@ -236,8 +277,8 @@ impl Books {
 
     #[inline]
     fn note_root(&mut self) {
-        self.roots_met += 1;
-        if self.live_entries() >= self.sweep_at {
+        self.discovery.roots += 1;
+        if self.nodes.live() >= self.discovery.sweep_at {
             self.sweep();
         }
     }
@@ -252,8 +293,8 @@ impl Books {
     /// traversal has inserted so far without a stamp, and no consumer knows yet, is stamped. It
     /// counts as running until it has the lock again.
     pub(super) fn suspend(&mut self, traversal: &Traversal) {
-        self.running += 1;
-        if std::mem::replace(&mut self.interleaved, true) {
+        self.workers.run_begin();
+        if std::mem::replace(&mut self.discovery.interleaved, true) {
             return; // everything has been stamped since
         }
         for frame in traversal.stack.iter().chain([&traversal.at]) {
@@ -306,7 +347,7 @@ impl Books {
                 },
             };
             let Some(consumer) = consumer else {
-                self.spare_stack = stack;
+                self.discovery.spare_stack = stack;
                 return TraversalStep::Done(index);
             };
             node = consumer.node;
@@ -325,21 +366,12 @@ impl Books {
     /// The slot of a node that another traversal has inserted while this one was suspended.
     #[inline(always)]
     fn inserted_meanwhile(&self, node: Held) -> Option<u32> {
-        if self.interleaved { self.find(&node) } else { None }
+        if self.discovery.interleaved { self.find(&node) } else { None }
     }
 
     /// From now on the pass has a handle to this node.
     pub(super) fn root(&mut self, index: u32) {
-        self.root_with(index, Held::handle);
-    }
-
-    pub(super) fn root_with(&mut self, index: u32, handle: impl FnOnce(Held) -> AnyLayer) {
-        let place = self.roots.len() as u32;
-        let links = self.links(index);
-        if links.root == NONE {
-            links.root = place;
-            self.roots.push((handle(self.node(index)), index));
-        }
+        self.nodes.add_root(index, Held::handle);
     }
 
     /// The entries of a node's operands, or the first operand that is not entered yet. Of what was
@@ -402,13 +434,15 @@ impl Books {
         if known != NONE {
             return Some(known);
         }
-        if operand.is_lone() && !self.interleaved {
+        if operand.is_lone() && !self.discovery.interleaved {
             return None; // it cannot have been reached another way
         }
-        match (operand.claim().entry(&self.seat), &operand.expression) {
+        match (self.index.find_by_stamp(operand), &operand.expression) {
             (Some(index), _) => Some(index),
-            (None, Expression::Weight(variable, leaf)) => Some(self.meet_weight(held(operand), *variable, *leaf)),
-            (None, _) => self.find_aside(operand),
+            (None, Expression::Weight(variable, leaf)) => {
+                Some(self.find_or_insert_weight(held(operand), *variable, *leaf))
+            }
+            (None, _) => self.index.find_in_fallback(operand),
         }
     }
 
@@ -417,7 +451,7 @@ impl Books {
     #[inline(always)]
     fn enter_arithmetic(&mut self, node: Held, operands: [u32; 2], lone: impl FnOnce() -> bool) -> Option<u32> {
         let (number, trained, arithmetic) = self.arithmetic(&node, operands)?;
-        let entry = Entry { operands, arithmetic, ..Entry::of_number(node, number, trained) };
+        let entry = NodeSlot { operands, arithmetic, ..NodeSlot::of_number(node, number, trained) };
         let index = self.add(entry, node, lone);
         self.skip_marks(index);
         Some(index)
@@ -426,8 +460,7 @@ impl Books {
     /// The same for any other node.
     fn insert_other(&mut self, node: Held, operands: [u32; 2], lone: bool, inline: InlinePolicy) -> (u32, Inserted) {
         if let Some(value) = node.expression.as_constant() {
-            self.others += 1;
-            self.constants += 1;
+            self.stats.inserted_constant();
             return (self.add_value(node, value, false, lone), Inserted::Evaluated);
         }
         let index = match &node.expression {
@@ -435,22 +468,22 @@ impl Books {
             Expression::Primitive(op)
                 if op.is_mark()
                     && self.entry(operands[0]).number().is_some()
-                    && node.claim().claim(&self.seat, operands[0]) =>
+                    && self.index.stamp_only(&node, operands[0]) =>
             {
                 // a number is not forgotten, so the mark needs no entry of its own. It is claimed
                 // though it may be lone: where that fails, whoever looks it up would have it in the
                 // side map, from which it goes with its own entry
-                if self.keep == Keep::Values {
+                if self.env.keep() == Keep::Values {
                     self.close_segment(operands[0]);
                 }
                 operands[0]
             }
             expression => {
-                self.others += 1;
-                let index = self.add(Entry::pending(node, operands), node, || lone);
+                self.stats.inserted_other();
+                let index = self.add(NodeSlot::pending(node, operands), node, || lone);
                 if node.operands().len() == 3 {
                     let operands = [0, 1, 2].map(|which| self.operand_by_claim(index, which));
-                    self.entries[index as usize].set_operands(operands);
+                    self.nodes.slot_mut(index).set_operands(operands);
                 }
                 match expression {
                     Expression::Primitive(op) if self.dispatch_inline(index, &**op, inline) => {}
@@ -462,31 +495,25 @@ impl Books {
         (index, Inserted::Other)
     }
 
-    /// The entry of a weight that this pass has not claimed.
-    fn meet_weight(&mut self, node: Held, variable: VariableRef, leaf: u8) -> u32 {
-        if let Some(index) = self.find_aside(&node) {
-            return index;
-        }
-        self.enter_weight(node, variable, leaf)
+    /// The slot of a weight that this pass has not stamped.
+    fn find_or_insert_weight(&mut self, node: Held, variable: VariableRef, leaf: u8) -> u32 {
+        self.index.find_in_fallback(&node).unwrap_or_else(|| self.enter_weight(node, variable, leaf))
     }
 
     fn enter_weight(&mut self, node: Held, variable: VariableRef, leaf: u8) -> u32 {
-        // a weight has one leaf of each number: whoever meets one number only has not met it under
-        // another leaf
-        self.leaves_differ |= *self.leaf.get_or_insert(leaf) != leaf;
-        if self.leaves_differ
-            && let Some(index) = self.find_weight(variable.address(), variable.has_several_leaves())
+        if self.index.may_have_other_replica(leaf)
+            && let Some(index) = self.index.find_weight(variable.address(), variable.has_several_leaves())
         {
             self.claim(node, index);
             return index; // no entry of its own
         }
-        self.others += 1;
+        self.stats.inserted_other();
         let trained = !variable.frozen();
         let index = match self.number_of_weight(&variable) {
-            Some(number) => self.add(Entry::of_number(node, number, trained), node, || false),
+            Some(number) => self.add(NodeSlot::of_number(node, number, trained), node, || false),
             None => self.enter_value_of_weight(node, &variable, trained),
         };
-        tables::push(&mut self.weights, (variable.address(), index));
+        self.index.add_weight(variable.address(), index);
         index
     }
 
@@ -501,46 +528,35 @@ impl Books {
     /// are read without values.
     #[inline(always)]
     fn number_of_weight(&self, variable: &Variable) -> Option<Scalar> {
-        if self.of_around.is_none() && self.snapshot.is_none() { variable.number() } else { None }
+        if self.env.reads_weights() { variable.number() } else { None }
     }
 
     #[inline(never)]
     fn value_of_weight(&self, node: Held, variable: &Variable) -> Value {
-        let around = self.of_around.as_ref().and_then(Weak::upgrade);
-        around.and_then(|around| around.value_of_weight(node)).unwrap_or_else(|| self.read(variable))
+        self.env.parent().and_then(|around| around.value_of_weight(node)).unwrap_or_else(|| self.env.read(variable))
     }
 
     #[inline(always)]
     fn add_value(&mut self, node: Held, value: Value, trained: bool, lone: bool) -> u32 {
         if let Some(number) = Scalar::of(&value) {
-            return self.add(Entry::of_number(node, number, trained), node, || lone);
+            return self.add(NodeSlot::of_number(node, number, trained), node, || lone);
         }
-        let entry = Entry { node: Some(node), state: State::Done, trained, ..Entry::VACANT };
+        let entry = NodeSlot { node: Some(node), state: SlotState::Ready, trained, ..NodeSlot::FREE };
         let index = self.add(entry, node, || lone);
-        self.links(index).outcome = Some(Ok(value));
+        self.nodes.ext_or_new(index).outcome = Some(Ok(value));
         index
     }
 
     #[inline(always)]
-    fn add(&mut self, entry: Entry, node: Held, lone: impl FnOnce() -> bool) -> u32 {
-        let index = if self.vacant.is_empty() {
-            tables::push(&mut self.entries, entry);
-            (self.entries.len() - 1) as u32
-        } else {
-            let index = self.take_vacant();
-            self.entries[index as usize] = entry;
-            index
-        };
-        if !lone() || self.interleaved {
+    fn add(&mut self, slot: NodeSlot, node: Held, lone: impl FnOnce() -> bool) -> u32 {
+        let (index, is_reused) = self.nodes.insert(slot);
+        if is_reused {
+            self.stats.without_slot();
+        }
+        if !lone() || self.discovery.interleaved {
             self.claim(node, index);
         }
         index
-    }
-
-    #[inline(never)]
-    fn take_vacant(&mut self) -> u32 {
-        self.refilled += 1;
-        self.vacant.pop().expect("there is a vacant entry")
     }
 
     /// The value of scalar arithmetic whose operands are there, and whether a gradient could flow

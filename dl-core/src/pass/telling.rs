@@ -1,20 +1,20 @@
-//! Telling the books to a record, if the pass has one.
+//! Telling the state to a record, if the pass has one.
 //!
 //! Entries are told when they are given up and when the pass rests, values also when they go, so
 //! that nothing is done while layers are entered. What is told before, because it is at work or was
 //! mentioned, is completed then.
 
 use super::Pass;
-use super::books::Books;
-use super::entry::{NONE, Seen, Status};
+use super::books::PassState;
+use super::entry::{NONE, Status, ValueRef};
+use super::user_code;
 use crate::calls::Branch;
 use crate::node::{AnyLayer, Node};
 use crate::record::{Log, NodeRecord, State, Told};
 use crate::value::Value;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-impl Books {
+impl PassState {
     fn told(&self, index: u32) -> Told {
         self.log.as_ref().map_or(Told::NOBODY, |log| log.state().told(index, &self.node(index)))
     }
@@ -23,7 +23,7 @@ impl Books {
     pub(super) fn tell_all(&self) {
         let Some(log) = &self.log else { return };
         let mut state = log.state();
-        for index in 0..self.entries.len() as u32 {
+        for index in self.nodes.indices() {
             if self.entry(index).node.is_some() {
                 self.tell(&mut state, index);
             }
@@ -73,7 +73,7 @@ impl Books {
         let record = state.node(id);
         (record.operands, record.became) = (operands, became);
         self.describe(index, record);
-        if self.ended(index) {
+        if self.is_completed(index) {
             state.complete(id);
         }
     }
@@ -87,7 +87,7 @@ impl Books {
     fn describe(&self, index: u32, record: &mut NodeRecord) {
         let node = self.node(index);
         match self.status(index) {
-            Status::Done(value) if record.value.is_empty() => {
+            Status::Ready(value) if record.value.is_empty() => {
                 let is_another = node.is_dynamic() && self.source(index) != NONE;
                 (record.value, record.bytes) = described(&node, value);
                 if is_another {
@@ -101,37 +101,37 @@ impl Books {
 }
 
 /// Type and shape of a value, and its size. A type that panics instead of saying it says nothing.
-fn described(node: &Node, value: Seen<'_>) -> (String, usize) {
+fn described(node: &Node, value: ValueRef<'_>) -> (String, usize) {
     let value: &Value = value.as_value();
     let kind = node.kind_of_data;
-    catch_unwind(AssertUnwindSafe(|| ((kind.describe)(value), (kind.bytes)(value)))).unwrap_or_default()
+    user_code::run(|| ((kind.describe)(value), (kind.bytes)(value))).unwrap_or_default()
 }
 
 impl Pass {
     /// What the record calls this entry.
     pub(super) fn told(&self, index: u32) -> Told {
-        self.books().told(index)
+        self.state().told(index)
     }
 
     /// The same for a layer, if the pass has met it.
     pub(crate) fn told_layer(&self, layer: &AnyLayer) -> Told {
-        let books = self.books();
-        books.find(layer).map_or(Told::NOBODY, |index| books.told(index))
+        let state = self.state();
+        state.find(layer).map_or(Told::NOBODY, |index| state.told(index))
     }
 
     /// The body that this thread is polling looks at the layer of this entry.
     #[inline]
-    pub(super) fn looks(&self, books: &Books, index: u32) {
+    pub(super) fn looks(&self, state: &PassState, index: u32) {
         if let Some(log) = self.log() {
-            self.tell_look(log, books, index);
+            self.tell_look(log, state, index);
         }
     }
 
     #[cold]
-    fn tell_look(&self, log: &Log, books: &Books, index: u32) {
-        let mut state = log.state();
-        let at = state.id(index, &books.node(index));
-        state.looked(self.works_at(), at);
+    fn tell_look(&self, log: &Log, state: &PassState, index: u32) {
+        let mut record = log.state();
+        let at = record.id(index, &state.node(index));
+        record.looked(self.works_at(), at);
     }
 
     /// The body that this thread is polling took one of the ways of a branch.
@@ -142,9 +142,9 @@ impl Pass {
     }
 
     /// The pass rests, or is over.
-    pub(super) fn tell_rest(&self, books: &Books) {
+    pub(super) fn tell_rest(&self, state: &PassState) {
         if let Some(log) = self.log() {
-            books.tell_all();
+            state.tell_all();
             log.rests();
         }
     }

@@ -9,11 +9,11 @@
 //! A retired pass must not be driven again, so an owner can only be made while there is another.
 
 use super::Pass;
-use super::books::Books;
-use crate::error::{Error, Result};
+use super::unshared::Unshared;
+use super::user_code;
+use crate::error::Result;
 use crate::sync::{AtomicUsize, Ordering};
 use std::ops::Deref;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 
 /// Counts the events that a thread without work waits for: a job was queued, a waker is to be
@@ -87,7 +87,7 @@ impl Owner {
     pub(crate) fn part(mut self) -> Result<()> {
         match self.release() {
             Some((pass, true)) => Pass::end(pass),
-            Some((pass, false)) => pass.books().fault.take().map_or(Ok(()), Err),
+            Some((pass, false)) => pass.state().deferred.take_fault(),
             None => Ok(()),
         }
     }
@@ -132,45 +132,23 @@ impl Deref for Owner {
 
 impl Pass {
     /// The last owner is gone.
-    fn retire(&self) {
-        let retired = self.books().retire();
-        // outside of the lock: destructors may be user code
+    fn retire(self: &Arc<Self>) {
+        let mut state = self.state();
+        let retired = state.retire();
+        self.release(state);
+        // without the lock: destructors may be user code
         drop(retired);
     }
 
     /// The same, if another thread still holds the pass; else its tables are kept for the next one.
     fn end(pass: Arc<Pass>) -> Result<()> {
-        match super::unshared::Unshared::of(pass) {
+        match Unshared::of(pass) {
             Ok(over) => over.close(),
             Err(pass) => {
-                let fault = pass.books().fault.take().map_or(Ok(()), Err);
-                let retired = catch_unwind(AssertUnwindSafe(|| {
-                    pass.retire();
-                    drop(pass);
-                }));
-                retired.map_err(Error::panic).and(fault)
+                let retired = user_code::run(|| pass.retire());
+                let fault = pass.state().deferred.take_fault();
+                retired.and(fault)
             }
         }
-    }
-}
-
-impl Books {
-    /// Takes all values out, and all nodes unless a job is running. The caller must drop them
-    /// without the lock.
-    fn retire(&mut self) -> Books {
-        self.retired = true;
-        let mut all = Books::new();
-        if self.running == 0 {
-            std::mem::swap(self, &mut all);
-            // these belong to the threads that still hold the pass
-            (self.tickets, self.away, self.attentive) = (all.tickets, all.away, all.attentive);
-            (self.keep, self.rests, self.retired) = (all.keep, all.rests, true);
-            std::mem::swap(&mut self.crews, &mut all.crews);
-            std::mem::swap(&mut self.drivers, &mut all.drivers);
-        } else {
-            self.discard_all_values();
-            std::mem::swap(&mut self.discarded, &mut all.discarded);
-        }
-        all
     }
 }
