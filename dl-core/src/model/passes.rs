@@ -42,6 +42,24 @@ fn a_wait_while_workers_hold_tickets() {
     });
 }
 
+/// The last owner is dropped while helpers hold the pass: values and nodes are released at once,
+/// unless a job is running.
+#[test]
+fn values_are_released_with_last_owner() {
+    explore_with_pools(|| {
+        let value = Tracked::new(1.0);
+        let copies = value.count();
+        let w = Weight::new(value);
+        let tape = five_times(&w).forward().wait().expect("nothing fails");
+        let again = tape.clone();
+        drop(w);
+        let other = thread::spawn(move || drop(again));
+        drop(tape);
+        other.join().expect("no panic");
+        assert_eq!(copies.left(), 0);
+    });
+}
+
 #[test]
 fn a_training_step_with_workers() {
     explore_with_pools(|| {
