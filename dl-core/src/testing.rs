@@ -30,10 +30,6 @@ impl Optimizer for Sgd {
     fn descent(&self) -> Option<Result<f64>> {
         Some(self.rate())
     }
-
-    fn plain_descent(&self) -> Option<f64> {
-        self.rate().ok()
-    }
 }
 
 fn descend<A: Number>(rate: f64, values: &mut [A], deltas: &[A]) {

@@ -201,11 +201,6 @@ macro_rules! optimizer {
                 self.is_descent().then(|| self.check().and_then(|()| self.base.rate()))
             }
 
-            fn plain_descent(&self) -> Option<f64> {
-                // an error in the settings is reported by the step, which calls `descent`
-                if self.base.memory().is_none() { self.descent().and_then(|rate| rate.ok()) } else { None }
-            }
-
             fn decays_weights(&self) -> bool {
                 $crate::rule::Rule::decays_weights(self)
             }

@@ -244,29 +244,6 @@ fn a_fault_of_the_optimizer_at_every_weight() {
     }
 }
 
-/// Panics when it is asked whether it is as simple as plain gradient descent.
-#[derive(Clone)]
-struct NoAnswer;
-
-impl Optimizer for NoAnswer {
-    fn step(&self, _: Chunk<'_>, _: u64) -> Result<()> {
-        Ok(())
-    }
-    fn plain_descent(&self) -> Option<f64> {
-        panic!("how simple it is cannot be said")
-    }
-}
-
-#[test]
-fn a_panic_of_the_optimizer_about_itself() {
-    let weights = weights();
-    let before = bits(&weights);
-    let error = product(&weights).train(&NoAnswer).wait().unwrap_err();
-    assert!(error.is_panic() && error.to_string().contains("cannot be said"), "{error}");
-    assert_eq!(bits(&weights), before);
-    product(&weights).train(&Sgd::new(0.1)).wait().unwrap();
-}
-
 #[test]
 fn a_guard_that_refuses_nan() {
     let weights = weights();

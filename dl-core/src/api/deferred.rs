@@ -15,7 +15,7 @@ use crate::api::snapshot::Snapshot;
 use crate::error::{Error, Result};
 use crate::exec;
 use crate::exec::block_on::block_on;
-use crate::exec::{Counters, Mode, Owner, Pass, Purpose, Settings};
+use crate::exec::{Counters, Mode, Owner, Purpose, Settings};
 use crate::graph::erased_arc::Shared;
 use crate::graph::inline_box::{Kept, KeptFuture};
 use crate::graph::node::Outcome;
@@ -85,7 +85,7 @@ pub(crate) trait Computation<T>: Send + Sync {
 pub(crate) enum SyncRun<T> {
     Completed(Result<T>),
     /// The pass has started but the computation is incomplete.
-    Started(Arc<Pass>),
+    Started(Owner),
     /// The computation must be run as a future.
     Unsupported,
 }

@@ -12,16 +12,13 @@ use crate::autodiff::reverse;
 use crate::autodiff::reverse::When;
 use crate::error::Result;
 use crate::exec;
-use crate::exec::{Begun, Books, Pass, Purpose, Scalar, Settings, tables};
+use crate::exec::{Begun, Pass, Purpose, Settings};
 use crate::graph::data::{Data, Trainable};
 use crate::graph::delta::Delta;
 use crate::graph::inline_box::{Kept, KeptFuture};
 use crate::graph::value::Value;
-use crate::record::{SpanWork, TraceNodeId};
 use crate::step::commit::commit;
-use crate::step::commit_scalar::commit_scalars;
 use crate::step::optimizer::Optimizer;
-use std::sync::Arc;
 
 /// A value with data, a delta and a forward pass: plain values, weights, layers, and user types.
 ///
@@ -155,12 +152,10 @@ impl<T: Data> Computation<T> for Predict<T> {
         let root = self.0.any();
         match Pass::begin(Purpose::Predict, settings, root, |_, _, number| Value::from(number).into()) {
             Begun::Number(value) => SyncRun::Completed(Ok(value)),
-            Begun::Value(pass, value, is_arithmetic) => {
-                if !is_arithmetic {
-                    pass.do_without();
-                }
+            Begun::Value(pass, value) => {
+                pass.do_without();
                 let value = value.and_then(|value| extract::into_data(value, root));
-                SyncRun::Completed(Pass::part(pass).and(value))
+                SyncRun::Completed(pass.part().and(value))
             }
             Begun::Pending(pass) => SyncRun::Started(pass),
         }
@@ -189,31 +184,6 @@ impl<T: Data> Computation<SideEffects> for Backward<T> {
 /// Takes a training step.
 struct Train<T, O>(Layer<T>, O);
 
-impl<T: Data, O: Optimizer + Clone + 'static> Train<T, O> {
-    /// Takes the step for a scalar that was computed synchronously.
-    #[inline]
-    fn step_from_scalar(&self, books: &mut Books, index: u32, number: Scalar) -> Result<T> {
-        let deltas = reverse::deltas_of_number(books, index, number);
-        let committed = commit_scalars(&self.1, &deltas);
-        tables::put_away(deltas);
-        committed.map(|()| Value::from(number).into())
-    }
-
-    /// Takes the step for a value that was computed from scalar arithmetic and checkpoints only.
-    fn step_sync(&self, pass: &Arc<Pass>, value: Value) -> Result<T> {
-        let root = self.0.any();
-        let one = reverse::one(root, &value)?;
-        let deltas = reverse::deltas(pass, root, AnyDelta::Ready(one))?;
-        // Scalar arithmetic has no buffer updates and no user destructors, so the commit needs no
-        // pass.
-        let value = extract::into_data(value, root)?;
-        let commit = || pass.during(SpanWork::Commit, None, || TraceNodeId::NONE, || commit(&self.1, deltas, &[]));
-        // In a nested step, entering the pass marks the commit as nested.
-        let committed = if pass.is_in_step() { exec::enter(pass, commit) } else { commit() };
-        committed.map(|()| value)
-    }
-}
-
 impl<T: Data, O: Optimizer + Clone + 'static> Computation<T> for Train<T, O> {
     fn pass_choice(&self) -> PassChoice {
         PassChoice::New(Purpose::Step)
@@ -234,18 +204,15 @@ impl<T: Data, O: Optimizer + Clone + 'static> Computation<T> for Train<T, O> {
     }
 
     fn try_run_sync(&self, settings: &Settings) -> SyncRun<T> {
-        match Pass::begin(Purpose::Step, settings, self.0.any(), |books, index, number| {
-            self.step_from_scalar(books, index, number)
-        }) {
+        // Scalar arithmetic is computed in the first traversal, and so are its deltas.
+        let step = Pass::begin(Purpose::Step, settings, self.0.any(), |state, index, number| {
+            let deltas = reverse::deltas_of_number(state, index, number);
+            commit(&self.1, deltas, &[]).map(|()| Value::from(number).into())
+        });
+        match step {
             Begun::Number(result) => SyncRun::Completed(result),
-            Begun::Value(pass, value, true) => {
-                let result = value.and_then(|value| self.step_sync(&pass, value));
-                // The step has been taken or has failed: a destructor panic is not reported.
-                let _ = Pass::part(pass);
-                SyncRun::Completed(result)
-            }
             // The deltas of other operations require a future.
-            Begun::Value(pass, _, false) | Begun::Pending(pass) => SyncRun::Started(pass),
+            Begun::Value(pass, _) | Begun::Pending(pass) => SyncRun::Started(pass),
         }
     }
 }

@@ -23,7 +23,7 @@ use crate::autodiff::forward;
 use crate::autodiff::reverse;
 use crate::error::{Error, Result};
 use crate::exec;
-use crate::exec::{Books, Pass, Purpose, Status};
+use crate::exec::{Pass, PassState, Purpose, Status};
 use crate::graph::data::Data;
 use crate::graph::node_ref::AnyLayer;
 use crate::graph::value::Value;
@@ -116,10 +116,10 @@ async fn find_first_non_finite(root: AnyLayer) -> Result<Option<Error>> {
     let pass = exec::current().expect("an extract ends in its pass");
     let _hold = forward::hold(&pass, std::slice::from_ref(&root)).await?;
     let order = {
-        let mut books = reverse::kept(&pass)?;
-        let place = reverse::evaluated(&books, &root)?;
-        let order = reverse::order(&mut books, [place], |_, _, _| true);
-        if let Some(error) = first_non_finite_value(&books, place, &order) {
+        let mut state = reverse::kept(&pass)?;
+        let place = reverse::evaluated(&state, &root)?;
+        let order = reverse::order(&mut state, [place], |_, _, _| true);
+        if let Some(error) = first_non_finite_value(&state, place, &order) {
             return Ok(Some(error));
         }
         order
@@ -129,12 +129,12 @@ async fn find_first_non_finite(root: AnyLayer) -> Result<Option<Error>> {
 }
 
 /// The first of these nodes with a non-finite value that leads to a non-finite value of the root.
-fn first_non_finite_value(books: &Books, root: u32, order: &[u32]) -> Option<Error> {
-    let non_finite = |index| match books.status(index) {
-        Status::Done(value) => (books.node(index).kind_of_data.non_finite)(value.as_value()),
+fn first_non_finite_value(state: &PassState, root: u32, order: &[u32]) -> Option<Error> {
+    let non_finite = |index| match state.status(index) {
+        Status::Ready(value) => (state.node(index).kind_of_data.non_finite)(value.as_value()),
         _ => None,
     };
-    let below = |index| (0..books.edges(index)).map(move |which| books.edge(index, which));
+    let below = |index| (0..state.edges(index)).map(move |which| state.edge(index, which));
     let mut leading: HashMap<u32, f64> = non_finite(root).map(|number| (root, number)).into_iter().collect();
     for &index in order.iter().rev() {
         if leading.contains_key(&index) {
@@ -143,8 +143,8 @@ fn first_non_finite_value(books: &Books, root: u32, order: &[u32]) -> Option<Err
     }
     let is_first = |index: u32| below(index).all(|operand| !leading.contains_key(&operand));
     let &first = order.iter().find(|&&index| leading.contains_key(&index) && is_first(index))?;
-    let (node, number) = (books.node(first), leading[&first]);
-    let but = if books.edges(first) == 0 { "" } else { ", and all its inputs are finite" };
+    let (node, number) = (state.node(first), leading[&first]);
+    let but = if state.edges(first) == 0 { "" } else { ", and all its inputs are finite" };
     Some(Error::not_finite(format!("its value has {number} in it{but}")).at(node.name(), node.site()))
 }
 
@@ -159,9 +159,9 @@ struct NodeDeltas<'a> {
 impl<'a> NodeDeltas<'a> {
     async fn new(pass: &'a Arc<Pass>, root: (AnyLayer, AnyLayer), mut order: Vec<u32>) -> Result<Self> {
         let layers: Vec<AnyLayer> = {
-            let mut books = reverse::kept(pass)?;
-            order.retain(|&index| books.trained(index));
-            order.iter().map(|&index| books.handle(index)).collect()
+            let mut state = reverse::kept(pass)?;
+            order.retain(|&index| state.trained(index));
+            order.iter().map(|&index| state.handle(index)).collect()
         };
         let (found, _) = reverse::deltas_of(pass, &[root], &layers, &[])?;
         let (places, found): (Vec<u32>, Vec<AnyLayer>) =
@@ -173,26 +173,26 @@ impl<'a> NodeDeltas<'a> {
 
     /// The operation that produces the first delta that is not finite.
     async fn find_first(&self) -> Result<Option<Error>> {
-        let books = || reverse::kept(self.pass);
-        let non_finite = |books: &Books, &index: &u32| {
+        let state = || reverse::kept(self.pass);
+        let non_finite = |state: &PassState, &index: &u32| {
             let (_, delta) = self.deltas.get(&index)?;
-            Some((index, (books.node(index).kind_of_data.non_finite_delta)(delta)?))
+            Some((index, (state.node(index).kind_of_data.non_finite_delta)(delta)?))
         };
         let (target, number, consumers) = {
-            let books = books()?;
-            let first = self.order.iter().rev().find_map(|index| non_finite(&books, index));
+            let state = state()?;
+            let first = self.order.iter().rev().find_map(|index| non_finite(&state, index));
             let Some((target, number)) = first else { return Ok(None) };
-            let uses = |&index: &u32| (0..books.edges(index)).any(|which| books.edge(index, which) == target);
+            let uses = |&index: &u32| (0..state.edges(index)).any(|which| state.edge(index, which) == target);
             (target, number, self.order.iter().rev().copied().filter(uses).collect::<Vec<u32>>())
         };
         for &consumer in &consumers {
             if let Some(number) = self.contribution(consumer, target).await? {
-                let node = books()?.node(consumer);
+                let node = state()?.node(consumer);
                 let why = format!("its derivative has {number} in it, and all its inputs are finite");
                 return Ok(Some(Error::not_finite(why).at(node.name(), node.site())));
             }
         }
-        let node = books()?.node(target);
+        let node = state()?.node(target);
         let why = match consumers.len() {
             0 => format!("a hand-written backward returned a delta with {number} in it"),
             _ => format!("the sum of its deltas has {number} in it, and each of them is finite"),
@@ -206,12 +206,12 @@ impl<'a> NodeDeltas<'a> {
             return Ok(None);
         };
         let (layer, operand, known, non_finite) = {
-            let mut books = reverse::kept(self.pass)?;
-            let others = (0..books.edges(consumer)).map(|which| books.edge(consumer, which));
+            let mut state = reverse::kept(self.pass)?;
+            let others = (0..state.edges(consumer)).map(|which| state.edge(consumer, which));
             let others: Vec<u32> = others.filter(|&other| other != target).collect();
-            let known: Vec<AnyLayer> = others.into_iter().map(|other| books.handle(other)).collect();
-            let non_finite = books.node(target).kind_of_data.non_finite_delta;
-            (books.handle(consumer), books.handle(target), known, non_finite)
+            let known: Vec<AnyLayer> = others.into_iter().map(|other| state.handle(other)).collect();
+            let non_finite = state.node(target).kind_of_data.non_finite_delta;
+            (state.handle(consumer), state.handle(target), known, non_finite)
         };
         let delta = AnyDelta::Ready(delta).into_layer(&layer);
         let (found, _) = reverse::deltas_of(self.pass, &[(layer, delta)], &[operand], &known)?;

@@ -19,7 +19,7 @@ use crate::autodiff::immediate::{Operand, Sums};
 use crate::autodiff::reverse::Goal;
 use crate::error::{Error, Result};
 use crate::exec;
-use crate::exec::{Books, Pass, Scalar, Status};
+use crate::exec::{Pass, PassState, Scalar, Status};
 use crate::graph::node::Expression;
 use crate::graph::node_ref::AnyLayer;
 use crate::graph::op::{AnyNow, Few};
@@ -43,28 +43,28 @@ pub(super) struct Eager<'a> {
 impl<'a> Eager<'a> {
     /// For a step in this pass, unless somebody wants to see each operation, or values are gone
     /// that a rule may look at.
-    pub(super) fn of(pass: &'a Arc<Pass>, books: &Books) -> Option<Self> {
-        if pass.is_watched() || books.has_forgotten() {
+    pub(super) fn of(pass: &'a Arc<Pass>, state: &PassState) -> Option<Self> {
+        if pass.is_watched() || state.has_forgotten() {
             return None;
         }
         let threads = current_num_threads();
         let alone = threads == 1;
-        Some(Eager { pass, longest: exec::longest_under_lock(alone, threads), shared: Vec::new() })
+        Some(Eager { pass, longest: exec::inline_limit(alone, threads), shared: Vec::new() })
     }
 
     /// The value of a sum of deltas that have arrived, if it can be had at once.
-    pub(super) fn sum(&mut self, books: &mut Books, sum: &AnyLayer) -> Option<Value> {
+    pub(super) fn sum(&mut self, state: &mut PassState, sum: &AnyLayer) -> Option<Value> {
         // it may lie where something of the last rule has lain
         self.shared.clear();
-        exec::computing(self.pass, || self.below(books, sum, 0))
+        exec::computing(self.pass, || self.below(state, sum, 0))
     }
 
     /// The same delta, which arrives at this entry, computed if it can be had at once.
-    fn arriving(&mut self, books: &mut Books, delta: AnyLayer, place: u32) -> AnyDelta {
-        let node = books.node(place);
+    fn arriving(&mut self, state: &mut PassState, delta: AnyLayer, place: u32) -> AnyDelta {
+        let node = state.node(place);
         let value = match &node.expression {
             Expression::Weight(..) if delta.accumulates().is_some() => None,
-            _ => exec::computing(self.pass, || self.below(books, &delta, 0)),
+            _ => exec::computing(self.pass, || self.below(state, &delta, 0)),
         };
         match value {
             Some(value @ Value(Repr::Any(_))) => AnyDelta::Ready(value),
@@ -75,14 +75,14 @@ impl<'a> Eager<'a> {
     }
 
     /// Adds this delta to what has arrived at this entry, computed if it can be had at once.
-    pub(super) fn add(&mut self, books: &mut Books, delta: AnyLayer, place: u32, arrived: &mut Arrived) {
-        let delta = self.arriving(books, delta, place);
-        self.add_computed(books, delta, place, arrived);
+    pub(super) fn add(&mut self, state: &mut PassState, delta: AnyLayer, place: u32, arrived: &mut Arrived) {
+        let delta = self.arriving(state, delta, place);
+        self.add_computed(state, delta, place, arrived);
     }
 
-    fn add_computed(&mut self, books: &mut Books, delta: AnyDelta, place: u32, arrived: &mut Arrived) {
-        if arrived.add_in_place(delta, books.node(place).kind_of_data) {
-            books.note_evaluation();
+    fn add_computed(&mut self, state: &mut PassState, delta: AnyDelta, place: u32, arrived: &mut Arrived) {
+        if arrived.add_in_place(delta, state.node(place).kind_of_data) {
+            state.note_evaluation();
         }
     }
 
@@ -93,31 +93,31 @@ impl<'a> Eager<'a> {
     /// If there is no memory.
     pub(super) fn pull_back(
         &mut self,
-        books: &mut Books,
+        state: &mut PassState,
         index: u32,
         delta: &AnyDelta,
         goal: &impl Goal,
         arrived: &mut [Arrived],
     ) -> Result<bool> {
-        let node = books.node(index);
+        let node = state.node(index);
         let (AnyDelta::Ready(delta), Expression::Primitive(op)) = (delta, &node.expression) else { return Ok(false) };
         if !op.is_plain() {
             return Ok(false);
         }
         let mut operands: Few<Operand> = Few::new();
         for which in 0..op.operands().len() {
-            let entry = books.operand(index, which);
-            books.claim_lone(entry); // the rule may hand it out
-            let place = books.unmarked(entry);
-            let (wanted, node) = (goal.wants(books, place), books.node(place));
+            let entry = state.operand(index, which);
+            state.claim_lone(entry); // the rule may hand it out
+            let place = state.unmarked(entry);
+            let (wanted, node) = (goal.wants(state, place), state.node(place));
             let is_weight = matches!(node.expression, Expression::Weight(..));
             operands.push(Operand { place, wanted, is_weight, kind: node.kind_of_data });
         }
         let (longest, later) = (self.longest, Few::new());
         let mut sums = Sums { arrived: &mut *arrived, operands: &operands, delta, longest, later, evaluations: 0 };
         let rule = || {
-            let (operands, value) = (op.operands(), books.value(index));
-            books.with_operands(index, operands.len(), |values| {
+            let (operands, value) = (op.operands(), state.value(index));
+            state.with_operands(index, operands.len(), |values| {
                 let now = AnyNow { node: &node, operands, values, value: value.as_value(), delta };
                 op.pull_back_now(now, &mut sums)
             })
@@ -126,14 +126,14 @@ impl<'a> Eager<'a> {
             .map_err(|payload| Error::panic(payload).at(op.name_or_panic(), node.site()))?;
         let Sums { later, evaluations, .. } = sums;
         for _ in 0..evaluations {
-            books.note_evaluation();
+            state.note_evaluation();
         }
         for (which, delta) in later {
             let place = operands[which].place;
             let arrived = &mut arrived[place as usize];
             match delta {
-                AnyDelta::Lazy(layer) => self.add(books, layer, place, arrived),
-                computed => self.add_computed(books, computed, place, arrived),
+                AnyDelta::Lazy(layer) => self.add(state, layer, place, arrived),
+                computed => self.add_computed(state, computed, place, arrived),
             }
         }
         Ok(knows_how)
@@ -149,13 +149,13 @@ impl<'a> Eager<'a> {
         }
     }
 
-    fn below(&mut self, books: &mut Books, layer: &AnyLayer, depth: usize) -> Option<Value> {
+    fn below(&mut self, state: &mut PassState, layer: &AnyLayer, depth: usize) -> Option<Value> {
         if let Some(value) = layer.expression.as_constant() {
             return Some(value);
         }
-        if let Some(index) = books.find_any_leaf(layer) {
-            return match books.status(index) {
-                Status::Done(value) => Some(value.to_value()),
+        if let Some(index) = state.find_any_leaf(layer) {
+            return match state.status(index) {
+                Status::Ready(value) => Some(value.to_value()),
                 _ => None,
             };
         }
@@ -167,18 +167,18 @@ impl<'a> Eager<'a> {
         }
         let value = match &layer.expression {
             Expression::Primitive(op) if op.is_plain() => {
-                let operands = op.operands().iter().map(|operand| self.below(books, operand, depth + 1));
+                let operands = op.operands().iter().map(|operand| self.below(state, operand, depth + 1));
                 let operands = operands.collect::<Option<Few<Value>>>()?;
-                exec::value_under_lock(&**op, &operands.iter().collect::<Few<&Value>>(), self.longest)?.0
+                exec::evaluate_inline(&**op, &operands.iter().collect::<Few<&Value>>(), self.longest)?
             }
             Expression::Primitive(_) => return None,
             expression => {
                 let operands = layer.operands();
-                let number = |at: usize| Scalar::of(&self.below(books, &operands[at], depth + 1)?);
+                let number = |at: usize| Scalar::of(&self.below(state, &operands[at], depth + 1)?);
                 exec::arithmetic(expression, number)?.0.into()
             }
         };
-        books.note_evaluation();
+        state.note_evaluation();
         if !layer.is_lone() {
             self.shared.push((layer.address(), value.clone()));
         }

@@ -25,10 +25,11 @@ use crate::api::tape::AnyBackward;
 use crate::api::variables::Variables;
 use crate::autodiff::cotangent::AnyDelta;
 use crate::autodiff::reverse;
+use crate::autodiff::scalar::one_side;
 use crate::error::call_context::enter_user_code;
 use crate::error::{Error, Result};
 use crate::exec;
-use crate::exec::{Books, Hold, NONE, Pass, Seen};
+use crate::exec::{Hold, NONE, Pass, PassState, ValueRef};
 use crate::graph::data::Data;
 use crate::graph::delta::Delta;
 use crate::graph::node::{Expression, Node};
@@ -36,7 +37,7 @@ use crate::graph::node_ref::AnyLayer;
 use crate::graph::op::{AnyAlong, AnyPrimitive, Few};
 use crate::graph::value::Value;
 use crate::record::Direction;
-use dl_math::{Number, Term, one_side};
+use dl_math::{Number, Term};
 use std::collections::HashMap;
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
@@ -153,13 +154,13 @@ async fn derive(along: Arc<(Vec<AnyLayer>, Vec<AnyLayer>, Vec<AnyLayer>)>) -> Re
 /// Keeps all values below the roots; those that were forgotten between marks are evaluated again.
 pub(crate) async fn hold(pass: &Arc<Pass>, roots: &[AnyLayer]) -> Result<Option<Hold>> {
     let mut hold = {
-        let mut books = reverse::kept(pass)?;
-        if !books.has_forgotten() {
+        let mut state = reverse::kept(pass)?;
+        if !state.has_forgotten() {
             return Ok(None);
         }
-        let places: Vec<u32> = roots.iter().map(|root| reverse::evaluated(&books, root)).collect::<Result<_>>()?;
-        let order = reverse::order(&mut books, places, |_, _, _| true);
-        pass.hold(books, order)
+        let places: Vec<u32> = roots.iter().map(|root| reverse::evaluated(&state, root)).collect::<Result<_>>()?;
+        let order = reverse::order(&mut state, places, |_, _, _| true);
+        pass.hold(state, order)
     };
     poll_fn(|cx| hold.poll(cx)).await?;
     Ok(Some(hold))
@@ -184,40 +185,40 @@ fn tangents_of(
     variables: &[AnyLayer],
     directions: &[AnyLayer],
 ) -> Result<Vec<Option<AnyLayer>>> {
-    let mut books = reverse::kept(pass)?;
-    let places: Vec<u32> = roots.iter().map(|root| reverse::evaluated(&books, root)).collect::<Result<_>>()?;
+    let mut state = reverse::kept(pass)?;
+    let places: Vec<u32> = roots.iter().map(|root| reverse::evaluated(&state, root)).collect::<Result<_>>()?;
     let mut given: HashMap<u32, Vec<AnyLayer>> = HashMap::new();
     for (variable, direction) in variables.iter().zip(directions) {
-        if let Some(place) = books.find_any_leaf(variable).map(|place| books.unmarked(place)) {
+        if let Some(place) = state.find_any_leaf(variable).map(|place| state.unmarked(place)) {
             given.entry(place).or_default().push((variable.kind_of_data.checked_delta)(variable, direction));
         }
     }
     // what is below the only variable does not move
     let last = |index: u32| given.len() == 1 && given.contains_key(&index);
-    let order = reverse::order(&mut books, places.iter().copied(), |_, from, _| !last(from));
+    let order = reverse::order(&mut state, places.iter().copied(), |_, from, _| !last(from));
     let (mut tangents, mut hand_written) = (HashMap::new(), Vec::new());
     for index in order {
-        let node = books.node(index);
+        let node = state.node(index);
         let _rule = node.enter_rule(Direction::Forward);
         let of_operands = || -> Option<Vec<Option<AnyLayer>>> {
-            let each = (0..node.operands().len()).map(|which| tangents.get(&books.operand(index, which)).cloned());
+            let each = (0..node.operands().len()).map(|which| tangents.get(&state.operand(index, which)).cloned());
             let each: Vec<Option<AnyLayer>> = each.collect();
             each.iter().any(Option::is_some).then_some(each)
         };
         let tangent = match &node.expression {
             Expression::Unary(..) | Expression::WithNumber(..) | Expression::Binary(..) => {
                 of_operands().and_then(|tangents| match node.kind_of_data.is_single {
-                    true => of_arithmetic::<f32>(&mut books, index, tangents),
-                    false => of_arithmetic::<f64>(&mut books, index, tangents),
+                    true => of_arithmetic::<f32>(&mut state, index, tangents),
+                    false => of_arithmetic::<f64>(&mut state, index, tangents),
                 })
             }
             Expression::Primitive(op) => match of_operands() {
-                Some(tangents) => of_primitive(&mut books, index, &**op, &tangents)?,
+                Some(tangents) => of_primitive(&mut state, index, &**op, &tangents)?,
                 None => None,
             },
-            Expression::Dynamic(_) => match (books.source(index), books.backward(index)) {
+            Expression::Dynamic(_) => match (state.source(index), state.backward(index)) {
                 (NONE, Some(backward)) => {
-                    let (layer, value) = (books.handle(index), books.value(index).to_value());
+                    let (layer, value) = (state.handle(index), state.value(index).to_value());
                     hand_written.push(HandWritten { layer, value, backward });
                     None
                 }
@@ -235,7 +236,7 @@ fn tangents_of(
         }
     }
     let of_roots: Vec<_> = places.iter().map(|place| tangents.get(place).cloned()).collect();
-    drop(books);
+    drop(state);
     // it may be this that keeps a root from moving, which a gradient would say, too
     if let Some(HandWritten { layer, .. }) = hand_written.first()
         && of_roots.iter().any(Option::is_none)
@@ -258,17 +259,17 @@ fn sum(node: &Node, mut terms: Vec<AnyLayer>) -> Result<Option<AnyLayer>> {
 
 /// The rules of scalar arithmetic, read with tangents in the place of deltas.
 fn of_arithmetic<T: Number + Pointwise + Delta>(
-    books: &mut Books,
+    state: &mut PassState,
     index: u32,
     tangents: Vec<Option<AnyLayer>>,
 ) -> Option<AnyLayer> {
-    let node = books.node(index);
+    let node = state.node(index);
     let mut tangents = tangents.into_iter().map(|tangent| tangent.map(Layer::<T>::from_any));
     let mut tangent = || tangents.next().flatten();
-    let y = Layer::<T>::from_any(books.handle(index));
+    let y = Layer::<T>::from_any(state.handle(index));
     let mut operand = |which| {
-        let operand = books.operand(index, which);
-        Layer::<T>::from_any(books.handle(operand))
+        let operand = state.operand(index, which);
+        Layer::<T>::from_any(state.handle(operand))
     };
     match &node.expression {
         Expression::Unary(op, _) => op.pullback(&Term(operand(0)), &Term(y), &Term(tangent()?)).map(|t| t.0),
@@ -289,20 +290,20 @@ fn of_arithmetic<T: Number + Pointwise + Delta>(
 
 /// What the operation says.
 fn of_primitive(
-    books: &mut Books,
+    state: &mut PassState,
     index: u32,
     op: &dyn AnyPrimitive,
     tangents: &[Option<AnyLayer>],
 ) -> Result<Option<AnyLayer>> {
     let operands = op.operands();
-    let places: Vec<u32> = (0..operands.len()).map(|which| books.operand(index, which)).collect();
+    let places: Vec<u32> = (0..operands.len()).map(|which| state.operand(index, which)).collect();
     for &place in &places {
-        books.claim_lone(place); // the rule may hand them out
+        state.claim_lone(place); // the rule may hand them out
     }
-    let (output, node) = (&books.handle(index), books.node(index));
-    let values: Vec<Seen<'_>> = places.iter().map(|&x| books.value(x)).collect();
-    let values: &[&Value] = &values.iter().map(Seen::as_value).collect::<Vec<_>>();
-    let value = books.value(index);
+    let (output, node) = (&state.handle(index), state.node(index));
+    let values: Vec<ValueRef<'_>> = places.iter().map(|&x| state.value(x)).collect();
+    let values: &[&Value] = &values.iter().map(ValueRef::as_value).collect::<Vec<_>>();
+    let value = state.value(index);
     let along = AnyAlong { operands, values, output, value: value.as_value(), tangents };
     let _places = (!op.is_own()).then(enter_user_code);
     catch_unwind(AssertUnwindSafe(|| op.pushforward(along)))

@@ -16,7 +16,7 @@ use crate::autodiff::reverse;
 use crate::autodiff::reverse::Everywhere;
 use crate::error::{Error, Result};
 use crate::exec;
-use crate::exec::{Books, Hold, Pass};
+use crate::exec::{Hold, Pass, PassState};
 use crate::graph::data::Data;
 use crate::graph::delta::Nothing;
 use crate::graph::inline_box::{Kept, KeptFuture};
@@ -70,35 +70,35 @@ impl<'a> Groups<'a> {
     /// If not, but something may arrive from a group, that is summed.
     pub(crate) fn take(
         &self,
-        books: &mut Books,
+        state: &mut PassState,
         index: u32,
         arrived: &mut [Arrived],
-        wanted: impl Fn(&Books, u32) -> bool,
+        wanted: impl Fn(&PassState, u32) -> bool,
     ) -> bool {
         let common = match &arrived[index as usize] {
             Arrived::Many(deltas) => common_group(deltas),
             _ => Common::None,
         };
-        let operands: Vec<u32> = edges(books, index).collect();
+        let operands: Vec<u32> = edges(state, index).collect();
         if operands.is_empty() {
             if !matches!(common, Common::None) {
-                self.sum(books, index, arrived);
+                self.sum(state, index, arrived);
             }
             return false;
         }
         let (group, layer) = match common {
-            Common::One(perhaps) if !books.is_marked(index) => {
+            Common::One(perhaps) if !state.is_marked(index) => {
                 let Perhaps { group, layer, .. } = *perhaps;
                 drop(arrived[index as usize].take());
                 (group, layer)
             }
-            Common::None if !books.is_hollow(index) => return false,
-            _ => self.group(books.handle(index), arrived[index as usize].take()),
+            Common::None if !state.is_hollow(index) => return false,
+            _ => self.group(state.handle(index), arrived[index as usize].take()),
         };
         let mut members = group.members.lock().unwrap_or_else(PoisonError::into_inner);
         let slot = members.slots;
         members.slots += operands.len() as u32;
-        let wanted: Vec<bool> = operands.iter().map(|&operand| wanted(books, operand)).collect();
+        let wanted: Vec<bool> = operands.iter().map(|&operand| wanted(state, operand)).collect();
         for (which, &operand) in operands.iter().enumerate().filter(|&(which, _)| wanted[which]) {
             let perhaps = Perhaps { group: group.clone(), layer: layer.clone(), slot: slot + which as u32 };
             arrived[operand as usize].add(AnyDelta::Perhaps(Box::new(perhaps)));
@@ -108,8 +108,8 @@ impl<'a> Groups<'a> {
     }
 
     /// Has what arrives at this entry summed, also what may arrive from groups.
-    pub(crate) fn sum(&self, books: &mut Books, index: u32, arrived: &mut [Arrived]) -> AnyLayer {
-        let sum = optional_cotangent::sum(&books.handle(index), arrived[index as usize].take(), 1.0);
+    pub(crate) fn sum(&self, state: &mut PassState, index: u32, arrived: &mut [Arrived]) -> AnyLayer {
+        let sum = optional_cotangent::sum(&state.handle(index), arrived[index as usize].take(), 1.0);
         arrived[index as usize].add(AnyDelta::Lazy(sum.clone()));
         sum
     }
@@ -148,8 +148,8 @@ fn common_group(deltas: &[AnyDelta]) -> Common {
 }
 
 /// The entries that a gradient flows to from this one.
-fn edges(books: &Books, index: u32) -> impl Iterator<Item = u32> {
-    (0..books.edges(index)).map(move |which| books.unmarked(books.edge(index, which)))
+fn edges(state: &PassState, index: u32) -> impl Iterator<Item = u32> {
+    (0..state.edges(index)).map(move |which| state.unmarked(state.edge(index, which)))
 }
 
 /// The deltas that a group hands on, by slots.
@@ -231,24 +231,24 @@ impl Group {
     /// Has the values which the rules are to see evaluated again.
     fn hold(&self) -> Result<Hold> {
         let pass = current()?;
-        let books = pass.books();
+        let state = pass.state();
         let members = self.members.lock().unwrap_or_else(PoisonError::into_inner);
         let mut seen = Vec::new();
         for member in &members.entries {
-            let node = books.node(member.index);
+            let node = state.node(member.index);
             if matches!(&node.expression, Expression::Primitive(_)) {
                 seen.push(member.index);
-                seen.extend((0..books.edges(member.index)).map(|which| books.edge(member.index, which)));
+                seen.extend((0..state.edges(member.index)).map(|which| state.edge(member.index, which)));
             }
         }
-        Ok(pass.hold(books, seen))
+        Ok(pass.hold(state, seen))
     }
 
     /// Asks the rules. What comes back are the deltas that leave the group, and whether nobody is
     /// going to look back at what they are computed from.
     fn write_down(&self, delta: AnyDelta, hold: Hold) -> Result<(Outputs, bool)> {
         let pass = current()?;
-        let mut books = pass.books();
+        let mut state = pass.state();
         let members = self.members.lock().unwrap_or_else(PoisonError::into_inner);
         let mut outputs = vec![None; members.slots as usize];
         let mut arrived: HashMap<u32, Vec<AnyDelta>> =
@@ -259,13 +259,13 @@ impl Group {
             if deltas.is_empty() {
                 continue;
             }
-            let node = books.node(member.index);
+            let node = state.node(member.index);
             let _rule = node.enter_rule(Direction::Backward);
             let delta = reverse::sum(node, deltas)?;
-            let operands: Vec<u32> = edges(&books, member.index).collect();
+            let operands: Vec<u32> = edges(&state, member.index).collect();
             let deltas = match node.is_dynamic() {
                 true => smallvec![Some(delta.into_layer(&node))],
-                false => reverse::pull_back(&mut books, member.index, delta, &Everywhere)?,
+                false => reverse::pull_back(&mut state, member.index, delta, &Everywhere)?,
             };
             for (which, delta) in deltas.into_iter().enumerate() {
                 if let Some(delta) = delta.map(AnyDelta::Lazy).filter(|_| member.wanted[which]) {
@@ -276,7 +276,7 @@ impl Group {
                 }
             }
         }
-        hold.let_go(&pass, books);
+        hold.let_go(&pass, state);
         let forgets = pass.forgets_deltas();
         Ok((Outputs(outputs.into()), forgets))
     }

@@ -6,19 +6,19 @@
 //! computed at once (the numeric reading of the rules, see [`crate::math::pointwise`]); elsewhere they are
 //! layers, which the executor evaluates like any others.
 
-use crate::autodiff::cotangent::{AnyDelta, Arrived};
-
+#[doc(hidden)]
 use crate::api::gradients::{SideEffects, WeightDeltas};
+pub(crate) use crate::autodiff::cotangent::{AnyDelta, Arrived};
 use crate::autodiff::eager::Eager;
 use crate::autodiff::remat_group::Groups;
 use crate::autodiff::scalar::{in_layers, in_numbers, walk_back_in_numbers};
 use crate::error::call_context::enter_user_code;
 use crate::error::{Error, Result};
 use crate::exec::tables;
-use crate::exec::tables::Row;
-use crate::exec::{Books, Keep, NONE, Pass, Scalar, Seen, Status};
+use crate::exec::{Keep, NONE, Pass, PassState, Scalar, Status, ValueRef};
 use crate::graph::node::{Expression, Node};
-use crate::graph::node_ref::{AnyLayer, Held};
+use crate::graph::node_ref::AnyLayer;
+use crate::graph::node_ref::Held;
 use crate::graph::op::{AnyAt, Few};
 use crate::graph::value::Value;
 use crate::parallel::sync::MutexGuard;
@@ -110,69 +110,34 @@ pub(crate) fn walking<R>(pass: &Pass, root: Option<&AnyLayer>, walk: impl FnOnce
 }
 
 /// These layers, as far as they are no marks: a mark is the layer that it marks.
-fn unmarked(books: &mut Books, layers: &[AnyLayer]) -> Vec<AnyLayer> {
-    let mut unmarked = |layer: &AnyLayer| match books.find(layer).filter(|_| layer.is_mark()) {
-        Some(mark) => books.handle(books.unmarked(mark)),
+fn unmarked(state: &mut PassState, layers: &[AnyLayer]) -> Vec<AnyLayer> {
+    let mut unmarked = |layer: &AnyLayer| match state.find(layer).filter(|_| layer.is_mark()) {
+        Some(mark) => state.handle(state.unmarked(mark)),
         None => layer.clone(),
     };
     layers.iter().map(&mut unmarked).collect()
 }
 
-/// The same where nothing but scalar arithmetic was evaluated: the deltas are there at once. They
-/// are to be used while somebody has a handle to the root.
-pub(crate) fn deltas(pass: &Arc<Pass>, root: &AnyLayer, delta: AnyDelta) -> Result<Vec<(Held, AnyDelta)>> {
-    let mut theirs = SideEffects::none();
-    let deltas = walking(pass, Some(root), || walk_to_weights(pass, root, delta, When::Asked, &mut theirs))?;
-    debug_assert!(theirs.is_none(), "only dynamic nodes have a backward of the user's");
-    Ok(deltas)
-}
-
-/// The same from an entry that is a plain number, in the books of a pass that nobody else has,
+/// The deltas of all weights from a slot that is a plain number, in a pass that no other thread has,
 /// which knows no marks.
-pub(crate) fn deltas_of_number(books: &mut Books, root: u32, number: Scalar) -> Vec<(Held, Scalar)> {
-    debug_assert!(books.in_order(), "scalar arithmetic has no decisions");
-    if !books.trained(root) {
+pub(crate) fn deltas_of_number(state: &mut PassState, root: u32, number: Scalar) -> Vec<(Held, AnyDelta)> {
+    debug_assert!(state.in_order(), "scalar arithmetic has no decisions");
+    if !state.trained(root) {
         return Vec::new();
     }
-    let mut arrived = books.take_arrived();
+    let mut arrived = state.take_arrived();
     arrived[root as usize] = number.one().into();
     let mut deltas = tables::spare();
-    deltas.reserve(books.weights_met().min(FEW_DELTAS));
-    walk_back_in_numbers(books, root, &mut arrived, &mut deltas);
-    books.keep_arrived(arrived);
+    deltas.reserve(state.weights_met().min(FEW_DELTAS));
+    walk_back_in_numbers(state, root, &mut arrived, &mut deltas);
+    state.keep_arrived(arrived);
     deltas
-}
-
-/// How a delta knows its weight.
-trait Knows {
-    fn node(node: Held) -> Self;
-    fn layer(self) -> AnyLayer;
-}
-
-impl Knows for AnyLayer {
-    fn node(node: Held) -> Self {
-        node.handle()
-    }
-
-    fn layer(self) -> AnyLayer {
-        self
-    }
-}
-
-impl Knows for Held {
-    fn node(node: Held) -> Self {
-        node
-    }
-
-    fn layer(self) -> AnyLayer {
-        self.handle()
-    }
 }
 
 /// Where a walk is to go.
 pub(crate) trait Goal {
     /// Whether a delta of this entry leads there.
-    fn wants(&self, books: &Books, index: u32) -> bool;
+    fn wants(&self, state: &PassState, index: u32) -> bool;
 
     /// Whether this entry, a weight or not, is the goal itself.
     fn is_at(&self, index: u32, is_weight: bool) -> bool;
@@ -183,8 +148,8 @@ struct Trained;
 
 impl Goal for Trained {
     #[inline(always)]
-    fn wants(&self, books: &Books, index: u32) -> bool {
-        books.trained(index)
+    fn wants(&self, state: &PassState, index: u32) -> bool {
+        state.trained(index)
     }
 
     #[inline(always)]
@@ -197,7 +162,7 @@ impl Goal for Trained {
 pub(crate) struct Everywhere;
 
 impl Goal for Everywhere {
-    fn wants(&self, _: &Books, _: u32) -> bool {
+    fn wants(&self, _: &PassState, _: u32) -> bool {
         true
     }
 
@@ -214,7 +179,7 @@ struct Towards {
 }
 
 impl Goal for Towards {
-    fn wants(&self, _: &Books, index: u32) -> bool {
+    fn wants(&self, _: &PassState, index: u32) -> bool {
         self.leads[index as usize]
     }
 
@@ -224,45 +189,42 @@ impl Goal for Towards {
 }
 
 /// Some layer that has been evaluated in this pass.
-pub(crate) fn evaluated(books: &Books, layer: &AnyLayer) -> Result<u32> {
-    let done = |&index: &u32| matches!(books.status(index), Status::Done(_));
-    books.find(layer).filter(done).ok_or_else(Error::cancelled)
+pub(crate) fn evaluated(state: &PassState, layer: &AnyLayer) -> Result<u32> {
+    let done = |&index: &u32| matches!(state.status(index), Status::Ready(_));
+    state.find(layer).filter(done).ok_or_else(Error::cancelled)
 }
 
 /// The books of a pass that keeps its values.
-pub(crate) fn kept(pass: &Pass) -> Result<MutexGuard<'_, Books>> {
-    let books = pass.books();
-    if books.keep == Keep::Nothing {
+pub(crate) fn kept(pass: &Pass) -> Result<MutexGuard<'_, PassState>> {
+    let state = pass.state();
+    if state.keep() == Keep::Nothing {
         let why =
             "a backward inside `predict`, which keeps no values for it: run it in `train`, or in a pass of its own";
         return Err(Error::invalid(why));
     }
-    Ok(books)
+    Ok(state)
 }
 
 /// The deltas of all weights that are trained: those since the last backward of the user's that it
 /// met; those before, and what that one did, are added to `effects`.
-fn walk_to_weights<K: Knows>(
+fn walk_to_weights(
     pass: &Arc<Pass>,
     root: &AnyLayer,
     delta: AnyDelta,
     when: When,
     effects: &mut SideEffects,
-) -> Result<Vec<(K, AnyDelta)>>
-where
-    (K, AnyDelta): Row,
-{
-    let mut books = kept(pass)?;
-    let root = evaluated(&books, root)?;
-    if !books.trained(root) {
+) -> Result<WeightDeltas> {
+    let mut state = kept(pass)?;
+    let root = evaluated(&state, root)?;
+    if !state.trained(root) {
         return Ok(Vec::new());
     }
-    let order = if books.in_order() { None } else { Some(order(&mut books, [root], |books, _, x| books.trained(x))) };
-    let mut arrived = books.take_arrived();
-    arrived[books.unmarked(root) as usize].add(delta);
+    let order = if state.in_order() { None } else { Some(order(&mut state, [root], |state, _, x| state.trained(x))) };
+    let mut arrived = state.take_arrived();
+    arrived[state.unmarked(root) as usize].add(delta);
     let steps = order.as_ref().map_or(root as usize + 1, Vec::len);
     let step = |step: usize| order.as_ref().map_or(step as u32, |order| order[step]);
-    walk_back(pass, books, (0..steps).rev().map(step), &Trained, when, arrived, effects)
+    walk_back(pass, state, (0..steps).rev().map(step), &Trained, when, arrived, effects)
 }
 
 /// The same for these layers, from those that depend on them and their deltas; and a layer with a
@@ -275,66 +237,63 @@ fn walk_towards(
     known: &[AnyLayer],
     effects: &mut SideEffects,
 ) -> Result<(WeightDeltas, Option<AnyLayer>)> {
-    let mut books = kept(pass)?;
-    let places: Vec<u32> = roots.iter().map(|(root, _)| evaluated(&books, root)).collect::<Result<_>>()?;
-    let known: FxHashSet<u32> = known.iter().filter_map(|layer| books.find_any_leaf(layer)).collect();
-    let targets_met: FxHashSet<u32> = targets.iter().filter_map(|target| books.find_any_leaf(target)).collect();
+    let mut state = kept(pass)?;
+    let places: Vec<u32> = roots.iter().map(|(root, _)| evaluated(&state, root)).collect::<Result<_>>()?;
+    let known: FxHashSet<u32> = known.iter().filter_map(|layer| state.find_any_leaf(layer)).collect();
+    let targets_met: FxHashSet<u32> = targets.iter().filter_map(|target| state.find_any_leaf(target)).collect();
     // what is below the only target does not matter: in a loop of gradients that is all that came
     // before
     let last = |index: u32| targets_met.len() == 1 && targets_met.contains(&index);
-    let order = order(&mut books, places.iter().copied(), |_, from, to| !last(from) && !known.contains(&to));
-    let mut arrived = books.take_arrived();
+    let order = order(&mut state, places.iter().copied(), |_, from, to| !last(from) && !known.contains(&to));
+    let mut arrived = state.take_arrived();
     let mut goal = Towards { targets: targets_met, leads: vec![false; arrived.len()] };
     // what a backward of the user's does is not known, but it does it to weights
     let weights = targets.iter().any(|target| target.variable().is_some());
     for &index in &order {
-        let node = books.node(index);
+        let node = state.node(index);
         goal.leads[index as usize] = goal.targets.contains(&index)
             || match &node.expression {
-                Expression::Dynamic(_) => match books.source(index) {
-                    NONE => weights && books.backward(index).is_some(),
+                Expression::Dynamic(_) => match state.source(index) {
+                    NONE => weights && state.backward(index).is_some(),
                     source => goal.leads[source as usize],
                 },
-                _ => (0..node.operands().len()).any(|which| goal.leads[books.operand(index, which) as usize]),
+                _ => (0..node.operands().len()).any(|which| goal.leads[state.operand(index, which) as usize]),
             };
     }
     for (&place, (_, delta)) in places.iter().zip(roots) {
-        let place = books.unmarked(place);
+        let place = state.unmarked(place);
         if goal.leads[place as usize] {
             arrived[place as usize].add(AnyDelta::Lazy(delta.clone()));
         }
     }
-    let hand_written = order.iter().find(|&&index| books.backward(index).is_some()).map(|&index| books.handle(index));
-    Ok((walk_back(pass, books, order.into_iter().rev(), &goal, When::Asked, arrived, effects)?, hand_written))
+    let hand_written = order.iter().find(|&&index| state.backward(index).is_some()).map(|&index| state.handle(index));
+    Ok((walk_back(pass, state, order.into_iter().rev(), &goal, When::Asked, arrived, effects)?, hand_written))
 }
 
 /// A table for more deltas than this grows as they come.
 const FEW_DELTAS: usize = 16;
 
 /// Takes what has arrived at these entries, consumers before their operands, to where the goal is.
-fn walk_back<'a, K: Knows, G: Goal>(
+fn walk_back<'a, G: Goal>(
     pass: &'a Arc<Pass>,
-    mut books: MutexGuard<'a, Books>,
+    mut state: MutexGuard<'a, PassState>,
     steps: impl Iterator<Item = u32>,
     goal: &G,
     when: When,
     mut arrived: Vec<Arrived>,
     effects: &mut SideEffects,
-) -> Result<Vec<(K, AnyDelta)>>
-where
-    (K, AnyDelta): Row,
-{
-    let mut deltas = tables::spare();
-    deltas.reserve(books.weights_met().min(FEW_DELTAS));
-    let mut eager = if when == When::AtOnce { Eager::of(pass, &books) } else { None };
+) -> Result<WeightDeltas> {
+    let mut deltas: WeightDeltas = tables::spare();
+    deltas.reserve(state.weights_met().min(FEW_DELTAS));
+    let mut eager = if when == When::AtOnce { Eager::of(pass, &state) } else { None };
     // a constant may be what the delta of a delta is asked for: it stays the layer that it is,
     // unless a step takes it
     let at_weight = |delta: AnyDelta| if when == When::AtOnce { delta.at_hand() } else { delta };
     for index in steps {
         let numeric = match &arrived[index as usize] {
             Arrived::Nothing => continue,
-            &Arrived::F32(d) => in_numbers(&books, index, d, &mut arrived),
-            &Arrived::F64(d) => in_numbers(&books, index, d, &mut arrived),
+            &Arrived::F32(d) => in_numbers(&state, index, d, &mut arrived),
+            &Arrived::F64(d) => in_numbers(&state, index, d, &mut arrived),
             Arrived::One(_) | Arrived::Total(_) | Arrived::Many(_) => false,
         };
         if numeric {
@@ -342,27 +301,27 @@ where
             std::mem::forget(std::mem::take(&mut arrived[index as usize]));
             continue;
         }
-        let node = books.node(index);
+        let node = state.node(index);
         let is_weight = matches!(node.expression, Expression::Weight(..));
         // nothing is below, and no rule is asked
         if is_weight
             && goal.is_at(index, true)
-            && !books.has_forgotten()
+            && !state.has_forgotten()
             && let Some(delta) = arrived[index as usize].take_one()
         {
-            tables::push(&mut deltas, (K::node(node), at_weight(delta)));
+            tables::push(&mut deltas, (node.handle(), at_weight(delta)));
             continue;
         }
         let _rule = node.enter_rule(Direction::Backward);
         let mut is_told = false;
-        if books.has_forgotten() {
+        if state.has_forgotten() {
             let groups = Groups::of(pass);
             if goal.is_at(index, false) {
-                let sum = groups.sum(&mut books, index, &mut arrived);
-                tables::push(&mut deltas, (K::node(node), AnyDelta::Lazy(sum)));
+                let sum = groups.sum(&mut state, index, &mut arrived);
+                tables::push(&mut deltas, (node.handle(), AnyDelta::Lazy(sum)));
                 is_told = true;
             }
-            if groups.take(&mut books, index, &mut arrived, |books, index| goal.wants(books, index)) {
+            if groups.take(&mut state, index, &mut arrived, |state, index| goal.wants(state, index)) {
                 continue;
             }
         }
@@ -372,7 +331,7 @@ where
                 let sum = take_sum(&mut arrived[index as usize], node)?;
                 match (&mut eager, &sum) {
                     (Some(eager), AnyDelta::Lazy(layer)) if !is_weight => {
-                        eager.sum(&mut books, layer).map_or(sum, AnyDelta::Ready)
+                        eager.sum(&mut state, layer).map_or(sum, AnyDelta::Ready)
                     }
                     _ => sum,
                 }
@@ -380,30 +339,30 @@ where
         };
         if is_weight {
             if !is_told && goal.is_at(index, true) {
-                tables::push(&mut deltas, (K::node(node), at_weight(delta)));
+                tables::push(&mut deltas, (node.handle(), at_weight(delta)));
             }
             continue; // nothing is below
         }
         if !is_told && goal.is_at(index, false) {
-            tables::push(&mut deltas, (K::node(node), delta.clone()));
+            tables::push(&mut deltas, (node.handle(), delta.clone()));
         }
         match &node.expression {
-            Expression::Dynamic(recipe) => match (books.source(index), books.backward(index)) {
+            Expression::Dynamic(recipe) => match (state.source(index), state.backward(index)) {
                 (NONE, Some(backward)) => {
                     // code of the user's, which may want to use this pass
                     let (delta, name, site) = (delta.into_layer(&node), recipe.name(), node.site());
-                    drop(books);
+                    drop(state);
                     let own_places = enter_user_code();
                     let theirs = catch_unwind(AssertUnwindSafe(|| backward.backward(delta)));
                     drop(own_places);
-                    effects.push(pass, deltas.drain(..).map(|(weight, delta)| (K::layer(weight), delta)).collect());
+                    effects.push(pass, std::mem::take(&mut deltas));
                     *effects += theirs.map_err(|payload| Error::panic(payload).at(name, site))?;
-                    books = pass.books();
+                    state = pass.state();
                 }
                 (NONE, None) => {}
                 (source, _) => {
-                    let source = books.unmarked(source);
-                    if goal.wants(&books, source) {
+                    let source = state.unmarked(source);
+                    if goal.wants(&state, source) {
                         arrived[source as usize].add(delta);
                     }
                 }
@@ -413,17 +372,17 @@ where
             _ => {
                 let mut eager = eager.as_mut().and_then(|eager| eager.next_rule(&delta).then_some(eager));
                 if let Some(eager) = &mut eager
-                    && eager.pull_back(&mut books, index, &delta, goal, &mut arrived)?
+                    && eager.pull_back(&mut state, index, &delta, goal, &mut arrived)?
                 {
                     continue;
                 }
-                for (which, delta) in pull_back(&mut books, index, delta, goal)?.into_iter().enumerate() {
+                for (which, delta) in pull_back(&mut state, index, delta, goal)?.into_iter().enumerate() {
                     let Some(delta) = delta else { continue };
-                    let place = books.unmarked(books.operand(index, which));
-                    if goal.wants(&books, place) {
+                    let place = state.unmarked(state.operand(index, which));
+                    if goal.wants(&state, place) {
                         let arrived = &mut arrived[place as usize];
                         match &mut eager {
-                            Some(eager) => eager.add(&mut books, delta, place, arrived),
+                            Some(eager) => eager.add(&mut state, delta, place, arrived),
                             None => arrived.add(AnyDelta::Lazy(delta)),
                         }
                     }
@@ -431,7 +390,7 @@ where
             }
         }
     }
-    books.keep_arrived(arrived);
+    state.keep_arrived(arrived);
     Ok(deltas)
 }
 
@@ -452,22 +411,22 @@ pub(crate) fn sum(node: Held, deltas: Vec<AnyDelta>) -> Result<AnyDelta> {
 /// What the delta of an entry adds to its operands, by the rule of the operation; that of an
 /// operand that nobody wants may be left out.
 pub(crate) fn pull_back(
-    books: &mut Books,
+    state: &mut PassState,
     index: u32,
     delta: AnyDelta,
     goal: &impl Goal,
 ) -> Result<Few<Option<AnyLayer>>> {
-    let node = books.node(index);
+    let node = state.node(index);
     Ok(match &node.expression {
         Expression::Primitive(op) => {
-            let places: Few<u32> = (0..op.operands().len()).map(|which| books.operand(index, which)).collect();
+            let places: Few<u32> = (0..op.operands().len()).map(|which| state.operand(index, which)).collect();
             for &place in &places {
-                books.claim_lone(place); // the rule may hand them out
+                state.claim_lone(place); // the rule may hand them out
             }
-            let output = books.handle(index);
-            let values: Few<Seen<'_>> = places.iter().map(|&x| books.value(x)).collect();
-            let values: Few<&Value> = values.iter().map(Seen::as_value).collect();
-            let value = books.value(index);
+            let output = state.handle(index);
+            let values: Few<ValueRef<'_>> = places.iter().map(|&x| state.value(x)).collect();
+            let values: Few<&Value> = values.iter().map(ValueRef::as_value).collect();
+            let value = state.value(index);
             let at =
                 AnyAt { values: &values, output: &output, value: value.as_value(), delta: delta.into_layer(&node) };
             let _places = (!op.is_own()).then(enter_user_code);
@@ -479,8 +438,8 @@ pub(crate) fn pull_back(
             }
             deltas
         }
-        _ if node.kind_of_data.is_single => in_layers::<f32>(books, index, delta, goal).into_iter().collect(),
-        _ => in_layers::<f64>(books, index, delta, goal).into_iter().collect(),
+        _ if node.kind_of_data.is_single => in_layers::<f32>(state, index, delta, goal).into_iter().collect(),
+        _ => in_layers::<f64>(state, index, delta, goal).into_iter().collect(),
     })
 }
 
@@ -488,26 +447,26 @@ pub(crate) fn pull_back(
 ///
 /// It depends on the graph alone, not on the order in which the pass met its parts.
 pub(crate) fn order(
-    books: &mut Books,
+    state: &mut PassState,
     roots: impl IntoIterator<Item = u32>,
-    follows: impl Fn(&Books, u32, u32) -> bool,
+    follows: impl Fn(&PassState, u32, u32) -> bool,
 ) -> Vec<u32> {
     let mut order = Vec::new();
-    let mut seen = books.take_seen();
+    let mut seen = state.take_seen();
     let mut walk = Vec::new();
     for root in roots {
         if seen.visit(root) {
             walk.push((root, 0));
         }
         while let Some((index, next)) = walk.last_mut() {
-            let node = books.node(*index);
+            let node = state.node(*index);
             let below = match &node.expression {
-                Expression::Dynamic(_) => Some(books.source(*index)).filter(|&source| source != NONE && *next == 0),
-                _ => (*next < node.operands().len()).then(|| books.operand(*index, *next)),
+                Expression::Dynamic(_) => Some(state.source(*index)).filter(|&source| source != NONE && *next == 0),
+                _ => (*next < node.operands().len()).then(|| state.operand(*index, *next)),
             };
             *next += 1;
             match below {
-                Some(below) if follows(books, *index, below) && seen.visit(below) => walk.push((below, 0)),
+                Some(below) if follows(state, *index, below) && seen.visit(below) => walk.push((below, 0)),
                 Some(_) => {}
                 None => {
                     order.push(*index);
@@ -516,6 +475,6 @@ pub(crate) fn order(
             }
         }
     }
-    books.keep_seen(seen);
+    state.keep_seen(seen);
     order
 }

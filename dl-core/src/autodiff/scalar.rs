@@ -5,14 +5,15 @@ use crate::api::layer::Layer;
 use crate::api::pointwise::Pointwise;
 use crate::autodiff::cotangent::{AnyDelta, Arrived};
 use crate::autodiff::reverse::Goal;
-use crate::exec::{Arithmetic, Books, Entry, Scalar, tables};
+use crate::exec::{Arithmetic, NodeSlot, PassState, Scalar, tables};
 use crate::graph::node::Expression;
-use crate::graph::node_ref::{AnyLayer, Held};
-use dl_math::{Number, Term, one_side};
+use crate::graph::node_ref::AnyLayer;
+use crate::graph::node_ref::Held;
+use dl_math::{Algebra, Binary, Number, Side, Term};
 
 /// Plain numbers, as the numeric reading meets them.
 pub(super) trait Plain: Number {
-    fn of_entry(entry: &Entry) -> Option<Self>;
+    fn of_entry(entry: &NodeSlot) -> Option<Self>;
     fn scalar(self) -> Scalar;
     fn add_to(self, arrived: &mut Arrived);
 }
@@ -21,7 +22,7 @@ macro_rules! plain {
     ($T:ident $Repr:ident) => {
         impl Plain for $T {
             #[inline(always)]
-            fn of_entry(entry: &Entry) -> Option<Self> {
+            fn of_entry(entry: &NodeSlot) -> Option<Self> {
                 match entry.number() {
                     Some(Scalar::$Repr(number)) => Some(number),
                     _ => None,
@@ -52,17 +53,17 @@ plain!(f64 F64);
 /// arithmetic was evaluated. The loop is one of its own because that over layers, which would do
 /// the same, keeps more at hand than there are registers.
 pub(super) fn walk_back_in_numbers(
-    books: &Books,
+    state: &PassState,
     root: u32,
     arrived: &mut [Arrived],
-    deltas: &mut Vec<(Held, Scalar)>,
+    deltas: &mut Vec<(Held, AnyDelta)>,
 ) {
     for place in (0..root as usize + 1).rev() {
         let index = place as u32;
         match &arrived[place] {
             Arrived::Nothing => continue,
-            &Arrived::F32(d) => number_back(books, index, d, arrived, deltas),
-            &Arrived::F64(d) => number_back(books, index, d, arrived, deltas),
+            &Arrived::F32(d) => number_back(state, index, d, arrived, deltas),
+            &Arrived::F64(d) => number_back(state, index, d, arrived, deltas),
             _ => unreachable!("a number gets numbers"),
         }
         // there is nothing in a number to be dropped
@@ -72,25 +73,31 @@ pub(super) fn walk_back_in_numbers(
 
 /// Takes the delta `d` of this entry to its operands, or, if it is a weight, to the deltas.
 #[inline(always)]
-fn number_back<N: Plain>(books: &Books, index: u32, d: N, arrived: &mut [Arrived], deltas: &mut Vec<(Held, Scalar)>) {
-    if !in_numbers(books, index, d, arrived) {
-        let node = books.node(index);
+fn number_back<N: Plain>(
+    state: &PassState,
+    index: u32,
+    d: N,
+    arrived: &mut [Arrived],
+    deltas: &mut Vec<(Held, AnyDelta)>,
+) {
+    if !in_numbers(state, index, d, arrived) {
+        let node = state.node(index);
         debug_assert!(matches!(node.expression, Expression::Weight(..)), "what is trained is arithmetic or a weight");
-        tables::push_made(deltas, || (node, d.scalar()));
+        tables::push_made(deltas, || (node, AnyDelta::Ready(d.scalar().into())));
     }
 }
 
 /// The numeric reading: what the delta `d` of scalar arithmetic adds to its operands. Says whether
 /// it was that.
 #[inline(always)]
-pub(super) fn in_numbers<N: Plain>(books: &Books, index: u32, d: N, arrived: &mut [Arrived]) -> bool {
-    let entry = books.entry(index);
+pub(super) fn in_numbers<N: Plain>(state: &PassState, index: u32, d: N, arrived: &mut [Arrived]) -> bool {
+    let entry = state.entry(index);
     let [at, bt] = entry.operands;
     let Some(y) = N::of_entry(entry).map(Term) else { return false };
     let d = Term(d);
     match entry.arithmetic {
         Arithmetic::Binary(op) => {
-            let (left, right) = (books.entry(at), books.entry(bt));
+            let (left, right) = (state.entry(at), state.entry(bt));
             let (Some(a), Some(b)) = (N::of_entry(left), N::of_entry(right)) else { return false };
             let (da, db) = op.pullbacks([&Term(a), &Term(b), &y, &d], (left.trained, right.trained));
             if let Some(delta) = da {
@@ -101,7 +108,7 @@ pub(super) fn in_numbers<N: Plain>(books: &Books, index: u32, d: N, arrived: &mu
             }
         }
         Arithmetic::Unary(op) => {
-            let Some(x) = N::of_entry(books.entry(at)) else { return false };
+            let Some(x) = N::of_entry(state.entry(at)) else { return false };
             if let Some(delta) = op.pullback(&Term(x), &y, &d) {
                 delta.0.add_to(&mut arrived[at as usize]);
             }
@@ -109,7 +116,7 @@ pub(super) fn in_numbers<N: Plain>(books: &Books, index: u32, d: N, arrived: &mu
         Arithmetic::Other => {
             let node = entry.held();
             let Expression::WithNumber(op, side, number, _) = &node.expression else { return false };
-            let Some(x) = N::of_entry(books.entry(at)) else { return false };
+            let Some(x) = N::of_entry(state.entry(at)) else { return false };
             if let Some(delta) = one_side(*op, *side, [N::of(*number), x, y.0, d.0]) {
                 delta.add_to(&mut arrived[at as usize]);
             }
@@ -121,16 +128,16 @@ pub(super) fn in_numbers<N: Plain>(books: &Books, index: u32, d: N, arrived: &mu
 /// The layer reading: the deltas of both operands of scalar arithmetic, as far as there are two and
 /// somebody wants them.
 pub(super) fn in_layers<T: Number + Pointwise>(
-    books: &mut Books,
+    state: &mut PassState,
     index: u32,
     delta: AnyDelta,
     goal: &impl Goal,
 ) -> [Option<AnyLayer>; 2] {
-    let node = books.node(index);
-    let [y, d] = [books.handle(index), delta.into_layer(&node)].map(Layer::<T>::from_any);
+    let node = state.node(index);
+    let [y, d] = [state.handle(index), delta.into_layer(&node)].map(Layer::<T>::from_any);
     let mut operand = |which| {
-        let operand = books.operand(index, which);
-        (Layer::<T>::from_any(books.handle(operand)), goal.wants(books, operand))
+        let operand = state.operand(index, which);
+        (Layer::<T>::from_any(state.handle(operand)), goal.wants(state, operand))
     };
     let deltas = match &node.expression {
         Expression::Unary(op, _) => [op.pullback(&Term(operand(0).0), &Term(y), &Term(d)).map(|delta| delta.0), None],
@@ -147,4 +154,15 @@ pub(super) fn in_layers<T: Number + Pointwise>(
         _ => unreachable!("only scalar arithmetic is read so"),
     };
     deltas.map(|delta| delta.map(Layer::into_any))
+}
+
+/// The rule for `x`, which stands across from the number.
+#[inline(always)]
+pub(crate) fn one_side<A: Algebra>(op: Binary, side: Side, [number, x, y, d]: [A; 4]) -> Option<A> {
+    let (number, x, y, d) = (Term(number), Term(x), Term(y), Term(d));
+    let delta = match side {
+        Side::Left => op.pullback_right(&number, &x, &y, &d),
+        Side::Right => op.pullback_left(&x, &number, &y, &d),
+    };
+    delta.map(|delta| delta.0)
 }

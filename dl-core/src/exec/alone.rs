@@ -1,125 +1,76 @@
-//! Working without anybody to share with.
+//! Inline execution of a job that there is no other thread for.
 //!
-//! What is not small enough for a walk (see `at_once.rs`) is queued, as others might share it. In a
-//! net without branches nobody does: a job comes out of the queue, in which there is nothing then
-//! that anybody would be called for, and nobody helps. Such a job is computed as in a walk, under
-//! the lock, and so is what follows from it, until there is something to share.
+//! What is too expensive for a traversal (see `at_once.rs`) is queued, as other threads might share
+//! it. In a network without branches none does: when the worker takes the job out of the queue,
+//! nothing is left there to invite other threads for, and no helper is active. Then the worker runs
+//! the job inline, and what follows it in its chain, until there is something to share.
 
 use crate::exec::Pass;
-use crate::exec::at_once::{
-    BOOKING_NANOSECONDS, LARGE_BYTES, SMALL_OF_OURS_NANOSECONDS, longest_nanoseconds, value_under_lock,
-};
-use crate::exec::books::Books;
+use crate::exec::books::PassState;
 use crate::exec::context::computing;
+use crate::exec::dispatch::{INLINE_NS, inline_limit};
 use crate::graph::node::Expression;
-use crate::graph::op::Few;
-use crate::graph::value::Value;
-use crate::parallel::sync::{MutexGuard, current_num_threads};
+use crate::parallel::sync::{MutexGuard, Ordering, current_num_threads};
 use std::sync::Arc;
-
-/// What a thread that is alone with the queue keeps from job to job.
-#[derive(Default)]
-pub(super) struct Alone {
-    followers: Vec<u32>,
-    /// The last operation that was not small.
-    pub(super) dear: Option<u32>,
-    /// How many nanoseconds it has computed under the lock since others could have it.
-    spent: f64,
-}
 
 impl Pass {
     /// Whether an operation that has left the queue, and takes about so long, is all that there is
-    /// to do, nobody else is there to do it, and it can be computed under the lock.
-    pub(super) fn is_alone(&self, index: u32, nanoseconds: f64, books: &Books) -> bool {
-        nanoseconds < longest_nanoseconds(current_num_threads())
-            && books.queue.all_stay()
-            && books.tickets == 0
-            && !books.crews.iter().any(|crew| crew.has_more())
+    /// to do, no other thread is there to do it, and it may run inline.
+    pub(super) fn is_alone(&self, index: u32, nanoseconds: f64, state: &PassState) -> bool {
+        nanoseconds < inline_limit(true, current_num_threads())
+            && state.ready.all_stay()
+            && state.workers.tickets() == 0
+            && !state.workers.has_open_region()
             && !self.is_watched()
-            && matches!(&books.node(index).expression, Expression::Primitive(op) if op.is_plain())
+            && matches!(&state.node(index).expression, Expression::Primitive(op) if op.is_plain())
     }
 
-    /// Computes it, and those that follow it in its chain, as a walk would, until there is
-    /// something to share. The rest goes back to the queue.
-    pub(super) fn compute_alone<'a>(
+    /// Runs it inline, and those that follow it in its chain, until there is something to share.
+    /// The rest goes back to the queue. An operation that takes too long or fails is returned: it
+    /// is there again, and must not be tried inline once more.
+    pub(super) fn run_alone<'a>(
         self: &'a Arc<Self>,
-        mut index: u32,
-        mut books: MutexGuard<'a, Books>,
-        alone: &mut Alone,
-    ) -> MutexGuard<'a, Books> {
-        let longest = longest_nanoseconds(current_num_threads());
-        books.take_chain(index, &mut alone.followers);
-        let mut next = 0;
-        loop {
-            // what follows may be worth a call, if there is something else for this thread
-            let has_others = next > 0 && books.queue.len() > 0;
-            let most = if has_others { SMALL_OF_OURS_NANOSECONDS } else { longest };
-            let mut computed = computing(self, || books.compute(index, most.min(longest - alone.spent)));
-            if computed.is_none() && alone.spent > 0.0 {
-                self.release(books);
-                (books, alone.spent) = (self.books_after_others(self.books()), 0.0);
-                if !books.drivers.nobody() {
-                    computed = computing(self, || books.compute(index, most));
+        index: u32,
+        mut state: MutexGuard<'a, PassState>,
+        chain: &mut Vec<u32>,
+    ) -> (MutexGuard<'a, PassState>, Option<u32>) {
+        let longest = inline_limit(true, current_num_threads());
+        state.take_chain(index, chain);
+        chain.insert(0, index);
+        for next in 0..chain.len() {
+            // an expensive follower may be worth a hand-over, if there are other jobs for this
+            // thread
+            let has_others = next > 0 && state.ready.len() > 0;
+            let limit = if has_others { INLINE_NS } else { longest };
+            let node = state.node(chain[next]);
+            let done = match &node.expression {
+                Expression::Primitive(op) if op.is_plain() => {
+                    computing(self, || state.run_inline(chain[next], &**op, limit))
                 }
-            }
-            let Some(nanoseconds) = computed else {
-                alone.dear = Some(index);
-                let rest: Few<u32> = [index].into_iter().chain(alone.followers.drain(next..)).collect();
-                // if it is the first, it has failed, or is dear, and is run otherwise at once
-                books.put_back(&rest, has_others);
-                return books;
+                _ => false,
             };
-            alone.spent += nanoseconds;
-            if !books.woken.is_empty() {
-                self.release(books);
-                (books, alone.spent) = (self.books(), 0.0);
+            if !done {
+                state.put_back(&chain[next..], has_others);
+                return (state, Some(chain[next]));
             }
-            let Some(&follower) = alone.followers.get(next) else { return books };
-            if !books.queue.all_stay() || books.drivers.nobody() {
-                books.put_back(&alone.followers[next..], false);
-                return books;
+            if !state.deferred.is_empty() || self.wanted.load(Ordering::Relaxed) > 0 {
+                state = self.yield_lock(state);
             }
-            (index, next) = (follower, next + 1);
+            let rest = &chain[next + 1..];
+            if !rest.is_empty() && (!state.ready.all_stay() || state.drivers.is_empty()) {
+                state.put_back(rest, false);
+                break;
+            }
         }
-    }
-}
-
-impl Books {
-    /// Computes an operation of the library that is ready, if it takes less than that, and is not
-    /// an error. Says how long it took.
-    fn compute(&mut self, index: u32, longest: f64) -> Option<f64> {
-        let node = self.node(index);
-        let Expression::Primitive(op) = &node.expression else { return None };
-        if !op.is_plain() {
-            return None;
-        }
-        let operands = op.operands().len();
-        let value = |operands: &[&Value]| value_under_lock(&**op, operands, longest);
-        let (value, nanoseconds) = self.with_operands(index, operands, value)?;
-        let (mut trained, mut large) = (false, false);
-        for which in 0..operands {
-            let operand = self.operand(index, which);
-            trained |= self.trained(operand);
-            large |= self.is_scheduled(operand) && self.linked(operand).bytes > LARGE_BYTES;
-        }
-        self.entries[index as usize].trained = trained;
-        let discarded = self.discarded.len();
-        let waiting = self.end(index, Ok(value));
-        // its own operands are plain data; what others let go of when they are told may be the
-        // user's
-        if !large {
-            self.discarded.truncate(discarded);
-        }
-        self.tell_those(waiting);
-        self.settle();
-        Some(nanoseconds + BOOKING_NANOSECONDS)
+        (state, None)
     }
 }
 
 #[cfg(all(test, not(any(shuttle, loom))))]
 mod tests {
-    use crate::exec::at_once::tests::{Probe, chain, on_threads};
+    use crate::exec::at_once::tests::{Probe, on_threads};
     use crate::exec::context::with_computing;
+    use crate::exec::at_once::tests::chain;
     use crate::{At, Data, Deltas, Differentiable, Error, Layer, Nothing, Primitive, Result};
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
     use std::sync::{Arc, Mutex};
@@ -135,7 +86,7 @@ mod tests {
 
     impl Drop for Asker {
         fn drop(&mut self) {
-            let is_free = with_computing(|pass| pass.is_none_or(|pass| pass.books.try_lock().is_ok()));
+            let is_free = with_computing(|pass| pass.is_none_or(|pass| pass.state.try_lock().is_ok()));
             self.0.lock().expect("nobody panics").push(is_free);
         }
     }
@@ -220,7 +171,7 @@ mod tests {
                     let (had, pass) = (had.clone(), Arc::downgrade(pass));
                     std::thread::spawn(move || {
                         while let Some(pass) = pass.upgrade() {
-                            drop(pass.books());
+                            drop(pass.state());
                             had.fetch_add(1, Relaxed);
                         }
                     });

@@ -1,385 +1,226 @@
-//! Running small kernels where they are met.
+//! Inline execution of small kernels, and the traversals that meet them.
 //!
-//! To queue a kernel, to wait for its operands and to tell its consumers costs more than a small
-//! kernel takes. So if a walk that enters layers (see `discover.rs`) meets a small kernel whose
-//! operands are all there, it is interrupted: the kernel runs, outside the lock like any other, its
-//! value is written down, and the walk goes on. Once there is work in the queue that others could
-//! share, kernels are queued behind it. Where there is one thread only, kernels are queued behind
-//! bodies of dynamic nodes alone. Nor is the last kernel of a pass that was asked for one layer
-//! worth sharing: it is run where it is met, however dear it is, if all else is done.
+//! Queueing a kernel (enqueue, dequeue, in-degree update) costs a few hundred nanoseconds, more
+//! than a small kernel itself. So a small operation of the library whose operands are ready runs
+//! inline: on the thread that has found it ready, with the state lock held. Its operands hold plain
+//! data, so no user code runs there, not even a destructor. (A panic would call the panic hook:
+//! kernels of the library return errors.) If it fails it is queued, fails once more, and the error
+//! says where.
 //!
-//! What is small is small for the caches, too: an operation of the library has tensors for
-//! operands, which another core would have to fetch, so what counts as small is more there than for
-//! code of the user's. A network of such operations stays on the thread that walks through it.
+//! Three callers share this path: a traversal that inserts a node ([`PassState::dispatch_inline`]), a
+//! worker with one job that it cannot share (`alone.rs`), and the backward, which evaluates
+//! cotangents as it emits them (`reverse/eager.rs`).
 //!
-//! A small operation of the library's own is computed without an interruption, under the lock: its
-//! operands hold plain data, so nothing of the user's runs there, not even a destructor. (A panic
-//! would call the user's hook: kernels of the library return errors.) If it fails, the kernel fails
-//! once more, and says where. After some 20 µs of this, or 50 on one thread, the next one
-//! interrupts the walk again.
+//! Once so much is queued that other threads could share it, kernels are queued behind it. The last
+//! kernel of a pass with one root has nothing to be shared with, so it runs inline though it is
+//! expensive. Where the pool has one thread, kernels are queued behind bodies of dynamic nodes
+//! only.
 //!
-//! Others need not wait for the end of a long walk, unless it is one through scalar arithmetic
-//! alone: it stops for a moment when there is enough in the queue to be shared, and when somebody
-//! waits for the books.
+//! The threshold for small is higher than for the cost of a queue entry alone: the operands are
+//! tensors in the caches of this core, which another core would have to fetch. So a network of
+//! small operations stays on the thread that traverses it.
 //!
-//! While a walk is interrupted nobody else walks in that pass, as two walks might enter the same
-//! node. Nor does anybody wait for it: what is to be entered meanwhile is left to whoever is
-//! walking.
+//! The lock is never held for longer than one such kernel while another thread waits for it: a
+//! traversal yields the lock to waiting threads (see `discover.rs`), except within scalar
+//! arithmetic.
 
-use crate::error::Result;
-use crate::exec::books::Books;
+use crate::exec::books::PassState;
 use crate::exec::context::{computing, in_task, may_work};
-use crate::exec::discover::{Small, Walk, Walked};
-use crate::exec::entry::{NONE, Scalar, State};
-use crate::exec::work::WORTH_OFFERING_NANOSECONDS;
-use crate::exec::{Pass, bodies};
+use crate::exec::discover::{InlinePolicy, Traversal, TraversalStep};
+use crate::exec::dispatch::{INVITE_NS, LARGE_VALUE_BYTES, inline_limit};
+use crate::exec::entry::{Scalar, SlotState};
+use crate::exec::{Pass, bodies, user_code};
 use crate::graph::node_ref::AnyLayer;
 use crate::graph::op::AnyPrimitive;
-use crate::graph::seed::Position;
 use crate::graph::value::Value;
 use crate::parallel::sync::{MutexGuard, current_num_threads};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::task::Waker;
 
-/// The queue costs a few hundred nanoseconds for each kernel, and a thread that takes it from there
-/// as much again. What does not say how long it takes, and is taken for this long, is not small.
-const SMALL_NANOSECONDS: f64 = 1_000.0;
-/// An operation of the library reads tensors, which the caches of another core do not have: to
-/// fetch the 24 KB that a product `[16, 64] × [64, 64]` reads and writes takes longer than to
-/// multiply. Such a product is the dearest operation that was found to lose by a second thread.
-pub(super) const SMALL_OF_OURS_NANOSECONDS: f64 = 1_600.0;
-/// What is written down about an operation takes about as long.
-pub(super) const BOOKING_NANOSECONDS: f64 = 100.0;
-/// The memory of a larger value is not given back under the lock.
-pub(super) const LARGE_BYTES: usize = 1 << 20;
-
-/// What is computed under the lock of the books, by a walk or by whoever is alone, takes about so
-/// many nanoseconds in a row at most; and so does a single operation on the way back, whose walk
-/// holds the lock to its end. Where there is one thread, nobody else of ours could wait for it,
-/// only who comes from the outside: so there it may be longer.
-pub(super) fn longest_nanoseconds(threads: usize) -> f64 {
-    if threads == 1 { 50_000.0 } else { 20_000.0 }
-}
-
-/// So long may an operation of the library take that is computed under the lock. Where somebody
-/// else could do it, to have it done costs as much as a small one.
-pub(crate) fn longest_under_lock(alone: bool, threads: usize) -> f64 {
-    if alone { longest_nanoseconds(threads) } else { SMALL_OF_OURS_NANOSECONDS }
-}
-
-/// The value of this operation of the library, if it does not take longer than that, and is not an
-/// error; and how long it takes.
-pub(crate) fn value_under_lock(op: &dyn AnyPrimitive, operands: &[&Value], longest: f64) -> Option<(Value, f64)> {
-    let value = || match op.cost(operands) {
-        nanoseconds if nanoseconds < longest => Some((op.value(operands).ok()?, nanoseconds)),
-        _ => None,
-    };
-    catch_unwind(AssertUnwindSafe(value)).unwrap_or_default()
-}
-
-/// What becomes of the new entry of an operation.
-pub(super) enum Met {
-    /// It has been computed.
-    Computed,
-    /// It is to be run at once.
-    Small,
-    /// It waits for its operands, or in the queue.
-    Other,
-}
-
-/// What was to be done while somebody else was walking.
-pub(super) enum Later {
-    /// Enter this layer.
-    Enter(AnyLayer),
-    /// This dynamic node turned out to be this layer.
-    Follow(u32, AnyLayer),
-    /// Have somebody look again.
-    Wake(Waker),
+/// Evaluates this operation of the library inline. None if its cost is `limit` or
+/// more, or it fails.
+pub(crate) fn evaluate_inline(op: &dyn AnyPrimitive, operands: &[&Value], limit: f64) -> Option<Value> {
+    let value = || if op.cost(operands) < limit { op.value(operands).ok() } else { None };
+    user_code::run(value).unwrap_or_default()
 }
 
 impl Pass {
-    /// The entry of a layer; it and everything that it needs are entered if they are not yet. There
-    /// is none while somebody else is walking.
+    /// The slot of a layer; it and everything that it depends on are inserted if they are not yet.
     pub(super) fn discover<'a>(
         self: &'a Arc<Self>,
-        books: MutexGuard<'a, Books>,
+        state: MutexGuard<'a, PassState>,
         layer: &AnyLayer,
-    ) -> (MutexGuard<'a, Books>, Option<u32>) {
-        let known = books.find(layer);
-        if known.is_some() || books.walking {
-            return (books, known);
+    ) -> (MutexGuard<'a, PassState>, u32) {
+        if let Some(known) = state.find(layer) {
+            return (state, known);
         }
-        let runs = may_work() && !books.drivers.nobody();
+        let runs = may_work() && !state.drivers.is_empty();
         bodies::apart(self, || {
-            let (mut books, index) = self.enter(books, layer, runs, in_task());
-            books.root(index);
-            (self.catch_up(books), Some(index))
+            let (mut state, index) = self.insert(state, layer, runs, in_task());
+            state.root(index);
+            (state, index)
         })
     }
 
-    /// Goes on with the walk from the first layer of a pass that has no driver yet, unless it is
-    /// through, and whoever calls waits for it. The pass gets no handle to the layer, and if that
-    /// is scalar arithmetic, no claim on it: that is left to whoever calls.
-    pub(super) fn discover_alone(self: &Arc<Self>, walk: Walk, walked: Walked) -> (MutexGuard<'_, Books>, u32) {
-        let books = self.books();
-        let (mut books, index) = match walked {
-            Walked::Through(index) => (self.note_origin(books), index),
-            _ => self.walk(books, walk, true, false),
-        };
-        if !books.later.is_empty() {
-            books.claim_lone(index); // a body below may have asked for it
+    /// Goes on with the first traversal of a pass, which has no driver yet, unless it is done, and
+    /// the caller waits for it. The pass gets no handle to the layer: that is left to the caller.
+    pub(super) fn discover_first(
+        self: &Arc<Self>,
+        traversal: Traversal,
+        step: TraversalStep,
+    ) -> (MutexGuard<'_, PassState>, u32) {
+        let state = self.state();
+        match step {
+            TraversalStep::Done(index) => (self.note_origin(state), index),
+            _ => self.traverse(state, traversal, true, false),
         }
-        (self.catch_up(books), index)
     }
 
-    /// A dynamic node turned out to be this layer, and a thread that works says so.
+    /// A dynamic node has resolved to this layer, as a worker reports.
     pub(super) fn follow<'a>(
         self: &'a Arc<Self>,
-        mut books: MutexGuard<'a, Books>,
+        mut state: MutexGuard<'a, PassState>,
         index: u32,
         layer: AnyLayer,
-    ) -> MutexGuard<'a, Books> {
-        match books.find(&layer) {
-            Some(source) => {
-                books.follow(index, source, layer);
-                books
-            }
-            None if books.walking => {
-                books.later.push(Later::Follow(index, layer));
-                books
-            }
-            None if layer.is_dynamic() => {
-                let source = books.enter_dynamic(&layer);
-                books.follow(index, source, layer);
-                books
-            }
+    ) -> MutexGuard<'a, PassState> {
+        let source = match state.find(&layer) {
+            Some(source) => source,
+            None if layer.is_dynamic() => state.enter_dynamic(&layer),
             None => {
-                let runs = !books.drivers.nobody();
-                let (mut books, source) = self.enter(books, &layer, runs, true);
-                books.follow(index, source, layer);
-                self.catch_up(books)
+                let runs = !state.drivers.is_empty();
+                let source;
+                (state, source) = self.insert(state, &layer, runs, true);
+                source
             }
-        }
+        };
+        state.follow(index, source, layer);
+        state
     }
 
-    /// Does what was left to whoever was walking.
-    fn catch_up<'a>(self: &'a Arc<Self>, mut books: MutexGuard<'a, Books>) -> MutexGuard<'a, Books> {
-        while let Some(later) = books.later.pop() {
-            let (follower, layer) = match later {
-                Later::Enter(layer) => (NONE, layer),
-                Later::Follow(index, layer) => (index, layer),
-                Later::Wake(waker) => {
-                    books.woken.push(waker);
-                    continue;
-                }
-            };
-            let source = match books.find(&layer) {
-                Some(source) => source,
-                None => {
-                    let runs = may_work() && !books.drivers.nobody();
-                    let source;
-                    (books, source) = self.enter(books, &layer, runs, in_task());
-                    source
-                }
-            };
-            match follower {
-                NONE => books.root(source),
-                index => books.follow(index, source, layer),
-            }
-        }
-        books
-    }
-
-    /// Enters a layer that the pass has not met, and everything that it needs. `runs` says whether
-    /// small kernels are run, `working` whether this thread is counted among those that work.
-    fn enter<'a>(
+    /// Inserts a layer that is not in the node table, and everything that it depends on. `runs`
+    /// says whether kernels are run inline, `working` whether this thread is counted as one that
+    /// works.
+    fn insert<'a>(
         self: &'a Arc<Self>,
-        mut books: MutexGuard<'a, Books>,
+        mut state: MutexGuard<'a, PassState>,
         root: &AnyLayer,
         runs: bool,
         working: bool,
-    ) -> (MutexGuard<'a, Books>, u32) {
-        let small = match runs {
-            false => Small::Queued,
-            true if self.is_watched() => Small::Run,
-            true => Small::Computed,
-        };
-        let walk = books.begin_walk(root, small);
-        self.walk(books, walk, runs, working)
+    ) -> (MutexGuard<'a, PassState>, u32) {
+        let inline = if runs && !self.is_watched() { InlinePolicy::Small } else { InlinePolicy::Queue };
+        let traversal = state.begin_traversal(root, inline);
+        self.traverse(state, traversal, runs, working)
     }
 
-    fn walk<'a>(
+    fn traverse<'a>(
         self: &'a Arc<Self>,
-        mut books: MutexGuard<'a, Books>,
-        mut walk: Walk,
+        mut state: MutexGuard<'a, PassState>,
+        mut traversal: Traversal,
         runs: bool,
         working: bool,
-    ) -> (MutexGuard<'a, Books>, u32) {
-        let before = books.under_lock;
-        let mut walked = computing(self, || books.walk(&mut walk, Some(self)));
-        if !working && books.under_lock > before {
+    ) -> (MutexGuard<'a, PassState>, u32) {
+        let (rests, evaluated) = (state.drivers.rests(), state.stats.evaluations());
+        let index = loop {
+            match computing(self, || state.traverse(&mut traversal, Some(self))) {
+                TraversalStep::Done(index) => break index,
+                TraversalStep::NeedsPass => unreachable!("it has one"),
+                TraversalStep::Yields => {
+                    state.suspend(&traversal);
+                    state = self.yield_lock(state);
+                    state.workers.run_end();
+                }
+                TraversalStep::Offers => {
+                    // before the first driver has come, only the thread that is going to be it
+                    // inserts layers
+                    if runs && state.drivers.is_empty() && state.drivers.rests() == rests {
+                        state.drivers.expect();
+                    }
+                    self.share(&mut state, runs);
+                    if !state.deferred.is_empty() {
+                        state.suspend(&traversal);
+                        self.release(state);
+                        state = self.state();
+                        state.workers.run_end();
+                    }
+                }
+            }
+            // nothing is started in a pass that rests
+            if state.drivers.rests() != rests {
+                traversal.inline = InlinePolicy::Queue;
+            }
+        };
+        if !working && state.stats.evaluations() > evaluated {
             self.width().works();
             self.width().rests();
         }
-        let index = match walked {
-            Walked::Through(index) => index,
-            _ => {
-                books.walking = true;
-                if !working {
-                    self.width().works();
-                }
-                let rests = books.rests;
-                let index = loop {
-                    match walked {
-                        Walked::Through(index) => break index,
-                        Walked::Meets(index) => {
-                            books = self.run_at_once(index, books);
-                            if walk.is_through() {
-                                break index;
-                            }
-                        }
-                        Walked::NeedsPass => unreachable!("it has one"),
-                        Walked::Pauses => books = self.books_after_others(books),
-                        Walked::Offers => {
-                            // nobody walks before a driver has come, but whoever is going to be it
-                            if runs && books.drivers.nobody() && books.rests == rests {
-                                books.drivers.expect();
-                            }
-                            self.share(&mut books, runs);
-                            self.release(books);
-                            books = self.books();
-                        }
-                    }
-                    // nothing is started in a pass that rests
-                    if books.rests != rests {
-                        walk.small = Small::Queued;
-                    }
-                    walked = computing(self, || books.walk(&mut walk, Some(self)));
-                };
-                if !working {
-                    self.width().rests();
-                }
-                books.walking = false;
-                index
-            }
-        };
-        (self.note_origin(books), index)
+        (self.note_origin(state), index)
     }
 
-    /// The walk from the first layer is over: if it met no position that others are counted from,
-    /// that is where the computation was made.
-    fn note_origin<'a>(&self, mut books: MutexGuard<'a, Books>) -> MutexGuard<'a, Books> {
-        if books.roots_met == 1
+    /// A traversal is done. If it was the first, and met no position that others are counted from,
+    /// they are counted from where the computation was made.
+    fn note_origin<'a>(&self, mut state: MutexGuard<'a, PassState>) -> MutexGuard<'a, PassState> {
+        if state.discovery.roots() == 1
             && let Some(made_at) = self.settings.made_at
         {
-            books.note_position(made_at);
+            state.env.note_position(made_at);
         }
-        books
-    }
-
-    fn run_at_once<'a>(self: &'a Arc<Self>, index: u32, books: MutexGuard<'a, Books>) -> MutexGuard<'a, Books> {
-        // what a kernel builds has no position in the body that happens to run it
-        let here = Position::here();
-        let result = self.run_kernel(index, books);
-        here.enter();
-        let mut books = self.books();
-        books.under_lock = 0.0;
-        books.finish_at_once(index, result);
-        books
+        state
     }
 }
 
-impl Books {
-    /// What becomes of this new entry. Its kernel is run at once if it is small and its operands
-    /// are all there. To a thread that nobody could help, every kernel is small, unless something
-    /// else is to come first: a body that is going to wait for the outside had better begin.
-    pub(super) fn meet(&mut self, index: u32, op: &dyn AnyPrimitive, way: Small) -> Met {
-        if self.queue.nanoseconds() >= WORTH_OFFERING_NANOSECONDS {
-            return Met::Other;
+impl PassState {
+    /// Runs the kernel of a new node inline if it may be. Says whether it did.
+    pub(super) fn dispatch_inline(&mut self, index: u32, op: &dyn AnyPrimitive, policy: InlinePolicy) -> bool {
+        if policy == InlinePolicy::Queue || !op.is_plain() || self.ready.nanoseconds() >= INVITE_NS {
+            return false;
         }
-        let operands = op.operands().len();
-        let mut trained = false;
-        for which in 0..operands {
-            let operand = self.entry(self.operand(index, which));
-            if !matches!(operand.state, State::F32 | State::F64 | State::Done) {
-                return Met::Other;
-            }
-            trained |= operand.trained;
+        let is_ready = |state| matches!(state, SlotState::F32 | SlotState::F64 | SlotState::Ready);
+        if !(0..op.operands().len()).all(|which| is_ready(self.entry(self.operand(index, which)).state)) {
+            return false;
         }
-        self.entries[index as usize].trained = trained;
         let threads = current_num_threads();
-        let alone = self.queue.len() == 0 && (way == Small::Last || threads == 1);
-        if matches!(way, Small::Computed | Small::Last) && op.is_plain() {
-            let longest = longest_under_lock(alone, threads).min(longest_nanoseconds(threads) - self.under_lock);
-            let value = |operands: &[&Value]| value_under_lock(op, operands, longest);
-            if let Some((value, nanoseconds)) = self.with_operands(index, operands, value) {
-                self.under_lock += nanoseconds + BOOKING_NANOSECONDS;
-                self.computed(index, operands, value);
-                return Met::Computed;
-            }
-        }
-        // code of the user's is always asked, as it may fail there
-        let longest = if op.is_plain() { SMALL_OF_OURS_NANOSECONDS } else { SMALL_NANOSECONDS };
-        let small =
-            alone && op.is_plain() || self.cost(index, op).is_ok_and(|cost| alone || (0.0..longest).contains(&cost));
-        if !small {
-            return Met::Other;
-        }
-        for which in 0..operands {
-            let operand = self.operand(index, which);
-            self.meet_consumer(operand);
-        }
-        Met::Small
+        let alone = self.ready.len() == 0 && (policy == InlinePolicy::Last || threads == 1);
+        self.run_inline(index, op, inline_limit(alone, threads))
     }
 
-    /// Writes down the value of a new entry, and lets go of those of its operands that nobody needs
-    /// any more.
-    fn computed(&mut self, index: u32, operands: usize, value: Value) {
-        self.count.so_far.evaluations += 1;
+    /// Runs the kernel of this node inline, and completes the node. Says whether it did: not if its
+    /// cost is `limit` or more, or it fails.
+    ///
+    /// It must be a built-in operation with all operands ready. A new node has no ext yet; one that
+    /// was queued has.
+    pub(super) fn run_inline(&mut self, index: u32, op: &dyn AnyPrimitive, limit: f64) -> bool {
+        let operands = op.operands().len();
+        let value = |values: &[&Value]| evaluate_inline(op, values, limit);
+        let Some(value) = self.with_operands(index, operands, value) else { return false };
+        let is_new = self.nodes.ext(index).is_none();
+        let (mut trained, mut is_large) = (false, false);
+        for which in 0..operands {
+            let operand = self.operand(index, which);
+            trained |= self.trained(operand);
+            is_large |= self.nodes.ext(operand).is_some_and(|ext| ext.bytes > LARGE_VALUE_BYTES);
+            if is_new {
+                self.add_use(operand);
+            }
+        }
+        self.nodes.slot_mut(index).trained = trained;
+        let discarded = self.deferred.values();
         match Scalar::of(&value) {
-            Some(number) => self.entries[index as usize].set_number(number),
-            None => {
-                let bytes = (self.node(index).kind_of_data.bytes)(&value);
-                self.count.holds(bytes);
-                self.entries[index as usize].state = State::Done;
-                let links = self.links(index);
-                (links.outcome, links.bytes, links.scheduled) = (Some(Ok(value)), bytes, true);
+            Some(number) if is_new => {
+                self.stats.evaluated();
+                self.nodes.slot_mut(index).set_number(number);
+                let node = self.node(index);
+                self.release_uses(index, &node);
+            }
+            _ => {
+                self.nodes.ext_or_new(index).scheduled = true;
+                self.complete_quietly(index, Ok(value));
             }
         }
-        for which in 0..operands {
-            let operand = self.operand(index, which);
-            if self.is_scheduled(operand) {
-                self.linked(operand).consumers += 1;
-                if self.is_dead(operand) {
-                    let discarded = self.discarded.len();
-                    let is_large = self.linked(operand).bytes > LARGE_BYTES;
-                    self.discard_value(operand);
-                    if !is_large {
-                        self.discarded.truncate(discarded);
-                    }
-                }
-            }
+        // the operands of this node are plain data, those of others may not be
+        if !is_large {
+            self.deferred.drop_values_after(discarded);
         }
-    }
-
-    fn finish_at_once(&mut self, index: u32, result: Result<Value>) {
-        let node = self.node(index);
-        let entry = &mut self.entries[index as usize];
-        if entry.links != NONE {
-            // somebody has asked for it meanwhile
-            self.linked(index).scheduled = true;
-            return self.finish(index, result);
-        }
-        match result.as_ref().ok().and_then(Scalar::of) {
-            Some(number) => entry.set_number(number),
-            None => {
-                self.links(index).scheduled = true;
-                self.write_down(index, &node, result);
-            }
-        }
-        self.count.so_far.evaluations += 1;
-        self.part_from_operands(index, &node);
+        self.notify_dependents();
+        true
     }
 }
 
@@ -389,6 +230,7 @@ pub(super) mod tests {
     use crate::exec::context::with_computing;
     use crate::{At, Deltas, Differentiable, Do, Layer, Primitive, Result};
     use std::collections::HashSet;
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
     use std::sync::{Arc, Mutex};
     use std::thread::{self, ThreadId};
     use std::time::Duration;
@@ -439,20 +281,34 @@ pub(super) mod tests {
         rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a pool").install(f)
     }
 
+    /// Another thread wants the lock again and again while a traversal runs kernels inline.
     #[test]
-    fn the_lock_is_held_for_some_operations_only() {
-        let seen = Arc::<Mutex<Vec<bool>>>::default();
-        let looks = || {
-            let seen = seen.clone();
-            Probe::new(900.0, move |pass| seen.lock().expect("nobody panics").push(pass.books.try_lock().is_ok()))
+    fn traversal_yields_lock_to_waiting_thread() {
+        let (had, begun) = (Arc::<AtomicUsize>::default(), Arc::<AtomicBool>::default());
+        let slow = || {
+            let (had, begun) = (had.clone(), begun.clone());
+            Probe::new(900.0, move |pass| {
+                assert!(pass.state.try_lock().is_err(), "it runs inline");
+                if !begun.swap(true, Relaxed) {
+                    let (had, pass) = (had.clone(), Arc::downgrade(pass));
+                    thread::spawn(move || {
+                        while let Some(pass) = pass.upgrade() {
+                            drop(pass.state());
+                            had.fetch_add(1, Relaxed);
+                        }
+                    });
+                }
+                thread::sleep(Duration::from_millis(1));
+            })
         };
-        // two walks, as there are two roots: they count together
-        let both = on_threads(1, || Do::predict((chain(0.0, looks), chain(1.0, looks))).wait());
-        assert_eq!(both.expect("it succeeds"), (100.0, 101.0));
-        let seen = seen.lock().expect("nobody panics");
-        assert_eq!(seen.len(), 200);
-        let longest = seen.split(|&is_free| is_free).map(<[bool]>::len).max();
-        assert_eq!(longest, Some(50), "of 900 ns and 100 ns each, 50 take 50 µs: {seen:?}");
+        let meanwhile = Arc::<AtomicUsize>::default();
+        let last = {
+            let (had, meanwhile) = (had.clone(), meanwhile.clone());
+            Probe::new(900.0, move |_| meanwhile.store(had.load(Relaxed), Relaxed))
+        };
+        let end = Layer::apply(last, (chain(0.0, slow),));
+        assert_eq!(on_threads(1, || end.predict().wait()).expect("it succeeds"), 101.0);
+        assert!(meanwhile.load(Relaxed) > 0, "no other thread had the lock during 100 operations");
     }
 
     #[test]
@@ -461,7 +317,7 @@ pub(super) mod tests {
         let probe = || {
             let seen = seen.clone();
             let probe = Probe::new(3_000.0, move |pass| {
-                let has_driver = pass.books.try_lock().is_ok_and(|books| !books.drivers.nobody());
+                let has_driver = pass.state.try_lock().is_ok_and(|state| !state.drivers.is_empty());
                 seen.lock().expect("nobody panics").push(has_driver);
             });
             Layer::apply(probe, (Layer::constant(1.0),))
@@ -559,7 +415,7 @@ pub(super) mod tests {
         }
     }
 
-    /// Each of them interrupts the walk, which then goes on with the next operand of the same node.
+    /// Each of them is queued; the traversal goes on with the next operand of the same node.
     #[test]
     fn small_kernels_below_a_node_with_many_operands_run_once() {
         let w = crate::Weight::new(2.0_f64);

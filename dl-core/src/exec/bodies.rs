@@ -10,21 +10,16 @@
 //! and it does not count.
 
 use crate::exec::Pass;
-use crate::exec::at_once::SMALL_OF_OURS_NANOSECONDS;
+use crate::exec::dispatch::{INLINE_NS, REMEASURE_POLLS, UNKNOWN_NS};
 use crate::parallel::sync::thread_local;
 use std::cell::Cell;
 use std::panic::Location;
 use std::time::{Duration, Instant};
 
-/// What nobody has seen may be dear: it is worth offering when there are a few.
-const UNKNOWN_NANOSECONDS: f64 = 5_000.0;
-/// A body that was small so far is looked at once in so many times: it may have grown, but to look
-/// at the clock takes a good part of what it takes.
-const SELDOM: u8 = 16;
 const PLACES: usize = 128;
 
 #[derive(Clone, Copy)]
-struct Seen {
+struct CostSample {
     place: Option<&'static Location<'static>>,
     nanoseconds: f64,
     /// How often it has been polled since somebody looked at the clock.
@@ -41,7 +36,7 @@ struct Timed {
 
 thread_local! {
     /// Each place has one seat, and takes it from whichever other place sits there.
-    static SEEN: [Cell<Seen>; PLACES] = const { [const { Cell::new(Seen { place: None, nanoseconds: 0.0, polls: 0 }) }; PLACES] };
+    static SEEN: [Cell<CostSample>; PLACES] = const { [const { Cell::new(CostSample { place: None, nanoseconds: 0.0, polls: 0 }) }; PLACES] };
 }
 
 thread_local! {
@@ -52,7 +47,7 @@ thread_local! {
 /// hand-over.
 pub(super) fn guess(place: &'static Location<'static>) -> f64 {
     match seen(place) {
-        None => UNKNOWN_NANOSECONDS,
+        None => UNKNOWN_NS,
         Some(seen) if seen.is_small() => 0.0,
         Some(seen) => seen.nanoseconds,
     }
@@ -61,8 +56,8 @@ pub(super) fn guess(place: &'static Location<'static>) -> f64 {
 /// Polls a body of this pass that was written here, and remembers how long that took.
 pub(super) fn timed<R>(pass: &Pass, place: &'static Location<'static>, poll: impl FnOnce() -> R) -> R {
     let before = seen(place);
-    if let Some(seen) = before.filter(|seen| seen.is_small() && seen.polls < SELDOM) {
-        remember(place, Seen { polls: seen.polls + 1, ..seen });
+    if let Some(seen) = before.filter(|seen| seen.is_small() && seen.polls < REMEASURE_POLLS) {
+        remember(place, CostSample { polls: seen.polls + 1, ..seen });
         return poll();
     }
     // a poll inside this one, of another body, is part of it
@@ -74,7 +69,7 @@ pub(super) fn timed<R>(pass: &Pass, place: &'static Location<'static>, poll: imp
     let now = all.saturating_sub(apart).as_nanos() as f64;
     // once it may have taken long because the thread lost its processor
     let nanoseconds = before.map_or(now, |seen| seen.nanoseconds + (now - seen.nanoseconds) / 4.0);
-    remember(place, Seen { place: Some(place), nanoseconds, polls: 0 });
+    remember(place, CostSample { place: Some(place), nanoseconds, polls: 0 });
     polled
 }
 
@@ -89,18 +84,18 @@ pub(super) fn apart<R>(pass: &Pass, work: impl FnOnce() -> R) -> R {
     done
 }
 
-impl Seen {
+impl CostSample {
     fn is_small(&self) -> bool {
-        self.nanoseconds < SMALL_OF_OURS_NANOSECONDS
+        self.nanoseconds < INLINE_NS
     }
 }
 
-fn seen(place: &'static Location<'static>) -> Option<Seen> {
+fn seen(place: &'static Location<'static>) -> Option<CostSample> {
     let seen = SEEN.try_with(|seats| seats[seat(place)].get()).ok()?;
     seen.place.is_some_and(|seen| std::ptr::eq(seen, place)).then_some(seen)
 }
 
-fn remember(place: &'static Location<'static>, seen: Seen) {
+fn remember(place: &'static Location<'static>, seen: CostSample) {
     let _ = SEEN.try_with(|seats| seats[seat(place)].set(seen)); // a thread that is ending remembers nothing
 }
 
@@ -154,13 +149,13 @@ mod tests {
             };
             decides(Layer::apply(Probe::new(1_000.0, slow), (Layer::constant(f64::from(x)),)), Layer::constant)
         };
-        let few: Vec<_> = (1..SELDOM.into()).map(body).collect();
+        let few: Vec<_> = (1..REMEASURE_POLLS.into()).map(body).collect();
         let values = on_threads(2, || {
             let place = few[0].any().place;
-            remember(place, Seen { place: Some(place), nanoseconds: 1_000.0, polls: 0 });
+            remember(place, CostSample { place: Some(place), nanoseconds: 1_000.0, polls: 0 });
             Do::predict(few).wait()
         });
-        assert!(values.expect("it succeeds").into_iter().eq((2..=SELDOM).map(f64::from)));
+        assert!(values.expect("it succeeds").into_iter().eq((2..=REMEASURE_POLLS).map(f64::from)));
         assert_eq!(threads.lock().expect("nobody panics").len(), 1);
     }
 
@@ -170,7 +165,7 @@ mod tests {
         let pass = Pass::new(crate::exec::Purpose::Predict, &crate::exec::Settings::default());
         let other = Pass::new(crate::exec::Purpose::Predict, &crate::exec::Settings::default());
         let nap = || thread::sleep(Duration::from_millis(20));
-        assert_eq!(guess(place), UNKNOWN_NANOSECONDS);
+        assert_eq!(guess(place), UNKNOWN_NS);
         timed(&pass, place, || apart(&other, nap));
         assert!(guess(place) >= 2e7);
         let spared = || timed(&pass, place, || apart(&pass, nap));
@@ -181,7 +176,7 @@ mod tests {
             guess(place) == 0.0
         });
         assert!(polls.is_some_and(|polls| polls > 10), "each poll counts a little");
-        (0..=SELDOM).for_each(|_| timed(&pass, place, nap));
+        (0..=REMEASURE_POLLS).for_each(|_| timed(&pass, place, nap));
         assert!(guess(place) >= 5e6, "it has grown");
     }
 

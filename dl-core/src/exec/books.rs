@@ -1,446 +1,88 @@
-//! The books of a pass: an entry for each node, its value, who waits for it, and what is ready to
-//! run.
+//! The state of a pass, behind its lock. Each part has its own invariants, and says them.
 //!
-//! What cannot be evaluated at once when it is entered (see `discover.rs`) waits until its last
-//! operand is done; then it is queued (`schedule.rs`).
+//! A node that cannot be evaluated when it is inserted (see `discover.rs`) waits until its last
+//! operand is completed; then it is queued (`schedule.rs`).
 
 use crate::api::snapshot::Snapshot;
 use crate::api::tape::AnyBackward;
 use crate::autodiff::cotangent::Arrived;
 use crate::error::{Error, Result};
 use crate::exec::chain::Chains;
-use crate::exec::claim::Seat;
-use crate::exec::counters::{Count, Counters};
-use crate::exec::drivers::Drivers;
-use crate::exec::entry::{Entry, Links, NONE, Seen, State, Status, Waiting};
-use crate::exec::queue::Queue;
+use crate::exec::counters::{Counters, Stats};
+use crate::exec::crews::Workers;
+use crate::exec::discover::Discovery;
+use crate::exec::drivers::DriverSet;
+use crate::exec::entry::{NodeSlot, NodeTable, SlotState, Status, ValueRef};
+use crate::exec::index::NodeIndex;
+use crate::exec::queue::ReadyQueue;
+use crate::exec::segment::Retention;
 use crate::exec::settings::Settings;
+use crate::exec::tasks::TaskTable;
 use crate::exec::visits::Visits;
-use crate::exec::work::Task;
-use crate::exec::{Keep, Pass, at_once, discover, tables};
+use crate::exec::{Keep, Pass, tables};
 use crate::graph::data::Data;
 use crate::graph::node::Node;
-use crate::graph::node_ref::{AnyLayer, Held};
+use crate::graph::node_ref::Held;
 use crate::graph::seed::{Position, Seed};
 use crate::graph::value::Value;
 use crate::graph::variable::Variable;
-use crate::parallel::fork_join::Team;
 use crate::record::Log;
-use rustc_hash::FxHashMap;
 use std::panic::Location;
 use std::sync::{Arc, Weak};
 use std::task::Waker;
 
-pub(crate) struct Books {
-    pub(crate) keep: Keep,
-    /// Those of its settings that are asked for under the lock.
-    seed: Option<u64>,
-    pub(super) snapshot: Option<Snapshot>,
-    /// The pass whose values of weights this one has, because it evaluates a derivative there.
-    pub(super) of_around: Option<Weak<Pass>>,
-    pub(super) count: Count,
-    pub(super) seat: Seat,
-    /// Who is told of entries and values that go.
-    pub(super) log: Option<Arc<Log>>,
-    pub(super) entries: Vec<Entry>,
-    /// Entries whose nodes are gone, for reuse.
-    pub(super) vacant: Vec<u32>,
-    pub(super) links: Vec<Links>,
-    pub(super) vacant_links: Vec<u32>,
-    /// Handles that keep all nodes of the entries alive, directly or from above.
-    pub(super) roots: Vec<(AnyLayer, u32)>,
-    /// Nodes that another live pass has claimed, by address.
-    pub(super) side: FxHashMap<usize, u32>,
-    /// The entries of weights, by the addresses of their variables.
-    pub(super) weights: Vec<(usize, u32)>,
-    /// The same, sorted out, once weights were met that may have been met under another leaf.
-    pub(super) weights_by_address: FxHashMap<usize, u32>,
-    /// Which leaf of its weight the first one was that was met, and whether there were others: most
-    /// graphs are built by one thread.
-    pub(super) leaf: Option<u8>,
-    pub(super) leaves_differ: bool,
-    /// Who waits for whom: a list for each entry, threaded through one table.
-    pub(super) waiting: Vec<Waiting>,
-    pub(super) unused_waiting: u32,
-    /// Which operations are run together.
+#[derive(Default)]
+pub(crate) struct PassState {
+    pub(super) env: Environment,
+    pub(super) index: NodeIndex,
+    pub(super) nodes: NodeTable,
     pub(super) chains: Chains,
-    /// How many nodes have no entry any more, or never had one, and how many nodes were not
-    /// evaluated when they were entered.
-    pub(super) refilled: usize,
-    pub(super) others: usize,
-    /// How many of these are constants.
-    pub(super) constants: usize,
-    /// Who is to be woken as soon as the lock is released.
-    pub(super) woken: Vec<Waker>,
-    pub(super) wakers: FxHashMap<u32, Vec<Waker>>,
-    /// The futures of dynamic nodes that wait.
-    pub(super) tasks: FxHashMap<u32, Task>,
-    pub(super) backwards: FxHashMap<u32, Arc<dyn AnyBackward>>,
-    pub(super) queue: Queue,
-    /// Tickets that have been handed out and not come back.
-    pub(super) tickets: usize,
-    /// How many threads that work for the pass are parked in a wait of their own, in a body for
-    /// instance: nobody knows for how long.
-    pub(super) away: usize,
-    /// How many drivers are at the queue, or at something that stays with them.
-    pub(super) attentive: usize,
-    /// Kernels that are being divided, and perhaps some that have been.
-    pub(super) crews: Vec<Arc<Team>>,
-    pub(super) drivers: Drivers,
-    /// Dynamic nodes whose futures were dropped when the last driver left.
-    pub(super) interrupted: Vec<u32>,
-    /// The position that others are counted from: the first one that the pass met.
-    origin: Option<Position>,
-    /// How often the last driver has left.
-    pub(super) rests: u32,
-    /// What was discarded under the lock, to be dropped when it is released: user code may run
-    /// then.
-    pub(super) discarded: Vec<(Value, &'static Location<'static>)>,
-    /// How often the graph was entered from a new root.
-    pub(super) roots_met: usize,
-    /// Whether operands have smaller numbers than their consumers. Dynamic nodes end that.
-    pub(super) in_order: bool,
-    pub(super) walk: Vec<discover::Step>,
-    /// How many nanoseconds of operations walks have computed since one was interrupted.
-    pub(super) under_lock: f64,
-    /// Whether somebody is in the middle of a walk, and what is left to him.
-    pub(super) walking: bool,
-    pub(super) later: Vec<at_once::Later>,
-    /// Lists of those who are to be told that what they wait for has ended.
-    pub(super) to_tell: Vec<u32>,
-    /// Operations whose values are for a buffer, once a step commits.
-    pub(super) updates: Vec<u32>,
-    /// The panic of a destructor, which nobody else would hear of.
-    pub(super) fault: Option<Error>,
-    /// What the reverse pass works with.
-    arrived: Vec<Vec<Arrived>>,
-    seen: Visits,
-    pub(super) sweep_at: usize,
-    /// Of which entries it is known to which segment they belong, in a pass that keeps values.
-    pub(super) closed: Vec<bool>,
-    /// Whether a mark was met.
-    pub(super) has_marks: bool,
-    /// Whether a value was forgotten that a backward may need.
-    pub(super) forgot: bool,
-    /// Whether the values of new entries are forgotten, too: nobody is going to look back at them.
-    pub(super) forgets: bool,
+    pub(super) ready: ReadyQueue,
+    pub(super) tasks: TaskTable,
+    pub(super) drivers: DriverSet,
+    pub(super) workers: Workers,
+    pub(super) discovery: Discovery,
+    pub(super) retention: Retention,
+    pub(super) stats: Stats,
+    pub(super) deferred: Deferred,
+    scratch: BackwardScratch,
+    /// The record that is to know of nodes and values before they are released.
+    pub(super) log: Option<Arc<Log>>,
 }
 
-/// Fewer entries than this are not worth a sweep.
-pub(super) const SWEEP_AT_LEAST: usize = if cfg!(shuttle) { 4 } else { 64 };
-/// Each of its own size.
-const CHAINS_KEPT: usize = 1 << 10;
+/// What the values of a pass depend on besides the graph.
+#[derive(Default)]
+pub(super) struct Environment {
+    keep: Keep,
+    seed: Option<u64>,
+    snapshot: Option<Snapshot>,
+    /// The pass whose values of weights this one has, because it evaluates a derivative there.
+    parent: Option<Weak<Pass>>,
+    /// The position that others are counted from: the first one that the pass meets.
+    origin: Option<Position>,
+}
 
-/// Among so many weights it is faster to look for one than to sort them out.
-const FEW_WEIGHTS: usize = 16;
-
-impl Books {
-    pub(super) fn new() -> Self {
-        Books {
-            keep: Keep::Nothing,
-            seed: None,
-            snapshot: None,
-            of_around: None,
-            count: Count::default(),
-            seat: Seat::default(),
-            log: None,
-            entries: Vec::new(),
-            vacant: Vec::new(),
-            links: Vec::new(),
-            vacant_links: Vec::new(),
-            roots: Vec::new(),
-            side: FxHashMap::default(),
-            weights: Vec::new(),
-            weights_by_address: FxHashMap::default(),
-            leaf: None,
-            leaves_differ: false,
-            waiting: Vec::new(),
-            unused_waiting: NONE,
-            chains: Chains::default(),
-            refilled: 0,
-            others: 0,
-            constants: 0,
-            woken: Vec::new(),
-            wakers: FxHashMap::default(),
-            tasks: FxHashMap::default(),
-            backwards: FxHashMap::default(),
-            queue: Queue::default(),
-            tickets: 0,
-            away: 0,
-            attentive: 0,
-            crews: Vec::new(),
-            drivers: Drivers::default(),
-            interrupted: Vec::new(),
-            origin: None,
-            rests: 0,
-            discarded: Vec::new(),
-            roots_met: 0,
-            in_order: true,
-            walk: Vec::new(),
-            under_lock: 0.0,
-            walking: false,
-            later: Vec::new(),
-            to_tell: Vec::new(),
-            updates: Vec::new(),
-            fault: None,
-            arrived: Vec::new(),
-            seen: Visits::default(),
-            sweep_at: SWEEP_AT_LEAST,
-            closed: Vec::new(),
-            has_marks: false,
-            forgot: false,
-            forgets: false,
-        }
-    }
-
-    /// Opens the books for a pass.
-    pub(super) fn open(&mut self, keep: Keep, settings: &Settings) {
+impl Environment {
+    fn begin(&mut self, keep: Keep, settings: &Settings) {
         self.keep = keep;
         self.seed = settings.seed;
         self.snapshot.clone_from(&settings.snapshot);
-        self.seat.begin();
     }
 
-    /// Whether the next pass has a seat already.
-    pub(super) fn has_seat(&self) -> bool {
-        self.seat.place().is_some()
+    fn reset(&mut self) {
+        (self.snapshot, self.parent, self.origin) = (None, None, None);
     }
 
-    /// The next pass looks for a seat of its own.
-    pub(super) fn give_seat_back(&mut self) {
-        self.seat = Seat::default();
+    pub(super) fn keep(&self) -> Keep {
+        self.keep
     }
 
-    /// Empties the books when their pass is over. The tables keep their room for the next one: to
-    /// grow them anew would cost more than a small pass does. Values and nodes go here; their
-    /// destructors may be the user's, and may use passes of their own.
-    pub(super) fn close(&mut self) {
-        self.seat.end();
-        self.snapshot = None;
-        self.of_around = None;
-        self.count = Count::default();
-        tables::clear(&mut self.entries);
-        tables::clear(&mut self.weights);
-        (self.leaf, self.leaves_differ) = (None, false);
-        // what a pass inside this one wants done may be here without any
-        if self.links.is_empty() && self.queue.len() == 0 && self.crews.is_empty() {
-            debug_assert!(self.has_no_schedule(), "whatever waits, or is waited for, has links");
-        } else {
-            self.close_schedule();
-        }
-        if self.side.capacity() + self.weights_by_address.capacity() > 0 {
-            self.empty_maps();
-        }
-        // empty, unless code of the user's has panicked
-        tables::clear(&mut self.walk);
-        self.walking = false;
-        self.under_lock = 0.0;
-        self.drivers.clear();
-        (self.tickets, self.away, self.attentive) = (0, 0, 0);
-        (self.refilled, self.others, self.constants) = (0, 0, 0);
-        (self.origin, self.rests, self.roots_met, self.in_order) = (None, 0, 0, true);
-        self.sweep_at = SWEEP_AT_LEAST;
-        if self.arrived.iter().any(|table| table.capacity() > tables::SMALL) {
-            self.trim_arrived();
-        }
-        if self.seen.room() > tables::SMALL {
-            tables::let_go(&mut self.seen);
-        }
-        tables::empty(&mut self.closed);
-        (self.has_marks, self.forgot, self.forgets) = (false, false, false);
+    pub(super) fn set_parent(&mut self, parent: Weak<Pass>) {
+        self.parent = Some(parent);
     }
 
-    #[cold]
-    fn empty_maps(&mut self) {
-        tables::empty(&mut self.side);
-        tables::empty(&mut self.weights_by_address);
-    }
-
-    #[cold]
-    fn trim_arrived(&mut self) {
-        self.arrived.iter_mut().filter(|table| table.capacity() > tables::SMALL).for_each(tables::clear);
-        self.arrived.retain(|table| table.capacity() > 0);
-    }
-
-    /// What a pass leaves that was more than a walk through scalar arithmetic: somebody has waited
-    /// there, or was waited for, or an operation had an effect, whose root has links.
-    fn close_schedule(&mut self) {
-        tables::empty(&mut self.roots);
-        tables::clear(&mut self.links);
-        tables::empty(&mut self.vacant);
-        tables::empty(&mut self.vacant_links);
-        tables::clear(&mut self.waiting);
-        self.unused_waiting = NONE;
-        if self.chains.len() > CHAINS_KEPT {
-            self.chains = Chains::default();
-        }
-        self.chains.clear();
-        if !self.in_order {
-            // only decisions fill these
-            tables::empty(&mut self.tasks);
-            tables::empty(&mut self.backwards);
-            tables::empty(&mut self.interrupted);
-        }
-        tables::empty(&mut self.wakers);
-        self.queue.clear();
-        tables::empty(&mut self.later);
-        tables::empty(&mut self.to_tell);
-        tables::empty(&mut self.updates);
-        // who divides a kernel does not wait for the books to take his out
-        tables::empty(&mut self.crews);
-        tables::empty(&mut self.woken);
-        tables::empty(&mut self.discarded);
-    }
-
-    /// Whether there is nothing to be done by [`close_schedule`](Self::close_schedule).
-    fn has_no_schedule(&self) -> bool {
-        let tables = [
-            self.roots.len(),
-            self.vacant.len(),
-            self.vacant_links.len(),
-            self.waiting.len(),
-            self.tasks.len(),
-            self.backwards.len(),
-            self.interrupted.len(),
-            self.wakers.len(),
-            self.later.len(),
-            self.to_tell.len(),
-            self.updates.len(),
-            self.woken.len(),
-            self.discarded.len(),
-        ];
-        tables.iter().all(|&rows| rows == 0) && self.unused_waiting == NONE && self.chains.are_unused()
-    }
-
-    pub(super) fn counters(&self) -> Counters {
-        let all = self.entries.len() + self.refilled;
-        let so_far = self.count.so_far;
-        let evaluations = all - self.others + so_far.evaluations;
-        Counters { nodes: all - self.constants, evaluations, ..so_far }
-    }
-
-    /// An operation was evaluated that has no entry.
-    pub(crate) fn note_evaluation(&mut self) {
-        self.refilled += 1;
-    }
-
-    /// Whether nothing but scalar arithmetic was evaluated.
-    pub(super) fn is_arithmetic(&self) -> bool {
-        self.count.so_far.evaluations == 0
-    }
-
-    /// How many weights were met.
-    pub(crate) fn weights_met(&self) -> usize {
-        self.weights.len()
-    }
-
-    pub(super) fn live_entries(&self) -> usize {
-        self.entries.len() - self.vacant.len()
-    }
-
-    /// Whether the numbers of the entries are those of a depth-first walk from the only root,
-    /// operands before their consumers.
-    pub(crate) fn in_order(&self) -> bool {
-        self.in_order && self.roots_met == 1
-    }
-
-    #[inline(always)]
-    pub(crate) fn entry(&self, index: u32) -> &Entry {
-        &self.entries[index as usize]
-    }
-
-    pub(crate) fn status(&self, index: u32) -> Status<'_> {
-        let entry = self.entry(index);
-        match entry.state {
-            State::Pending => Status::Pending,
-            State::Freed => Status::Freed,
-            State::F32 | State::F64 => {
-                Status::Done(Seen::Number(entry.number().expect("the state says that it is a number").into()))
-            }
-            State::Done | State::Failed => match &self.links[entry.links as usize].outcome {
-                Some(Ok(value)) => Status::Done(Seen::There(value)),
-                Some(Err(error)) => Status::Failed(error),
-                None => unreachable!("what is done or has failed has an outcome"),
-            },
-        }
-    }
-
-    #[inline]
-    pub(crate) fn node(&self, index: u32) -> Held {
-        self.entries[index as usize].held()
-    }
-
-    /// For a dynamic node: the entry of the layer that it turned out to be, or none.
-    pub(crate) fn source(&self, index: u32) -> u32 {
-        self.entries[index as usize].operands[0]
-    }
-
-    #[inline]
-    pub(crate) fn trained(&self, index: u32) -> bool {
-        self.entries[index as usize].trained
-    }
-
-    pub(crate) fn backward(&self, index: u32) -> Option<Arc<dyn AnyBackward>> {
-        self.backwards.get(&index).cloned()
-    }
-
-    #[inline]
-    pub(crate) fn value(&self, index: u32) -> Seen<'_> {
-        let entry = self.entry(index);
-        if entry.state == State::Done
-            && let Some(Ok(value)) = &self.links[entry.links as usize].outcome
-        {
-            return Seen::There(value);
-        }
-        self.number_as_value(index)
-    }
-
-    /// Not inlined: tensors are looked at more often.
-    #[inline(never)]
-    fn number_as_value(&self, index: u32) -> Seen<'_> {
-        match self.status(index) {
-            Status::Done(value) => value,
-            _ => unreachable!("an entry is asked for its value when it is done, and not after it was freed"),
-        }
-    }
-
-    /// How an entry has ended, if it has.
-    pub(super) fn outcome(&self, index: u32) -> Option<Result<Value>> {
-        match self.status(index) {
-            Status::Pending => None,
-            Status::Done(value) => Some(Ok(value.to_value())),
-            Status::Failed(error) => Some(Err(error.clone())),
-            Status::Freed => None,
-        }
-    }
-
-    pub(super) fn ended(&self, index: u32) -> bool {
-        self.entry(index).state != State::Pending
-    }
-
-    /// A table for what arrives at the nodes on the way back, where nothing has arrived yet.
-    pub(crate) fn take_arrived(&mut self) -> Vec<Arrived> {
-        let mut arrived = self.arrived.pop().unwrap_or_else(|| tables::with_room(self.entries.len()));
-        if arrived.len() < self.entries.len() {
-            arrived.resize_with(self.entries.len(), Arrived::default);
-        }
-        arrived
-    }
-
-    /// Takes it back, when everything has been taken out of it.
-    pub(crate) fn keep_arrived(&mut self, arrived: Vec<Arrived>) {
-        self.arrived.push(arrived);
-    }
-
-    /// Nodes that a walk has seen: none yet.
-    pub(crate) fn take_seen(&mut self) -> Visits {
-        let mut seen = std::mem::take(&mut self.seen);
-        seen.begin(self.entries.len());
-        seen
-    }
-
-    pub(crate) fn keep_seen(&mut self, seen: Visits) {
-        self.seen = seen;
+    pub(super) fn parent(&self) -> Option<Arc<Pass>> {
+        self.parent.as_ref().and_then(Weak::upgrade)
     }
 
     /// From now on positions outside of bodies are counted from here, unless there was one already.
@@ -455,18 +97,9 @@ impl Books {
         self.origin
     }
 
-    /// A number that depends on the seed and on the position only, not on time.
+    /// A number that depends on the seed and on the position only, not on timing.
     pub(super) fn number_at(&self, position: Position) -> u64 {
         position.relative_to(self.origin).mix(self.seed.unwrap_or(0))
-    }
-
-    /// The value of a variable, as the pass sees it.
-    #[inline]
-    pub(super) fn read(&self, variable: &Variable) -> Value {
-        match &self.snapshot {
-            None => variable.read(),
-            Some(snapshot) => snapshot.read(variable),
-        }
     }
 
     /// The seed at a position, if there is one to draw from.
@@ -478,61 +111,241 @@ impl Books {
         Ok(Seed::new(self.number_at(position)).into_value())
     }
 
-    /// The entry of a weight that was met before, maybe under another leaf.
-    pub(super) fn find_weight(&mut self, address: usize, several_leaves: bool) -> Option<u32> {
-        if !several_leaves {
-            return None;
-        }
-        if self.weights.len() <= FEW_WEIGHTS {
-            return self.weights.iter().find(|(known, _)| *known == address).map(|&(_, index)| index);
-        }
-        let known = self.weights_by_address.len();
-        self.weights_by_address.extend(self.weights[known..].iter().copied());
-        self.weights_by_address.get(&address).copied()
+    /// Whether the values of weights are those that the weights have now.
+    #[inline(always)]
+    pub(super) fn reads_weights(&self) -> bool {
+        self.parent.is_none() && self.snapshot.is_none()
     }
 
-    /// The entry of a node, or, if it is a leaf of a weight, of the weight.
+    /// The value of a variable, as the pass sees it.
+    #[inline]
+    pub(super) fn read(&self, variable: &Variable) -> Value {
+        match &self.snapshot {
+            None => variable.read(),
+            Some(snapshot) => snapshot.read(variable),
+        }
+    }
+}
+
+/// What is done as soon as the lock is released: user code may run then.
+#[derive(Default)]
+pub(super) struct Deferred {
+    wakers: Vec<Waker>,
+    /// Values to be dropped, with the places of their nodes.
+    values: Vec<(Value, &'static Location<'static>)>,
+    /// The first panic of a destructor. The owner that parts from the pass reports it.
+    fault: Option<Error>,
+}
+
+impl Deferred {
+    fn reset(&mut self) {
+        tables::empty(&mut self.wakers);
+        tables::empty(&mut self.values);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.wakers.is_empty() && self.values.is_empty()
+    }
+
+    pub(super) fn wake(&mut self, waker: Waker) {
+        self.wakers.push(waker);
+    }
+
+    pub(super) fn wake_all(&mut self, wakers: impl IntoIterator<Item = Waker>) {
+        self.wakers.extend(wakers);
+    }
+
+    pub(super) fn drop_value(&mut self, value: Value, place: &'static Location<'static>) {
+        self.values.push((value, place));
+    }
+
+    /// How many values are to be dropped.
+    pub(super) fn values(&self) -> usize {
+        self.values.len()
+    }
+
+    /// Drops the values after the first so many now: they must be plain data.
+    pub(super) fn drop_values_after(&mut self, values: usize) {
+        self.values.truncate(values);
+    }
+
+    #[expect(clippy::type_complexity, reason = "both halves are used at once")]
+    pub(super) fn take(&mut self) -> (Vec<Waker>, Vec<(Value, &'static Location<'static>)>) {
+        (std::mem::take(&mut self.wakers), std::mem::take(&mut self.values))
+    }
+
+    pub(super) fn set_fault(&mut self, fault: Error) {
+        self.fault.get_or_insert(fault);
+    }
+
+    pub(super) fn take_fault(&mut self) -> Result<()> {
+        self.fault.take().map_or(Ok(()), Err)
+    }
+}
+
+/// Tables of the backward, for reuse.
+#[derive(Default)]
+struct BackwardScratch {
+    arrived: Vec<Vec<Arrived>>,
+    visited: Visits,
+}
+
+impl BackwardScratch {
+    fn reset(&mut self) {
+        if self.arrived.iter().any(|table| table.capacity() > tables::SMALL) {
+            self.trim();
+        }
+        if self.visited.room() > tables::SMALL {
+            tables::let_go(&mut self.visited);
+        }
+    }
+
+    #[cold]
+    fn trim(&mut self) {
+        self.arrived.iter_mut().filter(|table| table.capacity() > tables::SMALL).for_each(tables::clear);
+        self.arrived.retain(|table| table.capacity() > 0);
+    }
+}
+
+impl PassState {
+    /// A pass begins.
+    pub(super) fn begin(&mut self, keep: Keep, settings: &Settings) {
+        self.env.begin(keep, settings);
+        self.index.begin();
+    }
+
+    /// The pass is over. The tables keep their room for the next one. Values and nodes are dropped
+    /// here; their destructors may be user code, which may use passes of its own.
+    pub(super) fn reset(&mut self) {
+        self.index.reset();
+        self.env.reset();
+        self.stats.reset();
+        self.nodes.reset();
+        self.chains.reset();
+        self.ready.reset();
+        self.tasks.reset();
+        self.drivers.reset();
+        self.workers.reset();
+        self.discovery.reset();
+        self.retention.reset();
+        self.deferred.reset();
+        self.scratch.reset();
+    }
+
+    /// The last owner is gone. Takes out all nodes with their values, or, while a job is running,
+    /// only schedules the values to be dropped. The caller must drop the nodes without the lock.
+    pub(super) fn retire(&mut self) -> PassState {
+        let mut retired = PassState::default();
+        self.workers.retire();
+        if self.workers.running() > 0 {
+            self.discard_all_values();
+            return retired;
+        }
+        std::mem::swap(&mut self.index, &mut retired.index);
+        std::mem::swap(&mut self.nodes, &mut retired.nodes);
+        std::mem::swap(&mut self.chains, &mut retired.chains);
+        std::mem::swap(&mut self.ready, &mut retired.ready);
+        std::mem::swap(&mut self.tasks, &mut retired.tasks);
+        std::mem::swap(&mut self.retention, &mut retired.retention);
+        retired
+    }
+
+    pub(super) fn counters(&self) -> Counters {
+        self.stats.counters(self.nodes.len())
+    }
+
+    /// An operation was evaluated that has no slot.
+    pub(crate) fn note_evaluation(&mut self) {
+        self.stats.without_slot();
+    }
+
+    /// How many weights were inserted.
+    pub(crate) fn weights_met(&self) -> usize {
+        self.index.weights()
+    }
+
+    pub(crate) fn keep(&self) -> Keep {
+        self.env.keep()
+    }
+
+    #[inline(always)]
+    pub(crate) fn entry(&self, index: u32) -> &NodeSlot {
+        self.nodes.slot(index)
+    }
+
+    pub(crate) fn status(&self, index: u32) -> Status<'_> {
+        self.nodes.status(index)
+    }
+
+    #[inline]
+    pub(crate) fn value(&self, index: u32) -> ValueRef<'_> {
+        self.nodes.value(index)
+    }
+
+    #[inline]
+    pub(crate) fn node(&self, index: u32) -> Held {
+        self.nodes.slot(index).held()
+    }
+
+    /// For a dynamic node: the slot of the layer that it has resolved to, or none.
+    pub(crate) fn source(&self, index: u32) -> u32 {
+        self.nodes.slot(index).operands[0]
+    }
+
+    #[inline]
+    pub(crate) fn trained(&self, index: u32) -> bool {
+        self.nodes.slot(index).trained
+    }
+
+    pub(crate) fn backward(&self, index: u32) -> Option<Arc<dyn AnyBackward>> {
+        self.tasks.backward(index).cloned()
+    }
+
+    /// How a node has ended, if it has.
+    pub(super) fn outcome(&self, index: u32) -> Option<Result<Value>> {
+        match self.status(index) {
+            Status::Pending | Status::Released => None,
+            Status::Ready(value) => Some(Ok(value.to_value())),
+            Status::Failed(error) => Some(Err(error.clone())),
+        }
+    }
+
+    pub(super) fn is_completed(&self, index: u32) -> bool {
+        self.nodes.slot(index).state != SlotState::Pending
+    }
+
+    /// A table for the cotangents that arrive at the nodes, with none in it.
+    pub(crate) fn take_arrived(&mut self) -> Vec<Arrived> {
+        let slots = self.nodes.len();
+        let mut arrived = self.scratch.arrived.pop().unwrap_or_else(|| tables::with_room(slots));
+        if arrived.len() < slots {
+            arrived.resize_with(slots, Arrived::default);
+        }
+        arrived
+    }
+
+    /// Takes it back, when everything has been taken out of it.
+    pub(crate) fn keep_arrived(&mut self, arrived: Vec<Arrived>) {
+        self.scratch.arrived.push(arrived);
+    }
+
+    /// The nodes that a traversal has visited: none yet.
+    pub(crate) fn take_seen(&mut self) -> Visits {
+        let mut visited = std::mem::take(&mut self.scratch.visited);
+        visited.begin(self.nodes.len());
+        visited
+    }
+
+    pub(crate) fn keep_seen(&mut self, visited: Visits) {
+        self.scratch.visited = visited;
+    }
+
+    /// The slot of a node, or, if it is a replica of a weight, of the weight.
     pub(crate) fn find_any_leaf(&mut self, node: &Node) -> Option<u32> {
-        let of_weight = |books: &mut Books| {
+        let of_weight = |state: &mut PassState| {
             let variable = node.variable()?;
-            books.find_weight(variable.address(), variable.has_several_leaves())
+            state.index.find_weight(variable.address(), variable.has_several_leaves())
         };
         self.find(node).or_else(|| of_weight(self))
-    }
-
-    #[inline]
-    pub(super) fn links(&mut self, index: u32) -> &mut Links {
-        if self.entries[index as usize].links == NONE {
-            self.add_links(index);
-        }
-        &mut self.links[self.entries[index as usize].links as usize]
-    }
-
-    /// The links of an entry that has some, as all that were scheduled do.
-    #[inline(always)]
-    pub(super) fn linked(&mut self, index: u32) -> &mut Links {
-        &mut self.links[self.entries[index as usize].links as usize]
-    }
-
-    /// Whether this entry could not be evaluated when it was entered.
-    #[inline]
-    pub(super) fn is_scheduled(&self, index: u32) -> bool {
-        let links = self.entry(index).links;
-        links != NONE && self.links[links as usize].scheduled
-    }
-
-    pub(super) fn add_links(&mut self, index: u32) {
-        let place = match self.vacant_links.pop() {
-            Some(vacant) => {
-                self.links[vacant as usize] = Links::NEW;
-                vacant
-            }
-            None => {
-                tables::push(&mut self.links, Links::NEW);
-                (self.links.len() - 1) as u32
-            }
-        };
-        self.links[place as usize].forgets = self.forgets;
-        self.entries[index as usize].links = place;
     }
 }

@@ -3,13 +3,14 @@
 //! An operation that waits for the operation before it and for nothing else follows it in its
 //! chain. Nobody is told between the two: the thread that takes the first has what the second waits
 //! for. So a branch of twenty small kernels is taken once and written down once, and its thread
-//! does not ask for the books in between.
+//! does not ask for the state in between.
 //!
 //! A chain says what is run together, not what is computed: values are those of the operations,
 //! whoever runs them, and each is written down before long (see `kernels.rs`), so that others who
 //! wait for it go on.
 
-use crate::exec::books::Books;
+use crate::exec::books::PassState;
+use crate::exec::dispatch::CHAIN_LENGTH;
 use crate::exec::entry::{NONE, Status};
 use crate::graph::node::Expression;
 
@@ -19,8 +20,8 @@ pub(super) const CLOSED: u32 = u32::MAX;
 /// An operation that nobody follows so far.
 pub(super) const OPEN: u32 = u32::MAX - 1;
 
-/// So many operations are in a chain at most.
-const LONGEST: usize = 32;
+/// So many chains, each of its own size, are kept at most for the next pass.
+const KEPT: usize = 1 << 10;
 
 /// The chains of a pass, for reuse.
 #[derive(Default)]
@@ -30,9 +31,12 @@ pub(super) struct Chains {
 }
 
 impl Chains {
-    pub(super) fn clear(&mut self) {
+    pub(super) fn reset(&mut self) {
+        if self.chains.len() > KEPT {
+            *self = Chains::default();
+        }
         // unless the pass has been left, all have been taken
-        if self.are_unused() {
+        if self.unused.len() == self.chains.len() {
             return;
         }
         self.unused.clear();
@@ -42,15 +46,7 @@ impl Chains {
         }
     }
 
-    pub(super) fn are_unused(&self) -> bool {
-        self.unused.len() == self.chains.len()
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.chains.len()
-    }
-
-    /// A chain of these entries.
+    /// A chain of these slots.
     fn begin(&mut self, entries: &[u32]) -> u32 {
         let place = self.unused.pop().unwrap_or_else(|| {
             self.chains.push(Vec::new());
@@ -59,9 +55,25 @@ impl Chains {
         self.chains[place as usize].extend_from_slice(entries);
         place
     }
+
+    /// Appends a slot after this one, which must be the last. Says whether it did.
+    fn append(&mut self, place: u32, after: u32, index: u32) -> bool {
+        let chain = &mut self.chains[place as usize];
+        let appends = chain.len() < CHAIN_LENGTH && chain.last() == Some(&after);
+        if appends {
+            chain.push(index);
+        }
+        appends
+    }
+
+    /// Takes all slots of a chain but the first.
+    fn take(&mut self, place: u32, into: &mut Vec<u32>) {
+        into.extend(self.chains[place as usize].drain(..).skip(1));
+        self.unused.push(place);
+    }
 }
 
-impl Books {
+impl PassState {
     /// Lets a new operation follow the one that it waits for, if that is the only one and the last
     /// of its chain.
     pub(super) fn follows_in_chain(&mut self, index: u32, operands: usize) -> bool {
@@ -71,27 +83,25 @@ impl Books {
             match self.status(operand) {
                 Status::Pending if before == NONE || before == operand => before = operand,
                 Status::Pending | Status::Failed(_) => return false,
-                Status::Done(_) | Status::Freed => {}
+                Status::Ready(_) | Status::Released => {}
             }
         }
         if before == NONE {
             return false;
         }
-        let place = match self.linked(before).chain {
+        let place = match self.nodes.ext_mut(before).chain {
             CLOSED => return false,
             OPEN => {
                 let place = self.chains.begin(&[before]);
-                self.linked(before).chain = place;
+                self.nodes.ext_mut(before).chain = place;
                 place
             }
             place => place,
         };
-        let chain = &mut self.chains.chains[place as usize];
-        if chain.len() == LONGEST || chain.last() != Some(&before) {
+        if !self.chains.append(place, before, index) {
             return false;
         }
-        chain.push(index);
-        self.linked(index).chain = place;
+        self.nodes.ext_mut(index).chain = place;
         true
     }
 
@@ -99,13 +109,12 @@ impl Books {
     /// comes back are those who did, in order.
     pub(super) fn take_chain(&mut self, first: u32, into: &mut Vec<u32>) {
         into.clear();
-        match std::mem::replace(&mut self.linked(first).chain, CLOSED) {
+        match std::mem::replace(&mut self.nodes.ext_mut(first).chain, CLOSED) {
             CLOSED | OPEN => {}
             place => {
-                into.extend(self.chains.chains[place as usize].drain(..).skip(1));
-                self.chains.unused.push(place);
+                self.chains.take(place, into);
                 for &follower in &*into {
-                    self.linked(follower).chain = CLOSED;
+                    self.nodes.ext_mut(follower).chain = CLOSED;
                 }
             }
         }
@@ -113,22 +122,22 @@ impl Books {
 
     /// Whether somebody follows this operation, which is the first of its chain.
     pub(super) fn has_followers(&self, first: u32) -> bool {
-        self.links[self.entry(first).links as usize].chain < OPEN
+        self.nodes.ext(first).is_some_and(|ext| ext.chain < OPEN)
     }
 
-    /// The same as [`take_chain`](Books::take_chain), where nobody follows.
+    /// The same as [`take_chain`](PassState::take_chain), where nobody follows.
     pub(super) fn close_chain(&mut self, index: u32) {
-        self.linked(index).chain = CLOSED;
+        self.nodes.ext_mut(index).chain = CLOSED;
     }
 
     /// Those who followed an operation that is not run wait as if they had never been in a chain.
     pub(super) fn part_chain(&mut self, followers: &[u32]) {
         for &index in followers {
-            self.linked(index).chain = OPEN;
+            self.nodes.ext_mut(index).chain = OPEN;
             for which in 0..self.node(index).operands().len() {
                 let operand = self.operand(index, which);
-                if !self.ended(operand) {
-                    self.wait_for(operand, index);
+                if !self.is_completed(operand) {
+                    self.nodes.add_dependent(operand, index);
                 }
             }
         }
@@ -139,14 +148,14 @@ impl Books {
     pub(super) fn put_back(&mut self, rest: &[u32], helps: bool) {
         let place = self.chains.begin(rest);
         for &index in rest {
-            self.linked(index).chain = place;
+            self.nodes.ext_mut(index).chain = place;
         }
-        let queued = self.queue.len();
-        self.ready(rest[0]);
-        if !helps && self.queue.len() > queued {
-            self.queue.bring_last_forward();
+        let queued = self.ready.len();
+        self.on_inputs_ready(rest[0]);
+        if !helps && self.ready.len() > queued {
+            self.ready.bring_last_forward();
         }
-        self.settle();
+        self.notify_dependents();
     }
 }
 

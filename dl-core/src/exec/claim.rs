@@ -98,7 +98,7 @@ impl Drop for Seat {
 #[derive(Clone, Copy)]
 pub(crate) struct Claim<'a> {
     pub(crate) pass: &'a AtomicU64,
-    /// Written and read only by the pass that holds the claim: under its lock, or before anybody
+    /// BuiltDerivatives and read only by the pass that holds the claim: under its lock, or before anybody
     /// else has it.
     pub(crate) entry: &'a AtomicU32,
 }

@@ -175,7 +175,7 @@ impl Holder {
     pub(crate) fn pass(&self) -> Option<Owner> {
         match self {
             Holder::Strong(pass) => Some(pass.clone()),
-            Holder::Weak(pass) => pass.upgrade().map(Owner::from),
+            Holder::Weak(pass) => Owner::upgrade(pass),
         }
     }
 

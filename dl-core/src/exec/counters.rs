@@ -1,4 +1,4 @@
-//! What a pass counts of itself, always: a few additions under a lock that is held anyway.
+//! What a pass counts, always: a few additions with the state lock held anyway.
 
 /// What a pass did: see [`Do::counted`](crate::Do::counted).
 ///
@@ -29,20 +29,68 @@ pub struct Counters {
     pub parallel_width: usize,
 }
 
-/// The counting: what has been counted so far, and what goes up and down.
+/// What is counted while a pass runs.
 #[derive(Default)]
-pub(super) struct Count {
-    pub(super) so_far: Counters,
+pub(super) struct Stats {
+    so_far: Counters,
+    /// The size of all values that are there.
     bytes: usize,
+    /// How many nodes have no slot any more, or never had one.
+    without_slot: usize,
+    /// How many nodes were not evaluated when they were inserted, and how many of them are
+    /// constants.
+    others: usize,
+    constants: usize,
 }
 
-impl Count {
+impl Stats {
+    pub(super) fn reset(&mut self) {
+        *self = Stats::default();
+    }
+
+    /// An operation was evaluated that is no scalar arithmetic, or that had to wait.
+    #[inline(always)]
+    pub(super) fn evaluated(&mut self) {
+        self.so_far.evaluations += 1;
+    }
+
+    /// How many were.
+    pub(super) fn evaluations(&self) -> usize {
+        self.so_far.evaluations
+    }
+
+    #[inline(always)]
+    pub(super) fn inserted_other(&mut self) {
+        self.others += 1;
+    }
+
+    #[inline(always)]
+    pub(super) fn inserted_constant(&mut self) {
+        self.others += 1;
+        self.constants += 1;
+    }
+
+    /// A slot is used again, or an operation was evaluated that has none.
+    pub(super) fn without_slot(&mut self) {
+        self.without_slot += 1;
+    }
+
     pub(super) fn holds(&mut self, bytes: usize) {
         self.bytes = self.bytes.saturating_add(bytes);
         self.so_far.bytes_peak = self.so_far.bytes_peak.max(self.bytes);
     }
 
-    pub(super) fn lets_go(&mut self, bytes: usize) {
+    pub(super) fn releases(&mut self, bytes: usize) {
         self.bytes = self.bytes.saturating_sub(bytes);
+    }
+
+    /// The counters of a pass with so many slots.
+    pub(super) fn counters(&self, slots: usize) -> Counters {
+        let all = slots + self.without_slot;
+        Counters {
+            nodes: all - self.constants,
+            evaluations: all - self.others + self.so_far.evaluations,
+            ..self.so_far
+        }
     }
 }

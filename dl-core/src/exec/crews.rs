@@ -2,55 +2,144 @@
 //!
 //! Tickets for the rayon pool bring workers only. Whoever drives the pass and has nothing to do at
 //! the moment may be another thread, or a worker that waits; and those who have helped with the
-//! queue linger. They all find in the books what is being divided.
+//! queue linger. They all find in the state what is being divided.
 //!
 //! A kernel may hold locks of the user's, which the user's estimates of costs may want, too, under
-//! the lock of the books. So nobody waits for the books here.
+//! the lock of the state. So nobody waits for the state here.
 
-use crate::exec::books::Books;
-use crate::exec::{Pass, computing};
+use crate::exec::books::PassState;
+use crate::exec::{Pass, computing, tables, user_code};
 use crate::parallel::fork_join::Team;
 use crate::parallel::sync::Ordering;
 use smallvec::SmallVec;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 use std::task::Waker;
 
+/// The threads that work for a pass, as far as the state lock is needed to know of them.
+#[derive(Default)]
+pub(super) struct Workers {
+    /// Tickets that have been handed out and not come back.
+    tickets: usize,
+    /// Workers of this pass that are blocked in a wait of their own, in a body for instance. They
+    /// count as unavailable when help is requested.
+    blocked: usize,
+    /// Drivers that are polling the queue, or run something that stays with them.
+    active_drivers: usize,
+    /// Threads that hold the numbers of slots while they do not hold the lock: they run a job, or
+    /// have suspended a traversal. Nodes must not be freed meanwhile.
+    running: usize,
+    /// Whether the last owner is gone.
+    retired: bool,
+    /// Kernels that are being divided, and perhaps some that have been.
+    regions: Vec<Arc<Team>>,
+}
+
+impl Workers {
+    pub(super) fn reset(&mut self) {
+        (self.tickets, self.blocked, self.active_drivers, self.running) = (0, 0, 0, 0);
+        self.retired = false;
+        // a thread that divides a kernel only tries the lock to take its region out
+        tables::empty(&mut self.regions);
+    }
+
+    pub(super) fn tickets(&self) -> usize {
+        self.tickets
+    }
+
+    pub(super) fn ticket_issued(&mut self) {
+        self.tickets += 1;
+    }
+
+    pub(super) fn ticket_returned(&mut self) {
+        self.tickets -= 1;
+    }
+
+    pub(super) fn blocked(&self) -> usize {
+        self.blocked
+    }
+
+    pub(super) fn block_begin(&mut self) {
+        self.blocked += 1;
+    }
+
+    pub(super) fn block_end(&mut self) {
+        self.blocked -= 1;
+    }
+
+    pub(super) fn active_drivers(&self) -> usize {
+        self.active_drivers
+    }
+
+    /// So many drivers, one or none, begin to poll the queue.
+    pub(super) fn driver_polls(&mut self, drivers: usize) {
+        self.active_drivers += drivers;
+    }
+
+    pub(super) fn driver_leaves(&mut self, drivers: usize) {
+        self.active_drivers -= drivers;
+    }
+
+    pub(super) fn running(&self) -> usize {
+        self.running
+    }
+
+    pub(super) fn run_begin(&mut self) {
+        self.running += 1;
+    }
+
+    pub(super) fn run_end(&mut self) {
+        self.running -= 1;
+    }
+
+    pub(super) fn is_retired(&self) -> bool {
+        self.retired
+    }
+
+    pub(super) fn retire(&mut self) {
+        self.retired = true;
+    }
+
+    /// Whether some kernel that is being divided has chunks left.
+    pub(super) fn has_open_region(&self) -> bool {
+        self.regions.iter().any(|region| region.has_more())
+    }
+}
+
 impl Pass {
     /// A kernel is being divided, of this pass or of one inside it: wakes drivers, at most as many
-    /// as are wanted. Not if the books are not to be had: perhaps they are this thread's. While
+    /// as are wanted. Not if the state are not to be had: perhaps they are this thread's. While
     /// weights are changed, only those hear of it who are awake: what wakes a driver is the user's,
     /// and must not run under the locks of the weights.
     pub(crate) fn tell_of(&self, crew: &Arc<Team>, wanted: usize) -> bool {
-        let Some(mut books) = self.books_at_once() else { return false };
+        let Some(mut state) = self.try_state() else { return false };
         // it may be there, if those of the pass around were not to be had
-        books.crews.retain(|other| other.has_more() && !Arc::ptr_eq(other, crew));
-        books.crews.push(crew.clone());
+        state.workers.regions.retain(|other| other.has_more() && !Arc::ptr_eq(other, crew));
+        state.workers.regions.push(crew.clone());
         if self.commits.load(Ordering::Relaxed) {
-            drop(books);
+            drop(state);
             self.tell_news();
             return true;
         }
         let Some(around) = self.around() else {
-            let drivers: SmallVec<[Waker; 2]> = std::iter::from_fn(|| books.drivers.take_idle()).take(wanted).collect();
-            drop(books);
+            let drivers: SmallVec<[Waker; 2]> = std::iter::from_fn(|| state.drivers.take_idle()).take(wanted).collect();
+            drop(state);
             self.tell_news();
             for driver in drivers {
-                let _ = catch_unwind(AssertUnwindSafe(|| driver.wake()));
+                user_code::ignore_panic(|| driver.wake());
             }
             return true;
         };
-        drop(books);
+        drop(state);
         self.tell_news();
         // the driver of this one is a body of that one, and who waits is the driver of that one
         around.tell_of(crew, wanted)
     }
 
-    /// The kernel is done. If the books are not to be had, it stays there, though nobody can have
+    /// The kernel is done. If the state are not to be had, it stays there, though nobody can have
     /// anything of it any more.
     pub(crate) fn forget(&self, crew: &Arc<Team>) {
-        if let Some(mut books) = self.books_at_once() {
-            books.crews.retain(|other| !Arc::ptr_eq(other, crew));
+        if let Some(mut state) = self.try_state() {
+            state.workers.regions.retain(|other| !Arc::ptr_eq(other, crew));
         }
         if let Some(around) = self.around() {
             around.forget(crew);
@@ -80,13 +169,13 @@ impl Pass {
     }
 
     /// Whether there is something to do for a thread that does not work at the moment.
-    pub(super) fn has_work(&self, books: &Books) -> bool {
-        books.queue.len() > 0 || self.open_crew(books).is_some()
+    pub(super) fn has_work(&self, state: &PassState) -> bool {
+        state.ready.len() > 0 || self.open_crew(state).is_some()
     }
 
     /// A crew that takes one more.
-    pub(super) fn open_crew<'a>(&self, books: &'a Books) -> Option<&'a Arc<Team>> {
-        books.crews.iter().find(|crew| crew.takes_one_more(self.width.working()))
+    pub(super) fn open_crew<'a>(&self, state: &'a PassState) -> Option<&'a Arc<Team>> {
+        state.workers.regions.iter().find(|crew| crew.takes_one_more(self.width.working()))
     }
 }
 
@@ -95,20 +184,19 @@ mod tests {
     use super::Pass;
     use crate::exec::at_once::tests::{Probe, on_threads};
     use crate::exec::unshared::Unshared;
-    use crate::parallel::fork_join;
-    use crate::{Differentiable, Do, Layer};
+    use crate::{Differentiable, Do, Layer, parallel};
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
     use std::sync::{Arc, Mutex, mpsc};
     use std::thread;
 
-    /// Divides a kernel while somebody holds the books of the pass around: from when it is known
+    /// Divides a kernel while somebody holds the state of the pass around: from when it is known
     /// there until it is done. Says how many crews were known there.
     fn divide(inner: &Arc<Pass>) -> usize {
         let (leader, outer) = (thread::current().id(), inner.around().expect("it waits"));
         let (begun, held) = (AtomicBool::new(false), Mutex::new(None));
         let (over, is_over) = mpsc::channel::<()>();
         let is_over = Mutex::new(Some(is_over));
-        fork_join::for_each(4, 1e6, |_| {
+        parallel::for_each(4, 1e6, |_| {
             if thread::current().id() != leader {
                 while !begun.load(Ordering::Acquire) {
                     thread::yield_now(); // who divides it has told others, and does one of the pieces
@@ -117,8 +205,8 @@ mod tests {
                 let (tell, crews) = mpsc::channel();
                 let outer = outer.clone();
                 let holder = thread::spawn(move || {
-                    let books = outer.books();
-                    tell.send(books.crews.len()).expect("somebody waits");
+                    let state = outer.state();
+                    tell.send(state.workers.regions.len()).expect("somebody waits");
                     let _ = is_over.recv();
                 });
                 let crews = crews.recv().expect("it is told");
@@ -147,9 +235,9 @@ mod tests {
             assert_eq!(body.wait().expect("it succeeds"), 2.0);
             // more than a thread keeps
             let passes = [(); 5].map(|()| Unshared::take());
-            assert!(passes.iter().all(|pass| pass.books().crews.is_empty()));
+            assert!(passes.iter().all(|pass| pass.state().workers.regions.is_empty()));
         };
-        // if a helper has the books in that moment they are not told
+        // if a helper has the state in that moment they are not told
         let tried = on_threads(2, || {
             (0..100).any(|_| {
                 run();

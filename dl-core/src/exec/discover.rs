@@ -1,74 +1,120 @@
-//! Entering layers, and all that they need, into the books.
+//! Discovery: inserts a node, and all that it depends on, into the node table.
 //!
-//! A depth-first walk that never recurses makes an entry for each node, operands before their
-//! consumers. Nodes whose operands are there already and which cost next to nothing (constants,
-//! weights, scalar arithmetic) are evaluated during that walk, so a graph of scalars never sees the
-//! queue. The first walk of a pass begins before anybody else has that pass, with the books alone,
-//! and stops where they are not enough (see `unshared.rs`). At a small kernel the walk is
-//! interrupted, so that the kernel can be run (see `at_once.rs`).
+//! A depth-first traversal that never recurses makes a slot for each node, operands before their
+//! consumers. Nodes whose operands are ready and which cost next to nothing (constants, weights,
+//! scalar arithmetic) are evaluated as they are inserted, so a graph of scalars never sees the
+//! queue. A small operation of the library is run inline (see `at_once.rs`). The first traversal of
+//! a pass begins before any other thread has the pass, and stops at the first node that needs more
+//! than the node table (see `unshared.rs`).
 //!
-//! A pass knows a node again by the claim on it (see `claim.rs`). A claim is an instruction that
-//! all others wait for, so what needs none has none. A *lone* node, whose only handle is one
-//! operand of one consumer, cannot be met another way: its entry is known to its consumer, and it
-//! is claimed when somebody is given a handle to it. (A consumer with more than two operands looks
-//! them up: it claims a lone one when that is entered.) The first few weights of a pass are found
-//! by looking through them, and claimed when they are met again. And a root that is scalar
-//! arithmetic is claimed when its value turns out not to be all that is wanted.
+//! The pass recognises a node by the stamp on it (see `claim.rs`). To stamp a node takes an atomic
+//! read-modify-write, so what needs no stamp has none. A *uniquely referenced* node, whose only
+//! handle is one operand of one consumer, cannot be reached another way: its consumer knows its
+//! slot, and it is stamped when a handle to it is given out. (A consumer with more than two
+//! operands looks them up: it stamps such a node when that has been inserted.) //!
+//! # Suspension
+//!
+//! A traversal may release the state lock for a moment, so that other threads need not wait for its
+//! end. Other traversals may then insert the same nodes. From the first suspension on the pass is
+//! [interleaved](PassState::suspend), and must keep two rules, so that no node is inserted twice:
+//! every node that is inserted is stamped, and every node is looked up before it is inserted.
 
-use crate::exec::at_once::Met;
-use crate::exec::books::Books;
-use crate::exec::entry::{Arithmetic, Entry, NONE, Scalar, State, Status};
+use crate::exec::books::PassState;
+use crate::exec::dispatch::YIELD_AGAIN_NODES;
+use crate::exec::entry::{Arithmetic, NONE, NodeSlot, Scalar, SlotState, Status};
 use crate::exec::{Keep, Pass, tables};
 use crate::graph::node::Expression;
 use crate::graph::node::Node;
-use crate::graph::node_ref::{AnyLayer, Held};
+use crate::graph::node_ref::AnyLayer;
+use crate::graph::node_ref::Held;
 use crate::graph::value::Value;
-use crate::graph::variable::{Variable, VariableRef};
+use crate::graph::variable::Variable;
+use crate::graph::variable::VariableRef;
 use crate::parallel::sync::Ordering;
 use dl_math::{Binary, Number, Side};
-use std::sync::Weak;
 
-/// A node whose operands are being entered.
+/// Fewer slots than this are not worth a sweep.
+const SWEEP_AT_LEAST: usize = if cfg!(shuttle) { 4 } else { 64 };
+
+/// The traversals of a pass.
+pub(super) struct Discovery {
+    /// How many were begun, each from a new root.
+    roots: usize,
+    /// Whether operands have smaller numbers than their consumers. Dynamic nodes end that.
+    in_order: bool,
+    /// The stack of the traversal before, for reuse.
+    spare_stack: Vec<Frame>,
+    /// Whether a traversal was suspended: see [`suspend`](PassState::suspend).
+    interleaved: bool,
+    /// How many slots in use are worth a sweep.
+    sweep_at: usize,
+}
+
+impl Default for Discovery {
+    fn default() -> Self {
+        let spare_stack = Vec::new();
+        Discovery { roots: 0, in_order: true, spare_stack, interleaved: false, sweep_at: SWEEP_AT_LEAST }
+    }
+}
+
+impl Discovery {
+    pub(super) fn reset(&mut self) {
+        tables::clear(&mut self.spare_stack);
+        *self = Discovery { spare_stack: std::mem::take(&mut self.spare_stack), ..Discovery::default() };
+    }
+
+    /// How many traversals were begun.
+    pub(super) fn roots(&self) -> usize {
+        self.roots
+    }
+
+    /// From now on operands may have larger numbers than their consumers.
+    pub(super) fn lose_order(&mut self) {
+        self.in_order = false;
+    }
+
+    /// The next sweep is worth it when so many slots are in use.
+    pub(super) fn sweep_when(&mut self, slots: usize) {
+        self.sweep_at = slots.max(SWEEP_AT_LEAST);
+    }
+}
+
+/// A frame of the traversal's stack: a node whose operands are being inserted.
 #[derive(Clone, Copy)]
-pub(super) struct Step {
+pub(super) struct Frame {
     node: Held,
-    /// The entry of the first operand, once it is known. Of a node with many operands, whose
-    /// entries are looked up: how many of them are entered.
+    /// The slot of the first operand, once it is known. For a node with more than two operands,
+    /// whose slots are looked up: how many of them are inserted.
     first: u32,
 }
 
-/// So many weights of a pass have no claim until they are met again.
-const UNCLAIMED: usize = 8;
-
-/// A walk that may be interrupted: its steps are in the books meanwhile.
-pub(super) struct Walk {
-    /// The node that it goes on with, unless it is through.
-    at: Option<Step>,
-    /// The entry of the operand that was entered last, unless it is in the step, too.
+/// A depth-first traversal, which may be suspended.
+pub(super) struct Traversal {
+    /// The consumers of the node at hand, from the root on.
+    stack: Vec<Frame>,
+    /// The node that it goes on with.
+    at: Frame,
+    /// The slot of the operand that was inserted last, unless it is in the frame, too.
     second: u32,
-    pub(super) small: Small,
+    pub(super) inline: InlinePolicy,
     /// The same for the root.
-    pub(super) small_root: Small,
-    /// Whether the root is claimed, even if it is scalar arithmetic.
-    pub(super) claims_root: bool,
-    /// How many jobs were in the queue when it was looked at last, and when others were asked to
-    /// share them.
+    inline_root: InlinePolicy,
+    /// How many jobs were queued when it looked last, and when it last asked others to share them.
     queued: usize,
     offered: usize,
-    /// For how many of those who wait for the books it has paused.
-    paused: usize,
+    /// How many threads waited for the lock when it looked last, and how many nodes ago it yielded.
+    waiting: usize,
+    since_yield: usize,
 }
 
-/// What is done with a small kernel that is met on the way.
+/// Whether a traversal runs the kernels of new nodes inline.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Small {
-    /// It is queued as any other.
-    Queued,
-    /// It is run.
-    Run,
-    /// It is run; if it is the library's own, without an interruption.
-    Computed,
-    /// The same, however dear it is, if there is nothing else to do: nothing is going to follow.
+pub(super) enum InlinePolicy {
+    /// Never: all of them are queued.
+    Queue,
+    /// Those that are small.
+    Small,
+    /// The same, and an expensive one if nothing else is queued: nothing is going to follow it.
     Last,
 }
 
@@ -76,106 +122,100 @@ pub(super) enum Small {
 enum Operands {
     /// All of them are entered: these are the entries of two of them, if they are not more.
     Known(u32, u32),
-    /// This one is not, and is the first of them; and what is known of others, as in a [`Step`].
+    /// This one is not, and is the first of them; and what is known of others, as in a [`Frame`].
     Missing(Held, u32),
 }
 
-/// How far a walk came.
-pub(super) enum Walked {
-    /// Through: this is the entry of its root.
-    Through(u32),
-    /// To a small kernel, which is to be run before it goes on.
-    Meets(u32),
-    /// With the books alone, to what takes the pass, too: anything but scalar arithmetic, constants
-    /// and weights. It is not entered yet.
+/// How far a traversal came.
+pub(super) enum TraversalStep {
+    /// To its end: this is the slot of the root.
+    Done(u32),
+    /// With the node table alone, to a node that needs the pass, too: anything but scalar
+    /// arithmetic, constants and weights. That node is not inserted yet.
     NeedsPass,
-    /// To where others, who wait for the books, had better have them for a moment.
-    Pauses,
-    /// To where there is so much in the queue that others should share it.
+    /// To a point where other threads wait for the lock, and are to have it for a moment.
+    Yields,
+    /// To a point where so much is queued that other threads should share it.
     Offers,
 }
 
-/// What came of entering a node.
-enum Entered {
-    Done,
-    /// It is a small kernel, which is to be run now.
-    Runs,
-    /// It is no scalar arithmetic: there may be something to see in the queue.
+/// How a node was inserted.
+enum Inserted {
+    Evaluated,
+    /// It is no scalar arithmetic, constant or weight: it may have been queued.
     Other,
 }
 
 #[allow(unsafe_code, reason = "the pass holds the roots of all that it has entered")]
 fn held(layer: &AnyLayer) -> Held {
-    // SAFETY: the root of a walk is kept alive by whoever begins it, and then by a handle of the
-    // pass; what is below it, by it. Nothing unwinds from a walk
+    // SAFETY: the root of a traversal is kept alive by its caller, and then by a handle of the
+    // pass; what is below it, by it. Nothing unwinds from a traversal
     unsafe { Held::new(layer) }
 }
 
-impl Walk {
-    pub(super) fn is_through(&self) -> bool {
-        self.at.is_none()
-    }
-
-    fn small_for_root(&self) -> Small {
-        if self.small == Small::Queued { Small::Queued } else { self.small_root }
+impl Traversal {
+    fn inline_for_root(&self) -> InlinePolicy {
+        if self.inline == InlinePolicy::Queue { InlinePolicy::Queue } else { self.inline_root }
     }
 }
 
 impl Pass {
     /// The value that a weight has in this pass, if it has read it.
     fn value_of_weight(&self, node: Held) -> Option<Value> {
-        let mut books = self.books();
-        let index = books.find_any_leaf(&node)?;
-        match books.status(index) {
-            Status::Done(value) => Some(value.to_value()),
+        let mut state = self.state();
+        let index = state.find_any_leaf(&node)?;
+        match state.status(index) {
+            Status::Ready(value) => Some(value.to_value()),
             _ => None,
         }
     }
 
-    /// Whether a walk had better stop for a moment, for the sake of others.
+    /// Whether a traversal is to stop here for the sake of other threads.
+    ///
+    /// Positions in bodies are counted from an origin, which the first traversal settles. Until it
+    /// has, it must not stop once it has met a dynamic node: the body might draw a random number.
     #[inline]
-    fn stops(&self, walk: &mut Walk, books: &Books) -> Option<Walked> {
-        let queued = books.queue.len();
-        if queued > walk.queued {
-            if books.tickets > 0 {
+    fn stops(&self, traversal: &mut Traversal, state: &PassState) -> Option<TraversalStep> {
+        let queued = state.ready.len();
+        if state.discovery.roots == 1 && !state.discovery.in_order && state.env.origin().is_none() {
+            return None;
+        }
+        if queued > traversal.queued {
+            if state.workers.tickets() > 0 {
                 self.tell_news();
             }
-            // one of them is for this thread; each time that there are twice as many is often
+            // one of the jobs is for this thread; each time that there are twice as many is often
             // enough
-            if queued > 2 * walk.offered.max(1) - 1 && books.queue.is_worth_sharing() {
-                (walk.queued, walk.offered) = (queued, queued);
-                return Some(Walked::Offers);
+            if queued > 2 * traversal.offered.max(1) - 1 && state.ready.is_worth_sharing() {
+                (traversal.queued, traversal.offered) = (queued, queued);
+                return Some(TraversalStep::Offers);
             }
         }
-        walk.queued = queued;
-        let wanted = self.wanted.load(Ordering::Relaxed);
-        let before = std::mem::replace(&mut walk.paused, wanted);
-        (wanted > before).then_some(Walked::Pauses)
+        traversal.queued = queued;
+        let waiting = self.wanted.load(Ordering::Relaxed);
+        let before = std::mem::replace(&mut traversal.waiting, waiting);
+        traversal.since_yield += 1;
+        let again = waiting > 0 && traversal.since_yield >= YIELD_AGAIN_NODES;
+        // a model checker is to see other threads come in everywhere
+        if !(waiting > before || again || cfg!(shuttle)) {
+            return None;
+        }
+        traversal.since_yield = 0;
+        Some(TraversalStep::Yields)
     }
 }
 
-impl Books {
-    /// The entry of a node, if this pass has met it. For a lone node, or a root that is not claimed
-    /// yet, it is not known.
+impl PassState {
+    /// Whether the numbers of the slots are those of a depth-first traversal from the only root,
+    /// operands before their consumers.
+    pub(crate) fn in_order(&self) -> bool {
+        self.discovery.in_order && self.discovery.roots == 1
+    }
+
+    /// The slot of a node, if this pass has one. That of a node without a stamp is not found.
     #[inline]
     pub(crate) fn find(&self, node: &Node) -> Option<u32> {
-        node.claim().entry(&self.seat).or_else(|| self.find_aside(node)).or_else(|| match &node.expression {
-            Expression::Weight(variable, _) => self.find_unclaimed(*variable),
-            _ => None,
-        })
-    }
-
-    /// The entry of a node that another live pass has claimed.
-    #[inline]
-    fn find_aside(&self, node: &Node) -> Option<u32> {
-        if self.side.is_empty() { None } else { self.side.get(&std::ptr::from_ref(node).addr()).copied() }
-    }
-
-    /// The entry of a weight that is among the first few.
-    #[inline]
-    fn find_unclaimed(&self, variable: VariableRef) -> Option<u32> {
-        let address = variable.address();
-        self.weights.iter().take(UNCLAIMED).find(|&&(known, _)| known == address).map(|&(_, index)| index)
+        self.index.find(node)
     }
 
     /// The entry of an operand of this entry's node.
@@ -206,106 +246,137 @@ impl Books {
     }
 
     fn claim(&mut self, node: Held, index: u32) {
-        if !node.claim().claim(&self.seat, index) {
-            self.side.insert(node.address(), index);
+        self.index.stamp(&node, index);
+    }
+
+    /// Begins a traversal from a new root. The pass must have a handle to it in the end.
+    #[inline]
+    pub(super) fn begin_traversal(&mut self, root: &AnyLayer, inline: InlinePolicy) -> Traversal {
+        self.note_root();
+        let at = Frame { node: held(root), first: NONE };
+        let (stack, queued) = (std::mem::take(&mut self.discovery.spare_stack), self.ready.len());
+        Traversal {
+            stack,
+            at,
+            second: NONE,
+            inline,
+            inline_root: inline,
+            queued,
+            offered: 0,
+            waiting: 0,
+            since_yield: 0,
         }
     }
 
-    /// Begins to enter a node and everything it needs. The pass is to have a handle to it in the
-    /// end.
+    /// The same for the first root, which nothing else follows: so its kernel is run inline, even
+    /// if it is expensive, when all else is done.
     #[inline]
-    pub(super) fn begin_walk(&mut self, root: &AnyLayer, small: Small) -> Walk {
-        self.roots_met += 1;
-        if self.live_entries() >= self.sweep_at {
+    pub(super) fn begin_first_traversal(&mut self, root: &AnyLayer, watched: bool) -> Traversal {
+        let (inline, inline_root) = if watched {
+            (InlinePolicy::Queue, InlinePolicy::Queue)
+        } else {
+            (InlinePolicy::Small, InlinePolicy::Last)
+        };
+        Traversal { inline_root, ..self.begin_traversal(root, inline) }
+    }
+
+    #[inline]
+    fn note_root(&mut self) {
+        self.discovery.roots += 1;
+        if self.nodes.live() >= self.discovery.sweep_at {
             self.sweep();
         }
-        let at = Some(Step { node: held(root), first: NONE });
-        let (small_root, queued) = (small, self.queue.len());
-        Walk { at, second: NONE, small, small_root, claims_root: true, queued, offered: 0, paused: 0 }
     }
 
-    /// The same for the first layer, which nothing else follows. So there is nobody to share its
-    /// kernel with when all else is done, and it is run where it is met.
-    #[inline]
-    pub(super) fn begin_first_walk(&mut self, root: &AnyLayer, watched: bool) -> Walk {
-        let (small, small_root) = if watched { (Small::Run, Small::Run) } else { (Small::Computed, Small::Last) };
-        Walk { small_root, claims_root: false, ..self.begin_walk(root, small) }
-    }
-
-    /// Enters a dynamic node, which needs nothing yet. The pass is to have a handle to it.
+    /// Inserts a dynamic node, which needs nothing yet. The pass must have a handle to it.
     pub(super) fn enter_dynamic(&mut self, root: &AnyLayer) -> u32 {
-        let _ = self.begin_walk(root, Small::Queued);
-        self.enter_other(held(root), [NONE; 2], false, Small::Queued).0
+        self.note_root();
+        self.insert_other(held(root), [NONE; 2], false, InlinePolicy::Queue).0
     }
 
-    /// Goes on to enter what a node needs, and then the node. There is no `pass` while nobody else
-    /// can have it; then the walk stops at what needs it.
-    pub(super) fn walk(&mut self, walk: &mut Walk, pass: Option<&Pass>) -> Walked {
-        let mut steps = std::mem::take(&mut self.walk);
-        let Some(Step { mut node, mut first }) = walk.at.take() else {
-            unreachable!("a walk that is through does not go on")
-        };
-        let mut second = walk.second;
-        let walked = loop {
+    /// A traversal is about to release the lock: from now on the pass is interleaved. What this
+    /// traversal has inserted so far without a stamp, and no consumer knows yet, is stamped. It
+    /// counts as running until it has the lock again.
+    pub(super) fn suspend(&mut self, traversal: &Traversal) {
+        self.workers.run_begin();
+        if std::mem::replace(&mut self.discovery.interleaved, true) {
+            return; // everything has been stamped since
+        }
+        for frame in traversal.stack.iter().chain([&traversal.at]) {
+            if frame.first != NONE && frame.node.operands().len() <= 2 {
+                self.claim_lone(frame.first);
+            }
+        }
+        if traversal.second != NONE {
+            self.claim_lone(traversal.second);
+        }
+    }
+
+    /// Goes on to insert what a node needs, and then the node. There is no `pass` while no other
+    /// thread can have it; then the traversal stops at the first node that needs it.
+    pub(super) fn traverse(&mut self, traversal: &mut Traversal, pass: Option<&Pass>) -> TraversalStep {
+        let mut stack = std::mem::take(&mut traversal.stack);
+        let Frame { mut node, mut first } = traversal.at;
+        let mut second = traversal.second;
+        let step = loop {
             let operands = match self.operands(node, first, second) {
                 Operands::Known(left, right) => [left, right],
                 Operands::Missing(operand, first_known) => {
-                    tables::push(&mut steps, Step { node, first: first_known });
+                    tables::push(&mut stack, Frame { node, first: first_known });
                     (node, first, second) = (operand, NONE, NONE);
                     continue;
                 }
             };
-            let consumer = steps.pop();
-            if let Some(next) = steps.last() {
+            let consumer = stack.pop();
+            if let Some(next) = stack.last() {
                 next.node.prefetch();
             }
             let is_root = consumer.is_none();
-            let lone = || if is_root { !walk.claims_root } else { node.is_lone() };
-            let (index, entered) = match self.enter_arithmetic(node, operands, lone) {
-                Some(index) => (index, Entered::Done),
-                None if pass.is_none() && !node.expression.is_leaf() => {
-                    steps.extend(consumer);
-                    // many are looked up again
-                    if operands != [NONE; 2] {
-                        [first, second] = operands;
+            let lone = || !is_root && node.is_lone();
+            let (index, inserted) = match self.inserted_meanwhile(node) {
+                Some(index) => (index, Inserted::Evaluated),
+                None => match self.enter_arithmetic(node, operands, lone) {
+                    Some(index) => (index, Inserted::Evaluated),
+                    None if pass.is_none() && !node.expression.is_leaf() => {
+                        stack.extend(consumer);
+                        // many are looked up again
+                        if operands != [NONE; 2] {
+                            [first, second] = operands;
+                        }
+                        (traversal.at, traversal.second) = (Frame { node, first }, second);
+                        traversal.stack = stack;
+                        return TraversalStep::NeedsPass;
                     }
-                    (walk.at, walk.second) = (Some(Step { node, first }), second);
-                    break Walked::NeedsPass;
-                }
-                None if is_root => self.enter_other(node, operands, false, walk.small_for_root()),
-                None => self.enter_other(node, operands, node.is_lone(), walk.small),
+                    None if is_root => self.insert_other(node, operands, false, traversal.inline_for_root()),
+                    None => self.insert_other(node, operands, node.is_lone(), traversal.inline),
+                },
             };
             let Some(consumer) = consumer else {
-                break if let Entered::Runs = entered { Walked::Meets(index) } else { Walked::Through(index) };
+                self.discovery.spare_stack = stack;
+                return TraversalStep::Done(index);
             };
             node = consumer.node;
             [first, second] = if consumer.first == NONE { [index, NONE] } else { [consumer.first, index] };
-            let stops = match entered {
-                Entered::Done => None,
-                Entered::Runs => Some(Walked::Meets(index)),
-                Entered::Other => pass.and_then(|pass| pass.stops(walk, self)),
-            };
-            if let Some(walked) = stops {
-                (walk.at, walk.second) = (Some(Step { node, first }), second);
-                break walked;
+            if let (Inserted::Other, Some(pass)) = (inserted, pass)
+                && let Some(step) = pass.stops(traversal, self)
+            {
+                (traversal.at, traversal.second) = (Frame { node, first }, second);
+                break step;
             }
         };
-        self.walk = steps;
-        walked
+        traversal.stack = stack;
+        step
+    }
+
+    /// The slot of a node that another traversal has inserted while this one was suspended.
+    #[inline(always)]
+    fn inserted_meanwhile(&self, node: Held) -> Option<u32> {
+        if self.discovery.interleaved { self.find(&node) } else { None }
     }
 
     /// From now on the pass has a handle to this node.
     pub(super) fn root(&mut self, index: u32) {
-        self.root_with(index, Held::handle);
-    }
-
-    pub(super) fn root_with(&mut self, index: u32, handle: impl FnOnce(Held) -> AnyLayer) {
-        let place = self.roots.len() as u32;
-        let links = self.links(index);
-        if links.root == NONE {
-            links.root = place;
-            self.roots.push((handle(self.node(index)), index));
-        }
+        self.nodes.add_root(index, Held::handle);
     }
 
     /// The entries of a node's operands, or the first operand that is not entered yet. Of what was
@@ -368,13 +439,15 @@ impl Books {
         if known != NONE {
             return Some(known);
         }
-        if operand.is_lone() {
-            return None; // nobody can have met it
+        if operand.is_lone() && !self.discovery.interleaved {
+            return None; // it cannot have been reached another way
         }
-        match (operand.claim().entry(&self.seat), &operand.expression) {
+        match (self.index.find_by_stamp(operand), &operand.expression) {
             (Some(index), _) => Some(index),
-            (None, Expression::Weight(variable, leaf)) => Some(self.meet_weight(held(operand), *variable, *leaf)),
-            (None, _) => self.find_aside(operand),
+            (None, Expression::Weight(variable, leaf)) => {
+                Some(self.find_or_insert_weight(held(operand), *variable, *leaf))
+            }
+            (None, _) => self.index.find_in_fallback(operand),
         }
     }
 
@@ -383,141 +456,112 @@ impl Books {
     #[inline(always)]
     fn enter_arithmetic(&mut self, node: Held, operands: [u32; 2], lone: impl FnOnce() -> bool) -> Option<u32> {
         let (number, trained, arithmetic) = self.arithmetic(&node, operands)?;
-        let entry = Entry { operands, arithmetic, ..Entry::of_number(node, number, trained) };
+        let entry = NodeSlot { operands, arithmetic, ..NodeSlot::of_number(node, number, trained) };
         let index = self.add(entry, node, lone);
         self.skip_marks(index);
         Some(index)
     }
 
     /// The same for any other node.
-    fn enter_other(&mut self, node: Held, operands: [u32; 2], lone: bool, small: Small) -> (u32, Entered) {
+    fn insert_other(&mut self, node: Held, operands: [u32; 2], lone: bool, inline: InlinePolicy) -> (u32, Inserted) {
         if let Some(value) = node.expression.as_constant() {
-            self.others += 1;
-            self.constants += 1;
-            return (self.add_value(node, value, false, lone), Entered::Done);
+            self.stats.inserted_constant();
+            return (self.add_value(node, value, false, lone), Inserted::Evaluated);
         }
         let index = match &node.expression {
             Expression::Weight(variable, leaf) => self.enter_weight(node, *variable, *leaf),
             Expression::Primitive(op)
                 if op.is_mark()
                     && self.entry(operands[0]).number().is_some()
-                    && node.claim().claim(&self.seat, operands[0]) =>
+                    && self.index.stamp_only(&node, operands[0]) =>
             {
                 // a number is not forgotten, so the mark needs no entry of its own. It is claimed
                 // though it may be lone: where that fails, whoever looks it up would have it in the
                 // side map, from which it goes with its own entry
-                if self.keep == Keep::Values {
+                if self.env.keep() == Keep::Values {
                     self.close_segment(operands[0]);
                 }
                 operands[0]
             }
             expression => {
-                self.others += 1;
-                let index = self.add(Entry::pending(node, operands), node, || lone);
+                self.stats.inserted_other();
+                let index = self.add(NodeSlot::pending(node, operands), node, || lone);
                 if node.operands().len() == 3 {
                     let operands = [0, 1, 2].map(|which| self.operand_by_claim(index, which));
-                    self.entries[index as usize].set_operands(operands);
+                    self.nodes.slot_mut(index).set_operands(operands);
                 }
-                let met = match expression {
-                    Expression::Primitive(op) if small != Small::Queued => self.meet(index, &**op, small),
-                    _ => Met::Other,
-                };
-                match met {
-                    Met::Computed => {}
-                    Met::Small => return (index, Entered::Runs),
-                    Met::Other => self.schedule(index),
+                match expression {
+                    Expression::Primitive(op) if self.dispatch_inline(index, &**op, inline) => {}
+                    _ => self.schedule(index),
                 }
                 index
             }
         };
-        (index, Entered::Other)
+        (index, Inserted::Other)
     }
 
-    /// The entry of a weight that this pass has not claimed.
-    fn meet_weight(&mut self, node: Held, variable: VariableRef, leaf: u8) -> u32 {
-        if let Some(index) = self.find_aside(&node) {
-            return index;
-        }
-        match self.find_unclaimed(variable) {
-            Some(index) => {
-                self.claim(node, index); // it may be met time and again
-                index
-            }
-            None => self.enter_weight(node, variable, leaf),
-        }
+    /// The slot of a weight that this pass has not stamped.
+    fn find_or_insert_weight(&mut self, node: Held, variable: VariableRef, leaf: u8) -> u32 {
+        self.index.find_in_fallback(&node).unwrap_or_else(|| self.enter_weight(node, variable, leaf))
     }
 
     fn enter_weight(&mut self, node: Held, variable: VariableRef, leaf: u8) -> u32 {
-        // a weight has one leaf of each number: whoever meets one number only has not met it under
-        // another leaf
-        self.leaves_differ |= *self.leaf.get_or_insert(leaf) != leaf;
-        if self.leaves_differ
-            && let Some(index) = self.find_weight(variable.address(), variable.has_several_leaves())
+        if self.index.may_have_other_replica(leaf)
+            && let Some(index) = self.index.find_weight(variable.address(), variable.has_several_leaves())
         {
             self.claim(node, index);
             return index; // no entry of its own
         }
-        self.others += 1;
-        let (trained, lone) = (!variable.frozen(), self.weights.len() < UNCLAIMED);
+        self.stats.inserted_other();
+        let trained = !variable.frozen();
         let index = match self.number_of_weight(&variable) {
-            Some(number) => self.add(Entry::of_number(node, number, trained), node, || lone),
-            None => self.enter_value_of_weight(node, &variable, trained, lone),
+            Some(number) => self.add(NodeSlot::of_number(node, number, trained), node, || false),
+            None => self.enter_value_of_weight(node, &variable, trained),
         };
-        tables::push(&mut self.weights, (variable.address(), index));
+        self.index.add_weight(variable.address(), index);
         index
     }
 
     /// Not inlined: numbers are faster to enter without.
     #[inline(never)]
-    fn enter_value_of_weight(&mut self, node: Held, variable: &Variable, trained: bool, lone: bool) -> u32 {
+    fn enter_value_of_weight(&mut self, node: Held, variable: &Variable, trained: bool) -> u32 {
         let value = self.value_of_weight(node, variable);
-        self.add_value(node, value, trained, lone)
+        self.add_value(node, value, trained, false)
     }
 
     /// The number that a weight is, unless its value is to be had elsewhere: for speed, as numbers
     /// are read without values.
     #[inline(always)]
     fn number_of_weight(&self, variable: &Variable) -> Option<Scalar> {
-        if self.of_around.is_none() && self.snapshot.is_none() { variable.number() } else { None }
+        if self.env.reads_weights() { variable.number() } else { None }
     }
 
     #[inline(never)]
     fn value_of_weight(&self, node: Held, variable: &Variable) -> Value {
-        let around = self.of_around.as_ref().and_then(Weak::upgrade);
-        around.and_then(|around| around.value_of_weight(node)).unwrap_or_else(|| self.read(variable))
+        self.env.parent().and_then(|around| around.value_of_weight(node)).unwrap_or_else(|| self.env.read(variable))
     }
 
     #[inline(always)]
     fn add_value(&mut self, node: Held, value: Value, trained: bool, lone: bool) -> u32 {
         if let Some(number) = Scalar::of(&value) {
-            return self.add(Entry::of_number(node, number, trained), node, || lone);
+            return self.add(NodeSlot::of_number(node, number, trained), node, || lone);
         }
-        let entry = Entry { node: Some(node), state: State::Done, trained, ..Entry::VACANT };
+        let entry = NodeSlot { node: Some(node), state: SlotState::Ready, trained, ..NodeSlot::FREE };
         let index = self.add(entry, node, || lone);
-        self.links(index).outcome = Some(Ok(value));
+        self.nodes.ext_or_new(index).outcome = Some(Ok(value));
         index
     }
 
     #[inline(always)]
-    fn add(&mut self, entry: Entry, node: Held, lone: impl FnOnce() -> bool) -> u32 {
-        let index = if self.vacant.is_empty() {
-            tables::push(&mut self.entries, entry);
-            (self.entries.len() - 1) as u32
-        } else {
-            let index = self.take_vacant();
-            self.entries[index as usize] = entry;
-            index
-        };
-        if !lone() {
+    fn add(&mut self, slot: NodeSlot, node: Held, lone: impl FnOnce() -> bool) -> u32 {
+        let (index, is_reused) = self.nodes.insert(slot);
+        if is_reused {
+            self.stats.without_slot();
+        }
+        if !lone() || self.discovery.interleaved {
             self.claim(node, index);
         }
         index
-    }
-
-    #[inline(never)]
-    fn take_vacant(&mut self) -> u32 {
-        self.refilled += 1;
-        self.vacant.pop().expect("there is a vacant entry")
     }
 
     /// The value of scalar arithmetic whose operands are there, and whether a gradient could flow

@@ -6,9 +6,11 @@
 use std::task::Waker;
 
 #[derive(Default)]
-pub(super) struct Drivers {
+pub(super) struct DriverSet {
     present: Vec<Driver>,
     arrived: u32,
+    /// How often the last driver has left.
+    rests: u32,
     /// One of those who are present, while it is only going to drive the pass.
     expected: Option<u32>,
 }
@@ -21,11 +23,20 @@ struct Driver {
     idle: Option<Waker>,
 }
 
-impl Drivers {
-    pub(super) fn clear(&mut self) {
+impl DriverSet {
+    pub(super) fn reset(&mut self) {
         self.present.clear();
-        self.arrived = 0;
-        self.expected = None;
+        (self.arrived, self.rests, self.expected) = (0, 0, None);
+    }
+
+    /// How often the last driver has left. A run that began before is void after.
+    pub(super) fn rests(&self) -> u32 {
+        self.rests
+    }
+
+    /// The last driver has left.
+    pub(super) fn rest(&mut self) {
+        self.rests += 1;
     }
 
     /// Whoever works for the pass at the moment is going to be its driver: others may help from now
@@ -51,7 +62,7 @@ impl Drivers {
         self.present.retain(|driver| driver.number != number);
     }
 
-    pub(super) fn nobody(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.present.is_empty()
     }
 

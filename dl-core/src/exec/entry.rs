@@ -1,70 +1,95 @@
-//! What the books of a pass say of one node.
+//! The node table of a pass: a slot for each node.
+//!
+//! # States of a slot
+//!
+//! ```text
+//! Free -> Pending -> F32 | F64 | Ready | Failed
+//! Ready -> Released                 the value is not needed any more
+//! Released -> Pending               it is rematerialized
+//! any completed state -> Free       the node is unreachable (`sweep.rs`)
+//! ```
+//!
+//! A number is kept in the slot itself. A slot has a cold part, the [`SlotExt`], if its value is no
+//! number, or if it could not be evaluated when it was inserted.
+//!
+//! # Invariants
+//!
+//! - Operands are inserted before their consumer.
+//! - A slot is pending while it waits for inputs (`in_degree > 0`), or its job is queued or running.
+//! - `uses` counts the operand edges from consumers that are no scalar arithmetic, and
+//!   `pending_uses` those of them whose consumer is not completed. A value may be released only at
+//!   `pending_uses == 0`, and when every handle to the node belongs to the pass or to such a
+//!   consumer.
+//! - Every node in the table is kept alive by a root handle of the pass, directly or from above.
 
 use crate::error::Error;
 use crate::exec::chain::CLOSED;
+use crate::exec::tables;
+use crate::graph::node_ref::AnyLayer;
 use crate::graph::node_ref::Held;
 use crate::graph::value::{Repr, Value};
 use dl_math::{Binary, Unary};
 
-/// No entry.
+/// No slot.
 pub(crate) const NONE: u32 = u32::MAX;
 
 /// Half a cache line: a scalar operation touches three of these.
 #[derive(Clone, Copy)]
-pub(crate) struct Entry {
-    /// Absent when the entry is vacant.
+pub(crate) struct NodeSlot {
+    /// Absent when the slot is free.
     pub(crate) node: Option<Held>,
-    /// The value, if it is a plain number; else the entry of the third operand, if there are three.
+    /// The value, if it is a plain number; else the slot of the third operand, if there are three.
     pub(super) bits: u64,
-    /// The entries of the first two operands, if there are not more than three. For a dynamic node,
-    /// the first is that of the layer that it turned out to be.
+    /// The slots of the first two operands, if there are not more than three. For a dynamic node,
+    /// the first is that of the layer that it has resolved to.
     pub(crate) operands: [u32; 2],
-    /// Where its [`Links`] are, if it has any.
-    pub(crate) links: u32,
-    pub(super) state: State,
+    /// Where its [`SlotExt`] is, if it has one.
+    pub(super) ext: u32,
+    pub(super) state: SlotState,
     /// Whether a gradient could flow through it to some weight.
     pub(crate) trained: bool,
-    /// The operation, if it is scalar arithmetic: so that the way back need not look at the node.
+    /// The operation, if it is scalar arithmetic: so that the backward need not look at the node.
     pub(crate) arithmetic: Arithmetic,
 }
 
+/// See the [module](self).
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum SlotState {
     Pending,
     F32,
     F64,
-    /// Done, with the value in the links.
-    Done,
-    Freed,
-    /// With the error in the links.
+    /// Completed, with the value in the ext.
+    Ready,
+    Released,
+    /// Completed, with the error in the ext.
     Failed,
 }
 
-impl Entry {
-    pub(super) const VACANT: Entry = Entry {
+impl NodeSlot {
+    pub(super) const FREE: NodeSlot = NodeSlot {
         node: None,
         bits: NONE as u64,
         operands: [NONE; 2],
-        links: NONE,
-        state: State::Freed,
+        ext: NONE,
+        state: SlotState::Released,
         trained: false,
         arithmetic: Arithmetic::Other,
     };
 
-    /// The entry of a node that waits to be evaluated.
+    /// The slot of a node that waits to be evaluated.
     #[inline(always)]
-    pub(super) fn pending(node: Held, operands: [u32; 2]) -> Entry {
-        Entry { node: Some(node), operands, state: State::Pending, ..Entry::VACANT }
+    pub(super) fn pending(node: Held, operands: [u32; 2]) -> NodeSlot {
+        NodeSlot { node: Some(node), operands, state: SlotState::Pending, ..NodeSlot::FREE }
     }
 
-    /// The entry of a node whose value is a number.
+    /// The slot of a node whose value is a number.
     #[inline(always)]
-    pub(super) fn of_number(node: Held, number: Scalar, trained: bool) -> Entry {
+    pub(super) fn of_number(node: Held, number: Scalar, trained: bool) -> NodeSlot {
         let (state, bits) = number.to_bits();
-        Entry { node: Some(node), bits, state, trained, ..Entry::VACANT }
+        NodeSlot { node: Some(node), bits, state, trained, ..NodeSlot::FREE }
     }
 
-    /// The entry of this operand, or none where it has to be looked up.
+    /// The slot of this operand, or none where it has to be looked up.
     #[inline(always)]
     pub(super) fn operand(&self, which: usize) -> u32 {
         match which {
@@ -74,7 +99,7 @@ impl Entry {
         }
     }
 
-    /// Writes down which entries three operands have: they are asked for a dozen times.
+    /// Stores the slots of three operands: they are read a dozen times.
     pub(super) fn set_operands(&mut self, [first, second, third]: [u32; 3]) {
         self.operands = [first, second];
         self.bits = u64::from(third);
@@ -82,15 +107,15 @@ impl Entry {
 
     #[inline(always)]
     pub(crate) fn held(&self) -> Held {
-        self.node.expect("the entry is not vacant")
+        self.node.expect("the slot is not free")
     }
 
     /// The value, if it is a number that is there.
     #[inline(always)]
     pub(crate) fn number(&self) -> Option<Scalar> {
         match self.state {
-            State::F32 => Some(Scalar::F32(f32::from_bits(self.bits as u32))),
-            State::F64 => Some(Scalar::F64(f64::from_bits(self.bits))),
+            SlotState::F32 => Some(Scalar::F32(f32::from_bits(self.bits as u32))),
+            SlotState::F64 => Some(Scalar::F64(f64::from_bits(self.bits))),
             _ => None,
         }
     }
@@ -100,35 +125,34 @@ impl Entry {
     }
 }
 
-/// Which scalar arithmetic it is, as far as the entry says it.
+/// Which scalar arithmetic it is, as far as the slot says it.
 #[derive(Clone, Copy)]
 pub(crate) enum Arithmetic {
     Unary(Unary),
     Binary(Binary),
-    /// With a number, or it is no arithmetic: one has to look at the node, which has the number.
+    /// With a constant, which is in the node; or it is no arithmetic.
     Other,
 }
 
-/// How an entry stands.
+/// The state of a slot, with its value.
 pub(crate) enum Status<'a> {
     Pending,
-    Done(Seen<'a>),
-    /// It was done; nobody needs the value any more.
-    Freed,
+    Ready(ValueRef<'a>),
+    Released,
     Failed(&'a Error),
 }
 
-/// A value in the books.
-pub(crate) enum Seen<'a> {
+/// A value in the node table.
+pub(crate) enum ValueRef<'a> {
     Number(Value),
-    There(&'a Value),
+    Ready(&'a Value),
 }
 
-impl Seen<'_> {
+impl ValueRef<'_> {
     pub(crate) fn as_value(&self) -> &Value {
         match self {
-            Seen::Number(value) => value,
-            Seen::There(value) => value,
+            ValueRef::Number(value) => value,
+            ValueRef::Ready(value) => value,
         }
     }
 
@@ -138,65 +162,343 @@ impl Seen<'_> {
     }
 }
 
-/// What an entry needs that waits, that is waited for, or whose value is no number.
-pub(super) struct Links {
+/// The cold part of a slot.
+pub(super) struct SlotExt {
     /// The value, if it is no number, or the error.
     pub(super) outcome: Option<Result<Value, Error>>,
-    /// Operands that are not done.
-    pub(super) pending: u32,
-    /// The first of those who wait for this one.
-    pub(super) waiting: u32,
+    /// How many operands are not completed.
+    pub(super) in_degree: u32,
+    /// The head of the list of slots that wait for this one.
+    dependents: u32,
     /// The place of its chain, or how it stands to chains: see `chain.rs`.
     pub(super) chain: u32,
-    /// Operand edges that lead here, and those among them whose consumer is not done. Those of
-    /// scalar arithmetic are not counted: it works on numbers, which need not be let go.
-    pub(super) consumers: u32,
-    pub(super) unfinished: u32,
-    /// How many dynamic nodes turned out to be this one.
-    pub(super) followers: u32,
-    /// Where the handle of the pass is, if it has one. All other nodes are below one that has.
-    pub(super) root: u32,
-    /// Whether the entry could not be evaluated when it was entered. Only then do its consumers
-    /// count.
+    /// Operand edges that lead here, and those among them whose consumer is not completed. Those of
+    /// scalar arithmetic are not counted: it works on numbers, which need not be released.
+    pub(super) uses: u32,
+    pub(super) pending_uses: u32,
+    /// How many dynamic nodes have resolved to this one.
+    pub(super) aliases: u32,
+    /// Where the root handle of the pass is, if it has one.
+    root: u32,
+    /// Whether the node could not be evaluated when it was inserted. Only then are its consumers
+    /// counted.
     pub(super) scheduled: bool,
-    /// Whether there are wakers to be called when it has ended.
+    /// Whether there are wakers to be called when it is completed.
     pub(super) awaited: bool,
-    /// Whether there is a future, which waits or is being polled.
+    /// Whether it has a future, which waits or is being polled.
     pub(super) task: bool,
-    /// Whether its value goes when nobody needs it, although the pass keeps values.
-    pub(super) forgets: bool,
-    /// Whether it is evaluated again.
+    /// Whether its value is released when it is not needed, although the pass keeps values.
+    pub(super) discards: bool,
+    /// Whether it is rematerialized.
     pub(super) again: bool,
-    /// Whether a segment ends here.
+    /// Whether it is a checkpoint boundary.
     pub(super) marked: bool,
     /// The size of the value.
     pub(super) bytes: usize,
 }
 
-impl Links {
-    pub(super) const NEW: Links = Links {
+impl SlotExt {
+    const NEW: SlotExt = SlotExt {
         outcome: None,
-        pending: 0,
-        waiting: NONE,
+        in_degree: 0,
+        dependents: NONE,
         chain: CLOSED,
-        consumers: 0,
-        unfinished: 0,
-        followers: 0,
+        uses: 0,
+        pending_uses: 0,
+        aliases: 0,
         root: NONE,
         scheduled: false,
         awaited: false,
         task: false,
-        forgets: false,
+        discards: false,
         again: false,
         marked: false,
         bytes: 0,
     };
+
+    pub(super) fn has_dependents(&self) -> bool {
+        self.dependents != NONE
+    }
+
+    pub(super) fn is_root(&self) -> bool {
+        self.root != NONE
+    }
 }
 
-/// Somebody who waits, in a list that is threaded through one table.
-pub(super) struct Waiting {
-    pub(super) consumer: u32,
-    pub(super) next: u32,
+/// A slot that waits for another one, in a list that is threaded through one table.
+pub(super) struct Dependent {
+    consumer: u32,
+    next: u32,
+}
+
+/// All slots of a pass, and which of them wait for which.
+pub(super) struct NodeTable {
+    slots: Vec<NodeSlot>,
+    free: Vec<u32>,
+    exts: Vec<SlotExt>,
+    free_exts: Vec<u32>,
+    /// Handles that keep all nodes in the table alive, directly or from above.
+    roots: Vec<(AnyLayer, u32)>,
+    dependents: Vec<Dependent>,
+    free_dependents: u32,
+    /// The heads of lists of dependents whose input is completed. A worklist, so that long paths
+    /// do not recurse.
+    completed: Vec<u32>,
+    /// The rest of the list that is being notified.
+    notifying: u32,
+    /// Whether the values of new nodes are released when they are not needed: no backward is going
+    /// to read them.
+    discards_new: bool,
+}
+
+impl Default for NodeTable {
+    fn default() -> Self {
+        NodeTable {
+            slots: Vec::new(),
+            free: Vec::new(),
+            exts: Vec::new(),
+            free_exts: Vec::new(),
+            roots: Vec::new(),
+            dependents: Vec::new(),
+            free_dependents: NONE,
+            completed: Vec::new(),
+            notifying: NONE,
+            discards_new: false,
+        }
+    }
+}
+
+impl NodeTable {
+    /// Empties the table. It keeps its room for the next pass: to grow it anew would cost more than
+    /// a small pass does. Values and nodes are dropped here.
+    pub(super) fn reset(&mut self) {
+        tables::clear(&mut self.slots);
+        self.discards_new = false;
+        // a pass of scalar arithmetic has no more than slots; a root handle is in an ext
+        if !self.exts.is_empty() {
+            tables::empty(&mut self.roots);
+            tables::clear(&mut self.exts);
+            tables::empty(&mut self.free);
+            tables::empty(&mut self.free_exts);
+            tables::clear(&mut self.dependents);
+            (self.free_dependents, self.notifying) = (NONE, NONE);
+            tables::empty(&mut self.completed);
+        }
+    }
+
+    /// How many slots there are, free ones included.
+    pub(super) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// How many slots are in use.
+    pub(super) fn live(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// The numbers of all slots, free ones included.
+    pub(super) fn indices(&self) -> std::ops::Range<u32> {
+        0..self.slots.len() as u32
+    }
+
+    /// Adds a slot. Says whether it was in use before.
+    #[inline(always)]
+    pub(super) fn insert(&mut self, slot: NodeSlot) -> (u32, bool) {
+        if self.free.is_empty() {
+            tables::push(&mut self.slots, slot);
+            ((self.slots.len() - 1) as u32, false)
+        } else {
+            (self.reuse(slot), true)
+        }
+    }
+
+    #[inline(never)]
+    fn reuse(&mut self, slot: NodeSlot) -> u32 {
+        let index = self.free.pop().expect("there is a free slot");
+        self.slots[index as usize] = slot;
+        index
+    }
+
+    #[inline(always)]
+    pub(super) fn slot(&self, index: u32) -> &NodeSlot {
+        &self.slots[index as usize]
+    }
+
+    #[inline(always)]
+    pub(super) fn slot_mut(&mut self, index: u32) -> &mut NodeSlot {
+        &mut self.slots[index as usize]
+    }
+
+    pub(super) fn status(&self, index: u32) -> Status<'_> {
+        let slot = self.slot(index);
+        match slot.state {
+            SlotState::Pending => Status::Pending,
+            SlotState::Released => Status::Released,
+            SlotState::F32 | SlotState::F64 => {
+                Status::Ready(ValueRef::Number(slot.number().expect("the state says that it is a number").into()))
+            }
+            SlotState::Ready | SlotState::Failed => match &self.exts[slot.ext as usize].outcome {
+                Some(Ok(value)) => Status::Ready(ValueRef::Ready(value)),
+                Some(Err(error)) => Status::Failed(error),
+                None => unreachable!("a completed slot has an outcome"),
+            },
+        }
+    }
+
+    #[inline]
+    pub(super) fn value(&self, index: u32) -> ValueRef<'_> {
+        let slot = self.slot(index);
+        if slot.state == SlotState::Ready
+            && let Some(Ok(value)) = &self.exts[slot.ext as usize].outcome
+        {
+            return ValueRef::Ready(value);
+        }
+        self.number_as_value(index)
+    }
+
+    /// Not inlined: tensors are read more often.
+    #[inline(never)]
+    fn number_as_value(&self, index: u32) -> ValueRef<'_> {
+        match self.status(index) {
+            Status::Ready(value) => value,
+            _ => unreachable!("a value is read when it is ready, and not after it was released"),
+        }
+    }
+
+    /// The ext of a slot, if it has one.
+    #[inline(always)]
+    pub(super) fn ext(&self, index: u32) -> Option<&SlotExt> {
+        self.exts.get(self.slot(index).ext as usize)
+    }
+
+    /// The ext of a slot that has one, as all do that were scheduled.
+    #[inline(always)]
+    pub(super) fn ext_mut(&mut self, index: u32) -> &mut SlotExt {
+        &mut self.exts[self.slots[index as usize].ext as usize]
+    }
+
+    /// Both parts of a slot that has an ext.
+    #[inline(always)]
+    pub(super) fn parts_mut(&mut self, index: u32) -> (&mut NodeSlot, &mut SlotExt) {
+        let slot = &mut self.slots[index as usize];
+        let ext = &mut self.exts[slot.ext as usize];
+        (slot, ext)
+    }
+
+    /// The ext of a slot, which gets one if it has none.
+    #[inline]
+    pub(super) fn ext_or_new(&mut self, index: u32) -> &mut SlotExt {
+        if self.slots[index as usize].ext == NONE {
+            self.add_ext(index);
+        }
+        self.ext_mut(index)
+    }
+
+    pub(super) fn add_ext(&mut self, index: u32) {
+        let place = match self.free_exts.pop() {
+            Some(free) => {
+                self.exts[free as usize] = SlotExt::NEW;
+                free
+            }
+            None => {
+                tables::push(&mut self.exts, SlotExt::NEW);
+                (self.exts.len() - 1) as u32
+            }
+        };
+        self.exts[place as usize].discards = self.discards_new;
+        self.slots[index as usize].ext = place;
+    }
+
+    /// Whether this node could not be evaluated when it was inserted.
+    #[inline]
+    pub(super) fn is_scheduled(&self, index: u32) -> bool {
+        let ext = self.slot(index).ext;
+        ext != NONE && self.exts[ext as usize].scheduled
+    }
+
+    /// From now on the pass has a handle to this node.
+    pub(super) fn add_root(&mut self, index: u32, handle: impl FnOnce(Held) -> AnyLayer) {
+        let place = self.roots.len() as u32;
+        let ext = self.ext_or_new(index);
+        if ext.root == NONE {
+            ext.root = place;
+            self.roots.push((handle(self.slots[index as usize].held()), index));
+        }
+    }
+
+    /// The slots of all nodes to which the pass has a handle.
+    pub(super) fn rooted(&self) -> impl Iterator<Item = u32> {
+        self.roots.iter().map(|&(_, index)| index)
+    }
+
+    /// Frees the slot of a root. What comes back is the last handle to its node.
+    pub(super) fn remove(&mut self, index: u32) -> AnyLayer {
+        let place = self.ext_mut(index).root as usize;
+        let (handle, _) = self.roots.swap_remove(place);
+        if let Some(&(_, moved)) = self.roots.get(place) {
+            self.ext_mut(moved).root = place as u32;
+        }
+        let slot = &mut self.slots[index as usize];
+        self.free_exts.push(slot.ext);
+        *slot = NodeSlot::FREE;
+        self.free.push(index);
+        handle
+    }
+
+    /// Adds a slot to those that wait for this operand, which is not completed.
+    #[inline]
+    pub(super) fn add_dependent(&mut self, operand: u32, consumer: u32) {
+        let place = match self.free_dependents {
+            NONE => self.dependents.len() as u32,
+            free => free,
+        };
+        let next = std::mem::replace(&mut self.ext_mut(operand).dependents, place);
+        let dependent = Dependent { consumer, next };
+        match self.dependents.get_mut(place as usize) {
+            Some(free) => self.free_dependents = std::mem::replace(free, dependent).next,
+            None => tables::push(&mut self.dependents, dependent),
+        }
+        self.ext_mut(consumer).in_degree += 1;
+    }
+
+    /// A slot is completed: its dependents are going to be notified.
+    #[inline]
+    pub(super) fn notify_later(&mut self, index: u32) {
+        let dependents = std::mem::replace(&mut self.ext_mut(index).dependents, NONE);
+        if dependents != NONE {
+            self.completed.push(dependents);
+        }
+    }
+
+    /// The next slot whose last input is completed, among those that are to be notified. The
+    /// dependents of one slot come one after the other.
+    #[inline]
+    pub(super) fn next_with_inputs(&mut self) -> Option<u32> {
+        loop {
+            if self.notifying == NONE {
+                self.notifying = self.completed.pop()?;
+            }
+            let place = self.notifying;
+            let dependent = &mut self.dependents[place as usize];
+            let consumer = dependent.consumer;
+            self.notifying = std::mem::replace(&mut dependent.next, self.free_dependents);
+            self.free_dependents = place;
+            let ext = self.ext_mut(consumer);
+            ext.in_degree -= 1;
+            if ext.in_degree == 0 {
+                return Some(consumer);
+            }
+        }
+    }
+
+    /// From now on the values of new nodes are released when they are not needed, or not.
+    pub(super) fn set_discards_new(&mut self, discards: bool) {
+        self.discards_new = discards;
+    }
+
+    pub(super) fn discards_new(&self) -> bool {
+        self.discards_new
+    }
 }
 
 /// A plain number.
@@ -231,10 +533,10 @@ impl Scalar {
     }
 
     #[inline(always)]
-    fn to_bits(self) -> (State, u64) {
+    fn to_bits(self) -> (SlotState, u64) {
         match self {
-            Scalar::F32(number) => (State::F32, number.to_bits().into()),
-            Scalar::F64(number) => (State::F64, number.to_bits()),
+            Scalar::F32(number) => (SlotState::F32, number.to_bits().into()),
+            Scalar::F64(number) => (SlotState::F64, number.to_bits()),
         }
     }
 
@@ -263,7 +565,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_entry_is_half_a_cache_line() {
-        assert_eq!(size_of::<Entry>(), 32);
+    fn slot_is_half_a_cache_line() {
+        assert_eq!(size_of::<NodeSlot>(), 32);
     }
 }

@@ -1,124 +1,92 @@
-//! Running kernels, outside the lock of the books.
+//! Kernels: runs one, or a chain of them, without the state lock.
 
-use crate::error::{Error, Result};
-use crate::exec::books::Books;
+use crate::error::Result;
+use crate::exec::books::PassState;
 use crate::exec::context::computing;
-use crate::exec::schedule::stays;
-use crate::exec::{Keep, Pass};
+use crate::exec::dispatch::{CHAIN_NS, prefers_driver};
+use crate::exec::{Keep, Pass, user_code};
 use crate::graph::node::{Expression, Node};
 use crate::graph::node_ref::Held;
 use crate::graph::op::{AnyPrimitive, Few};
 use crate::graph::value::{Repr, Value};
 use crate::parallel::sync::MutexGuard;
 use crate::record::SpanWork;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::Instant;
 
-/// Small kernels are taken from the queue together, as many as keep a thread busy for so long: each
-/// time the lock is taken anew, another thread may stand in the way.
-const BATCH_NANOSECONDS: f64 = 8_000.0;
-/// Whoever runs a chain writes down after so long what he has, and puts the rest back: others may
-/// wait for the one, and nobody any more for the other.
-const LEG_NANOSECONDS: f64 = 50_000.0;
-
-/// Kernels that are run together: those of a chain, or some that nobody follows. The tables are
-/// reused.
+/// A chain that is being run. The tables are reused.
 #[derive(Default)]
-pub(super) struct Batch {
+pub(super) struct ChainRun {
     kernels: Vec<Kernel>,
-    /// What they need; none where that is the result of the kernel before.
+    /// Their operands; none where that is the result of the kernel before.
     operands: Vec<Option<Value>>,
-    /// Those of the kernels that have been run; none where the next one was the last that needed
-    /// it.
+    /// The results of the kernels that have been run; none where the next kernel was the last user
+    /// of the result.
     results: Vec<Option<Result<Value>>>,
     followers: Vec<u32>,
-    /// Whether nobody was called for it: then what is worth a call goes back to the queue.
+    /// Whether no other thread was invited for it: then an operation that is worth that goes back
+    /// to the queue.
     stays: bool,
 }
 
-const GIVEN: &str = "what an operation needs is there, or comes from the one that it follows";
+const GIVEN: &str = "an operand is ready, or is the result of the operation before";
 
 #[derive(Clone, Copy)]
 struct Kernel {
     index: u32,
-    /// Alive: what is pending is not swept.
+    /// Alive: pending nodes are not swept.
     node: Held,
-    /// How long it takes; of those that follow another it is not known before that has been run.
+    /// Its estimated cost; for a follower it is not known before the kernel before it has run.
     nanoseconds: Option<f64>,
     /// Where its operands are.
     operands: usize,
-    /// Whether nobody else needs the result of the kernel before.
+    /// Whether it is the last user of the result of the kernel before.
     is_last: bool,
 }
 
-impl Books {
-    /// Takes a job that has left the queue; if it is a single kernel, with those next to it,
-    /// `share` of them at most.
-    ///
-    /// Of a chain whose first operation stays (see `queue.rs`) only what is small is run.
-    pub(super) fn take_batch(
-        &mut self,
-        index: u32,
-        (nanoseconds, stays): (f64, bool),
-        share: usize,
-        helps: bool,
-        batch: &mut Batch,
-    ) {
-        batch.stays = stays;
-        let mut followers = std::mem::take(&mut batch.followers);
+impl PassState {
+    /// Takes a chain whose first operation has left the queue. If that stays (see `queue.rs`) only
+    /// what is small is run.
+    pub(super) fn take_chain_to_run(&mut self, index: u32, (nanoseconds, stays): (f64, bool), run: &mut ChainRun) {
+        run.stays = stays;
+        let mut followers = std::mem::take(&mut run.followers);
         self.take_chain(index, &mut followers);
-        self.take_kernel(index, Some(nanoseconds), batch);
+        self.take_kernel(index, Some(nanoseconds), run);
         for &follower in &followers {
-            let before = batch.kernels.last().expect("the first is there").index;
-            self.take_kernel(follower, None, batch);
-            batch.kernels.last_mut().expect("it was taken").is_last = self.goes_with_next(before);
+            let before = run.kernels.last().expect("the first is there").index;
+            self.take_kernel(follower, None, run);
+            run.kernels.last_mut().expect("it was taken").is_last = self.is_used_once(before);
         }
-        if followers.is_empty() {
-            let mut budget = BATCH_NANOSECONDS - nanoseconds;
-            for _ in 0..share {
-                match self.queue.next_kernel(helps, stays) {
-                    Some((index, nanoseconds)) if nanoseconds <= budget && !self.has_followers(index) => {
-                        budget -= nanoseconds;
-                        self.queue.pop_kernel(helps, stays);
-                        self.close_chain(index);
-                        self.take_kernel(index, Some(nanoseconds), batch);
-                    }
-                    _ => break,
-                }
-            }
-        }
-        batch.followers = followers;
+        run.followers = followers;
     }
 
-    fn take_kernel(&mut self, index: u32, nanoseconds: Option<f64>, batch: &mut Batch) {
+    fn take_kernel(&mut self, index: u32, nanoseconds: Option<f64>, run: &mut ChainRun) {
         let node = self.node(index);
-        let first = batch.operands.len();
-        batch.kernels.push(Kernel { index, node, nanoseconds, operands: first, is_last: false });
+        let first = run.operands.len();
+        run.kernels.push(Kernel { index, node, nanoseconds, operands: first, is_last: false });
         if nanoseconds.is_some() {
             self.note_effects(index, &node);
-            batch.operands.extend((0..node.operands().len()).map(|which| Some(self.take_operand(index, which))));
+            run.operands.extend((0..node.operands().len()).map(|which| Some(self.take_operand(index, which))));
             return;
         }
         let mut trained = false;
         for which in 0..node.operands().len() {
             let operand = self.operand(index, which);
             trained |= self.trained(operand);
-            // the books keep it until this kernel is written down
-            batch.operands.push(self.outcome(operand).and_then(Result::ok));
+            // it is retained until this kernel is completed
+            run.operands.push(self.outcome(operand).and_then(Result::ok));
         }
-        self.entries[index as usize].trained = trained;
+        self.nodes.slot_mut(index).trained = trained;
     }
 
-    /// The kernel of this entry is about to run, and its operands are there.
+    /// The kernel of this node is about to run, and its operands are ready.
     fn note_effects(&mut self, index: u32, node: &Node) {
-        if self.keep == Keep::Nothing || self.is_evaluated_again(index) {
+        if self.env.keep() == Keep::Nothing || self.is_rematerialized(index) {
             return;
         }
         if let Expression::Primitive(op) = &node.expression
             && let Some(update) = op.update()
         {
-            self.updates.push(index);
+            self.retention.add_update(index);
             let new = self.operand(index, update.new);
             self.keep_value(new);
         }
@@ -128,20 +96,21 @@ impl Books {
     }
 }
 
-impl Batch {
-    /// Writes down what has been run. The rest of a chain goes back to where it was taken from.
-    fn write_down(&mut self, books: &mut Books, helps: bool) {
+impl ChainRun {
+    /// Completes the nodes whose kernels have run. The rest of the chain goes back to that end of
+    /// the queue from which it was taken.
+    fn complete(&mut self, state: &mut PassState, helps: bool) {
         let done = self.results.len();
         for (kernel, result) in self.kernels.iter().zip(self.results.drain(..)) {
             match result {
-                Some(result) => books.finish(kernel.index, result),
-                None => books.finish_and_let_go(kernel.index),
+                Some(result) => state.complete(kernel.index, result),
+                None => state.complete_released(kernel.index),
             }
         }
         if let Some(rest) = self.kernels.get(done..).filter(|rest| !rest.is_empty()) {
             self.followers.clear();
             self.followers.extend(rest.iter().map(|kernel| kernel.index));
-            books.put_back(&self.followers, helps || self.stays);
+            state.put_back(&self.followers, helps || self.stays);
         }
         self.kernels.clear();
         self.operands.clear();
@@ -152,66 +121,65 @@ impl Pass {
     pub(super) fn run_one<'a>(
         self: &'a Arc<Self>,
         index: u32,
-        mut books: MutexGuard<'a, Books>,
-    ) -> MutexGuard<'a, Books> {
-        books.close_chain(index);
-        let result = self.run_kernel(index, books);
-        let mut books = self.books();
-        books.finish(index, result);
-        books
+        mut state: MutexGuard<'a, PassState>,
+    ) -> MutexGuard<'a, PassState> {
+        state.close_chain(index);
+        let result = self.run_kernel(index, state);
+        let mut state = self.state();
+        state.complete(index, result);
+        state
     }
 
-    /// Runs the kernel of this entry.
-    pub(super) fn run_kernel(self: &Arc<Self>, index: u32, mut books: MutexGuard<'_, Books>) -> Result<Value> {
-        // alive: what is pending is not swept
-        let node = books.node(index);
-        books.note_effects(index, &node);
+    /// Runs the kernel of this node.
+    pub(super) fn run_kernel(self: &Arc<Self>, index: u32, mut state: MutexGuard<'_, PassState>) -> Result<Value> {
+        // alive: pending nodes are not swept
+        let node = state.node(index);
+        state.note_effects(index, &node);
         match node.operands().len() {
             1 => {
-                let mut operands = [books.take_operand(index, 0)];
-                self.release(books);
+                let mut operands = [state.take_operand(index, 0)];
+                self.release(state);
                 computing(self, || self.run(index, &node, &mut operands))
             }
             2 => {
-                let mut operands = [books.take_operand(index, 0), books.take_operand(index, 1)];
-                self.release(books);
+                let mut operands = [state.take_operand(index, 0), state.take_operand(index, 1)];
+                self.release(state);
                 computing(self, || self.run(index, &node, &mut operands))
             }
             n => {
-                let mut operands: Vec<Value> = (0..n).map(|which| books.take_operand(index, which)).collect();
-                self.release(books);
+                let mut operands: Vec<Value> = (0..n).map(|which| state.take_operand(index, which)).collect();
+                self.release(state);
                 computing(self, || self.run(index, &node, &mut operands))
             }
         }
     }
 
-    pub(super) fn run_batch<'a>(
+    pub(super) fn run_chain<'a>(
         self: &'a Arc<Self>,
-        batch: &mut Batch,
+        run: &mut ChainRun,
         helps: bool,
-        books: MutexGuard<'a, Books>,
-    ) -> MutexGuard<'a, Books> {
-        self.release(books);
-        computing(self, || self.run_leg(batch));
-        let mut books = self.books();
-        batch.write_down(&mut books, helps);
-        books
+        state: MutexGuard<'a, PassState>,
+    ) -> MutexGuard<'a, PassState> {
+        self.release(state);
+        computing(self, || self.run_kernels(run));
+        let mut state = self.state();
+        run.complete(&mut state, helps);
+        state
     }
 
-    /// Runs as many kernels as make a leg, at least one.
-    fn run_leg(self: &Arc<Self>, batch: &mut Batch) {
-        // what was not measured may be wrong
-        let begun = (batch.kernels.len() > 1).then(Instant::now);
-        for &Kernel { index, node, nanoseconds, operands, is_last } in &batch.kernels {
-            let operands = &mut batch.operands[operands..][..node.operands().len()];
+    /// Runs the first kernel of a chain, and others as far as they fit into the budget.
+    fn run_kernels(self: &Arc<Self>, run: &mut ChainRun) {
+        let mut spent = 0.0;
+        for &Kernel { index, node, nanoseconds, operands, is_last } in &run.kernels {
+            let operands = &mut run.operands[operands..][..node.operands().len()];
             let follows = nanoseconds.is_none();
-            let before = match batch.results.last() {
+            let before = match run.results.last() {
                 Some(Some(before)) if follows => match before {
                     Ok(before) => Some(before),
                     Err(error) => {
-                        // nothing else of what it needs can have failed
+                        // no other operand can have failed
                         let failed = Err(error.clone());
-                        batch.results.push(Some(failed));
+                        run.results.push(Some(failed));
                         continue;
                     }
                 },
@@ -227,13 +195,14 @@ impl Pass {
             let result = match nanoseconds {
                 Ok(nanoseconds) => {
                     if follows
-                        && (batch.stays && !stays(operation(&node), nanoseconds)
-                            || begun.is_some_and(|begun| !has_room(begun, nanoseconds)))
+                        && (run.stays && !prefers_driver(operation(&node), nanoseconds)
+                            || spent + nanoseconds > CHAIN_NS)
                     {
                         return;
                     }
+                    spent += nanoseconds;
                     let mut before = match is_last {
-                        true => batch.results.last_mut().and_then(Option::take).and_then(Result::ok),
+                        true => run.results.last_mut().and_then(Option::take).and_then(Result::ok),
                         false => before.cloned(),
                     };
                     let mut given = |operand: &mut Option<Value>| match operand.take() {
@@ -244,12 +213,12 @@ impl Pass {
                 }
                 Err(error) => Err(error),
             };
-            batch.results.push(Some(result));
+            run.results.push(Some(result));
         }
     }
 
-    /// Runs a kernel and lets go of its operands. Whatever goes wrong is an error, which points to
-    /// the operation.
+    /// Runs a kernel and drops its operands. A failure or a panic is an error that names the
+    /// operation.
     #[inline]
     fn run(self: &Arc<Self>, index: u32, node: &Node, operands: &mut [Value]) -> Result<Value> {
         let op = operation(node);
@@ -267,23 +236,15 @@ impl Pass {
             many => op.value(&many.iter().collect::<Few<_>>()),
         };
         let value = || self.during(SpanWork::Kernel, Some(node), || self.told(index), value);
-        let result = catch_unwind(AssertUnwindSafe(|| value().map_err(|error| error.at(op.name(), node.site()))));
+        let result = user_code::run_fallible(|| value().map_err(|error| error.at(op.name(), node.site())));
         for (which, operand) in operands.iter_mut().enumerate() {
-            // in the usual case somebody else has it still
             if let Value(Repr::Any(_)) = operand {
                 let value = std::mem::replace(operand, Value(Repr::F64(0.0)));
                 self.discard(value, op.operands()[which].place);
             }
         }
-        result.unwrap_or_else(|payload| Err(Error::panic(payload).at(op.name_or_panic(), node.site())))
+        result.map_err(|error| error.at(op.name_or_panic(), node.site()))
     }
-}
-
-/// Whether a leg that began then has room for a kernel that takes so long.
-fn has_room(begun: Instant, nanoseconds: f64) -> bool {
-    // for a model checker there is no time
-    let spent = if cfg!(any(shuttle, loom)) { 0.0 } else { begun.elapsed().as_nanos() as f64 };
-    spent + nanoseconds <= LEG_NANOSECONDS
 }
 
 fn operation(node: &Node) -> &dyn AnyPrimitive {
@@ -291,9 +252,8 @@ fn operation(node: &Node) -> &dyn AnyPrimitive {
     &**op
 }
 
-/// How long the kernel of this node takes with these operands, or the panic of whoever was asked.
+/// The estimated cost of the kernel of this node with these operands.
 fn cost(node: &Node, operands: &[&Value]) -> Result<f64> {
     let op = operation(node);
-    catch_unwind(AssertUnwindSafe(|| op.cost(operands)))
-        .map_err(|payload| Error::panic(payload).at(op.name_or_panic(), node.site()))
+    user_code::run(|| op.cost(operands)).map_err(|error| error.at(op.name_or_panic(), node.site()))
 }

@@ -1,6 +1,6 @@
 //! One pass: a call of `predict`, `train` or `forward`, and everything it evaluates.
 //!
-//! A pass keeps its books in dense tables of its own (`books.rs`), behind its own lock; kernels
+//! A pass keeps its state in dense tables of its own (`books.rs`), behind its own lock; kernels
 //! (`kernels.rs`) and bodies of dynamic nodes (`work.rs`) run outside that lock. Under it run only
 //! estimates of costs and sizes, the rules that write down deltas, and small operations of the
 //! library (`at_once.rs`, `alone.rs`). Whoever drives the pass works through its queue; other
@@ -9,6 +9,7 @@
 
 mod alone;
 mod at_once;
+pub(crate) mod block_on;
 mod bodies;
 mod books;
 mod chain;
@@ -18,10 +19,13 @@ mod context;
 mod counters;
 mod crews;
 mod discover;
+mod dispatch;
 mod drivers;
 mod entry;
+mod index;
 mod kernels;
 mod queue;
+pub(crate) mod run;
 mod schedule;
 mod segment;
 mod settings;
@@ -32,6 +36,7 @@ mod telling;
 mod tickets;
 #[allow(unsafe_code, reason = "whether an `Arc` is the only one is not asked: see the module")]
 mod unshared;
+pub(crate) mod user_code;
 mod values;
 mod visits;
 mod wakers;
@@ -39,11 +44,8 @@ mod watch;
 mod width;
 mod work;
 
-pub(crate) mod block_on;
-pub(crate) mod run;
-
-pub(crate) use at_once::{longest_under_lock, value_under_lock};
-pub(crate) use books::Books;
+pub(crate) use at_once::evaluate_inline;
+pub(crate) use books::PassState;
 pub(crate) use claim::Claim;
 #[cfg(all(test, any(shuttle, loom)))]
 pub(crate) use claim::Seat;
@@ -53,12 +55,13 @@ pub(crate) use context::{
 };
 pub use counters::Counters;
 pub(crate) use discover::arithmetic;
-pub(crate) use entry::{Arithmetic, Entry, NONE, Scalar, Seen, Status};
+pub(crate) use dispatch::inline_limit;
+pub(crate) use entry::{Arithmetic, NONE, NodeSlot, Scalar, Status, ValueRef};
 pub(crate) use segment::Hold;
 pub use settings::Mode;
 pub(crate) use settings::Settings;
 pub(crate) use tables::release;
-pub(crate) use tickets::{Owner, Visit, at_work};
+pub(crate) use tickets::Owner;
 pub(crate) use unshared::Begun;
 pub(crate) use watch::Help;
 pub(crate) use width::Width;
@@ -67,14 +70,16 @@ use crate::error::{Error, Result};
 use crate::graph::node_ref::AnyLayer;
 use crate::graph::seed::Position;
 use crate::graph::value::Value;
-use crate::parallel::sync::{AtomicBool, AtomicUsize, Mutex, MutexGuard, Ordering, TryLockError, spin_loop, spins};
+use crate::parallel::injector::IDLE_TIMEOUT;
+use crate::parallel::sync::{
+    AtomicBool, AtomicUsize, Mutex, MutexGuard, Ordering, Patience, TryLockError, spin_loop, yield_now,
+};
 use crate::step::commit::{Update, in_optimizer_step};
-use at_once::Later;
 use context::mode;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use dispatch::LOCK_SPINS;
 use std::sync::{Arc, PoisonError, Weak};
 use std::task::{Poll, Waker};
-use tickets::Board;
+use tickets::Events;
 use unshared::Unshared;
 use watch::Watch;
 
@@ -93,21 +98,24 @@ pub(crate) enum Purpose {
 }
 
 /// What becomes of the values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Keep {
-    /// They go as soon as nobody needs them.
+    /// They are released as soon as they are not needed.
+    #[default]
     Nothing,
     /// They are kept for a backward.
     Values,
 }
 
 pub(crate) struct Pass {
-    books: Mutex<Books>,
+    state: Mutex<PassState>,
     mode: Mode,
-    /// What it carries. The books have a copy of what is asked for under their lock.
+    /// What it carries. The state have a copy of what is asked for under their lock.
     settings: Settings,
-    board: Arc<Board>,
-    /// How many threads wait for the books.
+    events: Arc<Events>,
+    /// How many owners it has: see `tickets.rs`.
+    owners: AtomicUsize,
+    /// How many threads wait for the state.
     wanted: AtomicUsize,
     /// Whether a driver has nothing to do and looks for news, and nobody has left something to him.
     lingering: AtomicBool,
@@ -132,9 +140,6 @@ pub(crate) fn note_reuse() {
     });
 }
 
-/// A few microseconds.
-const SPINS: usize = spins(100);
-
 impl Pass {
     /// A pass with these settings; what they leave open is that of the pass around it.
     pub(crate) fn new(purpose: Purpose, settings: &Settings) -> Arc<Pass> {
@@ -151,11 +156,11 @@ impl Pass {
         pass.settings.in_step |= in_optimizer_step();
         pass.mode = pass.settings.mode.unwrap_or(pass.mode);
         pass.steps = purpose == Purpose::Step;
-        let books = pass.books.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let state = pass.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         let keep = if purpose == Purpose::Predict { Keep::Nothing } else { Keep::Values };
-        books.open(keep, &pass.settings);
+        state.begin(keep, &pass.settings);
         if let Some(origin) = origin {
-            books.note_position(origin);
+            state.env.note_position(origin);
         }
         pass.begin_watch(purpose);
         fresh
@@ -173,22 +178,8 @@ impl Pass {
         }
         self.settings = settings.or(&around.settings);
         self.mode = around.mode;
-        self.books_mut().of_around = self.around.clone();
-        around.books().origin()
-    }
-
-    /// Somebody is done with a pass. If he was the last one who had it, the pass is over: its
-    /// values and nodes are dropped, and its tables are kept for the next one. A panic of a
-    /// destructor comes back.
-    pub(crate) fn part(pass: Arc<Pass>) -> Result<()> {
-        match Unshared::of(pass) {
-            Ok(over) => over.close(),
-            Err(pass) => {
-                // usually somebody has it still
-                let fault = pass.books().fault.take().map_or(Ok(()), Err);
-                catch_unwind(AssertUnwindSafe(|| drop(Owner::from(pass)))).map_err(Error::panic).and(fault)
-            }
-        }
+        self.state_mut().env.set_parent(Arc::downgrade(around));
+        around.state().env.origin()
     }
 
     /// These settings, for a pass inside this one; what they leave open is that of this pass. Its
@@ -201,10 +192,10 @@ impl Pass {
 
     /// The value of a layer, or why there is none, if it has been evaluated.
     pub(crate) fn value_at_hand(&self, layer: &AnyLayer) -> Option<Result<Value>> {
-        let books = self.books();
-        let index = books.find(layer)?;
-        self.looks(&books, index);
-        books.outcome(index)
+        let state = self.state();
+        let index = state.find(layer)?;
+        self.looks(&state, index);
+        state.outcome(index)
     }
 
     /// What a commit has to know: the updates of buffers that were evaluated.
@@ -212,37 +203,30 @@ impl Pass {
     /// # Errors
     /// The panic of a destructor that nobody has heard of.
     pub(crate) fn before_commit(&self, updates: &mut Vec<Update>) -> Result<()> {
-        let mut books = self.books();
-        books.updates(updates);
-        books.fault.take().map_or(Ok(()), Err)
+        let mut state = self.state();
+        state.updates(updates);
+        state.deferred.take_fault()
     }
 
-    /// Lets go of all values, if the caller, who drives the pass and holds it once more, is the
-    /// only one who has it.
+    /// Releases all values, if the caller is the only owner, and nothing is queued or running that
+    /// may need them: while the pass has the values of weights, these are copied before they change.
     pub(crate) fn let_go_of_values(self: &Arc<Self>) {
-        // a helper who looks whether there is something for him has it for a moment; while he has
-        // it, weights would be copied before they change
-        let alone = (0..SPINS).any(|_| {
-            let alone = Arc::strong_count(self) <= 2;
-            if !alone {
-                spin_loop();
+        if Owner::is_only(self) {
+            let mut state = self.state();
+            if state.workers.running() == 0 && state.ready.len() == 0 {
+                state.discard_all_values();
             }
-            alone
-        });
-        if alone {
-            let mut books = self.books();
-            books.discard_all_values();
-            self.release(books);
+            self.release(state);
         }
     }
 
     /// What was to be written has been written.
     pub(crate) fn after_commit(&self) {
-        self.books().updates.clear();
+        self.state().retention.clear_updates();
     }
 
     pub(crate) fn has_updates(&self) -> bool {
-        !self.books().updates.is_empty()
+        self.state().retention.has_updates()
     }
 
     /// Whether it was begun in the middle of a training step.
@@ -251,7 +235,7 @@ impl Pass {
     }
 
     pub(crate) fn keep(&self) -> Keep {
-        self.books().keep
+        self.state().keep()
     }
 
     pub(crate) fn mode(&self) -> Mode {
@@ -260,7 +244,7 @@ impl Pass {
 
     pub(crate) fn counters(&self) -> Counters {
         let reused_buffers = self.reused_buffers.load(Ordering::Relaxed);
-        Counters { reused_buffers, parallel_width: self.width.most(), ..self.books().counters() }
+        Counters { reused_buffers, parallel_width: self.width.most(), ..self.state().counters() }
     }
 
     pub(crate) fn width(&self) -> &Width {
@@ -268,109 +252,110 @@ impl Pass {
     }
 
     #[inline]
-    pub(crate) fn books(&self) -> MutexGuard<'_, Books> {
-        self.books_at_once().unwrap_or_else(|| self.wait_for_books())
+    pub(crate) fn state(&self) -> MutexGuard<'_, PassState> {
+        self.try_state().unwrap_or_else(|| self.wait_for_state())
     }
 
-    /// The books, if nobody has them.
+    /// The state, if nobody has them.
     #[inline]
-    fn books_at_once(&self) -> Option<MutexGuard<'_, Books>> {
-        match self.books.try_lock() {
-            Ok(books) => Some(books),
+    fn try_state(&self) -> Option<MutexGuard<'_, PassState>> {
+        match self.state.try_lock() {
+            Ok(state) => Some(state),
             Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
             Err(TryLockError::WouldBlock) => None,
         }
     }
 
     /// The same, if nobody has them for long.
-    fn books_if_free(&self) -> Option<MutexGuard<'_, Books>> {
-        (0..SPINS).find_map(|_| {
-            let books = self.books_at_once();
-            if books.is_none() {
+    fn spin_for_state(&self) -> Option<MutexGuard<'_, PassState>> {
+        (0..LOCK_SPINS).find_map(|_| {
+            let state = self.try_state();
+            if state.is_none() {
                 spin_loop();
             }
-            books
+            state
         })
     }
 
     #[cold]
-    fn wait_for_books(&self) -> MutexGuard<'_, Books> {
+    fn wait_for_state(&self) -> MutexGuard<'_, PassState> {
         self.wanted.fetch_add(1, Ordering::Relaxed);
-        // the books are never held for long, and parking a thread costs more than waiting for its
+        // the state are never held for long, and parking a thread costs more than waiting for its
         // turn
-        let books = self.books_if_free();
-        let books = books.unwrap_or_else(|| self.books.lock().unwrap_or_else(PoisonError::into_inner));
+        let state = self.spin_for_state();
+        let state = state.unwrap_or_else(|| self.state.lock().unwrap_or_else(PoisonError::into_inner));
         self.wanted.fetch_sub(1, Ordering::Relaxed);
-        books
+        state
     }
 
     fn tell_news(&self) {
-        self.board.tell_news();
+        self.events.notify();
     }
 
-    /// Gives the books to those who wait for them, and takes them again.
-    fn books_after_others<'a>(&'a self, books: MutexGuard<'a, Books>) -> MutexGuard<'a, Books> {
-        drop(books);
-        for _ in 0..SPINS {
-            if self.wanted.load(Ordering::Relaxed) == 0 {
-                break;
+    /// Releases the lock, lets in the threads that wait for it, and takes it again.
+    fn yield_lock<'a>(self: &'a Arc<Self>, state: MutexGuard<'a, PassState>) -> MutexGuard<'a, PassState> {
+        self.release(state);
+        let waits = || self.wanted.load(Ordering::Relaxed) > 0;
+        if waits()
+            && !(0..LOCK_SPINS).any(|_| {
+                spin_loop();
+                !waits()
+            })
+        {
+            // it has parked, and takes a while to wake
+            let since = Patience::new();
+            while waits() && since.lasts(IDLE_TIMEOUT) {
+                yield_now();
             }
-            spin_loop();
         }
-        self.books()
+        self.state()
     }
 
-    /// Enters these layers, and all that they need, into the books. What is cheap is evaluated at
+    /// Enters these layers, and all that they need, into the state. What is cheap is evaluated at
     /// once.
     pub(crate) fn request(self: &Arc<Self>, layers: &[AnyLayer]) {
-        let mut books = self.books();
+        let mut state = self.state();
         for layer in layers {
-            let entered;
-            (books, entered) = self.discover(books, layer);
-            if entered.is_none() {
-                books.later.push(Later::Enter(layer.clone()));
-            }
+            state = self.discover(state, layer).0;
         }
-        self.offer(books);
+        self.offer(state);
     }
 
     /// The value of a layer, or a promise to wake up when it is there.
     pub(crate) fn poll_value(self: &Arc<Self>, layer: &AnyLayer, waker: &Waker) -> Poll<Result<Value>> {
-        let books = self.books();
+        let state = self.state();
+        if state.workers.is_retired() {
+            return Poll::Ready(Err(Error::cancelled()));
+        }
         // a number that is there needs none of what follows
         if !self.is_watched()
-            && let Some(number) = books.find(layer).and_then(|index| books.entry(index).number())
+            && let Some(number) = state.find(layer).and_then(|index| state.entry(index).number())
         {
             return Poll::Ready(Ok(number.into()));
         }
-        let (mut books, index) = self.discover(books, layer);
-        if let Some(index) = index {
-            books.evaluate_again(index);
-            self.looks(&books, index);
-        }
-        let ended = match index.and_then(|index| books.outcome(index)) {
+        let (mut state, index) = self.discover(state, layer);
+        state.rematerialize(index);
+        self.looks(&state, index);
+        let ended = match state.outcome(index) {
             Some(ended) => ended,
-            None if books.drivers.nobody() => Err(Error::cancelled()),
+            None if state.drivers.is_empty() => Err(Error::cancelled()),
             None => {
-                match index {
-                    Some(index) => books.wake_when_done(index, waker),
-                    None => books.later.push(Later::Wake(waker.clone())),
-                }
-                self.offer(books);
+                state.wake_when_done(index, waker);
+                self.offer(state);
                 return Poll::Pending;
             }
         };
-        self.release(books);
+        self.release(state);
         Poll::Ready(ended)
     }
 
     /// Adds how the first of these layers have ended, up to one that has not.
     pub(crate) fn outcomes(self: &Arc<Self>, layers: &[AnyLayer], outcomes: &mut Vec<Result<Value>>) {
-        let books = self.books();
+        let state = self.state();
         for layer in layers {
-            let Some(index) = books.find(layer) else { break };
-            let Some(ended) = books.outcome(index) else { break };
-            self.looks(&books, index);
+            let Some(index) = state.find(layer) else { break };
+            let Some(ended) = state.outcome(index) else { break };
+            self.looks(&state, index);
             outcomes.push(ended);
         }
     }
@@ -382,20 +367,20 @@ impl Pass {
             recorder.resume(log);
         }
         self.watch_goes_on();
-        let mut books = self.books();
-        books.resume();
-        books.drivers.arrive()
+        let mut state = self.state();
+        state.resume();
+        state.drivers.arrive()
     }
 
     /// The same for the run that a pass was begun for: others may have helped before it came.
     pub(crate) fn arrive_first(&self) -> u32 {
-        let expected = self.books().drivers.take_expected();
+        let expected = self.state().drivers.take_expected();
         expected.unwrap_or_else(|| self.arrive())
     }
 
     /// The same for a run that need not come.
     pub(crate) fn do_without(self: &Arc<Self>) {
-        let expected = self.books().drivers.take_expected();
+        let expected = self.state().drivers.take_expected();
         if let Some(driver) = expected {
             self.leave(driver);
         }
@@ -404,23 +389,23 @@ impl Pass {
     /// A driver is through, or was dropped. When it was the last one, the pass rests: futures are
     /// dropped, nothing is started any more, and whoever still waits for a value is told.
     pub(crate) fn leave(self: &Arc<Self>, driver: u32) {
-        let mut books = self.books();
-        books.drivers.leave(driver);
+        let mut state = self.state();
+        state.drivers.leave(driver);
         let mut tasks = Vec::new();
-        let rests = books.drivers.nobody();
+        let rests = state.drivers.is_empty();
         if rests {
-            self.tell_rest(&books);
-            tasks = books.rest();
+            self.tell_rest(&state);
+            tasks = state.rest();
         } else {
             // it may have been the one who was woken for what is queued
-            self.share(&mut books, false);
+            self.share(&mut state, false);
         }
-        self.release(books);
+        self.release(state);
         if rests {
             self.watch_rests(); // in the code of a subscriber: outside of the lock
         }
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(tasks))) {
-            self.books().fault.get_or_insert(Error::panic(payload));
+        if let Err(error) = user_code::run(|| drop(tasks)) {
+            self.state().deferred.set_fault(error);
         }
     }
 }

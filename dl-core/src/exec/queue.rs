@@ -1,8 +1,8 @@
 //! What is ready to run in a pass, with a guess of how long it takes.
 
+use crate::exec::dispatch::{EXAMINED_JOBS, INVITE_NS, SPARE_NS, sane_cost};
 use crate::exec::tables;
 use crate::exec::tickets::Ticket;
-use crate::exec::work::WORTH_OFFERING_NANOSECONDS;
 use std::collections::{HashSet, VecDeque};
 
 pub(super) struct Job {
@@ -22,7 +22,7 @@ pub(super) enum Work {
 }
 
 #[derive(Default)]
-pub(super) struct Queue {
+pub(super) struct ReadyQueue {
     shared: Jobs,
     /// Kernels that are best done by whoever drives the pass: he does them first, nobody is called
     /// for them, and who helps takes them last.
@@ -36,19 +36,8 @@ struct Jobs {
     nanoseconds: f64,
 }
 
-/// A guess that makes no sense.
-const UNKNOWN_NANOSECONDS: f64 = 5_000.0;
-/// So much work is worth calling somebody for who shares: a little less than a body, or what does
-/// not say how long it takes, as these may take long. (Sums are rounded.)
-const WORTH_SHARING_NANOSECONDS: f64 = 4_900.0;
-/// A second: no guess needs to be longer.
-const LONGEST_NANOSECONDS: f64 = 1e9;
-
-/// More jobs than this are enough for others whatever one of them takes.
-const FEW: usize = 8;
-
-impl Queue {
-    pub(super) fn clear(&mut self) {
+impl ReadyQueue {
+    pub(super) fn reset(&mut self) {
         for jobs in [&mut self.shared, &mut self.staying] {
             tables::empty(&mut jobs.jobs);
             jobs.nanoseconds = 0.0;
@@ -65,8 +54,7 @@ impl Queue {
     }
 
     fn push_job(&mut self, what: Work, nanoseconds: f64, stays: bool) {
-        // a guess that makes no sense must not spoil the sum
-        let nanoseconds = if nanoseconds >= 0.0 { nanoseconds.min(LONGEST_NANOSECONDS) } else { UNKNOWN_NANOSECONDS };
+        let nanoseconds = sane_cost(nanoseconds);
         let jobs = self.jobs(stays);
         jobs.nanoseconds += nanoseconds;
         jobs.jobs.push_back(Job { what, nanoseconds, stays });
@@ -91,22 +79,6 @@ impl Queue {
             if at_back { jobs.rotate_right(1) } else { jobs.rotate_left(1) }
         }
         self.jobs(stays).pop(at_back)
-    }
-
-    /// The job beside one that was taken, of those that stay or of the others, if it is a kernel,
-    /// and how long that takes.
-    pub(super) fn next_kernel(&mut self, helps: bool, stays: bool) -> Option<(u32, f64)> {
-        let jobs = self.jobs(stays);
-        match if helps && jobs.ends_with_kernel() { jobs.jobs.back() } else { jobs.jobs.front() } {
-            Some(&Job { what: Work::Kernel(index), nanoseconds, .. }) => Some((index, nanoseconds)),
-            _ => None,
-        }
-    }
-
-    /// Takes it.
-    pub(super) fn pop_kernel(&mut self, helps: bool, stays: bool) {
-        let jobs = self.jobs(stays);
-        jobs.pop(helps && jobs.ends_with_kernel());
     }
 
     /// What has been queued last is the next job of whoever drives the pass.
@@ -144,14 +116,14 @@ impl Queue {
     /// that stays, or else the longest, at least of the first few.
     pub(super) fn is_worth_sharing(&self) -> bool {
         let Jobs { jobs, nanoseconds } = &self.shared;
-        if *nanoseconds < WORTH_OFFERING_NANOSECONDS {
+        if *nanoseconds < INVITE_NS {
             return false;
         }
         let longest = match self.staying.jobs.is_empty() {
-            true => jobs.iter().take(FEW).map(|job| job.nanoseconds).fold(0.0, f64::max),
+            true => jobs.iter().take(EXAMINED_JOBS).map(|job| job.nanoseconds).fold(0.0, f64::max),
             false => 0.0,
         };
-        nanoseconds - longest >= WORTH_SHARING_NANOSECONDS
+        nanoseconds - longest >= SPARE_NS
     }
 
     /// Whether nobody is to be called for anything that is there.
@@ -182,7 +154,7 @@ impl Jobs {
             true => self.jobs.len().checked_sub(1 + which).map(|place| &self.jobs[place]),
             false => self.jobs.get(which),
         };
-        let is_dear = from_end(0).is_some_and(|job| job.nanoseconds >= WORTH_OFFERING_NANOSECONDS);
+        let is_dear = from_end(0).is_some_and(|job| job.nanoseconds >= INVITE_NS);
         is_dear && matches!(from_end(1), Some(Job { what: Work::Kernel(_), .. }))
     }
 
@@ -195,29 +167,29 @@ impl Jobs {
 mod tests {
     use super::*;
 
-    fn queue(kernels: &[f64]) -> Queue {
-        let mut queue = Queue::default();
+    fn ready_queue(kernels: &[f64]) -> ReadyQueue {
+        let mut queue = ReadyQueue::default();
         for (index, &nanoseconds) in (0..).zip(kernels) {
             queue.push(Work::Kernel(index), nanoseconds);
         }
         queue
     }
 
-    fn taken(mut queue: Queue, helps: bool) -> Vec<u32> {
+    fn taken(mut queue: ReadyQueue, helps: bool) -> Vec<u32> {
         let jobs = std::iter::from_fn(|| queue.pop(helps));
         jobs.map(|job| if let Work::Kernel(index) | Work::Task(index) = job.what { index } else { u32::MAX }).collect()
     }
 
     #[test]
     fn a_little_is_taken_before_something_dear() {
-        assert_eq!(taken(queue(&[1e6, 1_000.0, 1_000.0]), false), [1, 2, 0]);
-        assert_eq!(taken(queue(&[1_000.0, 1_000.0, 1e6]), true), [1, 0, 2]);
-        assert_eq!(taken(queue(&[1e6, 20_000.0]), false), [0, 1], "somebody is called for the second");
+        assert_eq!(taken(ready_queue(&[1e6, 1_000.0, 1_000.0]), false), [1, 2, 0]);
+        assert_eq!(taken(ready_queue(&[1_000.0, 1_000.0, 1e6]), true), [1, 0, 2]);
+        assert_eq!(taken(ready_queue(&[1e6, 20_000.0]), false), [0, 1], "somebody is called for the second");
     }
 
     #[test]
     fn nobody_is_called_for_what_stays() {
-        let mut queue = Queue::default();
+        let mut queue = ReadyQueue::default();
         for index in 0..100 {
             queue.push_to_stay(index, 1_000.0);
         }
@@ -227,7 +199,7 @@ mod tests {
             !queue.all_stay() && queue.is_worth_sharing() && queue.spare(true) == 1,
             "whoever drives has the others"
         );
-        let next = |queue: &mut Queue, helps| queue.pop(helps).expect("it is there").stays;
+        let next = |queue: &mut ReadyQueue, helps| queue.pop(helps).expect("it is there").stays;
         assert!(next(&mut queue, false), "and has them first");
         assert!(!next(&mut queue, true) && next(&mut queue, true), "who helps has them last");
         assert!(queue.all_stay() && queue.len() == 98);
@@ -235,16 +207,16 @@ mod tests {
 
     #[test]
     fn a_body_is_not_put_before_what_it_may_wait_for() {
-        let mut queue = queue(&[1e6]);
+        let mut queue = ready_queue(&[1e6]);
         queue.push(Work::Task(1), 5_000.0);
         assert_eq!(taken(queue, false), [0, 1]);
     }
 
     #[test]
     fn a_body_is_worth_sharing_whatever_is_beside_it() {
-        assert!(!queue(&[1e6, 1_500.0, 1_500.0, 1_500.0]).is_worth_sharing());
+        assert!(!ready_queue(&[1e6, 1_500.0, 1_500.0, 1_500.0]).is_worth_sharing());
         for dear in (0..100_000).map(|i| 10_000.0 + 0.3 * f64::from(i)) {
-            let mut queue = queue(&[dear]);
+            let mut queue = ready_queue(&[dear]);
             for _ in 0..3 {
                 queue.push(Work::Task(1), 5_000.0);
                 assert!(queue.is_worth_sharing(), "{dear}");

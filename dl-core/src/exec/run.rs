@@ -11,7 +11,6 @@ use std::fmt;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
 /// One run of a [`Do`](crate::Do), as a future. Dropping it cancels the work.
@@ -38,7 +37,7 @@ pub struct Run<T> {
 enum Scope {
     Unstarted,
     /// In this pass, which it is to drive.
-    Continuing(Arc<Pass>),
+    Continuing(Owner),
     /// Part of somebody else's pass.
     Within,
     Driving(Drive),
@@ -59,14 +58,14 @@ struct Drive {
 }
 
 impl Scope {
-    fn driving(pass: Arc<Pass>, only_predicts: bool) -> Scope {
+    fn driving(pass: Owner, only_predicts: bool) -> Scope {
         let number = pass.arrive();
         Scope::driving_as(number, pass, only_predicts)
     }
 
-    fn driving_as(number: u32, pass: Arc<Pass>, only_predicts: bool) -> Scope {
+    fn driving_as(number: u32, pass: Owner, only_predicts: bool) -> Scope {
         let position = Position::in_body(number.into());
-        Scope::Driving(Drive { pass: pass.into(), number, asked: 0.0, position, only_predicts })
+        Scope::Driving(Drive { pass, number, asked: 0.0, position, only_predicts })
     }
 }
 
@@ -76,13 +75,13 @@ impl<T> Run<T> {
     }
 
     /// A run that goes on in a pass which has been begun.
-    pub(crate) fn resume(computation: Shared<dyn Computation<T>>, pass: Arc<Pass>) -> Self {
+    pub(crate) fn resume(computation: Shared<dyn Computation<T>>, pass: Owner) -> Self {
         let mut run = Run::new(computation, Settings::default());
         run.scope = Scope::Continuing(pass);
         run
     }
 
-    /// Which pass it belongs to, when it is first polled.
+    /// Which pass it pass_choice to, when it is first polled.
     fn scope(&mut self, scope: Scope) -> Scope {
         let pass_choice = self.computation.pass_choice();
         let only_predicts = matches!(pass_choice, PassChoice::New(Purpose::Predict));
@@ -92,10 +91,10 @@ impl<T> Run<T> {
         let settings = std::mem::take(&mut self.settings);
         match (pass_choice, exec::in_pass()) {
             (PassChoice::Current, true) => Scope::Within,
-            (PassChoice::Current, false) => Scope::driving(Pass::new(Purpose::Train, &settings), false),
-            (PassChoice::New(purpose), _) => Scope::driving(Pass::new(purpose, &settings), only_predicts),
+            (PassChoice::Current, false) => Scope::driving(Pass::new(Purpose::Train, &settings).into(), false),
+            (PassChoice::New(purpose), _) => Scope::driving(Pass::new(purpose, &settings).into(), only_predicts),
             (PassChoice::Existing(pass), _) if exec::is_current(&pass) => Scope::Within,
-            (PassChoice::Existing(pass), _) => Scope::driving(Arc::clone(&pass), false),
+            (PassChoice::Existing(pass), _) => Scope::driving(pass, false),
         }
     }
 }

@@ -1,47 +1,92 @@
-//! Segments between marks: when their values are forgotten, and how they come back.
+//! Checkpoint segments: when their activations are discarded, and how they are rematerialized.
 //!
-//! When a marked layer is done, so is all that it was computed from. What nothing but the marked
-//! layer depends on is forgotten then. What something else depends on is kept, as if it were marked
-//! itself. Between two kept layers, one above the other, every consumer of a forgotten value is
-//! forgotten or is the upper one of the two. So a group of the walk back (see
-//! `checkpoint/group.rs`) finds below it all that it needs.
+//! When a checkpoint boundary (a marked layer) is completed, so is everything that it depends on.
+//! The values on which nothing else depends are discarded then; a value on which something else
+//! depends is retained, as if it were a boundary itself. Between two retained layers, one above the
+//! other, every consumer of a discarded value is discarded or is the upper one of the two. So a
+//! group of the backward (see `checkpoint/group.rs`) finds all its residuals below it.
 //!
-//! A forgotten entry that is wanted again becomes pending again, and with it those below it that
-//! were forgotten. An entry that was scheduled stays so: its consumers have been met, and only
-//! those that are evaluated again are unfinished again.
+//! A released slot whose value is requested becomes pending again, and so do the released slots
+//! below it. A slot that was scheduled stays so: its uses are counted, and only consumers that are
+//! rematerialized have pending uses again.
 
 use crate::error::{Error, Result};
 use crate::exec::Pass;
-use crate::exec::books::Books;
-use crate::exec::entry::{NONE, State, Status};
+use crate::exec::books::PassState;
+use crate::exec::entry::{NONE, SlotState, Status};
+use crate::exec::tables;
 use crate::graph::node::Expression;
 use crate::parallel::sync::MutexGuard;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 
-/// What depends on an entry, as far as a walk has seen it.
+/// What is retained of the values of a pass, and why.
+#[derive(Default)]
+pub(super) struct Retention {
+    /// The slots of which it is known to which segment they belong, in a pass that keeps values.
+    segmented: Vec<bool>,
+    has_marks: bool,
+    /// Whether a value was discarded that a backward may need.
+    has_discarded: bool,
+    /// Operations whose values are for a buffer, once a step commits.
+    updates: Vec<u32>,
+}
+
+impl Retention {
+    pub(super) fn reset(&mut self) {
+        tables::empty(&mut self.segmented);
+        tables::empty(&mut self.updates);
+        (self.has_marks, self.has_discarded) = (false, false);
+    }
+
+    pub(super) fn updates(&self) -> &[u32] {
+        &self.updates
+    }
+
+    pub(super) fn has_updates(&self) -> bool {
+        !self.updates.is_empty()
+    }
+
+    pub(super) fn add_update(&mut self, index: u32) {
+        self.updates.push(index);
+    }
+
+    /// The updates have been written.
+    pub(super) fn clear_updates(&mut self) {
+        self.updates.clear();
+    }
+
+    /// This slot is free.
+    pub(super) fn remove(&mut self, index: u32) {
+        if let Some(segmented) = self.segmented.get_mut(index as usize) {
+            *segmented = false;
+        }
+    }
+}
+
+/// The uses of a slot, as far as a traversal has seen them.
 struct Uses {
-    /// The kept entry above all of that, if it is one.
+    /// The retained slot above all of them, if it is one.
     below: Option<u32>,
     operands: usize,
     followers: u32,
 }
 
-impl Books {
-    /// The value of this entry is marked, and there. It is kept; what it was computed from is
-    /// forgotten.
+impl PassState {
+    /// This slot is a checkpoint boundary, and ready. Its value is retained; those that it was
+    /// computed from are discarded.
     pub(super) fn close_segment(&mut self, marked: u32) {
-        self.has_marks = true;
-        self.links(marked).marked = true;
-        // from now on the mark has this value, too: it counts once
+        self.retention.has_marks = true;
+        self.nodes.ext_or_new(marked).marked = true;
+        // the mark has this value, too: its size counts once
         self.forget_bytes(marked);
         let order = self.open_below(marked);
         let mut uses: HashMap<u32, Uses> = HashMap::with_capacity(order.len());
         for &index in order.iter().rev() {
             let above = match uses.remove(&index) {
                 Some(Uses { below: Some(kept), operands, followers }) if self.has_only(index, operands, followers) => {
-                    self.forget(index);
+                    self.discard(index);
                     kept
                 }
                 _ => index,
@@ -55,7 +100,7 @@ impl Books {
                 let below = self.edge(index, which);
                 let uses = uses.entry(below).or_insert(Uses { below: Some(above), operands: 0, followers: 0 });
                 if uses.below != Some(above) || new == Some(which) {
-                    uses.below = None; // the commit, too, uses what is written into a buffer
+                    uses.below = None; // the commit, too, uses a value that is written into a buffer
                 }
                 match node.is_dynamic() {
                     true => uses.followers += 1,
@@ -65,20 +110,20 @@ impl Books {
         }
     }
 
-    /// The entries below this one that are in no segment yet, down to the next marks; operands
-    /// before their consumers.
+    /// The slots below this one that are in no segment yet, down to the next marks; operands before
+    /// their consumers.
     fn open_below(&mut self, marked: u32) -> Vec<u32> {
-        self.closed.resize(self.entries.len(), false);
+        self.retention.segmented.resize(self.nodes.len(), false);
         let mut order = Vec::new();
         let mut walk = Vec::new();
-        if !std::mem::replace(&mut self.closed[marked as usize], true) {
+        if !std::mem::replace(&mut self.retention.segmented[marked as usize], true) {
             walk.push((marked, 0));
         }
         while let Some((index, next)) = walk.last_mut() {
             if *next < self.edges_in_segment(*index) {
                 let below = self.edge(*index, *next);
                 *next += 1;
-                if !std::mem::replace(&mut self.closed[below as usize], true) {
+                if !std::mem::replace(&mut self.retention.segmented[below as usize], true) {
                     walk.push((below, 0));
                 }
             } else {
@@ -89,8 +134,8 @@ impl Books {
         order
     }
 
-    /// How many entries this one was computed from: those of the operands, or that of the layer
-    /// that a dynamic node turned out to be.
+    /// How many slots this one was computed from: those of the operands, or that of the layer to
+    /// which a dynamic node has resolved.
     pub(crate) fn edges(&self, index: u32) -> usize {
         let node = self.node(index);
         if node.is_dynamic() { usize::from(self.source(index) != NONE) } else { node.operands().len() }
@@ -100,63 +145,63 @@ impl Books {
         if self.node(index).is_dynamic() { self.source(index) } else { self.operand(index, which) }
     }
 
-    /// The same, but for a mark: what is below it is another segment.
+    /// The same, but none for a mark: below it is another segment.
     fn edges_in_segment(&self, index: u32) -> usize {
         if self.node(index).is_mark() { 0 } else { self.edges(index) }
     }
 
-    /// Whether nothing else depends on an entry, nor can any more.
+    /// Whether nothing else depends on a slot, nor can any more.
     fn has_only(&self, index: u32, operands: usize, followers: u32) -> bool {
-        let entry = self.entry(index);
-        let (rooted, followed) = match self.links.get(entry.links as usize) {
-            Some(links) => (usize::from(links.root != NONE), links.followers),
+        let (rooted, aliases) = match self.nodes.ext(index) {
+            Some(ext) => (usize::from(ext.is_root()), ext.aliases),
             None => (0, 0),
         };
-        entry.held().handles() <= rooted + operands && followed == followers
+        self.node(index).handles() <= rooted + operands && aliases == followers
     }
 
-    /// The value of this entry goes, unless only the body of a dynamic node could compute it again.
-    fn forget(&mut self, index: u32) {
+    /// Discards the value of this slot, unless only the body of a dynamic node could compute it
+    /// again.
+    fn discard(&mut self, index: u32) {
         let node = self.node(index);
         let again = match &node.expression {
             Expression::Primitive(_) => true,
             Expression::Dynamic(_) => self.source(index) != NONE,
             _ => false,
         };
-        if again && self.is_scheduled(index) && self.entry(index).state == State::Done {
-            self.forgot = true;
-            self.linked(index).forgets = true;
-            self.free(index);
+        if again && self.nodes.is_scheduled(index) && self.entry(index).state == SlotState::Ready {
+            self.retention.has_discarded = true;
+            self.nodes.ext_mut(index).discards = true;
+            self.release_if_unused(index);
         }
     }
 
-    /// Whatever was evaluated for a backward goes that no delta needs. Where there are marks, what
-    /// is needed once more is known already.
-    fn forget_the_past(&mut self) {
-        if self.has_marks {
+    /// Discards all values that no cotangent needs. Where there are checkpoint boundaries, the
+    /// values that are needed once more are known already.
+    fn discard_residuals(&mut self) {
+        if self.retention.has_marks {
             return;
         }
-        // what is written into a buffer is needed by the commit
-        let updated: HashSet<u32> = self.updates.iter().map(|&index| self.updated(index)).collect();
-        for index in 0..self.entries.len() as u32 {
-            if self.entry(index).state == State::Done && !updated.contains(&index) {
-                self.forget(index);
+        // the commit needs the values that are written into buffers
+        let updated: HashSet<u32> = self.retention.updates.iter().map(|&index| self.updated(index)).collect();
+        for index in self.nodes.indices() {
+            if self.entry(index).state == SlotState::Ready && !updated.contains(&index) {
+                self.discard(index);
             }
         }
     }
 
-    /// The entry whose value this update writes into a buffer.
+    /// The slot whose value this update writes into a buffer.
     fn updated(&self, update: u32) -> u32 {
         let node = self.node(update);
         let Expression::Primitive(op) = &node.expression else { unreachable!("an update is an operation") };
         self.operand(update, op.update().expect("it is an update").new)
     }
 
-    /// The entry whose value a mark marks, or this one. What arrives at a mark arrives there: a
-    /// mark is no place where something is summed.
+    /// The slot that a mark marks, or this one. The cotangent of a mark is that of the slot that it
+    /// marks.
     #[inline]
     pub(crate) fn unmarked(&self, mut index: u32) -> u32 {
-        if self.has_marks {
+        if self.retention.has_marks {
             while self.node(index).is_mark() {
                 index = self.operand(index, 0);
             }
@@ -164,10 +209,10 @@ impl Books {
         index
     }
 
-    /// The numeric reading of the way back goes by the operands in the entry.
+    /// The numeric backward follows the operands in the slot: these must not be marks.
     #[inline]
     pub(super) fn skip_marks(&mut self, index: u32) {
-        if self.has_marks {
+        if self.retention.has_marks {
             self.skip_marks_of(index);
         }
     }
@@ -177,148 +222,151 @@ impl Books {
         for which in 0..self.edges(index) {
             let (mark, unmarked) = (self.operand(index, which), self.unmarked(self.operand(index, which)));
             if mark != unmarked {
-                self.root(mark); // nobody else knows of it now
-                self.entries[index as usize].operands[which] = unmarked;
+                self.root(mark); // no slot refers to it now
+                self.nodes.slot_mut(index).operands[which] = unmarked;
             }
         }
     }
 
     /// Whether a segment ends here.
     pub(crate) fn is_marked(&self, index: u32) -> bool {
-        self.links.get(self.entry(index).links as usize).is_some_and(|links| links.marked)
+        self.nodes.ext(index).is_some_and(|ext| ext.marked)
     }
 
-    /// Whether some value may be gone that a backward is going to need.
+    /// Whether some value may be discarded that a backward is going to need.
     #[inline]
     pub(crate) fn has_forgotten(&self) -> bool {
-        self.forgot
+        self.retention.has_discarded
     }
 
-    /// Whether the rule of this entry cannot be asked, because a value that it is to see is not
-    /// there.
+    /// Whether the pullback rule of this node cannot be called, because a residual is missing.
     pub(crate) fn is_hollow(&self, index: u32) -> bool {
         let node = self.node(index);
-        let is_there = |index| matches!(self.status(index), Status::Done(_));
+        let is_there = |index| matches!(self.status(index), Status::Ready(_));
         matches!(&node.expression, Expression::Primitive(_))
             && !(is_there(index) && (0..node.operands().len()).all(|which| is_there(self.operand(index, which))))
     }
 
-    pub(super) fn is_evaluated_again(&self, index: u32) -> bool {
-        self.links.get(self.entry(index).links as usize).is_some_and(|links| links.again)
+    pub(super) fn is_rematerialized(&self, index: u32) -> bool {
+        self.nodes.ext(index).is_some_and(|ext| ext.again)
     }
 
-    /// Somebody wants the value of this entry. If it was forgotten, it is going to be evaluated
-    /// again, and so is what it takes.
+    /// The value of this slot is requested. If it was released it is evaluated again, and so are
+    /// the released operands that it takes.
     #[inline]
-    pub(super) fn evaluate_again(&mut self, index: u32) {
-        if self.entry(index).state == State::Freed {
-            self.evaluate_all_again(index);
+    pub(super) fn rematerialize(&mut self, index: u32) {
+        if self.entry(index).state == SlotState::Released {
+            self.rematerialize_all(index);
         }
     }
 
     #[cold]
-    fn evaluate_all_again(&mut self, index: u32) {
+    fn rematerialize_all(&mut self, index: u32) {
         let mut again = vec![index];
-        self.entries[index as usize].state = State::Pending;
+        self.nodes.slot_mut(index).state = SlotState::Pending;
         let mut next = 0;
         while let Some(&index) = again.get(next) {
             next += 1;
             for which in 0..self.edges(index) {
                 let operand = self.edge(index, which);
-                if self.entry(operand).state == State::Freed {
-                    self.entries[operand as usize].state = State::Pending;
+                if self.entry(operand).state == SlotState::Released {
+                    self.nodes.slot_mut(operand).state = SlotState::Pending;
                     again.push(operand);
                 }
             }
         }
         for &index in &again {
             self.forget_bytes(index);
-            self.linked(index).again = true;
+            self.nodes.ext_mut(index).again = true;
             for which in 0..self.edges(index) {
                 let operand = self.edge(index, which);
-                if self.is_scheduled(operand) || self.node(index).is_dynamic() {
-                    self.linked(operand).unfinished += 1;
+                if self.nodes.is_scheduled(operand) || self.node(index).is_dynamic() {
+                    self.nodes.ext_mut(operand).pending_uses += 1;
                 }
-                if !self.ended(operand) {
-                    self.wait_for(operand, index);
+                if !self.is_completed(operand) {
+                    self.nodes.add_dependent(operand, index);
                 }
             }
         }
-        // those below were met last
+        // operands were found last
         for &index in again.iter().rev().filter(|&&index| self.waits_for_none(index)).collect::<Vec<_>>() {
             let node = self.node(index);
             match &node.expression {
                 Expression::Seed(position) => {
-                    let seed = self.seed(*position, &node);
-                    self.end_and_tell(index, seed);
+                    let seed = self.env.seed(*position, &node);
+                    self.complete_quietly(index, seed);
                 }
                 Expression::Dynamic(_) if self.source(index) == NONE => self.queue_task(index),
-                _ => self.ready(index),
+                _ => self.on_inputs_ready(index),
             }
         }
-        self.settle();
+        self.notify_dependents();
     }
 
     fn waits_for_none(&self, index: u32) -> bool {
-        self.links[self.entry(index).links as usize].pending == 0
+        self.nodes.ext(index).is_some_and(|ext| ext.in_degree == 0)
     }
 }
 
-/// Keeps values, which are evaluated again if they were forgotten, until it is dropped.
+/// Retains values, which are rematerialized if they were released, until it is dropped.
 pub(crate) struct Hold {
     pass: Weak<Pass>,
-    entries: Vec<u32>,
-    /// The first that may not be there yet.
+    slots: Vec<u32>,
+    /// The first that may not be ready yet.
     next: usize,
 }
 
 impl Pass {
-    /// Whoever calls sees to it that the nodes of these entries stay alive.
-    pub(crate) fn hold(self: &Arc<Self>, mut books: MutexGuard<'_, Books>, mut entries: Vec<u32>) -> Hold {
-        entries.retain(|&index| books.is_scheduled(index));
-        for &index in &entries {
-            books.linked(index).unfinished += 1;
+    /// The caller must keep the nodes of these slots alive.
+    pub(crate) fn hold(self: &Arc<Self>, mut state: MutexGuard<'_, PassState>, mut slots: Vec<u32>) -> Hold {
+        slots.retain(|&index| state.nodes.is_scheduled(index));
+        for &index in &slots {
+            state.nodes.ext_mut(index).pending_uses += 1;
         }
-        for &index in &entries {
-            books.evaluate_again(index);
+        for &index in &slots {
+            state.rematerialize(index);
         }
-        self.offer(books);
-        Hold { pass: Arc::downgrade(self), entries, next: 0 }
+        self.offer(state);
+        Hold { pass: Arc::downgrade(self), slots, next: 0 }
     }
 
-    /// From now on new layers are deltas that nobody is going to look back at. In a pass that
-    /// forgets values, theirs go when they have been used.
+    /// From now on new layers are cotangents, to which no backward leads. In a pass that has
+    /// discarded values, theirs are released when they have been used.
     pub(crate) fn forget_deltas(&self) {
-        let mut books = self.books();
-        books.forgets = books.forgot;
+        let mut state = self.state();
+        let discards = state.retention.has_discarded;
+        state.nodes.set_discards_new(discards);
     }
 
-    /// The same when all deltas of a step have been written down, the last that the pass evaluates:
-    /// no rule is going to look at a value any more, so each goes when the last operation has been
-    /// run that needs it.
+    /// The same when all cotangents of a step have been emitted: no rule is going to read a value
+    /// any more, so each is released when the last operation has been run that needs it.
     pub(crate) fn forget_the_past(self: &Arc<Self>) {
-        let mut books = self.books();
-        books.forget_the_past();
-        books.forgets = books.forgot;
-        self.release(books);
+        let mut state = self.state();
+        state.discard_residuals();
+        let discards = state.retention.has_discarded;
+        state.nodes.set_discards_new(discards);
+        self.release(state);
     }
 
     pub(crate) fn forgets_deltas(&self) -> bool {
-        self.books().forgets
+        self.state().nodes.discards_new()
     }
 }
 
 impl Hold {
-    /// Waits until all values are there.
+    /// Waits until all values are ready.
     pub(crate) fn poll(&mut self, cx: &Context<'_>) -> Poll<Result<()>> {
         let Some(pass) = self.pass.upgrade() else { return Poll::Ready(Err(Error::cancelled())) };
-        let mut books = pass.books();
-        while let Some(&index) = self.entries.get(self.next) {
-            match books.status(index) {
-                Status::Done(_) => self.next += 1,
+        let mut state = pass.state();
+        if state.workers.is_retired() {
+            return Poll::Ready(Err(Error::cancelled()));
+        }
+        while let Some(&index) = self.slots.get(self.next) {
+            match state.status(index) {
+                Status::Ready(_) => self.next += 1,
                 Status::Failed(error) => return Poll::Ready(Err(error.clone())),
-                Status::Pending | Status::Freed => {
-                    books.wake_when_done(index, cx.waker());
+                Status::Pending | Status::Released => {
+                    state.wake_when_done(index, cx.waker());
                     return Poll::Pending;
                 }
             }
@@ -326,23 +374,26 @@ impl Hold {
         Poll::Ready(Ok(()))
     }
 
-    /// Lets go of the values, under a lock that is held already.
-    pub(crate) fn let_go(mut self, pass: &Arc<Pass>, mut books: MutexGuard<'_, Books>) {
-        for index in std::mem::take(&mut self.entries) {
-            books.linked(index).unfinished -= 1;
-            books.free(index);
+    /// Releases the values, with the lock held already.
+    pub(crate) fn let_go(mut self, pass: &Arc<Pass>, mut state: MutexGuard<'_, PassState>) {
+        let slots = std::mem::take(&mut self.slots);
+        if !state.workers.is_retired() {
+            for index in slots {
+                state.nodes.ext_mut(index).pending_uses -= 1;
+                state.release_if_unused(index);
+            }
         }
-        pass.release(books);
+        pass.release(state);
     }
 }
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        if !self.entries.is_empty()
+        if !self.slots.is_empty()
             && let Some(pass) = self.pass.upgrade()
         {
-            let entries = std::mem::take(&mut self.entries);
-            Hold { pass: self.pass.clone(), entries, next: 0 }.let_go(&pass, pass.books());
+            let slots = std::mem::take(&mut self.slots);
+            Hold { pass: self.pass.clone(), slots, next: 0 }.let_go(&pass, pass.state());
         }
     }
 }

@@ -1,16 +1,17 @@
-//! Large tables, for the next pass that becomes large: the books of a million nodes fill thousands
+//! Large tables, for the next pass that becomes large: the state of a million nodes fill thousands
 //! of pages, and a page from the system costs more than what is written there.
 //!
-//! A pass begins with the small tables of the one before (see `Books::close`). When one of them has
+//! A pass begins with the small tables of the one before (see `PassState::close`). When one of them has
 //! become too large for a thread to keep it is exchanged for a larger one that is kept here, for
 //! all threads, as large buffers are (see `buffers.rs`); when the pass is over it comes back. Other
 //! tables are large in few passes: they just go. A table that lasts for a step of plain numbers the
 //! thread [puts away](put_away) for its next step.
 
 use crate::autodiff::cotangent::{AnyDelta, Arrived};
-use crate::exec::discover::Step;
-use crate::exec::entry::{Entry, Links, Scalar, Waiting};
-use crate::graph::node_ref::{AnyLayer, Held};
+use crate::exec::discover::Frame;
+use crate::exec::entry::{Dependent, NodeSlot, SlotExt};
+use crate::graph::node_ref::AnyLayer;
+use crate::graph::node_ref::Held;
 use crate::step::commit::RawUpdate;
 use rustc_hash::FxHashMap;
 use std::cell::Cell;
@@ -95,13 +96,12 @@ macro_rules! rows {
 }
 
 rows! {
-    ENTRIES: Entry;
-    LINKS: Links;
-    STEPS: Step;
-    WAITING: Waiting;
+    SLOTS: NodeSlot;
+    EXTS: SlotExt;
+    FRAMES: Frame;
+    DEPENDENTS: Dependent;
     WEIGHTS: (usize, u32);
     ARRIVED: Arrived;
-    NUMBERS: (Held, Scalar), kept by threads in NUMBERS_OF_THIS_THREAD;
     DELTAS: (Held, AnyDelta), kept by threads in DELTAS_OF_THIS_THREAD;
     DELTAS_OF_LAYERS: (AnyLayer, AnyDelta);
     WORDS: RawUpdate;

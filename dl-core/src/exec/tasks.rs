@@ -2,51 +2,103 @@
 
 use crate::api::tape::AnyBackward;
 use crate::exec::bodies;
-use crate::exec::books::Books;
+use crate::exec::books::PassState;
 use crate::exec::queue::Work;
+use crate::exec::tables;
 use crate::exec::work::Task;
 use crate::graph::node_ref::AnyLayer;
 use crate::graph::value::Value;
+use rustc_hash::FxHashMap;
 use std::sync::Arc;
 use std::task::Waker;
 
-impl Books {
+/// The dynamic nodes of a pass.
+#[derive(Default)]
+pub(super) struct TaskTable {
+    /// The futures that wait, or are being polled after they have waited.
+    waiting: FxHashMap<u32, Task>,
+    /// Nodes whose futures were dropped when the last driver left.
+    interrupted: Vec<u32>,
+    /// The hand-written backwards of nodes that have ended with one.
+    backwards: FxHashMap<u32, Arc<dyn AnyBackward>>,
+    /// What is to be woken when a slot is completed, of any node.
+    wakers: FxHashMap<u32, Vec<Waker>>,
+}
+
+impl TaskTable {
+    pub(super) fn reset(&mut self) {
+        tables::empty(&mut self.waiting);
+        tables::empty(&mut self.interrupted);
+        tables::empty(&mut self.backwards);
+        tables::empty(&mut self.wakers);
+    }
+
+    pub(super) fn get(&self, index: u32) -> Option<&Task> {
+        self.waiting.get(&index)
+    }
+
+    pub(super) fn backward(&self, index: u32) -> Option<&Arc<dyn AnyBackward>> {
+        self.backwards.get(&index)
+    }
+
+    /// The slot of this node is free.
+    pub(super) fn remove(&mut self, index: u32) {
+        self.backwards.remove(&index);
+    }
+
+    /// The node begins anew when the next driver arrives.
+    pub(super) fn interrupt(&mut self, index: u32) {
+        self.interrupted.push(index);
+    }
+
+    pub(super) fn is_awaited(&self, index: u32) -> bool {
+        self.wakers.contains_key(&index)
+    }
+
+    /// Takes the wakers for this slot, which is completed.
+    #[cold]
+    pub(super) fn take_wakers(&mut self, index: u32) -> Vec<Waker> {
+        self.wakers.remove(&index).unwrap_or_default()
+    }
+}
+
+impl PassState {
     pub(super) fn queue_task(&mut self, index: u32) {
         let nanoseconds = bodies::guess(self.node(index).place);
-        self.queue.push(Work::Task(index), nanoseconds);
+        self.ready.push(Work::Task(index), nanoseconds);
     }
 
     /// A dynamic node turned out to be this layer, which has this entry.
     pub(super) fn follow(&mut self, index: u32, source: u32, layer: AnyLayer) {
         // a mark of a number has no entry of its own
-        self.root_with(source, |node| if node.address() == layer.address() { layer } else { node.handle() });
-        self.evaluate_again(source);
-        let links = self.links(source);
-        links.unfinished += 1;
-        links.followers += 1;
-        self.entries[index as usize].operands[0] = source;
-        if self.ended(source) {
-            self.ready(index);
-            self.settle();
+        self.nodes.add_root(source, |node| if node.address() == layer.address() { layer } else { node.handle() });
+        self.rematerialize(source);
+        let ext = self.nodes.ext_or_new(source);
+        ext.pending_uses += 1;
+        ext.aliases += 1;
+        self.nodes.slot_mut(index).operands[0] = source;
+        if self.is_completed(source) {
+            self.on_inputs_ready(index);
+            self.notify_dependents();
         } else {
-            self.wait_for(source, index);
+            self.nodes.add_dependent(source, index);
         }
     }
 
     /// A dynamic node ended with a value, and perhaps with a backward of its own.
     pub(super) fn finish_tape(&mut self, index: u32, value: Value, backward: Option<Arc<dyn AnyBackward>>) {
         if let Some(backward) = backward {
-            self.entries[index as usize].trained = true;
-            self.backwards.insert(index, backward);
+            self.nodes.slot_mut(index).trained = true;
+            self.tasks.backwards.insert(index, backward);
         }
         // only its body could compute it again
-        self.linked(index).forgets = false;
-        self.finish(index, Ok(value));
+        self.nodes.ext_mut(index).discards = false;
+        self.complete(index, Ok(value));
     }
 
     pub(crate) fn wake_when_done(&mut self, index: u32, waker: &Waker) {
-        self.links(index).awaited = true;
-        let wakers = self.wakers.entry(index).or_default();
+        self.nodes.ext_or_new(index).awaited = true;
+        let wakers = self.tasks.wakers.entry(index).or_default();
         // whoever polls again and again is mostly the last one who did
         if !wakers.last().is_some_and(|last| last.will_wake(waker)) {
             wakers.push(waker.clone());
@@ -56,41 +108,41 @@ impl Books {
     /// The future of a dynamic node, if it has waited before.
     #[inline]
     pub(super) fn task(&mut self, index: u32) -> Option<&mut Task> {
-        if self.linked(index).task { self.tasks.get_mut(&index) } else { None }
+        if self.nodes.ext_mut(index).task { self.tasks.waiting.get_mut(&index) } else { None }
     }
 
     pub(super) fn keep_task(&mut self, index: u32, task: Task) {
-        self.linked(index).task = true;
-        self.tasks.insert(index, task);
+        self.nodes.ext_mut(index).task = true;
+        self.tasks.waiting.insert(index, task);
     }
 
     pub(super) fn forget_task(&mut self, index: u32) {
-        if std::mem::take(&mut self.linked(index).task) {
-            self.tasks.remove(&index);
+        if std::mem::take(&mut self.nodes.ext_mut(index).task) {
+            self.tasks.waiting.remove(&index);
         }
     }
 
     /// Nobody drives the pass any more: takes all futures away, and has everybody woken who waits.
     pub(super) fn rest(&mut self) -> Vec<Task> {
-        self.rests += 1;
-        self.woken.extend(self.wakers.drain().flat_map(|(_, wakers)| wakers));
-        let (indices, tasks): (Vec<u32>, Vec<Task>) = self.tasks.drain().unzip();
-        self.queue.forget_tasks(&indices);
-        let from = self.interrupted.len();
+        self.drivers.rest();
+        self.deferred.wake_all(self.tasks.wakers.drain().flat_map(|(_, wakers)| wakers));
+        let (indices, tasks): (Vec<u32>, Vec<Task>) = self.tasks.waiting.drain().unzip();
+        self.ready.forget_tasks(&indices);
+        let from = self.tasks.interrupted.len();
         for (index, task) in indices.into_iter().zip(&tasks) {
-            self.linked(index).task = false;
+            self.nodes.ext_mut(index).task = false;
             if task.waits() {
-                self.interrupted.push(index);
+                self.tasks.interrupted.push(index);
             }
         }
-        self.interrupted[from..].sort_unstable();
+        self.tasks.interrupted[from..].sort_unstable();
         tasks
     }
 
     /// The opposite: what was interrupted begins anew.
     pub(super) fn resume(&mut self) {
-        for index in std::mem::take(&mut self.interrupted) {
-            if !self.ended(index) {
+        for index in std::mem::take(&mut self.tasks.interrupted) {
+            if !self.is_completed(index) {
                 self.queue_task(index);
             }
         }

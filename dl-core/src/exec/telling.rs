@@ -1,4 +1,4 @@
-//! Telling the books to a record, if the pass has one.
+//! Telling the state to a record, if the pass has one.
 //!
 //! Entries are told when they are given up and when the pass rests, values also when they go, so
 //! that nothing is done while layers are entered. What is told before, because it is at work or was
@@ -6,16 +6,16 @@
 
 use crate::error::branch::Branch;
 use crate::exec::Pass;
-use crate::exec::books::Books;
-use crate::exec::entry::{NONE, Seen, Status};
+use crate::exec::books::PassState;
+use crate::exec::entry::{NONE, Status, ValueRef};
+use crate::exec::user_code;
 use crate::graph::node::Node;
 use crate::graph::node_ref::AnyLayer;
 use crate::graph::value::Value;
 use crate::record::{Log, LogState, NodeRecord, TraceNodeId};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-impl Books {
+impl PassState {
     fn told(&self, index: u32) -> TraceNodeId {
         self.log.as_ref().map_or(TraceNodeId::NONE, |log| log.state().trace_id(index, &self.node(index)))
     }
@@ -24,7 +24,7 @@ impl Books {
     pub(super) fn tell_all(&self) {
         let Some(log) = &self.log else { return };
         let mut state = log.state();
-        for index in 0..self.entries.len() as u32 {
+        for index in self.nodes.indices() {
             if self.entry(index).node.is_some() {
                 self.tell(&mut state, index);
             }
@@ -74,7 +74,7 @@ impl Books {
         let record = state.node(id);
         (record.operands, record.became) = (operands, became);
         self.describe(index, record);
-        if self.ended(index) {
+        if self.is_completed(index) {
             state.complete(id);
         }
     }
@@ -88,7 +88,7 @@ impl Books {
     fn describe(&self, index: u32, record: &mut NodeRecord) {
         let node = self.node(index);
         match self.status(index) {
-            Status::Done(value) if record.value.is_empty() => {
+            Status::Ready(value) if record.value.is_empty() => {
                 let is_another = node.is_dynamic() && self.source(index) != NONE;
                 (record.value, record.bytes) = described(&node, value);
                 if is_another {
@@ -102,37 +102,37 @@ impl Books {
 }
 
 /// Type and shape of a value, and its size. A type that panics instead of saying it says nothing.
-fn described(node: &Node, value: Seen<'_>) -> (String, usize) {
+fn described(node: &Node, value: ValueRef<'_>) -> (String, usize) {
     let value: &Value = value.as_value();
     let kind = node.kind_of_data;
-    catch_unwind(AssertUnwindSafe(|| ((kind.describe)(value), (kind.bytes)(value)))).unwrap_or_default()
+    user_code::run(|| ((kind.describe)(value), (kind.bytes)(value))).unwrap_or_default()
 }
 
 impl Pass {
     /// What the record calls this entry.
     pub(super) fn told(&self, index: u32) -> TraceNodeId {
-        self.books().told(index)
+        self.state().told(index)
     }
 
     /// The same for a layer, if the pass has met it.
     pub(crate) fn told_layer(&self, layer: &AnyLayer) -> TraceNodeId {
-        let books = self.books();
-        books.find(layer).map_or(TraceNodeId::NONE, |index| books.told(index))
+        let state = self.state();
+        state.find(layer).map_or(TraceNodeId::NONE, |index| state.told(index))
     }
 
     /// The body that this thread is polling looks at the layer of this entry.
     #[inline]
-    pub(super) fn looks(&self, books: &Books, index: u32) {
+    pub(super) fn looks(&self, state: &PassState, index: u32) {
         if let Some(log) = self.log() {
-            self.tell_look(log, books, index);
+            self.tell_look(log, state, index);
         }
     }
 
     #[cold]
-    fn tell_look(&self, log: &Log, books: &Books, index: u32) {
-        let mut state = log.state();
-        let at = state.id(index, &books.node(index));
-        state.record_read(self.works_at(), at);
+    fn tell_look(&self, log: &Log, state: &PassState, index: u32) {
+        let mut record = log.state();
+        let at = record.id(index, &state.node(index));
+        record.record_read(self.works_at(), at);
     }
 
     /// The body that this thread is polling took one of the ways of a branch.
@@ -143,9 +143,9 @@ impl Pass {
     }
 
     /// The pass rests, or is over.
-    pub(super) fn tell_rest(&self, books: &Books) {
+    pub(super) fn tell_rest(&self, state: &PassState) {
         if let Some(log) = self.log() {
-            books.tell_all();
+            state.tell_all();
             log.pause();
         }
     }

@@ -2,20 +2,19 @@
 //!
 //! Whether an `Arc` is the only one is a question that takes an instruction for which all others
 //! wait, and a small pass would ask it when it begins and when it is over. So who knows it says it
-//! in the type; and nobody is given a pass that works out a number at once, whose books need no
+//! in the type; and nobody is given a pass that works out a number at once, whose state need no
 //! lock then.
 
-use crate::error::{Error, Result};
-use crate::exec::books::Books;
-use crate::exec::discover::Walked;
+use crate::error::Result;
+use crate::exec::books::PassState;
+use crate::exec::discover::TraversalStep;
 use crate::exec::{Mode, Scalar, Width};
-use crate::exec::{Pass, Purpose, Settings};
+use crate::exec::{Owner, Pass, Purpose, Settings, user_code};
 use crate::graph::node_ref::AnyLayer;
 use crate::graph::value::Value;
 use crate::parallel::sync::{AtomicBool, AtomicUsize, Mutex, Ordering, thread_local};
 use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError};
 
 /// Passes run inside passes, but not many deep.
@@ -56,10 +55,11 @@ impl Unshared {
     #[cold]
     fn new() -> Self {
         Unshared(Arc::new(Pass {
-            books: Mutex::new(Books::new()),
+            state: Mutex::new(PassState::default()),
             mode: Mode::Train,
             settings: Settings::default(),
-            board: Arc::default(),
+            events: Arc::default(),
+            owners: AtomicUsize::new(0),
             wanted: AtomicUsize::new(0),
             lingering: AtomicBool::new(false),
             commits: AtomicBool::new(false),
@@ -86,28 +86,27 @@ impl Unshared {
     pub(super) fn close(mut self) -> Result<()> {
         let over = &mut *self;
         over.end_watch();
-        let closed = catch_unwind(AssertUnwindSafe(|| {
-            let books = over.books.get_mut().unwrap_or_else(PoisonError::into_inner);
-            books.close();
+        let closed = user_code::run(|| {
+            let state = over.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+            state.reset();
             over.settings = Settings::default();
             over.reused_buffers.store(0, Ordering::Relaxed);
             over.width.clear();
             over.around = None;
-            books.fault.take()
-        }));
+            state.deferred.take_fault()
+        });
         let fault = match closed {
             Ok(fault) => fault,
-            Err(payload) => {
-                // what is left of it is dropped with the pass; what panics there, too, is one panic
-                // too many to tell
-                let _ = catch_unwind(AssertUnwindSafe(|| drop(self)));
-                return Err(Error::panic(payload));
+            Err(error) => {
+                // the rest of it is dropped with the pass; one panic is reported
+                user_code::ignore_panic(|| drop(self));
+                return Err(error);
             }
         };
         // a thread that is ending keeps nothing
         let too_many = OVER.try_with(|kept| self.keep(&mut kept.borrow_mut()));
         drop(too_many);
-        fault.map_or(Ok(()), Err)
+        fault
     }
 
     /// Keeps it with others that are over, unless they are enough.
@@ -126,8 +125,8 @@ impl Unshared {
         if kept.len() == PASSES_KEPT {
             return Some(self);
         }
-        if kept.last_mut().is_some_and(|next| next.books_mut().has_seat()) {
-            self.books_mut().give_seat_back();
+        if kept.last_mut().is_some_and(|next| next.state_mut().index.seat().is_some()) {
+            self.state_mut().index.give_seat_back();
             kept.insert(0, self);
         } else {
             kept.push(self);
@@ -141,29 +140,28 @@ pub(crate) enum Begun<R> {
     /// The layer is a plain number, for which it took scalar arithmetic alone: this is what was
     /// made of it, and the pass is over.
     Number(R),
-    /// It has this value, or has failed: a tensor, or a number that somebody watches, or for which
-    /// it took more than arithmetic. Whether it took nothing else, but marks.
-    Value(Arc<Pass>, Result<Value>, bool),
+    /// It has this value, or has failed: a tensor, or a number that is watched, or for which it took
+    /// more than arithmetic.
+    Value(Owner, Result<Value>),
     /// It is not there yet.
-    Pending(Arc<Pass>),
+    Pending(Owner),
 }
 
 impl Pass {
-    /// The books, which nobody else can open.
+    /// The state, which nobody else can open.
     #[inline]
-    pub(super) fn books_mut(&mut self) -> &mut Books {
-        self.books.get_mut().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn state_mut(&mut self) -> &mut PassState {
+        self.state.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Begins a pass for a layer, and goes as far as it goes at once: if it takes arithmetic and
-    /// small kernels, and little else. What is done with a number is done with the books, at its
-    /// entry, before anybody else has the pass. The node of such a number is not claimed, unless it
-    /// is a constant: nobody is going to look for it.
+    /// small kernels, and little else. What is done with a number is done with the state, at its
+    /// entry, before any other thread has the pass.
     pub(crate) fn begin<R>(
         purpose: Purpose,
         settings: &Settings,
         layer: &AnyLayer,
-        with_number: impl FnOnce(&mut Books, u32, Scalar) -> R,
+        with_number: impl FnOnce(&mut PassState, u32, Scalar) -> R,
     ) -> Begun<R> {
         let mut pass = Pass::unshared(purpose, settings);
         let watched = pass.is_watched();
@@ -172,28 +170,24 @@ impl Pass {
         // which pass this thread works; and an optimizer that works in this pass may look for its
         // root
         let needs_pass = watched || pass.is_in_step();
-        let books = pass.books_mut();
-        let mut walk = books.begin_first_walk(layer, watched);
-        let walked = if needs_pass { Walked::NeedsPass } else { books.walk(&mut walk, None) };
-        if let Walked::Through(index) = walked
-            && let Some(number) = books.entry(index).number()
+        let state = pass.state_mut();
+        let mut traversal = state.begin_first_traversal(layer, watched);
+        let step = if needs_pass { TraversalStep::NeedsPass } else { state.traverse(&mut traversal, None) };
+        if let TraversalStep::Done(index) = step
+            && let Some(number) = state.entry(index).number()
         {
-            let made = with_number(books, index, number);
+            let made = with_number(state, index, number);
             let over = pass.close();
             debug_assert!(over.is_ok(), "numbers have no destructors");
             return Begun::Number(made);
         }
-        let pass = pass.share();
-        let (mut books, index) = pass.discover_alone(walk, walked);
-        let is_arithmetic = books.is_arithmetic();
-        books.claim_lone(index);
-        let ended = books.outcome(index);
-        if !is_arithmetic || ended.is_none() {
-            books.root(index); // else the pass is over before the caller's handle goes
-        }
-        pass.release(books);
+        let pass = Owner::from(pass.share());
+        let (mut state, index) = pass.discover_first(traversal, step);
+        let ended = state.outcome(index);
+        state.root(index);
+        pass.release(state);
         match ended {
-            Some(value) => Begun::Value(pass, value, is_arithmetic),
+            Some(value) => Begun::Value(pass, value),
             None => Begun::Pending(pass),
         }
     }
@@ -205,7 +199,6 @@ mod tests {
     use crate::exec::at_once::tests::{Gather, Probe, on_threads};
     use crate::testing::Sgd;
     use crate::{Differentiable, Layer, Weight};
-    use std::sync::atomic::Ordering;
 
     /// A layer that is evaluated by a pass inside another one, so many deep.
     fn nested(deep: usize, w: &Weight<f64>) -> Layer<f64> {
@@ -223,7 +216,7 @@ mod tests {
     fn an_idle_thread_keeps_one_seat_which_the_next_pass_takes() {
         let w = Weight::new(1.0);
         let seats = || {
-            OVER.with(|over| over.borrow_mut().iter_mut().map(|pass| pass.books_mut().seat.place()).collect::<Vec<_>>())
+            OVER.with(|over| over.borrow_mut().iter_mut().map(|pass| pass.state_mut().index.seat()).collect::<Vec<_>>())
         };
         for deep in [0, 1, 3, 6, 0, 2, 5, 1, 0] {
             assert_eq!(nested(deep, &w).predict().wait().expect("it succeeds"), 2.0);
@@ -240,7 +233,7 @@ mod tests {
 
     #[test]
     fn a_first_walk_goes_on_where_the_books_are_not_enough() {
-        // more than are found without a claim, below the operations and above them
+        // below the operations and above them
         let weights: Vec<Weight<f64>> = (0..24).map(|i| Weight::new(f64::from(i) / 8.0)).collect();
         let sum = |weights: &[Weight<f64>]| weights.iter().map(|w| w * 2.0).sum::<Layer<f64>>();
         let build = || {
@@ -268,13 +261,5 @@ mod tests {
             }
             drop(tapes);
         }
-    }
-
-    #[test]
-    fn a_weight_that_is_met_once_is_not_claimed() {
-        let w = Weight::new(3.0_f64);
-        let y = Layer::apply(Probe::new(10.0, |_| ()), (w.layer(),));
-        assert_eq!(y.predict().wait().expect("it succeeds"), 4.0);
-        assert_eq!(w.layer().any().claim().pass.load(Ordering::Relaxed), 0);
     }
 }

@@ -66,9 +66,9 @@ impl Wake for TaskWaker {
 
     fn wake_by_ref(self: &Arc<Self>) {
         if self.state.swap(WOKEN, Ordering::AcqRel) == PARKED
-            && let Some(visit) = self.pass.enter()
+            && let Some(pass) = self.pass.upgrade()
         {
-            visit.pass.wake_task(self);
+            pass.wake_task(self);
         }
     }
 }

@@ -73,7 +73,7 @@ impl Pass {
     #[cold]
     fn begin_record(&mut self) {
         let log = self.settings.recorder.as_ref().map(Recorder::begin);
-        self.books_mut().log.clone_from(&log);
+        self.state_mut().log.clone_from(&log);
         self.watch.log = log;
     }
 
@@ -106,10 +106,10 @@ impl Pass {
 
     #[cold]
     fn watch_ends(&mut self) {
-        let mut books = self.books();
-        self.tell_rest(&books);
-        books.log = None;
-        drop(books);
+        let mut state = self.state();
+        self.tell_rest(&state);
+        state.log = None;
+        drop(state);
         self.watch = Watch::default();
     }
 

@@ -47,7 +47,7 @@ impl Width {
         self.working.load(Ordering::Relaxed)
     }
 
-    /// Those who work through the queue, and look at the books when they are through.
+    /// Those who work through the queue, and look at the state when they are through.
     pub(crate) fn at_queue(&self) -> usize {
         self.working().saturating_sub(self.helping.load(Ordering::Relaxed))
     }

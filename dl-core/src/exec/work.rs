@@ -1,16 +1,15 @@
 //! Working through the queue of a pass: kernels, and the futures of dynamic nodes.
 
-use crate::error::{Error, Result, drop_payload};
-use crate::exec::alone::Alone;
-use crate::exec::at_once::SMALL_OF_OURS_NANOSECONDS;
+use crate::error::Result;
 use crate::exec::bodies;
-use crate::exec::books::Books;
+use crate::exec::books::PassState;
 use crate::exec::context::{computing, may_work, polling};
-use crate::exec::kernels::Batch;
+use crate::exec::dispatch::{IDLE_SPINS, INLINE_NS, INVITE_NS, RETRY_SPINS, TURNS};
+use crate::exec::kernels::ChainRun;
 use crate::exec::queue::{Job, Work};
-use crate::exec::tickets::{Board, Ticket, Visit, at_work};
+use crate::exec::tickets::{Events, Ticket};
 use crate::exec::wakers::{TaskWaker, Wakeable};
-use crate::exec::{Pass, context};
+use crate::exec::{Pass, context, user_code};
 use crate::graph::inline_box::KeptFuture;
 use crate::graph::node::{Expression, Outcome};
 use crate::graph::node_ref::help_is_over;
@@ -18,10 +17,10 @@ use crate::graph::seed::Position;
 use crate::graph::value::Value;
 use crate::parallel::fork_join::outside_team;
 use crate::parallel::injector::{IDLE_TIMEOUT, offer};
-use crate::parallel::sync::{MutexGuard, Ordering, Patience, current_num_threads, spawn, spin_loop, spins, yield_now};
+use crate::parallel::sync::{MutexGuard, Ordering, Patience, current_num_threads, spawn, spin_loop, yield_now};
 use crate::record::SpanWork;
 use std::cell::LazyCell;
-use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::panic::Location;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -35,24 +34,10 @@ pub(crate) struct Task {
     position: Position,
 }
 
-/// Waking another thread costs a few microseconds: less work than this is not worth it.
-pub(super) const WORTH_OFFERING_NANOSECONDS: f64 = 10_000.0;
-
-/// After so many polls of bodies that had begun before, a driver has itself polled again, and
-/// whatever is polled with it: bodies may wake themselves, or one another, again and again, and
-/// wait for what only these do.
-const TURNS: usize = 16;
-
-/// How often a thread without work looks for news before it goes: about as long as it takes to wake
-/// one.
-const LINGER_SPINS: usize = spins(300);
-/// How often it looks for news before it looks again whether the books are free.
-const GLANCES: usize = spins(20);
-
 impl Pass {
     /// Called by a driver before it polls its future.
     pub(crate) fn drive(&self, driver: u32) {
-        self.books().drivers.polled(driver, may_work());
+        self.state().drivers.polled(driver, may_work());
     }
 
     /// Called by a driver when its own future cannot go on. Says whether that is worth another try
@@ -62,44 +47,44 @@ impl Pass {
     /// several such drivers, joined there, advance in parallel. It has itself woken, and does the
     /// work that is left then. `asked` is how many nanoseconds it has asked for.
     pub(crate) fn advance(self: &Arc<Self>, driver: u32, asked: &mut f64, waker: &Waker) -> bool {
-        let mut books = self.books();
-        if !books.drivers.works(driver) {
-            self.share(&mut books, false);
-            self.release(books);
+        let mut state = self.state();
+        if !state.drivers.works(driver) {
+            self.share(&mut state, false);
+            self.release(state);
             return false;
         }
-        if !self.has_work(&books) && books.tickets > 0 {
-            let read = self.board.news();
-            self.release(books);
+        if !self.has_work(&state) && state.workers.tickets() > 0 {
+            let read = self.events.count();
+            self.release(state);
             // who works for the pass is mostly through before this thread, once it sleeps, would be
             // awake again
             self.lingering.store(true, Ordering::Relaxed);
-            let heard = linger(&self.board, read, || self.width.working() > 0);
+            let heard = linger(&self.events, read, || self.width.working() > 0);
             self.lingering.store(false, Ordering::Relaxed);
             if heard {
                 return true;
             }
-            books = self.books();
+            state = self.state();
         }
-        if !self.has_work(&books) {
+        if !self.has_work(&state) {
             *asked = 0.0;
-            books.drivers.idle(driver, waker);
-            self.release(books);
+            state.drivers.idle(driver, waker);
+            self.release(state);
             return false;
         }
         let around = context::current().filter(|_| current_num_threads() > 1);
         let longest = around.as_ref().map_or(f64::INFINITY, |_| worth_asking_again(*asked));
-        if books.queue.nanoseconds() < longest {
+        if state.ready.nanoseconds() < longest {
             *asked = 0.0;
             let ended;
-            (books, ended) = self.work(books, None, TURNS, longest);
+            (state, ended) = self.work(state, false, TURNS, longest);
             if ended {
-                self.release(books);
+                self.release(state);
                 return true;
             }
         }
-        let queued = books.queue.nanoseconds();
-        self.release(books);
+        let queued = state.ready.nanoseconds();
+        self.release(state);
         if let Some(around) = around.filter(|_| queued >= longest) {
             *asked = queued;
             around.ask_for_help(Ticket::of(self), queued);
@@ -110,10 +95,10 @@ impl Pass {
     }
 
     fn ask_for_help(self: &Arc<Self>, with: Ticket, nanoseconds: f64) {
-        let mut books = self.books();
-        books.queue.push(Work::Help(with), nanoseconds);
-        self.share(&mut books, false);
-        self.release(books);
+        let mut state = self.state();
+        state.ready.push(Work::Help(with), nanoseconds);
+        self.share(&mut state, false);
+        self.release(state);
     }
 
     /// Works until the queue is empty, or nobody drives the pass any more. Says whether it came to
@@ -122,115 +107,117 @@ impl Pass {
     /// the queue.
     fn work<'a>(
         self: &'a Arc<Self>,
-        mut books: MutexGuard<'a, Books>,
-        helper: Option<&Visit<'_>>,
+        mut state: MutexGuard<'a, PassState>,
+        helps: bool,
         turns: usize,
         longest: f64,
-    ) -> (MutexGuard<'a, Books>, bool) {
-        let driver = usize::from(helper.is_none());
-        books.attentive += driver;
-        let (mut books, ended) = self.work_through(books, helper, turns, longest);
-        books.attentive -= driver;
-        (books, ended)
+    ) -> (MutexGuard<'a, PassState>, bool) {
+        let driver = usize::from(!helps);
+        state.workers.driver_polls(driver);
+        let (mut state, ended) = self.work_through(state, helps, turns, longest);
+        state.workers.driver_leaves(driver);
+        (state, ended)
     }
 
     fn work_through<'a>(
         self: &'a Arc<Self>,
-        mut books: MutexGuard<'a, Books>,
-        helper: Option<&Visit<'_>>,
+        mut state: MutexGuard<'a, PassState>,
+        helps: bool,
         mut turns: usize,
         longest: f64,
-    ) -> (MutexGuard<'a, Books>, bool) {
-        let helps = helper.is_some();
+    ) -> (MutexGuard<'a, PassState>, bool) {
         let driver = usize::from(!helps);
-        let mut batch = Batch::default();
-        let mut alone = Alone::default();
+        let mut run = ChainRun::default();
+        let (mut chain, mut not_inline) = (Vec::new(), None);
         let mut spare = None;
         let threads = LazyCell::new(current_num_threads as fn() -> usize);
         self.width.works();
         loop {
-            self.share_with(&mut books, true, &threads);
-            if books.drivers.nobody() {
+            self.share_with(&mut state, true, &threads);
+            if state.drivers.is_empty() {
                 break;
             }
-            if books.queue.nanoseconds() >= longest {
+            if state.ready.nanoseconds() >= longest {
                 self.width.rests();
-                return (books, false);
+                return (state, false);
             }
-            if helps && books.attentive > 0 && books.queue.len() > 0 && books.queue.all_stay() {
+            if helps && state.workers.active_drivers() > 0 && state.ready.len() > 0 && state.ready.all_stay() {
                 self.width.rests();
-                return (books, false);
+                return (state, false);
             }
-            if helps && self.leaves_to_driver(&books) {
+            if helps && self.leaves_to_driver(&state) {
                 self.tell_news();
                 break;
             }
-            match books.queue.pop(helps) {
+            match state.ready.pop(helps) {
                 Some(Job { what: Work::Kernel(index), nanoseconds, .. })
-                    if !helps && alone.dear != Some(index) && self.is_alone(index, nanoseconds, &books) =>
+                    if !helps && not_inline != Some(index) && self.is_alone(index, nanoseconds, &state) =>
                 {
-                    books = self.compute_alone(index, books, &mut alone);
+                    state.workers.run_begin();
+                    (state, not_inline) = self.run_alone(index, state, &mut chain);
+                    state.workers.run_end();
                 }
                 Some(Job { what: Work::Kernel(index), nanoseconds, stays }) => {
                     let busy = if stays { 0 } else { driver };
-                    books.attentive -= busy;
-                    let share = books.queue.len() / (1 + books.tickets);
-                    books = at_work(helper, || {
-                        if share == 0 && !books.has_followers(index) {
-                            self.run_one(index, books)
-                        } else {
-                            books.take_batch(index, (nanoseconds, stays), share, helps, &mut batch);
-                            self.run_batch(&mut batch, helps, books)
-                        }
-                    });
-                    books.attentive += busy;
+                    state.workers.driver_leaves(busy);
+                    state.workers.run_begin();
+                    state = if state.has_followers(index) {
+                        state.take_chain_to_run(index, (nanoseconds, stays), &mut run);
+                        self.run_chain(&mut run, helps, state)
+                    } else {
+                        self.run_one(index, state)
+                    };
+                    state.workers.run_end();
+                    state.workers.driver_polls(busy);
                 }
                 Some(Job { what: Work::Task(index), .. }) => {
-                    let again = books.task(index).is_some();
-                    books.attentive -= driver;
-                    books = at_work(helper, || self.poll_task(index, books, &mut spare, &threads));
-                    books.attentive += driver;
+                    let again = state.task(index).is_some();
+                    state.workers.driver_leaves(driver);
+                    state.workers.run_begin();
+                    state = self.poll_task(index, state, &mut spare, &threads);
+                    state.workers.run_end();
+                    state.workers.driver_polls(driver);
                     turns -= usize::from(again);
                     if turns == 0 {
                         self.width.rests();
-                        return (books, false);
+                        return (state, false);
                     }
                 }
                 Some(Job { what: Work::Help(ticket), nanoseconds, .. }) => {
-                    books.attentive -= driver;
-                    self.release(books);
+                    state.workers.driver_leaves(driver);
+                    self.release(state);
                     let enough = worth_asking_again(nanoseconds);
-                    let queued = ticket.enter_from(helper).map_or(0.0, |visit| visit.help_for_a_while(enough));
-                    books = self.books();
+                    let queued = ticket.upgrade().map_or(0.0, |pass| pass.help_for_a_while(enough));
+                    state = self.state();
                     if queued >= enough {
-                        books.queue.push(Work::Help(ticket), queued);
+                        state.ready.push(Work::Help(ticket), queued);
                     }
-                    books.attentive += driver;
+                    state.workers.driver_polls(driver);
                 }
                 None => {
                     self.width.rests();
-                    let Some(crew) = self.open_crew(&books).cloned() else { return (books, true) };
+                    let Some(crew) = self.open_crew(&state).cloned() else { return (state, true) };
                     // until there is something to do for which nobody else may be there
-                    let read = self.board.news();
-                    books.attentive -= driver;
-                    self.release(books);
-                    crew.help(helper, || self.board.news() == read);
-                    books = self.books();
-                    books.attentive += driver;
+                    let read = self.events.count();
+                    state.workers.driver_leaves(driver);
+                    self.release(state);
+                    crew.help(|| self.events.count() == read);
+                    state = self.state();
+                    state.workers.driver_polls(driver);
                     self.width.works();
                 }
             }
         }
         self.width.rests();
-        (books, true)
+        (state, true)
     }
 
     /// Whether a helper had better leave what is queued, which is too little to be shared, to a
     /// driver who waits for it, awake: he has met the weights of the pass in its last step, or is
     /// going to change them, and where nobody else works, his way of working costs less. Only once:
     /// if he has not come by then, he has lost his processor.
-    fn leaves_to_driver(&self, books: &Books) -> bool {
-        books.queue.len() > 0 && !books.queue.is_worth_sharing() && self.lingering.swap(false, Ordering::Relaxed)
+    fn leaves_to_driver(&self, state: &PassState) -> bool {
+        state.ready.len() > 0 && !state.ready.is_worth_sharing() && self.lingering.swap(false, Ordering::Relaxed)
     }
 
     /// Polls the future of a dynamic node. Only one that has to wait is written down, and only what
@@ -238,31 +225,31 @@ impl Pass {
     fn poll_task<'a>(
         self: &'a Arc<Self>,
         index: u32,
-        mut books: MutexGuard<'a, Books>,
+        mut state: MutexGuard<'a, PassState>,
         spare: &mut Option<Wakeable>,
         threads: &LazyCell<usize>,
-    ) -> MutexGuard<'a, Books> {
-        let rests = books.rests;
-        let node = books.node(index);
+    ) -> MutexGuard<'a, PassState> {
+        let rests = state.drivers.rests();
+        let node = state.node(index);
         let Expression::Dynamic(recipe) = &node.expression else { unreachable!("tasks belong to dynamic nodes") };
-        let (started, task, position) = match books.task(index) {
+        let (started, task, position) = match state.task(index) {
             Some(task) => {
                 task.waker.shared.polled();
                 (task.future.take(), task.waker.clone(), task.position)
             }
             None => {
-                let body = books.number_at(recipe.position());
+                let body = state.env.number_at(recipe.position());
                 (None, Wakeable::new(self, index, spare.take()), Position::in_body(body))
             }
         };
         let first = started.is_none();
-        self.release(books);
+        self.release(state);
 
         let outside = position.enter();
         let body = node.enter();
         let mut future = started;
         let mut poll = || {
-            catch_unwind(AssertUnwindSafe(|| {
+            user_code::run(|| {
                 let running = future.get_or_insert_with(|| recipe.run());
                 let step = Pin::new(running).poll(&mut Context::from_waker(&task.waker));
                 if step.is_ready() {
@@ -271,7 +258,7 @@ impl Pass {
                     drop(future.take());
                 }
                 step
-            }))
+            })
         };
         let mut poll =
             || polling(self, true, || self.during(SpanWork::Body, Some(&node), || self.told(index), &mut poll));
@@ -282,9 +269,9 @@ impl Pass {
             failed => {
                 let error = match failed {
                     Ok(Poll::Ready(Err(error))) => error,
-                    Err(payload) => {
-                        let _ = catch_unwind(AssertUnwindSafe(|| drop(future.take()))); // one panic is told
-                        Error::panic(payload)
+                    Err(error) => {
+                        user_code::ignore_panic(|| drop(future.take())); // one panic is reported
+                        error
                     }
                     _ => unreachable!("the others have not failed"),
                 };
@@ -294,96 +281,95 @@ impl Pass {
         drop(body);
         let position = outside.enter();
 
-        let mut books = self.books();
-        if books.rests != rests {
+        let mut state = self.state();
+        if state.drivers.rests() != rests {
             // the pass has come to rest meanwhile, and this run was to end with that
-            if books.drivers.nobody() {
-                books.interrupted.push(index);
+            if state.drivers.is_empty() {
+                state.tasks.interrupt(index);
             } else {
-                books.queue_task(index);
+                state.queue_task(index);
             }
-            self.release(books);
-            let _ = catch_unwind(AssertUnwindSafe(|| drop((future, step))));
-            return self.books();
+            self.release(state);
+            user_code::ignore_panic(|| drop((future, step)));
+            return self.state();
         }
         match step {
             Poll::Pending => {
                 let woken = !task.shared.park();
-                books.keep_task(index, Task { future, waker: task, position });
+                state.keep_task(index, Task { future, waker: task, position });
                 if woken {
-                    books.queue_task(index);
+                    state.queue_task(index);
                 }
             }
             Poll::Ready(result) => {
                 if !first {
-                    books.forget_task(index);
+                    state.forget_task(index);
                 }
                 *spare = Some(task);
                 match result {
-                    Ok(Outcome::Layer(layer)) => books = self.follow(books, index, layer),
-                    Ok(Outcome::Tape(value, backward)) => books.finish_tape(index, value, backward),
-                    Err(error) => books.finish(index, Err(error)),
+                    Ok(Outcome::Layer(layer)) => state = self.follow(state, index, layer),
+                    Ok(Outcome::Tape(value, backward)) => state.finish_tape(index, value, backward),
+                    Err(error) => state.complete(index, Err(error)),
                 }
             }
         }
-        books
+        state
     }
 
     /// A thread that works for the pass is going to park, in a wait of its own: others may take
     /// what is queued.
     pub(super) fn goes_away(self: &Arc<Self>) {
-        let mut books = self.books();
-        books.away += 1;
-        self.share(&mut books, false);
-        self.release(books);
+        let mut state = self.state();
+        state.workers.block_begin();
+        self.share(&mut state, false);
+        self.release(state);
     }
 
     pub(super) fn comes_back(&self) {
-        self.books().away -= 1;
+        self.state().workers.block_end();
     }
 
     /// A task that waits was woken, by whomever.
     pub(super) fn wake_task(self: &Arc<Self>, woken: &Arc<TaskWaker>) {
-        let mut books = self.books();
+        let mut state = self.state();
         let index = woken.index.load(Ordering::Relaxed);
         // if the pass has come to rest since, this is another run of the body, or no run at all
-        if books.tasks.get(&index).is_some_and(|task| Arc::ptr_eq(&task.waker.shared, woken)) {
-            books.queue_task(index);
+        if state.tasks.get(index).is_some_and(|task| Arc::ptr_eq(&task.waker.shared, woken)) {
+            state.queue_task(index);
         }
-        self.offer(books);
+        self.offer(state);
     }
 
     /// Releases the lock; whoever can help with what is in the queue is told.
-    pub(super) fn offer(self: &Arc<Self>, mut books: MutexGuard<'_, Books>) {
+    pub(super) fn offer(self: &Arc<Self>, mut state: MutexGuard<'_, PassState>) {
         let working = may_work() && crate::exec::is_current(self);
-        self.share(&mut books, working);
-        self.release(books);
+        self.share(&mut state, working);
+        self.release(state);
     }
 
     /// Releases the lock, then drops what was discarded under it and wakes those who wait for what
     /// was done.
-    pub(super) fn release(self: &Arc<Self>, mut books: MutexGuard<'_, Books>) {
-        if books.woken.is_empty() && books.discarded.is_empty() {
+    pub(super) fn release(self: &Arc<Self>, mut state: MutexGuard<'_, PassState>) {
+        if state.deferred.is_empty() {
             return;
         }
-        let (woken, discarded) = (std::mem::take(&mut books.woken), std::mem::take(&mut books.discarded));
-        drop(books);
+        let (woken, discarded) = state.deferred.take();
+        drop(state);
         if !discarded.is_empty() {
             computing(self, || discarded.into_iter().for_each(|(value, place)| self.discard(value, place)));
         }
         self.tell_news();
         for waker in woken {
             // a waker of the user's that panics has nobody to tell
-            let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
+            user_code::ignore_panic(|| waker.wake());
         }
     }
 
     /// Drops a dead value of the node that was written at this place. If the destructor panics, the
     /// pass is at fault.
     pub(super) fn discard(&self, value: Value, place: &'static Location<'static>) {
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(value))) {
-            let error = Error::panic(payload).at("destructor of a value", place);
-            self.books().fault.get_or_insert(error);
+        if let Err(error) = user_code::run(|| drop(value)) {
+            self.state().deferred.set_fault(error.at("destructor of a value", place));
         }
     }
 
@@ -392,49 +378,48 @@ impl Pass {
     /// itself.
     ///
     /// The number of threads counts all that work on the pass: a driver that works is one of them.
-    pub(super) fn share(self: &Arc<Self>, books: &mut Books, working: bool) {
-        self.share_with(books, working, &LazyCell::new(current_num_threads));
+    pub(super) fn share(self: &Arc<Self>, state: &mut PassState, working: bool) {
+        self.share_with(state, working, &LazyCell::new(current_num_threads));
     }
 
     /// The same for somebody who shares again and again, and asks for the number of threads once.
     #[inline]
-    fn share_with(self: &Arc<Self>, books: &mut Books, working: bool, threads: &LazyCell<usize>) {
-        let mut spare = books.queue.spare(working);
-        if spare == 0 || books.drivers.nobody() {
+    fn share_with(self: &Arc<Self>, state: &mut PassState, working: bool, threads: &LazyCell<usize>) {
+        let mut spare = state.ready.spare(working);
+        if spare == 0 || state.drivers.is_empty() {
             return;
         }
-        let driver_works = books.drivers.any_works();
-        let limit = **threads - usize::from(driver_works) + books.away;
-        if limit == 0 && books.tickets == 0 && !books.drivers.any_idle() {
+        let driver_works = state.drivers.any_works();
+        let limit = **threads - usize::from(driver_works) + state.workers.blocked();
+        if limit == 0 && state.workers.tickets() == 0 && !state.drivers.any_idle() {
             return; // there is nobody else
         }
         self.tell_news();
         let worth_while = match working {
-            true => books.queue.is_worth_sharing(),
-            false => books.queue.nanoseconds() >= WORTH_OFFERING_NANOSECONDS,
+            true => state.ready.is_worth_sharing(),
+            false => state.ready.nanoseconds() >= INVITE_NS,
         };
         // where nobody is at work, all of them: the first one may be a run that somebody has, but
         // does not poll
         while (worth_while || !working)
-            && let Some(driver) = books.drivers.take_idle()
+            && let Some(driver) = state.drivers.take_idle()
         {
-            books.woken.push(driver);
+            state.deferred.wake(driver);
             spare = spare.saturating_sub(1);
             if working {
                 break;
             }
         }
-        while books.tickets < limit && spare + books.away > books.tickets {
-            let somebody_comes = working || usize::from(driver_works) + books.tickets > books.away;
+        while state.workers.tickets() < limit && spare + state.workers.blocked() > state.workers.tickets() {
+            let somebody_comes =
+                working || usize::from(driver_works) + state.workers.tickets() > state.workers.blocked();
             if !worth_while && somebody_comes {
                 return;
             }
             let ticket = Ticket::of(self);
             let help = move || {
                 // nothing may unwind into the pool
-                if let Err(payload) = catch_unwind(AssertUnwindSafe(|| use_ticket(&ticket))) {
-                    drop_payload(payload);
-                }
+                user_code::ignore_panic(|| use_ticket(&ticket));
                 help_is_over(); // the pass may have gone here, with all its nodes
             };
             if somebody_comes {
@@ -444,7 +429,7 @@ impl Pass {
             } else {
                 spawn(help); // nobody else is going to do it
             }
-            books.tickets += 1;
+            state.workers.ticket_issued();
         }
     }
 }
@@ -452,21 +437,20 @@ impl Pass {
 /// Works through the queue, and lingers a little for more: waking a thread costs more than that. It
 /// does not hold the pass meanwhile.
 ///
-/// Nor does it in a training step, for [a while](IDLE_TIMEOUT), where it has heard nothing and is
-/// about to go, and somebody else has the books: he may have them for a whole walk back, and change
-/// weights after that, of which nobody else is to have the values then. After that it waits for
-/// them like everybody, so that a ticket comes back; in other passes it does so at once, as a walk
-/// hands the books to those who wait.
+/// Nor does it in a training step, for [a while](IDLE_TIMEOUT), where it has heard nothing and is about to
+/// go, and somebody else has the state: he may have them for a whole walk back, and change weights
+/// after that, of which nobody else is to have the values then. After that it waits for them like
+/// everybody, so that a ticket comes back; in other passes it does so at once, as a walk hands the
+/// state to those who wait.
 fn use_ticket(ticket: &Ticket) {
-    let board = ticket.board();
-    let mut read = board.news();
+    let events = ticket.events();
+    let mut read = events.count();
     let mut goes: Option<Patience> = None;
-    while let Some(visit) = ticket.enter() {
-        let pass = &visit.pass;
+    while let Some(pass) = ticket.upgrade() {
         let may_wait = !pass.steps || goes.as_ref().is_none_or(|since| !since.lasts(IDLE_TIMEOUT));
-        let Some(books) = (if may_wait { Some(pass.books()) } else { pass.books_at_once() }) else {
-            drop(visit);
-            if has_news(board, read, GLANCES) {
+        let Some(state) = (if may_wait { Some(pass.state()) } else { pass.try_state() }) else {
+            drop(pass);
+            if has_news(events, read, RETRY_SPINS) {
                 goes = None;
             } else {
                 // there may be more threads than processors
@@ -474,27 +458,27 @@ fn use_ticket(ticket: &Ticket) {
             }
             continue;
         };
-        let (mut books, ended) = outside_team(|| pass.work(books, Some(&visit), usize::MAX, f64::INFINITY));
-        let latest = board.news();
+        let (mut state, ended) = outside_team(|| pass.work(state, true, usize::MAX, f64::INFINITY));
+        let latest = events.count();
         // for what stays nobody is called: when there is something else, he is
         if latest == read || !ended {
-            books.tickets -= 1;
-            pass.release(books);
+            state.workers.ticket_returned();
+            pass.release(state);
             return;
         }
         read = latest;
-        pass.release(books);
-        drop(visit);
-        goes = (!has_news(board, read, LINGER_SPINS)).then(Patience::new);
+        pass.release(state);
+        drop(pass);
+        goes = (!has_news(events, read, IDLE_SPINS)).then(Patience::new);
     }
 }
 
-impl Visit<'_> {
-    /// Takes some turns. Says with how much in the queue, in nanoseconds.
-    fn help_for_a_while(&self, longest: f64) -> f64 {
-        let (books, _) = self.pass.work(self.pass.books(), Some(self), TURNS, longest);
-        let queued = books.queue.nanoseconds();
-        self.pass.release(books);
+impl Pass {
+    /// Takes some turns. Returns how much is queued then, in nanoseconds.
+    fn help_for_a_while(self: &Arc<Self>, longest: f64) -> f64 {
+        let (state, _) = self.work(self.state(), true, TURNS, longest);
+        let queued = state.ready.nanoseconds();
+        self.release(state);
         queued
     }
 }
@@ -504,18 +488,18 @@ impl Visit<'_> {
 /// at once may turn out to be a large network.
 fn worth_asking_again(asked: f64) -> f64 {
     match asked {
-        0.0 => SMALL_OF_OURS_NANOSECONDS,
-        ..WORTH_OFFERING_NANOSECONDS => WORTH_OFFERING_NANOSECONDS,
+        0.0 => INLINE_NS,
+        ..INVITE_NS => INVITE_NS,
         _ => f64::INFINITY,
     }
 }
 
 /// Waits a few microseconds for news, and on for a moment as long as there is somebody to wait for.
 /// Says whether they have come.
-fn linger(board: &Board, read: usize, goes_on: impl Fn() -> bool) -> bool {
+fn linger(events: &Events, read: usize, goes_on: impl Fn() -> bool) -> bool {
     let since = Patience::new();
     loop {
-        if has_news(board, read, LINGER_SPINS) {
+        if has_news(events, read, IDLE_SPINS) {
             return true;
         }
         if !goes_on() || !since.lasts(IDLE_TIMEOUT) {
@@ -527,9 +511,9 @@ fn linger(board: &Board, read: usize, goes_on: impl Fn() -> bool) -> bool {
 }
 
 /// Whether there are news, within so many glances.
-fn has_news(board: &Board, read: usize, spins: usize) -> bool {
+fn has_news(events: &Events, read: usize, spins: usize) -> bool {
     (0..spins).any(|_| {
-        let heard = board.news() != read;
+        let heard = events.count() != read;
         if !heard {
             spin_loop();
         }
@@ -553,14 +537,13 @@ mod tests {
     #[test]
     fn who_helps_leaves_what_stays_to_a_driver_at_the_queue() {
         let pass = Pass::new(Purpose::Step, &Settings::default());
-        let mut books = pass.books();
-        let driver = books.drivers.arrive();
-        books.drivers.polled(driver, true);
-        books.queue.push_to_stay(0, 1_000.0);
-        books.attentive = 1;
-        let ticket = Ticket::of(&pass);
-        let (mut books, ended) = pass.work(books, ticket.enter().as_ref(), usize::MAX, f64::INFINITY);
-        assert!(!ended && books.queue.len() == 1 && books.attentive == 1);
-        books.queue.clear();
+        let mut state = pass.state();
+        let driver = state.drivers.arrive();
+        state.drivers.polled(driver, true);
+        state.ready.push_to_stay(0, 1_000.0);
+        state.workers.driver_polls(1);
+        let (mut state, ended) = pass.work(state, true, usize::MAX, f64::INFINITY);
+        assert!(!ended && state.ready.len() == 1 && state.workers.active_drivers() == 1);
+        state.ready.reset();
     }
 }

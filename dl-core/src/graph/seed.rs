@@ -145,6 +145,7 @@ impl Position {
     }
 
     /// Where the next such layer will be.
+    #[cfg(test)]
     pub(crate) fn here() -> Position {
         NEXT.get()
     }

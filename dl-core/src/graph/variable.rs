@@ -12,7 +12,6 @@
 use crate::api::weight::AnyWeight;
 use crate::error::call_context::Origin;
 use crate::exec::Scalar;
-use crate::graph::data::Trainable;
 use crate::graph::node::{DataKind, Expression, Node};
 use crate::graph::node_ref::{AnyLayer, discard_leaf};
 use crate::graph::refcount::Count;
@@ -243,25 +242,6 @@ impl Variable {
                 change(&mut value);
                 self.exchange(&mut value);
             }
-        }
-    }
-
-    /// Takes a step of plain gradient descent: that of a plain number, by a delta of its type.
-    /// Whoever calls holds the lock.
-    #[inline(always)]
-    pub(crate) fn descend_number(&self, rate: f64, delta: Scalar) {
-        match (&self.value, delta) {
-            (Cells::F32(bits), Scalar::F32(delta)) => {
-                let mut number = f32::from_bits(bits.load(Ordering::Relaxed));
-                number.descend(rate, &delta);
-                bits.store(number.to_bits(), Ordering::Release);
-            }
-            (Cells::F64(bits), Scalar::F64(delta)) => {
-                let mut number = f64::from_bits(bits.load(Ordering::Relaxed));
-                number.descend(rate, &delta);
-                bits.store(number.to_bits(), Ordering::Release);
-            }
-            _ => unreachable!("the delta of a number is of its type"),
         }
     }
 

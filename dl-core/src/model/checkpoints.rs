@@ -1,14 +1,14 @@
 //! Segments that are evaluated again: by several threads, for several backwards at once, and for
 //! one that leaves.
 
+use super::passes::{explore_with_pools, start_and_leave};
+use super::tracked::{Tracked, plus, times};
+use super::{Part, together};
 use crate::api::deferred::Do;
 use crate::api::differentiable::Differentiable;
 use crate::api::gradients::SideEffects;
 use crate::api::layer::Layer;
 use crate::api::weight::Weight;
-use crate::model::passes::{explore_with_pools, start_and_leave};
-use crate::model::tracked::{Tracked, plus, times};
-use crate::model::{Part, together};
 use crate::testing::Sgd;
 use shuttle::thread;
 

@@ -1,7 +1,7 @@
 //! Passes that claim one node: one has it at a time, and has it until it is over.
 
+use super::{explore, together};
 use crate::exec::{Claim, Seat};
-use crate::model::{explore, together};
 use crate::parallel::sync::{AtomicU32, AtomicU64};
 use std::sync::Arc;
 
@@ -77,7 +77,7 @@ fn a_seat_is_kept_for_the_next_pass_while_somebody_asks_for_a_claim() {
                 let mut seat = Seat::default();
                 node.pass_in(&mut seat, 1);
                 node.pass_in(&mut seat, 2);
-            }) as crate::model::Part,
+            }) as super::Part,
             Box::new(move || {
                 other.pass(3);
             }),
@@ -93,7 +93,7 @@ fn two_passes_claim_one_node() {
         together([
             Box::new(move || {
                 node.pass(1);
-            }) as crate::model::Part,
+            }) as super::Part,
             Box::new(move || {
                 other.pass(2);
             }),
@@ -111,7 +111,7 @@ fn a_claim_lapses_with_its_pass() {
             Box::new(move || {
                 theirs.pass(1);
                 told.store(true, crate::parallel::sync::Ordering::Release);
-            }) as crate::model::Part,
+            }) as super::Part,
             Box::new(move || {
                 let lapsed = ended.load(crate::parallel::sync::Ordering::Acquire);
                 assert!(node.pass(2) || !lapsed, "nobody holds the claim any more");
@@ -129,7 +129,7 @@ fn a_seat_is_taken_again_while_somebody_asks_for_its_claim() {
             Box::new(move || {
                 node.pass(1);
                 node.pass(2);
-            }) as crate::model::Part,
+            }) as super::Part,
             Box::new(move || {
                 other.pass(3);
             }),

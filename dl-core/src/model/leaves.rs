@@ -1,11 +1,11 @@
 //! The leaves of a weight, used and given back by several threads while its first handle goes: it
 //! is freed once, after the last use.
 
+use super::tracked::Tracked;
+use super::{eventually, explore, thread};
 use crate::api::differentiable::Differentiable;
 use crate::api::weight::Weight;
 use crate::graph::variable::use_leaf;
-use crate::model::tracked::Tracked;
-use crate::model::{eventually, explore, thread};
 
 /// Runs the parts, with a clone of one weight and a leaf of this number for each, while the first
 /// handle goes.

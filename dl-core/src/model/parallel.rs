@@ -1,7 +1,7 @@
 //! A kernel on several threads: what helpers have borrowed is there as long as they are, and what
 //! they have done is seen.
 
-use crate::model::{eventually, explore};
+use super::{eventually, explore};
 use crate::parallel::fork_join::shared;
 use crate::parallel::sync::{AtomicUsize, Guarded, Ordering};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,12 +10,12 @@ use std::sync::Arc;
 /// What the caller has on its stack, and lends.
 struct Borrowed {
     guard: Guarded,
-    /// Written by whoever has the piece, without any order of its own.
-    written: Vec<Written>,
+    /// BuiltDerivatives by whoever has the piece, without any order of its own.
+    written: Vec<BuiltDerivatives>,
 }
 
 #[derive(Default)]
-struct Written {
+struct BuiltDerivatives {
     #[cfg(loom)]
     cell: loom::cell::UnsafeCell<u32>,
     #[cfg(shuttle)]
@@ -26,9 +26,9 @@ struct Written {
 // is not so
 #[cfg(loom)]
 #[allow(unsafe_code, reason = "the cell is there to be watched")]
-unsafe impl Sync for Written {}
+unsafe impl Sync for BuiltDerivatives {}
 
-impl Written {
+impl BuiltDerivatives {
     #[cfg(loom)]
     #[allow(unsafe_code, reason = "the cell is there to be watched")]
     fn write(&self) {
@@ -56,7 +56,7 @@ impl Written {
 
 impl Borrowed {
     fn new(pieces: usize) -> Self {
-        Borrowed { guard: Guarded::new(), written: (0..pieces).map(|_| Written::default()).collect() }
+        Borrowed { guard: Guarded::new(), written: (0..pieces).map(|_| BuiltDerivatives::default()).collect() }
     }
 
     fn write(&self, piece: usize) {

@@ -1,14 +1,14 @@
 //! Passes: who drives them, who helps, who leaves.
 
+use super::tracked::{Halves, Tracked, plus, times};
+use super::wakes::{Gate, foreign_block_on};
+use super::{Part, eventually, explore, together};
 use crate::api::deferred::Do;
 use crate::api::differentiable::Differentiable;
 use crate::api::gradients::SideEffects;
 use crate::api::layer::Layer;
 use crate::api::weight::Weight;
 use crate::error::Result;
-use crate::model::tracked::{Halves, Tracked, plus, times};
-use crate::model::wakes::{Gate, foreign_block_on};
-use crate::model::{Part, eventually, explore, together};
 use crate::parallel::sync::{AtomicUsize, Ordering, pool};
 use crate::testing::Sgd;
 use shuttle::thread;
@@ -45,6 +45,25 @@ fn a_wait_while_workers_hold_tickets() {
         assert_eq!(number(five_times(&w).predict().wait()), 5.0);
         drop(w);
         assert_eq!(copies.left(), 0);
+    });
+}
+
+/// The last owner is dropped while helpers hold the pass, and perhaps run a job for it.
+#[test]
+fn pass_is_retired_while_helpers_hold_it() {
+    explore_with_pools(|| {
+        let value = Tracked::new(1.0);
+        let copies = value.count();
+        let w = Weight::new(value);
+        let tape = five_times(&w).forward().wait().expect("nothing fails");
+        let effects = tape.backward(Do::from_fn(|| async { Ok(Tracked::new(1.0)) }));
+        drop((tape, w));
+        let other = thread::spawn(move || {
+            start_and_leave(&effects);
+            drop(effects);
+        });
+        other.join().expect("no panic");
+        eventually(|| copies.left() == 0);
     });
 }
 

@@ -1,14 +1,15 @@
-//! Small kernels, which interrupt the walk that meets them.
+//! Small kernels, and traversals that are suspended. Under a model checker a traversal yields the
+//! lock after every node that is no arithmetic.
 
+use super::passes::{explore_with_pools, start_and_leave};
+use super::tracked::{Tracked, plus, times};
+use super::{Part, together};
 use crate::api::deferred::Do;
 use crate::api::differentiable::Differentiable;
 use crate::api::layer::Layer;
 use crate::api::primitive::{At, Primitive};
 use crate::api::weight::Weight;
 use crate::error::Result;
-use crate::model::passes::{explore_with_pools, start_and_leave};
-use crate::model::tracked::{Tracked, plus, times};
-use crate::model::{Part, together};
 use crate::parallel::sync::{AtomicUsize, Ordering};
 use crate::testing::Sgd;
 use shuttle::thread;
@@ -120,8 +121,7 @@ fn a_driver_leaves_in_the_middle_of_small_kernels() {
     });
 }
 
-/// The first walk is interrupted by a kernel; a run that is joined with it asks for what lies
-/// above.
+/// The first traversal is suspended; a run that is joined with it asks for a layer above.
 #[test]
 fn small_kernels_of_joined_bangs() {
     explore_with_pools(|| {
@@ -176,6 +176,34 @@ impl Primitive for Stays {
         let backward = Stays(Twice { forward: self.0.backward.clone(), ..self.0.clone() });
         (Some(backward.of(at.delta.clone())),)
     }
+}
+
+/// Two bodies ask for the same layers at the same time. All but the roots have one handle each, in
+/// their consumers, so only a stamp says that they are in the table already.
+#[test]
+fn two_traversals_insert_uniquely_referenced_nodes_once() {
+    explore_with_pools(|| {
+        let value = Tracked::new(1.0);
+        let copies = value.count();
+        let (w, inline, queued) = (Weight::new(value), Stays::default(), Twice::default());
+        let unique = || inline.of(inline.of(queued.of(&inline.of(w.layer()))));
+        let shared = plus(unique(), unique());
+        let body = || {
+            let shared = shared.clone();
+            Layer::dynamic(move || {
+                let shared = shared.clone();
+                async move {
+                    let number = shared.extract().await?.number();
+                    Ok(Layer::constant(Tracked::new(number)))
+                }
+            })
+        };
+        let sum = plus(plus(body(), body()), inline.of(shared.clone()));
+        assert_eq!(sum.predict().wait().expect("nothing fails").number(), 128.0);
+        assert_eq!((inline.0.counts(), queued.counts()), ((7, 0), (2, 0)), "each kernel runs once");
+        drop((sum, shared, w));
+        assert_eq!(copies.left(), 0);
+    });
 }
 
 /// 8w + 36w: what stays between, behind and beside something dear.

@@ -1,11 +1,11 @@
 //! Training steps on shared weights, and snapshots meanwhile.
 
+use super::{Part, explore, together};
 use crate::api::buffer::Buffer;
 use crate::api::differentiable::Differentiable;
 use crate::api::layer::Layer;
 use crate::api::snapshot::Snapshot;
 use crate::api::weight::Weight;
-use crate::model::{Part, explore, together};
 use crate::testing::Sgd;
 
 fn step(loss: &Layer<f64>, optimizer: &Sgd) {

@@ -1,9 +1,9 @@
 //! Wakes: of a task that is being polled, that waits, that has ended, whose pass rests.
 
+use super::tracked::{Tracked, plus};
+use super::{Part, explore, together};
 use crate::api::differentiable::Differentiable;
 use crate::api::layer::Layer;
-use crate::model::tracked::{Tracked, plus};
-use crate::model::{Part, explore, together};
 use crate::parallel::sync::pool;
 use shuttle::sync::Mutex;
 use shuttle::thread;

@@ -28,7 +28,7 @@
 //! therefore mostly stays in the caches of the same processors.
 
 use crate::error::drop_payload;
-use crate::exec::{Help, Pass, Visit, at_work, computing, with_computing};
+use crate::exec::{Help, Pass, computing, with_computing};
 use crate::graph::variable::thread_number;
 use crate::parallel::injector::{IDLE_TIMEOUT, offer};
 use crate::parallel::sync::{
@@ -249,7 +249,7 @@ fn run_team(chunks: usize, helpers: usize, threads: usize, job: TeamWork<'_>) {
     guard.register(helpers);
     for _ in 0..guard.idle_threads().min(helpers) {
         let team = team.clone();
-        if !offer(move || team.help(None, || true)) {
+        if !offer(move || team.help(|| true)) {
             break;
         }
     }
@@ -308,17 +308,17 @@ impl Team {
 
     /// Helps with this region while `may_stay` returns true. Called by a job of the injector, or by
     /// a worker that found the region in the state of the pass.
-    pub(crate) fn help(self: &Arc<Self>, helper: Option<&Visit<'_>>, may_stay: impl Fn() -> bool) {
-        self.help_while(helper, &may_stay);
+    pub(crate) fn help(self: &Arc<Self>, may_stay: impl Fn() -> bool) {
+        self.help_while(&may_stay);
         // A child region may have been added since this thread last looked, and may count on this
         // helper.
         if let Some(inner) = self.open_descendant() {
-            inner.help_while(helper, &may_stay);
+            inner.help_while(&may_stay);
         }
     }
 
-    fn help_while(self: &Arc<Self>, helper: Option<&Visit<'_>>, may_stay: &dyn Fn() -> bool) {
-        self.help_with(helper, |own, TeamWork { work, pass, help }| match pass {
+    fn help_while(self: &Arc<Self>, may_stay: &dyn Fn() -> bool) {
+        self.help_with(|own, TeamWork { work, pass, help }| match pass {
             None => self.work_then_help_children(own, *work, may_stay),
             // The pass counts this thread, which leaves when there are too many.
             Some(pass) => pass.width().join(self.threads, |width| {
@@ -337,20 +337,20 @@ impl Team {
     /// Helps as a thread that already counts as working, in the parent region. Returns whether it
     /// entered.
     fn help_uncounted(self: &Arc<Self>, may: &dyn Fn() -> bool) -> bool {
-        self.help_with(None, |own, TeamWork { work, pass, help }| match pass {
+        self.help_with(|own, TeamWork { work, pass, help }| match pass {
             None => self.work(own, *work, may),
             Some(pass) => computing(pass, || pass.helping(help, || self.work(own, *work, may))),
         })
     }
 
-    fn help_with(&self, helper: Option<&Visit<'_>>, help: impl FnOnce(usize, &TeamWork<'_>)) -> bool {
+    fn help_with(&self, help: impl FnOnce(usize, &TeamWork<'_>)) -> bool {
         if !self.enter() {
             return false;
         }
         // SAFETY: the caller does not return while a helper is inside, and this thread is inside
         // from `enter` to `leave`.
         let job = unsafe { &*self.job.0 };
-        let helped = catch_unwind(AssertUnwindSafe(|| at_work(helper, || help(self.claim_range(), job))));
+        let helped = catch_unwind(AssertUnwindSafe(|| help(self.claim_range(), job)));
         self.leave();
         // Chunks do not unwind, but a recorder (a user's `tracing` subscriber, for instance) may.
         // This may be a pool thread, or a caller with helpers inside.

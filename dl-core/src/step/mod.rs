@@ -1,7 +1,6 @@
 //! The training step: the optimizer trait, optimizer state, and the commit.
 
 pub(crate) mod commit;
-pub(crate) mod commit_scalar;
 pub(crate) mod memory;
 pub(crate) mod optimizer;
 pub(crate) mod state;

@@ -178,22 +178,6 @@ pub trait Optimizer: Send + Sync {
         None
     }
 
-    /// The same rate if it is finite and the optimizer has no `begin`, no per-weight optimizers and
-    /// no state. A commit of a few scalars then takes a fast path; other commits do not, so
-    /// [`descent`](Optimizer::descent) and [`step`](Optimizer::step) must be equivalent. A wrapper
-    /// may forward it if it adds nothing.
-    ///
-    /// ```
-    /// use dl_core::Optimizer;
-    /// use dl_optim::{OptimizerExt, Sgd};
-    /// assert_eq!(Sgd::new(0.1).plain_descent(), Some(0.1));
-    /// assert_eq!(Sgd::new(0.1).clip_norm(1.0).plain_descent(), None);
-    /// assert_eq!(Sgd::new(|step: u64| 0.1 / (step + 1) as f64).plain_descent(), None);
-    /// ```
-    fn plain_descent(&self) -> Option<f64> {
-        None
-    }
-
     /// Whether the updates shrink the weights independently of their deltas: decoupled weight
     /// decay. If so, [`weight_decay`](Optimizer::weight_decay) (an L2 penalty) around this
     /// optimizer fails each step.
@@ -336,10 +320,6 @@ macro_rules! pointer {
 
             fn descent(&self) -> Option<Result<f64>> {
                 (**self).descent()
-            }
-
-            fn plain_descent(&self) -> Option<f64> {
-                (**self).plain_descent()
             }
 
             fn decays_weights(&self) -> bool {

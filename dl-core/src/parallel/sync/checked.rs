@@ -42,8 +42,7 @@ pub(crate) const fn spins(often: usize) -> usize {
     if often < 2 { often } else { 2 }
 }
 
-/// Limits a wait. As there is no time, it lasts for two polls; or for ever, where exceeding it
-/// would mean that a thread is [stuck](super::STUCK).
+/// Limits a wait. As there is no time under a checker, it lasts for two polls.
 pub(crate) struct Patience(Cell<usize>);
 
 impl Patience {
@@ -51,10 +50,10 @@ impl Patience {
         Patience(Cell::new(2))
     }
 
-    pub(crate) fn lasts(&self, longest: Duration) -> bool {
+    pub(crate) fn lasts(&self, _longest: Duration) -> bool {
         let left = self.0.get();
         self.0.set(left.saturating_sub(1));
-        left > 0 || longest >= super::STUCK
+        left > 0
     }
 }
 

@@ -12,9 +12,6 @@
 //! - [`Patience`] limits waiting, since a checker has no clock.
 //! - [`Guarded`] is a field of objects that are freed manually.
 
-/// The limit of waits that should take no time: a longer one means that a thread is stuck.
-pub(crate) const STUCK: std::time::Duration = std::time::Duration::from_millis(200);
-
 #[cfg(not(any(shuttle, loom)))]
 mod real {
     pub(crate) use rayon::{current_num_threads, current_thread_index, spawn};

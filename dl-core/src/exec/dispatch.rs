@@ -1,0 +1,97 @@
+//! Where a kernel runs: inline, on the thread that drives the pass, or on any worker. All
+//! thresholds of the executor are here.
+//!
+//! # The rule
+//!
+//! 1. *Inline*: a built-in operation whose operands are ready, and whose estimated cost is below
+//!    [`inline_limit`], runs on the thread that has found it ready, with the state lock held.
+//! 2. *Local*: where a backward follows, a built-in operation for which
+//!    [`prefers_driver`] holds is queued for the thread that drives the pass. No other thread is
+//!    invited for it.
+//! 3. *Shared*: everything else is queued for all workers. Others are invited when [`INVITE_NS`] of
+//!    work is queued, of which [`SPARE_NS`] remain for them.
+//!
+//! The rule decides where a kernel runs, never its value. Estimates are in nanoseconds on one core
+//! of about 3 GHz. Each constant names the benchmark that fixed it: a row of `benches/figures`
+//! (`w1` to `w8`), or a part of `benches/executor`.
+
+use crate::graph::op::AnyPrimitive;
+use crate::parallel::sync::spins;
+
+/// A built-in operation that costs less runs inline though another thread could run it: its
+/// operands are tensors in the caches of this core, and to fetch the 24 KB of a product
+/// `[16, 64] × [64, 64]` takes longer than to multiply. (`executor`: such products on two threads.)
+pub(super) const INLINE_NS: f64 = 1_600.0;
+/// The same if no other thread could run it: so long a thread that wants the lock may wait.
+/// (`w8` on two threads.)
+const INLINE_ALONE_NS: f64 = 20_000.0;
+/// The same in a pool of one thread, where only threads outside of the pool can want the lock.
+/// (`w8` on one thread.)
+const INLINE_ONE_THREAD_NS: f64 = 50_000.0;
+/// In bytes: larger values are dropped without the lock, as `munmap` may take a while. (`w3`.)
+pub(super) const LARGE_VALUE_BYTES: usize = 1 << 20;
+
+/// Queued work that is worth inviting another thread: to wake one takes 5 to 50 µs.
+/// (`executor`: parallel.)
+pub(super) const INVITE_NS: f64 = 10_000.0;
+/// So much of it must be left for the invited thread when this one has taken a job. A little less
+/// than [`UNKNOWN_NS`], as sums are rounded. (`executor`: parallel.)
+pub(super) const SPARE_NS: f64 = 4_900.0;
+/// The cost of a job of which nothing is known: two of them are worth inviting a thread.
+/// (`executor`: parallel.)
+pub(super) const UNKNOWN_NS: f64 = 5_000.0;
+/// No estimate counts for more: a second. It keeps sums of estimates meaningful.
+const MAX_COST_NS: f64 = 1e9;
+/// In jobs: the longest job is looked for among the first so many. (`executor`: parallel.)
+pub(super) const EXAMINED_JOBS: usize = 8;
+/// To take an operand from the node table, or to release it. (`w1` on two threads.)
+const BOOKKEEPING_NS: f64 = 100.0;
+
+/// A worker runs about so much of a chain before it stores the results: others may wait for them.
+/// (`executor`: parallel, 20 branches of 20 µs.)
+pub(super) const CHAIN_NS: f64 = 50_000.0;
+/// In operations: no chain is longer. (`executor`: parallel.)
+pub(super) const CHAIN_LENGTH: usize = 32;
+
+/// In polls: after so many polls of bodies that had waited before, a driver has its own future
+/// polled, and others that are polled with it. Bodies may wake one another again and again, and
+/// wait for what only these do. (`tests/executor/wakes.rs`.)
+pub(super) const TURNS: usize = 16;
+/// In polls: the cost of a body that was cheap is measured again after so many, as to read the
+/// clock takes a good part of that cost. (`executor`: bangs.)
+pub(super) const REMEASURE_POLLS: u8 = 16;
+/// In nodes: a traversal yields the lock once more to a thread that has not come in time.
+pub(super) const YIELD_AGAIN_NODES: usize = 16;
+
+/// In spins: a thread that wants the state lock spins for a few microseconds before it parks.
+/// (`w1` on two threads.)
+pub(super) const LOCK_SPINS: usize = spins(100);
+/// In spins: a thread without work looks for events for about as long as it takes to wake one.
+/// (`w1` on two threads.)
+pub(super) const IDLE_SPINS: usize = spins(300);
+/// In spins: a thread that has seen no event looks for one before it tries the lock again.
+/// (`w1` on two threads.)
+pub(super) const RETRY_SPINS: usize = spins(20);
+
+/// A built-in operation runs inline if it costs less. `alone` says that no other thread could run
+/// it.
+pub(crate) fn inline_limit(alone: bool, threads: usize) -> f64 {
+    match (alone, threads) {
+        (false, _) => INLINE_NS,
+        (true, 1) => INLINE_ONE_THREAD_NS,
+        (true, _) => INLINE_ALONE_NS,
+    }
+}
+
+/// Whether an operation of this cost is best run by the thread that is going to walk back over it,
+/// where no other core has it in its caches.
+pub(super) fn prefers_driver(op: &dyn AnyPrimitive, cost: f64) -> bool {
+    // any thread that takes it from the queue takes each operand, and releases it
+    let bookkeeping = 2.0 * BOOKKEEPING_NS * op.operands().len() as f64;
+    op.is_plain() && cost < INLINE_NS + bookkeeping
+}
+
+/// An estimate, made sane: user code may return anything.
+pub(super) fn sane_cost(cost: f64) -> f64 {
+    if cost >= 0.0 { cost.min(MAX_COST_NS) } else { UNKNOWN_NS }
+}
