@@ -247,9 +247,9 @@ where
 fn multi_compiled<A: Element, const N: usize, B: Fn([&[A]; 4], [&mut [A]; N]) + Copy + Send + Sync + 'static>(
     body: B,
 ) -> MultiLoop<A, N> {
-    struct VectorBody<A, B, const N: usize>(B, PhantomData<A>);
+    struct MultiBody<A, B, const N: usize>(B, PhantomData<A>);
 
-    impl<A: Element, const N: usize, B> WithSimd for VectorBody<A, B, N>
+    impl<A: Element, const N: usize, B> WithSimd for MultiBody<A, B, N>
     where
         B: Fn([&[A]; 4], [&mut [A]; N]) + Copy + Send + Sync + 'static,
     {
@@ -267,7 +267,7 @@ fn multi_compiled<A: Element, const N: usize, B: Fn([&[A]; 4], [&mut [A]; N]) + 
         }
     }
 
-    arch().dispatch(VectorBody(body, PhantomData))
+    arch().dispatch(MultiBody(body, PhantomData))
 }
 
 /// Applies an operation to each number in place.

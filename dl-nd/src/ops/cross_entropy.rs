@@ -22,7 +22,7 @@ use std::marker::PhantomData;
 /// What [`cross_entropy`](crate::LossOps::cross_entropy) compares logits of rank `D` with: labels,
 /// which have an axis less, or probabilities of all classes, in the shape of the logits.
 ///
-/// Labels are [`Indices`](crate::Indices): a tensor of `usize`, or a list of them. To probabilities
+/// Labels are [`Indices`]: a tensor of `usize`, or a list of them. To probabilities
 /// a gradient flows.
 ///
 /// ```
