@@ -216,6 +216,11 @@ pub trait Primitive: Send + Sync + Sized + 'static {
     #[doc(hidden)]
     const IS_PLAIN: bool = false;
 
+    /// Whether the operation is one of the library's. Then a layer that its rule builds is placed
+    /// where the operation was applied.
+    #[doc(hidden)]
+    const IS_BUILT_IN: bool = Self::IS_PLAIN;
+
     /// Whether the value can wait until the deltas below it are known, and be computed beside them,
     /// where what both read is read once. There are [`slopes`](Primitive::slopes) then.
     #[doc(hidden)]

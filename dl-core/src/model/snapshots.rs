@@ -3,6 +3,7 @@
 use super::{Part, explore, together};
 use crate::commit::commit;
 use crate::node::AnyLayer;
+use crate::pass::Scalar;
 use crate::reverse::AnyDelta;
 use crate::value::Value;
 use crate::{Differentiable, Sgd, Snapshot, Weight};
@@ -14,7 +15,7 @@ fn step(deltas: Deltas) {
 }
 
 fn deltas(of: [(&Weight<f64>, f64); 2]) -> Deltas {
-    of.map(|(weight, delta)| (weight.layer().into_any(), AnyDelta::Ready(Value::from(delta)))).into()
+    of.map(|(weight, delta)| (weight.layer().into_any(), AnyDelta::Ready(Value::from(Scalar::F64(delta))))).into()
 }
 
 #[test]

@@ -243,6 +243,7 @@ struct Sum<A>(PhantomData<A>);
 impl<A: Element> Primitive for Sum<A> {
     type Operands = Vec<Layer<Rows<A>>>;
     type Output = Rows<A>;
+    const IS_BUILT_IN: bool = true;
 
     fn name(&self) -> &'static str {
         "sum"
@@ -290,6 +291,7 @@ struct Scale<A> {
 impl<A: Element> Primitive for Scale<A> {
     type Operands = (Layer<Rows<A>>,);
     type Output = Rows<A>;
+    const IS_BUILT_IN: bool = true;
 
     fn name(&self) -> &'static str {
         "scale"
