@@ -86,6 +86,7 @@ struct Finite<T>(PhantomData<fn() -> T>);
 impl<T: Data> Primitive for Finite<T> {
     type Operands = (Layer<T>,);
     type Output = T;
+    const IS_BUILT_IN: bool = true;
 
     fn name(&self) -> &'static str {
         "refuse_non_finite"

@@ -217,6 +217,11 @@ pub trait Primitive: Send + Sync + Sized + 'static {
     #[doc(hidden)]
     const IS_PLAIN: bool = false;
 
+    /// Whether the operation is one of the library's. Then a layer that its rule builds is placed
+    /// where the operation was applied.
+    #[doc(hidden)]
+    const IS_BUILT_IN: bool = Self::IS_PLAIN;
+
     /// Whether the value can be computed after the deltas below it and fused with them, so that
     /// shared inputs are read once. Requires [`slopes`](Primitive::slopes).
     #[doc(hidden)]

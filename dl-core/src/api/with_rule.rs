@@ -185,6 +185,7 @@ struct StopGradient<T>(PhantomData<fn() -> T>);
 impl<T: Data> Primitive for StopGradient<T> {
     type Operands = (Layer<T>,);
     type Output = T;
+    const IS_BUILT_IN: bool = true;
 
     fn name(&self) -> &'static str {
         "stop_gradient"

@@ -131,6 +131,7 @@ struct Checked<T>(PhantomData<fn() -> T>);
 impl<T: Data> Primitive for Checked<T> {
     type Operands = (Layer<T>, Layer<T::Delta>);
     type Output = T::Delta;
+    const IS_BUILT_IN: bool = true;
 
     fn name(&self) -> &'static str {
         "derivative"

@@ -9,7 +9,7 @@ use crate::graph::node::Node;
 use crate::graph::node_ref::AnyLayer;
 use crate::graph::value::Value;
 use smallvec::SmallVec;
-use std::any::{Any, type_name};
+use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// A list with an entry for each operand of an operation, of which most have few.
@@ -247,8 +247,7 @@ impl<P: Primitive> AnyPrimitive for Applied<P> {
     }
 
     fn is_own(&self) -> bool {
-        // the names of types are no promise of the language: this only says where errors point
-        ["dl_core::", "dl_nd::", "dl_nn::"].iter().any(|own| type_name::<P>().starts_with(own))
+        P::IS_BUILT_IN
     }
 }
 

@@ -96,6 +96,7 @@ struct ArgExtreme<A, D, E> {
 impl<A: Item + PartialOrd, D: Rank, E: Rank> Primitive for ArgExtreme<A, D, E> {
     type Operands = (Layer<Nd<A, D>>,);
     type Output = Nd<usize, E>;
+    const IS_BUILT_IN: bool = true;
 
     fn name(&self) -> &'static str {
         match (self.largest, self.keep) {

@@ -234,6 +234,7 @@ struct Compare<A, D> {
 impl<A: Item + PartialOrd, D: Rank> Primitive for Compare<A, D> {
     type Operands = (Layer<Nd<A, D>>, Layer<Nd<A, D>>);
     type Output = Nd<bool, D>;
+    const IS_BUILT_IN: bool = true;
 
     fn name(&self) -> &'static str {
         self.op.name()

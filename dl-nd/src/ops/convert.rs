@@ -40,6 +40,7 @@ struct Cast<A, B, D>(PhantomData<(A, B, D)>);
 impl<A: Element, B: Element, D: Rank> Primitive for Cast<A, B, D> {
     type Operands = (Layer<Nd<A, D>>,);
     type Output = Nd<B, D>;
+    const IS_BUILT_IN: bool = true;
 
     fn name(&self) -> &'static str {
         "cast"
@@ -93,6 +94,7 @@ struct ToFloats<A, B, D>(PhantomData<(A, B, D)>);
 impl<A: Discrete, B: Element, D: Rank> Primitive for ToFloats<A, B, D> {
     type Operands = (Layer<Nd<A, D>>,);
     type Output = Nd<B, D>;
+    const IS_BUILT_IN: bool = true;
 
     fn name(&self) -> &'static str {
         "to_floats"

@@ -275,6 +275,7 @@ impl<A: Element, D: Rank> Resample<A, D> {
 impl<A: Element, D: Rank> Primitive for Resample<A, D> {
     type Operands = (Layer<Nd<A, D>>,);
     type Output = Nd<A, D>;
+    const IS_BUILT_IN: bool = true;
 
     fn name(&self) -> &'static str {
         self.name

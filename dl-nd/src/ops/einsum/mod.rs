@@ -101,6 +101,7 @@ impl<A: Element> Einsum<A> {
 impl<A: Element> Primitive for Einsum<A> {
     type Operands = Vec<Layer<Nd<A, IxDyn>>>;
     type Output = Nd<A, IxDyn>;
+    const IS_BUILT_IN: bool = true;
 
     fn name(&self) -> &'static str {
         "einsum"

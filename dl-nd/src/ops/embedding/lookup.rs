@@ -167,6 +167,7 @@ where
 {
     type Operands = (Layer<S>, Layer<Nd<usize, E>>);
     type Output = Nd<A, Larger<E>>;
+    const IS_BUILT_IN: bool = true;
 
     fn name(&self) -> &'static str {
         "embedding"
@@ -208,6 +209,7 @@ where
 {
     type Operands = (Layer<Nd<A, Larger<E>>>, Layer<Nd<usize, E>>);
     type Output = Rows<A>;
+    const IS_BUILT_IN: bool = true;
 
     fn name(&self) -> &'static str {
         "put_back"
@@ -239,6 +241,7 @@ struct ToNd<S, A>(PhantomData<(S, A)>);
 impl<S: ByRow<A>, A: Element> Primitive for ToNd<S, A> {
     type Operands = (Layer<S>,);
     type Output = Nd<A, Ix2>;
+    const IS_BUILT_IN: bool = true;
 
     fn name(&self) -> &'static str {
         "dense"
@@ -268,6 +271,7 @@ struct FromNd<S, A>(PhantomData<(S, A)>);
 impl<S: ByRow<A>, A: Element> Primitive for FromNd<S, A> {
     type Operands = (Layer<Nd<A, Ix2>>,);
     type Output = S;
+    const IS_BUILT_IN: bool = true;
 
     fn name(&self) -> &'static str {
         "from_dense"

@@ -242,6 +242,7 @@ struct SumRows<A>(PhantomData<A>);
 impl<A: Element> Primitive for SumRows<A> {
     type Operands = Vec<Layer<Rows<A>>>;
     type Output = Rows<A>;
+    const IS_BUILT_IN: bool = true;
 
     fn name(&self) -> &'static str {
         "sum"
@@ -289,6 +290,7 @@ struct ScaleRows<A> {
 impl<A: Element> Primitive for ScaleRows<A> {
     type Operands = (Layer<Rows<A>>,);
     type Output = Rows<A>;
+    const IS_BUILT_IN: bool = true;
 
     fn name(&self) -> &'static str {
         "scale"
