@@ -45,12 +45,16 @@ example *args:
 
 # Many damaged files for every reader: `just fuzz 1000000`.
 fuzz runs="100000":
-    DL_FUZZ_RUNS={{ runs }} cargo test --release -p monadic-dl-data --all-features --test mutations
-    DL_FUZZ_RUNS={{ runs }} cargo test --release -p monadic-dl-train --test mutations
+    DL_FUZZ_RUNS={{ runs }} cargo test --release -p monadic-dl-data --all-features --test all mutations::
+    DL_FUZZ_RUNS={{ runs }} cargo test --release -p monadic-dl-train --test all mutations::
+
+# Random programs in bang notation: how many are compiled, and from which seed.
+programs count="200" seed="7":
+    DL_PROGRAMS={{ count }} DL_PROGRAMS_SEED={{ seed }} cargo test -p programs
 
 # A training run that is killed again and again goes on to the same bits.
 kill times="200":
-    DL_KILLS={{ times }} cargo test -p monadic-dl-train --test resume -- --nocapture kill::killed
+    DL_KILLS={{ times }} cargo test -p monadic-dl-train --test all -- --nocapture kill::killed
 
 # How fast whole workloads are: `just figures w1 w5 --threads 1`.
 figures *args:

@@ -4,7 +4,7 @@
 //! The truth for `f64` is that of mpmath (`reference/elementary.py`), and, for many random numbers,
 //! `libm`; for `f32` it is the function of the standard library or of `libm` in `f64`. Every check
 //! is made of what the processor has and of products rounded on their own.
-//! `cargo test --release --test elementary -- --ignored` tries every `f32`.
+//! `cargo test --release --test all elementary -- --ignored` tries every `f32`.
 
 use dl_core::{Elementary, Native, Number, Unfused};
 use proptest::prelude::*;

@@ -1,5 +1,4 @@
 //! Images as Pillow decodes them (`fixtures/make.py`), and folders of them.
-#![cfg(feature = "images")]
 
 use dl_data::{Dataset, ImageFolder, Loader, Npz, Source, read_image};
 use dl_nd::Nd;

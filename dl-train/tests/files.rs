@@ -199,7 +199,7 @@ fn a_checkpoint_with_all_that_there_is() -> Result<()> {
     Ok(())
 }
 
-/// Writes the files that Python is to read: `cargo test --test files -- --ignored`, then `read.py`.
+/// Writes the files that Python is to read: `cargo test --test all files -- --ignored`, then `read.py`.
 #[test]
 #[ignore = "it writes into the fixtures"]
 fn write_fixtures() -> Result<()> {

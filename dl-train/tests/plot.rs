@@ -1,5 +1,4 @@
 //! Figures: what is in them, and what cannot be drawn.
-#![cfg(feature = "plot")]
 
 use dl_core::Result;
 use dl_train::{Record, plot::Curves};

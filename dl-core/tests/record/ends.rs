@@ -1,6 +1,6 @@
 //! Passes that end badly leave their records, too.
 
-use crate::support::{checked, magnitude, node, on_threads, record, slowly_twice, twice};
+use super::support::{checked, magnitude, node, on_threads, record, slowly_twice, twice};
 use dl_core::record::{Direction, Recorder, SpanWork};
 use dl_core::{Data, Differentiable, Error, Layer, Nothing, Sgd, Weight};
 use std::future::{Future, pending};

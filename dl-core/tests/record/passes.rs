@@ -1,6 +1,6 @@
 //! Which passes a recorder hears of, and that they do not mind.
 
-use crate::support::{RULE, checked, counted, magnitude, names, on_threads, record, twice};
+use super::support::{RULE, checked, counted, magnitude, names, on_threads, record, twice};
 use dl_core::record::{Direction, Recorder, SpanWork};
 use dl_core::{Adam, Differentiable, Do, Layer, Sgd, Weight};
 

@@ -1,6 +1,6 @@
 //! When which thread worked.
 
-use crate::support::{magnitude, names, node, on_threads, record, slowly_twice, twice};
+use super::support::{magnitude, names, node, on_threads, record, slowly_twice, twice};
 use dl_core::record::{Direction, PassRecord, Span, SpanWork};
 use dl_core::{At, Deltas, Differentiable, Layer, Primitive, Result, Sgd, Weight, parallel};
 use std::sync::{Barrier, Mutex};

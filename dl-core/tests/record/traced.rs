@@ -1,6 +1,6 @@
 //! What subscribers of the crate `tracing` see.
 
-use crate::support::{magnitude, on_threads, record, twice};
+use super::support::{magnitude, on_threads, record, twice};
 use dl_core::{Differentiable, Do, Sgd, Weight};
 use std::collections::HashSet;
 use std::fmt::Debug;
@@ -112,7 +112,7 @@ fn a_step() {
 #[test]
 fn on_all_threads_the_parent_is_the_pass() {
     let w = Weight::new(1.0_f64);
-    let seen = seen(2, |_| assert!(crate::spans::meeting(&w, &w).predict().wait().unwrap().is_finite()));
+    let seen = seen(2, |_| assert!(super::spans::meeting(&w, &w).predict().wait().unwrap().is_finite()));
     let kernels = named(&seen, "kernel");
     assert!(kernels.iter().all(|kernel| kernel.parents == ["pass"]), "{kernels:?}");
     assert_eq!(kernels.iter().flat_map(|kernel| &kernel.entered).collect::<HashSet<_>>().len(), 2);

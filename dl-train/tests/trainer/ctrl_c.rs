@@ -1,6 +1,6 @@
 //! A program that is sent SIGINT saves a checkpoint, from which it goes on to the same bits.
 
-use crate::program::{BATCHES, EPOCHS, Net, batches, optimizer};
+use super::program::{BATCHES, EPOCHS, Net, batches, optimizer};
 use dl_core::{Result, Sgd, Weight};
 use dl_train::{Checkpoints, EarlyStopping, Interrupt, Progress, Stopped, Trainer};
 use std::io::{BufRead, BufReader};
@@ -31,7 +31,7 @@ fn child() -> Result<()> {
 /// Runs the program, interrupts it after some steps, and says how it ended.
 fn run(folder: &Path, interrupt_after: Option<usize>) -> (Stopped, u64) {
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "ctrl_c::child", "--nocapture"])
+        .args(["--exact", "trainer::ctrl_c::child", "--nocapture"])
         .env(FOLDER, folder)
         .stdout(Stdio::piped())
         .spawn()
@@ -108,7 +108,7 @@ const WHAT: &str = "DL_STUBBORN_TEST";
 /// The program, once it is ready.
 fn ready(what: &str) -> (Child, BufReader<std::process::ChildStdout>) {
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "ctrl_c::stubborn", "--nocapture"])
+        .args(["--exact", "trainer::ctrl_c::stubborn", "--nocapture"])
         .env(WHAT, what)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
