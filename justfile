@@ -1,4 +1,4 @@
-# The commands. `.ci/run` does those down to `guide` as CI does them.
+# The commands of the project. `.ci/run` is what CI runs.
 
 # All tests.
 test:
@@ -9,12 +9,13 @@ lint:
     cargo fmt --all --check
     cargo clippy --workspace --all-targets --all-features -- -D warnings
 
-# The models of the executor, under two checkers. `MODEL_SCHEDULES=5000 LOOM_MAX_PREEMPTIONS=3 just model` explores more.
+# The models of the executor under shuttle and loom.
+# `MODEL_SCHEDULES=5000 LOOM_MAX_PREEMPTIONS=3 just model` explores more schedules.
 model *args:
     RUSTFLAGS="--cfg shuttle" CARGO_PROFILE_DEV_OPT_LEVEL=1 cargo test -p monadic-dl-core --target-dir target/model --lib model:: {{ args }}
     RUSTFLAGS="--cfg loom" CARGO_PROFILE_DEV_OPT_LEVEL=1 cargo test -p monadic-dl-core --target-dir target/model --lib model:: {{ args }}
 
-# The documentation, without a warning.
+# The documentation. Warnings are errors.
 docs:
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --all-features
 
@@ -22,16 +23,16 @@ docs:
 guide:
     mdbook build docs
 
-# The packages as the registry would get them, each built from what is in it; sizes go to the end.
+# The packages as the registry would get them, each built from its own files, and their sizes.
 package *args:
     cargo publish --workspace --dry-run --allow-dirty {{ args }}
     ls -l "${CARGO_TARGET_DIR:-target}"/package/*.crate
 
-# The lower bounds of all dependencies are true (needs a nightly cargo to choose the versions): in a copy, which goes again.
+# A build with the lowest versions of all dependencies, in a temporary copy. Needs a nightly cargo.
 minimal:
     tools/minimal
 
-# What has changed for users since a commit or a tag (`cargo install cargo-semver-checks`).
+# Changes of the public API since a commit or a tag (`cargo install cargo-semver-checks`).
 semver baseline:
     cargo semver-checks --workspace --all-features --baseline-rev {{ baseline }}
 
@@ -39,23 +40,35 @@ semver baseline:
 bench *args:
     cargo bench --workspace {{ args }}
 
-# The main job: a gated network learns handwritten digits.
+# The main example: a gated network learns handwritten digits.
 example *args:
     cargo run --release --example gated_net -- {{ args }}
 
-# Many damaged files for every reader: `just fuzz 1000000`.
+# Damaged files for every reader: `just fuzz 1000000`.
 fuzz runs="100000":
-    DL_FUZZ_RUNS={{ runs }} cargo test --release -p monadic-dl-data --all-features --test mutations
-    DL_FUZZ_RUNS={{ runs }} cargo test --release -p monadic-dl-train --test mutations
+    DL_FUZZ_RUNS={{ runs }} cargo test --release -p monadic-dl-data --all-features --test all mutations::
+    DL_FUZZ_RUNS={{ runs }} cargo test --release -p monadic-dl-train --test all mutations::
 
-# A training run that is killed again and again goes on to the same bits.
+# All that `just test` samples, in full. It takes hours.
+sweep: fuzz kill programs
+    DL_STRESS_GRAPHS=100000 cargo test --release --test stress -- --nocapture
+    DL_SWEEP=1 cargo test --release --test executor
+    PROPTEST_CASES=1000 cargo test --release -p monadic-dl-nd --test operations
+    cargo test --release -p monadic-dl-math --test elementary -- --ignored
+    DL_SERVE_REQUESTS=10000 cargo test --release -p serve load -- --nocapture
+
+# Random programs in bang notation: as many as given, from a seed.
+programs count="200" seed="7":
+    DL_PROGRAMS={{ count }} DL_PROGRAMS_SEED={{ seed }} cargo test -p programs
+
+# A training run is killed many times and must resume to the same bits.
 kill times="200":
-    DL_KILLS={{ times }} cargo test -p monadic-dl-train --test resume -- --nocapture kill::killed
+    DL_KILLS={{ times }} cargo test -p monadic-dl-train --test all -- --nocapture kill::killed
 
-# How fast whole workloads are: `just figures w1 w5 --threads 1`.
+# Times of whole workloads: `just figures w1 w5 --threads 1`.
 figures *args:
     cargo bench --bench figures -- {{ args }}
 
-# The same beside other libraries: `just peers setup` once, then `just peers measure`.
+# The same for other libraries: `just peers setup` once, then `just peers measure`.
 peers *args:
     benches/peers/run.sh {{ args }}

@@ -2,7 +2,7 @@
 //! type or a module, in which it is used by name.
 //!
 //! The items are those that rustdoc finds, so what macros write and what is re-exported counts as
-//! well. Its JSON output is not stable: rustdoc alone is told that it may, so that nothing else is
+//! well. Its JSON output is not stable: `RUSTC_BOOTSTRAP` is set for rustdoc alone, so that nothing else is
 //! built anew.
 
 #![cfg(unix)]
@@ -18,25 +18,45 @@ use std::process::Command;
 /// the library.
 const ELSEWHERE: [&str; 5] = ["Layers", "Module", "Variables", "differentiable", "direct"];
 
-const CRATES: [&str; 8] = ["dl", "dl_core", "dl_data", "dl_macros", "dl_nd", "dl_nn", "dl_train", "dl_view"];
+const CRATES: [&str; 10] =
+    ["dl", "dl_core", "dl_data", "dl_macros", "dl_math", "dl_nd", "dl_nn", "dl_optim", "dl_train", "dl_view"];
 
-/// Where rustdoc has written what it knows of all crates.
+/// A `rustdoc` that writes documentation as JSON where it is asked to run the doc tests of a crate.
+/// `cargo test --doc` hands over the libraries that `cargo test` has built, whereas `cargo doc`
+/// would check all dependencies first.
+const RUSTDOC: &str = r#"#!/bin/sh
+tests= value=
+for argument; do
+    shift
+    if [ "$value" ]; then value=; continue; fi
+    case $argument in
+        --test) tests=1 ;;
+        --test-run-directory | --test-args) value=1 ;;
+        *) set -- "$@" "$argument" ;;
+    esac
+done
+if [ "$tests" ]; then
+    set -- "$@" -Z unstable-options --output-format json --cap-lints allow --out-dir "$DL_DOCUMENTATION"
+fi
+RUSTC_BOOTSTRAP=1 exec rustdoc "$@"
+"#;
+
+/// The folder with the JSON of all crates.
 fn documentation() -> PathBuf {
     let tmp = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
-    let rustdoc = tmp.join("rustdoc");
-    write(&rustdoc, "#!/bin/sh\nRUSTC_BOOTSTRAP=1 exec rustdoc \"$@\"\n").expect("a file");
+    let (rustdoc, documentation) = (tmp.join("rustdoc"), tmp.join("documentation"));
+    create_dir_all(&documentation).expect("a folder");
+    write(&rustdoc, RUSTDOC).expect("a file");
     set_permissions(&rustdoc, Permissions::from_mode(0o755)).expect("a program");
-    create_dir_all(&tmp).expect("a folder");
-    let target = tmp.parent().expect("the target folder");
-    let status = Command::new(env!("CARGO"))
-        .args(["doc", "--workspace", "--no-deps", "--all-features", "--quiet", "--target-dir"])
-        .arg(target)
-        .env("RUSTDOC", rustdoc)
-        .env("RUSTDOCFLAGS", "-Z unstable-options --output-format json --cap-lints allow")
-        .status()
-        .expect("cargo runs");
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["test", "--doc", "--workspace", "--all-features", "--quiet", "--target-dir"]);
+    cargo.arg(tmp.parent().expect("the target folder"));
+    if !cfg!(debug_assertions) {
+        cargo.arg("--release");
+    }
+    let status = cargo.env("RUSTDOC", rustdoc).env("DL_DOCUMENTATION", &documentation).status().expect("cargo runs");
     assert!(status.success(), "rustdoc failed");
-    target.join("doc")
+    documentation
 }
 
 /// The examples in a documentation, one after the other.

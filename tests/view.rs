@@ -1,5 +1,4 @@
 //! Pictures, costs and traces of passes that really ran.
-#![cfg(feature = "view")]
 
 use dl::prelude::*;
 use dl::record::{Direction, NodeKind, PassRecord, Recorder, Recording, Span, SpanWork};

@@ -1,5 +1,4 @@
 //! Decoding of images, compared with Pillow (`fixtures/make.py`), and folders of images.
-#![cfg(feature = "images")]
 
 use dl_data::{Dataset, ImageFolder, Loader, Npz, Source, read_image};
 use dl_nd::Nd;

@@ -1,17 +1,13 @@
 //! Every reader on random and on damaged files: it must not panic, and its results must satisfy the
 //! checks of `fuzz/readers.rs`.
 //!
-//! Each reader gets 3000 inputs; `DL_FUZZ_RUNS=1000000 cargo test --release --test mutations` runs
-//! a million. A failing input is saved in the temporary folder.
-#![cfg(feature = "images")]
+//! Each reader gets 3000 inputs; `DL_FUZZ_RUNS=1000000 cargo test --release --test all
+//! mutations::` runs a million. A failing input is saved in the temporary folder.
 
-use dl_data::rand::seq::IndexedRandom;
-use dl_data::rand::{Rng, RngCore};
-use dl_data::{Draw, Rng as Generator};
 use flate2::{Compression, write::GzEncoder};
 use std::io::{Cursor, Write};
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::PathBuf;
+use test_support::fuzz::Fuzz;
 use zip::write::{SimpleFileOptions, ZipWriter};
 
 #[path = "../fuzz/readers.rs"]
@@ -22,77 +18,8 @@ fn fixture(name: &str) -> Vec<u8> {
     std::fs::read(path).unwrap()
 }
 
-fn runs() -> usize {
-    std::env::var("DL_FUZZ_RUNS").map_or(3000, |runs| runs.parse().expect("DL_FUZZ_RUNS is a number"))
-}
-
-/// Runs a reader on valid files, random bytes and damaged files. `wrap` packs the bytes, for
-/// instance into gzip, before they are read.
 fn mutate(name: &str, reader: fn(&[u8]), good: &[Vec<u8>], words: &[&str], wrap: fn(&[u8]) -> Vec<u8>) {
-    for file in good {
-        reader(&wrap(file));
-        reader(file);
-    }
-    for run in 0..runs() {
-        let mut rng = Draw { seed: 1, epoch: 0 }.rng(run);
-        let bytes = if rng.random_ratio(1, 20) { random(&mut rng) } else { damaged(&mut rng, good, words) };
-        // In three of four runs the damage is inside an intact wrapper.
-        let bytes = if rng.random_ratio(1, 4) { bytes } else { wrap(&bytes) };
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| reader(&bytes))) {
-            let kept = std::env::temp_dir().join(format!("dl-data-{name}-{run}"));
-            std::fs::write(&kept, &bytes).unwrap();
-            eprintln!("{name}: run {run} failed; its input is in {}", kept.display());
-            resume_unwind(panic);
-        }
-    }
-}
-
-fn random(rng: &mut Generator) -> Vec<u8> {
-    let mut bytes = vec![0; rng.random_range(0..300)];
-    rng.fill_bytes(&mut bytes);
-    bytes
-}
-
-fn damaged(rng: &mut Generator, good: &[Vec<u8>], words: &[&str]) -> Vec<u8> {
-    let mut bytes = good.choose(rng).unwrap().clone();
-    for _ in 0..rng.random_range(1..6) {
-        let place = rng.random_range(0..=bytes.len());
-        let end = rng.random_range(place..=bytes.len().min(place + 40));
-        match rng.random_range(0..9) {
-            0 => bytes.truncate(place),
-            1 if place < bytes.len() => bytes[place] ^= 1 << rng.random_range(0..8),
-            2 if place < bytes.len() => bytes[place] = rng.random(),
-            3 => drop(bytes.drain(place..end)),
-            4 => {
-                let piece = bytes[place..end].to_vec();
-                let to = rng.random_range(0..=bytes.len());
-                bytes.splice(to..to, piece);
-            }
-            5 => {
-                let other = good.choose(rng).unwrap();
-                let from = rng.random_range(0..=other.len());
-                bytes.truncate(place);
-                bytes.extend_from_slice(&other[from..]);
-            }
-            6 => {
-                // extreme lengths, in both byte orders
-                let number = [0, 1, 0x7F, 0xFF, 0x7FFF, 0xFFFF, 0x7FFF_FFFF, 0xFFFF_FFFF, 1_u64 << 60, u64::MAX]
-                    .choose(rng)
-                    .unwrap();
-                let width = *[1, 2, 4, 8].choose(rng).unwrap();
-                let little = &number.to_le_bytes()[..width];
-                let number = if rng.random() { little.to_vec() } else { little.iter().rev().copied().collect() };
-                let end = bytes.len().min(place + width);
-                bytes.splice(place..end, number);
-            }
-            _ => {
-                if let Some(word) = words.choose(rng) {
-                    bytes.splice(place..end.min(place + word.len()), word.bytes());
-                }
-            }
-        }
-    }
-    bytes
+    Fuzz { name: &format!("data-{name}"), reader, good, words, wrap }.run();
 }
 
 fn unwrapped(bytes: &[u8]) -> Vec<u8> {

@@ -203,8 +203,7 @@ fn checkpoint_with_every_kind_of_entry_matches_verified_bytes() -> Result<()> {
     Ok(())
 }
 
-/// Writes the files for verification with Python: `cargo test --test files -- --ignored`, then
-/// `read.py`.
+/// Writes the files that Python is to read: `cargo test --test all files -- --ignored`, then `read.py`.
 #[test]
 #[ignore = "overwrites the fixtures"]
 fn write_fixtures() -> Result<()> {

@@ -1,5 +1,4 @@
-//! Plots: content of the figures, and figures that cannot be drawn.
-#![cfg(feature = "plot")]
+//! Figures: what is in them, and what cannot be drawn.
 
 use dl_core::Result;
 use dl_train::{Record, plot::Curves};

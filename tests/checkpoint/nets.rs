@@ -4,6 +4,8 @@ use dl::prelude::*;
 use dl::{At, Primitive, Result};
 use std::sync::{Arc, Mutex};
 
+pub(crate) use test_support::on_threads;
+
 pub(crate) type Row = Nd<f64, Ix2>;
 
 /// Puts a mark, or leaves it.
@@ -35,10 +37,6 @@ pub(crate) fn numbers(rows: usize, columns: usize, seed: u64) -> Row {
 
 pub(crate) fn weights(count: usize) -> Vec<Weight<Row>> {
     (0..count).map(|number| Weight::new(numbers(4, 4, number as u64 + 1))).collect()
-}
-
-pub(crate) fn on_threads<R: Send>(threads: usize, f: impl FnOnce() -> R + Send) -> R {
-    rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(f)
 }
 
 /// The bits of what two steps make of some weights, and of the losses.

@@ -2,15 +2,10 @@
 
 use std::future::Future;
 use std::pin::pin;
-use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Condvar, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
-use std::time::Duration;
 
-/// Runs `f` on a rayon pool of this many threads.
-pub(crate) fn on_threads<R: Send>(threads: usize, f: impl FnOnce() -> R + Send) -> R {
-    rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(f)
-}
+pub(crate) use test_support::on_threads;
 
 /// A tokio runtime: of one thread, which is the caller's, or of so many workers.
 pub(crate) fn tokio_runtime(workers: Option<usize>) -> tokio::runtime::Runtime {
@@ -36,22 +31,12 @@ where
 
 /// Fails, rather than hangs, when `f` does not end. `what` says what hangs.
 pub(crate) fn watched<R: Send + 'static>(what: &str, f: impl FnOnce() -> R + Send + 'static) -> R {
-    let log = Log::default();
-    log.say(what);
-    watched_by_log(&log, f)
+    test_support::watched_as(|| what.to_owned(), f)
 }
 
 /// The same; what hangs is the last thing that was logged.
 pub(crate) fn watched_by_log<R: Send + 'static>(log: &Log, f: impl FnOnce() -> R + Send + 'static) -> R {
-    let (done, result) = mpsc::channel();
-    let worker = std::thread::spawn(move || done.send(f()));
-    match result.recv_timeout(Duration::from_secs(120)) {
-        Ok(result) => result,
-        Err(RecvTimeoutError::Timeout) => panic!("this hangs: {:?}", log.take().last()),
-        Err(RecvTimeoutError::Disconnected) => {
-            std::panic::resume_unwind(worker.join().expect_err("the thread ended without a result"))
-        }
-    }
+    test_support::watched_as(|| log.take().pop().unwrap_or_default(), f)
 }
 
 /// A foreign executor: the simplest one that is right, wherever it is called.

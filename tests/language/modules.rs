@@ -68,7 +68,7 @@ mod vendored {
 }
 
 #[derive(vendored::learning::Module)]
-#[module(crate = crate::modules::vendored::learning)]
+#[module(crate = crate::language::modules::vendored::learning)]
 struct Renamed(Weight<f64>);
 
 #[test]

@@ -14,22 +14,22 @@ fn scaled(x: &Layer<f64>) -> Layer<f64> {
     y * y
 }
 
-#[differentiable(crate = crate::renamed_crate::vendored::learning)]
+#[differentiable(crate = crate::language::renamed_crate::vendored::learning)]
 mod nets {
     use super::vendored::learning::prelude::*;
 
     #[derive(Clone, Layers)]
-    #[layers(crate = crate::renamed_crate::vendored::learning)]
+    #[layers(crate = crate::language::renamed_crate::vendored::learning)]
     pub struct Pair(pub Layer<f64>, pub Layer<f64>);
 
-    #[differentiable(lazy, crate = crate::renamed_crate::vendored::learning)]
+    #[differentiable(lazy, crate = crate::language::renamed_crate::vendored::learning)]
     pub fn pair(x: Layer<f64>) -> Pair {
         let v = !x;
         Pair(x * v, x)
     }
 
     pub fn block(x: &Layer<f64>) -> Layer<f64> {
-        direct! { crate = crate::renamed_crate::vendored::learning; x * !x }
+        direct! { crate = crate::language::renamed_crate::vendored::learning; x * !x }
     }
 }
 

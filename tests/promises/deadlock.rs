@@ -9,6 +9,11 @@ fn dear_net(w: &Weight<f64>) -> Layer<f64> {
     (0..20).map(|_| dear.of(&dear.of(&w.layer()))).sum()
 }
 
+/// The results of `f` in a pool of one thread, and in one of two.
+fn in_small_pools<R: Send + 'static>(f: impl Fn() -> R + Copy + Send + 'static) -> [R; 2] {
+    [1, 2].map(|threads| watched(move || on_threads(threads, f)))
+}
+
 #[test]
 fn inside_every_worker_of_a_pool() {
     for threads in [1, 2, 4] {
@@ -22,39 +27,35 @@ fn inside_every_worker_of_a_pool() {
 
 #[test]
 fn inside_an_operation_of_another_pass() {
-    for threads in [1, 2] {
-        let value = watched(move || {
-            on_threads(threads, || {
-                let inner = dear_net(&Weight::new(1.0));
-                let outer: Layer<f64> = (0..8)
-                    .map(|_| {
-                        let inner = inner.clone();
-                        Custom(move |x| Ok(x + inner.predict().wait()?)).of(&Layer::constant(1.0))
-                    })
-                    .sum();
-                outer.predict().wait()
+    let values = in_small_pools(|| {
+        let inner = dear_net(&Weight::new(1.0));
+        let outer: Layer<f64> = (0..8)
+            .map(|_| {
+                let inner = inner.clone();
+                Custom(move |x| Ok(x + inner.predict().wait()?)).of(&Layer::constant(1.0))
             })
-        });
+            .sum();
+        outer.predict().wait()
+    });
+    for value in values {
         assert_eq!(value.unwrap(), 48.0);
     }
 }
 
 #[test]
 fn inside_a_dynamic_layer_by_wait_and_by_await() {
-    for threads in [1, 2] {
-        let value = watched(move || {
-            on_threads(threads, || {
-                let inner = dear_net(&Weight::new(1.0));
-                let outer = Layer::dynamic(move || {
-                    let inner = inner.clone();
-                    async move {
-                        let (waited, awaited) = (inner.predict().wait()?, inner.predict().await?);
-                        Ok(inner * (waited + awaited))
-                    }
-                });
-                outer.train(&Sgd::new(0.1)).wait()
-            })
+    let values = in_small_pools(|| {
+        let inner = dear_net(&Weight::new(1.0));
+        let outer = Layer::dynamic(move || {
+            let inner = inner.clone();
+            async move {
+                let (waited, awaited) = (inner.predict().wait()?, inner.predict().await?);
+                Ok(inner * (waited + awaited))
+            }
         });
+        outer.train(&Sgd::new(0.1)).wait()
+    });
+    for value in values {
         assert_eq!(value.unwrap(), 50.0);
     }
 }
@@ -193,17 +194,15 @@ fn a_run_that_moves() {
 
 #[test]
 fn another_executor_inside_a_dynamic_layer() {
-    for threads in [1, 2] {
-        let value = watched(move || {
-            on_threads(threads, || {
-                let inner = dear_net(&Weight::new(1.0));
-                let outer = Layer::dynamic(move || {
-                    let inner = inner.clone();
-                    async move { Ok(Layer::constant(futures::executor::block_on(inner.predict().run())?)) }
-                });
-                outer.predict().wait()
-            })
+    let values = in_small_pools(|| {
+        let inner = dear_net(&Weight::new(1.0));
+        let outer = Layer::dynamic(move || {
+            let inner = inner.clone();
+            async move { Ok(Layer::constant(futures::executor::block_on(inner.predict().run())?)) }
         });
+        outer.predict().wait()
+    });
+    for value in values {
         assert_eq!(value.unwrap(), 5.0);
     }
 }

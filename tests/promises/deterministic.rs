@@ -162,7 +162,8 @@ fn instructions_can_be_pinned() {
     let with = |instructions: &'static str, threads: &'static str| {
         watched(move || {
             let mut test = std::process::Command::new(std::env::current_exe().unwrap());
-            test.args(["--exact", "deterministic::instructions_can_be_pinned", "--nocapture"]).env(PRINTS, "");
+            test.args(["--exact", "promises::deterministic::instructions_can_be_pinned", "--nocapture"])
+                .env(PRINTS, "");
             let output = test.env("DL_INSTRUCTIONS", instructions).env("RAYON_NUM_THREADS", threads).output().unwrap();
             let [out, errors] = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
             assert!(output.status.success(), "{errors}");

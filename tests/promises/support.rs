@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
+pub(crate) use test_support::{on_threads, watched};
+
 /// x ↦ factor · x, which counts its evaluations, forward and backward.
 #[derive(Clone)]
 pub(crate) struct Counted {
@@ -148,21 +150,5 @@ impl<F: Fn(f64) -> Result<f64> + Send + Sync + 'static> Primitive for Custom<F> 
 
     fn cost(&self, _: (&f64,)) -> f64 {
         1e6
-    }
-}
-
-/// Runs `f` on a rayon pool of this many threads.
-pub(crate) fn on_threads<R: Send>(threads: usize, f: impl FnOnce() -> R + Send) -> R {
-    rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(f)
-}
-
-/// Fails, rather than hangs, when `f` does not end.
-pub(crate) fn watched<R: Send + 'static>(f: impl FnOnce() -> R + Send + 'static) -> R {
-    let (done, result) = std::sync::mpsc::channel();
-    let worker = std::thread::spawn(move || done.send(f()));
-    match result.recv_timeout(Duration::from_secs(60)) {
-        Ok(result) => result,
-        Err(std::sync::mpsc::RecvTimeoutError::Timeout) => panic!("this hangs"),
-        Err(_) => std::panic::resume_unwind(worker.join().expect_err("the thread ended without a result")),
     }
 }

@@ -68,9 +68,9 @@ impl Pass {
 
 #[cfg(all(test, not(any(shuttle, loom))))]
 mod tests {
+    use crate::exec::at_once::tests::chain;
     use crate::exec::at_once::tests::{Probe, on_threads};
     use crate::exec::context::with_computing;
-    use crate::exec::at_once::tests::chain;
     use crate::{At, Data, Deltas, Differentiable, Error, Layer, Nothing, Primitive, Result};
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
     use std::sync::{Arc, Mutex};

@@ -1,6 +1,6 @@
 //! Recorded decisions: the arms of branches that were taken.
 
-use crate::support::{node, record, twice};
+use super::support::{node, record, twice};
 use dl_core::bang::took;
 use dl_core::record::{Direction, PassRecord};
 use dl_core::{Branch, Differentiable, Do, Layer, Weight};
@@ -98,7 +98,7 @@ fn nested_pass_records_its_own_decisions() {
         }
     });
     outer.predict().recorded(&recorder).wait().unwrap();
-    let recording = crate::support::checked(recorder.take());
+    let recording = super::support::checked(recorder.take());
     let [around, inside] = &recording.passes[..] else { panic!("{recording:?}") };
     assert_eq!((taken(around), taken(inside)), (vec![("x < 100.0", 1)], vec![("x > 0.0", 1)]));
     assert!(around.decisions[0].node.is_some() && inside.decisions[0].node.is_some());

@@ -1,6 +1,6 @@
 //! Records of passes that fail, panic or are cancelled.
 
-use crate::support::{checked, magnitude, node, on_threads, record, slowly_twice, twice};
+use super::support::{checked, magnitude, node, on_threads, record, slowly_twice, twice};
 use dl_core::record::{Direction, Recorder, SpanWork};
 use dl_core::{Data, Differentiable, Error, Layer, Nothing, Weight};
 use dl_optim::Sgd;

@@ -1,6 +1,6 @@
 //! Recorded nodes.
 
-use crate::support::{RULE, checked, counted, magnitude, names, node, record, twice};
+use super::support::{RULE, checked, counted, magnitude, names, node, record, twice};
 use dl_core::record::{Direction, NodeKind, NodeRecord, Recorder};
 use dl_core::{Differentiable, Do, Layer, Seed, Weight};
 use dl_optim::Sgd;

@@ -1,6 +1,6 @@
 //! Which passes are recorded, and that recording has no side effects.
 
-use crate::support::{RULE, checked, counted, magnitude, names, on_threads, record, twice};
+use super::support::{RULE, checked, counted, magnitude, names, on_threads, record, twice};
 use dl_core::record::{Direction, Recorder, SpanWork};
 use dl_core::{Differentiable, Do, Layer, Weight};
 use dl_optim::{Adam, Sgd};

@@ -1,6 +1,6 @@
 //! Recorded spans: the times at which threads worked.
 
-use crate::support::{magnitude, names, node, on_threads, record, slowly_twice, twice};
+use super::support::{magnitude, names, node, on_threads, record, slowly_twice, twice};
 use dl_core::record::{Direction, PassRecord, Span, SpanWork};
 use dl_core::{At, Deltas, Differentiable, Layer, Primitive, Result, Weight, parallel};
 use dl_optim::Sgd;

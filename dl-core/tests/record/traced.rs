@@ -1,6 +1,6 @@
 //! Spans of the crate `tracing`.
 
-use crate::support::{magnitude, on_threads, record, twice};
+use super::support::{magnitude, on_threads, record, twice};
 use dl_core::{Differentiable, Do, Weight};
 use dl_optim::Sgd;
 use std::collections::HashSet;
@@ -114,7 +114,7 @@ fn training_step_has_spans_with_fields() {
 #[test]
 fn parent_of_spans_on_all_threads_is_pass() {
     let w = Weight::new(1.0_f64);
-    let seen = seen(2, |_| assert!(crate::spans::meeting(&w, &w).predict().wait().unwrap().is_finite()));
+    let seen = seen(2, |_| assert!(super::spans::meeting(&w, &w).predict().wait().unwrap().is_finite()));
     let kernels = named(&seen, "kernel");
     assert!(kernels.iter().all(|kernel| kernel.parents == ["pass"]), "{kernels:?}");
     assert_eq!(kernels.iter().flat_map(|kernel| &kernel.entered).collect::<HashSet<_>>().len(), 2);

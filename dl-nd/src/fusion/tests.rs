@@ -126,7 +126,7 @@ fn eager_broadcast_matches_program() {
             assert_eq!(found, results[0].elements(), "{:?} and {:?}", a.shape(), b.shape());
         }
     }
-    assert_eq!(broadcast(Binary::Add, (&[1.0_f32], &[1, 1]), (&[], &[0, 1]), &[0, 1]), []);
+    assert_eq!(broadcast(Binary::Add, (&[1.0_f32], &[1, 1]), (&[], &[0, 1]), &[0, 1]), [0.0_f32; 0]);
 }
 
 /// The number of instructions of the program of this tensor.

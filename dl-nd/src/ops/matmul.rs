@@ -516,7 +516,8 @@ mod tests {
     use crate::ops::pointwise::binary;
     use crate::ops::reduce::ReduceOps;
     use crate::tensor::aligned::is_aligned;
-    use dl_core::{Sgd, Weight};
+    use dl_core::Weight;
+    use dl_optim::Sgd;
 
     type OfRows = MatMulOp<f64, Ix2, Ix2>;
 

@@ -1,8 +1,7 @@
 //! A loss of two weights with three and two numbers, with its gradient in closed form.
 
 use dl_core::{
-    At, Chunk, ChunkElement, Data, Delta, Deltas, Layer, Number, Optimizer, Primitive, Result, Trainable, Weight,
-    WeightHandle,
+    At, Chunk, ChunkElement, Data, Delta, Deltas, Layer, Optimizer, Primitive, Result, Trainable, Weight, WeightHandle,
 };
 use std::marker::PhantomData;
 

@@ -1,7 +1,7 @@
-//! A training program is killed repeatedly at random moments;
-//! `DL_KILLS=200 cargo test --test resume` sets the number of kills.
+//! The program is killed again and again, at random moments.
+//! `DL_KILLS=200 cargo test --test all kill::killed` does it as many times.
 
-use crate::program::Run;
+use super::program::Run;
 use dl_core::Result;
 use dl_train::{Checkpoint, Checkpoints};
 use rand::{Rng, SeedableRng};
@@ -24,7 +24,7 @@ fn child() -> Result<()> {
 
 fn start(folder: &Path, threads: usize) -> Child {
     Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "kill::child"])
+        .args(["--exact", "resume::kill::child"])
         .env(FOLDER, folder)
         .env("RAYON_NUM_THREADS", threads.to_string())
         .stdout(Stdio::null())

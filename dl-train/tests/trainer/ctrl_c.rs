@@ -1,6 +1,6 @@
 //! A program that receives SIGINT saves a checkpoint, from which the run resumes bit-identically.
 
-use crate::program::{BATCHES, EPOCHS, Net, batches, optimizer};
+use super::program::{BATCHES, EPOCHS, Net, batches, optimizer};
 use dl_core::{Result, Weight};
 use dl_optim::Sgd;
 use dl_train::{Checkpoints, EarlyStopping, Interrupt, Progress, Stopped, Trainer};
@@ -32,7 +32,7 @@ fn child() -> Result<()> {
 /// Runs the program, interrupts it after some steps, and returns how it ended.
 fn run(folder: &Path, interrupt_after: Option<usize>) -> (Stopped, u64) {
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "ctrl_c::child", "--nocapture"])
+        .args(["--exact", "trainer::ctrl_c::child", "--nocapture"])
         .env(FOLDER, folder)
         .stdout(Stdio::piped())
         .spawn()
@@ -110,7 +110,7 @@ const WHAT: &str = "DL_SIGNAL_TEST";
 /// Starts the program and waits until it is ready.
 fn ready(what: &str) -> (Child, BufReader<std::process::ChildStdout>) {
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "ctrl_c::signal_child", "--nocapture"])
+        .args(["--exact", "trainer::ctrl_c::signal_child", "--nocapture"])
         .env(WHAT, what)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

@@ -193,7 +193,7 @@ mod tests {
         ] {
             assert_eq!(parse(text).unwrap(), expected);
         }
-        assert_eq!(parse("{'descr':'|b1','fortran_order':True,'shape':()}").unwrap().shape, []);
+        assert_eq!(parse("{'descr':'|b1','fortran_order':True,'shape':()}").unwrap().shape, [0_usize; 0]);
     }
 
     #[test]

@@ -4,49 +4,13 @@
 //! test is skipped with a message if they are missing.
 
 use crate::support::{Service, net};
+use crate::webdriver::{Browser, Driver};
 use dl::prelude::*;
 use futures::FutureExt;
 use serve::net::{Answer, Image};
 use std::f64::consts::TAU;
-use std::io::{BufRead, BufReader};
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::Duration;
-use thirtyfour::prelude::*;
-
-/// Command-line arguments for a browser without a screen.
-const ARGUMENTS: [&str; 5] =
-    ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--window-size=1100,860"];
-
-struct Driver {
-    child: Child,
-    url: String,
-}
-
-impl Driver {
-    /// Starts chromedriver, or returns `None` if there is no browser.
-    fn start() -> Option<Self> {
-        let known = |program: &str| Command::new(program).arg("--version").stdin(Stdio::null()).output().is_ok();
-        if !known("chromium") || !known("chromedriver") {
-            return None;
-        }
-        let mut child = Command::new("chromedriver").arg("--port=0").stdout(Stdio::piped()).spawn().ok()?;
-        let lines = BufReader::new(child.stdout.take()?).lines();
-        let port = lines.map_while(Result::ok).find_map(|line| {
-            let port = line.split("started successfully on port ").nth(1)?;
-            Some(port.trim_end_matches('.').to_owned())
-        });
-        Some(Driver { child, url: format!("http://127.0.0.1:{}", port.expect("chromedriver names its port")) })
-    }
-}
-
-impl Drop for Driver {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
 
 #[tokio::test]
 async fn drawn_digits_are_classified_as_offline() {
@@ -54,16 +18,11 @@ async fn drawn_digits_are_classified_as_offline() {
         println!("skipped: there is no chromium, or no chromedriver");
         return;
     };
-    let mut chrome = DesiredCapabilities::chrome();
-    for argument in ARGUMENTS {
-        chrome.add_arg(argument).unwrap();
-    }
-    let browser = WebDriver::new(&driver.url, chrome).await.unwrap();
-    let outcome = AssertUnwindSafe(draw_and_read(&browser)).catch_unwind().await;
-    browser.quit().await.unwrap();
-    match outcome {
-        Ok(result) => result.unwrap(),
-        Err(panic) => resume_unwind(panic),
+    let mut browser = Browser::start(&driver).await;
+    let outcome = AssertUnwindSafe(draw_and_read(&mut browser)).catch_unwind().await;
+    browser.quit().await;
+    if let Err(panic) = outcome {
+        resume_unwind(panic);
     }
 }
 
@@ -84,39 +43,38 @@ fn digits() -> [(usize, Strokes); 4] {
     ]
 }
 
-async fn draw_and_read(browser: &WebDriver) -> WebDriverResult<()> {
+async fn draw_and_read(browser: &mut Browser) {
     let (service, net) = (Service::start(), net());
-    browser.goto(format!("http://{}/", service.address)).await?;
+    browser.open(&format!("http://{}/", service.address)).await;
     for (digit, strokes) in digits() {
-        browser.find(By::Id("clear")).await?.click().await?;
-        state(browser, "html[data-state=empty]").await?;
-        assert_eq!(text(browser, "#sentence").await?, "Nothing drawn yet.");
+        browser.click("#clear").await;
+        browser.wait_for("html[data-state=empty]").await;
+        assert_eq!(browser.text("#sentence").await, "Nothing drawn yet.");
 
-        draw(browser, &strokes).await?;
-        state(browser, &format!("html[data-state=answered][data-digit='{digit}']")).await?;
-        let image = seen(browser).await?;
+        draw(browser, &strokes).await;
+        browser.wait_for(&format!("html[data-state=answered][data-digit='{digit}']")).await;
+        let image = seen(browser).await;
         let expected = Answer::of(Do::predict(net.classify(&image)).wait().unwrap()).unwrap();
         assert_eq!(expected.digit, digit);
-        assert_eq!(text(browser, "#digit").await?, digit.to_string());
-        let expert = text(browser, ".expert.chosen strong").await?;
+        assert_eq!(browser.text("#digit").await, digit.to_string());
+        let expert = browser.text(".expert.chosen strong").await;
         assert_eq!(expert, format!("Expert {}", expected.expert));
-        assert_eq!(text(browser, ".expert.chosen small").await?, "computed");
-        assert_eq!(browser.find_all(By::Css(".expert:not(.chosen)")).await?.len(), net.experts.len() - 1);
-        let probability = text(browser, "#digits .best ~ .number").await?;
+        assert_eq!(browser.text(".expert.chosen small").await, "computed");
+        assert_eq!(browser.count(".expert:not(.chosen)").await, net.experts.len() - 1);
+        let probability = browser.text("#digits .best ~ .number").await;
         println!("drew {digit}, read {digit}: {expert} says so");
         assert!(!probability.is_empty());
-        assert_eq!(text(browser, "#trouble").await?, "");
-        browser.screenshot(&screenshot(&format!("serve-{digit}.png"))).await?;
+        assert_eq!(browser.text("#trouble").await, "");
+        browser.screenshot(&screenshot(&format!("serve-{digit}.png"))).await;
     }
-    browser.set_window_rect(0, 0, 500, 1000).await?;
-    browser.screenshot(&screenshot("serve-narrow.png")).await?;
+    browser.resize(500, 1000).await;
+    browser.screenshot(&screenshot("serve-narrow.png")).await;
 
     // The service is stopped: the page must report the error.
     drop(service);
-    draw(browser, &digits()[0].1).await?;
-    state(browser, "html[data-state=trouble]").await?;
-    assert!(text(browser, "#trouble").await?.starts_with("No answer: "));
-    Ok(())
+    draw(browser, &digits()[0].1).await;
+    browser.wait_for("html[data-state=trouble]").await;
+    assert!(browser.text("#trouble").await.starts_with("No answer: "));
 }
 
 fn screenshot(name: &str) -> PathBuf {
@@ -124,36 +82,17 @@ fn screenshot(name: &str) -> PathBuf {
 }
 
 /// Draws strokes with the mouse.
-async fn draw(browser: &WebDriver, strokes: &Strokes) -> WebDriverResult<()> {
-    let paper = browser.find(By::Id("paper")).await?.rect().await?;
-    let place = |(x, y): (f64, f64)| ((paper.x + x * paper.width) as i64, (paper.y + y * paper.height) as i64);
+async fn draw(browser: &mut Browser, strokes: &Strokes) {
+    let paper = browser.rectangle("#paper").await;
+    let place = |&(x, y): &(f64, f64)| ((paper[0] + x * paper[2]) as i64, (paper[1] + y * paper[3]) as i64);
     for stroke in strokes {
-        let mut mouse = browser.action_chain_with_delay(None, Some(Duration::from_millis(5)));
-        for (i, &point) in stroke.iter().enumerate() {
-            let (x, y) = place(point);
-            mouse = mouse.move_to(x, y);
-            if i == 0 {
-                mouse = mouse.click_and_hold();
-            }
-        }
-        mouse.release().perform().await?;
+        browser.drag(&stroke.iter().map(place).collect::<Vec<_>>()).await;
     }
-    Ok(())
-}
-
-/// Waits until the page is in this state.
-async fn state(browser: &WebDriver, selector: &str) -> WebDriverResult<()> {
-    browser.query(By::Css(selector)).wait(Duration::from_secs(10), Duration::from_millis(20)).first().await?;
-    Ok(())
-}
-
-async fn text(browser: &WebDriver, selector: &str) -> WebDriverResult<String> {
-    browser.find(By::Css(selector)).await?.text().await
 }
 
 /// The image that the page sent, read from its preview.
-async fn seen(browser: &WebDriver) -> WebDriverResult<Image> {
+async fn seen(browser: &mut Browser) -> Image {
     let script = "return Array.from(document.getElementById('seen').getContext('2d').getImageData(0, 0, 8, 8).data)";
-    let colours: Vec<f32> = browser.execute(script, []).await?.convert()?;
-    Ok(std::array::from_fn(|pixel| (colours[4 * pixel + 3] * 16.0 / 255.0).round() / 16.0))
+    let colours: Vec<f32> = serde_json::from_value(browser.execute(script).await).unwrap();
+    std::array::from_fn(|pixel| (colours[4 * pixel + 3] * 16.0 / 255.0).round() / 16.0)
 }

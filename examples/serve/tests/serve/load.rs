@@ -4,9 +4,9 @@
 //! DL_SERVE_REQUESTS=10000 cargo test --release -p serve load -- --nocapture
 //! ```
 
+use crate::http::Client;
 use crate::support::{Service, images, net};
 use dl::prelude::*;
-use reqwest::Client;
 use serde::Deserialize;
 use serde_json::{json, value::RawValue};
 use serve::net::Answer;
@@ -77,9 +77,9 @@ async fn run(service: &Service, known: &Arc<Vec<(String, Answer)>>, requests: us
     let next = Arc::new(AtomicUsize::new(0));
     let clients: Vec<_> = (0..CLIENTS)
         .map(|_| {
-            let (known, next, url) = (known.clone(), next.clone(), format!("http://{}/predict", service.address));
+            let (known, next, address) = (known.clone(), next.clone(), service.address.clone());
             tokio::spawn(async move {
-                let (client, mut times) = (Client::new(), Vec::new());
+                let (mut client, mut times) = (Client::connect(address).await, Vec::new());
                 loop {
                     let number = next.fetch_add(1, Ordering::Relaxed);
                     if number >= requests {
@@ -87,12 +87,10 @@ async fn run(service: &Service, known: &Arc<Vec<(String, Answer)>>, requests: us
                     }
                     let (question, expected) = &known[number % known.len()];
                     let begun = Instant::now();
-                    let response = client.post(&url).body(question.clone()).send().await.unwrap();
-                    let status = response.status();
-                    let body = response.bytes().await.unwrap();
+                    let response = client.post("/predict", question).await;
                     times.push(begun.elapsed());
-                    assert_eq!(status, 200);
-                    let text: Text<'_> = serde_json::from_slice(&body).unwrap();
+                    assert_eq!(response.status, 200);
+                    let text: Text<'_> = serde_json::from_slice(&response.body).unwrap();
                     assert_eq!((text.digit, text.expert), (expected.digit, expected.expert));
                     assert_eq!(bits_of(&text.probabilities), bits(&expected.probabilities));
                     assert_eq!(bits_of(&text.gate), bits(&expected.gate));

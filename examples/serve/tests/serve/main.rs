@@ -3,7 +3,9 @@
 #![forbid(unsafe_code)]
 
 mod browser;
+mod http;
 mod load;
 mod process;
 mod requests;
 mod support;
+mod webdriver;

@@ -1,8 +1,8 @@
 //! Every status code and its message.
 
+use crate::http::{Client, Response};
 use crate::support::{images, net};
 use dl::prelude::*;
-use reqwest::{Client, Response};
 use serde_json::{Value, json};
 use serve::api::{Limits, serve};
 use serve::net::{Answer, EXPERTS, Image, Net};
@@ -29,13 +29,12 @@ async fn local(net: Net, limits: Limits) -> LocalService {
 
 impl LocalService {
     async fn get(&self, path: &str) -> Response {
-        Client::new().get(format!("http://{}{path}", self.address)).send().await.unwrap()
+        Client::connect(self.address).await.get(path).await
     }
 
-    async fn post(&self, body: impl Into<reqwest::Body>) -> (u16, Value) {
-        let response = Client::new().post(format!("http://{}/predict", self.address)).body(body).send().await.unwrap();
-        let status = response.status().as_u16();
-        (status, serde_json::from_slice(&response.bytes().await.unwrap()).unwrap())
+    async fn post(&self, body: impl AsRef<[u8]>) -> (u16, Value) {
+        let response = Client::connect(self.address).await.post("/predict", body).await;
+        (response.status, response.json())
     }
 }
 
@@ -66,15 +65,15 @@ async fn predict_accepts_flat_and_nested_images_single_and_several() {
 async fn page_has_no_external_resources() {
     let service = local(net(), Limits::default()).await;
     let page = service.get("/").await;
-    assert_eq!(page.status(), 200);
-    assert!(page.headers()["content-type"].to_str().unwrap().starts_with("text/html"));
-    let text = page.text().await.unwrap();
+    assert_eq!(page.status, 200);
+    assert!(page.header("content-type").starts_with("text/html"));
+    let text = page.text();
     assert!(text.contains("<canvas"));
     for resource in ["http://", "https://", "src=", "@import", "url("] {
         assert!(!text.contains(resource), "{resource}");
     }
     let health = service.get("/health").await;
-    assert_eq!((health.status().as_u16(), health.text().await.unwrap().as_str()), (200, r#"{"status":"ok"}"#));
+    assert_eq!((health.status, health.text()), (200, r#"{"status":"ok"}"#));
 }
 
 #[tokio::test]
@@ -124,10 +123,10 @@ async fn invalid_request_returns_status_and_message() {
     assert_eq!((status, answer), (413, json!({ "error": "the body is larger than 262144 bytes" })));
 
     let nowhere = service.get("/digits").await;
-    assert_eq!(nowhere.status(), 404);
+    assert_eq!(nowhere.status, 404);
     let error = json!({ "error": "there is no /digits: valid requests are GET /, GET /health and POST /predict" });
-    assert_eq!(serde_json::from_str::<Value>(&nowhere.text().await.unwrap()).unwrap(), error);
-    assert_eq!(service.get("/predict").await.status(), 405);
+    assert_eq!(nowhere.json(), error);
+    assert_eq!(service.get("/predict").await.status, 405);
 
     // The service must still answer after all errors.
     assert_eq!(service.post(pixels("16")).await.0, 200);
@@ -168,7 +167,7 @@ async fn open_request_is_answered_before_shutdown() {
     let service = local(net(), Limits::default()).await;
     let address = service.address.to_string();
     let connection = begun(&address).await;
-    assert_eq!(service.get("/health").await.status(), 200); // the bytes above have arrived
+    assert_eq!(service.get("/health").await.status, 200); // the bytes above have arrived
     service.stop.send(()).unwrap();
     while TcpStream::connect(&address).await.is_ok() {
         tokio::time::sleep(Duration::from_millis(1)).await;
@@ -191,7 +190,7 @@ async fn incomplete_request_times_out() {
     let _mute = begun(&service.address.to_string()).await;
     let mut half = TcpStream::connect(service.address).await.unwrap();
     half.write_all(b"GET /hea").await.unwrap();
-    assert_eq!(service.get("/health").await.status(), 200); // the bytes above have arrived
+    assert_eq!(service.get("/health").await.status, 200); // the bytes above have arrived
     service.stop.send(()).unwrap();
     let cut_off = service.served.await.unwrap().unwrap_err();
     assert_eq!(cut_off.to_string(), "some requests did not complete within 200ms and were cut off");
@@ -206,7 +205,7 @@ async fn idle_connection_is_closed_and_frees_its_permit() {
     half.write_all(b"GET /hea").await.unwrap();
     // Both permits are taken until the connections time out.
     let begun = std::time::Instant::now();
-    assert_eq!(service.get("/health").await.status(), 200);
+    assert_eq!(service.get("/health").await.status, 200);
     assert!(begun.elapsed() >= Duration::from_millis(100));
     for connection in [&mut silent, &mut half] {
         assert!(!matches!(connection.read(&mut [0; 16]).await, Ok(1..)), "the connection was not closed");
@@ -226,7 +225,7 @@ async fn slow_request_times_out() {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     });
-    assert_eq!(service.get("/health").await.status(), 200);
+    assert_eq!(service.get("/health").await.status, 200);
     trickle.await.unwrap();
 }
 

@@ -15,10 +15,7 @@ use dl_train::{Callback, Checkpoints, EarlyStopping, Interrupt, Log, Outcome, Re
 use program::{BATCHES, EPOCHS, Net, batches, optimizer};
 use std::ops::ControlFlow;
 use std::path::Path;
-
-fn on_threads<T: Send>(threads: usize, run: impl FnOnce() -> T + Send) -> T {
-    rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(run)
-}
+use test_support::on_threads;
 
 /// A hand-written loop: the final weights, and the mean loss of each epoch.
 fn by_hand(seed: u64) -> Result<(Vec<u64>, Vec<f64>)> {

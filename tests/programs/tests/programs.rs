@@ -5,77 +5,16 @@
 //! and loops depend on values.
 
 use dl::prelude::*;
-use rand::{Rng, SeedableRng};
-use rand_chacha::ChaCha8Rng;
+use programs::{Program, Random, Statement, Term};
 use std::sync::Arc;
 
-/// Some of the random programs as source code of annotated functions.
-#[rustfmt::skip]
-#[path = "generated/programs.rs"]
-mod generated;
+/// Random programs as annotated functions (`build.rs`).
+mod generated {
+    #![allow(clippy::all, unused, reason = "the code is random")]
 
-const VARIABLES: usize = 3;
+    use dl::prelude::*;
 
-#[derive(Clone, Debug)]
-enum Term {
-    Number(f64),
-    Variable(usize),
-    Add(Box<Term>, Box<Term>),
-    Sub(Box<Term>, Box<Term>),
-    Mul(Box<Term>, Box<Term>),
-    Neg(Box<Term>),
-    /// An extraction: the value without the gradient.
-    Detached(Box<Term>),
-    /// The difference of two extractions in one expression.
-    Both(Box<Term>, Box<Term>),
-}
-
-#[derive(Clone, Debug)]
-enum Statement {
-    Assign(usize, Term),
-    /// The first program runs if the first term is larger than the second, else the other.
-    If(Term, Term, Program, Program),
-    /// While a variable is larger than a limit: scales it by a factor and runs the body. The number
-    /// of iterations is bounded.
-    While(usize, f64, f64, usize, Program),
-    For(usize, Program),
-    /// Returns the term early if a variable is below a limit.
-    ReturnIf(usize, f64, Term),
-    /// Assigns to a variable, depending on the integral part of a term.
-    Match(Term, usize),
-}
-
-type Program = Vec<Statement>;
-
-fn term(rng: &mut ChaCha8Rng, depth: usize) -> Term {
-    let inner = |rng: &mut ChaCha8Rng| Box::new(term(rng, depth - 1));
-    match rng.random_range(0..if depth == 0 { 3 } else { 10 }) {
-        0 => Term::Number(f64::from(rng.random_range(-8..=8)) / 4.0),
-        1 | 2 => Term::Variable(rng.random_range(0..VARIABLES)),
-        3 | 4 => Term::Add(inner(rng), inner(rng)),
-        5 => Term::Sub(inner(rng), inner(rng)),
-        6 => Term::Mul(inner(rng), inner(rng)),
-        7 => Term::Neg(inner(rng)),
-        8 => Term::Detached(inner(rng)),
-        _ => Term::Both(inner(rng), inner(rng)),
-    }
-}
-
-fn program(rng: &mut ChaCha8Rng, depth: usize) -> Program {
-    (0..rng.random_range(1..4)).map(|_| statement(rng, depth)).collect()
-}
-
-fn statement(rng: &mut ChaCha8Rng, depth: usize) -> Statement {
-    let variable = rng.random_range(0..VARIABLES);
-    let limit = f64::from(rng.random_range(-4..=4)) / 2.0;
-    match rng.random_range(0..if depth == 0 { 5 } else { 10 }) {
-        0..=2 => Statement::Assign(variable, term(rng, 2)),
-        3 => Statement::Match(term(rng, 1), variable),
-        4 => Statement::ReturnIf(variable, limit - 3.0, term(rng, 1)),
-        5..=7 => Statement::If(term(rng, 1), term(rng, 1), program(rng, depth - 1), program(rng, depth - 1)),
-        8 => Statement::While(variable, limit, 0.5, rng.random_range(1..4), program(rng, depth - 1)),
-        _ => Statement::For(rng.random_range(0..3), program(rng, depth - 1)),
-    }
+    include!(concat!(env!("OUT_DIR"), "/programs.rs"));
 }
 
 /// A value and its derivative with respect to the trained variables.
@@ -375,11 +314,11 @@ fn agree(a: Dual, b: Dual) -> bool {
 
 #[test]
 fn random_programs_agree_in_all_interpreters() {
-    let mut rng = ChaCha8Rng::seed_from_u64(42);
+    let mut random = Random::new(42);
     let (mut compared, mut moved) = (0, 0);
     while compared < 3000 {
-        let program = program(&mut rng, 2);
-        let start: [f64; 3] = std::array::from_fn(|_| f64::from(rng.random_range(-12..=12)) / 4.0);
+        let program = programs::program(&mut random, 2);
+        let start: [f64; 3] = std::array::from_fn(|_| random.fraction(12, 4.0));
         let expected =
             eager::whole(&program, [Dual(start[0], [1.0, 0.0]), Dual(start[1], [0.0, 1.0]), Dual(start[2], [0.0; 2])]);
         // With large values, the difference of two weights has too large an error as a derivative.
@@ -396,107 +335,15 @@ fn random_programs_agree_in_all_interpreters() {
     assert!(moved > 1000, "{moved} programs have a gradient");
 }
 
-/// Prints a program as Rust source.
-mod source {
-    use super::{Program, Statement, Term};
-    use std::fmt::Write;
-
-    fn term(term: &Term) -> String {
-        match term {
-            Term::Number(n) => format!("Layer::constant({n:?}_f64)"),
-            Term::Variable(v) => format!("x{v}"),
-            Term::Add(a, b) => format!("({} + {})", self::term(a), self::term(b)),
-            Term::Sub(a, b) => format!("({} - {})", self::term(a), self::term(b)),
-            Term::Mul(a, b) => format!("({} * {})", self::term(a), self::term(b)),
-            Term::Neg(a) => format!("(-{})", self::term(a)),
-            Term::Detached(a) => format!("Layer::constant(!{})", self::term(a)),
-            Term::Both(a, b) => format!("Layer::constant(!{} - !{})", self::term(a), self::term(b)),
-        }
-    }
-
-    /// A term in a place where it is no operand of an operator: a variable must be cloned.
-    fn whole_term(whole: &Term) -> String {
-        match whole {
-            Term::Variable(v) => format!("x{v}.clone()"),
-            other => term(other),
-        }
-    }
-
-    fn statements(program: &Program, out: &mut String, depth: usize) {
-        for statement in program {
-            match statement {
-                Statement::Assign(v, e) => writeln!(out, "x{v} = {};", whole_term(e)),
-                Statement::If(a, b, then, otherwise) => {
-                    writeln!(out, "if !{} > !{} {{", term(a), term(b)).unwrap();
-                    statements(then, out, depth + 1);
-                    out.push_str("} else {\n");
-                    statements(otherwise, out, depth + 1);
-                    writeln!(out, "}}")
-                }
-                Statement::While(v, limit, share, times, body) => {
-                    writeln!(out, "let mut left{depth} = {times};").unwrap();
-                    writeln!(out, "while left{depth} > 0 && !x{v} > {limit:?} {{").unwrap();
-                    writeln!(out, "x{v} = x{v} * {share:?};").unwrap();
-                    statements(body, out, depth + 1);
-                    writeln!(out, "left{depth} -= 1;\n}}")
-                }
-                Statement::For(n, body) => {
-                    writeln!(out, "for _ in 0..{n} {{").unwrap();
-                    statements(body, out, depth + 1);
-                    writeln!(out, "}}")
-                }
-                Statement::ReturnIf(v, limit, e) => {
-                    writeln!(out, "if !x{v} < {limit:?} {{\nreturn {};\n}}", whole_term(e))
-                }
-                Statement::Match(e, v) => writeln!(
-                    out,
-                    "match (!{}).floor() as i64 {{\n0 => x{v} = x0.clone(),\n1 | -1 => x{v} = x1 * x2,\n\
-                     n if n % 2 == 0 => x{v} = x{v} + 1.0,\n_ => {{}}\n}}",
-                    term(e)
-                ),
-            }
-            .unwrap();
-        }
-    }
-
-    pub(super) fn file(programs: &[Program]) -> String {
-        let mut out = String::from(
-            "//! Random programs, generated by `tests/macro_programs.rs`. `UPDATE_PROGRAMS=1` rewrites them.\n\n\
-             #![allow(clippy::all, unused, reason = \"generated code\")]\n\n\
-             use dl::prelude::*;\n\n\
-             pub(super) const ALL: &[fn(Layer<f64>, Layer<f64>, Layer<f64>) -> Layer<f64>] = &[\n",
-        );
-        (0..programs.len()).for_each(|i| writeln!(out, "program_{i},").unwrap());
-        out.push_str("];\n");
-        for (i, program) in programs.iter().enumerate() {
-            writeln!(
-                out,
-                "\n#[differentiable]\n\
-                 fn program_{i}(mut x0: Layer<f64>, mut x1: Layer<f64>, mut x2: Layer<f64>) -> Layer<f64> {{"
-            )
-            .unwrap();
-            statements(program, &mut out, 0);
-            out.push_str("x0 + x1 * 2.0 + x2\n}\n");
-        }
-        out
-    }
-}
-
-/// Each random program is a function that the macro has expanded.
+/// Here the expansion itself is random: each program is a function that the macro has rewritten.
 #[test]
-fn expanded_random_programs_agree_with_interpreters() {
-    let mut rng = ChaCha8Rng::seed_from_u64(7);
-    let programs: Vec<Program> = (0..200).map(|_| program(&mut rng, 2)).collect();
-    let (file, text) = (concat!(env!("CARGO_MANIFEST_DIR"), "/tests/generated/programs.rs"), source::file(&programs));
-    if std::env::var_os("UPDATE_PROGRAMS").is_some() {
-        std::fs::write(file, &text).unwrap();
-    }
-    assert!(text == include_str!("generated/programs.rs"), "the programs have changed: run with UPDATE_PROGRAMS=1");
-
+fn written_programs_agree() {
+    let programs = programs::programs(generated::SEED, generated::ALL.len());
+    let mut random = Random::new(1);
     let mut compared = 0;
     for (program, expanded_program) in programs.iter().zip(generated::ALL) {
         for _ in 0..15 {
-            let start: [f64; 3] = std::array::from_fn(|_| f64::from(rng.random_range(-12..=12)) / 4.0);
+            let start: [f64; 3] = std::array::from_fn(|_| random.fraction(12, 4.0));
             let duals = [Dual(start[0], [1.0, 0.0]), Dual(start[1], [0.0, 1.0]), Dual(start[2], [0.0; 2])];
             let expected = eager::whole(program, duals);
             if [expected.0, expected.1[0], expected.1[1]].iter().any(|x| x.is_nan() || x.abs() > 1e6) {
@@ -513,5 +360,5 @@ fn expanded_random_programs_agree_with_interpreters() {
             compared += 1;
         }
     }
-    assert!(compared > 2000, "{compared} runs");
+    assert!(compared > 10 * programs.len(), "{compared} runs of {} programs", programs.len());
 }

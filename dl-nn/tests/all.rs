@@ -1,0 +1,5 @@
+//! All tests, as one program.
+
+mod layers;
+mod mixture;
+mod modules;

@@ -1,0 +1,12 @@
+//! All tests, as one program.
+
+mod checkpoints;
+mod files;
+mod hostile;
+mod load;
+mod metrics;
+mod mutations;
+#[cfg(feature = "plot")]
+mod plot;
+mod resume;
+mod trainer;
