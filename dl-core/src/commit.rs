@@ -5,6 +5,7 @@ use crate::node::{AnyLayer, Node, Variable};
 use crate::optimizer::{Look, Memory, Optimizer, Sgd, Shelf, Shelves, Step};
 use crate::parallel;
 use crate::pass::tables::{self, Row};
+use crate::pass::user_code;
 use crate::pass::{self, Owner, Pass};
 use crate::primitive::Few;
 use crate::record::{SpanWork, Told};
@@ -17,7 +18,7 @@ use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::ops::Deref;
-use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::panic::Location;
 use std::sync::Arc;
 
 thread_local! {
@@ -119,7 +120,7 @@ where
 /// panics has nobody to tell.
 fn discarding<D: Row>(deltas: Vec<D>, step: impl FnOnce(&[D]) -> Result<()>) -> Result<()> {
     let taken = step(&deltas);
-    let _ = catch_unwind(AssertUnwindSafe(|| tables::put_away(deltas)));
+    user_code::ignore_panic(|| tables::put_away(deltas));
     taken
 }
 
@@ -186,7 +187,7 @@ fn commit_changes(optimizer: &dyn Optimizer, changes: &mut Changes<'_>, passes: 
     for change in changes.iter_mut() {
         change.lock = Some(lock(change.variable, nested)?);
     }
-    let memory = catch_unwind(AssertUnwindSafe(|| optimizer.memory())).map_err(Error::panic)?;
+    let memory = user_code::run(|| optimizer.memory())?;
     let mut memory = memory.map(Memory::open).transpose()?;
 
     let Proposed { shelves: proposed, nanoseconds } = propose(changes, optimizer, memory.as_deref())?;
@@ -219,7 +220,7 @@ fn commit_changes(optimizer: &dyn Optimizer, changes: &mut Changes<'_>, passes: 
         change.lock = None;
     }
     // the step has been taken: a destructor of an old value that panics has nobody to tell
-    let _ = catch_unwind(AssertUnwindSafe(|| drop((dead, earlier))));
+    user_code::ignore_panic(|| drop((dead, earlier)));
     Ok(())
 }
 
@@ -246,7 +247,7 @@ fn discard(changes: &mut Changes<'_>) {
         change.lock = None;
     }
     while let Some(change) = changes.pop() {
-        let _ = catch_unwind(AssertUnwindSafe(|| drop(change)));
+        user_code::ignore_panic(|| drop(change));
     }
     if changes.spilled() {
         tables::keep_room(std::mem::take(changes).into_vec());
@@ -335,9 +336,9 @@ fn propose(changes: &mut [Change<'_>], optimizer: &dyn Optimizer, shelves: Optio
         Ok(())
     };
     let before = STEPPING.replace(true);
-    let ended = catch_unwind(AssertUnwindSafe(propose));
+    let ended = user_code::run_fallible(propose);
     STEPPING.set(before);
-    match (ended.unwrap_or_else(|payload| Err(Error::panic(payload))), at) {
+    match (ended, at) {
         (Err(error), Some(variable)) => Err(error.at(STEP_OF_WEIGHT, variable.place())),
         (ended, _) => ended.map(|()| proposed),
     }

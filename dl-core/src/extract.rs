@@ -4,11 +4,10 @@ use crate::data::Data;
 use crate::deferred::{Belongs, Do, Run};
 use crate::error::{Error, Result};
 use crate::node::AnyLayer;
-use crate::pass::{self, Pass, Purpose};
+use crate::pass::{self, Pass, Purpose, user_code};
 use crate::value::{Repr, Value};
 use std::any::TypeId;
 use std::future::Future;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, ready};
@@ -68,8 +67,7 @@ pub(crate) fn hand_out<T: Data>(value: Value, layer: &AnyLayer) -> Result<T> {
         pass::computing_in_task(|| T::settle(&[value.get()]));
         value.into()
     };
-    catch_unwind(AssertUnwindSafe(hand_out))
-        .map_err(|payload| Error::panic(payload).at("handing out a value", layer.site()))
+    user_code::run(hand_out).map_err(|error| error.at("handing out a value", layer.site()))
 }
 
 /// The same, with the type forgotten.
@@ -188,8 +186,8 @@ pub(crate) fn settle(layers: &[AnyLayer], values: &[Value]) -> Result<()> {
         settled.push(id);
         let of_kind = layers.iter().zip(values).filter(|(layer, _)| (layer.kind_of_data.id)() == id);
         let of_kind: Vec<&Value> = of_kind.map(|(_, value)| value).collect();
-        catch_unwind(AssertUnwindSafe(|| pass::computing_in_task(|| (kind.settle)(&of_kind))))
-            .map_err(|payload| Error::panic(payload).at(layer.name(), layer.site()))?;
+        user_code::run(|| pass::computing_in_task(|| (kind.settle)(&of_kind)))
+            .map_err(|error| error.at(layer.name(), layer.site()))?;
     }
     Ok(())
 }

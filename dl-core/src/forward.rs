@@ -25,7 +25,7 @@ use crate::extract::ExtractAll;
 use crate::gradient::{Derivation, Derivatives, Written, derivatives, list, part, zero};
 use crate::layer::Layer;
 use crate::node::{AnyLayer, Expression, Node};
-use crate::pass::{self, Hold, NONE, Pass, PassState, ValueRef};
+use crate::pass::{self, Hold, NONE, Pass, PassState, ValueRef, user_code};
 use crate::primitive::{AnyAlong, AnyPrimitive, Few};
 use crate::record::Direction;
 use crate::reverse::{self, AnyDelta, one_side};
@@ -35,7 +35,7 @@ use crate::value::Value;
 use crate::variables::Variables;
 use std::collections::HashMap;
 use std::future::poll_fn;
-use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::panic::Location;
 use std::sync::Arc;
 
 /// One derivative along a direction costs about as much as the value does, however many elements
@@ -246,8 +246,7 @@ fn sum(node: &Node, mut terms: Vec<AnyLayer>) -> Result<Option<AnyLayer>> {
     if terms.len() < 2 {
         return Ok(terms.pop());
     }
-    catch_unwind(AssertUnwindSafe(|| Some((node.kind_of_data.sum_deltas)(terms))))
-        .map_err(|payload| Error::panic(payload).at(node.name(), node.site()))
+    user_code::run(|| Some((node.kind_of_data.sum_deltas)(terms))).map_err(|error| error.at(node.name(), node.site()))
 }
 
 /// The rules of scalar arithmetic, read with tangents in the place of deltas.
@@ -299,8 +298,7 @@ fn of_primitive(
     let value = state.value(index);
     let along = AnyAlong { operands, values, output, value: value.as_value(), tangents };
     let _places = (!op.is_own()).then(in_places_of_the_user);
-    catch_unwind(AssertUnwindSafe(|| op.pushforward(along)))
-        .map_err(|payload| Error::panic(payload).at(op.name_or_panic(), node.site()))
+    user_code::run(|| op.pushforward(along)).map_err(|error| error.at(op.name_or_panic(), node.site()))
 }
 
 /// The pushforward of any operation: `u ↦ pullback(u)` is linear, so `J · v` is the gradient of
@@ -334,8 +332,7 @@ fn refuse(hand_written: Vec<HandWritten>, variables: &[AnyLayer]) -> Result<()> 
     for HandWritten { layer, value, backward } in hand_written {
         let at = |error: Error| error.at(layer.name(), layer.site());
         let delta = AnyDelta::Ready(reverse::one(&layer, &value)?).into_layer(&layer);
-        let effects =
-            catch_unwind(AssertUnwindSafe(|| backward.backward(delta))).map_err(|payload| at(Error::panic(payload)))?;
+        let effects = user_code::run(|| backward.backward(delta)).map_err(at)?;
         if effects.deltas_of(&weights)?.iter().any(Option::is_some) {
             let why = "a hand-written backward cannot be read forward: there is no derivative along a direction through it. \
                        Take a gradient, or write it as a `Primitive` or `with_rule`";

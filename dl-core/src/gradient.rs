@@ -20,14 +20,14 @@ use crate::extract::{self, ExtractAll};
 use crate::forward;
 use crate::layer::{Decider, Layer};
 use crate::node::{AnyLayer, Expression};
-use crate::pass::{self, Keep, Purpose};
+use crate::pass::{self, Keep, Purpose, user_code};
 use crate::primitive::Few;
 use crate::record::Direction;
 use crate::reverse::{self, AnyDelta};
 use crate::value::Value;
 use crate::variables::{EachVariable, Variables};
 use std::future::Future;
-use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::panic::Location;
 use std::sync::{Arc, OnceLock};
 
 /// All of these can be predicted, trained on and differentiated again; they go through dynamic
@@ -290,9 +290,7 @@ fn settled(Written { layers, waiting }: Written, mut values: Vec<Value>) -> Resu
         let operands: Vec<&Value> = operands.iter().collect();
         let _built = layers[0].enter();
         let beside = || pass::computing_in_task(|| op.value_beside(&operands, &values));
-        let value = catch_unwind(AssertUnwindSafe(beside))
-            .unwrap_or_else(|payload| Err(Error::panic(payload)))
-            .map_err(|error| error.at(op.name_or_panic(), layers[0].site()))?;
+        let value = user_code::run_fallible(beside).map_err(|error| error.at(op.name_or_panic(), layers[0].site()))?;
         values.insert(0, value);
     }
     extract::settle(&layers, &values)?;
@@ -380,8 +378,7 @@ impl Derivation {
         let slopes = {
             let _rule = root.enter_rule(Direction::Backward);
             let slopes = || op.slopes(&values.iter().collect::<Vec<_>>());
-            catch_unwind(AssertUnwindSafe(slopes))
-                .map_err(|payload| Error::panic(payload).at(op.name_or_panic(), root.site()))?
+            user_code::run(slopes).map_err(|error| error.at(op.name_or_panic(), root.site()))?
         };
         let with_slopes = |slopes: Few<Option<AnyLayer>>| {
             let with_slope = |(operand, slope): (&AnyLayer, Option<AnyLayer>)| Some((operand.clone(), slope?));

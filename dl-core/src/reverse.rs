@@ -21,8 +21,8 @@ use crate::calls::in_places_of_the_user;
 use crate::checkpoint::Groups;
 use crate::error::{Error, Result};
 use crate::node::{AnyLayer, Expression, Held, Node};
-use crate::pass::tables;
 use crate::pass::{Keep, NONE, Pass, PassState, Scalar, Status, ValueRef};
+use crate::pass::{tables, user_code};
 use crate::primitive::{AnyAt, Few};
 use crate::record::{Direction, SpanWork, Told};
 use crate::side_effects::{Deltas, SideEffects};
@@ -31,13 +31,11 @@ use crate::value::Value;
 use arithmetic::{in_layers, in_numbers, walk_back_in_numbers};
 use eager::Eager;
 use rustc_hash::FxHashSet;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// The delta that a backward pass starts with.
 pub(crate) fn one(root: &Node, value: &Value) -> Result<Value> {
-    catch_unwind(AssertUnwindSafe(|| (root.kind_of_data.one)(value)))
-        .map_err(|payload| Error::panic(payload).at(root.name(), root.site()))
+    user_code::run(|| (root.kind_of_data.one)(value)).map_err(|error| error.at(root.name(), root.site()))
 }
 
 /// When deltas are computed.
@@ -360,10 +358,10 @@ fn walk_back<'a, G: Goal>(
                     let (delta, name, site) = (delta.into_layer(&node), recipe.name(), node.site());
                     drop(state);
                     let own_places = in_places_of_the_user();
-                    let theirs = catch_unwind(AssertUnwindSafe(|| backward.backward(delta)));
+                    let theirs = user_code::run(|| backward.backward(delta));
                     drop(own_places);
                     effects.push(pass, std::mem::take(&mut deltas));
-                    *effects += theirs.map_err(|payload| Error::panic(payload).at(name, site))?;
+                    *effects += theirs.map_err(|error| error.at(name, site))?;
                     state = pass.state();
                 }
                 (NONE, None) => {}
@@ -411,8 +409,7 @@ fn take_sum(arrived: &mut Arrived, node: Held) -> Result<AnyDelta> {
 
 /// The sum of some deltas of this node.
 pub(crate) fn sum(node: Held, deltas: Vec<AnyDelta>) -> Result<AnyDelta> {
-    catch_unwind(AssertUnwindSafe(|| AnyDelta::sum(&node, deltas)))
-        .map_err(|payload| Error::panic(payload).at(node.name(), node.site()))
+    user_code::run(|| AnyDelta::sum(&node, deltas)).map_err(|error| error.at(node.name(), node.site()))
 }
 
 /// What the delta of an entry adds to its operands, by the rule of the operation; that of an
@@ -437,8 +434,8 @@ pub(crate) fn pull_back(
             let at =
                 AnyAt { values: &values, output: &output, value: value.as_value(), delta: delta.into_layer(&node) };
             let _places = (!op.is_own()).then(in_places_of_the_user);
-            let deltas = catch_unwind(AssertUnwindSafe(|| op.pullback(at)))
-                .map_err(|payload| Error::panic(payload).at(op.name_or_panic(), node.site()))?;
+            let deltas =
+                user_code::run(|| op.pullback(at)).map_err(|error| error.at(op.name_or_panic(), node.site()))?;
             if deltas.len() != places.len() {
                 let why = format!("the rule gives {} deltas, the operands are {}", deltas.len(), places.len());
                 return Err(Error::invalid(why).at(op.name_or_panic(), node.site()));

@@ -16,13 +16,12 @@
 
 use super::now::{Operand, Sums};
 use super::{AnyDelta, Arrived, Goal};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::node::{AnyLayer, Expression};
-use crate::pass::{self, Pass, PassState, Scalar, Status};
+use crate::pass::{self, Pass, PassState, Scalar, Status, user_code};
 use crate::primitive::{AnyNow, Few};
 use crate::sync::current_num_threads;
 use crate::value::{Repr, Value};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// A rule that writes down more than this, one on top of the other, is not followed.
@@ -119,8 +118,8 @@ impl<'a> Eager<'a> {
                 op.pull_back_now(now, &mut sums)
             })
         };
-        let knows_how = pass::computing(self.pass, || catch_unwind(AssertUnwindSafe(rule)))
-            .map_err(|payload| Error::panic(payload).at(op.name_or_panic(), node.site()))?;
+        let knows_how = pass::computing(self.pass, || user_code::run(rule))
+            .map_err(|error| error.at(op.name_or_panic(), node.site()))?;
         let Sums { later, evaluations, .. } = sums;
         for _ in 0..evaluations {
             state.note_evaluation();
