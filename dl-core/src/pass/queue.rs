@@ -1,4 +1,4 @@
-//! What is ready to run in a pass, with a guess of how long it takes.
+//! The ready queue: jobs whose inputs are ready, with their estimated costs.
 
 use super::dispatch::{EXAMINED_JOBS, INVITE_NS, SPARE_NS, sane_cost};
 use super::tables;
@@ -8,7 +8,7 @@ use std::collections::{HashSet, VecDeque};
 pub(super) struct Job {
     pub(super) what: Work,
     pub(super) nanoseconds: f64,
-    /// Whether it is best done by whoever drives the pass.
+    /// Whether it is local: best run by a driver.
     pub(super) stays: bool,
 }
 
@@ -24,8 +24,8 @@ pub(super) enum Work {
 #[derive(Default)]
 pub(super) struct ReadyQueue {
     shared: Jobs,
-    /// Kernels that are best done by whoever drives the pass: he does them first, nobody is called
-    /// for them, and who helps takes them last.
+    /// Local jobs: kernels that are best run by a driver. Drivers take them first, helpers last,
+    /// and no thread is invited for them.
     staying: Jobs,
     last_stays: bool,
 }
@@ -48,7 +48,7 @@ impl ReadyQueue {
         self.push_job(what, nanoseconds, false);
     }
 
-    /// The same for a kernel that is best done by whoever drives the pass.
+    /// Queues a kernel as a local job.
     pub(super) fn push_to_stay(&mut self, index: u32, nanoseconds: f64) {
         self.push_job(Work::Kernel(index), nanoseconds, true);
     }
@@ -65,14 +65,13 @@ impl ReadyQueue {
         if stays { &mut self.staying } else { &mut self.shared }
     }
 
-    /// The next job of whoever drives the pass, or of somebody who helps: helpers take kernels from
-    /// the other end, so that everybody mostly meets in each pass what he has met in the one
-    /// before, and has it in his caches. Bodies come in turn, as one may wake itself again and
-    /// again.
+    /// The next job. Drivers pop from the front, helpers from the back, so that each thread tends
+    /// to run the same kernels in every step, whose operands are in its caches. Bodies are first in
+    /// first out, as one may wake itself again and again.
     pub(super) fn pop(&mut self, helps: bool) -> Option<Job> {
         let stays = if helps { self.shared.jobs.is_empty() } else { !self.staying.jobs.is_empty() };
         let at_back = helps && self.jobs(stays).ends_with_kernel();
-        // for which nobody is called
+        // no other thread is invited for it
         let is_little_beside = self.jobs(stays).is_dear_beside_kernel(at_back) && !self.is_worth_sharing();
         let Jobs { jobs, .. } = self.jobs(stays);
         if is_little_beside {
@@ -81,7 +80,7 @@ impl ReadyQueue {
         self.jobs(stays).pop(at_back)
     }
 
-    /// What has been queued last is the next job of whoever drives the pass.
+    /// The job that was queued last is the next one of a driver.
     pub(super) fn bring_last_forward(&mut self) {
         let jobs = self.jobs(self.last_stays);
         if let Some(last) = jobs.jobs.pop_back() {
@@ -89,7 +88,7 @@ impl ReadyQueue {
         }
     }
 
-    /// These dynamic nodes begin anew some other time.
+    /// Takes the jobs of these dynamic nodes out.
     pub(super) fn forget_tasks(&mut self, indices: &[u32]) {
         if !indices.is_empty() {
             let forgotten: HashSet<u32> = indices.iter().copied().collect();
@@ -103,8 +102,8 @@ impl ReadyQueue {
         self.shared.jobs.len() + self.staying.jobs.len()
     }
 
-    /// How many jobs there are for others, if whoever asks is going to take one; or how many there
-    /// are at all.
+    /// How many jobs there are for other threads if the calling one takes a job; else how many
+    /// there are.
     pub(super) fn spare(&self, takes_one: bool) -> usize {
         match takes_one {
             true => self.shared.jobs.len().saturating_sub(usize::from(self.staying.jobs.is_empty())),
@@ -112,8 +111,8 @@ impl ReadyQueue {
         }
     }
 
-    /// Whether it is worth calling others, if whoever asks is going to take one of the jobs: one
-    /// that stays, or else the longest, at least of the first few.
+    /// Whether it is worth inviting other threads if the calling one takes a job: a local one, or
+    /// else the most expensive of the first few.
     pub(super) fn is_worth_sharing(&self) -> bool {
         let Jobs { jobs, nanoseconds } = &self.shared;
         if *nanoseconds < INVITE_NS {
@@ -126,12 +125,12 @@ impl ReadyQueue {
         nanoseconds - longest >= SPARE_NS
     }
 
-    /// Whether nobody is to be called for anything that is there.
+    /// Whether all jobs are local.
     pub(super) fn all_stay(&self) -> bool {
         self.shared.jobs.is_empty()
     }
 
-    /// A guess of how long all that others may have would keep one thread busy.
+    /// The estimated cost of all jobs that are not local.
     pub(super) fn nanoseconds(&self) -> f64 {
         self.shared.nanoseconds
     }
@@ -147,8 +146,8 @@ impl Jobs {
         job
     }
 
-    /// Whether the job at this end would keep a kernel beside it waiting for long. (A body may wait
-    /// for the very kernel that it is put before, and wake itself until then.)
+    /// Whether the job at this end is expensive, and a kernel is beside it. (A body must not be put
+    /// behind a kernel that may wait for it: it would wake itself until then.)
     fn is_dear_beside_kernel(&self, at_back: bool) -> bool {
         let from_end = |which: usize| match at_back {
             true => self.jobs.len().checked_sub(1 + which).map(|place| &self.jobs[place]),
