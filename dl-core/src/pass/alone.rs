@@ -1,9 +1,9 @@
 //! Inline execution of a job that there is no other thread for.
 //!
-//! What is too expensive for a traversal (see `at_once.rs`) is queued, as other threads might share
-//! it. In a network without branches none does: when the worker takes the job out of the queue,
-//! nothing is left there to invite other threads for, and no helper is active. Then the worker runs
-//! the job inline, and what follows it in its chain, until there is something to share.
+//! A kernel that is too expensive for a traversal (see `at_once.rs`) is queued, as other threads
+//! might take it. In a network without branches none does: when the worker takes the job, nothing
+//! is left in the queue to invite other threads for, and no helper is active. Then the worker runs
+//! the job inline, and its chain, until there is something to share.
 
 use super::Pass;
 use super::books::PassState;
@@ -14,8 +14,8 @@ use crate::sync::{MutexGuard, Ordering, current_num_threads};
 use std::sync::Arc;
 
 impl Pass {
-    /// Whether an operation that has left the queue, and takes about so long, is all that there is
-    /// to do, no other thread is there to do it, and it may run inline.
+    /// Whether an operation of this cost, which has left the queue, may run inline: it is the only
+    /// job, and no helper is active.
     pub(super) fn is_alone(&self, index: u32, nanoseconds: f64, state: &PassState) -> bool {
         nanoseconds < inline_limit(true, current_num_threads())
             && state.ready.all_stay()

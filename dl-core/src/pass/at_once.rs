@@ -7,8 +7,8 @@
 //! kernels of the library return errors.) If it fails it is queued, fails once more, and the error
 //! says where.
 //!
-//! Three callers share this path: a traversal that inserts a node ([`PassState::dispatch_inline`]), a
-//! worker with one job that it cannot share (`alone.rs`), and the backward, which evaluates
+//! Three callers share this path: a traversal that inserts a node ([`PassState::dispatch_inline`]),
+//! a worker with one job that it cannot share (`alone.rs`), and the backward, which evaluates
 //! cotangents as it emits them (`reverse/eager.rs`).
 //!
 //! Once so much is queued that other threads could share it, kernels are queued behind it. The last

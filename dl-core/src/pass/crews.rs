@@ -1,11 +1,12 @@
-//! Kernels of the pass that are divided among several threads (see `parallel.rs`).
+//! The threads that work for a pass, and its parallel regions: kernels that are divided among
+//! several threads (see `parallel.rs`).
 //!
-//! Tickets for the rayon pool bring workers only. Whoever drives the pass and has nothing to do at
-//! the moment may be another thread, or a worker that waits; and those who have helped with the
-//! queue linger. They all find in the state what is being divided.
+//! Invitations reach workers of the pool only. A driver without work may be another thread, or a
+//! worker that waits, and a helper may be spinning for jobs. They all find open regions in the
+//! state.
 //!
-//! A kernel may hold locks of the user's, which the user's estimates of costs may want, too, under
-//! the lock of the state. So nobody waits for the state here.
+//! A kernel may hold a lock of user code, which an estimate of a cost may want, too, with the state
+//! lock held. So a thread that divides a kernel must not wait for the state lock.
 
 use super::books::PassState;
 use super::{Pass, computing, tables, user_code};
@@ -106,13 +107,12 @@ impl Workers {
 }
 
 impl Pass {
-    /// A kernel is being divided, of this pass or of one inside it: wakes drivers, at most as many
-    /// as are wanted. Not if the state are not to be had: perhaps they are this thread's. While
-    /// weights are changed, only those hear of it who are awake: what wakes a driver is the user's,
-    /// and must not run under the locks of the weights.
+    /// Announces a region, of this pass or of one inside it, and wakes at most `wanted` drivers. It
+    /// does nothing if the state lock is not free: perhaps this thread holds it. While weights are
+    /// changed no driver is woken: a waker is user code, which must not run under commit locks.
     pub(crate) fn tell_of(&self, crew: &Arc<Crew>, wanted: usize) -> bool {
         let Some(mut state) = self.try_state() else { return false };
-        // it may be there, if those of the pass around were not to be had
+        // it may be there, if the lock of the pass around was not free
         state.workers.regions.retain(|other| other.has_more() && !Arc::ptr_eq(other, crew));
         state.workers.regions.push(crew.clone());
         if self.commits.load(Ordering::Relaxed) {
@@ -131,12 +131,11 @@ impl Pass {
         };
         drop(state);
         self.tell_news();
-        // the driver of this one is a body of that one, and who waits is the driver of that one
+        // the driver of this pass is a body of that one, whose driver is the thread that waits
         around.tell_of(crew, wanted)
     }
 
-    /// The kernel is done. If the state are not to be had, it stays there, though nobody can have
-    /// anything of it any more.
+    /// Retires a region. If the state lock is not free the region stays there, closed.
     pub(crate) fn forget(&self, crew: &Arc<Crew>) {
         if let Some(mut state) = self.try_state() {
             state.workers.regions.retain(|other| !Arc::ptr_eq(other, crew));
@@ -146,8 +145,7 @@ impl Pass {
         }
     }
 
-    /// Changes weights, under their locks. Who has worked for the pass is mostly still awake, and
-    /// helps.
+    /// Changes weights, under their commit locks. Helpers that are still spinning join in.
     pub(crate) fn committing<R>(self: &Arc<Self>, change: impl FnOnce() -> R) -> R {
         struct Committed<'a>(&'a Pass);
 
@@ -168,12 +166,12 @@ impl Pass {
         self.around.as_ref().and_then(Weak::upgrade)
     }
 
-    /// Whether there is something to do for a thread that does not work at the moment.
+    /// Whether there is a job or an open region.
     pub(super) fn has_work(&self, state: &PassState) -> bool {
         state.ready.len() > 0 || self.open_crew(state).is_some()
     }
 
-    /// A crew that takes one more.
+    /// A region that takes one thread more.
     pub(super) fn open_crew<'a>(&self, state: &'a PassState) -> Option<&'a Arc<Crew>> {
         state.workers.regions.iter().find(|crew| crew.takes_one_more(self.width.working()))
     }

@@ -15,7 +15,8 @@
 //! # Invariants
 //!
 //! - Operands are inserted before their consumer.
-//! - A slot is pending while it waits for inputs (`in_degree > 0`), or its job is queued or running.
+//! - A slot is pending while it waits for inputs (`in_degree > 0`), or its job is queued or
+//!   running.
 //! - `uses` counts the operand edges from consumers that are no scalar arithmetic, and
 //!   `pending_uses` those of them whose consumer is not completed. A value may be released only at
 //!   `pending_uses == 0`, and when every handle to the node belongs to the pass or to such a

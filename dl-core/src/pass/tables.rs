@@ -1,11 +1,11 @@
 //! Large tables, for the next pass that becomes large: the state of a million nodes fill thousands
 //! of pages, and a page from the system costs more than what is written there.
 //!
-//! A pass begins with the small tables of the one before (see `PassState::close`). When one of them has
-//! become too large for a thread to keep it is exchanged for a larger one that is kept here, for
-//! all threads, as large buffers are (see `buffers.rs`); when the pass is over it comes back. Other
-//! tables are large in few passes: they just go. A table that lasts for a step of plain numbers the
-//! thread [puts away](put_away) for its next step.
+//! A pass begins with the small tables of the one before (see `PassState::close`). When one of them
+//! has become too large for a thread to keep it is exchanged for a larger one that is kept here,
+//! for all threads, as large buffers are (see `buffers.rs`); when the pass is over it comes back.
+//! Other tables are large in few passes: they just go. A table that lasts for a step of plain
+//! numbers the thread [puts away](put_away) for its next step.
 
 use super::discover::Frame;
 use super::entry::{Dependent, NodeSlot, SlotExt};

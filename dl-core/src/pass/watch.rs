@@ -1,4 +1,4 @@
-//! Who watches a pass: its record, and with the feature `tracing` the subscribers of that crate.
+//! Tracing a pass: its record, and with the feature `tracing` the subscribers of that crate.
 
 use super::{Pass, Purpose};
 use crate::node::Node;
