@@ -182,7 +182,7 @@ fn tangents_of(
     let places: Vec<u32> = roots.iter().map(|root| reverse::evaluated(&state, root)).collect::<Result<_>>()?;
     let mut given: HashMap<u32, Vec<AnyLayer>> = HashMap::new();
     for (variable, direction) in variables.iter().zip(directions) {
-        if let Some(place) = state.find_any_leaf(variable).map(|place| state.unmarked(place)) {
+        if let Some(place) = state.find_any_replica(variable).map(|place| state.unmarked(place)) {
             given.entry(place).or_default().push((variable.kind_of_data.checked_delta)(variable, direction));
         }
     }
@@ -290,7 +290,7 @@ fn of_primitive(
     let operands = op.operands();
     let places: Vec<u32> = (0..operands.len()).map(|which| state.operand(index, which)).collect();
     for &place in &places {
-        state.claim_lone(place); // the rule may hand them out
+        state.stamp_unique(place); // the rule may hand them out
     }
     let (output, node) = (&state.handle(index), state.node(index));
     let values: Vec<ValueRef<'_>> = places.iter().map(|&x| state.value(x)).collect();

@@ -244,8 +244,8 @@ fn walk_towards(
 ) -> Result<(Deltas, Option<AnyLayer>)> {
     let mut state = kept(pass)?;
     let places: Vec<u32> = roots.iter().map(|(root, _)| evaluated(&state, root)).collect::<Result<_>>()?;
-    let known: FxHashSet<u32> = known.iter().filter_map(|layer| state.find_any_leaf(layer)).collect();
-    let targets_met: FxHashSet<u32> = targets.iter().filter_map(|target| state.find_any_leaf(target)).collect();
+    let known: FxHashSet<u32> = known.iter().filter_map(|layer| state.find_any_replica(layer)).collect();
+    let targets_met: FxHashSet<u32> = targets.iter().filter_map(|target| state.find_any_replica(target)).collect();
     // what is below the only target does not matter: in a loop of gradients that is all that came
     // before
     let last = |index: u32| targets_met.len() == 1 && targets_met.contains(&index);
@@ -425,7 +425,7 @@ pub(crate) fn pull_back(
         Expression::Primitive(op) => {
             let places: Few<u32> = (0..op.operands().len()).map(|which| state.operand(index, which)).collect();
             for &place in &places {
-                state.claim_lone(place); // the rule may hand them out
+                state.stamp_unique(place); // the rule may hand them out
             }
             let output = state.handle(index);
             let values: Few<ValueRef<'_>> = places.iter().map(|&x| state.value(x)).collect();

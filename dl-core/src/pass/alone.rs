@@ -18,7 +18,7 @@ impl Pass {
     /// job, and no helper is active.
     pub(super) fn is_alone(&self, index: u32, nanoseconds: f64, state: &PassState) -> bool {
         nanoseconds < inline_limit(true, current_num_threads())
-            && state.ready.all_stay()
+            && state.ready.is_all_local()
             && state.workers.tickets() == 0
             && !state.workers.has_open_region()
             && !self.is_watched()
@@ -53,11 +53,11 @@ impl Pass {
                 state.put_back(&chain[next..], has_others);
                 return (state, Some(chain[next]));
             }
-            if !state.deferred.is_empty() || self.wanted.load(Ordering::Relaxed) > 0 {
+            if !state.deferred.is_empty() || self.lock_waiters.load(Ordering::Relaxed) > 0 {
                 state = self.yield_lock(state);
             }
             let rest = &chain[next + 1..];
-            if !rest.is_empty() && (!state.ready.all_stay() || state.drivers.is_empty()) {
+            if !rest.is_empty() && (!state.ready.is_all_local() || state.drivers.is_empty()) {
                 state.put_back(rest, false);
                 break;
             }

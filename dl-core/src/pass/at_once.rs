@@ -84,7 +84,7 @@ impl Pass {
     ) -> MutexGuard<'a, PassState> {
         let source = match state.find(&layer) {
             Some(source) => source,
-            None if layer.is_dynamic() => state.enter_dynamic(&layer),
+            None if layer.is_dynamic() => state.insert_dynamic(&layer),
             None => {
                 let runs = !state.drivers.is_empty();
                 let source;

@@ -339,7 +339,7 @@ impl PassState {
     }
 
     /// The slot of a node, or, if it is a replica of a weight, of the weight.
-    pub(crate) fn find_any_leaf(&mut self, node: &Node) -> Option<u32> {
+    pub(crate) fn find_any_replica(&mut self, node: &Node) -> Option<u32> {
         let of_weight = |state: &mut PassState| {
             let variable = node.variable()?;
             state.index.find_weight(variable.address(), variable.has_several_leaves())

@@ -108,9 +108,9 @@ pub(crate) fn parking(park: impl FnOnce()) {
     // after this wait
     let held = |pass: &NonNull<Arc<Pass>>| unsafe { pass.as_ref() }.clone();
     let left: Vec<Arc<Pass>> = LEFT.try_with(|left| left.borrow().iter().map(held).collect()).unwrap_or_default();
-    left.iter().for_each(Pass::goes_away);
+    left.iter().for_each(Pass::block_begin);
     park();
-    left.iter().for_each(|pass| pass.comes_back());
+    left.iter().for_each(|pass| pass.block_end());
 }
 
 /// The pass whose future this thread is polling.

@@ -117,20 +117,20 @@ impl Pass {
         state.workers.regions.push(crew.clone());
         if self.commits.load(Ordering::Relaxed) {
             drop(state);
-            self.tell_news();
+            self.notify_events();
             return true;
         }
         let Some(around) = self.around() else {
             let drivers: SmallVec<[Waker; 2]> = std::iter::from_fn(|| state.drivers.take_idle()).take(wanted).collect();
             drop(state);
-            self.tell_news();
+            self.notify_events();
             for driver in drivers {
                 user_code::ignore_panic(|| driver.wake());
             }
             return true;
         };
         drop(state);
-        self.tell_news();
+        self.notify_events();
         // the driver of this pass is a body of that one, whose driver is the thread that waits
         around.tell_of(crew, wanted)
     }

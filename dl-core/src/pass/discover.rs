@@ -158,7 +158,7 @@ impl Pass {
     /// The value that a weight has in this pass, if it has read it.
     fn value_of_weight(&self, node: Held) -> Option<Value> {
         let mut state = self.state();
-        let index = state.find_any_leaf(&node)?;
+        let index = state.find_any_replica(&node)?;
         match state.status(index) {
             Status::Ready(value) => Some(value.to_value()),
             _ => None,
@@ -177,7 +177,7 @@ impl Pass {
         }
         if queued > traversal.queued {
             if state.workers.tickets() > 0 {
-                self.tell_news();
+                self.notify_events();
             }
             // one of the jobs is for this thread; each time that there are twice as many is often
             // enough
@@ -187,7 +187,7 @@ impl Pass {
             }
         }
         traversal.queued = queued;
-        let waiting = self.wanted.load(Ordering::Relaxed);
+        let waiting = self.lock_waiters.load(Ordering::Relaxed);
         let before = std::mem::replace(&mut traversal.waiting, waiting);
         traversal.since_yield += 1;
         let again = waiting > 0 && traversal.since_yield >= YIELD_AGAIN_NODES;
@@ -228,12 +228,12 @@ impl PassState {
 
     /// A handle to a node, which may come back to this pass.
     pub(crate) fn handle(&mut self, index: u32) -> AnyLayer {
-        self.claim_lone(index);
+        self.stamp_unique(index);
         self.node(index).handle()
     }
 
     /// Stamps a node to which a handle is going to be given out.
-    pub(crate) fn claim_lone(&mut self, index: u32) {
+    pub(crate) fn stamp_unique(&mut self, index: u32) {
         let node = self.node(index);
         if self.find(&node).is_none() {
             self.claim(node, index);
@@ -284,7 +284,7 @@ impl PassState {
     }
 
     /// Inserts a dynamic node, which needs nothing yet. The pass must have a handle to it.
-    pub(super) fn enter_dynamic(&mut self, root: &AnyLayer) -> u32 {
+    pub(super) fn insert_dynamic(&mut self, root: &AnyLayer) -> u32 {
         self.note_root();
         self.insert_other(held(root), [NONE; 2], false, InlinePolicy::Queue).0
     }
@@ -299,11 +299,11 @@ impl PassState {
         }
         for frame in traversal.stack.iter().chain([&traversal.at]) {
             if frame.first != NONE && frame.node.operands().len() <= 2 {
-                self.claim_lone(frame.first);
+                self.stamp_unique(frame.first);
             }
         }
         if traversal.second != NONE {
-            self.claim_lone(traversal.second);
+            self.stamp_unique(traversal.second);
         }
     }
 
@@ -330,7 +330,7 @@ impl PassState {
             let lone = || !is_root && node.is_lone();
             let (index, inserted) = match self.inserted_meanwhile(node) {
                 Some(index) => (index, Inserted::Evaluated),
-                None => match self.enter_arithmetic(node, operands, lone) {
+                None => match self.insert_arithmetic(node, operands, lone) {
                     Some(index) => (index, Inserted::Evaluated),
                     None if pass.is_none() && !node.expression.is_leaf() => {
                         stack.extend(consumer);
@@ -449,7 +449,7 @@ impl PassState {
     /// Inserts scalar arithmetic whose operands are all inserted, and evaluates it if they are
     /// numbers.
     #[inline(always)]
-    fn enter_arithmetic(&mut self, node: Held, operands: [u32; 2], lone: impl FnOnce() -> bool) -> Option<u32> {
+    fn insert_arithmetic(&mut self, node: Held, operands: [u32; 2], lone: impl FnOnce() -> bool) -> Option<u32> {
         let (number, trained, arithmetic) = self.arithmetic(&node, operands)?;
         let entry = NodeSlot { operands, arithmetic, ..NodeSlot::of_number(node, number, trained) };
         let index = self.add(entry, node, lone);
@@ -464,7 +464,7 @@ impl PassState {
             return (self.add_value(node, value, false, lone), Inserted::Evaluated);
         }
         let index = match &node.expression {
-            Expression::Weight(variable, leaf) => self.enter_weight(node, *variable, *leaf),
+            Expression::Weight(variable, leaf) => self.insert_weight(node, *variable, *leaf),
             Expression::Primitive(op)
                 if op.is_mark()
                     && self.entry(operands[0]).number().is_some()
@@ -497,10 +497,10 @@ impl PassState {
 
     /// The slot of a weight that this pass has not stamped.
     fn find_or_insert_weight(&mut self, node: Held, variable: VariableRef, leaf: u8) -> u32 {
-        self.index.find_in_fallback(&node).unwrap_or_else(|| self.enter_weight(node, variable, leaf))
+        self.index.find_in_fallback(&node).unwrap_or_else(|| self.insert_weight(node, variable, leaf))
     }
 
-    fn enter_weight(&mut self, node: Held, variable: VariableRef, leaf: u8) -> u32 {
+    fn insert_weight(&mut self, node: Held, variable: VariableRef, leaf: u8) -> u32 {
         if self.index.may_have_other_replica(leaf)
             && let Some(index) = self.index.find_weight(variable.address(), variable.has_several_leaves())
         {
@@ -511,7 +511,7 @@ impl PassState {
         let trained = !variable.frozen();
         let index = match self.number_of_weight(&variable) {
             Some(number) => self.add(NodeSlot::of_number(node, number, trained), node, || false),
-            None => self.enter_value_of_weight(node, &variable, trained),
+            None => self.insert_value_of_weight(node, &variable, trained),
         };
         self.index.add_weight(variable.address(), index);
         index
@@ -519,7 +519,7 @@ impl PassState {
 
     /// Not inlined: numbers are the common case.
     #[inline(never)]
-    fn enter_value_of_weight(&mut self, node: Held, variable: &Variable, trained: bool) -> u32 {
+    fn insert_value_of_weight(&mut self, node: Held, variable: &Variable, trained: bool) -> u32 {
         let value = self.value_of_weight(node, variable);
         self.add_value(node, value, trained, false)
     }

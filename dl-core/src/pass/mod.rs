@@ -167,9 +167,9 @@ pub(crate) struct Pass {
     /// How many owners it has: see `tickets.rs`.
     owners: AtomicUsize,
     /// How many threads wait for the state lock.
-    wanted: AtomicUsize,
+    lock_waiters: AtomicUsize,
     /// Whether a driver without work spins for an event, and no helper has left it a job.
-    lingering: AtomicBool,
+    driver_spins: AtomicBool,
     /// Whether the weights are being changed, under their locks.
     commits: AtomicBool,
     /// How often a kernel took a free buffer.
@@ -331,22 +331,22 @@ impl Pass {
 
     #[cold]
     fn wait_for_state(&self) -> MutexGuard<'_, PassState> {
-        self.wanted.fetch_add(1, Ordering::Relaxed);
+        self.lock_waiters.fetch_add(1, Ordering::Relaxed);
         // the lock is never held for long, and to park costs more than to spin
         let state = self.spin_for_state();
         let state = state.unwrap_or_else(|| self.state.lock().unwrap_or_else(PoisonError::into_inner));
-        self.wanted.fetch_sub(1, Ordering::Relaxed);
+        self.lock_waiters.fetch_sub(1, Ordering::Relaxed);
         state
     }
 
-    fn tell_news(&self) {
+    fn notify_events(&self) {
         self.events.notify();
     }
 
     /// Releases the lock, lets in the threads that wait for it, and takes it again.
     fn yield_lock<'a>(self: &'a Arc<Self>, state: MutexGuard<'a, PassState>) -> MutexGuard<'a, PassState> {
         self.release(state);
-        let waits = || self.wanted.load(Ordering::Relaxed) > 0;
+        let waits = || self.lock_waiters.load(Ordering::Relaxed) > 0;
         if waits()
             && !(0..LOCK_SPINS).any(|_| {
                 spin_loop();

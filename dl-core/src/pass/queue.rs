@@ -9,7 +9,7 @@ pub(super) struct Job {
     pub(super) what: Work,
     pub(super) nanoseconds: f64,
     /// Whether it is local: best run by a driver.
-    pub(super) stays: bool,
+    pub(super) is_local: bool,
 }
 
 pub(super) enum Work {
@@ -26,8 +26,8 @@ pub(super) struct ReadyQueue {
     shared: Jobs,
     /// Local jobs: kernels that are best run by a driver. Drivers take them first, helpers last,
     /// and no thread is invited for them.
-    staying: Jobs,
-    last_stays: bool,
+    local: Jobs,
+    last_is_local: bool,
 }
 
 #[derive(Default)]
@@ -38,7 +38,7 @@ struct Jobs {
 
 impl ReadyQueue {
     pub(super) fn reset(&mut self) {
-        for jobs in [&mut self.shared, &mut self.staying] {
+        for jobs in [&mut self.shared, &mut self.local] {
             tables::empty(&mut jobs.jobs);
             jobs.nanoseconds = 0.0;
         }
@@ -49,40 +49,40 @@ impl ReadyQueue {
     }
 
     /// Queues a kernel as a local job.
-    pub(super) fn push_to_stay(&mut self, index: u32, nanoseconds: f64) {
+    pub(super) fn push_local(&mut self, index: u32, nanoseconds: f64) {
         self.push_job(Work::Kernel(index), nanoseconds, true);
     }
 
-    fn push_job(&mut self, what: Work, nanoseconds: f64, stays: bool) {
+    fn push_job(&mut self, what: Work, nanoseconds: f64, is_local: bool) {
         let nanoseconds = sane_cost(nanoseconds);
-        let jobs = self.jobs(stays);
+        let jobs = self.jobs(is_local);
         jobs.nanoseconds += nanoseconds;
-        jobs.jobs.push_back(Job { what, nanoseconds, stays });
-        self.last_stays = stays;
+        jobs.jobs.push_back(Job { what, nanoseconds, is_local });
+        self.last_is_local = is_local;
     }
 
-    fn jobs(&mut self, stays: bool) -> &mut Jobs {
-        if stays { &mut self.staying } else { &mut self.shared }
+    fn jobs(&mut self, is_local: bool) -> &mut Jobs {
+        if is_local { &mut self.local } else { &mut self.shared }
     }
 
     /// The next job. Drivers pop from the front, helpers from the back, so that each thread tends
     /// to run the same kernels in every step, whose operands are in its caches. Bodies are first in
     /// first out, as one may wake itself again and again.
     pub(super) fn pop(&mut self, helps: bool) -> Option<Job> {
-        let stays = if helps { self.shared.jobs.is_empty() } else { !self.staying.jobs.is_empty() };
-        let at_back = helps && self.jobs(stays).ends_with_kernel();
+        let is_local = if helps { self.shared.jobs.is_empty() } else { !self.local.jobs.is_empty() };
+        let at_back = helps && self.jobs(is_local).ends_with_kernel();
         // no other thread is invited for it
-        let is_little_beside = self.jobs(stays).is_dear_beside_kernel(at_back) && !self.is_worth_sharing();
-        let Jobs { jobs, .. } = self.jobs(stays);
+        let is_little_beside = self.jobs(is_local).is_dear_beside_kernel(at_back) && !self.is_worth_sharing();
+        let Jobs { jobs, .. } = self.jobs(is_local);
         if is_little_beside {
             if at_back { jobs.rotate_right(1) } else { jobs.rotate_left(1) }
         }
-        self.jobs(stays).pop(at_back)
+        self.jobs(is_local).pop(at_back)
     }
 
     /// The job that was queued last is the next one of a driver.
     pub(super) fn bring_last_forward(&mut self) {
-        let jobs = self.jobs(self.last_stays);
+        let jobs = self.jobs(self.last_is_local);
         if let Some(last) = jobs.jobs.pop_back() {
             jobs.jobs.push_front(last);
         }
@@ -99,14 +99,14 @@ impl ReadyQueue {
     }
 
     pub(super) fn len(&self) -> usize {
-        self.shared.jobs.len() + self.staying.jobs.len()
+        self.shared.jobs.len() + self.local.jobs.len()
     }
 
     /// How many jobs there are for other threads if the calling one takes a job; else how many
     /// there are.
     pub(super) fn spare(&self, takes_one: bool) -> usize {
         match takes_one {
-            true => self.shared.jobs.len().saturating_sub(usize::from(self.staying.jobs.is_empty())),
+            true => self.shared.jobs.len().saturating_sub(usize::from(self.local.jobs.is_empty())),
             false => self.len(),
         }
     }
@@ -118,7 +118,7 @@ impl ReadyQueue {
         if *nanoseconds < INVITE_NS {
             return false;
         }
-        let longest = match self.staying.jobs.is_empty() {
+        let longest = match self.local.jobs.is_empty() {
             true => jobs.iter().take(EXAMINED_JOBS).map(|job| job.nanoseconds).fold(0.0, f64::max),
             false => 0.0,
         };
@@ -126,7 +126,7 @@ impl ReadyQueue {
     }
 
     /// Whether all jobs are local.
-    pub(super) fn all_stay(&self) -> bool {
+    pub(super) fn is_all_local(&self) -> bool {
         self.shared.jobs.is_empty()
     }
 
@@ -190,18 +190,20 @@ mod tests {
     fn nobody_is_called_for_what_stays() {
         let mut queue = ReadyQueue::default();
         for index in 0..100 {
-            queue.push_to_stay(index, 1_000.0);
+            queue.push_local(index, 1_000.0);
         }
-        assert!(queue.all_stay() && !queue.is_worth_sharing() && (queue.spare(true), queue.spare(false)) == (0, 100));
+        assert!(
+            queue.is_all_local() && !queue.is_worth_sharing() && (queue.spare(true), queue.spare(false)) == (0, 100)
+        );
         queue.push(Work::Kernel(100), 20_000.0);
         assert!(
-            !queue.all_stay() && queue.is_worth_sharing() && queue.spare(true) == 1,
+            !queue.is_all_local() && queue.is_worth_sharing() && queue.spare(true) == 1,
             "whoever drives has the others"
         );
-        let next = |queue: &mut ReadyQueue, helps| queue.pop(helps).expect("it is there").stays;
+        let next = |queue: &mut ReadyQueue, helps| queue.pop(helps).expect("it is there").is_local;
         assert!(next(&mut queue, false), "and has them first");
         assert!(!next(&mut queue, true) && next(&mut queue, true), "who helps has them last");
-        assert!(queue.all_stay() && queue.len() == 98);
+        assert!(queue.is_all_local() && queue.len() == 98);
     }
 
     #[test]

@@ -240,7 +240,7 @@ impl PassState {
     }
 
     /// Whether the pullback rule of this node cannot be called, because a residual is missing.
-    pub(crate) fn is_hollow(&self, index: u32) -> bool {
+    pub(crate) fn has_missing_residuals(&self, index: u32) -> bool {
         let node = self.node(index);
         let is_there = |index| matches!(self.status(index), Status::Ready(_));
         matches!(&node.expression, Expression::Primitive(_))

@@ -86,7 +86,7 @@ impl PassState {
     }
 
     /// A dynamic node ended with a value, and perhaps with a backward of its own.
-    pub(super) fn finish_tape(&mut self, index: u32, value: Value, backward: Option<Arc<dyn AnyBackward>>) {
+    pub(super) fn complete_tape(&mut self, index: u32, value: Value, backward: Option<Arc<dyn AnyBackward>>) {
         if let Some(backward) = backward {
             self.nodes.slot_mut(index).trained = true;
             self.tasks.backwards.insert(index, backward);

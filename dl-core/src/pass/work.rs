@@ -55,9 +55,9 @@ impl Pass {
             let read = self.events.count();
             self.release(state);
             // the helpers are mostly done sooner than this thread could park and wake
-            self.lingering.store(true, Ordering::Relaxed);
+            self.driver_spins.store(true, Ordering::Relaxed);
             let heard = linger(&self.events, read, || self.width.working() > 0);
-            self.lingering.store(false, Ordering::Relaxed);
+            self.driver_spins.store(false, Ordering::Relaxed);
             if heard {
                 return true;
             }
@@ -138,12 +138,12 @@ impl Pass {
                 self.width.rests();
                 return (state, false);
             }
-            if helps && state.workers.active_drivers() > 0 && state.ready.len() > 0 && state.ready.all_stay() {
+            if helps && state.workers.active_drivers() > 0 && state.ready.len() > 0 && state.ready.is_all_local() {
                 self.width.rests();
                 return (state, false);
             }
             if helps && self.leaves_to_driver(&state) {
-                self.tell_news();
+                self.notify_events();
                 break;
             }
             match state.ready.pop(helps) {
@@ -154,12 +154,12 @@ impl Pass {
                     (state, not_inline) = self.run_alone(index, state, &mut chain);
                     state.workers.run_end();
                 }
-                Some(Job { what: Work::Kernel(index), nanoseconds, stays }) => {
-                    let busy = if stays { 0 } else { driver };
+                Some(Job { what: Work::Kernel(index), nanoseconds, is_local }) => {
+                    let busy = if is_local { 0 } else { driver };
                     state.workers.driver_leaves(busy);
                     state.workers.run_begin();
                     state = if state.has_followers(index) {
-                        state.take_chain_to_run(index, (nanoseconds, stays), &mut run);
+                        state.take_chain_to_run(index, (nanoseconds, is_local), &mut run);
                         self.run_chain(&mut run, helps, state)
                     } else {
                         self.run_one(index, state)
@@ -214,7 +214,7 @@ impl Pass {
     /// alone it can run them inline. Asked once per spin, because a driver that has not reacted has
     /// probably been preempted.
     fn leaves_to_driver(&self, state: &PassState) -> bool {
-        state.ready.len() > 0 && !state.ready.is_worth_sharing() && self.lingering.swap(false, Ordering::Relaxed)
+        state.ready.len() > 0 && !state.ready.is_worth_sharing() && self.driver_spins.swap(false, Ordering::Relaxed)
     }
 
     /// Polls the future of a dynamic node. It gets an entry in the task table only if it is
@@ -305,7 +305,7 @@ impl Pass {
                 *spare = Some(task);
                 match result {
                     Ok(Outcome::Layer(layer)) => state = self.follow(state, index, layer),
-                    Ok(Outcome::Tape(value, backward)) => state.finish_tape(index, value, backward),
+                    Ok(Outcome::Tape(value, backward)) => state.complete_tape(index, value, backward),
                     Err(error) => state.complete(index, Err(error)),
                 }
             }
@@ -315,14 +315,14 @@ impl Pass {
 
     /// A worker of this pass is going to park, in a nested wait: other threads may take the queued
     /// jobs.
-    pub(super) fn goes_away(self: &Arc<Self>) {
+    pub(super) fn block_begin(self: &Arc<Self>) {
         let mut state = self.state();
         state.workers.block_begin();
         self.share(&mut state, false);
         self.release(state);
     }
 
-    pub(super) fn comes_back(&self) {
+    pub(super) fn block_end(&self) {
         self.state().workers.block_end();
     }
 
@@ -355,7 +355,7 @@ impl Pass {
         if !discarded.is_empty() {
             computing(self, || discarded.into_iter().for_each(|(value, place)| self.discard(value, place)));
         }
-        self.tell_news();
+        self.notify_events();
         for waker in woken {
             user_code::ignore_panic(|| waker.wake());
         }
@@ -389,7 +389,7 @@ impl Pass {
         if limit == 0 && state.workers.tickets() == 0 && !state.drivers.any_idle() {
             return; // there is no other thread
         }
-        self.tell_news();
+        self.notify_events();
         let worth_while = match working {
             true => state.ready.is_worth_sharing(),
             false => state.ready.nanoseconds() >= INVITE_NS,
@@ -444,7 +444,7 @@ fn use_ticket(ticket: &Ticket) {
         let may_wait = !pass.steps || goes.as_ref().is_none_or(|since| !since.lasts(AWAKE));
         let Some(state) = (if may_wait { Some(pass.state()) } else { pass.try_state() }) else {
             drop(pass);
-            if has_news(events, read, RETRY_SPINS) {
+            if has_event(events, read, RETRY_SPINS) {
                 goes = None;
             } else {
                 // there may be more threads than processors
@@ -463,7 +463,7 @@ fn use_ticket(ticket: &Ticket) {
         read = latest;
         pass.release(state);
         drop(pass);
-        goes = (!has_news(events, read, IDLE_SPINS)).then(Patience::new);
+        goes = (!has_event(events, read, IDLE_SPINS)).then(Patience::new);
     }
 }
 
@@ -493,7 +493,7 @@ fn worth_asking_again(asked: f64) -> f64 {
 fn linger(events: &Events, read: usize, goes_on: impl Fn() -> bool) -> bool {
     let since = Patience::new();
     loop {
-        if has_news(events, read, IDLE_SPINS) {
+        if has_event(events, read, IDLE_SPINS) {
             return true;
         }
         if !goes_on() || !since.lasts(AWAKE) {
@@ -505,7 +505,7 @@ fn linger(events: &Events, read: usize, goes_on: impl Fn() -> bool) -> bool {
 }
 
 /// Whether there is an event within so many spins.
-fn has_news(events: &Events, read: usize, spins: usize) -> bool {
+fn has_event(events: &Events, read: usize, spins: usize) -> bool {
     (0..spins).any(|_| {
         let heard = events.count() != read;
         if !heard {
@@ -533,7 +533,7 @@ mod tests {
         let mut state = pass.state();
         let driver = state.drivers.arrive();
         state.drivers.polled(driver, true);
-        state.ready.push_to_stay(0, 1_000.0);
+        state.ready.push_local(0, 1_000.0);
         state.workers.driver_polls(1);
         let (mut state, ended) = pass.work(state, true, usize::MAX, f64::INFINITY);
         assert!(!ended && state.ready.len() == 1 && state.workers.active_drivers() == 1);

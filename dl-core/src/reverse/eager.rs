@@ -103,7 +103,7 @@ impl<'a> Eager<'a> {
         let mut operands: Few<Operand> = Few::new();
         for which in 0..op.operands().len() {
             let entry = state.operand(index, which);
-            state.claim_lone(entry); // the rule may hand it out
+            state.stamp_unique(entry); // the rule may hand it out
             let place = state.unmarked(entry);
             let (wanted, node) = (goal.wants(state, place), state.node(place));
             let is_weight = matches!(node.expression, Expression::Weight(..));
@@ -149,7 +149,7 @@ impl<'a> Eager<'a> {
         if let Some(value) = layer.expression.as_constant() {
             return Some(value);
         }
-        if let Some(index) = state.find_any_leaf(layer) {
+        if let Some(index) = state.find_any_replica(layer) {
             return match state.status(index) {
                 Status::Ready(value) => Some(value.to_value()),
                 _ => None,
