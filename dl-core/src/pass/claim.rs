@@ -26,6 +26,7 @@ fn next_generation() -> u64 {
     }
     let mut next = NEXT.get();
     if next.is_multiple_of(BLOCK_SIZE) {
+        // Relaxed: the numbers only have to differ
         next = BLOCK.fetch_add(1, Ordering::Relaxed) * BLOCK_SIZE;
     }
     NEXT.set(next + 1);
@@ -53,6 +54,7 @@ impl Seat {
         }
         if let Some(place) = self.place {
             self.pass = generation * SEATS + u64::from(place);
+            // Release: synchronizes with the load in `Claim::claim`: the pass before is over
             ALIVE[place as usize].store(self.pass, Ordering::Release);
         }
     }
@@ -64,6 +66,7 @@ impl Seat {
         let first = generation / BLOCK_SIZE * 8;
         let free = |seat: &u64| {
             let place = &ALIVE[*seat as usize];
+            // AcqRel: synchronizes with the store of the pass that has given the seat up
             place.load(Ordering::Relaxed) == 0
                 && place.compare_exchange(0, KEPT, Ordering::AcqRel, Ordering::Relaxed).is_ok()
         };
@@ -83,6 +86,8 @@ impl Seat {
     fn leave(&mut self, left: u64) {
         self.pass = 0;
         if let Some(place) = self.place {
+            // Release: synchronizes with the load in `Claim::claim`. The pass that takes a claim
+            // over must see that this one has written its last entry
             ALIVE[place as usize].store(left, Ordering::Release);
         }
     }
@@ -107,6 +112,8 @@ impl Claim<'_> {
     /// The entry of this node in the pass of this seat, if it holds the claim.
     #[inline]
     pub(crate) fn entry(self, seat: &Seat) -> Option<u32> {
+        // Acquire: synchronizes with the exchange in `claim`. The entry itself is ordered by the
+        // state lock
         (seat.pass != 0 && self.pass.load(Ordering::Acquire) == seat.pass).then(|| self.entry.load(Ordering::Relaxed))
     }
 
@@ -115,6 +122,8 @@ impl Claim<'_> {
         if seat.pass == 0 {
             return false;
         }
+        // Acquire, and AcqRel below: these synchronize with the exchange of the pass before, and
+        // its end
         let holder = self.pass.load(Ordering::Acquire);
         if holder != 0 && holder != seat.pass && ALIVE[(holder % SEATS) as usize].load(Ordering::Acquire) == holder {
             return false;

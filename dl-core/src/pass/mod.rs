@@ -166,13 +166,16 @@ pub(crate) struct Pass {
     events: Arc<Events>,
     /// How many owners it has: see `tickets.rs`.
     owners: AtomicUsize,
-    /// How many threads wait for the state lock.
+    /// How many threads wait for the state lock. A hint, so relaxed: the lock orders everything
+    /// else.
     lock_waiters: AtomicUsize,
-    /// Whether a driver without work spins for an event, and no helper has left it a job.
+    /// Whether a driver without work spins for an event, and no helper has left it a job. A hint,
+    /// so relaxed.
     driver_spins: AtomicBool,
-    /// Whether the weights are being changed, under their locks.
+    /// Whether the weights are being changed, under their commit locks. Read by the thread that
+    /// changes them, so relaxed.
     commits: AtomicBool,
-    /// How often a kernel took a free buffer.
+    /// How often a kernel took a free buffer. A counter, so relaxed.
     reused_buffers: AtomicUsize,
     width: Width,
     watch: Watch,

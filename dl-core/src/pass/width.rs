@@ -1,5 +1,5 @@
 //! A gauge of the threads that work for a pass: those that work through its queue, and those that
-//! help with a kernel.
+//! help with a kernel. Numbers for statistics and as hints: all orderings are relaxed.
 
 use crate::sync::{AtomicUsize, Ordering};
 

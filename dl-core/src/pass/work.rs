@@ -329,6 +329,7 @@ impl Pass {
     /// A task that waits was woken, by any thread.
     pub(super) fn wake_task(self: &Arc<Self>, woken: &Arc<TaskWaker>) {
         let mut state = self.state();
+        // Relaxed: stored before the task was parked, which the waker has seen (`wakers.rs`)
         let index = woken.index.load(Ordering::Relaxed);
         // if the pass has rested since, this is another run of the body, or no run at all
         if state.tasks.get(index).is_some_and(|task| Arc::ptr_eq(&task.waker.shared, woken)) {
