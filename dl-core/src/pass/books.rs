@@ -167,7 +167,6 @@ impl Deferred {
         self.values.truncate(values);
     }
 
-    #[expect(clippy::type_complexity, reason = "both halves are used at once")]
     pub(super) fn take(&mut self) -> (Vec<Waker>, Vec<(Value, &'static Location<'static>)>) {
         (std::mem::take(&mut self.wakers), std::mem::take(&mut self.values))
     }
