@@ -217,16 +217,22 @@ impl PassState {
         self.index.reset();
         self.env.reset();
         self.stats.reset();
-        self.nodes.reset();
-        self.chains.reset();
-        self.ready.reset();
-        self.tasks.reset();
         self.drivers.reset();
         self.workers.reset();
         self.discovery.reset();
-        self.retention.reset();
-        self.deferred.reset();
         self.scratch.reset();
+        // whatever is in the other parts belongs to a node with an ext: in a pass of scalar
+        // arithmetic there is none. But a pass inside this one may have asked for help
+        let has_exts = self.nodes.reset();
+        if has_exts || self.ready.len() > 0 {
+            self.ready.reset();
+        }
+        if has_exts {
+            self.chains.reset();
+            self.tasks.reset();
+            self.retention.reset();
+            self.deferred.reset();
+        }
     }
 
     /// The last owner is gone. Takes out all nodes with their values, or, while a job is running,

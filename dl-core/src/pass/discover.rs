@@ -55,7 +55,7 @@ impl Default for Discovery {
 impl Discovery {
     pub(super) fn reset(&mut self) {
         tables::clear(&mut self.spare_stack);
-        *self = Discovery { spare_stack: std::mem::take(&mut self.spare_stack), ..Discovery::default() };
+        (self.roots, self.in_order, self.interleaved, self.sweep_at) = (0, true, false, SWEEP_AT_LEAST);
     }
 
     /// How many traversals were begun.
