@@ -143,10 +143,10 @@ mod tests {
         }
     }
 
-    /// An operation that is computed under the lock is the last one that a consumer waits for,
-    /// which fails, and lets go of what is the user's.
+    /// An operation that runs inline is the last input of a consumer, which fails, and releases
+    /// user values.
     #[test]
-    fn what_is_the_users_goes_without_the_lock() {
+    fn built_in_kernels_release_user_values_without_lock() {
         let asked = Arc::<Mutex<Vec<bool>>>::default();
         for _ in 0..20 {
             let dear = || Probe::new(5_000.0, |_| ());
@@ -159,9 +159,9 @@ mod tests {
         assert!(!asked.is_empty() && asked.iter().all(|&is_free| is_free), "{asked:?}");
     }
 
-    /// Somebody who wants the lock while a thread that is alone computes what it has queued.
+    /// Another thread wants the lock while a worker runs queued jobs inline.
     #[test]
-    fn others_have_the_lock_between_queued_operations() {
+    fn inline_jobs_yield_lock_to_waiting_thread() {
         let (had, begun) = (Arc::<AtomicUsize>::default(), Arc::<AtomicBool>::default());
         let slow = || {
             let (had, begun) = (had.clone(), begun.clone());
@@ -214,9 +214,9 @@ mod tests {
         }
     }
 
-    /// Several that fail, none of which anybody is called for, behind something dear.
+    /// Several that fail, for which no thread is invited, behind an expensive operation.
     #[test]
-    fn what_fails_is_tried_once_more_and_not_again_and_again() {
+    fn failing_built_in_op_runs_twice_at_most() {
         for branches in 1..6 {
             let dear = Layer::apply(Probe::new(100_000.0, |_| ()), (Layer::constant(0.0),));
             let small = |x: &Layer<f64>| Layer::apply(Probe::new(100.0, |_| ()), (x.clone(),));

@@ -312,7 +312,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_nothing_follows_is_run_where_it_is_met() {
+    fn last_kernel_of_single_root_runs_inline() {
         let seen = Arc::<Mutex<Vec<bool>>>::default();
         let probe = || {
             let seen = seen.clone();
@@ -330,7 +330,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_is_not_worth_a_hand_over_stays_on_its_thread() {
+    fn small_built_in_ops_stay_on_one_thread() {
         let threads = Arc::<Mutex<HashSet<ThreadId>>>::default();
         let probe = || {
             let threads = threads.clone();
@@ -417,7 +417,7 @@ pub(super) mod tests {
 
     /// Each of them is queued; the traversal goes on with the next operand of the same node.
     #[test]
-    fn small_kernels_below_a_node_with_many_operands_run_once() {
+    fn kernels_below_node_with_many_operands_run_once() {
         let w = crate::Weight::new(2.0_f64);
         let ran = Arc::<Mutex<usize>>::default();
         let users = |x: Layer<f64>| {
@@ -446,18 +446,18 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn small_operations_of_a_step_stay_with_its_driver() {
+    fn small_ops_of_step_run_on_driver() {
         assert_eq!(threads_of_branches(1_500.0, of_the_library::<1_500>).len(), 1);
     }
 
     #[test]
-    fn what_is_dear_is_shared_though_it_follows_something_small() {
+    fn expensive_op_after_small_one_is_shared() {
         let both = (0..20).any(|_| threads_of_branches(1_500.0, of_the_library::<50_000>).len() == 2);
         assert!(both, "twenty operations of 50 µs were computed by one thread");
     }
 
     #[test]
-    fn what_may_be_dear_is_shared_though_it_follows_something_small() {
+    fn user_op_after_small_one_is_shared() {
         let users = |x, does| Layer::apply(Users(Probe { nanoseconds: 1_000.0, does }), (x,));
         let both = (0..20).any(|_| threads_of_branches(1_500.0, users).len() == 2);
         assert!(both, "twenty operations of the user's were computed by one thread");

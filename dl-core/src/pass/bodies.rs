@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn small_bodies_stay_on_one_thread_once_that_is_known() {
+    fn known_cheap_bodies_stay_on_one_thread() {
         let threads = Arc::<Mutex<HashSet<_>>>::default();
         let body = |x: u32| {
             let threads = threads.clone();
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_body_takes_is_remembered_but_not_what_is_done_in_its_pass() {
+    fn body_cost_excludes_work_of_its_pass() {
         let place = Location::caller();
         let pass = Pass::new(crate::pass::Purpose::Predict, &crate::pass::Settings::default());
         let other = Pass::new(crate::pass::Purpose::Predict, &crate::pass::Settings::default());
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn dear_bodies_are_shared_although_they_are_known() {
+    fn known_expensive_bodies_are_shared() {
         let meeting = Meeting::default();
         let body = || {
             let meeting = meeting.clone();
@@ -200,7 +200,7 @@ mod tests {
 
     /// Each of them decides in no time, and has a dear operation for an answer.
     #[test]
-    fn joined_predictions_run_in_parallel_whatever_their_bodies_take() {
+    fn joined_predictions_with_cheap_bodies_run_in_parallel() {
         let meeting = Meeting::default();
         let prediction = |x| {
             let meeting = meeting.clone();

@@ -48,7 +48,7 @@ pub(crate) struct PassState {
     pub(super) log: Option<Arc<Log>>,
 }
 
-/// What the values of a pass depend on besides the graph.
+/// The inputs of a pass besides the graph.
 #[derive(Default)]
 pub(super) struct Environment {
     keep: Keep,
@@ -125,7 +125,7 @@ impl Environment {
     }
 }
 
-/// What is done as soon as the lock is released: user code may run then.
+/// Work for the moment when the lock is released: user code may run then.
 #[derive(Default)]
 pub(super) struct Deferred {
     wakers: Vec<Waker>,

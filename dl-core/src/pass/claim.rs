@@ -33,7 +33,7 @@ fn next_generation() -> u64 {
     next
 }
 
-/// What a seat holds between two passes of those who have it. No pass has this number.
+/// The number in a seat between two passes that use it. No pass has this number.
 const KEPT: u64 = 1;
 
 /// A seat, once one was found, and the number of the pass that sits there; 0 while there is none,

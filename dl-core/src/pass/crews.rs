@@ -187,8 +187,8 @@ mod tests {
     use std::sync::{Arc, Mutex, mpsc};
     use std::thread;
 
-    /// Divides a kernel while somebody holds the state of the pass around: from when it is known
-    /// there until it is done. Says how many crews were known there.
+    /// Divides a kernel while another thread holds the state lock of the pass around, from the
+    /// announcement of the region to its end. Returns how many regions were announced there.
     fn divide(inner: &Arc<Pass>) -> usize {
         let (leader, outer) = (thread::current().id(), inner.around().expect("it waits"));
         let (begun, held) = (AtomicBool::new(false), Mutex::new(None));
@@ -197,7 +197,7 @@ mod tests {
         parallel::for_each(4, 1e6, |_| {
             if thread::current().id() != leader {
                 while !begun.load(Ordering::Acquire) {
-                    thread::yield_now(); // who divides it has told others, and does one of the pieces
+                    thread::yield_now(); // the leader has announced the region, and runs one of the pieces
                 }
             } else if let Some(is_over) = is_over.lock().expect("nobody panics").take() {
                 let (tell, crews) = mpsc::channel();
@@ -219,11 +219,11 @@ mod tests {
     }
 
     #[test]
-    fn a_crew_that_could_not_be_forgotten_goes_with_its_pass() {
+    fn region_not_retired_is_dropped_with_pass() {
         let known = Arc::<AtomicUsize>::default();
         let run = || {
             let known = known.clone();
-            // the pass of the body meets no layer of its own
+            // the pass of the body has no layer of its own
             let body = Do::from_fn(move || {
                 let known = known.clone();
                 let divides = Probe::new(1e6, move |inner| known.store(divide(inner), Ordering::Relaxed));
@@ -235,7 +235,7 @@ mod tests {
             let passes = [(); 5].map(|()| Unshared::take());
             assert!(passes.iter().all(|pass| pass.state().workers.regions.is_empty()));
         };
-        // if a helper has the state in that moment they are not told
+        // if a helper holds the lock in that moment the region is not announced
         let tried = on_threads(2, || {
             (0..100).any(|_| {
                 run();

@@ -180,14 +180,14 @@ mod tests {
     }
 
     #[test]
-    fn a_little_is_taken_before_something_dear() {
+    fn cheap_job_is_popped_before_expensive_one() {
         assert_eq!(taken(ready_queue(&[1e6, 1_000.0, 1_000.0]), false), [1, 2, 0]);
         assert_eq!(taken(ready_queue(&[1_000.0, 1_000.0, 1e6]), true), [1, 0, 2]);
         assert_eq!(taken(ready_queue(&[1e6, 20_000.0]), false), [0, 1], "somebody is called for the second");
     }
 
     #[test]
-    fn nobody_is_called_for_what_stays() {
+    fn local_jobs_invite_no_thread() {
         let mut queue = ReadyQueue::default();
         for index in 0..100 {
             queue.push_local(index, 1_000.0);
@@ -207,14 +207,14 @@ mod tests {
     }
 
     #[test]
-    fn a_body_is_not_put_before_what_it_may_wait_for() {
+    fn body_is_not_moved_before_kernel() {
         let mut queue = ready_queue(&[1e6]);
         queue.push(Work::Task(1), 5_000.0);
         assert_eq!(taken(queue, false), [0, 1]);
     }
 
     #[test]
-    fn a_body_is_worth_sharing_whatever_is_beside_it() {
+    fn body_is_worth_sharing_beside_any_job() {
         assert!(!ready_queue(&[1e6, 1_500.0, 1_500.0, 1_500.0]).is_worth_sharing());
         for dear in (0..100_000).map(|i| 10_000.0 + 0.3 * f64::from(i)) {
             let mut queue = ready_queue(&[dear]);

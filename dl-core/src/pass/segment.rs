@@ -21,7 +21,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 
-/// What is retained of the values of a pass, and why.
+/// Which values of a pass are retained.
 #[derive(Default)]
 pub(super) struct Retention {
     /// The slots of which it is known to which segment they belong, in a pass that keeps values.

@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_thread_keeps_one_seat_which_the_next_pass_takes() {
+    fn idle_thread_keeps_one_seat_for_next_pass() {
         let w = Weight::new(1.0);
         let seats = || {
             OVER.with(|over| over.borrow_mut().iter_mut().map(|pass| pass.state_mut().index.seat()).collect::<Vec<_>>())
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_first_walk_goes_on_where_the_books_are_not_enough() {
+    fn first_traversal_goes_on_with_pass() {
         // below the operations and above them
         let weights: Vec<Weight<f64>> = (0..24).map(|i| Weight::new(f64::from(i) / 8.0)).collect();
         let sum = |weights: &[Weight<f64>]| weights.iter().map(|w| w * 2.0).sum::<Layer<f64>>();

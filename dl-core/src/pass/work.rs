@@ -529,7 +529,7 @@ mod tests {
     use crate::pass::{Purpose, Settings};
 
     #[test]
-    fn who_helps_leaves_what_stays_to_a_driver_at_the_queue() {
+    fn helper_leaves_local_job_to_active_driver() {
         let pass = Pass::new(Purpose::Step, &Settings::default());
         let mut state = pass.state();
         let driver = state.drivers.arrive();
