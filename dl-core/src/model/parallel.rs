@@ -7,10 +7,10 @@ use crate::sync::{AtomicUsize, Guarded, Ordering};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// What the caller has on its stack, and lends.
+/// A value on the stack of the caller.
 struct Borrowed {
     guard: Guarded,
-    /// Written by whoever has the piece, without any order of its own.
+    /// Written by the thread that runs the piece, relaxed.
     written: Vec<Written>,
 }
 
@@ -90,8 +90,8 @@ fn two_helpers_take_pieces() {
     every_piece_once(2, 2);
 }
 
-/// A piece is divided itself: whoever waits for it, or is through with the others, may come to its
-/// parts, which are borrowed from another stack.
+/// A piece is divided itself: the thread that waits for it, and those that have run the others, may
+/// help with its parts, which are borrowed from another stack.
 #[test]
 fn a_piece_that_is_divided() {
     explore(|| {

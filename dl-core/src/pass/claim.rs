@@ -1,12 +1,11 @@
-//! Which pass has a node in its books.
+//! Maps a node to its slot in a pass without a hash lookup.
 //!
-//! A node carries one claim: the number of a pass and the number of the node's entry there. A pass
-//! that finds a node claimed by another one that is still alive keeps that node in a side map of
-//! its own. Whether a pass is alive is asked of a small static table: the number of a pass names
-//! its seat there, and the seat holds the number while the pass lives. So a claim lapses by itself
-//! when its pass ends, and nothing has to be unmarked. The seat itself is kept for the next pass
-//! with the same books: to look for one takes an instruction that all others wait for, to sit down
-//! in one's own does not.
+//! Each node carries a stamp, here *claim*: the number of a pass, and a slot there. The number of a
+//! pass encodes an index into the static table `ALIVE`, its *seat*; a stamp is valid while the seat
+//! holds the number of the pass. So stamps expire when their pass ends, and never need to be
+//! cleared. A node that another live pass has stamped is kept in the fallback map of the pass
+//! (`index.rs`). The seat is kept for the next pass with the same tables: to look for one takes an
+//! atomic read-modify-write, to use one's own does not.
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering, array_of, globals, thread_local};
 use std::cell::Cell;
