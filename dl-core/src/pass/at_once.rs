@@ -196,31 +196,47 @@ impl PassState {
         for which in 0..operands {
             let operand = self.operand(index, which);
             trained |= self.trained(operand);
-            is_large |= self.nodes.ext(operand).is_some_and(|ext| ext.bytes > LARGE_VALUE_BYTES);
-            if is_new {
-                self.add_use(operand);
+            if self.nodes.is_scheduled(operand) {
+                let ext = self.nodes.ext_mut(operand);
+                is_large |= ext.bytes > LARGE_VALUE_BYTES;
+                ext.uses += u32::from(is_new);
             }
         }
         self.nodes.slot_mut(index).trained = trained;
         let discarded = self.deferred.values();
-        match Scalar::of(&value) {
-            Some(number) if is_new => {
-                self.stats.evaluated();
-                self.nodes.slot_mut(index).set_number(number);
-                let node = self.node(index);
-                self.release_uses(index, &node);
-            }
-            _ => {
-                self.nodes.ext_or_new(index).scheduled = true;
-                self.complete_quietly(index, Ok(value));
-            }
+        if is_new {
+            self.complete_new(index, operands, value);
+        } else {
+            self.complete_quietly(index, Ok(value));
         }
         // the operands of this node are plain data, those of others may not be
         if !is_large {
             self.deferred.drop_values_after(discarded);
         }
-        self.notify_dependents();
+        if !is_new {
+            self.notify_dependents();
+        }
         true
+    }
+
+    /// Completes a new node, for which nothing waits yet. Its uses of the operands were never
+    /// pending.
+    fn complete_new(&mut self, index: u32, operands: usize, value: Value) {
+        self.stats.evaluated();
+        match Scalar::of(&value) {
+            Some(number) => self.nodes.slot_mut(index).set_number(number),
+            None => {
+                self.nodes.ext_or_new(index).scheduled = true;
+                let node = self.node(index);
+                self.store(index, &node, Ok(value));
+            }
+        }
+        if self.releases_values() {
+            for which in 0..operands {
+                let operand = self.operand(index, which);
+                self.release_if_unused(operand);
+            }
+        }
     }
 }
 
