@@ -4,13 +4,13 @@ use crate::api::deferred::{Do, PassChoice};
 use crate::error::{Error, Result};
 use crate::exec;
 use crate::exec::run::Run;
+use crate::exec::user_code;
 use crate::exec::{Pass, Purpose};
 use crate::graph::data::Data;
 use crate::graph::node_ref::AnyLayer;
 use crate::graph::value::{Repr, Value};
 use std::any::TypeId;
 use std::future::Future;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, ready};
@@ -73,8 +73,7 @@ pub(crate) fn into_data<T: Data>(value: Value, layer: &AnyLayer) -> Result<T> {
         exec::computing_in_task(|| T::settle(&[value.get()]));
         value.into()
     };
-    catch_unwind(AssertUnwindSafe(into_data))
-        .map_err(|payload| Error::panic(payload).at("returning a value", layer.site()))
+    user_code::run(into_data).map_err(|error| error.at("returning a value", layer.site()))
 }
 
 /// The untyped half of [`Extract`].
@@ -193,8 +192,8 @@ pub(crate) fn settle(layers: &[AnyLayer], values: &[Value]) -> Result<()> {
         settled.push(id);
         let of_kind = layers.iter().zip(values).filter(|(layer, _)| (layer.kind_of_data.id)() == id);
         let of_kind: Vec<&Value> = of_kind.map(|(_, value)| value).collect();
-        catch_unwind(AssertUnwindSafe(|| exec::computing_in_task(|| (kind.settle)(&of_kind))))
-            .map_err(|payload| Error::panic(payload).at(layer.name(), layer.site()))?;
+        user_code::run(|| exec::computing_in_task(|| (kind.settle)(&of_kind)))
+            .map_err(|error| error.at(layer.name(), layer.site()))?;
     }
     Ok(())
 }

@@ -22,6 +22,7 @@ use crate::autodiff::forward;
 use crate::autodiff::reverse;
 use crate::error::{Error, Result};
 use crate::exec;
+use crate::exec::user_code;
 use crate::exec::{Keep, Purpose};
 use crate::graph::data::Data;
 use crate::graph::delta::Nothing;
@@ -31,7 +32,7 @@ use crate::graph::op::Few;
 use crate::graph::value::Value;
 use crate::record::Direction;
 use std::future::Future;
-use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::panic::Location;
 use std::sync::{Arc, OnceLock};
 
 /// The derivatives can be predicted, trained on and differentiated again. They pass through dynamic
@@ -295,9 +296,7 @@ fn realize_all(
         let operands: Vec<&Value> = operands.iter().collect();
         let _built = layers[0].enter();
         let fused = || exec::computing_in_task(|| op.value_beside(&operands, &values));
-        let value = catch_unwind(AssertUnwindSafe(fused))
-            .unwrap_or_else(|payload| Err(Error::panic(payload)))
-            .map_err(|error| error.at(op.name_or_panic(), layers[0].site()))?;
+        let value = user_code::run_fallible(fused).map_err(|error| error.at(op.name_or_panic(), layers[0].site()))?;
         values.insert(0, value);
     }
     extract::settle(&layers, &values)?;
@@ -387,8 +386,7 @@ impl Derivation {
         let slopes = {
             let _rule = root.enter_rule(Direction::Backward);
             let slopes = || op.slopes(&values.iter().collect::<Vec<_>>());
-            catch_unwind(AssertUnwindSafe(slopes))
-                .map_err(|payload| Error::panic(payload).at(op.name_or_panic(), root.site()))?
+            user_code::run(slopes).map_err(|error| error.at(op.name_or_panic(), root.site()))?
         };
         let with_slopes = |slopes: Few<Option<AnyLayer>>| {
             let with_slope = |(operand, slope): (&AnyLayer, Option<AnyLayer>)| Some((operand.clone(), slope?));

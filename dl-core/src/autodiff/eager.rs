@@ -17,15 +17,14 @@
 use crate::autodiff::cotangent::{AnyDelta, Arrived};
 use crate::autodiff::immediate::{Operand, Sums};
 use crate::autodiff::reverse::Goal;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::exec;
-use crate::exec::{Pass, PassState, Scalar, Status};
+use crate::exec::{Pass, PassState, Scalar, Status, user_code};
 use crate::graph::node::Expression;
 use crate::graph::node_ref::AnyLayer;
 use crate::graph::op::{AnyNow, Few};
 use crate::graph::value::{Repr, Value};
 use crate::parallel::sync::current_num_threads;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// A rule that writes down more than this, one on top of the other, is not followed.
@@ -107,7 +106,7 @@ impl<'a> Eager<'a> {
         let mut operands: Few<Operand> = Few::new();
         for which in 0..op.operands().len() {
             let entry = state.operand(index, which);
-            state.claim_lone(entry); // the rule may hand it out
+            state.stamp_unique(entry); // the rule may hand it out
             let place = state.unmarked(entry);
             let (wanted, node) = (goal.wants(state, place), state.node(place));
             let is_weight = matches!(node.expression, Expression::Weight(..));
@@ -122,8 +121,8 @@ impl<'a> Eager<'a> {
                 op.pull_back_now(now, &mut sums)
             })
         };
-        let knows_how = exec::computing(self.pass, || catch_unwind(AssertUnwindSafe(rule)))
-            .map_err(|payload| Error::panic(payload).at(op.name_or_panic(), node.site()))?;
+        let knows_how = exec::computing(self.pass, || user_code::run(rule))
+            .map_err(|error| error.at(op.name_or_panic(), node.site()))?;
         let Sums { later, evaluations, .. } = sums;
         for _ in 0..evaluations {
             state.note_evaluation();
@@ -153,7 +152,7 @@ impl<'a> Eager<'a> {
         if let Some(value) = layer.expression.as_constant() {
             return Some(value);
         }
-        if let Some(index) = state.find_any_leaf(layer) {
+        if let Some(index) = state.find_any_replica(layer) {
             return match state.status(index) {
                 Status::Ready(value) => Some(value.to_value()),
                 _ => None,

@@ -29,7 +29,7 @@ use crate::autodiff::scalar::one_side;
 use crate::error::call_context::enter_user_code;
 use crate::error::{Error, Result};
 use crate::exec;
-use crate::exec::{Hold, NONE, Pass, PassState, ValueRef};
+use crate::exec::{Hold, NONE, Pass, PassState, ValueRef, user_code};
 use crate::graph::data::Data;
 use crate::graph::delta::Delta;
 use crate::graph::node::{Expression, Node};
@@ -40,7 +40,7 @@ use crate::record::Direction;
 use dl_math::{Number, Term};
 use std::collections::HashMap;
 use std::future::poll_fn;
-use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::panic::Location;
 use std::sync::Arc;
 
 /// One derivative along a direction costs about as much as the value does, however many elements
@@ -189,7 +189,7 @@ fn tangents_of(
     let places: Vec<u32> = roots.iter().map(|root| reverse::evaluated(&state, root)).collect::<Result<_>>()?;
     let mut given: HashMap<u32, Vec<AnyLayer>> = HashMap::new();
     for (variable, direction) in variables.iter().zip(directions) {
-        if let Some(place) = state.find_any_leaf(variable).map(|place| state.unmarked(place)) {
+        if let Some(place) = state.find_any_replica(variable).map(|place| state.unmarked(place)) {
             given.entry(place).or_default().push((variable.kind_of_data.checked_delta)(variable, direction));
         }
     }
@@ -253,8 +253,7 @@ fn sum(node: &Node, mut terms: Vec<AnyLayer>) -> Result<Option<AnyLayer>> {
     if terms.len() < 2 {
         return Ok(terms.pop());
     }
-    catch_unwind(AssertUnwindSafe(|| Some((node.kind_of_data.sum_deltas)(terms))))
-        .map_err(|payload| Error::panic(payload).at(node.name(), node.site()))
+    user_code::run(|| Some((node.kind_of_data.sum_deltas)(terms))).map_err(|error| error.at(node.name(), node.site()))
 }
 
 /// The rules of scalar arithmetic, read with tangents in the place of deltas.
@@ -298,7 +297,7 @@ fn of_primitive(
     let operands = op.operands();
     let places: Vec<u32> = (0..operands.len()).map(|which| state.operand(index, which)).collect();
     for &place in &places {
-        state.claim_lone(place); // the rule may hand them out
+        state.stamp_unique(place); // the rule may hand them out
     }
     let (output, node) = (&state.handle(index), state.node(index));
     let values: Vec<ValueRef<'_>> = places.iter().map(|&x| state.value(x)).collect();
@@ -306,8 +305,7 @@ fn of_primitive(
     let value = state.value(index);
     let along = AnyAlong { operands, values, output, value: value.as_value(), tangents };
     let _places = (!op.is_own()).then(enter_user_code);
-    catch_unwind(AssertUnwindSafe(|| op.pushforward(along)))
-        .map_err(|payload| Error::panic(payload).at(op.name_or_panic(), node.site()))
+    user_code::run(|| op.pushforward(along)).map_err(|error| error.at(op.name_or_panic(), node.site()))
 }
 
 /// The pushforward of any operation: `u ↦ pullback(u)` is linear, so `J · v` is the gradient of
@@ -341,8 +339,7 @@ fn refuse(hand_written: Vec<HandWritten>, variables: &[AnyLayer]) -> Result<()> 
     for HandWritten { layer, value, backward } in hand_written {
         let at = |error: Error| error.at(layer.name(), layer.site());
         let delta = AnyDelta::Ready(reverse::one(&layer, &value)?).into_layer(&layer);
-        let effects =
-            catch_unwind(AssertUnwindSafe(|| backward.backward(delta))).map_err(|payload| at(Error::panic(payload)))?;
+        let effects = user_code::run(|| backward.backward(delta)).map_err(at)?;
         if effects.deltas_of(&weights)?.iter().any(Option::is_some) {
             let why = "a hand-written backward cannot be read forward: there is no derivative along a direction through it. \
                        Take a gradient, or write it as a `Primitive` or `with_rule`";

@@ -92,7 +92,7 @@ impl<'a> Groups<'a> {
                 drop(arrived[index as usize].take());
                 (group, layer)
             }
-            Common::None if !state.is_hollow(index) => return false,
+            Common::None if !state.has_missing_residuals(index) => return false,
             _ => self.group(state.handle(index), arrived[index as usize].take()),
         };
         let mut members = group.members.lock().unwrap_or_else(PoisonError::into_inner);

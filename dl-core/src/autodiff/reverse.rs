@@ -6,16 +6,16 @@
 //! computed at once (the numeric reading of the rules, see [`crate::math::pointwise`]); elsewhere they are
 //! layers, which the executor evaluates like any others.
 
-#[doc(hidden)]
 use crate::api::gradients::{SideEffects, WeightDeltas};
 pub(crate) use crate::autodiff::cotangent::{AnyDelta, Arrived};
 use crate::autodiff::eager::Eager;
 use crate::autodiff::remat_group::Groups;
 use crate::autodiff::scalar::{in_layers, in_numbers, walk_back_in_numbers};
+#[doc(hidden)]
 use crate::error::call_context::enter_user_code;
 use crate::error::{Error, Result};
-use crate::exec::tables;
 use crate::exec::{Keep, NONE, Pass, PassState, Scalar, Status, ValueRef};
+use crate::exec::{tables, user_code};
 use crate::graph::node::{Expression, Node};
 use crate::graph::node_ref::AnyLayer;
 use crate::graph::node_ref::Held;
@@ -24,13 +24,11 @@ use crate::graph::value::Value;
 use crate::parallel::sync::MutexGuard;
 use crate::record::{Direction, SpanWork, TraceNodeId};
 use rustc_hash::FxHashSet;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// The delta that a backward pass starts with.
 pub(crate) fn one(root: &Node, value: &Value) -> Result<Value> {
-    catch_unwind(AssertUnwindSafe(|| (root.kind_of_data.one)(value)))
-        .map_err(|payload| Error::panic(payload).at(root.name(), root.site()))
+    user_code::run(|| (root.kind_of_data.one)(value)).map_err(|error| error.at(root.name(), root.site()))
 }
 
 /// When deltas are computed.
@@ -239,8 +237,8 @@ fn walk_towards(
 ) -> Result<(WeightDeltas, Option<AnyLayer>)> {
     let mut state = kept(pass)?;
     let places: Vec<u32> = roots.iter().map(|(root, _)| evaluated(&state, root)).collect::<Result<_>>()?;
-    let known: FxHashSet<u32> = known.iter().filter_map(|layer| state.find_any_leaf(layer)).collect();
-    let targets_met: FxHashSet<u32> = targets.iter().filter_map(|target| state.find_any_leaf(target)).collect();
+    let known: FxHashSet<u32> = known.iter().filter_map(|layer| state.find_any_replica(layer)).collect();
+    let targets_met: FxHashSet<u32> = targets.iter().filter_map(|target| state.find_any_replica(target)).collect();
     // what is below the only target does not matter: in a loop of gradients that is all that came
     // before
     let last = |index: u32| targets_met.len() == 1 && targets_met.contains(&index);
@@ -353,10 +351,10 @@ fn walk_back<'a, G: Goal>(
                     let (delta, name, site) = (delta.into_layer(&node), recipe.name(), node.site());
                     drop(state);
                     let own_places = enter_user_code();
-                    let theirs = catch_unwind(AssertUnwindSafe(|| backward.backward(delta)));
+                    let theirs = user_code::run(|| backward.backward(delta));
                     drop(own_places);
                     effects.push(pass, std::mem::take(&mut deltas));
-                    *effects += theirs.map_err(|payload| Error::panic(payload).at(name, site))?;
+                    *effects += theirs.map_err(|error| error.at(name, site))?;
                     state = pass.state();
                 }
                 (NONE, None) => {}
@@ -404,8 +402,7 @@ fn take_sum(arrived: &mut Arrived, node: Held) -> Result<AnyDelta> {
 
 /// The sum of some deltas of this node.
 pub(crate) fn sum(node: Held, deltas: Vec<AnyDelta>) -> Result<AnyDelta> {
-    catch_unwind(AssertUnwindSafe(|| AnyDelta::sum(&node, deltas)))
-        .map_err(|payload| Error::panic(payload).at(node.name(), node.site()))
+    user_code::run(|| AnyDelta::sum(&node, deltas)).map_err(|error| error.at(node.name(), node.site()))
 }
 
 /// What the delta of an entry adds to its operands, by the rule of the operation; that of an
@@ -421,7 +418,7 @@ pub(crate) fn pull_back(
         Expression::Primitive(op) => {
             let places: Few<u32> = (0..op.operands().len()).map(|which| state.operand(index, which)).collect();
             for &place in &places {
-                state.claim_lone(place); // the rule may hand them out
+                state.stamp_unique(place); // the rule may hand them out
             }
             let output = state.handle(index);
             let values: Few<ValueRef<'_>> = places.iter().map(|&x| state.value(x)).collect();
@@ -430,8 +427,8 @@ pub(crate) fn pull_back(
             let at =
                 AnyAt { values: &values, output: &output, value: value.as_value(), delta: delta.into_layer(&node) };
             let _places = (!op.is_own()).then(enter_user_code);
-            let deltas = catch_unwind(AssertUnwindSafe(|| op.pullback(at)))
-                .map_err(|payload| Error::panic(payload).at(op.name_or_panic(), node.site()))?;
+            let deltas =
+                user_code::run(|| op.pullback(at)).map_err(|error| error.at(op.name_or_panic(), node.site()))?;
             if deltas.len() != places.len() {
                 let why = format!("the rule gives {} deltas, the operands are {}", deltas.len(), places.len());
                 return Err(Error::invalid(why).at(op.name_or_panic(), node.site()));

@@ -1,9 +1,9 @@
 //! Inline execution of a job that there is no other thread for.
 //!
-//! What is too expensive for a traversal (see `at_once.rs`) is queued, as other threads might share
-//! it. In a network without branches none does: when the worker takes the job out of the queue,
-//! nothing is left there to invite other threads for, and no helper is active. Then the worker runs
-//! the job inline, and what follows it in its chain, until there is something to share.
+//! A kernel that is too expensive for a traversal (see `at_once.rs`) is queued, as other threads
+//! might take it. In a network without branches none does: when the worker takes the job, nothing
+//! is left in the queue to invite other threads for, and no helper is active. Then the worker runs
+//! the job inline, and its chain, until there is something to share.
 
 use crate::exec::Pass;
 use crate::exec::books::PassState;
@@ -14,11 +14,11 @@ use crate::parallel::sync::{MutexGuard, Ordering, current_num_threads};
 use std::sync::Arc;
 
 impl Pass {
-    /// Whether an operation that has left the queue, and takes about so long, is all that there is
-    /// to do, no other thread is there to do it, and it may run inline.
+    /// Whether an operation of this cost, which has left the queue, may run inline: it is the only
+    /// job, and no helper is active.
     pub(super) fn is_alone(&self, index: u32, nanoseconds: f64, state: &PassState) -> bool {
         nanoseconds < inline_limit(true, current_num_threads())
-            && state.ready.all_stay()
+            && state.ready.is_all_local()
             && state.workers.tickets() == 0
             && !state.workers.has_open_region()
             && !self.is_watched()
@@ -53,11 +53,11 @@ impl Pass {
                 state.put_back(&chain[next..], has_others);
                 return (state, Some(chain[next]));
             }
-            if !state.deferred.is_empty() || self.wanted.load(Ordering::Relaxed) > 0 {
+            if !state.deferred.is_empty() || self.lock_waiters.load(Ordering::Relaxed) > 0 {
                 state = self.yield_lock(state);
             }
             let rest = &chain[next + 1..];
-            if !rest.is_empty() && (!state.ready.all_stay() || state.drivers.is_empty()) {
+            if !rest.is_empty() && (!state.ready.is_all_local() || state.drivers.is_empty()) {
                 state.put_back(rest, false);
                 break;
             }
@@ -144,10 +144,10 @@ mod tests {
         }
     }
 
-    /// An operation that is computed under the lock is the last one that a consumer waits for,
-    /// which fails, and lets go of what is the user's.
+    /// An operation that runs inline is the last input of a consumer, which fails, and releases
+    /// user values.
     #[test]
-    fn what_is_the_users_goes_without_the_lock() {
+    fn built_in_kernels_release_user_values_without_lock() {
         let asked = Arc::<Mutex<Vec<bool>>>::default();
         for _ in 0..20 {
             let dear = || Probe::new(5_000.0, |_| ());
@@ -160,9 +160,9 @@ mod tests {
         assert!(!asked.is_empty() && asked.iter().all(|&is_free| is_free), "{asked:?}");
     }
 
-    /// Somebody who wants the lock while a thread that is alone computes what it has queued.
+    /// Another thread wants the lock while a worker runs queued jobs inline.
     #[test]
-    fn others_have_the_lock_between_queued_operations() {
+    fn inline_jobs_yield_lock_to_waiting_thread() {
         let (had, begun) = (Arc::<AtomicUsize>::default(), Arc::<AtomicBool>::default());
         let slow = || {
             let (had, begun) = (had.clone(), begun.clone());
@@ -215,9 +215,9 @@ mod tests {
         }
     }
 
-    /// Several that fail, none of which anybody is called for, behind something dear.
+    /// Several that fail, for which no thread is invited, behind an expensive operation.
     #[test]
-    fn what_fails_is_tried_once_more_and_not_again_and_again() {
+    fn failing_built_in_op_runs_twice_at_most() {
         for branches in 1..6 {
             let dear = Layer::apply(Probe::new(100_000.0, |_| ()), (Layer::constant(0.0),));
             let small = |x: &Layer<f64>| Layer::apply(Probe::new(100.0, |_| ()), (x.clone(),));

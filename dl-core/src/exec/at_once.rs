@@ -7,8 +7,8 @@
 //! kernels of the library return errors.) If it fails it is queued, fails once more, and the error
 //! says where.
 //!
-//! Three callers share this path: a traversal that inserts a node ([`PassState::dispatch_inline`]), a
-//! worker with one job that it cannot share (`alone.rs`), and the backward, which evaluates
+//! Three callers share this path: a traversal that inserts a node ([`PassState::dispatch_inline`]),
+//! a worker with one job that it cannot share (`alone.rs`), and the backward, which evaluates
 //! cotangents as it emits them (`reverse/eager.rs`).
 //!
 //! Once so much is queued that other threads could share it, kernels are queued behind it. The last
@@ -84,7 +84,7 @@ impl Pass {
     ) -> MutexGuard<'a, PassState> {
         let source = match state.find(&layer) {
             Some(source) => source,
-            None if layer.is_dynamic() => state.enter_dynamic(&layer),
+            None if layer.is_dynamic() => state.insert_dynamic(&layer),
             None => {
                 let runs = !state.drivers.is_empty();
                 let source;
@@ -196,31 +196,47 @@ impl PassState {
         for which in 0..operands {
             let operand = self.operand(index, which);
             trained |= self.trained(operand);
-            is_large |= self.nodes.ext(operand).is_some_and(|ext| ext.bytes > LARGE_VALUE_BYTES);
-            if is_new {
-                self.add_use(operand);
+            if self.nodes.is_scheduled(operand) {
+                let ext = self.nodes.ext_mut(operand);
+                is_large |= ext.bytes > LARGE_VALUE_BYTES;
+                ext.uses += u32::from(is_new);
             }
         }
         self.nodes.slot_mut(index).trained = trained;
         let discarded = self.deferred.values();
-        match Scalar::of(&value) {
-            Some(number) if is_new => {
-                self.stats.evaluated();
-                self.nodes.slot_mut(index).set_number(number);
-                let node = self.node(index);
-                self.release_uses(index, &node);
-            }
-            _ => {
-                self.nodes.ext_or_new(index).scheduled = true;
-                self.complete_quietly(index, Ok(value));
-            }
+        if is_new {
+            self.complete_new(index, operands, value);
+        } else {
+            self.complete_quietly(index, Ok(value));
         }
         // the operands of this node are plain data, those of others may not be
         if !is_large {
             self.deferred.drop_values_after(discarded);
         }
-        self.notify_dependents();
+        if !is_new {
+            self.notify_dependents();
+        }
         true
+    }
+
+    /// Completes a new node, for which nothing waits yet. Its uses of the operands were never
+    /// pending.
+    fn complete_new(&mut self, index: u32, operands: usize, value: Value) {
+        self.stats.evaluated();
+        match Scalar::of(&value) {
+            Some(number) => self.nodes.slot_mut(index).set_number(number),
+            None => {
+                self.nodes.ext_or_new(index).scheduled = true;
+                let node = self.node(index);
+                self.store(index, &node, Ok(value));
+            }
+        }
+        if self.releases_values() {
+            for which in 0..operands {
+                let operand = self.operand(index, which);
+                self.release_if_unused(operand);
+            }
+        }
     }
 }
 
@@ -312,7 +328,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_nothing_follows_is_run_where_it_is_met() {
+    fn last_kernel_of_single_root_runs_inline() {
         let seen = Arc::<Mutex<Vec<bool>>>::default();
         let probe = || {
             let seen = seen.clone();
@@ -330,7 +346,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_is_not_worth_a_hand_over_stays_on_its_thread() {
+    fn small_built_in_ops_stay_on_one_thread() {
         let threads = Arc::<Mutex<HashSet<ThreadId>>>::default();
         let probe = || {
             let threads = threads.clone();
@@ -417,7 +433,7 @@ pub(super) mod tests {
 
     /// Each of them is queued; the traversal goes on with the next operand of the same node.
     #[test]
-    fn small_kernels_below_a_node_with_many_operands_run_once() {
+    fn kernels_below_node_with_many_operands_run_once() {
         let w = crate::Weight::new(2.0_f64);
         let ran = Arc::<Mutex<usize>>::default();
         let users = |x: Layer<f64>| {
@@ -446,18 +462,18 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn small_operations_of_a_step_stay_with_its_driver() {
+    fn small_ops_of_step_run_on_driver() {
         assert_eq!(threads_of_branches(1_500.0, of_the_library::<1_500>).len(), 1);
     }
 
     #[test]
-    fn what_is_dear_is_shared_though_it_follows_something_small() {
+    fn expensive_op_after_small_one_is_shared() {
         let both = (0..20).any(|_| threads_of_branches(1_500.0, of_the_library::<50_000>).len() == 2);
         assert!(both, "twenty operations of 50 µs were computed by one thread");
     }
 
     #[test]
-    fn what_may_be_dear_is_shared_though_it_follows_something_small() {
+    fn user_op_after_small_one_is_shared() {
         let users = |x, does| Layer::apply(Users(Probe { nanoseconds: 1_000.0, does }), (x,));
         let both = (0..20).any(|_| threads_of_branches(1_500.0, users).len() == 2);
         assert!(both, "twenty operations of the user's were computed by one thread");

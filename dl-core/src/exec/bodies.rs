@@ -1,13 +1,14 @@
-//! How long it takes to poll a body: about as long as it took where the same was written before.
+//! A cost model of bodies: a poll takes about as long as polls of bodies took that were written at
+//! the same place.
 //!
-//! A body does not say what it costs. One that only decides takes less than a microsecond, and to
-//! hand it to another thread takes several; one that reads a file had better be handed over. So
-//! each thread remembers how long the bodies took that it has polled, by the places where they were
-//! written. This decides who polls a body, and never about a value.
+//! A body has no estimated cost. One that only decides takes less than a microsecond, and to hand
+//! it to another thread takes several; one that reads a file is worth a hand-over. So each thread
+//! remembers how long the bodies took that it has polled, by their places in the source. This
+//! decides which thread polls a body, never its value.
 //!
-//! A small network that a body asks for is evaluated on the spot, as part of its pass (see
-//! `at_once.rs`), where one thread at a time works: by more of them it would not be done sooner,
-//! and it does not count.
+//! A small network that a body asks for is evaluated inline, as part of its pass (see
+//! `at_once.rs`), by one thread at a time: a second thread would not make it faster. So that time
+//! is excluded.
 
 use crate::exec::Pass;
 use crate::exec::dispatch::{INLINE_NS, REMEASURE_POLLS, UNKNOWN_NS};
@@ -22,7 +23,7 @@ const PLACES: usize = 128;
 struct CostSample {
     place: Option<&'static Location<'static>>,
     nanoseconds: f64,
-    /// How often it has been polled since somebody looked at the clock.
+    /// How often it has been polled since the last measurement.
     polls: u8,
 }
 
@@ -30,12 +31,12 @@ struct CostSample {
 #[derive(Clone, Copy)]
 struct Timed {
     pass: *const Pass,
-    /// What it has spent on what does not count.
+    /// The time that is excluded.
     apart: Duration,
 }
 
 thread_local! {
-    /// Each place has one seat, and takes it from whichever other place sits there.
+    /// A cache with one line for each hash of a place.
     static SEEN: [Cell<CostSample>; PLACES] = const { [const { Cell::new(CostSample { place: None, nanoseconds: 0.0, polls: 0 }) }; PLACES] };
 }
 
@@ -43,8 +44,7 @@ thread_local! {
     static TIMED: Cell<Option<Timed>> = const { Cell::new(None) };
 }
 
-/// How many nanoseconds it may take to poll a body that was written here; none if it is not worth a
-/// hand-over.
+/// The estimated cost of a poll of a body that was written here; 0 if it is not worth a hand-over.
 pub(super) fn guess(place: &'static Location<'static>) -> f64 {
     match seen(place) {
         None => UNKNOWN_NS,
@@ -53,7 +53,7 @@ pub(super) fn guess(place: &'static Location<'static>) -> f64 {
     }
 }
 
-/// Polls a body of this pass that was written here, and remembers how long that took.
+/// Polls a body of this pass that was written here, and measures the time.
 pub(super) fn timed<R>(pass: &Pass, place: &'static Location<'static>, poll: impl FnOnce() -> R) -> R {
     let before = seen(place);
     if let Some(seen) = before.filter(|seen| seen.is_small() && seen.polls < REMEASURE_POLLS) {
@@ -67,13 +67,13 @@ pub(super) fn timed<R>(pass: &Pass, place: &'static Location<'static>, poll: imp
     let all = begun.elapsed();
     let apart = TIMED.replace(around).map_or(Duration::ZERO, |timed| timed.apart);
     let now = all.saturating_sub(apart).as_nanos() as f64;
-    // once it may have taken long because the thread lost its processor
+    // one poll may have taken long because the thread was preempted
     let nanoseconds = before.map_or(now, |seen| seen.nanoseconds + (now - seen.nanoseconds) / 4.0);
     remember(place, CostSample { place: Some(place), nanoseconds, polls: 0 });
     polled
 }
 
-/// Does what does not count as part of a body of this pass, should this thread be polling one.
+/// Does work that is excluded from the time of a body of this pass, if this thread polls one.
 pub(super) fn apart<R>(pass: &Pass, work: impl FnOnce() -> R) -> R {
     if !TIMED.get().is_some_and(|timed| std::ptr::eq(timed.pass, pass)) {
         return work();
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn small_bodies_stay_on_one_thread_once_that_is_known() {
+    fn known_cheap_bodies_stay_on_one_thread() {
         let threads = Arc::<Mutex<HashSet<_>>>::default();
         let body = |x: u32| {
             let threads = threads.clone();
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_body_takes_is_remembered_but_not_what_is_done_in_its_pass() {
+    fn body_cost_excludes_work_of_its_pass() {
         let place = Location::caller();
         let pass = Pass::new(crate::exec::Purpose::Predict, &crate::exec::Settings::default());
         let other = Pass::new(crate::exec::Purpose::Predict, &crate::exec::Settings::default());
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn dear_bodies_are_shared_although_they_are_known() {
+    fn known_expensive_bodies_are_shared() {
         let meeting = Meeting::default();
         let body = || {
             let meeting = meeting.clone();
@@ -200,7 +200,7 @@ mod tests {
 
     /// Each of them decides in no time, and has a dear operation for an answer.
     #[test]
-    fn joined_predictions_run_in_parallel_whatever_their_bodies_take() {
+    fn joined_predictions_with_cheap_bodies_run_in_parallel() {
         let meeting = Meeting::default();
         let prediction = |x| {
             let meeting = meeting.clone();

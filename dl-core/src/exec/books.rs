@@ -50,7 +50,7 @@ pub(crate) struct PassState {
     pub(super) log: Option<Arc<Log>>,
 }
 
-/// What the values of a pass depend on besides the graph.
+/// The inputs of a pass besides the graph.
 #[derive(Default)]
 pub(super) struct Environment {
     keep: Keep,
@@ -127,7 +127,7 @@ impl Environment {
     }
 }
 
-/// What is done as soon as the lock is released: user code may run then.
+/// Work for the moment when the lock is released: user code may run then.
 #[derive(Default)]
 pub(super) struct Deferred {
     wakers: Vec<Waker>,
@@ -169,7 +169,6 @@ impl Deferred {
         self.values.truncate(values);
     }
 
-    #[expect(clippy::type_complexity, reason = "both halves are used at once")]
     pub(super) fn take(&mut self) -> (Vec<Waker>, Vec<(Value, &'static Location<'static>)>) {
         (std::mem::take(&mut self.wakers), std::mem::take(&mut self.values))
     }
@@ -220,16 +219,22 @@ impl PassState {
         self.index.reset();
         self.env.reset();
         self.stats.reset();
-        self.nodes.reset();
-        self.chains.reset();
-        self.ready.reset();
-        self.tasks.reset();
         self.drivers.reset();
         self.workers.reset();
         self.discovery.reset();
-        self.retention.reset();
-        self.deferred.reset();
         self.scratch.reset();
+        // whatever is in the other parts belongs to a node with an ext: in a pass of scalar
+        // arithmetic there is none. But a pass inside this one may have asked for help
+        let has_exts = self.nodes.reset();
+        if has_exts || self.ready.len() > 0 {
+            self.ready.reset();
+        }
+        if has_exts {
+            self.chains.reset();
+            self.tasks.reset();
+            self.retention.reset();
+            self.deferred.reset();
+        }
     }
 
     /// The last owner is gone. Takes out all nodes with their values, or, while a job is running,
@@ -341,7 +346,7 @@ impl PassState {
     }
 
     /// The slot of a node, or, if it is a replica of a weight, of the weight.
-    pub(crate) fn find_any_leaf(&mut self, node: &Node) -> Option<u32> {
+    pub(crate) fn find_any_replica(&mut self, node: &Node) -> Option<u32> {
         let of_weight = |state: &mut PassState| {
             let variable = node.variable()?;
             state.index.find_weight(variable.address(), variable.has_several_leaves())

@@ -1,23 +1,19 @@
-//! Chains: operations that one thread runs one after the other, as one job.
+//! Task chains. If a node waits for exactly one input that is not completed, and that input is the
+//! tail of a chain, it is appended to the chain instead of to the dependents of the input. A worker
+//! takes a whole chain, so intermediate values need no state-lock round trip.
 //!
-//! An operation that waits for the operation before it and for nothing else follows it in its
-//! chain. Nobody is told between the two: the thread that takes the first has what the second waits
-//! for. So a branch of twenty small kernels is taken once and written down once, and its thread
-//! does not ask for the state in between.
-//!
-//! A chain says what is run together, not what is computed: values are those of the operations,
-//! whoever runs them, and each is written down before long (see `kernels.rs`), so that others who
-//! wait for it go on.
+//! Chains affect scheduling only, never values. The results of a chain are stored before long (see
+//! `kernels.rs`), so that other consumers go on.
 
 use crate::exec::books::PassState;
 use crate::exec::dispatch::CHAIN_LENGTH;
 use crate::exec::entry::{NONE, Status};
 use crate::graph::node::Expression;
 
-/// An entry is in no chain, and none can begin with it: it has been taken, or does something
-/// besides computing a value.
+/// A slot is in no chain, and none can begin with it: it has been taken, or its operation has an
+/// effect.
 pub(super) const CLOSED: u32 = u32::MAX;
-/// An operation that nobody follows so far.
+/// An operation without followers.
 pub(super) const OPEN: u32 = u32::MAX - 1;
 
 /// So many chains, each of its own size, are kept at most for the next pass.
@@ -105,8 +101,8 @@ impl PassState {
         true
     }
 
-    /// This operation is about to be run, or is not going to be: nobody follows it any more. What
-    /// comes back are those who did, in order.
+    /// Takes the followers of an operation that is about to be run, or is not going to be, in
+    /// order.
     pub(super) fn take_chain(&mut self, first: u32, into: &mut Vec<u32>) {
         into.clear();
         match std::mem::replace(&mut self.nodes.ext_mut(first).chain, CLOSED) {
@@ -120,17 +116,17 @@ impl PassState {
         }
     }
 
-    /// Whether somebody follows this operation, which is the first of its chain.
+    /// Whether this operation, the first of its chain, has followers.
     pub(super) fn has_followers(&self, first: u32) -> bool {
         self.nodes.ext(first).is_some_and(|ext| ext.chain < OPEN)
     }
 
-    /// The same as [`take_chain`](PassState::take_chain), where nobody follows.
+    /// The same as [`take_chain`](PassState::take_chain) for an operation without followers.
     pub(super) fn close_chain(&mut self, index: u32) {
         self.nodes.ext_mut(index).chain = CLOSED;
     }
 
-    /// Those who followed an operation that is not run wait as if they had never been in a chain.
+    /// The followers of an operation that is not run wait as if they had not been in a chain.
     pub(super) fn part_chain(&mut self, followers: &[u32]) {
         for &index in followers {
             self.nodes.ext_mut(index).chain = OPEN;
@@ -143,8 +139,8 @@ impl PassState {
         }
     }
 
-    /// The rest of a chain, whose first operation has all that it needs now, goes back to that end
-    /// of the queue from which it was taken.
+    /// The rest of a chain, whose first operation is ready now, goes back to that end of the queue
+    /// from which it was taken.
     pub(super) fn put_back(&mut self, rest: &[u32], helps: bool) {
         let place = self.chains.begin(rest);
         for &index in rest {
@@ -159,7 +155,7 @@ impl PassState {
     }
 }
 
-/// Whether an operation can follow another: not if it does something besides computing a value.
+/// Whether an operation can follow another: not if it has an effect.
 pub(super) fn can_follow(expression: &Expression) -> bool {
     matches!(expression, Expression::Primitive(op) if op.update().is_none() && !op.is_mark())
 }

@@ -1,12 +1,11 @@
-//! Which pass has a node in its books.
+//! Maps a node to its slot in a pass without a hash lookup.
 //!
-//! A node carries one claim: the number of a pass and the number of the node's entry there. A pass
-//! that finds a node claimed by another one that is still alive keeps that node in a side map of
-//! its own. Whether a pass is alive is asked of a small static table: the number of a pass names
-//! its seat there, and the seat holds the number while the pass lives. So a claim lapses by itself
-//! when its pass ends, and nothing has to be unmarked. The seat itself is kept for the next pass
-//! with the same books: to look for one takes an instruction that all others wait for, to sit down
-//! in one's own does not.
+//! Each node carries a stamp, here *claim*: the number of a pass, and a slot there. The number of a
+//! pass encodes an index into the static table `ALIVE`, its *seat*; a stamp is valid while the seat
+//! holds the number of the pass. So stamps expire when their pass ends, and never need to be
+//! cleared. A node that another live pass has stamped is kept in the fallback map of the pass
+//! (`index.rs`). The seat is kept for the next pass with the same tables: to look for one takes an
+//! atomic read-modify-write, to use one's own does not.
 
 use crate::parallel::sync::{AtomicU32, AtomicU64, Ordering, array_of, globals, thread_local};
 use std::cell::Cell;
@@ -26,13 +25,14 @@ fn next_generation() -> u64 {
     }
     let mut next = NEXT.get();
     if next.is_multiple_of(BLOCK_SIZE) {
+        // Relaxed: the numbers only have to differ
         next = BLOCK.fetch_add(1, Ordering::Relaxed) * BLOCK_SIZE;
     }
     NEXT.set(next + 1);
     next
 }
 
-/// What a seat holds between two passes of those who have it. No pass has this number.
+/// The number in a seat between two passes that use it. No pass has this number.
 const KEPT: u64 = 1;
 
 /// A seat, once one was found, and the number of the pass that sits there; 0 while there is none,
@@ -53,6 +53,7 @@ impl Seat {
         }
         if let Some(place) = self.place {
             self.pass = generation * SEATS + u64::from(place);
+            // Release: synchronizes with the load in `Claim::claim`: the pass before is over
             ALIVE[place as usize].store(self.pass, Ordering::Release);
         }
     }
@@ -64,6 +65,7 @@ impl Seat {
         let first = generation / BLOCK_SIZE * 8;
         let free = |seat: &u64| {
             let place = &ALIVE[*seat as usize];
+            // AcqRel: synchronizes with the store of the pass that has given the seat up
             place.load(Ordering::Relaxed) == 0
                 && place.compare_exchange(0, KEPT, Ordering::AcqRel, Ordering::Relaxed).is_ok()
         };
@@ -83,6 +85,8 @@ impl Seat {
     fn leave(&mut self, left: u64) {
         self.pass = 0;
         if let Some(place) = self.place {
+            // Release: synchronizes with the load in `Claim::claim`. The pass that takes a claim
+            // over must see that this one has written its last entry
             ALIVE[place as usize].store(left, Ordering::Release);
         }
     }
@@ -107,6 +111,8 @@ impl Claim<'_> {
     /// The entry of this node in the pass of this seat, if it holds the claim.
     #[inline]
     pub(crate) fn entry(self, seat: &Seat) -> Option<u32> {
+        // Acquire: synchronizes with the exchange in `claim`. The entry itself is ordered by the
+        // state lock
         (seat.pass != 0 && self.pass.load(Ordering::Acquire) == seat.pass).then(|| self.entry.load(Ordering::Relaxed))
     }
 
@@ -115,6 +121,8 @@ impl Claim<'_> {
         if seat.pass == 0 {
             return false;
         }
+        // Acquire, and AcqRel below: these synchronize with the exchange of the pass before, and
+        // its end
         let holder = self.pass.load(Ordering::Acquire);
         if holder != 0 && holder != seat.pass && ALIVE[(holder % SEATS) as usize].load(Ordering::Acquire) == holder {
             return false;

@@ -1,4 +1,4 @@
-//! What a thread is doing for which pass.
+//! The context of a thread: the pass for which it polls a future, or computes.
 
 use crate::exec::settings::Mode;
 use crate::exec::{Owner, Pass};
@@ -9,12 +9,12 @@ use std::sync::{Arc, Weak};
 
 #[derive(Clone, Copy)]
 struct Context {
-    /// The pass whose futures this thread is polling: borrowed from whoever called [`within`].
+    /// The pass whose futures this thread is polling: borrowed from the caller of [`polling`].
     pass: Option<NonNull<Arc<Pass>>>,
     /// Whether it polls a task of that pass, rather than the driver's own future.
     in_task: bool,
-    /// Whether this thread may spend its time on the work of the passes that it polls: inside
-    /// `wait()` and in workers.
+    /// Whether this thread may compute for the passes that it polls: inside `wait()`, and in
+    /// workers.
     may_work: bool,
     /// The pass for which this thread computes, or drops, values.
     computing_for: Option<NonNull<Arc<Pass>>>,
@@ -55,8 +55,8 @@ pub(crate) fn computing<R>(pass: &Arc<Pass>, f: impl FnOnce() -> R) -> R {
     with(Context { computing_for: Some(NonNull::from(pass)), pass: None, in_task: false, ..CONTEXT.get() }, f)
 }
 
-/// Computes what a body is about to hand out, as a kernel of the pass whose body this is: so
-/// whoever waits for the pass is told of what is divided, and helps.
+/// Computes a value that a body is about to return, as a kernel of the pass of the body: so regions
+/// are announced there, and the thread that waits for the pass helps.
 pub(crate) fn computing_in_task<R>(f: impl FnOnce() -> R) -> R {
     with_current(|pass| match pass.filter(|_| in_task()) {
         Some(pass) => computing(pass, f),
@@ -69,14 +69,14 @@ pub(crate) fn enter<R>(pass: &Arc<Pass>, f: impl FnOnce() -> R) -> R {
     polling(pass, false, f)
 }
 
-/// Runs `f` on a thread that blocks for it: outside any pass, and free to work.
+/// Runs `f` on a thread that blocks for it: outside any pass, and allowed to compute.
 pub(crate) fn outside<R>(f: impl FnOnce() -> R) -> R {
     let context = CONTEXT.get();
     let _left = context.pass.and_then(LeftPass::leave);
     with(Context { pass: None, in_task: false, may_work: true, ..context }, f)
 }
 
-/// A pass that this thread has left, until it comes back.
+/// Notes that this thread has left a pass for a nested wait, until it is dropped.
 struct LeftPass {
     /// How many there were before.
     before: usize,
@@ -102,23 +102,23 @@ impl Drop for LeftPass {
     }
 }
 
-/// Parks this thread, which waits. The passes that it was polling are told that it is away.
+/// Parks this thread, which waits. In the passes that it was polling it counts as blocked.
 pub(crate) fn parking(park: impl FnOnce()) {
-    // SAFETY: whoever put them there keeps them borrowed until they are taken away again, which is
+    // SAFETY: the code that put them there keeps them borrowed until it takes them away, which is
     // after this wait
     let held = |pass: &NonNull<Arc<Pass>>| unsafe { pass.as_ref() }.clone();
     let left: Vec<Arc<Pass>> = LEFT.try_with(|left| left.borrow().iter().map(held).collect()).unwrap_or_default();
-    left.iter().for_each(Pass::goes_away);
+    left.iter().for_each(Pass::block_begin);
     park();
-    left.iter().for_each(|pass| pass.comes_back());
+    left.iter().for_each(|pass| pass.block_end());
 }
 
 /// The pass whose future this thread is polling.
 #[inline]
 pub(crate) fn with_current<R>(f: impl FnOnce(Option<&Arc<Pass>>) -> R) -> R {
     let pass = CONTEXT.get().pass;
-    // SAFETY: whoever put it there keeps it borrowed until the context is restored, which is after
-    // `f`
+    // SAFETY: the code that put it there keeps it borrowed until the context is restored, which is
+    // after `f`
     f(pass.as_ref().map(|pass| unsafe { pass.as_ref() }))
 }
 
@@ -163,7 +163,7 @@ pub(super) fn mode() -> Option<Mode> {
     with_current(|pass| pass.map(|pass| pass.mode())).or_else(|| with_computing(|pass| pass.map(|pass| pass.mode())))
 }
 
-/// How a tape, or what a backward does, holds its pass: strongly, except inside a task of that same
+/// The handle of a tape, or of gradients, to their pass: strong, except inside a task of that same
 /// pass, which the pass itself holds.
 #[derive(Clone)]
 pub(crate) enum Holder {
@@ -187,7 +187,7 @@ impl Holder {
         }
     }
 
-    /// For what is made here and now.
+    /// For a tape or gradients that are made here and now.
     pub(crate) fn of(pass: &Arc<Pass>) -> Holder {
         match in_task() && is_current(pass) {
             true => Holder::Weak(Arc::downgrade(pass)),

@@ -1,6 +1,6 @@
-//! What a pass counts, always: a few additions with the state lock held anyway.
+//! Statistics of a pass, always on: a few additions with the state lock held anyway.
 
-/// What a pass did: see [`Do::counted`](crate::Do::counted).
+/// Statistics of a pass: see [`Do::counted`](crate::Do::counted).
 ///
 /// ```
 /// use dl_core::{Differentiable, Weight};
@@ -29,7 +29,7 @@ pub struct Counters {
     pub parallel_width: usize,
 }
 
-/// What is counted while a pass runs.
+/// The statistics of a running pass.
 #[derive(Default)]
 pub(super) struct Stats {
     so_far: Counters,

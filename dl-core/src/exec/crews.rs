@@ -1,11 +1,12 @@
-//! Kernels of the pass that are divided among several threads (see `parallel.rs`).
+//! The threads that work for a pass, and its parallel regions: kernels that are divided among
+//! several threads (see `parallel.rs`).
 //!
-//! Tickets for the rayon pool bring workers only. Whoever drives the pass and has nothing to do at
-//! the moment may be another thread, or a worker that waits; and those who have helped with the
-//! queue linger. They all find in the state what is being divided.
+//! Invitations reach workers of the pool only. A driver without work may be another thread, or a
+//! worker that waits, and a helper may be spinning for jobs. They all find open regions in the
+//! state.
 //!
-//! A kernel may hold locks of the user's, which the user's estimates of costs may want, too, under
-//! the lock of the state. So nobody waits for the state here.
+//! A kernel may hold a lock of user code, which an estimate of a cost may want, too, with the state
+//! lock held. So a thread that divides a kernel must not wait for the state lock.
 
 use crate::exec::books::PassState;
 use crate::exec::{Pass, computing, tables, user_code};
@@ -106,37 +107,35 @@ impl Workers {
 }
 
 impl Pass {
-    /// A kernel is being divided, of this pass or of one inside it: wakes drivers, at most as many
-    /// as are wanted. Not if the state are not to be had: perhaps they are this thread's. While
-    /// weights are changed, only those hear of it who are awake: what wakes a driver is the user's,
-    /// and must not run under the locks of the weights.
+    /// Announces a region, of this pass or of one inside it, and wakes at most `wanted` drivers. It
+    /// does nothing if the state lock is not free: perhaps this thread holds it. While weights are
+    /// changed no driver is woken: a waker is user code, which must not run under commit locks.
     pub(crate) fn tell_of(&self, crew: &Arc<Team>, wanted: usize) -> bool {
         let Some(mut state) = self.try_state() else { return false };
-        // it may be there, if those of the pass around were not to be had
+        // it may be there, if the lock of the pass around was not free
         state.workers.regions.retain(|other| other.has_more() && !Arc::ptr_eq(other, crew));
         state.workers.regions.push(crew.clone());
         if self.commits.load(Ordering::Relaxed) {
             drop(state);
-            self.tell_news();
+            self.notify_events();
             return true;
         }
         let Some(around) = self.around() else {
             let drivers: SmallVec<[Waker; 2]> = std::iter::from_fn(|| state.drivers.take_idle()).take(wanted).collect();
             drop(state);
-            self.tell_news();
+            self.notify_events();
             for driver in drivers {
                 user_code::ignore_panic(|| driver.wake());
             }
             return true;
         };
         drop(state);
-        self.tell_news();
-        // the driver of this one is a body of that one, and who waits is the driver of that one
+        self.notify_events();
+        // the driver of this pass is a body of that one, whose driver is the thread that waits
         around.tell_of(crew, wanted)
     }
 
-    /// The kernel is done. If the state are not to be had, it stays there, though nobody can have
-    /// anything of it any more.
+    /// Retires a region. If the state lock is not free the region stays there, closed.
     pub(crate) fn forget(&self, crew: &Arc<Team>) {
         if let Some(mut state) = self.try_state() {
             state.workers.regions.retain(|other| !Arc::ptr_eq(other, crew));
@@ -146,8 +145,7 @@ impl Pass {
         }
     }
 
-    /// Changes weights, under their locks. Who has worked for the pass is mostly still awake, and
-    /// helps.
+    /// Changes weights, under their commit locks. Helpers that are still spinning join in.
     pub(crate) fn committing<R>(self: &Arc<Self>, change: impl FnOnce() -> R) -> R {
         struct Committed<'a>(&'a Pass);
 
@@ -168,12 +166,12 @@ impl Pass {
         self.around.as_ref().and_then(Weak::upgrade)
     }
 
-    /// Whether there is something to do for a thread that does not work at the moment.
+    /// Whether there is a job or an open region.
     pub(super) fn has_work(&self, state: &PassState) -> bool {
         state.ready.len() > 0 || self.open_crew(state).is_some()
     }
 
-    /// A crew that takes one more.
+    /// A region that takes one thread more.
     pub(super) fn open_crew<'a>(&self, state: &'a PassState) -> Option<&'a Arc<Team>> {
         state.workers.regions.iter().find(|crew| crew.takes_one_more(self.width.working()))
     }
@@ -189,8 +187,8 @@ mod tests {
     use std::sync::{Arc, Mutex, mpsc};
     use std::thread;
 
-    /// Divides a kernel while somebody holds the state of the pass around: from when it is known
-    /// there until it is done. Says how many crews were known there.
+    /// Divides a kernel while another thread holds the state lock of the pass around, from the
+    /// announcement of the region to its end. Returns how many regions were announced there.
     fn divide(inner: &Arc<Pass>) -> usize {
         let (leader, outer) = (thread::current().id(), inner.around().expect("it waits"));
         let (begun, held) = (AtomicBool::new(false), Mutex::new(None));
@@ -199,7 +197,7 @@ mod tests {
         parallel::for_each(4, 1e6, |_| {
             if thread::current().id() != leader {
                 while !begun.load(Ordering::Acquire) {
-                    thread::yield_now(); // who divides it has told others, and does one of the pieces
+                    thread::yield_now(); // the leader has announced the region, and runs one of the pieces
                 }
             } else if let Some(is_over) = is_over.lock().expect("nobody panics").take() {
                 let (tell, crews) = mpsc::channel();
@@ -221,11 +219,11 @@ mod tests {
     }
 
     #[test]
-    fn a_crew_that_could_not_be_forgotten_goes_with_its_pass() {
+    fn region_not_retired_is_dropped_with_pass() {
         let known = Arc::<AtomicUsize>::default();
         let run = || {
             let known = known.clone();
-            // the pass of the body meets no layer of its own
+            // the pass of the body has no layer of its own
             let body = Do::from_fn(move || {
                 let known = known.clone();
                 let divides = Probe::new(1e6, move |inner| known.store(divide(inner), Ordering::Relaxed));
@@ -237,7 +235,7 @@ mod tests {
             let passes = [(); 5].map(|()| Unshared::take());
             assert!(passes.iter().all(|pass| pass.state().workers.regions.is_empty()));
         };
-        // if a helper has the state in that moment they are not told
+        // if a helper holds the lock in that moment the region is not announced
         let tried = on_threads(2, || {
             (0..100).any(|_| {
                 run();

@@ -60,7 +60,7 @@ impl Default for Discovery {
 impl Discovery {
     pub(super) fn reset(&mut self) {
         tables::clear(&mut self.spare_stack);
-        *self = Discovery { spare_stack: std::mem::take(&mut self.spare_stack), ..Discovery::default() };
+        (self.roots, self.in_order, self.interleaved, self.sweep_at) = (0, true, false, SWEEP_AT_LEAST);
     }
 
     /// How many traversals were begun.
@@ -118,11 +118,11 @@ pub(super) enum InlinePolicy {
     Last,
 }
 
-/// What is known of the operands of a node.
+/// The operands of a node, as far as they are inserted.
 enum Operands {
-    /// All of them are entered: these are the entries of two of them, if they are not more.
+    /// All of them are inserted: these are their slots, if there are not more than two.
     Known(u32, u32),
-    /// This one is not, and is the first of them; and what is known of others, as in a [`Frame`].
+    /// The first that is not inserted, and the `first` of its consumer's [`Frame`].
     Missing(Held, u32),
 }
 
@@ -163,7 +163,7 @@ impl Pass {
     /// The value that a weight has in this pass, if it has read it.
     fn value_of_weight(&self, node: Held) -> Option<Value> {
         let mut state = self.state();
-        let index = state.find_any_leaf(&node)?;
+        let index = state.find_any_replica(&node)?;
         match state.status(index) {
             Status::Ready(value) => Some(value.to_value()),
             _ => None,
@@ -182,7 +182,7 @@ impl Pass {
         }
         if queued > traversal.queued {
             if state.workers.tickets() > 0 {
-                self.tell_news();
+                self.notify_events();
             }
             // one of the jobs is for this thread; each time that there are twice as many is often
             // enough
@@ -192,11 +192,11 @@ impl Pass {
             }
         }
         traversal.queued = queued;
-        let waiting = self.wanted.load(Ordering::Relaxed);
+        let waiting = self.lock_waiters.load(Ordering::Relaxed);
         let before = std::mem::replace(&mut traversal.waiting, waiting);
         traversal.since_yield += 1;
         let again = waiting > 0 && traversal.since_yield >= YIELD_AGAIN_NODES;
-        // a model checker is to see other threads come in everywhere
+        // under a model checker other threads come in everywhere
         if !(waiting > before || again || cfg!(shuttle)) {
             return None;
         }
@@ -218,7 +218,7 @@ impl PassState {
         self.index.find(node)
     }
 
-    /// The entry of an operand of this entry's node.
+    /// The slot of an operand of this node.
     #[inline]
     pub(crate) fn operand(&self, index: u32, which: usize) -> u32 {
         let known = self.entry(index).operand(which);
@@ -231,14 +231,14 @@ impl PassState {
         self.find(&node.operands()[which]).expect("operands are entered before their consumer")
     }
 
-    /// A handle to the node of an entry, to be given to somebody else, who may bring it back.
+    /// A handle to a node, which may come back to this pass.
     pub(crate) fn handle(&mut self, index: u32) -> AnyLayer {
-        self.claim_lone(index);
+        self.stamp_unique(index);
         self.node(index).handle()
     }
 
-    /// Somebody is going to be given a handle to this node.
-    pub(crate) fn claim_lone(&mut self, index: u32) {
+    /// Stamps a node to which a handle is going to be given out.
+    pub(crate) fn stamp_unique(&mut self, index: u32) {
         let node = self.node(index);
         if self.find(&node).is_none() {
             self.claim(node, index);
@@ -289,7 +289,7 @@ impl PassState {
     }
 
     /// Inserts a dynamic node, which needs nothing yet. The pass must have a handle to it.
-    pub(super) fn enter_dynamic(&mut self, root: &AnyLayer) -> u32 {
+    pub(super) fn insert_dynamic(&mut self, root: &AnyLayer) -> u32 {
         self.note_root();
         self.insert_other(held(root), [NONE; 2], false, InlinePolicy::Queue).0
     }
@@ -304,11 +304,11 @@ impl PassState {
         }
         for frame in traversal.stack.iter().chain([&traversal.at]) {
             if frame.first != NONE && frame.node.operands().len() <= 2 {
-                self.claim_lone(frame.first);
+                self.stamp_unique(frame.first);
             }
         }
         if traversal.second != NONE {
-            self.claim_lone(traversal.second);
+            self.stamp_unique(traversal.second);
         }
     }
 
@@ -335,7 +335,7 @@ impl PassState {
             let lone = || !is_root && node.is_lone();
             let (index, inserted) = match self.inserted_meanwhile(node) {
                 Some(index) => (index, Inserted::Evaluated),
-                None => match self.enter_arithmetic(node, operands, lone) {
+                None => match self.insert_arithmetic(node, operands, lone) {
                     Some(index) => (index, Inserted::Evaluated),
                     None if pass.is_none() && !node.expression.is_leaf() => {
                         stack.extend(consumer);
@@ -379,9 +379,9 @@ impl PassState {
         self.nodes.add_root(index, Held::handle);
     }
 
-    /// The entries of a node's operands, or the first operand that is not entered yet. Of what was
-    /// entered last, the entry is known: it is that of the first operand, or of the second; or of
-    /// the one that was missing among many.
+    /// The slots of a node's operands, or the first operand that is not inserted yet. `first` and
+    /// `second` are the slots of operands that were inserted before; with many operands, how many
+    /// were inserted, and the slot of the last.
     #[inline(always)]
     fn operands(&mut self, node: Held, first: u32, second: u32) -> Operands {
         match &node.expression {
@@ -408,32 +408,32 @@ impl PassState {
     #[inline(always)]
     fn two(&mut self, a: &AnyLayer, b: &AnyLayer, first: u32, second: u32) -> Operands {
         let Some(first) = self.known(a, first) else {
-            // its turn comes when what is below the first is entered
+            // it is inserted after the first and all below that
             held(b).prefetch();
             return Operands::Missing(held(a), NONE);
         };
         match self.known(b, second) {
             Some(second) => Operands::Known(first, second),
             None => {
-                // the second branch of a tree: its nodes are entered as they were built
+                // the second branch of a tree: its nodes are inserted as they were built
                 held(b).prefetch_later();
                 Operands::Missing(held(b), first)
             }
         }
     }
 
-    /// Not inlined: nodes with one operand or two are what the walk is made for.
+    /// Not inlined: nodes with one operand or two are the common case.
     #[inline(never)]
     fn many(&mut self, operands: &[AnyLayer], entered: u32, last: u32) -> Operands {
         let entered = if entered == NONE { 0 } else { entered as usize };
         if last != NONE && self.find(&operands[entered]).is_none() {
-            self.claim(held(&operands[entered]), last); // a lone one, which is to be found all the same
+            self.claim(held(&operands[entered]), last); // uniquely referenced, but looked up
         }
         let missing = (entered..operands.len()).find(|&which| self.find(&operands[which]).is_none());
         missing.map_or(Operands::Known(NONE, NONE), |which| Operands::Missing(held(&operands[which]), which as u32))
     }
 
-    /// The entry of an operand, unless it is to be entered. A weight is entered on the way.
+    /// The slot of an operand, if it is inserted. A weight is inserted here.
     #[inline(always)]
     fn known(&mut self, operand: &AnyLayer, known: u32) -> Option<u32> {
         if known != NONE {
@@ -451,10 +451,10 @@ impl PassState {
         }
     }
 
-    /// Makes the entry of scalar arithmetic whose operands are all entered. It is known to its
-    /// consumer, or to whoever begins the walk.
+    /// Inserts scalar arithmetic whose operands are all inserted, and evaluates it if they are
+    /// numbers.
     #[inline(always)]
-    fn enter_arithmetic(&mut self, node: Held, operands: [u32; 2], lone: impl FnOnce() -> bool) -> Option<u32> {
+    fn insert_arithmetic(&mut self, node: Held, operands: [u32; 2], lone: impl FnOnce() -> bool) -> Option<u32> {
         let (number, trained, arithmetic) = self.arithmetic(&node, operands)?;
         let entry = NodeSlot { operands, arithmetic, ..NodeSlot::of_number(node, number, trained) };
         let index = self.add(entry, node, lone);
@@ -469,15 +469,15 @@ impl PassState {
             return (self.add_value(node, value, false, lone), Inserted::Evaluated);
         }
         let index = match &node.expression {
-            Expression::Weight(variable, leaf) => self.enter_weight(node, *variable, *leaf),
+            Expression::Weight(variable, leaf) => self.insert_weight(node, *variable, *leaf),
             Expression::Primitive(op)
                 if op.is_mark()
                     && self.entry(operands[0]).number().is_some()
                     && self.index.stamp_only(&node, operands[0]) =>
             {
-                // a number is not forgotten, so the mark needs no entry of its own. It is claimed
-                // though it may be lone: where that fails, whoever looks it up would have it in the
-                // side map, from which it goes with its own entry
+                // a number is never discarded, so its mark needs no slot of its own. It must be
+                // stamped, though it may be uniquely referenced: an entry in the fallback map would
+                // not be removed with the slot
                 if self.env.keep() == Keep::Values {
                     self.close_segment(operands[0]);
                 }
@@ -502,35 +502,35 @@ impl PassState {
 
     /// The slot of a weight that this pass has not stamped.
     fn find_or_insert_weight(&mut self, node: Held, variable: VariableRef, leaf: u8) -> u32 {
-        self.index.find_in_fallback(&node).unwrap_or_else(|| self.enter_weight(node, variable, leaf))
+        self.index.find_in_fallback(&node).unwrap_or_else(|| self.insert_weight(node, variable, leaf))
     }
 
-    fn enter_weight(&mut self, node: Held, variable: VariableRef, leaf: u8) -> u32 {
+    fn insert_weight(&mut self, node: Held, variable: VariableRef, leaf: u8) -> u32 {
         if self.index.may_have_other_replica(leaf)
             && let Some(index) = self.index.find_weight(variable.address(), variable.has_several_leaves())
         {
             self.claim(node, index);
-            return index; // no entry of its own
+            return index; // no slot of its own
         }
         self.stats.inserted_other();
         let trained = !variable.frozen();
         let index = match self.number_of_weight(&variable) {
             Some(number) => self.add(NodeSlot::of_number(node, number, trained), node, || false),
-            None => self.enter_value_of_weight(node, &variable, trained),
+            None => self.insert_value_of_weight(node, &variable, trained),
         };
         self.index.add_weight(variable.address(), index);
         index
     }
 
-    /// Not inlined: numbers are faster to enter without.
+    /// Not inlined: numbers are the common case.
     #[inline(never)]
-    fn enter_value_of_weight(&mut self, node: Held, variable: &Variable, trained: bool) -> u32 {
+    fn insert_value_of_weight(&mut self, node: Held, variable: &Variable, trained: bool) -> u32 {
         let value = self.value_of_weight(node, variable);
         self.add_value(node, value, trained, false)
     }
 
-    /// The number that a weight is, unless its value is to be had elsewhere: for speed, as numbers
-    /// are read without values.
+    /// The number that a weight is, unless this pass has other values of weights. A fast path: no
+    /// [`Value`] is made.
     #[inline(always)]
     fn number_of_weight(&self, variable: &Variable) -> Option<Scalar> {
         if self.env.reads_weights() { variable.number() } else { None }
@@ -564,7 +564,7 @@ impl PassState {
         index
     }
 
-    /// The value of scalar arithmetic whose operands are there, and whether a gradient could flow
+    /// The value of scalar arithmetic whose operands are ready, and whether a gradient could flow
     /// through it.
     #[inline(always)]
     fn arithmetic(&self, node: &Node, operands: [u32; 2]) -> Option<(Scalar, bool, Arithmetic)> {
@@ -578,7 +578,7 @@ impl PassState {
         Some((number, trained, arithmetic))
     }
 
-    /// The same for an entry that had to wait.
+    /// The same for a node that had to wait.
     pub(super) fn arithmetic_of(&self, index: u32) -> Option<(Scalar, bool, Arithmetic)> {
         let entry = self.entry(index);
         self.arithmetic(&entry.held(), entry.operands)

@@ -1,4 +1,4 @@
-//! Who drives a pass: the runs that wait for its values, usually one.
+//! The drivers of a pass: the runs that wait for its values, usually one.
 //!
 //! A pass without drivers rests: nothing is started in it any more. It goes on when a new driver
 //! arrives, for instance a backward on a tape that holds the pass.
@@ -11,7 +11,7 @@ pub(super) struct DriverSet {
     arrived: u32,
     /// How often the last driver has left.
     rests: u32,
-    /// One of those who are present, while it is only going to drive the pass.
+    /// A driver that is present in name only: its run is going to come.
     expected: Option<u32>,
 }
 
@@ -39,8 +39,7 @@ impl DriverSet {
         self.rests += 1;
     }
 
-    /// Whoever works for the pass at the moment is going to be its driver: others may help from now
-    /// on.
+    /// The calling thread is going to drive the pass: helpers may come from now on.
     pub(super) fn expect(&mut self) {
         let number = self.arrive();
         self.polled(number, true);
@@ -66,8 +65,7 @@ impl DriverSet {
         self.present.is_empty()
     }
 
-    /// This driver is polled, by a thread that may work or not; what it was before no longer
-    /// counts.
+    /// This driver is polled, by a thread that may work or not.
     pub(super) fn polled(&mut self, number: u32, works: bool) {
         if let Some(driver) = self.present.iter_mut().find(|driver| driver.number == number) {
             driver.works = works;

@@ -15,7 +15,8 @@
 //! # Invariants
 //!
 //! - Operands are inserted before their consumer.
-//! - A slot is pending while it waits for inputs (`in_degree > 0`), or its job is queued or running.
+//! - A slot is pending while it waits for inputs (`in_degree > 0`), or its job is queued or
+//!   running.
 //! - `uses` counts the operand edges from consumers that are no scalar arithmetic, and
 //!   `pending_uses` those of them whose consumer is not completed. A value may be released only at
 //!   `pending_uses == 0`, and when every handle to the node belongs to the pass or to such a
@@ -270,12 +271,13 @@ impl Default for NodeTable {
 
 impl NodeTable {
     /// Empties the table. It keeps its room for the next pass: to grow it anew would cost more than
-    /// a small pass does. Values and nodes are dropped here.
-    pub(super) fn reset(&mut self) {
+    /// a small pass does. Values and nodes are dropped here. Says whether a slot had an ext.
+    pub(super) fn reset(&mut self) -> bool {
         tables::clear(&mut self.slots);
         self.discards_new = false;
-        // a pass of scalar arithmetic has no more than slots; a root handle is in an ext
-        if !self.exts.is_empty() {
+        // a root handle is in an ext, too
+        let has_exts = !self.exts.is_empty();
+        if has_exts {
             tables::empty(&mut self.roots);
             tables::clear(&mut self.exts);
             tables::empty(&mut self.free);
@@ -284,6 +286,7 @@ impl NodeTable {
             (self.free_dependents, self.notifying) = (NONE, NONE);
             tables::empty(&mut self.completed);
         }
+        has_exts
     }
 
     /// How many slots there are, free ones included.

@@ -25,7 +25,7 @@ pub(super) struct ChainRun {
     followers: Vec<u32>,
     /// Whether no other thread was invited for it: then an operation that is worth that goes back
     /// to the queue.
-    stays: bool,
+    is_local: bool,
 }
 
 const GIVEN: &str = "an operand is ready, or is the result of the operation before";
@@ -44,10 +44,10 @@ struct Kernel {
 }
 
 impl PassState {
-    /// Takes a chain whose first operation has left the queue. If that stays (see `queue.rs`) only
-    /// what is small is run.
-    pub(super) fn take_chain_to_run(&mut self, index: u32, (nanoseconds, stays): (f64, bool), run: &mut ChainRun) {
-        run.stays = stays;
+    /// Takes a chain whose first operation has left the queue. If that was a local job, only
+    /// followers that are local, too, are going to be run.
+    pub(super) fn take_chain_to_run(&mut self, index: u32, (nanoseconds, is_local): (f64, bool), run: &mut ChainRun) {
+        run.is_local = is_local;
         let mut followers = std::mem::take(&mut run.followers);
         self.take_chain(index, &mut followers);
         self.take_kernel(index, Some(nanoseconds), run);
@@ -64,7 +64,7 @@ impl PassState {
         let first = run.operands.len();
         run.kernels.push(Kernel { index, node, nanoseconds, operands: first, is_last: false });
         if nanoseconds.is_some() {
-            self.note_effects(index, &node);
+            self.record_effects(index, &node);
             run.operands.extend((0..node.operands().len()).map(|which| Some(self.take_operand(index, which))));
             return;
         }
@@ -79,7 +79,7 @@ impl PassState {
     }
 
     /// The kernel of this node is about to run, and its operands are ready.
-    fn note_effects(&mut self, index: u32, node: &Node) {
+    fn record_effects(&mut self, index: u32, node: &Node) {
         if self.env.keep() == Keep::Nothing || self.is_rematerialized(index) {
             return;
         }
@@ -110,7 +110,7 @@ impl ChainRun {
         if let Some(rest) = self.kernels.get(done..).filter(|rest| !rest.is_empty()) {
             self.followers.clear();
             self.followers.extend(rest.iter().map(|kernel| kernel.index));
-            state.put_back(&self.followers, helps || self.stays);
+            state.put_back(&self.followers, helps || self.is_local);
         }
         self.kernels.clear();
         self.operands.clear();
@@ -134,7 +134,7 @@ impl Pass {
     pub(super) fn run_kernel(self: &Arc<Self>, index: u32, mut state: MutexGuard<'_, PassState>) -> Result<Value> {
         // alive: pending nodes are not swept
         let node = state.node(index);
-        state.note_effects(index, &node);
+        state.record_effects(index, &node);
         match node.operands().len() {
             1 => {
                 let mut operands = [state.take_operand(index, 0)];
@@ -195,7 +195,7 @@ impl Pass {
             let result = match nanoseconds {
                 Ok(nanoseconds) => {
                     if follows
-                        && (run.stays && !prefers_driver(operation(&node), nanoseconds)
+                        && (run.is_local && !prefers_driver(operation(&node), nanoseconds)
                             || spent + nanoseconds > CHAIN_NS)
                     {
                         return;

@@ -1,11 +1,66 @@
-//! One pass: a call of `predict`, `train` or `forward`, and everything it evaluates.
+//! One evaluation pass: a call of `predict`, `train` or `forward`.
 //!
-//! A pass keeps its state in dense tables of its own (`books.rs`), behind its own lock; kernels
-//! (`kernels.rs`) and bodies of dynamic nodes (`work.rs`) run outside that lock. Under it run only
-//! estimates of costs and sizes, the rules that write down deltas, and small operations of the
-//! library (`at_once.rs`, `alone.rs`). Whoever drives the pass works through its queue; other
-//! threads of the rayon pool are only *offered* a share, by tickets, so nobody ever waits for a
-//! thread to become free, and a `wait()` inside a worker cannot deadlock.
+//! All bookkeeping lies in [`PassState`], behind one mutex, the *state lock*. Kernels and the
+//! futures of dynamic nodes run without it.
+//!
+//! The thread that waits for the pass works through its ready queue. Workers of the rayon pool are
+//! invited to help, but never required, so a `wait()` inside a worker cannot deadlock.
+//!
+//! # Who is who
+//!
+//! - *Owner*: a run, a tape, or gradients. When the last owner is dropped the pass is retired, and
+//!   its values are released (`tickets.rs`).
+//! - *Driver*: a [`Run`](crate::Run) that is polled to get a value of the pass (`drivers.rs`). Its
+//!   thread may compute inside `wait()` and in workers of the pool, but not under another executor.
+//!   A pass without drivers rests: it starts nothing.
+//! - *Helper*: a worker of the pool that runs jobs of the pass (`work.rs`). It holds a ticket, a
+//!   weak handle, so it keeps no value alive.
+//! - *Task*: the future of a dynamic node, once it has waited (`tasks.rs`).
+//!
+//! # From a layer to its value
+//!
+//! A traversal inserts the layer and all that it depends on into the node table (`discover.rs`).
+//! Scalar arithmetic is evaluated there. Other nodes wait for their operands (`schedule.rs`), and
+//! run where `dispatch.rs` says: inline (`at_once.rs`, `alone.rs`), or from the ready queue
+//! (`queue.rs`, `kernels.rs`), in chains (`chain.rs`). A completed node notifies its dependents.
+//! Values are released when they are not needed (`values.rs`), and slots when their nodes are
+//! unreachable (`sweep.rs`).
+//!
+//! # States of a slot
+//!
+//! `Free -> Pending -> F32 | F64 | Ready | Failed`; `Ready -> Released -> Pending` when a value is
+//! rematerialized (`segment.rs`); any completed state `-> Free`. See `entry.rs`.
+//!
+//! # Invariants
+//!
+//! 1. A slot is pending while it waits for inputs, or its job is queued or running.
+//! 2. Operands are inserted before their consumer.
+//! 3. A node has at most one slot in a pass. It is found by its stamp, in the fallback map, or, if
+//!    it is uniquely referenced, through its consumer only. From the first suspended traversal on,
+//!    every node that is inserted must be stamped, and looked up before.
+//! 4. A value may be released only when no consumer is pending, and every handle to its node
+//!    belongs to the pass or to a consumer.
+//! 5. Every node in the table is kept alive by a root handle of the pass, directly or from above.
+//! 6. A thread that holds the number of a slot without the lock must count as running
+//!    (`Workers::run_begin`): the table is not taken out of the pass meanwhile.
+//! 7. A retired pass gets no owner and no driver any more.
+//!
+//! # Locks, outermost first
+//!
+//! 1. The commit locks of variables, in the order of their numbers; then the state of the
+//!    optimizer.
+//! 2. The state lock of a pass; then that of the pass around it, for the value of a weight only.
+//! 3. The lock of a record, and that of the value of a variable: nothing is taken inside.
+//!
+//! A thread that may hold a lock of user code, or a commit lock, must not wait for the state lock:
+//! to announce a kernel that it divides it only tries to take it (`crews.rs`).
+//!
+//! # User code
+//!
+//! Without the state lock: kernels of user operations, bodies, hand-written backwards, wakers, and
+//! destructors of values. With it: estimates of costs and sizes, descriptions of values, pullback
+//! and pushforward rules, sums of deltas, and the destructors of nodes that are swept. Every call
+//! goes through `user_code.rs`, where a panic becomes an error.
 
 mod alone;
 mod at_once;
@@ -83,7 +138,7 @@ use tickets::Events;
 use unshared::Unshared;
 use watch::Watch;
 
-/// What a pass is for.
+/// The purpose of a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// Values only, to evaluate.
@@ -97,7 +152,7 @@ pub(crate) enum Purpose {
     Derive,
 }
 
-/// What becomes of the values.
+/// Whether values are retained.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Keep {
     /// They are released as soon as they are not needed.
@@ -110,24 +165,27 @@ pub(crate) enum Keep {
 pub(crate) struct Pass {
     state: Mutex<PassState>,
     mode: Mode,
-    /// What it carries. The state have a copy of what is asked for under their lock.
+    /// Those that are read with the lock held are copied into the state.
     settings: Settings,
     events: Arc<Events>,
     /// How many owners it has: see `tickets.rs`.
     owners: AtomicUsize,
-    /// How many threads wait for the state.
-    wanted: AtomicUsize,
-    /// Whether a driver has nothing to do and looks for news, and nobody has left something to him.
-    lingering: AtomicBool,
-    /// Whether the weights are being changed, under their locks.
+    /// How many threads wait for the state lock. A hint, so relaxed: the lock orders everything
+    /// else.
+    lock_waiters: AtomicUsize,
+    /// Whether a driver without work spins for an event, and no helper has left it a job. A hint,
+    /// so relaxed.
+    driver_spins: AtomicBool,
+    /// Whether the weights are being changed, under their commit locks. Read by the thread that
+    /// changes them, so relaxed.
     commits: AtomicBool,
-    /// How often a kernel took a free buffer.
+    /// How often a kernel took a free buffer. A counter, so relaxed.
     reused_buffers: AtomicUsize,
     width: Width,
     watch: Watch,
     /// The pass in which this one was begun.
     around: Option<Weak<Pass>>,
-    /// Whether weights change in the end: whoever has their values then makes copies of them.
+    /// Whether weights change in the end: a value that is still in use then is copied.
     steps: bool,
 }
 
@@ -141,7 +199,7 @@ pub(crate) fn note_reuse() {
 }
 
 impl Pass {
-    /// A pass with these settings; what they leave open is that of the pass around it.
+    /// A pass with these settings. Settings that are not given are those of the pass around it.
     pub(crate) fn new(purpose: Purpose, settings: &Settings) -> Arc<Pass> {
         Pass::unshared(purpose, settings).share()
     }
@@ -166,8 +224,8 @@ impl Pass {
         fresh
     }
 
-    /// What this pass has of the one around it. A derivative is that of the very values there,
-    /// random ones too: what positions are counted from, if that is settled, is returned.
+    /// Takes over the settings of the pass around this one. A derivative is that of the same
+    /// values, random ones too: so the origin of positions is returned, if it is settled.
     #[inline(never)]
     fn begin_inside(&mut self, around: &Arc<Pass>, purpose: Purpose) -> Option<Position> {
         let settings = std::mem::take(&mut self.settings);
@@ -182,8 +240,8 @@ impl Pass {
         around.state().env.origin()
     }
 
-    /// These settings, for a pass inside this one; what they leave open is that of this pass. Its
-    /// random numbers are others, which depend on where it is started.
+    /// These settings, for a pass inside this one. Settings that are not given are those of this
+    /// pass. The inner pass has other random numbers, which depend on where it is started.
     pub(crate) fn inherited(&self, settings: Settings) -> Settings {
         let seed = settings.seed.or_else(|| self.settings.seed.map(|seed| Position::next().mix(seed)));
         let made_at = settings.made_at.or(self.settings.made_at);
@@ -198,10 +256,10 @@ impl Pass {
         state.outcome(index)
     }
 
-    /// What a commit has to know: the updates of buffers that were evaluated.
+    /// Collects the updates of buffers that were evaluated, for a commit.
     ///
     /// # Errors
-    /// The panic of a destructor that nobody has heard of.
+    /// The panic of a destructor that was not reported yet.
     pub(crate) fn before_commit(&self, updates: &mut Vec<Update>) -> Result<()> {
         let mut state = self.state();
         state.updates(updates);
@@ -209,7 +267,8 @@ impl Pass {
     }
 
     /// Releases all values, if the caller is the only owner, and nothing is queued or running that
-    /// may need them: while the pass has the values of weights, these are copied before they change.
+    /// may need them: while the pass has the values of weights, these are copied before they
+    /// change.
     pub(crate) fn let_go_of_values(self: &Arc<Self>) {
         if Owner::is_only(self) {
             let mut state = self.state();
@@ -220,7 +279,7 @@ impl Pass {
         }
     }
 
-    /// What was to be written has been written.
+    /// The updates of buffers have been written.
     pub(crate) fn after_commit(&self) {
         self.state().retention.clear_updates();
     }
@@ -256,7 +315,7 @@ impl Pass {
         self.try_state().unwrap_or_else(|| self.wait_for_state())
     }
 
-    /// The state, if nobody has them.
+    /// The state, if its lock is free.
     #[inline]
     fn try_state(&self) -> Option<MutexGuard<'_, PassState>> {
         match self.state.try_lock() {
@@ -266,7 +325,7 @@ impl Pass {
         }
     }
 
-    /// The same, if nobody has them for long.
+    /// The same after some spins.
     fn spin_for_state(&self) -> Option<MutexGuard<'_, PassState>> {
         (0..LOCK_SPINS).find_map(|_| {
             let state = self.try_state();
@@ -279,23 +338,22 @@ impl Pass {
 
     #[cold]
     fn wait_for_state(&self) -> MutexGuard<'_, PassState> {
-        self.wanted.fetch_add(1, Ordering::Relaxed);
-        // the state are never held for long, and parking a thread costs more than waiting for its
-        // turn
+        self.lock_waiters.fetch_add(1, Ordering::Relaxed);
+        // the lock is never held for long, and to park costs more than to spin
         let state = self.spin_for_state();
         let state = state.unwrap_or_else(|| self.state.lock().unwrap_or_else(PoisonError::into_inner));
-        self.wanted.fetch_sub(1, Ordering::Relaxed);
+        self.lock_waiters.fetch_sub(1, Ordering::Relaxed);
         state
     }
 
-    fn tell_news(&self) {
+    fn notify_events(&self) {
         self.events.notify();
     }
 
     /// Releases the lock, lets in the threads that wait for it, and takes it again.
     fn yield_lock<'a>(self: &'a Arc<Self>, state: MutexGuard<'a, PassState>) -> MutexGuard<'a, PassState> {
         self.release(state);
-        let waits = || self.wanted.load(Ordering::Relaxed) > 0;
+        let waits = || self.lock_waiters.load(Ordering::Relaxed) > 0;
         if waits()
             && !(0..LOCK_SPINS).any(|_| {
                 spin_loop();
@@ -311,8 +369,7 @@ impl Pass {
         self.state()
     }
 
-    /// Enters these layers, and all that they need, into the state. What is cheap is evaluated at
-    /// once.
+    /// Inserts these layers, and all that they depend on.
     pub(crate) fn request(self: &Arc<Self>, layers: &[AnyLayer]) {
         let mut state = self.state();
         for layer in layers {
@@ -327,7 +384,7 @@ impl Pass {
         if state.workers.is_retired() {
             return Poll::Ready(Err(Error::cancelled()));
         }
-        // a number that is there needs none of what follows
+        // the fast path for a number
         if !self.is_watched()
             && let Some(number) = state.find(layer).and_then(|index| state.entry(index).number())
         {
@@ -360,8 +417,8 @@ impl Pass {
         }
     }
 
-    /// A run starts to drive the pass. What was left undone when the last driver left is taken up
-    /// again.
+    /// A run begins to drive the pass. Bodies that were interrupted when the last driver left begin
+    /// anew.
     pub(crate) fn arrive(&self) -> u32 {
         if let (Some(log), Some(recorder)) = (&self.watch.log, &self.settings.recorder) {
             recorder.resume(log);
@@ -372,13 +429,13 @@ impl Pass {
         state.drivers.arrive()
     }
 
-    /// The same for the run that a pass was begun for: others may have helped before it came.
+    /// The same for the run that a pass was begun for: helpers may have come before it.
     pub(crate) fn arrive_first(&self) -> u32 {
         let expected = self.state().drivers.take_expected();
         expected.unwrap_or_else(|| self.arrive())
     }
 
-    /// The same for a run that need not come.
+    /// The run that a pass was begun for is not needed.
     pub(crate) fn do_without(self: &Arc<Self>) {
         let expected = self.state().drivers.take_expected();
         if let Some(driver) = expected {
@@ -386,8 +443,8 @@ impl Pass {
         }
     }
 
-    /// A driver is through, or was dropped. When it was the last one, the pass rests: futures are
-    /// dropped, nothing is started any more, and whoever still waits for a value is told.
+    /// A driver has ended, or was dropped. When it was the last one, the pass rests: futures are
+    /// dropped, nothing is started any more, and all wakers are called.
     pub(crate) fn leave(self: &Arc<Self>, driver: u32) {
         let mut state = self.state();
         state.drivers.leave(driver);
@@ -397,7 +454,7 @@ impl Pass {
             self.tell_rest(&state);
             tasks = state.rest();
         } else {
-            // it may have been the one who was woken for what is queued
+            // it may have been the driver that was woken for the queued jobs
             self.share(&mut state, false);
         }
         self.release(state);
@@ -410,8 +467,7 @@ impl Pass {
     }
 }
 
-/// A pass that goes without having been parted from: somebody else was at work in it when the last
-/// run ended, or nobody ever ran.
+/// A pass that was not closed: a helper held it when the last owner was dropped.
 impl Drop for Pass {
     fn drop(&mut self) {
         self.end_watch();

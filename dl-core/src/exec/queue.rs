@@ -1,4 +1,4 @@
-//! What is ready to run in a pass, with a guess of how long it takes.
+//! The ready queue: jobs whose inputs are ready, with their estimated costs.
 
 use crate::exec::dispatch::{EXAMINED_JOBS, INVITE_NS, SPARE_NS, sane_cost};
 use crate::exec::tables;
@@ -8,8 +8,8 @@ use std::collections::{HashSet, VecDeque};
 pub(super) struct Job {
     pub(super) what: Work,
     pub(super) nanoseconds: f64,
-    /// Whether it is best done by whoever drives the pass.
-    pub(super) stays: bool,
+    /// Whether it is local: best run by a driver.
+    pub(super) is_local: bool,
 }
 
 pub(super) enum Work {
@@ -24,10 +24,10 @@ pub(super) enum Work {
 #[derive(Default)]
 pub(super) struct ReadyQueue {
     shared: Jobs,
-    /// Kernels that are best done by whoever drives the pass: he does them first, nobody is called
-    /// for them, and who helps takes them last.
-    staying: Jobs,
-    last_stays: bool,
+    /// Local jobs: kernels that are best run by a driver. Drivers take them first, helpers last,
+    /// and no thread is invited for them.
+    local: Jobs,
+    last_is_local: bool,
 }
 
 #[derive(Default)]
@@ -38,7 +38,7 @@ struct Jobs {
 
 impl ReadyQueue {
     pub(super) fn reset(&mut self) {
-        for jobs in [&mut self.shared, &mut self.staying] {
+        for jobs in [&mut self.shared, &mut self.local] {
             tables::empty(&mut jobs.jobs);
             jobs.nanoseconds = 0.0;
         }
@@ -48,48 +48,47 @@ impl ReadyQueue {
         self.push_job(what, nanoseconds, false);
     }
 
-    /// The same for a kernel that is best done by whoever drives the pass.
-    pub(super) fn push_to_stay(&mut self, index: u32, nanoseconds: f64) {
+    /// Queues a kernel as a local job.
+    pub(super) fn push_local(&mut self, index: u32, nanoseconds: f64) {
         self.push_job(Work::Kernel(index), nanoseconds, true);
     }
 
-    fn push_job(&mut self, what: Work, nanoseconds: f64, stays: bool) {
+    fn push_job(&mut self, what: Work, nanoseconds: f64, is_local: bool) {
         let nanoseconds = sane_cost(nanoseconds);
-        let jobs = self.jobs(stays);
+        let jobs = self.jobs(is_local);
         jobs.nanoseconds += nanoseconds;
-        jobs.jobs.push_back(Job { what, nanoseconds, stays });
-        self.last_stays = stays;
+        jobs.jobs.push_back(Job { what, nanoseconds, is_local });
+        self.last_is_local = is_local;
     }
 
-    fn jobs(&mut self, stays: bool) -> &mut Jobs {
-        if stays { &mut self.staying } else { &mut self.shared }
+    fn jobs(&mut self, is_local: bool) -> &mut Jobs {
+        if is_local { &mut self.local } else { &mut self.shared }
     }
 
-    /// The next job of whoever drives the pass, or of somebody who helps: helpers take kernels from
-    /// the other end, so that everybody mostly meets in each pass what he has met in the one
-    /// before, and has it in his caches. Bodies come in turn, as one may wake itself again and
-    /// again.
+    /// The next job. Drivers pop from the front, helpers from the back, so that each thread tends
+    /// to run the same kernels in every step, whose operands are in its caches. Bodies are first in
+    /// first out, as one may wake itself again and again.
     pub(super) fn pop(&mut self, helps: bool) -> Option<Job> {
-        let stays = if helps { self.shared.jobs.is_empty() } else { !self.staying.jobs.is_empty() };
-        let at_back = helps && self.jobs(stays).ends_with_kernel();
-        // for which nobody is called
-        let is_little_beside = self.jobs(stays).is_dear_beside_kernel(at_back) && !self.is_worth_sharing();
-        let Jobs { jobs, .. } = self.jobs(stays);
+        let is_local = if helps { self.shared.jobs.is_empty() } else { !self.local.jobs.is_empty() };
+        let at_back = helps && self.jobs(is_local).ends_with_kernel();
+        // no other thread is invited for it
+        let is_little_beside = self.jobs(is_local).is_dear_beside_kernel(at_back) && !self.is_worth_sharing();
+        let Jobs { jobs, .. } = self.jobs(is_local);
         if is_little_beside {
             if at_back { jobs.rotate_right(1) } else { jobs.rotate_left(1) }
         }
-        self.jobs(stays).pop(at_back)
+        self.jobs(is_local).pop(at_back)
     }
 
-    /// What has been queued last is the next job of whoever drives the pass.
+    /// The job that was queued last is the next one of a driver.
     pub(super) fn bring_last_forward(&mut self) {
-        let jobs = self.jobs(self.last_stays);
+        let jobs = self.jobs(self.last_is_local);
         if let Some(last) = jobs.jobs.pop_back() {
             jobs.jobs.push_front(last);
         }
     }
 
-    /// These dynamic nodes begin anew some other time.
+    /// Takes the jobs of these dynamic nodes out.
     pub(super) fn forget_tasks(&mut self, indices: &[u32]) {
         if !indices.is_empty() {
             let forgotten: HashSet<u32> = indices.iter().copied().collect();
@@ -100,38 +99,38 @@ impl ReadyQueue {
     }
 
     pub(super) fn len(&self) -> usize {
-        self.shared.jobs.len() + self.staying.jobs.len()
+        self.shared.jobs.len() + self.local.jobs.len()
     }
 
-    /// How many jobs there are for others, if whoever asks is going to take one; or how many there
-    /// are at all.
+    /// How many jobs there are for other threads if the calling one takes a job; else how many
+    /// there are.
     pub(super) fn spare(&self, takes_one: bool) -> usize {
         match takes_one {
-            true => self.shared.jobs.len().saturating_sub(usize::from(self.staying.jobs.is_empty())),
+            true => self.shared.jobs.len().saturating_sub(usize::from(self.local.jobs.is_empty())),
             false => self.len(),
         }
     }
 
-    /// Whether it is worth calling others, if whoever asks is going to take one of the jobs: one
-    /// that stays, or else the longest, at least of the first few.
+    /// Whether it is worth inviting other threads if the calling one takes a job: a local one, or
+    /// else the most expensive of the first few.
     pub(super) fn is_worth_sharing(&self) -> bool {
         let Jobs { jobs, nanoseconds } = &self.shared;
         if *nanoseconds < INVITE_NS {
             return false;
         }
-        let longest = match self.staying.jobs.is_empty() {
+        let longest = match self.local.jobs.is_empty() {
             true => jobs.iter().take(EXAMINED_JOBS).map(|job| job.nanoseconds).fold(0.0, f64::max),
             false => 0.0,
         };
         nanoseconds - longest >= SPARE_NS
     }
 
-    /// Whether nobody is to be called for anything that is there.
-    pub(super) fn all_stay(&self) -> bool {
+    /// Whether all jobs are local.
+    pub(super) fn is_all_local(&self) -> bool {
         self.shared.jobs.is_empty()
     }
 
-    /// A guess of how long all that others may have would keep one thread busy.
+    /// The estimated cost of all jobs that are not local.
     pub(super) fn nanoseconds(&self) -> f64 {
         self.shared.nanoseconds
     }
@@ -147,8 +146,8 @@ impl Jobs {
         job
     }
 
-    /// Whether the job at this end would keep a kernel beside it waiting for long. (A body may wait
-    /// for the very kernel that it is put before, and wake itself until then.)
+    /// Whether the job at this end is expensive, and a kernel is beside it. (A body must not be put
+    /// behind a kernel that may wait for it: it would wake itself until then.)
     fn is_dear_beside_kernel(&self, at_back: bool) -> bool {
         let from_end = |which: usize| match at_back {
             true => self.jobs.len().checked_sub(1 + which).map(|place| &self.jobs[place]),
@@ -181,39 +180,41 @@ mod tests {
     }
 
     #[test]
-    fn a_little_is_taken_before_something_dear() {
+    fn cheap_job_is_popped_before_expensive_one() {
         assert_eq!(taken(ready_queue(&[1e6, 1_000.0, 1_000.0]), false), [1, 2, 0]);
         assert_eq!(taken(ready_queue(&[1_000.0, 1_000.0, 1e6]), true), [1, 0, 2]);
         assert_eq!(taken(ready_queue(&[1e6, 20_000.0]), false), [0, 1], "somebody is called for the second");
     }
 
     #[test]
-    fn nobody_is_called_for_what_stays() {
+    fn local_jobs_invite_no_thread() {
         let mut queue = ReadyQueue::default();
         for index in 0..100 {
-            queue.push_to_stay(index, 1_000.0);
+            queue.push_local(index, 1_000.0);
         }
-        assert!(queue.all_stay() && !queue.is_worth_sharing() && (queue.spare(true), queue.spare(false)) == (0, 100));
+        assert!(
+            queue.is_all_local() && !queue.is_worth_sharing() && (queue.spare(true), queue.spare(false)) == (0, 100)
+        );
         queue.push(Work::Kernel(100), 20_000.0);
         assert!(
-            !queue.all_stay() && queue.is_worth_sharing() && queue.spare(true) == 1,
+            !queue.is_all_local() && queue.is_worth_sharing() && queue.spare(true) == 1,
             "whoever drives has the others"
         );
-        let next = |queue: &mut ReadyQueue, helps| queue.pop(helps).expect("it is there").stays;
+        let next = |queue: &mut ReadyQueue, helps| queue.pop(helps).expect("it is there").is_local;
         assert!(next(&mut queue, false), "and has them first");
         assert!(!next(&mut queue, true) && next(&mut queue, true), "who helps has them last");
-        assert!(queue.all_stay() && queue.len() == 98);
+        assert!(queue.is_all_local() && queue.len() == 98);
     }
 
     #[test]
-    fn a_body_is_not_put_before_what_it_may_wait_for() {
+    fn body_is_not_moved_before_kernel() {
         let mut queue = ready_queue(&[1e6]);
         queue.push(Work::Task(1), 5_000.0);
         assert_eq!(taken(queue, false), [0, 1]);
     }
 
     #[test]
-    fn a_body_is_worth_sharing_whatever_is_beside_it() {
+    fn body_is_worth_sharing_beside_any_job() {
         assert!(!ready_queue(&[1e6, 1_500.0, 1_500.0, 1_500.0]).is_worth_sharing());
         for dear in (0..100_000).map(|i| 10_000.0 + 0.3 * f64::from(i)) {
             let mut queue = ready_queue(&[dear]);

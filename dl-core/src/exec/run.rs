@@ -1,15 +1,14 @@
 //! One run of a computation: in which pass it runs, and how it drives it.
 
 use crate::api::deferred::{Computation, PassChoice};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::exec;
-use crate::exec::{Counters, Owner, Pass, Purpose, Settings};
+use crate::exec::{Counters, Owner, Pass, Purpose, Settings, user_code};
 use crate::graph::erased_arc::Shared;
 use crate::graph::inline_box::KeptFuture;
 use crate::graph::seed::Position;
 use std::fmt;
 use std::future::Future;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -120,9 +119,9 @@ impl<T> Future for Run<T> {
             Scope::Driving(drive) => loop {
                 drive.pass.drive(drive.number);
                 let outside = drive.position.enter();
-                let step = exec::enter(&drive.pass, || catch_unwind(AssertUnwindSafe(|| poll(cx))));
+                let step = exec::enter(&drive.pass, || user_code::run(|| poll(cx)));
                 drive.position = outside.enter();
-                match step.unwrap_or_else(|payload| Poll::Ready(Err(Error::panic(payload)))) {
+                match step.unwrap_or_else(|error| Poll::Ready(Err(error))) {
                     Poll::Ready(result) => break result,
                     Poll::Pending => {
                         if !drive.pass.advance(drive.number, &mut drive.asked, cx.waker()) {
@@ -138,7 +137,7 @@ impl<T> Future for Run<T> {
             _ => unreachable!("a run is not polled after it has ended"),
         };
         // a destructor of the user's may panic: that is an error like any other
-        let dropped = catch_unwind(AssertUnwindSafe(|| drop(this.future.take()))).map_err(Error::panic);
+        let dropped = user_code::run(|| drop(this.future.take()));
         let parted = match std::mem::replace(&mut this.scope, Scope::Ended) {
             Scope::Driving(drive) => {
                 drive.pass.leave(drive.number);

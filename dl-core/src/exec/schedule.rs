@@ -159,7 +159,7 @@ impl PassState {
         match &node.expression {
             Expression::Primitive(op) => match self.cost(index, &**op) {
                 Ok(nanoseconds) if self.env.keep() == Keep::Values && prefers_driver(&**op, nanoseconds) => {
-                    self.ready.push_to_stay(index, nanoseconds);
+                    self.ready.push_local(index, nanoseconds);
                 }
                 Ok(nanoseconds) => self.ready.push(Work::Kernel(index), nanoseconds),
                 Err(error) => self.fail_without_running(index, error.at(op.name_or_panic(), node.site())),

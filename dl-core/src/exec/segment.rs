@@ -21,7 +21,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 
-/// What is retained of the values of a pass, and why.
+/// Which values of a pass are retained.
 #[derive(Default)]
 pub(super) struct Retention {
     /// The slots of which it is known to which segment they belong, in a pass that keeps values.
@@ -240,7 +240,7 @@ impl PassState {
     }
 
     /// Whether the pullback rule of this node cannot be called, because a residual is missing.
-    pub(crate) fn is_hollow(&self, index: u32) -> bool {
+    pub(crate) fn has_missing_residuals(&self, index: u32) -> bool {
         let node = self.node(index);
         let is_there = |index| matches!(self.status(index), Status::Ready(_));
         matches!(&node.expression, Expression::Primitive(_))

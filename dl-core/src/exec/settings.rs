@@ -1,4 +1,4 @@
-//! What a pass carries for all that it evaluates: whether it trains, a seed, a snapshot, a
+//! The settings of a pass, for all that it evaluates: whether it trains, a seed, a snapshot, a
 //! recorder.
 
 use crate::api::snapshot::Snapshot;
@@ -44,7 +44,7 @@ impl Mode {
     }
 }
 
-/// The settings that a run asks for; what it leaves open is that of the pass around it.
+/// The settings of a run. Those that it leaves open are taken from the pass around it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Settings {
     pub(crate) mode: Option<Mode>,

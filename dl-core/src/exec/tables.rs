@@ -1,11 +1,11 @@
 //! Large tables, for the next pass that becomes large: the state of a million nodes fill thousands
-//! of pages, and a page from the system costs more than what is written there.
+//! of pages, and a page from the system costs more than to write into it.
 //!
-//! A pass begins with the small tables of the one before (see `PassState::close`). When one of them has
-//! become too large for a thread to keep it is exchanged for a larger one that is kept here, for
-//! all threads, as large buffers are (see `buffers.rs`); when the pass is over it comes back. Other
-//! tables are large in few passes: they just go. A table that lasts for a step of plain numbers the
-//! thread [puts away](put_away) for its next step.
+//! A pass begins with the small tables of the one before (see `PassState::close`). When one of them
+//! has become too large for a thread to keep it is exchanged for a larger one that is kept here,
+//! for all threads, as large buffers are (see `buffers.rs`); when the pass is over it comes back.
+//! Other tables are large in few passes: they just go. A table that lasts for a step of plain
+//! numbers the thread [puts away](put_away) for its next step.
 
 use crate::autodiff::cotangent::{AnyDelta, Arrived};
 use crate::exec::discover::Frame;
@@ -25,7 +25,7 @@ const SPARE: usize = 1 << 10;
 /// No more than this is kept of each kind: of a million nodes, for most.
 const KEPT_BYTES: usize = 64 << 20;
 
-/// Tables of one kind that nobody uses.
+/// Unused tables of one kind.
 pub(crate) struct Stock<T>(Mutex<Vec<Vec<T>>>);
 
 impl<T> Stock<T> {
@@ -55,7 +55,7 @@ impl<T> Stock<T> {
     }
 }
 
-/// What a table is of.
+/// A row of a table.
 pub(crate) trait Row: Sized + 'static {
     const STOCK: &'static Stock<Self>;
 
@@ -87,8 +87,7 @@ macro_rules! rows {
             }
         )*
 
-        /// Hands all tables that nobody uses back to the allocator, but for small ones that threads
-        /// keep.
+        /// Hands all unused tables back to the allocator, but for small ones that threads keep.
         pub(crate) fn release() {
             $($stock.release();)*
         }
@@ -262,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_borrow_take_the_memory_of_others() {
+    fn borrowing_rows_reuse_memory_of_words() {
         let table: Vec<(&str, &Number)> = Vec::with_capacity(10 * SMALL);
         let (place, room) = (table.as_ptr().addr(), table.capacity());
         let words: Vec<[usize; 3]> = of_others(table);
@@ -270,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_keeps_the_table_of_its_last_step_unless_it_is_too_long() {
+    fn thread_keeps_short_table_of_last_step() {
         let table = filled(10);
         let (place, room) = (table.as_ptr(), table.capacity());
         put_away(table);
@@ -284,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_that_becomes_large_takes_the_place_of_one_that_was() {
+    fn growing_table_takes_kept_large_table() {
         let mut table = filled(10 * SMALL);
         let place = table.as_ptr();
         clear(&mut table);

@@ -1,4 +1,4 @@
-//! The dynamic nodes of a pass: their futures, what they turn out to be, and who is woken when.
+//! The dynamic nodes of a pass: their futures, the layers that they resolve to, and wakers.
 
 use crate::api::tape::AnyBackward;
 use crate::exec::bodies;
@@ -21,7 +21,7 @@ pub(super) struct TaskTable {
     interrupted: Vec<u32>,
     /// The hand-written backwards of nodes that have ended with one.
     backwards: FxHashMap<u32, Arc<dyn AnyBackward>>,
-    /// What is to be woken when a slot is completed, of any node.
+    /// The wakers that are called when a slot, of any node, is completed.
     wakers: FxHashMap<u32, Vec<Waker>>,
 }
 
@@ -68,9 +68,9 @@ impl PassState {
         self.ready.push(Work::Task(index), nanoseconds);
     }
 
-    /// A dynamic node turned out to be this layer, which has this entry.
+    /// A dynamic node has resolved to this layer, which has this slot.
     pub(super) fn follow(&mut self, index: u32, source: u32, layer: AnyLayer) {
-        // a mark of a number has no entry of its own
+        // a mark of a number has no slot of its own
         self.nodes.add_root(source, |node| if node.address() == layer.address() { layer } else { node.handle() });
         self.rematerialize(source);
         let ext = self.nodes.ext_or_new(source);
@@ -86,7 +86,7 @@ impl PassState {
     }
 
     /// A dynamic node ended with a value, and perhaps with a backward of its own.
-    pub(super) fn finish_tape(&mut self, index: u32, value: Value, backward: Option<Arc<dyn AnyBackward>>) {
+    pub(super) fn complete_tape(&mut self, index: u32, value: Value, backward: Option<Arc<dyn AnyBackward>>) {
         if let Some(backward) = backward {
             self.nodes.slot_mut(index).trained = true;
             self.tasks.backwards.insert(index, backward);
@@ -99,7 +99,7 @@ impl PassState {
     pub(crate) fn wake_when_done(&mut self, index: u32, waker: &Waker) {
         self.nodes.ext_or_new(index).awaited = true;
         let wakers = self.tasks.wakers.entry(index).or_default();
-        // whoever polls again and again is mostly the last one who did
+        // a future that is polled again and again mostly has the last waker
         if !wakers.last().is_some_and(|last| last.will_wake(waker)) {
             wakers.push(waker.clone());
         }
@@ -122,7 +122,7 @@ impl PassState {
         }
     }
 
-    /// Nobody drives the pass any more: takes all futures away, and has everybody woken who waits.
+    /// The last driver has left: takes all futures out, and has all wakers called.
     pub(super) fn rest(&mut self) -> Vec<Task> {
         self.drivers.rest();
         self.deferred.wake_all(self.tasks.wakers.drain().flat_map(|(_, wakers)| wakers));
@@ -139,7 +139,7 @@ impl PassState {
         tasks
     }
 
-    /// The opposite: what was interrupted begins anew.
+    /// A driver has come: the bodies that were interrupted begin anew.
     pub(super) fn resume(&mut self) {
         for index in std::mem::take(&mut self.tasks.interrupted) {
             if !self.is_completed(index) {

@@ -1,8 +1,8 @@
-//! Telling the state to a record, if the pass has one.
+//! Recording the nodes of a pass, if it has a record.
 //!
-//! Entries are told when they are given up and when the pass rests, values also when they go, so
-//! that nothing is done while layers are entered. What is told before, because it is at work or was
-//! mentioned, is completed then.
+//! A node is recorded when its slot is freed and when the pass rests, and a value before it is
+//! released, so that discovery does nothing for it. A node that is recorded before, because it runs
+//! or is mentioned, is completed then.
 
 use crate::error::branch::Branch;
 use crate::exec::Pass;
@@ -20,7 +20,7 @@ impl PassState {
         self.log.as_ref().map_or(TraceNodeId::NONE, |log| log.state().trace_id(index, &self.node(index)))
     }
 
-    /// Tells all that there is to tell.
+    /// Records all nodes.
     pub(super) fn tell_all(&self) {
         let Some(log) = &self.log else { return };
         let mut state = log.state();
@@ -31,7 +31,7 @@ impl PassState {
         }
     }
 
-    /// This entry is about to be given up.
+    /// This slot is about to be freed.
     #[inline]
     pub(super) fn tell_gone(&self, index: u32) {
         if let Some(log) = &self.log {
@@ -46,7 +46,7 @@ impl PassState {
         state.release(index);
     }
 
-    /// The value of this entry is about to go.
+    /// The value of this slot is about to be released.
     #[inline]
     pub(super) fn tell_value(&self, index: u32) {
         if let Some(log) = &self.log {
@@ -79,7 +79,7 @@ impl PassState {
         }
     }
 
-    /// The same as `operand`, also for an entry whose operands are still being entered.
+    /// The same as `operand`, also for a node whose operands are still being inserted.
     fn operand_if_entered(&self, index: u32, node: &Node, which: usize) -> Option<u32> {
         let known = Some(self.entry(index).operand(which)).filter(|&operand| operand != NONE);
         known.or_else(|| self.find(&node.operands()[which]))
@@ -101,7 +101,7 @@ impl PassState {
     }
 }
 
-/// Type and shape of a value, and its size. A type that panics instead of saying it says nothing.
+/// Type and shape of a value, and its size. Nothing if the type panics.
 fn described(node: &Node, value: ValueRef<'_>) -> (String, usize) {
     let value: &Value = value.as_value();
     let kind = node.kind_of_data;
@@ -109,18 +109,18 @@ fn described(node: &Node, value: ValueRef<'_>) -> (String, usize) {
 }
 
 impl Pass {
-    /// What the record calls this entry.
+    /// The name of this node in the record.
     pub(super) fn told(&self, index: u32) -> TraceNodeId {
         self.state().told(index)
     }
 
-    /// The same for a layer, if the pass has met it.
+    /// The same for a layer, if it is in the node table.
     pub(crate) fn told_layer(&self, layer: &AnyLayer) -> TraceNodeId {
         let state = self.state();
         state.find(layer).map_or(TraceNodeId::NONE, |index| state.told(index))
     }
 
-    /// The body that this thread is polling looks at the layer of this entry.
+    /// The body that this thread is polling reads the value of this node.
     #[inline]
     pub(super) fn looks(&self, state: &PassState, index: u32) {
         if let Some(log) = self.log() {

@@ -111,6 +111,7 @@ impl Drop for Owner {
 
 impl From<Arc<Pass>> for Owner {
     fn from(pass: Arc<Pass>) -> Owner {
+        // Relaxed: as for an `Arc`, the handle that it is made of is there
         pass.owners.fetch_add(1, Ordering::Relaxed);
         Owner { pass: Some(pass) }
     }

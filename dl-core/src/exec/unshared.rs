@@ -1,9 +1,9 @@
-//! Passes that nobody else has: when they begin, and when they are over.
+//! Passes with one handle: when they begin, and when they are over.
 //!
-//! Whether an `Arc` is the only one is a question that takes an instruction for which all others
-//! wait, and a small pass would ask it when it begins and when it is over. So who knows it says it
-//! in the type; and nobody is given a pass that works out a number at once, whose state need no
-//! lock then.
+//! To ask whether an `Arc` is the only one takes an atomic read-modify-write, and a small pass
+//! would ask it when it begins and when it is over. So the type [`Unshared`] says it. A pass that
+//! is a plain number is evaluated before any other thread has the pass: its state needs no lock
+//! then.
 
 use crate::error::Result;
 use crate::exec::books::PassState;
@@ -39,7 +39,7 @@ impl Deref for Unshared {
 impl DerefMut for Unshared {
     #[inline]
     fn deref_mut(&mut self) -> &mut Pass {
-        // SAFETY: nobody else has a handle, and nobody is given one before `share`
+        // SAFETY: this is the only handle, and no other is made before `share`
         unsafe { &mut *Arc::as_ptr(&self.0).cast_mut() }
     }
 }
@@ -60,8 +60,8 @@ impl Unshared {
             settings: Settings::default(),
             events: Arc::default(),
             owners: AtomicUsize::new(0),
-            wanted: AtomicUsize::new(0),
-            lingering: AtomicBool::new(false),
+            lock_waiters: AtomicUsize::new(0),
+            driver_spins: AtomicBool::new(false),
             commits: AtomicBool::new(false),
             reused_buffers: AtomicUsize::new(0),
             width: Width::default(),
@@ -71,18 +71,18 @@ impl Unshared {
         }))
     }
 
-    /// From now on others may have it.
+    /// From now on there may be other handles.
     pub(super) fn share(self) -> Arc<Pass> {
         self.0
     }
 
-    /// This pass, if nobody else has it.
+    /// This pass, if this is its only handle.
     pub(super) fn of(mut pass: Arc<Pass>) -> std::result::Result<Self, Arc<Pass>> {
         if Arc::get_mut(&mut pass).is_some() { Ok(Unshared(pass)) } else { Err(pass) }
     }
 
     /// The pass is over: its values and nodes are dropped, and its tables are kept for the next
-    /// one. A panic of a destructor comes back.
+    /// one. A panic of a destructor is returned.
     pub(super) fn close(mut self) -> Result<()> {
         let over = &mut *self;
         over.end_watch();
@@ -119,7 +119,7 @@ impl Unshared {
         self.keep_among(kept)
     }
 
-    /// A thread that does nothing keeps one seat, which is that of the pass that it takes first.
+    /// An idle thread keeps one seat, that of the pass that it takes next.
     #[cold]
     fn keep_among(mut self, kept: &mut Vec<Unshared>) -> Option<Unshared> {
         if kept.len() == PASSES_KEPT {
@@ -135,28 +135,28 @@ impl Unshared {
     }
 }
 
-/// How far a pass came at once that was begun for one layer.
+/// How far a pass that was begun for one layer came at once.
 pub(crate) enum Begun<R> {
-    /// The layer is a plain number, for which it took scalar arithmetic alone: this is what was
-    /// made of it, and the pass is over.
+    /// The layer is a plain number, for which it took scalar arithmetic alone: this is the result
+    /// of `with_number`, and the pass is over.
     Number(R),
-    /// It has this value, or has failed: a tensor, or a number that is watched, or for which it took
-    /// more than arithmetic.
+    /// It has this value, or has failed: a tensor, or a number that is watched, or for which it
+    /// took more than arithmetic.
     Value(Owner, Result<Value>),
-    /// It is not there yet.
+    /// It is not ready yet.
     Pending(Owner),
 }
 
 impl Pass {
-    /// The state, which nobody else can open.
+    /// The state, without its lock.
     #[inline]
     pub(super) fn state_mut(&mut self) -> &mut PassState {
         self.state.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins a pass for a layer, and goes as far as it goes at once: if it takes arithmetic and
-    /// small kernels, and little else. What is done with a number is done with the state, at its
-    /// entry, before any other thread has the pass.
+    /// Begins a pass for a layer, and goes as far as it can at once, with scalar arithmetic and
+    /// small kernels. If the layer is a number, `with_number` is called with its slot, before any
+    /// other thread has the pass.
     pub(crate) fn begin<R>(
         purpose: Purpose,
         settings: &Settings,
@@ -165,10 +165,9 @@ impl Pass {
     ) -> Begun<R> {
         let mut pass = Pass::unshared(purpose, settings);
         let watched = pass.is_watched();
-        // Who watches is told what happens when. What is begun in the middle of a step reads
-        // weights for that step, which holds them, so it has to be known from the beginning for
-        // which pass this thread works; and an optimizer that works in this pass may look for its
-        // root
+        // A record is to have the times. A pass that is begun in the middle of a step reads weights
+        // for that step, which holds them: so the context must say from the beginning for which
+        // pass this thread works
         let needs_pass = watched || pass.is_in_step();
         let state = pass.state_mut();
         let mut traversal = state.begin_first_traversal(layer, watched);
@@ -213,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_thread_keeps_one_seat_which_the_next_pass_takes() {
+    fn idle_thread_keeps_one_seat_for_next_pass() {
         let w = Weight::new(1.0);
         let seats = || {
             OVER.with(|over| over.borrow_mut().iter_mut().map(|pass| pass.state_mut().index.seat()).collect::<Vec<_>>())
@@ -232,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_first_walk_goes_on_where_the_books_are_not_enough() {
+    fn first_traversal_goes_on_with_pass() {
         // below the operations and above them
         let weights: Vec<Weight<f64>> = (0..24).map(|i| Weight::new(f64::from(i) / 8.0)).collect();
         let sum = |weights: &[Weight<f64>]| weights.iter().map(|w| w * 2.0).sum::<Layer<f64>>();

@@ -87,6 +87,12 @@ impl PassState {
         }
     }
 
+    /// Whether some value may be released when it is not needed any more.
+    #[inline]
+    pub(super) fn releases_values(&self) -> bool {
+        self.env.keep() == Keep::Nothing || self.has_forgotten()
+    }
+
     /// Whether the value of this slot is to be released when it is not needed any more.
     #[inline]
     fn is_releasable(&self, index: u32) -> bool {

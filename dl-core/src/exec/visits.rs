@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_walk_begins_anew() {
+    fn each_traversal_begins_unvisited() {
         let mut visits = Visits::default();
         for _ in 0..3 {
             visits.begin(2);

@@ -1,4 +1,4 @@
-//! What wakes the futures of dynamic nodes.
+//! The wakers of the futures of dynamic nodes.
 
 use crate::exec::Pass;
 use crate::exec::tickets::Ticket;
@@ -6,7 +6,7 @@ use crate::parallel::sync::{AtomicU8, AtomicU32, Ordering, fence};
 use std::sync::Arc;
 use std::task::{Wake, Waker};
 
-/// What wakes a task, as the pass has it.
+/// The waker of a task, as the pass has it.
 #[derive(Clone)]
 pub(super) struct Wakeable {
     pub(super) shared: Arc<TaskWaker>,
@@ -15,13 +15,13 @@ pub(super) struct Wakeable {
 }
 
 impl Wakeable {
-    /// For a task that is going to be polled for the first time. That of the task before, if nobody
-    /// has kept it: most tasks never wait.
+    /// For a task that is going to be polled for the first time. The waker of the task before is
+    /// used again if no clone of it is left: most tasks never wait.
     pub(super) fn new(pass: &Arc<Pass>, index: u32, spare: Option<Wakeable>) -> Self {
         if let Some(spare) = spare
             && Arc::strong_count(&spare.shared) == 2
         {
-            // whoever had it is done with it
+            // Acquire: synchronizes with the drop of the last clone
             fence(Ordering::Acquire);
             spare.shared.index.store(index, Ordering::Relaxed);
             spare.shared.state.store(POLLED, Ordering::Relaxed);
@@ -39,22 +39,24 @@ pub(super) struct TaskWaker {
     state: AtomicU8,
 }
 
-/// Somebody polls the task.
+/// The task is being polled.
 const POLLED: u8 = 0;
-/// It was woken while somebody polled it, or is in the queue.
+/// It was woken while it was polled, or is in the queue.
 const WOKEN: u8 = 1;
 /// It waits to be woken.
 const PARKED: u8 = 2;
 
 impl TaskWaker {
-    /// Somebody is going to poll the task again.
+    /// The task is going to be polled again.
     pub(super) fn polled(&self) {
-        // a wake that found it queued counts as this poll, which is to see what came before that
+        // AcqRel: synchronizes with the waker's `swap(WOKEN)`. A wake-up that arrives while the
+        // task is queued is satisfied by this poll, which must see everything written before it
         self.state.swap(POLLED, Ordering::AcqRel);
     }
 
     /// From now on the task waits, unless it was woken meanwhile.
     pub(super) fn park(&self) -> bool {
+        // AcqRel: synchronizes with `wake_by_ref`, in either direction
         self.state.compare_exchange(POLLED, PARKED, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 }
@@ -65,6 +67,7 @@ impl Wake for TaskWaker {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
+        // AcqRel: synchronizes with `polled` and `park`
         if self.state.swap(WOKEN, Ordering::AcqRel) == PARKED
             && let Some(pass) = self.pass.upgrade()
         {

@@ -1,4 +1,4 @@
-//! Who watches a pass: its record, and with the feature `tracing` the subscribers of that crate.
+//! Tracing a pass: its record, and with the feature `tracing` the subscribers of that crate.
 
 use crate::exec::{Pass, Purpose};
 use crate::graph::node::Node;
@@ -11,7 +11,7 @@ use std::time::Instant;
 #[derive(Default)]
 pub(super) struct Watch {
     pub(super) log: Option<Arc<Log>>,
-    /// None, unless somebody wants to see it.
+    /// None, unless a subscriber is interested.
     #[cfg(feature = "tracing")]
     seen: Option<Box<traced::Seen>>,
 }
@@ -32,7 +32,7 @@ impl Watch {
     }
 }
 
-/// Tells a span when it goes, also when a panic passes by.
+/// Records a span when it is dropped, also in a panic.
 struct Working<'a> {
     log: Option<&'a Log>,
     work: SpanWork,
@@ -57,7 +57,7 @@ impl Pass {
         !self.watch.nobody()
     }
 
-    /// The pass begins: is there somebody to watch it?
+    /// The pass begins: looks for a record and subscribers.
     #[inline]
     pub(super) fn begin_watch(&mut self, purpose: Purpose) {
         let _ = purpose;
@@ -86,8 +86,8 @@ impl Pass {
         }
     }
 
-    /// The last driver has left. Somebody else may have the pass for a moment longer, or a tape for
-    /// ever, but it does nothing any more.
+    /// The last driver has left. A helper or a tape may hold the pass for longer, but it starts
+    /// nothing any more.
     #[inline]
     pub(super) fn watch_rests(&self) {
         #[cfg(feature = "tracing")]
@@ -96,7 +96,7 @@ impl Pass {
         }
     }
 
-    /// The pass, which nobody else has, is over.
+    /// The pass, of which this is the only handle, is over.
     #[inline]
     pub(super) fn end_watch(&mut self) {
         if !self.watch.nobody() {
@@ -160,7 +160,7 @@ impl Pass {
     }
 }
 
-/// What a thread is told that is to help with what this one does.
+/// The trace context for a thread that helps with the work of this one.
 pub(crate) struct Help {
     at: TraceNodeId,
     #[cfg(feature = "tracing")]
@@ -168,7 +168,7 @@ pub(crate) struct Help {
 }
 
 impl Help {
-    /// Whoever comes to help this thread.
+    /// For threads that come to help this one.
     pub(crate) fn here() -> Help {
         Help {
             at: WORKS.get().1,
@@ -187,7 +187,7 @@ mod traced {
     use std::sync::PoisonError;
     use tracing::{Span, debug_span, trace_span};
 
-    /// A pass that somebody wants to see.
+    /// A pass in which a subscriber is interested.
     pub(super) struct Seen {
         purpose: Purpose,
         /// None while the pass rests.
@@ -200,7 +200,7 @@ mod traced {
             (!span.is_disabled()).then(|| Box::new(Seen { purpose, span: Mutex::new(Some(span)) }))
         }
 
-        /// The span of what the pass does now: another one than before it rested.
+        /// The span of the pass since it rested last.
         pub(super) fn span(&self) -> Span {
             self.lock().get_or_insert_with(|| pass(self.purpose)).clone()
         }

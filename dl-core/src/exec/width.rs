@@ -1,5 +1,5 @@
-//! How many threads work for a pass: those that work through its queue, and those that help with a
-//! kernel.
+//! A gauge of the threads that work for a pass: those that work through its queue, and those that
+//! help with a kernel. Numbers for statistics and as hints: all orderings are relaxed.
 
 use crate::parallel::sync::{AtomicUsize, Ordering};
 
@@ -13,7 +13,7 @@ pub(crate) struct Width {
 }
 
 impl Width {
-    /// Somebody begins to work through the queue.
+    /// A thread begins to work through the queue.
     pub(super) fn works(&self) {
         let working = 1 + self.working.fetch_add(1, Ordering::Relaxed);
         self.most.fetch_max(working, Ordering::Relaxed);
@@ -23,7 +23,7 @@ impl Width {
         self.working.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Somebody helps, unless so many work already.
+    /// This thread helps with a kernel, unless so many threads work already.
     pub(crate) fn join(&self, threads: usize, help: impl FnOnce(&Self)) {
         let one_more = |working: usize| (working < threads).then_some(working + 1);
         if let Ok(others) = self.working.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more) {
@@ -47,7 +47,7 @@ impl Width {
         self.working.load(Ordering::Relaxed)
     }
 
-    /// Those who work through the queue, and look at the state when they are through.
+    /// The threads that work through the queue, and look for open regions when it is empty.
     pub(crate) fn at_queue(&self) -> usize {
         self.working().saturating_sub(self.helping.load(Ordering::Relaxed))
     }

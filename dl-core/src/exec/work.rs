@@ -1,4 +1,4 @@
-//! Working through the queue of a pass: kernels, and the futures of dynamic nodes.
+//! Workers: the loop of drivers and helpers through the ready queue, and invitations to helpers.
 
 use crate::error::Result;
 use crate::exec::bodies;
@@ -27,7 +27,7 @@ use std::task::{Context, Poll, Waker};
 
 /// The future of a dynamic node that waits.
 pub(crate) struct Task {
-    /// Absent while somebody polls it.
+    /// Absent while it is being polled.
     future: Option<KeptFuture<Result<Outcome>>>,
     waker: Wakeable,
     /// Where it goes on to build layers.
@@ -40,12 +40,12 @@ impl Pass {
         self.state().drivers.polled(driver, may_work());
     }
 
-    /// Called by a driver when its own future cannot go on. Says whether that is worth another try
-    /// now; if not, the driver's waker will be called.
+    /// Called by a driver when its own future is pending: works through the queue. Says whether the
+    /// future is worth another poll now; if not, the driver's waker will be called.
     ///
     /// A driver that runs inside another pass first asks the workers of that pass to help, so that
-    /// several such drivers, joined there, advance in parallel. It has itself woken, and does the
-    /// work that is left then. `asked` is how many nanoseconds it has asked for.
+    /// several such drivers, joined there, advance in parallel. It wakes itself, and does the work
+    /// that is left then. `asked` is how many nanoseconds it has asked for.
     pub(crate) fn advance(self: &Arc<Self>, driver: u32, asked: &mut f64, waker: &Waker) -> bool {
         let mut state = self.state();
         if !state.drivers.works(driver) {
@@ -56,11 +56,10 @@ impl Pass {
         if !self.has_work(&state) && state.workers.tickets() > 0 {
             let read = self.events.count();
             self.release(state);
-            // who works for the pass is mostly through before this thread, once it sleeps, would be
-            // awake again
-            self.lingering.store(true, Ordering::Relaxed);
+            // the helpers are mostly done sooner than this thread could park and wake
+            self.driver_spins.store(true, Ordering::Relaxed);
             let heard = linger(&self.events, read, || self.width.working() > 0);
-            self.lingering.store(false, Ordering::Relaxed);
+            self.driver_spins.store(false, Ordering::Relaxed);
             if heard {
                 return true;
             }
@@ -89,7 +88,7 @@ impl Pass {
             *asked = queued;
             around.ask_for_help(Ticket::of(self), queued);
         }
-        // others who are polled with this driver come first
+        // other futures that are polled with this driver come first
         waker.wake_by_ref();
         false
     }
@@ -101,9 +100,9 @@ impl Pass {
         self.release(state);
     }
 
-    /// Works until the queue is empty, or nobody drives the pass any more. Says whether it came to
-    /// that: after so many turns somebody else is to have his, where the queue becomes longer than
-    /// that, others are to be asked first, and who helps leaves what stays to a driver who is at
+    /// Works until the queue is empty, or the pass has no driver. Says whether it came to that. It
+    /// stops before after `turns` polls of bodies that had waited, when more than `longest`
+    /// nanoseconds are queued, and, in a helper, when only local jobs are left and a driver polls
     /// the queue.
     fn work<'a>(
         self: &'a Arc<Self>,
@@ -141,12 +140,12 @@ impl Pass {
                 self.width.rests();
                 return (state, false);
             }
-            if helps && state.workers.active_drivers() > 0 && state.ready.len() > 0 && state.ready.all_stay() {
+            if helps && state.workers.active_drivers() > 0 && state.ready.len() > 0 && state.ready.is_all_local() {
                 self.width.rests();
                 return (state, false);
             }
             if helps && self.leaves_to_driver(&state) {
-                self.tell_news();
+                self.notify_events();
                 break;
             }
             match state.ready.pop(helps) {
@@ -157,12 +156,12 @@ impl Pass {
                     (state, not_inline) = self.run_alone(index, state, &mut chain);
                     state.workers.run_end();
                 }
-                Some(Job { what: Work::Kernel(index), nanoseconds, stays }) => {
-                    let busy = if stays { 0 } else { driver };
+                Some(Job { what: Work::Kernel(index), nanoseconds, is_local }) => {
+                    let busy = if is_local { 0 } else { driver };
                     state.workers.driver_leaves(busy);
                     state.workers.run_begin();
                     state = if state.has_followers(index) {
-                        state.take_chain_to_run(index, (nanoseconds, stays), &mut run);
+                        state.take_chain_to_run(index, (nanoseconds, is_local), &mut run);
                         self.run_chain(&mut run, helps, state)
                     } else {
                         self.run_one(index, state)
@@ -197,7 +196,7 @@ impl Pass {
                 None => {
                     self.width.rests();
                     let Some(crew) = self.open_crew(&state).cloned() else { return (state, true) };
-                    // until there is something to do for which nobody else may be there
+                    // until the next event: there may be no other thread for the new job
                     let read = self.events.count();
                     state.workers.driver_leaves(driver);
                     self.release(state);
@@ -212,16 +211,16 @@ impl Pass {
         (state, true)
     }
 
-    /// Whether a helper had better leave what is queued, which is too little to be shared, to a
-    /// driver who waits for it, awake: he has met the weights of the pass in its last step, or is
-    /// going to change them, and where nobody else works, his way of working costs less. Only once:
-    /// if he has not come by then, he has lost his processor.
+    /// Whether a helper should leave the remaining (cheap) jobs to a driver that is spinning for
+    /// work. The driver touched the weights in the last step, so it has better cache locality, and
+    /// alone it can run them inline. Asked once per spin, because a driver that has not reacted has
+    /// probably been preempted.
     fn leaves_to_driver(&self, state: &PassState) -> bool {
-        state.ready.len() > 0 && !state.ready.is_worth_sharing() && self.lingering.swap(false, Ordering::Relaxed)
+        state.ready.len() > 0 && !state.ready.is_worth_sharing() && self.driver_spins.swap(false, Ordering::Relaxed)
     }
 
-    /// Polls the future of a dynamic node. Only one that has to wait is written down, and only what
-    /// keeps its waker makes it a costly one.
+    /// Polls the future of a dynamic node. It gets an entry in the task table only if it is
+    /// pending.
     fn poll_task<'a>(
         self: &'a Arc<Self>,
         index: u32,
@@ -253,7 +252,7 @@ impl Pass {
                 let running = future.get_or_insert_with(|| recipe.run());
                 let step = Pin::new(running).poll(&mut Context::from_waker(&task.waker));
                 if step.is_ready() {
-                    // user values in the future are dropped outside the lock; a panic there is
+                    // user values in the future are dropped without the lock; a panic there is
                     // reported like any other
                     drop(future.take());
                 }
@@ -283,7 +282,7 @@ impl Pass {
 
         let mut state = self.state();
         if state.drivers.rests() != rests {
-            // the pass has come to rest meanwhile, and this run was to end with that
+            // the pass has come to rest meanwhile, which ends this run of the body
             if state.drivers.is_empty() {
                 state.tasks.interrupt(index);
             } else {
@@ -308,7 +307,7 @@ impl Pass {
                 *spare = Some(task);
                 match result {
                     Ok(Outcome::Layer(layer)) => state = self.follow(state, index, layer),
-                    Ok(Outcome::Tape(value, backward)) => state.finish_tape(index, value, backward),
+                    Ok(Outcome::Tape(value, backward)) => state.complete_tape(index, value, backward),
                     Err(error) => state.complete(index, Err(error)),
                 }
             }
@@ -316,39 +315,40 @@ impl Pass {
         state
     }
 
-    /// A thread that works for the pass is going to park, in a wait of its own: others may take
-    /// what is queued.
-    pub(super) fn goes_away(self: &Arc<Self>) {
+    /// A worker of this pass is going to park, in a nested wait: other threads may take the queued
+    /// jobs.
+    pub(super) fn block_begin(self: &Arc<Self>) {
         let mut state = self.state();
         state.workers.block_begin();
         self.share(&mut state, false);
         self.release(state);
     }
 
-    pub(super) fn comes_back(&self) {
+    pub(super) fn block_end(&self) {
         self.state().workers.block_end();
     }
 
-    /// A task that waits was woken, by whomever.
+    /// A task that waits was woken, by any thread.
     pub(super) fn wake_task(self: &Arc<Self>, woken: &Arc<TaskWaker>) {
         let mut state = self.state();
+        // Relaxed: stored before the task was parked, which the waker has seen (`wakers.rs`)
         let index = woken.index.load(Ordering::Relaxed);
-        // if the pass has come to rest since, this is another run of the body, or no run at all
+        // if the pass has rested since, this is another run of the body, or no run at all
         if state.tasks.get(index).is_some_and(|task| Arc::ptr_eq(&task.waker.shared, woken)) {
             state.queue_task(index);
         }
         self.offer(state);
     }
 
-    /// Releases the lock; whoever can help with what is in the queue is told.
+    /// Shares the queue, and releases the lock.
     pub(super) fn offer(self: &Arc<Self>, mut state: MutexGuard<'_, PassState>) {
         let working = may_work() && crate::exec::is_current(self);
         self.share(&mut state, working);
         self.release(state);
     }
 
-    /// Releases the lock, then drops what was discarded under it and wakes those who wait for what
-    /// was done.
+    /// Releases the lock, then drops the values that were discarded, and calls the wakers of nodes
+    /// that were completed.
     pub(super) fn release(self: &Arc<Self>, mut state: MutexGuard<'_, PassState>) {
         if state.deferred.is_empty() {
             return;
@@ -358,31 +358,29 @@ impl Pass {
         if !discarded.is_empty() {
             computing(self, || discarded.into_iter().for_each(|(value, place)| self.discard(value, place)));
         }
-        self.tell_news();
+        self.notify_events();
         for waker in woken {
-            // a waker of the user's that panics has nobody to tell
             user_code::ignore_panic(|| waker.wake());
         }
     }
 
-    /// Drops a dead value of the node that was written at this place. If the destructor panics, the
-    /// pass is at fault.
+    /// Drops a value of the node that was written at this place. A panic of the destructor is
+    /// reported by the owner that parts from the pass.
     pub(super) fn discard(&self, value: Value, place: &'static Location<'static>) {
         if let Err(error) = user_code::run(|| drop(value)) {
             self.state().deferred.set_fault(error.at("destructor of a value", place));
         }
     }
 
-    /// Offers a share of the queue to the driver, if it is idle, and to the rayon pool, as far as
-    /// it is worth their while. `working` says that this thread is going to work through the queue
-    /// itself.
+    /// Wakes an idle driver, and invites workers of the rayon pool, as far as that is profitable.
+    /// `working` says that this thread is going to work through the queue itself.
     ///
-    /// The number of threads counts all that work on the pass: a driver that works is one of them.
+    /// The number of threads limits all that work for the pass: a driver that works is one of them.
     pub(super) fn share(self: &Arc<Self>, state: &mut PassState, working: bool) {
         self.share_with(state, working, &LazyCell::new(current_num_threads));
     }
 
-    /// The same for somebody who shares again and again, and asks for the number of threads once.
+    /// The same for a loop, which looks the number of threads up once.
     #[inline]
     fn share_with(self: &Arc<Self>, state: &mut PassState, working: bool, threads: &LazyCell<usize>) {
         let mut spare = state.ready.spare(working);
@@ -392,15 +390,14 @@ impl Pass {
         let driver_works = state.drivers.any_works();
         let limit = **threads - usize::from(driver_works) + state.workers.blocked();
         if limit == 0 && state.workers.tickets() == 0 && !state.drivers.any_idle() {
-            return; // there is nobody else
+            return; // there is no other thread
         }
-        self.tell_news();
+        self.notify_events();
         let worth_while = match working {
             true => state.ready.is_worth_sharing(),
             false => state.ready.nanoseconds() >= INVITE_NS,
         };
-        // where nobody is at work, all of them: the first one may be a run that somebody has, but
-        // does not poll
+        // if this thread does not work, all of them: a run may be held without being polled
         while (worth_while || !working)
             && let Some(driver) = state.drivers.take_idle()
         {
@@ -420,28 +417,28 @@ impl Pass {
             let help = move || {
                 // nothing may unwind into the pool
                 user_code::ignore_panic(|| use_ticket(&ticket));
-                help_is_over(); // the pass may have gone here, with all its nodes
+                help_is_over(); // the pass may have been dropped here, with all its nodes
             };
             if somebody_comes {
                 if !offer(help) {
                     return;
                 }
             } else {
-                spawn(help); // nobody else is going to do it
+                spawn(help); // no thread is sure to work for the pass
             }
             state.workers.ticket_issued();
         }
     }
 }
 
-/// Works through the queue, and lingers a little for more: waking a thread costs more than that. It
-/// does not hold the pass meanwhile.
+/// Works through the queue, and spins a little for more jobs: to wake a thread costs more than
+/// that. It does not hold the pass meanwhile.
 ///
-/// Nor does it in a training step, for [a while](IDLE_TIMEOUT), where it has heard nothing and is about to
-/// go, and somebody else has the state: he may have them for a whole walk back, and change weights
-/// after that, of which nobody else is to have the values then. After that it waits for them like
-/// everybody, so that a ticket comes back; in other passes it does so at once, as a walk hands the
-/// state to those who wait.
+/// When it has seen no event and is about to return the ticket, it needs the state lock. In a
+/// training step another thread may hold the lock for a whole backward, and change weights after
+/// that, and this thread must not keep the pass alive then. So it only tries the lock for [a
+/// while](IDLE_TIMEOUT), and does not hold the pass between the tries. In other passes it waits for the
+/// lock at once, as traversals yield it.
 fn use_ticket(ticket: &Ticket) {
     let events = ticket.events();
     let mut read = events.count();
@@ -450,7 +447,7 @@ fn use_ticket(ticket: &Ticket) {
         let may_wait = !pass.steps || goes.as_ref().is_none_or(|since| !since.lasts(IDLE_TIMEOUT));
         let Some(state) = (if may_wait { Some(pass.state()) } else { pass.try_state() }) else {
             drop(pass);
-            if has_news(events, read, RETRY_SPINS) {
+            if has_event(events, read, RETRY_SPINS) {
                 goes = None;
             } else {
                 // there may be more threads than processors
@@ -460,7 +457,7 @@ fn use_ticket(ticket: &Ticket) {
         };
         let (mut state, ended) = outside_team(|| pass.work(state, true, usize::MAX, f64::INFINITY));
         let latest = events.count();
-        // for what stays nobody is called: when there is something else, he is
+        // no thread is invited for local jobs; for other jobs there will be a new ticket
         if latest == read || !ended {
             state.workers.ticket_returned();
             pass.release(state);
@@ -469,12 +466,12 @@ fn use_ticket(ticket: &Ticket) {
         read = latest;
         pass.release(state);
         drop(pass);
-        goes = (!has_news(events, read, IDLE_SPINS)).then(Patience::new);
+        goes = (!has_event(events, read, IDLE_SPINS)).then(Patience::new);
     }
 }
 
 impl Pass {
-    /// Takes some turns. Returns how much is queued then, in nanoseconds.
+    /// Works for some turns. Returns how much is queued then, in nanoseconds.
     fn help_for_a_while(self: &Arc<Self>, longest: f64) -> f64 {
         let (state, _) = self.work(self.state(), true, TURNS, longest);
         let queued = state.ready.nanoseconds();
@@ -483,9 +480,9 @@ impl Pass {
     }
 }
 
-/// With how much in its queue a driver asks others for help that has just asked with so much in it.
-/// If that was a little, they may not have come, and a little may become much: a body that decides
-/// at once may turn out to be a large network.
+/// How much must be queued for a driver to ask for help, when it has just asked with so much. If it
+/// was a little, helpers may not have come, and a little may become much: a body that resolves at
+/// once may resolve to a large network.
 fn worth_asking_again(asked: f64) -> f64 {
     match asked {
         0.0 => INLINE_NS,
@@ -494,12 +491,12 @@ fn worth_asking_again(asked: f64) -> f64 {
     }
 }
 
-/// Waits a few microseconds for news, and on for a moment as long as there is somebody to wait for.
-/// Says whether they have come.
+/// Spins for an event, and goes on for a while as long as other threads work. Says whether there
+/// was one.
 fn linger(events: &Events, read: usize, goes_on: impl Fn() -> bool) -> bool {
     let since = Patience::new();
     loop {
-        if has_news(events, read, IDLE_SPINS) {
+        if has_event(events, read, IDLE_SPINS) {
             return true;
         }
         if !goes_on() || !since.lasts(IDLE_TIMEOUT) {
@@ -510,8 +507,8 @@ fn linger(events: &Events, read: usize, goes_on: impl Fn() -> bool) -> bool {
     }
 }
 
-/// Whether there are news, within so many glances.
-fn has_news(events: &Events, read: usize, spins: usize) -> bool {
+/// Whether there is an event within so many spins.
+fn has_event(events: &Events, read: usize, spins: usize) -> bool {
     (0..spins).any(|_| {
         let heard = events.count() != read;
         if !heard {
@@ -522,8 +519,7 @@ fn has_news(events: &Events, read: usize, spins: usize) -> bool {
 }
 
 impl Task {
-    /// Whether the future is here, rather than with somebody who polls it and will see that the
-    /// pass rests.
+    /// Whether the future is here. If not, the thread that polls it will see that the pass rests.
     pub(super) fn waits(&self) -> bool {
         self.future.is_some()
     }
@@ -535,12 +531,12 @@ mod tests {
     use crate::exec::{Purpose, Settings};
 
     #[test]
-    fn who_helps_leaves_what_stays_to_a_driver_at_the_queue() {
+    fn helper_leaves_local_job_to_active_driver() {
         let pass = Pass::new(Purpose::Step, &Settings::default());
         let mut state = pass.state();
         let driver = state.drivers.arrive();
         state.drivers.polled(driver, true);
-        state.ready.push_to_stay(0, 1_000.0);
+        state.ready.push_local(0, 1_000.0);
         state.workers.driver_polls(1);
         let (mut state, ended) = pass.work(state, true, usize::MAX, f64::INFINITY);
         assert!(!ended && state.ready.len() == 1 && state.workers.active_drivers() == 1);

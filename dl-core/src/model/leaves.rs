@@ -50,7 +50,7 @@ fn the_first_handle_goes_while_a_leaf_falls_idle_and_comes_into_use_again() {
     })]);
 }
 
-/// Who frees a leaf need not be one of those who used it.
+/// A thread that frees a leaf need not have used it.
 #[test]
 fn a_leaf_that_fell_idle_is_freed_by_a_thread_that_never_used_it() {
     with_a_weight_that_goes([

@@ -7,15 +7,15 @@ use crate::parallel::sync::{AtomicUsize, Guarded, Ordering};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// What the caller has on its stack, and lends.
+/// A value on the stack of the caller.
 struct Borrowed {
     guard: Guarded,
-    /// BuiltDerivatives by whoever has the piece, without any order of its own.
-    written: Vec<BuiltDerivatives>,
+    /// Written by the thread that runs the piece, relaxed.
+    written: Vec<Written>,
 }
 
 #[derive(Default)]
-struct BuiltDerivatives {
+struct Written {
     #[cfg(loom)]
     cell: loom::cell::UnsafeCell<u32>,
     #[cfg(shuttle)]
@@ -26,9 +26,9 @@ struct BuiltDerivatives {
 // is not so
 #[cfg(loom)]
 #[allow(unsafe_code, reason = "the cell is there to be watched")]
-unsafe impl Sync for BuiltDerivatives {}
+unsafe impl Sync for Written {}
 
-impl BuiltDerivatives {
+impl Written {
     #[cfg(loom)]
     #[allow(unsafe_code, reason = "the cell is there to be watched")]
     fn write(&self) {
@@ -56,7 +56,7 @@ impl BuiltDerivatives {
 
 impl Borrowed {
     fn new(pieces: usize) -> Self {
-        Borrowed { guard: Guarded::new(), written: (0..pieces).map(|_| BuiltDerivatives::default()).collect() }
+        Borrowed { guard: Guarded::new(), written: (0..pieces).map(|_| Written::default()).collect() }
     }
 
     fn write(&self, piece: usize) {
@@ -90,8 +90,8 @@ fn two_helpers_take_pieces() {
     every_piece_once(2, 2);
 }
 
-/// A piece is divided itself: whoever waits for it, or is through with the others, may come to its
-/// parts, which are borrowed from another stack.
+/// A piece is divided itself: the thread that waits for it, and those that have run the others, may
+/// help with its parts, which are borrowed from another stack.
 #[test]
 fn a_piece_that_is_divided() {
     explore(|| {

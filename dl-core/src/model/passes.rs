@@ -1,4 +1,4 @@
-//! Passes: who drives them, who helps, who leaves.
+//! Passes: drivers and helpers, which come and leave.
 
 use super::tracked::{Halves, Tracked, plus, times};
 use super::wakes::{Gate, foreign_block_on};
@@ -100,7 +100,7 @@ fn a_pass_within_a_pass() {
     });
 }
 
-/// A body that somebody else wakes, who has the pass meanwhile.
+/// A body that is woken by another thread, which holds the pass meanwhile.
 #[test]
 fn a_body_that_is_woken_from_outside() {
     explore_with_pools(|| {
@@ -125,8 +125,8 @@ fn a_body_that_is_woken_from_outside() {
     });
 }
 
-/// A kernel that is divided beside another one: who is through with that one, or waits, may come
-/// and help.
+/// A kernel that is divided beside another one: the thread that has run that one, and the one that
+/// waits, may help.
 #[test]
 fn a_kernel_that_is_divided() {
     explore_with_pools(|| {
@@ -154,8 +154,8 @@ fn two_drivers_on_one_pass() {
     });
 }
 
-/// Starts a step, and drops it unless it ends at once. Nobody works for it but the pool: this
-/// thread does not wait.
+/// Starts a step, and drops it unless it ends at once. Only the pool works for it: this thread does
+/// not wait.
 pub(super) fn start_and_leave(effects: &SideEffects) -> bool {
     let mut run = effects.step(&Sgd::new(1.0)).run();
     let polled = Pin::new(&mut run).poll(&mut Context::from_waker(Waker::noop()));
@@ -207,7 +207,7 @@ fn a_driver_leaves_while_another_one_arrives() {
     });
 }
 
-/// The tape still holds the pass, but nobody waits for the gate any more.
+/// The tape still holds the pass, but no run waits for the gate any more.
 #[test]
 fn a_pass_that_rests_has_no_futures() {
     explore_with_pools(|| {
@@ -367,7 +367,7 @@ fn loops_of_bangs_are_swept() {
                 async move {
                     let mut sum = w.layer();
                     for _ in 0..3 {
-                        // nobody waits for this one, whose kernel may be running when its entry is
+                        // no run waits for this one, whose kernel may be running when its slot is
                         // looked at
                         let mut given_up = times(7.0, w.layer()).extract();
                         poll_fn(|cx| Poll::Ready(drop(Pin::new(&mut given_up).poll(cx)))).await;

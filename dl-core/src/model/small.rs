@@ -144,8 +144,8 @@ fn small_kernels_of_joined_bangs() {
     });
 }
 
-/// x ↦ 2x, as an operation of the library: where a pass keeps its values, nobody is called for it,
-/// also if it waits for something dear.
+/// x ↦ 2x, as a built-in operation: where a pass keeps its values it is a local job, for which no
+/// thread is invited.
 #[derive(Clone, Default)]
 struct Stays(Twice);
 
@@ -206,7 +206,7 @@ fn two_traversals_insert_uniquely_referenced_nodes_once() {
     });
 }
 
-/// 8w + 36w: what stays between, behind and beside something dear.
+/// 8w + 36w: local jobs between, behind and beside expensive ones.
 fn branches(w: &Weight<Tracked>, stays: &Stays) -> Layer<Tracked> {
     let dear = times(3.0, stays.of(times(3.0, w.layer())));
     plus(stays.of(stays.of(times(2.0, w.layer()))), stays.of(dear))
@@ -227,7 +227,7 @@ fn what_stays_behind_something_dear() {
     });
 }
 
-/// One of two drivers leaves what he would have done first.
+/// One of two drivers leaves the jobs that it would have run first.
 #[test]
 fn a_driver_leaves_what_stays_with_him() {
     explore_with_pools(|| {

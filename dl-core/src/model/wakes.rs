@@ -12,7 +12,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
-/// A future waits before it until somebody opens it.
+/// A future waits before it until it is opened.
 #[derive(Clone, Default)]
 pub(super) struct Gate(Arc<Mutex<State>>);
 
@@ -44,7 +44,7 @@ impl Gate {
         .await;
     }
 
-    /// Opens it. What comes back are the wakers of those who waited, which are not called.
+    /// Opens it. Returns the wakers of the futures that waited, which are not called.
     pub(super) fn open_quietly(&self) -> Vec<Waker> {
         let mut state = self.0.lock().expect("no panic");
         state.open = true;
@@ -142,7 +142,7 @@ fn a_task_is_woken_when_its_pass_rests() {
     });
 }
 
-/// What a foreign executor does: it polls when it is woken, and does no work of ours.
+/// A foreign executor: it polls when it is woken, and runs no jobs of a pass.
 struct Foreign {
     thread: thread::Thread,
 }

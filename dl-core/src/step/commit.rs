@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use crate::exec;
 use crate::exec::tables;
 use crate::exec::tables::Row;
+use crate::exec::user_code;
 use crate::exec::{Owner, Pass};
 use crate::graph::node::Node;
 use crate::graph::node_ref::AnyLayer;
@@ -23,7 +24,7 @@ use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::ops::Deref;
-use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::panic::Location;
 use std::sync::Arc;
 
 thread_local! {
@@ -125,7 +126,7 @@ where
 /// panic is not reported.
 fn then_drop_deltas<D: Row>(deltas: Vec<D>, step: impl FnOnce(&[D]) -> Result<()>) -> Result<()> {
     let taken = step(&deltas);
-    let _ = catch_unwind(AssertUnwindSafe(|| tables::put_away(deltas)));
+    user_code::ignore_panic(|| tables::put_away(deltas));
     taken
 }
 
@@ -199,7 +200,7 @@ fn commit_updates(optimizer: &dyn Optimizer, pending: &mut PendingUpdates<'_>, p
     for update in pending.iter_mut() {
         update.lock = Some(lock(update.variable, nested)?);
     }
-    let memory = catch_unwind(AssertUnwindSafe(|| optimizer.memory())).map_err(Error::panic)?;
+    let memory = user_code::run(|| optimizer.memory())?;
     let mut memory = memory.map(Memory::lock).transpose()?;
 
     let PreparedState { states: prepared, nanoseconds } = prepare(pending, optimizer, memory.as_deref())?;
@@ -232,7 +233,7 @@ fn commit_updates(optimizer: &dyn Optimizer, pending: &mut PendingUpdates<'_>, p
         update.lock = None;
     }
     // The step has been taken: a destructor panic is not reported.
-    let _ = catch_unwind(AssertUnwindSafe(|| drop((dead, snapshots))));
+    user_code::ignore_panic(|| drop((dead, snapshots)));
     Ok(())
 }
 
@@ -257,7 +258,7 @@ fn drop_updates(pending: &mut PendingUpdates<'_>) {
         update.lock = None;
     }
     while let Some(update) = pending.pop() {
-        let _ = catch_unwind(AssertUnwindSafe(|| drop(update)));
+        user_code::ignore_panic(|| drop(update));
     }
     if pending.spilled() {
         tables::keep_room(std::mem::take(pending).into_vec());
@@ -350,9 +351,9 @@ fn prepare(
         Ok(())
     };
     let before = IN_OPTIMIZER_STEP.replace(true);
-    let ended = catch_unwind(AssertUnwindSafe(prepare));
+    let ended = user_code::run_fallible(prepare);
     IN_OPTIMIZER_STEP.set(before);
-    match (ended.unwrap_or_else(|payload| Err(Error::panic(payload))), at) {
+    match (ended, at) {
         (Err(error), Some(variable)) => Err(error.at(STEP_OF_WEIGHT, variable.place())),
         (ended, _) => ended.map(|()| prepared),
     }
