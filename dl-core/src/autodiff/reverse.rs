@@ -15,7 +15,7 @@ use crate::autodiff::scalar::{in_layers, in_numbers, walk_back_in_numbers};
 use crate::error::call_context::enter_user_code;
 use crate::error::{Error, Result};
 use crate::exec::{Keep, NONE, Pass, PassState, Scalar, Status, ValueRef};
-use crate::exec::{tables, user_code};
+use crate::exec::{user_code, vec_pool};
 use crate::graph::node::{Expression, Node};
 use crate::graph::node_ref::AnyLayer;
 use crate::graph::node_ref::Held;
@@ -125,7 +125,7 @@ pub(crate) fn deltas_of_number(state: &mut PassState, root: u32, number: Scalar)
     }
     let mut arrived = state.take_arrived();
     arrived[root as usize] = number.one().into();
-    let mut deltas = tables::spare();
+    let mut deltas = vec_pool::spare();
     deltas.reserve(state.weights_met().min(FEW_DELTAS));
     walk_back_in_numbers(state, root, &mut arrived, &mut deltas);
     state.keep_arrived(arrived);
@@ -281,7 +281,7 @@ fn walk_back<'a, G: Goal>(
     mut arrived: Vec<Arrived>,
     effects: &mut SideEffects,
 ) -> Result<WeightDeltas> {
-    let mut deltas: WeightDeltas = tables::spare();
+    let mut deltas: WeightDeltas = vec_pool::spare();
     deltas.reserve(state.weights_met().min(FEW_DELTAS));
     let mut eager = if when == When::AtOnce { Eager::of(pass, &state) } else { None };
     // a constant may be what the delta of a delta is asked for: it stays the layer that it is,
@@ -307,7 +307,7 @@ fn walk_back<'a, G: Goal>(
             && !state.has_forgotten()
             && let Some(delta) = arrived[index as usize].take_one()
         {
-            tables::push(&mut deltas, (node.handle(), at_weight(delta)));
+            vec_pool::push(&mut deltas, (node.handle(), at_weight(delta)));
             continue;
         }
         let _rule = node.enter_rule(Direction::Backward);
@@ -316,7 +316,7 @@ fn walk_back<'a, G: Goal>(
             let groups = Groups::of(pass);
             if goal.is_at(index, false) {
                 let sum = groups.sum(&mut state, index, &mut arrived);
-                tables::push(&mut deltas, (node.handle(), AnyDelta::Lazy(sum)));
+                vec_pool::push(&mut deltas, (node.handle(), AnyDelta::Lazy(sum)));
                 is_told = true;
             }
             if groups.take(&mut state, index, &mut arrived, |state, index| goal.wants(state, index)) {
@@ -337,12 +337,12 @@ fn walk_back<'a, G: Goal>(
         };
         if is_weight {
             if !is_told && goal.is_at(index, true) {
-                tables::push(&mut deltas, (node.handle(), at_weight(delta)));
+                vec_pool::push(&mut deltas, (node.handle(), at_weight(delta)));
             }
             continue; // nothing is below
         }
         if !is_told && goal.is_at(index, false) {
-            tables::push(&mut deltas, (node.handle(), delta.clone()));
+            vec_pool::push(&mut deltas, (node.handle(), delta.clone()));
         }
         match &node.expression {
             Expression::Dynamic(recipe) => match (state.source(index), state.backward(index)) {

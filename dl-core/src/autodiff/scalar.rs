@@ -5,7 +5,7 @@ use crate::api::layer::Layer;
 use crate::api::pointwise::Pointwise;
 use crate::autodiff::cotangent::{AnyDelta, Arrived};
 use crate::autodiff::reverse::Goal;
-use crate::exec::{Arithmetic, NodeSlot, PassState, Scalar, tables};
+use crate::exec::{Arithmetic, NodeSlot, PassState, Scalar, vec_pool};
 use crate::graph::node::Expression;
 use crate::graph::node_ref::AnyLayer;
 use crate::graph::node_ref::Held;
@@ -83,7 +83,7 @@ fn number_back<N: Plain>(
     if !in_numbers(state, index, d, arrived) {
         let node = state.node(index);
         debug_assert!(matches!(node.expression, Expression::Weight(..)), "what is trained is arithmetic or a weight");
-        tables::push_made(deltas, || (node, AnyDelta::Ready(d.scalar().into())));
+        vec_pool::push_made(deltas, || (node, AnyDelta::Ready(d.scalar().into())));
     }
 }
 

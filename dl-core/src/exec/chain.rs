@@ -3,11 +3,11 @@
 //! takes a whole chain, so intermediate values need no state-lock round trip.
 //!
 //! Chains affect scheduling only, never values. The results of a chain are stored before long (see
-//! `kernels.rs`), so that other consumers go on.
+//! `kernel.rs`), so that other consumers go on.
 
-use crate::exec::books::PassState;
 use crate::exec::dispatch::CHAIN_LENGTH;
-use crate::exec::entry::{NONE, Status};
+use crate::exec::node_table::{NONE, Status};
+use crate::exec::state::PassState;
 use crate::graph::node::Expression;
 
 /// A slot is in no chain, and none can begin with it: it has been taken, or its operation has an

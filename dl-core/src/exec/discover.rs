@@ -3,11 +3,11 @@
 //! A depth-first traversal that never recurses makes a slot for each node, operands before their
 //! consumers. Nodes whose operands are ready and which cost next to nothing (constants, weights,
 //! scalar arithmetic) are evaluated as they are inserted, so a graph of scalars never sees the
-//! queue. A small operation of the library is run inline (see `at_once.rs`). The first traversal of
+//! queue. A small operation of the library is run inline (see `inline.rs`). The first traversal of
 //! a pass begins before any other thread has the pass, and stops at the first node that needs more
-//! than the node table (see `unshared.rs`).
+//! than the node table (see `exclusive_pass.rs`).
 //!
-//! The pass recognises a node by the stamp on it (see `claim.rs`). To stamp a node takes an atomic
+//! The pass recognises a node by the stamp on it (see `owner_stamp.rs`). To stamp a node takes an atomic
 //! read-modify-write, so what needs no stamp has none. A *uniquely referenced* node, whose only
 //! handle is one operand of one consumer, cannot be reached another way: its consumer knows its
 //! slot, and it is stamped when a handle to it is given out. (A consumer with more than two
@@ -19,10 +19,10 @@
 //! [interleaved](PassState::suspend), and must keep two rules, so that no node is inserted twice:
 //! every node that is inserted is stamped, and every node is looked up before it is inserted.
 
-use crate::exec::books::PassState;
 use crate::exec::dispatch::YIELD_AGAIN_NODES;
-use crate::exec::entry::{Arithmetic, NONE, NodeSlot, Scalar, SlotState, Status};
-use crate::exec::{Keep, Pass, tables};
+use crate::exec::node_table::{Arithmetic, NONE, NodeSlot, Scalar, SlotState, Status};
+use crate::exec::state::PassState;
+use crate::exec::{Keep, Pass, vec_pool};
 use crate::graph::node::Expression;
 use crate::graph::node::Node;
 use crate::graph::node_ref::AnyLayer;
@@ -59,7 +59,7 @@ impl Default for Discovery {
 
 impl Discovery {
     pub(super) fn reset(&mut self) {
-        tables::clear(&mut self.spare_stack);
+        vec_pool::clear(&mut self.spare_stack);
         (self.roots, self.in_order, self.interleaved, self.sweep_at) = (0, true, false, SWEEP_AT_LEAST);
     }
 
@@ -322,7 +322,7 @@ impl PassState {
             let operands = match self.operands(node, first, second) {
                 Operands::Known(left, right) => [left, right],
                 Operands::Missing(operand, first_known) => {
-                    tables::push(&mut stack, Frame { node, first: first_known });
+                    vec_pool::push(&mut stack, Frame { node, first: first_known });
                     (node, first, second) = (operand, NONE, NONE);
                     continue;
                 }

@@ -9,27 +9,27 @@
 //! # Who is who
 //!
 //! - *Owner*: a run, a tape, or gradients. When the last owner is dropped the pass is retired, and
-//!   its values are released (`tickets.rs`).
+//!   its values are released (`lifetime.rs`).
 //! - *Driver*: a [`Run`](crate::Run) that is polled to get a value of the pass (`drivers.rs`). Its
 //!   thread may compute inside `wait()` and in workers of the pool, but not under another executor.
 //!   A pass without drivers rests: it starts nothing.
-//! - *Helper*: a worker of the pool that runs jobs of the pass (`work.rs`). It holds a ticket, a
+//! - *Helper*: a worker of the pool that runs jobs of the pass (`worker.rs`). It holds a ticket, a
 //!   weak handle, so it keeps no value alive.
 //! - *Task*: the future of a dynamic node, once it has waited (`tasks.rs`).
 //!
 //! # From a layer to its value
 //!
 //! A traversal inserts the layer and all that it depends on into the node table (`discover.rs`).
-//! Scalar arithmetic is evaluated there. Other nodes wait for their operands (`schedule.rs`), and
-//! run where `dispatch.rs` says: inline (`at_once.rs`, `alone.rs`), or from the ready queue
-//! (`queue.rs`, `kernels.rs`), in chains (`chain.rs`). A completed node notifies its dependents.
-//! Values are released when they are not needed (`values.rs`), and slots when their nodes are
+//! Scalar arithmetic is evaluated there. Other nodes wait for their operands (`readiness.rs`), and
+//! run where `dispatch.rs` says: inline (`inline.rs`, `inline_job.rs`), or from the ready queue
+//! (`ready_queue.rs`, `kernel.rs`), in chains (`chain.rs`). A completed node notifies its dependents.
+//! Values are released when they are not needed (`retention.rs`), and slots when their nodes are
 //! unreachable (`sweep.rs`).
 //!
 //! # States of a slot
 //!
 //! `Free -> Pending -> F32 | F64 | Ready | Failed`; `Ready -> Released -> Pending` when a value is
-//! rematerialized (`segment.rs`); any completed state `-> Free`. See `entry.rs`.
+//! rematerialized (`remat.rs`); any completed state `-> Free`. See `node_table.rs`.
 //!
 //! # Invariants
 //!
@@ -53,7 +53,7 @@
 //! 3. The lock of a record, and that of the value of a variable: nothing is taken inside.
 //!
 //! A thread that may hold a lock of user code, or a commit lock, must not wait for the state lock:
-//! to announce a kernel that it divides it only tries to take it (`crews.rs`).
+//! to announce a kernel that it divides it only tries to take it (`regions.rs`).
 //!
 //! # User code
 //!
@@ -62,64 +62,64 @@
 //! and pushforward rules, sums of deltas, and the destructors of nodes that are swept. Every call
 //! goes through `user_code.rs`, where a panic becomes an error.
 
-mod alone;
-mod at_once;
 pub(crate) mod block_on;
-mod bodies;
-mod books;
+mod body_cost;
 mod chain;
-mod claim;
+mod concurrency;
 #[allow(unsafe_code, reason = "a thread borrows the pass that it is polling: see the module")]
 mod context;
-mod counters;
-mod crews;
 mod discover;
 mod dispatch;
 mod drivers;
-mod entry;
-mod index;
-mod kernels;
-mod queue;
-pub(crate) mod run;
-mod schedule;
-mod segment;
-mod settings;
-mod sweep;
-pub(crate) mod tables;
-mod tasks;
-mod telling;
-mod tickets;
 #[allow(unsafe_code, reason = "whether an `Arc` is the only one is not asked: see the module")]
-mod unshared;
+mod exclusive_pass;
+mod inline;
+mod inline_job;
+mod kernel;
+mod lifetime;
+mod node_index;
+mod node_table;
+mod owner_stamp;
+mod readiness;
+mod ready_queue;
+mod recording;
+mod regions;
+mod remat;
+mod retention;
+pub(crate) mod run;
+mod settings;
+mod state;
+mod stats;
+mod sweep;
+mod task_waker;
+mod tasks;
+mod trace;
 pub(crate) mod user_code;
-mod values;
-mod visits;
-mod wakers;
-mod watch;
-mod width;
-mod work;
+pub(crate) mod vec_pool;
+mod visited_set;
+mod worker;
 
-pub(crate) use at_once::evaluate_inline;
-pub(crate) use books::PassState;
-pub(crate) use claim::Claim;
-#[cfg(all(test, any(shuttle, loom)))]
-pub(crate) use claim::Seat;
+pub(crate) use concurrency::Width;
 pub(crate) use context::{
     Holder, computing, computing_in_task, current, enter, in_pass, in_step, is_current, outside, parking,
     with_computing, with_current,
 };
-pub use counters::Counters;
 pub(crate) use discover::arithmetic;
 pub(crate) use dispatch::inline_limit;
-pub(crate) use entry::{Arithmetic, NONE, NodeSlot, Scalar, Status, ValueRef};
-pub(crate) use segment::Hold;
+pub(crate) use exclusive_pass::Begun;
+pub(crate) use inline::evaluate_inline;
+pub(crate) use lifetime::Owner;
+pub(crate) use node_table::{Arithmetic, NONE, NodeSlot, Scalar, Status, ValueRef};
+pub(crate) use owner_stamp::Claim;
+#[cfg(all(test, any(shuttle, loom)))]
+pub(crate) use owner_stamp::Seat;
+pub(crate) use remat::Hold;
 pub use settings::Mode;
 pub(crate) use settings::Settings;
-pub(crate) use tables::release;
-pub(crate) use tickets::Owner;
-pub(crate) use unshared::Begun;
-pub(crate) use watch::Help;
-pub(crate) use width::Width;
+pub(crate) use state::PassState;
+pub use stats::Counters;
+pub(crate) use trace::Help;
+pub(crate) use vec_pool::release;
 
 use crate::error::{Error, Result};
 use crate::graph::node_ref::AnyLayer;
@@ -132,11 +132,11 @@ use crate::parallel::sync::{
 use crate::step::commit::{Update, in_optimizer_step};
 use context::mode;
 use dispatch::LOCK_SPINS;
+use exclusive_pass::Unshared;
+use lifetime::Events;
 use std::sync::{Arc, PoisonError, Weak};
 use std::task::{Poll, Waker};
-use tickets::Events;
-use unshared::Unshared;
-use watch::Watch;
+use trace::Watch;
 
 /// The purpose of a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -168,7 +168,7 @@ pub(crate) struct Pass {
     /// Those that are read with the lock held are copied into the state.
     settings: Settings,
     events: Arc<Events>,
-    /// How many owners it has: see `tickets.rs`.
+    /// How many owners it has: see `lifetime.rs`.
     owners: AtomicUsize,
     /// How many threads wait for the state lock. A hint, so relaxed: the lock orders everything
     /// else.

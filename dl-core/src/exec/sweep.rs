@@ -1,8 +1,8 @@
 //! Freeing the slots of unreachable nodes, so that a loop of a million bangs runs in constant
 //! memory.
 
-use crate::exec::books::PassState;
-use crate::exec::entry::{NONE, SlotState};
+use crate::exec::node_table::{NONE, SlotState};
+use crate::exec::state::PassState;
 use crate::exec::user_code;
 use crate::graph::node::Expression;
 use crate::graph::node_ref::AnyLayer;

@@ -1,11 +1,11 @@
 //! The dynamic nodes of a pass: their futures, the layers that they resolve to, and wakers.
 
 use crate::api::tape::AnyBackward;
-use crate::exec::bodies;
-use crate::exec::books::PassState;
-use crate::exec::queue::Work;
-use crate::exec::tables;
-use crate::exec::work::Task;
+use crate::exec::body_cost;
+use crate::exec::ready_queue::Work;
+use crate::exec::state::PassState;
+use crate::exec::vec_pool;
+use crate::exec::worker::Task;
 use crate::graph::node_ref::AnyLayer;
 use crate::graph::value::Value;
 use rustc_hash::FxHashMap;
@@ -27,10 +27,10 @@ pub(super) struct TaskTable {
 
 impl TaskTable {
     pub(super) fn reset(&mut self) {
-        tables::empty(&mut self.waiting);
-        tables::empty(&mut self.interrupted);
-        tables::empty(&mut self.backwards);
-        tables::empty(&mut self.wakers);
+        vec_pool::empty(&mut self.waiting);
+        vec_pool::empty(&mut self.interrupted);
+        vec_pool::empty(&mut self.backwards);
+        vec_pool::empty(&mut self.wakers);
     }
 
     pub(super) fn get(&self, index: u32) -> Option<&Task> {
@@ -64,7 +64,7 @@ impl TaskTable {
 
 impl PassState {
     pub(super) fn queue_task(&mut self, index: u32) {
-        let nanoseconds = bodies::guess(self.node(index).place);
+        let nanoseconds = body_cost::guess(self.node(index).place);
         self.ready.push(Work::Task(index), nanoseconds);
     }
 

@@ -2,7 +2,7 @@
 //!
 //! A node is immutable but for its *claim*: one word that says which pass has it in its books, and
 //! under which number. All other state of a pass lives in the pass, so nothing has to be unmarked
-//! when it ends (see `pass/claim.rs`).
+//! when it ends (see `exec/owner_stamp.rs`).
 
 use crate::graph::erased_arc::Shared;
 use crate::graph::inline_box::{Kept, KeptFuture};

@@ -5,9 +5,9 @@ use crate::api::weight::WeightId;
 use crate::autodiff::cotangent::AnyDelta;
 use crate::error::{Error, Result};
 use crate::exec;
-use crate::exec::tables;
-use crate::exec::tables::Row;
 use crate::exec::user_code;
+use crate::exec::vec_pool;
+use crate::exec::vec_pool::Row;
 use crate::exec::{Owner, Pass};
 use crate::graph::node::Node;
 use crate::graph::node_ref::AnyLayer;
@@ -126,7 +126,7 @@ where
 /// panic is not reported.
 fn then_drop_deltas<D: Row>(deltas: Vec<D>, step: impl FnOnce(&[D]) -> Result<()>) -> Result<()> {
     let taken = step(&deltas);
-    user_code::ignore_panic(|| tables::put_away(deltas));
+    user_code::ignore_panic(|| vec_pool::put_away(deltas));
     taken
 }
 
@@ -246,7 +246,7 @@ fn updates_with_capacity<'a>(pending: usize) -> PendingUpdates<'a> {
     if pending <= INLINE_UPDATES {
         return PendingUpdates::new();
     }
-    let mut room = tables::with_room_for(pending);
+    let mut room = vec_pool::with_room_for(pending);
     room.reserve_exact(pending);
     SmallVec::from_vec(room)
 }
@@ -261,7 +261,7 @@ fn drop_updates(pending: &mut PendingUpdates<'_>) {
         user_code::ignore_panic(|| drop(update));
     }
     if pending.spilled() {
-        tables::keep_room(std::mem::take(pending).into_vec());
+        vec_pool::keep_room(std::mem::take(pending).into_vec());
     }
 }
 

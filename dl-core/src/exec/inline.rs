@@ -8,7 +8,7 @@
 //! says where.
 //!
 //! Three callers share this path: a traversal that inserts a node ([`PassState::dispatch_inline`]),
-//! a worker with one job that it cannot share (`alone.rs`), and the backward, which evaluates
+//! a worker with one job that it cannot share (`inline_job.rs`), and the backward, which evaluates
 //! cotangents as it emits them (`reverse/eager.rs`).
 //!
 //! Once so much is queued that other threads could share it, kernels are queued behind it. The last
@@ -24,12 +24,12 @@
 //! traversal yields the lock to waiting threads (see `discover.rs`), except within scalar
 //! arithmetic.
 
-use crate::exec::books::PassState;
 use crate::exec::context::{computing, in_task, may_work};
 use crate::exec::discover::{InlinePolicy, Traversal, TraversalStep};
 use crate::exec::dispatch::{INVITE_NS, LARGE_VALUE_BYTES, inline_limit};
-use crate::exec::entry::{Scalar, SlotState};
-use crate::exec::{Pass, bodies, user_code};
+use crate::exec::node_table::{Scalar, SlotState};
+use crate::exec::state::PassState;
+use crate::exec::{Pass, body_cost, user_code};
 use crate::graph::node_ref::AnyLayer;
 use crate::graph::op::AnyPrimitive;
 use crate::graph::value::Value;
@@ -54,7 +54,7 @@ impl Pass {
             return (state, known);
         }
         let runs = may_work() && !state.drivers.is_empty();
-        bodies::apart(self, || {
+        body_cost::apart(self, || {
             let (mut state, index) = self.insert(state, layer, runs, in_task());
             state.root(index);
             (state, index)

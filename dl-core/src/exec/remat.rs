@@ -12,9 +12,9 @@
 
 use crate::error::{Error, Result};
 use crate::exec::Pass;
-use crate::exec::books::PassState;
-use crate::exec::entry::{NONE, SlotState, Status};
-use crate::exec::tables;
+use crate::exec::node_table::{NONE, SlotState, Status};
+use crate::exec::state::PassState;
+use crate::exec::vec_pool;
 use crate::graph::node::Expression;
 use crate::parallel::sync::MutexGuard;
 use std::collections::{HashMap, HashSet};
@@ -35,8 +35,8 @@ pub(super) struct Retention {
 
 impl Retention {
     pub(super) fn reset(&mut self) {
-        tables::empty(&mut self.segmented);
-        tables::empty(&mut self.updates);
+        vec_pool::empty(&mut self.segmented);
+        vec_pool::empty(&mut self.updates);
         (self.has_marks, self.has_discarded) = (false, false);
     }
 

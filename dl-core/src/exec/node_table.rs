@@ -25,7 +25,7 @@
 
 use crate::error::Error;
 use crate::exec::chain::CLOSED;
-use crate::exec::tables;
+use crate::exec::vec_pool;
 use crate::graph::node_ref::AnyLayer;
 use crate::graph::node_ref::Held;
 use crate::graph::value::{Repr, Value};
@@ -273,18 +273,18 @@ impl NodeTable {
     /// Empties the table. It keeps its room for the next pass: to grow it anew would cost more than
     /// a small pass does. Values and nodes are dropped here. Says whether a slot had an ext.
     pub(super) fn reset(&mut self) -> bool {
-        tables::clear(&mut self.slots);
+        vec_pool::clear(&mut self.slots);
         self.discards_new = false;
         // a root handle is in an ext, too
         let has_exts = !self.exts.is_empty();
         if has_exts {
-            tables::empty(&mut self.roots);
-            tables::clear(&mut self.exts);
-            tables::empty(&mut self.free);
-            tables::empty(&mut self.free_exts);
-            tables::clear(&mut self.dependents);
+            vec_pool::empty(&mut self.roots);
+            vec_pool::clear(&mut self.exts);
+            vec_pool::empty(&mut self.free);
+            vec_pool::empty(&mut self.free_exts);
+            vec_pool::clear(&mut self.dependents);
             (self.free_dependents, self.notifying) = (NONE, NONE);
-            tables::empty(&mut self.completed);
+            vec_pool::empty(&mut self.completed);
         }
         has_exts
     }
@@ -308,7 +308,7 @@ impl NodeTable {
     #[inline(always)]
     pub(super) fn insert(&mut self, slot: NodeSlot) -> (u32, bool) {
         if self.free.is_empty() {
-            tables::push(&mut self.slots, slot);
+            vec_pool::push(&mut self.slots, slot);
             ((self.slots.len() - 1) as u32, false)
         } else {
             (self.reuse(slot), true)
@@ -404,7 +404,7 @@ impl NodeTable {
                 free
             }
             None => {
-                tables::push(&mut self.exts, SlotExt::NEW);
+                vec_pool::push(&mut self.exts, SlotExt::NEW);
                 (self.exts.len() - 1) as u32
             }
         };
@@ -459,7 +459,7 @@ impl NodeTable {
         let dependent = Dependent { consumer, next };
         match self.dependents.get_mut(place as usize) {
             Some(free) => self.free_dependents = std::mem::replace(free, dependent).next,
-            None => tables::push(&mut self.dependents, dependent),
+            None => vec_pool::push(&mut self.dependents, dependent),
         }
         self.ext_mut(consumer).in_degree += 1;
     }

@@ -10,7 +10,7 @@
 
 use crate::error::Result;
 use crate::exec::Pass;
-use crate::exec::unshared::Unshared;
+use crate::exec::exclusive_pass::Unshared;
 use crate::exec::user_code;
 use crate::parallel::sync::{AtomicUsize, Ordering};
 use std::ops::Deref;

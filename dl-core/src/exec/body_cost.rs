@@ -7,7 +7,7 @@
 //! decides which thread polls a body, never its value.
 //!
 //! A small network that a body asks for is evaluated inline, as part of its pass (see
-//! `at_once.rs`), by one thread at a time: a second thread would not make it faster. So that time
+//! `inline.rs`), by one thread at a time: a second thread would not make it faster. So that time
 //! is excluded.
 
 use crate::exec::Pass;
@@ -107,7 +107,7 @@ fn seat(place: &'static Location<'static>) -> usize {
 #[cfg(all(test, not(any(shuttle, loom))))]
 mod tests {
     use super::*;
-    use crate::exec::at_once::tests::{Probe, on_threads};
+    use crate::exec::inline::tests::{Probe, on_threads};
     use crate::{Differentiable, Do, Layer};
     use std::collections::HashSet;
     use std::sync::{Arc, Condvar, Mutex};

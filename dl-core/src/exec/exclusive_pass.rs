@@ -6,8 +6,8 @@
 //! then.
 
 use crate::error::Result;
-use crate::exec::books::PassState;
 use crate::exec::discover::TraversalStep;
+use crate::exec::state::PassState;
 use crate::exec::{Mode, Scalar, Width};
 use crate::exec::{Owner, Pass, Purpose, Settings, user_code};
 use crate::graph::node_ref::AnyLayer;
@@ -195,7 +195,7 @@ impl Pass {
 #[cfg(all(test, not(any(shuttle, loom))))]
 mod tests {
     use super::OVER;
-    use crate::exec::at_once::tests::{Gather, Probe, on_threads};
+    use crate::exec::inline::tests::{Gather, Probe, on_threads};
     use crate::testing::Sgd;
     use crate::{Differentiable, Layer, Weight};
 

@@ -1,8 +1,8 @@
 //! The ready queue: jobs whose inputs are ready, with their estimated costs.
 
 use crate::exec::dispatch::{EXAMINED_JOBS, INVITE_NS, SPARE_NS, sane_cost};
-use crate::exec::tables;
-use crate::exec::tickets::Ticket;
+use crate::exec::lifetime::Ticket;
+use crate::exec::vec_pool;
 use std::collections::{HashSet, VecDeque};
 
 pub(super) struct Job {
@@ -39,7 +39,7 @@ struct Jobs {
 impl ReadyQueue {
     pub(super) fn reset(&mut self) {
         for jobs in [&mut self.shared, &mut self.local] {
-            tables::empty(&mut jobs.jobs);
+            vec_pool::empty(&mut jobs.jobs);
             jobs.nanoseconds = 0.0;
         }
     }

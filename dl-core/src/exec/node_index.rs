@@ -1,10 +1,10 @@
 //! The slots of nodes, looked up by node, and those of weights, by weight.
 //!
-//! A node carries a stamp, which says in which slot of which pass it is (see `claim.rs`). A node
+//! A node carries a stamp, which says in which slot of which pass it is (see `owner_stamp.rs`). A node
 //! that another live pass has stamped is in the fallback map.
 
-use crate::exec::claim::Seat;
-use crate::exec::tables;
+use crate::exec::owner_stamp::Seat;
+use crate::exec::vec_pool;
 use crate::graph::node::Node;
 use rustc_hash::FxHashMap;
 
@@ -35,7 +35,7 @@ impl NodeIndex {
     /// The pass is over: all stamps lapse.
     pub(super) fn reset(&mut self) {
         self.seat.end();
-        tables::clear(&mut self.weights);
+        vec_pool::clear(&mut self.weights);
         (self.replica, self.replicas_differ) = (None, false);
         if self.fallback.capacity() + self.weights_by_address.capacity() > 0 {
             self.clear_maps();
@@ -44,8 +44,8 @@ impl NodeIndex {
 
     #[cold]
     fn clear_maps(&mut self) {
-        tables::empty(&mut self.fallback);
-        tables::empty(&mut self.weights_by_address);
+        vec_pool::empty(&mut self.fallback);
+        vec_pool::empty(&mut self.weights_by_address);
     }
 
     /// Which seat the next pass has already, if one was found.
@@ -105,7 +105,7 @@ impl NodeIndex {
 
     #[inline(always)]
     pub(super) fn add_weight(&mut self, address: usize, slot: u32) {
-        tables::push(&mut self.weights, (address, slot));
+        vec_pool::push(&mut self.weights, (address, slot));
     }
 
     /// A weight is about to be inserted under this replica. Says whether it may be there already,

@@ -1,25 +1,25 @@
 //! The state of a pass, behind its lock. Each part has its own invariants, and says them.
 //!
 //! A node that cannot be evaluated when it is inserted (see `discover.rs`) waits until its last
-//! operand is completed; then it is queued (`schedule.rs`).
+//! operand is completed; then it is queued (`readiness.rs`).
 
 use crate::api::snapshot::Snapshot;
 use crate::api::tape::AnyBackward;
 use crate::autodiff::cotangent::Arrived;
 use crate::error::{Error, Result};
 use crate::exec::chain::Chains;
-use crate::exec::counters::{Counters, Stats};
-use crate::exec::crews::Workers;
 use crate::exec::discover::Discovery;
 use crate::exec::drivers::DriverSet;
-use crate::exec::entry::{NodeSlot, NodeTable, SlotState, Status, ValueRef};
-use crate::exec::index::NodeIndex;
-use crate::exec::queue::ReadyQueue;
-use crate::exec::segment::Retention;
+use crate::exec::node_index::NodeIndex;
+use crate::exec::node_table::{NodeSlot, NodeTable, SlotState, Status, ValueRef};
+use crate::exec::ready_queue::ReadyQueue;
+use crate::exec::regions::Workers;
+use crate::exec::remat::Retention;
 use crate::exec::settings::Settings;
+use crate::exec::stats::{Counters, Stats};
 use crate::exec::tasks::TaskTable;
-use crate::exec::visits::Visits;
-use crate::exec::{Keep, Pass, tables};
+use crate::exec::visited_set::Visits;
+use crate::exec::{Keep, Pass, vec_pool};
 use crate::graph::data::Data;
 use crate::graph::node::Node;
 use crate::graph::node_ref::Held;
@@ -139,8 +139,8 @@ pub(super) struct Deferred {
 
 impl Deferred {
     fn reset(&mut self) {
-        tables::empty(&mut self.wakers);
-        tables::empty(&mut self.values);
+        vec_pool::empty(&mut self.wakers);
+        vec_pool::empty(&mut self.values);
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -191,17 +191,17 @@ struct BackwardScratch {
 
 impl BackwardScratch {
     fn reset(&mut self) {
-        if self.arrived.iter().any(|table| table.capacity() > tables::SMALL) {
+        if self.arrived.iter().any(|table| table.capacity() > vec_pool::SMALL) {
             self.trim();
         }
-        if self.visited.room() > tables::SMALL {
-            tables::let_go(&mut self.visited);
+        if self.visited.room() > vec_pool::SMALL {
+            vec_pool::let_go(&mut self.visited);
         }
     }
 
     #[cold]
     fn trim(&mut self) {
-        self.arrived.iter_mut().filter(|table| table.capacity() > tables::SMALL).for_each(tables::clear);
+        self.arrived.iter_mut().filter(|table| table.capacity() > vec_pool::SMALL).for_each(vec_pool::clear);
         self.arrived.retain(|table| table.capacity() > 0);
     }
 }
@@ -322,7 +322,7 @@ impl PassState {
     /// A table for the cotangents that arrive at the nodes, with none in it.
     pub(crate) fn take_arrived(&mut self) -> Vec<Arrived> {
         let slots = self.nodes.len();
-        let mut arrived = self.scratch.arrived.pop().unwrap_or_else(|| tables::with_room(slots));
+        let mut arrived = self.scratch.arrived.pop().unwrap_or_else(|| vec_pool::with_room(slots));
         if arrived.len() < slots {
             arrived.resize_with(slots, Arrived::default);
         }

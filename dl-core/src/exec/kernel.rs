@@ -1,9 +1,9 @@
 //! Kernels: runs one, or a chain of them, without the state lock.
 
 use crate::error::Result;
-use crate::exec::books::PassState;
 use crate::exec::context::computing;
 use crate::exec::dispatch::{CHAIN_NS, prefers_driver};
+use crate::exec::state::PassState;
 use crate::exec::{Keep, Pass, user_code};
 use crate::graph::node::{Expression, Node};
 use crate::graph::node_ref::Held;

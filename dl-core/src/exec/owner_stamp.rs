@@ -4,7 +4,7 @@
 //! pass encodes an index into the static table `ALIVE`, its *seat*; a stamp is valid while the seat
 //! holds the number of the pass. So stamps expire when their pass ends, and never need to be
 //! cleared. A node that another live pass has stamped is kept in the fallback map of the pass
-//! (`index.rs`). The seat is kept for the next pass with the same tables: to look for one takes an
+//! (`node_index.rs`). The seat is kept for the next pass with the same tables: to look for one takes an
 //! atomic read-modify-write, to use one's own does not.
 
 use crate::parallel::sync::{AtomicU32, AtomicU64, Ordering, array_of, globals, thread_local};

@@ -1,14 +1,14 @@
 //! Workers: the loop of drivers and helpers through the ready queue, and invitations to helpers.
 
 use crate::error::Result;
-use crate::exec::bodies;
-use crate::exec::books::PassState;
+use crate::exec::body_cost;
 use crate::exec::context::{computing, may_work, polling};
 use crate::exec::dispatch::{IDLE_SPINS, INLINE_NS, INVITE_NS, RETRY_SPINS, TURNS};
-use crate::exec::kernels::ChainRun;
-use crate::exec::queue::{Job, Work};
-use crate::exec::tickets::{Events, Ticket};
-use crate::exec::wakers::{TaskWaker, Wakeable};
+use crate::exec::kernel::ChainRun;
+use crate::exec::lifetime::{Events, Ticket};
+use crate::exec::ready_queue::{Job, Work};
+use crate::exec::state::PassState;
+use crate::exec::task_waker::{TaskWaker, Wakeable};
 use crate::exec::{Pass, context, user_code};
 use crate::graph::inline_box::KeptFuture;
 use crate::graph::node::{Expression, Outcome};
@@ -261,7 +261,7 @@ impl Pass {
         };
         let mut poll =
             || polling(self, true, || self.during(SpanWork::Body, Some(&node), || self.told(index), &mut poll));
-        let step = if **threads > 1 { bodies::timed(self, node.place, poll) } else { poll() };
+        let step = if **threads > 1 { body_cost::timed(self, node.place, poll) } else { poll() };
         let step = match step {
             Ok(Poll::Pending) => Poll::Pending,
             Ok(Poll::Ready(Ok(outcome))) => Poll::Ready(Ok(outcome)),
@@ -331,7 +331,7 @@ impl Pass {
     /// A task that waits was woken, by any thread.
     pub(super) fn wake_task(self: &Arc<Self>, woken: &Arc<TaskWaker>) {
         let mut state = self.state();
-        // Relaxed: stored before the task was parked, which the waker has seen (`wakers.rs`)
+        // Relaxed: stored before the task was parked, which the waker has seen (`task_waker.rs`)
         let index = woken.index.load(Ordering::Relaxed);
         // if the pass has rested since, this is another run of the body, or no run at all
         if state.tasks.get(index).is_some_and(|task| Arc::ptr_eq(&task.waker.shared, woken)) {

@@ -1,7 +1,7 @@
 //! The wakers of the futures of dynamic nodes.
 
 use crate::exec::Pass;
-use crate::exec::tickets::Ticket;
+use crate::exec::lifetime::Ticket;
 use crate::parallel::sync::{AtomicU8, AtomicU32, Ordering, fence};
 use std::sync::Arc;
 use std::task::{Wake, Waker};

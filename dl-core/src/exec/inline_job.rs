@@ -1,14 +1,14 @@
 //! Inline execution of a job that there is no other thread for.
 //!
-//! A kernel that is too expensive for a traversal (see `at_once.rs`) is queued, as other threads
+//! A kernel that is too expensive for a traversal (see `inline.rs`) is queued, as other threads
 //! might take it. In a network without branches none does: when the worker takes the job, nothing
 //! is left in the queue to invite other threads for, and no helper is active. Then the worker runs
 //! the job inline, and its chain, until there is something to share.
 
 use crate::exec::Pass;
-use crate::exec::books::PassState;
 use crate::exec::context::computing;
 use crate::exec::dispatch::{INLINE_NS, inline_limit};
+use crate::exec::state::PassState;
 use crate::graph::node::Expression;
 use crate::parallel::sync::{MutexGuard, Ordering, current_num_threads};
 use std::sync::Arc;
@@ -68,9 +68,9 @@ impl Pass {
 
 #[cfg(all(test, not(any(shuttle, loom))))]
 mod tests {
-    use crate::exec::at_once::tests::chain;
-    use crate::exec::at_once::tests::{Probe, on_threads};
     use crate::exec::context::with_computing;
+    use crate::exec::inline::tests::chain;
+    use crate::exec::inline::tests::{Probe, on_threads};
     use crate::{At, Data, Deltas, Differentiable, Error, Layer, Nothing, Primitive, Result};
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
     use std::sync::{Arc, Mutex};

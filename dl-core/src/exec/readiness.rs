@@ -6,11 +6,11 @@
 
 use crate::error::{Error, Result};
 use crate::exec::Keep;
-use crate::exec::books::PassState;
 use crate::exec::chain::{OPEN, can_follow};
 use crate::exec::dispatch::prefers_driver;
-use crate::exec::entry::{NONE, Scalar, SlotState, Status, ValueRef};
-use crate::exec::queue::Work;
+use crate::exec::node_table::{NONE, Scalar, SlotState, Status, ValueRef};
+use crate::exec::ready_queue::Work;
+use crate::exec::state::PassState;
 use crate::exec::user_code;
 use crate::graph::node::{Expression, Node};
 use crate::graph::op::AnyPrimitive;

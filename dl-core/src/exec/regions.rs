@@ -8,8 +8,8 @@
 //! A kernel may hold a lock of user code, which an estimate of a cost may want, too, with the state
 //! lock held. So a thread that divides a kernel must not wait for the state lock.
 
-use crate::exec::books::PassState;
-use crate::exec::{Pass, computing, tables, user_code};
+use crate::exec::state::PassState;
+use crate::exec::{Pass, computing, user_code, vec_pool};
 use crate::parallel::fork_join::Team;
 use crate::parallel::sync::Ordering;
 use smallvec::SmallVec;
@@ -40,7 +40,7 @@ impl Workers {
         (self.tickets, self.blocked, self.active_drivers, self.running) = (0, 0, 0, 0);
         self.retired = false;
         // a thread that divides a kernel only tries the lock to take its region out
-        tables::empty(&mut self.regions);
+        vec_pool::empty(&mut self.regions);
     }
 
     pub(super) fn tickets(&self) -> usize {
@@ -180,8 +180,8 @@ impl Pass {
 #[cfg(all(test, not(any(shuttle, loom))))]
 mod tests {
     use super::Pass;
-    use crate::exec::at_once::tests::{Probe, on_threads};
-    use crate::exec::unshared::Unshared;
+    use crate::exec::exclusive_pass::Unshared;
+    use crate::exec::inline::tests::{Probe, on_threads};
     use crate::{Differentiable, Do, Layer, parallel};
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
     use std::sync::{Arc, Mutex, mpsc};

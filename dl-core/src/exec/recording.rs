@@ -6,8 +6,8 @@
 
 use crate::error::branch::Branch;
 use crate::exec::Pass;
-use crate::exec::books::PassState;
-use crate::exec::entry::{NONE, Status, ValueRef};
+use crate::exec::node_table::{NONE, Status, ValueRef};
+use crate::exec::state::PassState;
 use crate::exec::user_code;
 use crate::graph::node::Node;
 use crate::graph::node_ref::AnyLayer;

@@ -9,7 +9,7 @@
 
 use crate::autodiff::cotangent::{AnyDelta, Arrived};
 use crate::exec::discover::Frame;
-use crate::exec::entry::{Dependent, NodeSlot, SlotExt};
+use crate::exec::node_table::{Dependent, NodeSlot, SlotExt};
 use crate::graph::node_ref::AnyLayer;
 use crate::graph::node_ref::Held;
 use crate::step::commit::RawUpdate;

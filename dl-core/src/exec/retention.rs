@@ -6,8 +6,8 @@
 
 use crate::error::Result;
 use crate::exec::Keep;
-use crate::exec::books::PassState;
-use crate::exec::entry::{NONE, Scalar, SlotState, Status};
+use crate::exec::node_table::{NONE, Scalar, SlotState, Status};
+use crate::exec::state::PassState;
 use crate::exec::user_code;
 use crate::graph::node::{Expression, Node};
 use crate::graph::value::Value;
