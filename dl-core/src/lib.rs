@@ -84,12 +84,15 @@ pub use exec::{Counters, Mode};
 #[doc(hidden)]
 pub use autodiff::immediate::Sums;
 
+pub use graph::chunk::Chunk;
+#[doc(hidden)]
+pub use graph::chunk::ChunkElement;
 pub use step::memory::{Memory, Notes, Slot};
 pub use step::optimizer::Optimizer;
 pub use step::state::{NewState, OptimizerState};
-pub use step::training_step::{Chunk, Step};
 #[doc(hidden)]
-pub use step::training_step::{ChunkElement, ChunkVisitor};
+pub use step::training_step::ChunkVisitor;
+pub use step::training_step::Step;
 
 pub use api::buffer::Buffer;
 pub use api::deferred::Do;
@@ -97,15 +100,16 @@ pub use api::differentiable::Differentiable;
 pub use api::extract::Extract;
 pub use api::gradient::derivative;
 pub use api::gradients::SideEffects;
-pub use api::layer::Layer;
 pub use api::operators::{LeftOperand, Operand, max, min, pow, xlogy};
-pub use api::pointwise::Pointwise;
 pub use api::primitive::{Along, At, Deltas, Now, Operands, Others, Primitive};
-pub use api::snapshot::Snapshot;
 pub use api::tape::Tape;
 pub use api::variables::{EachVariable, Variables};
-pub use api::weight::{Weight, WeightHandle, WeightId};
+pub use api::weight::{Weight, WeightHandle};
 pub use api::with_rule::with_rule;
+pub use exec::snapshot::Snapshot;
+pub use graph::layer::Layer;
+pub use graph::pointwise::Pointwise;
+pub use graph::weight_id::WeightId;
 
 #[doc(hidden)]
 pub use macro_support as bang;

@@ -1,9 +1,9 @@
 //! An optimizer for the tests inside this crate: those of `dl-optim` are above it.
 
 use crate::error::Result;
+use crate::graph::chunk::Chunk;
 use crate::in_numbers;
 use crate::step::optimizer::Optimizer;
-use crate::step::training_step::Chunk;
 use dl_math::Number;
 
 /// Gradient descent at a fixed rate.

@@ -23,10 +23,10 @@
 //! arrives at it. Until then it is unknown which deltas the group passes on
 //! (`autodiff/optional_cotangent.rs`).
 
-use crate::api::layer::Layer;
 use crate::error::Result;
 use crate::graph::data::Data;
 use crate::graph::inline_box::Kept;
+use crate::graph::layer::Layer;
 use crate::graph::node::Expression;
 use crate::graph::node_ref::AnyLayer;
 use crate::graph::op::{AnyAlong, AnyAt, AnyPrimitive, Few};

@@ -9,13 +9,16 @@
 //! # dl_core::Result::Ok(())
 //! ```
 
+use crate::exec::computation::Computation;
+use crate::exec::computation::PassChoice;
+use crate::exec::computation::SyncRun;
 use crate::exec::run::Run;
 
-use crate::api::snapshot::Snapshot;
 use crate::error::{Error, Result};
 use crate::exec;
 use crate::exec::block_on::block_on;
-use crate::exec::{Counters, Mode, Owner, Purpose, Settings};
+use crate::exec::snapshot::Snapshot;
+use crate::exec::{Counters, Mode, Purpose, Settings};
 use crate::graph::erased_arc::Shared;
 use crate::graph::inline_box::{Kept, KeptFuture};
 use crate::graph::node::Outcome;
@@ -54,40 +57,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub struct Do<T> {
     computation: Shared<dyn Computation<T>>,
     settings: Settings,
-}
-
-/// The computation behind a [`Do`].
-pub(crate) trait Computation<T>: Send + Sync {
-    /// The pass that a run belongs to.
-    fn pass_choice(&self) -> PassChoice;
-
-    /// Starts a new run.
-    fn start(&self) -> KeptFuture<Result<T>>;
-
-    /// Starts a new run as the body of a layer, which belongs to the surrounding pass.
-    fn start_body(&self, outcome: fn(T) -> Outcome) -> KeptFuture<Result<Outcome>>
-    where
-        T: Send + 'static,
-    {
-        let future = self.start();
-        Kept::future(async move { future.await.map(outcome) })
-    }
-
-    /// Runs the computation synchronously, as far as it proceeds without waiting. Called on a
-    /// thread that is free to block. A computation that completes here needs no future.
-    fn try_run_sync(&self, settings: &Settings) -> SyncRun<T> {
-        let _ = settings;
-        SyncRun::Unsupported
-    }
-}
-
-/// The result of [`Computation::try_run_sync`].
-pub(crate) enum SyncRun<T> {
-    Completed(Result<T>),
-    /// The pass has started but the computation is incomplete.
-    Started(Owner),
-    /// The computation must be run as a future.
-    Unsupported,
 }
 
 /// A computation that calls a user function for each run.
@@ -447,15 +416,4 @@ impl<T: Send + 'static> IntoFuture for Do<T> {
     fn into_future(self) -> Run<T> {
         self.run()
     }
-}
-
-/// The pass that a run belongs to.
-#[derive(Clone)]
-pub(crate) enum PassChoice {
-    /// The pass in which it is first polled, or a new pass if there is none.
-    Current,
-    /// A new pass.
-    New(Purpose),
-    /// This pass, which the run drives.
-    Existing(Owner),
 }

@@ -1,10 +1,9 @@
 //! The type class of differentiable values.
 
-use crate::api::deferred::{Computation, Do, PassChoice, SyncRun};
+use crate::api::deferred::Do;
 use crate::api::extract;
 use crate::api::extract::ExtractValue;
 use crate::api::gradients::SideEffects;
-use crate::api::layer::Layer;
 use crate::api::tape::Tape;
 use crate::api::weight::Weight;
 use crate::autodiff::cotangent::AnyDelta;
@@ -12,10 +11,14 @@ use crate::autodiff::reverse;
 use crate::autodiff::reverse::When;
 use crate::error::Result;
 use crate::exec;
+use crate::exec::computation::Computation;
+use crate::exec::computation::PassChoice;
+use crate::exec::computation::SyncRun;
 use crate::exec::{Begun, Pass, Purpose, Settings};
 use crate::graph::data::{Data, Trainable};
 use crate::graph::delta::Delta;
 use crate::graph::inline_box::{Kept, KeptFuture};
+use crate::graph::layer::Layer;
 use crate::graph::value::Value;
 use crate::step::commit::commit;
 use crate::step::optimizer::Optimizer;

@@ -1,8 +1,9 @@
 //! Extraction (`!x`) as a future: evaluates a layer and returns its value.
 
-use crate::api::deferred::{Do, PassChoice};
+use crate::api::deferred::Do;
 use crate::error::{Error, Result};
 use crate::exec;
+use crate::exec::computation::PassChoice;
 use crate::exec::run::Run;
 use crate::exec::user_code;
 use crate::exec::{Pass, Purpose};

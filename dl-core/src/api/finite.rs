@@ -14,17 +14,18 @@
 //! # dl_core::Result::Ok(())
 //! ```
 
-use crate::api::deferred::{Do, PassChoice};
+use crate::api::deferred::Do;
 use crate::api::extract::{ExtractAll, ExtractValue};
-use crate::api::layer::Layer;
 use crate::api::primitive::{Along, At, Deltas, Primitive};
 use crate::autodiff::cotangent::AnyDelta;
 use crate::autodiff::forward;
 use crate::autodiff::reverse;
 use crate::error::{Error, Result};
 use crate::exec;
+use crate::exec::computation::PassChoice;
 use crate::exec::{Pass, PassState, Purpose, Status};
 use crate::graph::data::Data;
+use crate::graph::layer::Layer;
 use crate::graph::node_ref::AnyLayer;
 use crate::graph::value::Value;
 use std::collections::HashMap;

@@ -11,26 +11,28 @@
 //! # dl_core::Result::Ok(())
 //! ```
 
-use crate::api::deferred::{Do, PassChoice};
+use crate::api::deferred::Do;
 use crate::api::differentiable::Differentiable;
 use crate::api::extract;
 use crate::api::extract::ExtractAll;
-use crate::api::layer::{BodyKind, Layer};
+use crate::api::layer::BodyKind;
 use crate::api::variables::{EachVariable, Variables};
 use crate::autodiff::cotangent::AnyDelta;
 use crate::autodiff::forward;
 use crate::autodiff::reverse;
+use crate::error::direction::Direction;
 use crate::error::{Error, Result};
 use crate::exec;
+use crate::exec::computation::PassChoice;
 use crate::exec::user_code;
 use crate::exec::{Keep, Purpose};
 use crate::graph::data::Data;
 use crate::graph::delta::Nothing;
+use crate::graph::layer::Layer;
 use crate::graph::node::Expression;
 use crate::graph::node_ref::AnyLayer;
 use crate::graph::op::Few;
 use crate::graph::value::Value;
-use crate::record::Direction;
 use std::future::Future;
 use std::panic::Location;
 use std::sync::{Arc, OnceLock};

@@ -1,18 +1,19 @@
 //! The gradients of a backward pass as a value that can be added, scaled and applied: the paper's
 //! `UpdateWeights`.
 
-use crate::api::deferred::{Do, PassChoice};
+use crate::api::deferred::Do;
 use crate::api::extract::ExtractAll;
 use crate::api::weight::Weight;
 use crate::autodiff::cotangent::AnyDelta;
 use crate::autodiff::optional_cotangent;
+use crate::error::direction::Direction;
 use crate::error::{Error, Result};
 use crate::exec;
+use crate::exec::computation::PassChoice;
 use crate::exec::{Holder, Owner, Pass, Purpose, Settings};
 use crate::graph::data::Trainable;
 use crate::graph::node_ref::AnyLayer;
 use crate::parallel::sync::{Mutex, MutexGuard};
-use crate::record::Direction;
 use crate::step::commit::{commit, commit_and_end};
 use crate::step::optimizer::Optimizer;
 use rustc_hash::FxHashMap;

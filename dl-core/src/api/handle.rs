@@ -1,9 +1,10 @@
 //! Handles to variables (weights and buffers).
 
-use crate::api::layer::Layer;
-use crate::api::snapshot::LiveSnapshots;
 use crate::api::weight::AnyWeight;
+use crate::exec::optimizer_step::in_optimizer_step;
+use crate::exec::snapshot::LiveSnapshots;
 use crate::graph::data::Data;
+use crate::graph::layer::Layer;
 use crate::graph::node::DataKind;
 use crate::graph::variable::{Variable, VariableRef};
 use crate::step::commit;
@@ -51,7 +52,7 @@ impl<T: Data> Handle<T> {
     /// could deadlock.
     pub(crate) fn set(&self, value: T) {
         let (variable, mut value) = (self.variable(), value.at_rest().into_value());
-        let commit = commit::lock(&variable, commit::in_optimizer_step()).unwrap_or_else(|error| panic!("{error}"));
+        let commit = commit::lock(&variable, in_optimizer_step()).unwrap_or_else(|error| panic!("{error}"));
         let snapshots = LiveSnapshots::collect();
         snapshots.save(&variable);
         variable.exchange(&mut value);

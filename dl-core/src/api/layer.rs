@@ -15,70 +15,15 @@ use crate::api::tape::Tape;
 use crate::error::Result;
 use crate::graph::data::Data;
 use crate::graph::inline_box::{Kept, KeptFuture};
+use crate::graph::layer::Layer;
 use crate::graph::node::{Expression, Outcome, Recipe};
 use crate::graph::node_ref::AnyLayer;
 use crate::graph::op::Applied;
 use crate::graph::seed::Position;
-use std::fmt;
 use std::future::Future;
-use std::marker::PhantomData;
 use std::panic::Location;
 
-/// A differentiable expression with a forward value of type `T`.
-///
-/// A layer is built by operators and functions from other layers, [weights](crate::Weight) and
-/// plain values. Building computes nothing; each [`predict`](crate::Differentiable::predict) or
-/// [`train`](crate::Differentiable::train) evaluates the layer anew. A layer is cheap to clone, and
-/// all clones are the same expression: one pass evaluates it at most once.
-#[must_use = "a layer is lazy: nothing is computed until it is predicted or trained"]
-pub struct Layer<T> {
-    any: AnyLayer,
-    data: PhantomData<fn() -> T>,
-}
-
-impl<T> Clone for Layer<T> {
-    fn clone(&self) -> Self {
-        Layer { any: self.any.clone(), data: PhantomData }
-    }
-}
-
-impl<T> fmt::Debug for Layer<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Layer({} at {})", self.any.name(), self.any.place)
-    }
-}
-
-impl<T> Layer<T> {
-    #[inline(always)]
-    pub(crate) fn from_any(any: AnyLayer) -> Self {
-        Layer { any, data: PhantomData }
-    }
-
-    #[inline(always)]
-    pub(crate) fn into_any(self) -> AnyLayer {
-        self.any
-    }
-
-    pub(crate) fn any(&self) -> &AnyLayer {
-        &self.any
-    }
-}
-
 impl<T: Data> Layer<T> {
-    #[inline(always)]
-    #[track_caller]
-    pub(crate) fn from_expression(expression: Expression) -> Self {
-        Self::from_any(AnyLayer::new::<T>(expression, Location::caller()))
-    }
-
-    /// Constructs the expression in place: moving it would be a large part of the cost of a scalar
-    /// operation.
-    #[inline(always)]
-    #[track_caller]
-    pub(crate) fn from_expression_with(make: impl FnOnce() -> Expression) -> Self {
-        Self::from_any(AnyLayer::making::<T>(make, Location::caller()))
-    }
-
     /// A plain value as a layer. No gradient flows to it.
     ///
     /// ```
@@ -150,7 +95,7 @@ impl<T: Data> Layer<T> {
     /// assert!(Layer::constant(1.0).applied::<Shift>().is_none());
     /// ```
     pub fn applied<P: Primitive<Output = T>>(&self) -> Option<(&P, P::Operands)> {
-        let Expression::Primitive(applied) = &self.any.expression else { return None };
+        let Expression::Primitive(applied) = &self.any().expression else { return None };
         let op = applied.op().downcast_ref()?;
         Some((op, sealed::Operands::from_any(applied.operands())))
     }
@@ -245,7 +190,7 @@ impl<T: Data> Layer<T> {
     /// # dl_core::Result::Ok(())
     /// ```
     pub fn extract(&self) -> Extract<T> {
-        Extract::new(self.any.clone())
+        Extract::new(self.any().clone())
     }
 }
 

@@ -1,10 +1,10 @@
 //! Methods of layers and weights that take plain numbers.
 
 use crate::api::differentiable::Differentiable;
-use crate::api::layer::Layer;
-use crate::api::pointwise::Pointwise;
 use crate::api::weight::Weight;
 use crate::graph::data::Trainable;
+use crate::graph::layer::Layer;
+use crate::graph::pointwise::Pointwise;
 use dl_math::Binary;
 
 macro_rules! with_numbers {

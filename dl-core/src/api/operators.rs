@@ -15,12 +15,12 @@
 //! ```
 
 use crate::api::differentiable::Differentiable;
-use crate::api::layer::Layer;
-use crate::api::pointwise::Pointwise;
 use crate::api::weight::Weight;
 use crate::graph::data::{Data, Trainable};
 use crate::graph::delta::Delta;
+use crate::graph::layer::Layer;
 use crate::graph::node::Expression;
+use crate::graph::pointwise::Pointwise;
 use dl_math::{Binary, Side, Unary};
 
 /// Pairs a layer of `Self` on the left with an `R` on the right, which has the data type `D`.

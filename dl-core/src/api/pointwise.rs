@@ -1,48 +1,11 @@
-//! Pointwise operations of layers and weights: the data that have them, and a method for each.
+//! A method of layers and weights for each pointwise operation of one operand.
 
 use crate::api::differentiable::Differentiable;
-use crate::api::layer::Layer;
 use crate::api::weight::Weight;
-use crate::graph::data::{Data, Trainable};
-use dl_math::{Algebra, Binary, Unary};
-
-/// Data on which the pointwise operations work, element by element: scalars and tensors.
-///
-/// ```
-/// use dl_core::{Differentiable, Layer, Pointwise, Unary, Binary};
-/// fn halved<T: Pointwise>(x: &Layer<T>) -> Layer<T> {
-///     T::with_number(Binary::Mul, &T::unary(Unary::Abs, x), 0.5, false)
-/// }
-/// assert_eq!(halved(&Layer::constant(-4.0_f64)).predict().wait()?, 2.0);
-/// # dl_core::Result::Ok(())
-/// ```
-#[diagnostic::on_unimplemented(message = "`{Self}` has no pointwise operations: they work on `f32`, `f64` and tensors")]
-pub trait Pointwise: Data {
-    /// The layer of an operation on one operand.
-    #[track_caller]
-    fn unary(op: Unary, x: &Layer<Self>) -> Layer<Self>;
-    /// The layer of an operation on two operands of the same type.
-    #[track_caller]
-    fn binary(op: Binary, a: &Layer<Self>, b: &Layer<Self>) -> Layer<Self>;
-    /// The layer of an operation on a number and an operand; the number stands on the left when
-    /// `left`.
-    #[track_caller]
-    fn with_number(op: Binary, x: &Layer<Self>, number: f64, left: bool) -> Layer<Self>;
-}
-
-impl<T: Pointwise> Algebra for Layer<T> {
-    fn unary(op: Unary, x: &Self) -> Self {
-        T::unary(op, x)
-    }
-
-    fn binary(op: Binary, a: &Self, b: &Self) -> Self {
-        T::binary(op, a, b)
-    }
-
-    fn with_number(op: Binary, x: &Self, number: f64, left: bool) -> Self {
-        T::with_number(op, x, number, left)
-    }
-}
+use crate::graph::data::Trainable;
+use crate::graph::layer::Layer;
+use crate::graph::pointwise::Pointwise;
+use dl_math::Unary;
 
 /// The example of a method of layers and weights.
 macro_rules! example {

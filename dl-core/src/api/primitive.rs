@@ -30,12 +30,12 @@
 
 use crate::graph::op::{AnyAlong, AnyNow, Few};
 
-use crate::api::layer::Layer;
 use crate::autodiff::cotangent::AnyDelta;
 use crate::autodiff::forward;
 use crate::autodiff::immediate::Sums;
 use crate::error::Result;
 use crate::graph::data::Data;
+use crate::graph::layer::Layer;
 use crate::graph::node_ref::AnyLayer;
 use crate::graph::value::Value;
 use smallvec::smallvec;

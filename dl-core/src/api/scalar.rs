@@ -3,15 +3,15 @@
 use crate::api::deferred::Do;
 use crate::api::differentiable::Differentiable;
 use crate::api::gradients::SideEffects;
-use crate::api::layer::Layer;
-use crate::api::pointwise::Pointwise;
 use crate::api::tape::Tape;
 use crate::error::Result;
+use crate::graph::chunk::Chunk;
 use crate::graph::data::{Data, Trainable};
 use crate::graph::delta::Delta;
+use crate::graph::layer::Layer;
 use crate::graph::node::Expression;
+use crate::graph::pointwise::Pointwise;
 use crate::graph::value::{Repr, Value};
-use crate::step::training_step::Chunk;
 use dl_math::{Binary, Side, Unary};
 
 macro_rules! scalar {

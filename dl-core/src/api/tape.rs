@@ -13,13 +13,13 @@
 
 use crate::api::deferred::Do;
 use crate::api::gradients::SideEffects;
-use crate::api::layer::Layer;
 use crate::autodiff::cotangent::AnyDelta;
 use crate::autodiff::reverse;
 use crate::autodiff::reverse::When;
 use crate::error::Error;
 use crate::exec::Holder;
 use crate::graph::data::Data;
+use crate::graph::layer::Layer;
 use crate::graph::node::Outcome;
 use crate::graph::node_ref::AnyLayer;
 use crate::graph::value::Value;

@@ -3,9 +3,9 @@
 use crate::api::buffer::Buffer;
 use crate::api::differentiable::Differentiable;
 use crate::api::gradient::{Derivatives, derivative_at};
-use crate::api::layer::Layer;
 use crate::api::weight::Weight;
 use crate::graph::data::{Data, Trainable};
+use crate::graph::layer::Layer;
 use crate::graph::node_ref::AnyLayer;
 use std::panic::Location;
 

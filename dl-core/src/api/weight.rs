@@ -1,17 +1,18 @@
 //! Weights: trainable parameters.
 
 use crate::api::handle::Handle;
-use crate::api::layer::Layer;
 use crate::error::{Error, Result};
+use crate::graph::chunk::Chunk;
 use crate::graph::data::Trainable;
+use crate::graph::layer::Layer;
 use crate::graph::node_ref::AnyLayer;
 use crate::graph::value::Value;
 use crate::graph::variable::{Variable, VariableRef};
+use crate::graph::weight_id::WeightId;
 use crate::in_numbers;
 use crate::step::memory::{InitialValue, WeightState};
 use crate::step::optimizer::Optimizer;
 use crate::step::state::AnyState;
-use crate::step::training_step::Chunk;
 use std::fmt;
 use std::marker::PhantomData;
 use std::panic::Location;
@@ -132,18 +133,6 @@ impl<T: Trainable + fmt::Debug> fmt::Debug for Weight<T> {
         f.debug_tuple("Weight").field(&self.value()).finish()
     }
 }
-
-/// The id of a weight, unique within the process: see [`Weight::id`].
-///
-/// ```
-/// use dl_core::{Weight, WeightId};
-/// use std::collections::HashMap;
-/// let (a, b) = (Weight::new(1.0_f64), Weight::new(2.0_f64));
-/// let names: HashMap<WeightId, &str> = [(a.id(), "a"), (b.id(), "b")].into();
-/// assert_eq!(names[&a.clone().id()], "a");
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct WeightId(pub(crate) u64);
 
 /// A weight of any value type, for lists of weights of different types.
 ///

@@ -1,11 +1,11 @@
 //! Custom derivatives: stopped gradients, and functions with a derivative rule of their own.
 
-use crate::api::layer::Layer;
 use crate::api::primitive::{Along, At, Deltas, Operands, Primitive, sealed};
 use crate::autodiff::forward;
 use crate::error::Result;
 use crate::graph::data::Data;
 use crate::graph::inline_box::Kept;
+use crate::graph::layer::Layer;
 use crate::graph::node::Expression;
 use crate::graph::node_ref::AnyLayer;
 use crate::graph::op::{AnyAlong, AnyAt, AnyPrimitive, Few};

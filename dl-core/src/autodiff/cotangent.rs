@@ -2,10 +2,10 @@
 
 use crate::autodiff::accumulate::accumulated;
 use crate::autodiff::optional_cotangent::Perhaps;
-use crate::exec::Scalar;
 use crate::graph::inline_box::Kept;
 use crate::graph::node::{DataKind, Expression, Node};
 use crate::graph::node_ref::AnyLayer;
+use crate::graph::scalar::Scalar;
 use crate::graph::value::{Repr, Value};
 
 /// The delta of some node, computed or yet to be computed.

@@ -19,24 +19,24 @@
 
 use crate::api::extract::ExtractAll;
 use crate::api::gradient::{BuiltDerivatives, Derivation, Derivatives, derivative_at, derivatives, layers_of, zero};
-use crate::api::layer::Layer;
-use crate::api::pointwise::Pointwise;
 use crate::api::tape::AnyBackward;
 use crate::api::variables::Variables;
 use crate::autodiff::cotangent::AnyDelta;
 use crate::autodiff::reverse;
 use crate::autodiff::scalar::one_side;
 use crate::error::call_context::enter_user_code;
+use crate::error::direction::Direction;
 use crate::error::{Error, Result};
 use crate::exec;
 use crate::exec::{Hold, NONE, Pass, PassState, ValueRef, user_code};
 use crate::graph::data::Data;
 use crate::graph::delta::Delta;
+use crate::graph::layer::Layer;
 use crate::graph::node::{Expression, Node};
 use crate::graph::node_ref::AnyLayer;
 use crate::graph::op::{AnyAlong, AnyPrimitive, Few};
+use crate::graph::pointwise::Pointwise;
 use crate::graph::value::Value;
-use crate::record::Direction;
 use dl_math::{Number, Term};
 use std::collections::HashMap;
 use std::future::poll_fn;

@@ -10,10 +10,10 @@
 //! A rule that does not know how, for these operands, says so before it has added anything, and is
 //! asked for layers as ever.
 
-use crate::api::layer::Layer;
 use crate::autodiff::cotangent::{AnyDelta, Arrived, Total};
 use crate::graph::data::Data;
 use crate::graph::inline_box::Kept;
+use crate::graph::layer::Layer;
 use crate::graph::node::DataKind;
 use crate::graph::op::Few;
 use crate::graph::value::Value;

@@ -7,15 +7,17 @@
 //! forgotten; asks the rules; and lets the values go. Its value are the deltas that it hands on to
 //! entries outside of it, as layers like those that the walk itself writes.
 
-use crate::api::deferred::{Do, PassChoice};
+use crate::api::deferred::Do;
 use crate::api::extract::ExtractValue;
 use crate::autodiff::cotangent::{AnyDelta, Arrived};
 use crate::autodiff::optional_cotangent;
 use crate::autodiff::optional_cotangent::Perhaps;
 use crate::autodiff::reverse;
 use crate::autodiff::reverse::Everywhere;
+use crate::error::direction::Direction;
 use crate::error::{Error, Result};
 use crate::exec;
+use crate::exec::computation::PassChoice;
 use crate::exec::{Hold, Pass, PassState};
 use crate::graph::data::Data;
 use crate::graph::delta::Nothing;
@@ -24,7 +26,6 @@ use crate::graph::node::{Expression, Outcome, Recipe};
 use crate::graph::node_ref::AnyLayer;
 use crate::graph::seed::Position;
 use crate::parallel::sync::Mutex;
-use crate::record::Direction;
 use smallvec::smallvec;
 use std::collections::HashMap;
 use std::future::poll_fn;

@@ -13,16 +13,18 @@ use crate::autodiff::remat_group::Groups;
 use crate::autodiff::scalar::{in_layers, in_numbers, walk_back_in_numbers};
 #[doc(hidden)]
 use crate::error::call_context::enter_user_code;
+use crate::error::direction::Direction;
 use crate::error::{Error, Result};
-use crate::exec::{Keep, NONE, Pass, PassState, Scalar, Status, ValueRef};
+use crate::exec::{Keep, NONE, Pass, PassState, Status, ValueRef};
 use crate::exec::{user_code, vec_pool};
 use crate::graph::node::{Expression, Node};
 use crate::graph::node_ref::AnyLayer;
 use crate::graph::node_ref::Held;
 use crate::graph::op::{AnyAt, Few};
+use crate::graph::scalar::Scalar;
 use crate::graph::value::Value;
 use crate::parallel::sync::MutexGuard;
-use crate::record::{Direction, SpanWork, TraceNodeId};
+use crate::record::{SpanWork, TraceNodeId};
 use rustc_hash::FxHashSet;
 use std::sync::Arc;
 

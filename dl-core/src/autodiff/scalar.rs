@@ -1,14 +1,15 @@
 //! Scalar arithmetic on the way back, in both readings of its rules: in plain numbers, and in
 //! layers.
 
-use crate::api::layer::Layer;
-use crate::api::pointwise::Pointwise;
 use crate::autodiff::cotangent::{AnyDelta, Arrived};
 use crate::autodiff::reverse::Goal;
-use crate::exec::{Arithmetic, NodeSlot, PassState, Scalar, vec_pool};
+use crate::exec::{Arithmetic, NodeSlot, PassState, vec_pool};
+use crate::graph::layer::Layer;
 use crate::graph::node::Expression;
 use crate::graph::node_ref::AnyLayer;
 use crate::graph::node_ref::Held;
+use crate::graph::pointwise::Pointwise;
+use crate::graph::scalar::Scalar;
 use dl_math::{Algebra, Binary, Number, Side, Term};
 
 /// Plain numbers, as the numeric reading meets them.

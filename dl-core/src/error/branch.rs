@@ -1,6 +1,5 @@
 //! Branches of annotated functions, for records of passes.
 
-use crate::exec;
 use std::panic::Location;
 
 /// A branch that depends on a forward value: an `if`, `match`, `while` or `let … else` of an
@@ -35,14 +34,4 @@ impl Branch {
     pub const fn new(condition: &'static str, arms: &'static [&'static str]) -> Branch {
         Branch { condition, arms, place: Location::caller() }
     }
-}
-
-/// Records that the body that this thread polls takes this arm.
-#[inline]
-pub(crate) fn took(branch: &'static Branch, arm: usize) {
-    exec::with_current(|pass| {
-        if let Some(pass) = pass {
-            pass.took(branch, arm);
-        }
-    });
 }

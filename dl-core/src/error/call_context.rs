@@ -6,8 +6,8 @@
 
 use crate::error::call_stack::Calls;
 use crate::error::call_tree::{Function, within};
+use crate::error::direction::Direction;
 use crate::parallel::sync::thread_local;
-use crate::record::Direction;
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::panic::Location;

@@ -13,11 +13,13 @@ pub(crate) mod branch;
 pub(crate) mod call_context;
 pub(crate) mod call_stack;
 pub(crate) mod call_tree;
+pub(crate) mod direction;
 
 use crate::error::call_context::Site;
 use crate::error::call_stack::Calls;
+use crate::parallel::panic_payload::drop_payload;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::panic::Location;
 use std::sync::Arc;
 
 /// A result whose error is [`Error`].
@@ -371,13 +373,5 @@ impl std::error::Error for Error {
             ErrorKind::Other(error) => error.source(),
             _ => None,
         }
-    }
-}
-
-/// Drops the payload of a caught panic. If its destructor panics, the second payload is leaked,
-/// because its destructor may panic again.
-pub(crate) fn drop_payload(payload: Box<dyn std::any::Any + Send>) {
-    if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
-        std::mem::forget(another);
     }
 }

@@ -20,13 +20,14 @@
 //! every node that is inserted is stamped, and every node is looked up before it is inserted.
 
 use crate::exec::dispatch::YIELD_AGAIN_NODES;
-use crate::exec::node_table::{Arithmetic, NONE, NodeSlot, Scalar, SlotState, Status};
+use crate::exec::node_table::{Arithmetic, NONE, NodeSlot, SlotState, Status};
 use crate::exec::state::PassState;
 use crate::exec::{Keep, Pass, vec_pool};
 use crate::graph::node::Expression;
 use crate::graph::node::Node;
 use crate::graph::node_ref::AnyLayer;
 use crate::graph::node_ref::Held;
+use crate::graph::scalar::Scalar;
 use crate::graph::value::Value;
 use crate::graph::variable::Variable;
 use crate::graph::variable::VariableRef;

@@ -8,9 +8,10 @@
 use crate::error::Result;
 use crate::exec::discover::TraversalStep;
 use crate::exec::state::PassState;
-use crate::exec::{Mode, Scalar, Width};
+use crate::exec::{Mode, Width};
 use crate::exec::{Owner, Pass, Purpose, Settings, user_code};
 use crate::graph::node_ref::AnyLayer;
+use crate::graph::scalar::Scalar;
 use crate::graph::value::Value;
 use crate::parallel::sync::{AtomicBool, AtomicUsize, Mutex, Ordering, thread_local};
 use std::cell::RefCell;

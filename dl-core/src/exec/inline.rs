@@ -27,11 +27,12 @@
 use crate::exec::context::{computing, in_task, may_work};
 use crate::exec::discover::{InlinePolicy, Traversal, TraversalStep};
 use crate::exec::dispatch::{INVITE_NS, LARGE_VALUE_BYTES, inline_limit};
-use crate::exec::node_table::{Scalar, SlotState};
+use crate::exec::node_table::SlotState;
 use crate::exec::state::PassState;
 use crate::exec::{Pass, body_cost, user_code};
 use crate::graph::node_ref::AnyLayer;
 use crate::graph::op::AnyPrimitive;
+use crate::graph::scalar::Scalar;
 use crate::graph::value::Value;
 use crate::parallel::sync::{MutexGuard, current_num_threads};
 use std::sync::Arc;

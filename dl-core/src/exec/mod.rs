@@ -64,7 +64,9 @@
 
 pub(crate) mod block_on;
 mod body_cost;
+pub(crate) mod buffer_update;
 mod chain;
+pub(crate) mod computation;
 mod concurrency;
 #[allow(unsafe_code, reason = "a thread borrows the pass that it is polling: see the module")]
 mod context;
@@ -79,6 +81,7 @@ mod kernel;
 mod lifetime;
 mod node_index;
 mod node_table;
+pub(crate) mod optimizer_step;
 mod owner_stamp;
 mod readiness;
 mod ready_queue;
@@ -88,6 +91,7 @@ mod remat;
 mod retention;
 pub(crate) mod run;
 mod settings;
+pub(crate) mod snapshot;
 mod state;
 mod stats;
 mod sweep;
@@ -109,7 +113,7 @@ pub(crate) use dispatch::inline_limit;
 pub(crate) use exclusive_pass::Begun;
 pub(crate) use inline::evaluate_inline;
 pub(crate) use lifetime::Owner;
-pub(crate) use node_table::{Arithmetic, NONE, NodeSlot, Scalar, Status, ValueRef};
+pub(crate) use node_table::{Arithmetic, NONE, NodeSlot, Status, ValueRef};
 pub(crate) use owner_stamp::Claim;
 #[cfg(all(test, any(shuttle, loom)))]
 pub(crate) use owner_stamp::Seat;
@@ -122,6 +126,8 @@ pub(crate) use trace::Help;
 pub(crate) use vec_pool::release;
 
 use crate::error::{Error, Result};
+use crate::exec::buffer_update::Update;
+use crate::exec::optimizer_step::in_optimizer_step;
 use crate::graph::node_ref::AnyLayer;
 use crate::graph::seed::Position;
 use crate::graph::value::Value;
@@ -129,7 +135,6 @@ use crate::parallel::injector::IDLE_TIMEOUT;
 use crate::parallel::sync::{
     AtomicBool, AtomicUsize, Mutex, MutexGuard, Ordering, Patience, TryLockError, spin_loop, yield_now,
 };
-use crate::step::commit::{Update, in_optimizer_step};
 use context::mode;
 use dispatch::LOCK_SPINS;
 use exclusive_pass::Unshared;

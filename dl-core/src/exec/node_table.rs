@@ -28,7 +28,8 @@ use crate::exec::chain::CLOSED;
 use crate::exec::vec_pool;
 use crate::graph::node_ref::AnyLayer;
 use crate::graph::node_ref::Held;
-use crate::graph::value::{Repr, Value};
+use crate::graph::scalar::Scalar;
+use crate::graph::value::Value;
 use dl_math::{Binary, Unary};
 
 /// No slot.
@@ -86,7 +87,7 @@ impl NodeSlot {
     /// The slot of a node whose value is a number.
     #[inline(always)]
     pub(super) fn of_number(node: Held, number: Scalar, trained: bool) -> NodeSlot {
-        let (state, bits) = number.to_bits();
+        let (state, bits) = scalar_bits(number);
         NodeSlot { node: Some(node), bits, state, trained, ..NodeSlot::FREE }
     }
 
@@ -122,7 +123,7 @@ impl NodeSlot {
     }
 
     pub(super) fn set_number(&mut self, number: Scalar) {
-        (self.state, self.bits) = number.to_bits();
+        (self.state, self.bits) = scalar_bits(number);
     }
 }
 
@@ -504,62 +505,12 @@ impl NodeTable {
     }
 }
 
-/// A plain number.
-#[derive(Clone, Copy)]
-pub(crate) enum Scalar {
-    F32(f32),
-    F64(f64),
-}
-
-impl Scalar {
-    /// The number 1 of the same type: the delta that a backward begins with.
-    #[inline]
-    pub(crate) fn one(self) -> Scalar {
-        match self {
-            Scalar::F32(_) => Scalar::F32(1.0),
-            Scalar::F64(_) => Scalar::F64(1.0),
-        }
-    }
-
-    /// The number, which is beside a single one in scalar arithmetic.
-    #[inline(always)]
-    pub(super) fn single(self) -> f32 {
-        let Scalar::F32(number) = self else { unreachable!("scalar arithmetic works on scalars of one type") };
-        number
-    }
-
-    /// The same beside a double one.
-    #[inline(always)]
-    pub(super) fn double(self) -> f64 {
-        let Scalar::F64(number) = self else { unreachable!("scalar arithmetic works on scalars of one type") };
-        number
-    }
-
-    #[inline(always)]
-    fn to_bits(self) -> (SlotState, u64) {
-        match self {
-            Scalar::F32(number) => (SlotState::F32, number.to_bits().into()),
-            Scalar::F64(number) => (SlotState::F64, number.to_bits()),
-        }
-    }
-
-    #[inline(always)]
-    pub(crate) fn of(value: &Value) -> Option<Scalar> {
-        match value.0 {
-            Repr::F32(number) => Some(Scalar::F32(number)),
-            Repr::F64(number) => Some(Scalar::F64(number)),
-            Repr::Any(_) => None,
-        }
-    }
-}
-
-impl From<Scalar> for Value {
-    #[inline(always)]
-    fn from(number: Scalar) -> Value {
-        match number {
-            Scalar::F32(number) => Value(Repr::F32(number)),
-            Scalar::F64(number) => Value(Repr::F64(number)),
-        }
+/// The state and the bits of a slot with this number.
+#[inline(always)]
+fn scalar_bits(scalar: Scalar) -> (SlotState, u64) {
+    match scalar {
+        Scalar::F32(number) => (SlotState::F32, number.to_bits().into()),
+        Scalar::F64(number) => (SlotState::F64, number.to_bits()),
     }
 }
 

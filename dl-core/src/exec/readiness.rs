@@ -8,12 +8,13 @@ use crate::error::{Error, Result};
 use crate::exec::Keep;
 use crate::exec::chain::{OPEN, can_follow};
 use crate::exec::dispatch::prefers_driver;
-use crate::exec::node_table::{NONE, Scalar, SlotState, Status, ValueRef};
+use crate::exec::node_table::{NONE, SlotState, Status, ValueRef};
 use crate::exec::ready_queue::Work;
 use crate::exec::state::PassState;
 use crate::exec::user_code;
 use crate::graph::node::{Expression, Node};
 use crate::graph::op::AnyPrimitive;
+use crate::graph::scalar::Scalar;
 use crate::graph::value::Value;
 
 impl PassState {

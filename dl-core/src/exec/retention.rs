@@ -6,12 +6,13 @@
 
 use crate::error::Result;
 use crate::exec::Keep;
-use crate::exec::node_table::{NONE, Scalar, SlotState, Status};
+use crate::exec::buffer_update::Update;
+use crate::exec::node_table::{NONE, SlotState, Status};
 use crate::exec::state::PassState;
 use crate::exec::user_code;
 use crate::graph::node::{Expression, Node};
+use crate::graph::scalar::Scalar;
 use crate::graph::value::Value;
-use crate::step::commit::Update;
 
 impl PassState {
     /// Stores the result of a node that has an ext.

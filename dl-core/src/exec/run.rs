@@ -1,8 +1,9 @@
 //! One run of a computation: in which pass it runs, and how it drives it.
 
-use crate::api::deferred::{Computation, PassChoice};
 use crate::error::Result;
 use crate::exec;
+use crate::exec::computation::Computation;
+use crate::exec::computation::PassChoice;
 use crate::exec::{Counters, Owner, Pass, Purpose, Settings, user_code};
 use crate::graph::erased_arc::Shared;
 use crate::graph::inline_box::KeptFuture;

@@ -1,7 +1,7 @@
 //! The settings of a pass, for all that it evaluates: whether it trains, a seed, a snapshot, a
 //! recorder.
 
-use crate::api::snapshot::Snapshot;
+use crate::exec::snapshot::Snapshot;
 use crate::graph::seed::Position;
 use crate::record::Recorder;
 

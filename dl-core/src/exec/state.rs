@@ -3,7 +3,6 @@
 //! A node that cannot be evaluated when it is inserted (see `discover.rs`) waits until its last
 //! operand is completed; then it is queued (`readiness.rs`).
 
-use crate::api::snapshot::Snapshot;
 use crate::api::tape::AnyBackward;
 use crate::autodiff::cotangent::Arrived;
 use crate::error::{Error, Result};
@@ -16,6 +15,7 @@ use crate::exec::ready_queue::ReadyQueue;
 use crate::exec::regions::Workers;
 use crate::exec::remat::Retention;
 use crate::exec::settings::Settings;
+use crate::exec::snapshot::Snapshot;
 use crate::exec::stats::{Counters, Stats};
 use crate::exec::tasks::TaskTable;
 use crate::exec::visited_set::Visits;

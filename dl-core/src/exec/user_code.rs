@@ -4,7 +4,8 @@
 //! into an error, or drops it where no caller could get it. Nothing here takes a lock: which locks
 //! may be held is said at the head of the module `pass`.
 
-use crate::error::{Error, Result, drop_payload};
+use crate::error::{Error, Result};
+use crate::parallel::panic_payload::drop_payload;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Calls user code. A panic becomes an error.

@@ -1,9 +1,9 @@
 //! What can be the forward value of a layer, and what can be trained.
 
 use crate::error::Result;
+use crate::graph::chunk::Chunk;
 use crate::graph::delta::Delta;
 use crate::graph::value::Value;
-use crate::step::training_step::Chunk;
 
 /// A type of forward values, together with the type of its derivatives.
 ///

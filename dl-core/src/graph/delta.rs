@@ -1,10 +1,10 @@
 //! What can be a derivative.
 
-use crate::api::layer::Layer;
 use crate::api::primitive::{Along, At, Deltas, Primitive};
 use crate::error::{Error, Result};
 use crate::graph::data::Data;
 use crate::graph::inline_box::Kept;
+use crate::graph::layer::Layer;
 use crate::graph::node::Expression;
 use crate::graph::node_ref::AnyLayer;
 use crate::graph::op::Applied;

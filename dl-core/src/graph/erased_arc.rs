@@ -4,7 +4,6 @@
 //! As an `Arc<dyn Any>`, but in memory of nodes if it fits: a small tensor does, and a value is
 //! made and dropped for every operation.
 
-use crate::api::deferred::Computation;
 use crate::graph::inline_box::{place, place_made, remove, take_out};
 use crate::parallel::sync::{AtomicUsize, Ordering, fence};
 use std::any::Any;
@@ -14,7 +13,7 @@ use std::ptr::NonNull;
 /// One of the handles to some data.
 pub(crate) struct Shared<T: ?Sized = dyn Any + Send + Sync>(NonNull<Counted<T>>);
 
-struct Counted<T: ?Sized> {
+pub(crate) struct Counted<T: ?Sized> {
     handles: AtomicUsize,
     data: T,
 }
@@ -61,10 +60,20 @@ impl Shared {
     }
 }
 
-impl<T> Shared<dyn Computation<T>> {
+impl<T> Shared<T> {
+    /// Constructs the data in the memory of a node. The pointer may be unsized before
+    /// [`Shared::from_counted`] makes a handle of it.
     #[inline]
-    pub(crate) fn computation<R: Computation<T> + 'static>(computation: R) -> Self {
-        Shared(place_made(|| Counted { handles: AtomicUsize::new(1), data: computation }))
+    pub(crate) fn counted_of(data: T) -> NonNull<Counted<T>> {
+        place_made(|| Counted { handles: AtomicUsize::new(1), data })
+    }
+}
+
+impl<T: ?Sized> Shared<T> {
+    /// The first handle of data from [`Shared::counted_of`].
+    #[inline]
+    pub(crate) fn from_counted(counted: NonNull<Counted<T>>) -> Self {
+        Shared(counted)
     }
 }
 

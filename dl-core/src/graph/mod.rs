@@ -1,11 +1,13 @@
 //! The graph: nodes, values and weights, with their types erased.
 
+pub(crate) mod chunk;
 pub(crate) mod data;
 pub(crate) mod delta;
 #[allow(unsafe_code, reason = "data are counted by hand: see the module")]
 pub(crate) mod erased_arc;
 #[allow(unsafe_code, reason = "a box in memory of nodes: see the module")]
 pub(crate) mod inline_box;
+pub(crate) mod layer;
 pub(crate) mod node;
 #[allow(unsafe_code, reason = "nodes are counted and kept by hand: see the module")]
 pub(crate) mod node_ref;
@@ -13,8 +15,11 @@ pub(crate) mod node_ref;
 #[allow(unsafe_code, reason = "memory of nodes: see the module")]
 pub(crate) mod node_slab;
 pub(crate) mod op;
+pub(crate) mod pointwise;
 pub(crate) mod refcount;
+pub(crate) mod scalar;
 pub(crate) mod seed;
 pub(crate) mod value;
 #[allow(unsafe_code, reason = "a weight owns its leaves and outlives them: see the module")]
 pub(crate) mod variable;
+pub(crate) mod weight_id;

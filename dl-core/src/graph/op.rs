@@ -1,10 +1,10 @@
 //! A primitive on its operands, with its types forgotten: what a node holds.
 
-use crate::api::layer::Layer;
 use crate::api::primitive::{Along, At, Now, Others, Primitive, sealed};
 use crate::autodiff::immediate::Sums;
 use crate::error::Result;
 use crate::graph::data::Data;
+use crate::graph::layer::Layer;
 use crate::graph::node::Node;
 use crate::graph::node_ref::AnyLayer;
 use crate::graph::value::Value;

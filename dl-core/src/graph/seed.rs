@@ -32,9 +32,9 @@
 //! # Result::Ok(())
 //! ```
 
-use crate::api::layer::Layer;
 use crate::graph::data::Data;
 use crate::graph::delta::Nothing;
+use crate::graph::layer::Layer;
 use crate::graph::node::Expression;
 use crate::parallel::sync::thread_local;
 use std::cell::Cell;

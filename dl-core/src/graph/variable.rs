@@ -11,10 +11,10 @@
 
 use crate::api::weight::AnyWeight;
 use crate::error::call_context::Origin;
-use crate::exec::Scalar;
 use crate::graph::node::{DataKind, Expression, Node};
 use crate::graph::node_ref::{AnyLayer, discard_leaf};
 use crate::graph::refcount::Count;
+use crate::graph::scalar::Scalar;
 use crate::graph::value::{Repr, Value};
 use crate::parallel::sync::{
     AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Guarded, Mutex, MutexGuard, Ordering, TryLockError,

@@ -1,9 +1,10 @@
 //! Call frames and recorded branches of annotated functions.
 
 use crate::error::branch::Branch;
+use crate::error::call_context;
 use crate::error::call_context::FunctionGuard;
 use crate::error::call_tree::{Function, FunctionScope};
-use crate::error::{branch as error_branch, call_context};
+use crate::exec;
 use std::any::type_name;
 use std::panic::Location;
 
@@ -40,10 +41,14 @@ fn enter(scope: FunctionScope, name: &'static str, from: &'static Location<'stat
     CallFrame { _function: call_context::enter_function(Function { scope, name }, from) }
 }
 
-/// Records that the body takes this arm.
+/// Records that the body that this thread polls takes this arm.
 #[inline]
 pub fn took(branch: &'static Branch, arm: usize) {
-    error_branch::took(branch, arm);
+    exec::with_current(|pass| {
+        if let Some(pass) = pass {
+            pass.took(branch, arm);
+        }
+    });
 }
 
 /// Records the first arm: the condition holds.

@@ -4,8 +4,8 @@
 //! reports their unsatisfied bound, with its message, instead of a missing implementation.
 
 use crate::api::deferred::Do;
-use crate::api::layer::Layer;
 use crate::api::weight::Weight;
+use crate::graph::layer::Layer;
 use std::cmp::Ordering;
 use std::marker::PhantomData;
 

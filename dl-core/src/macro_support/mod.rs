@@ -29,10 +29,10 @@ mod lazy;
 mod not_hints;
 mod params;
 
-pub use crate::api::layer::Layer;
 pub use crate::api::variables::{EachVariable, Variables};
 pub use crate::error::Error;
 pub use crate::error::branch::Branch;
+pub use crate::graph::layer::Layer;
 pub use crate::module::{Module, Visitor};
 pub use branch::{CallFrame, function, method, no, took, yes};
 pub use captured::{Capture, CaptureValue, capture};

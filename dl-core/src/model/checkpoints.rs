@@ -7,8 +7,8 @@ use super::{Part, together};
 use crate::api::deferred::Do;
 use crate::api::differentiable::Differentiable;
 use crate::api::gradients::SideEffects;
-use crate::api::layer::Layer;
 use crate::api::weight::Weight;
+use crate::graph::layer::Layer;
 use crate::testing::Sgd;
 use shuttle::thread;
 

@@ -1,7 +1,7 @@
 //! Handles to one node, given back by several threads: it is freed once, after the last use.
 
 use super::{explore, together};
-use crate::api::layer::Layer;
+use crate::graph::layer::Layer;
 
 #[test]
 fn two_threads_give_their_handles_back() {

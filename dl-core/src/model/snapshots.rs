@@ -2,11 +2,11 @@
 
 use super::{Part, explore, together};
 use crate::api::differentiable::Differentiable;
-use crate::api::snapshot::Snapshot;
 use crate::api::weight::Weight;
 use crate::autodiff::cotangent::AnyDelta;
-use crate::exec::Scalar;
+use crate::exec::snapshot::Snapshot;
 use crate::graph::node_ref::AnyLayer;
+use crate::graph::scalar::Scalar;
 use crate::graph::value::Value;
 use crate::step::commit::commit;
 use crate::testing::Sgd;

@@ -3,9 +3,9 @@
 use super::{Part, explore, together};
 use crate::api::buffer::Buffer;
 use crate::api::differentiable::Differentiable;
-use crate::api::layer::Layer;
-use crate::api::snapshot::Snapshot;
 use crate::api::weight::Weight;
+use crate::exec::snapshot::Snapshot;
+use crate::graph::layer::Layer;
 use crate::testing::Sgd;
 
 fn step(loss: &Layer<f64>, optimizer: &Sgd) {

@@ -1,12 +1,12 @@
 //! Data whose copies are counted: none may be left in the end.
 
-use crate::api::layer::Layer;
 use crate::api::primitive::{At, Primitive};
 use crate::error::Result;
+use crate::graph::chunk::Chunk;
 use crate::graph::data::{Data, Trainable};
 use crate::graph::delta::Delta;
+use crate::graph::layer::Layer;
 use crate::parallel::fork_join::for_each_mut;
-use crate::step::training_step::Chunk;
 use std::sync::Arc;
 
 /// A number that is not stored as one, but behind a pointer.

@@ -3,7 +3,7 @@
 use super::tracked::{Tracked, plus};
 use super::{Part, explore, together};
 use crate::api::differentiable::Differentiable;
-use crate::api::layer::Layer;
+use crate::graph::layer::Layer;
 use crate::parallel::sync::pool;
 use shuttle::sync::Mutex;
 use shuttle::thread;

@@ -1,9 +1,9 @@
 //! A weight or a buffer of a module, with its type erased.
 
-use crate::api::layer::Layer;
 use crate::api::weight::WeightHandle;
 use crate::error::{Error, Result};
 use crate::graph::data::Data;
+use crate::graph::layer::Layer;
 use crate::graph::node_ref::AnyLayer;
 use crate::graph::value::Value;
 use crate::graph::variable::VariableRef;

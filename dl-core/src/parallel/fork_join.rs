@@ -27,10 +27,10 @@
 //! caller. Work that is divided in the same way repeatedly, such as the weights in each step,
 //! therefore mostly stays in the caches of the same processors.
 
-use crate::error::drop_payload;
 use crate::exec::{Help, Pass, computing, with_computing};
 use crate::graph::variable::thread_number;
 use crate::parallel::injector::{IDLE_TIMEOUT, offer};
+use crate::parallel::panic_payload::drop_payload;
 use crate::parallel::sync::{
     AtomicUsize, Mutex, MutexGuard, Ordering, Patience, Thread, current, current_num_threads, park, spin_loop, spins,
     thread_local, yield_now,

@@ -4,6 +4,7 @@
 pub(crate) mod fork_join;
 pub(crate) mod injector;
 pub mod memory;
+pub(crate) mod panic_payload;
 pub(crate) mod sync;
 
 pub use fork_join::{for_each, for_each_mut, is_divided};

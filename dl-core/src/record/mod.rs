@@ -71,6 +71,7 @@
 mod log;
 mod recorder;
 
+pub use crate::error::direction::Direction;
 pub(crate) use log::{Log, LogState, TraceNodeId};
 pub use recorder::Recorder;
 
@@ -188,16 +189,6 @@ pub enum NodeKind {
     Decision,
     /// A random number.
     Seed,
-}
-
-/// Forward or backward pass.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Direction {
-    /// The forward pass, which computes values.
-    Forward,
-    /// The backward pass, which computes deltas.
-    Backward,
 }
 
 /// A branch with the arm that was taken.

@@ -1,46 +1,36 @@
 //! The commit of a training step: updates all variables of the step, or none.
 
-use crate::api::snapshot::LiveSnapshots;
-use crate::api::weight::WeightId;
 use crate::autodiff::cotangent::AnyDelta;
 use crate::error::{Error, Result};
 use crate::exec;
+use crate::exec::buffer_update::Update;
+use crate::exec::optimizer_step::{IN_OPTIMIZER_STEP, in_optimizer_step};
+use crate::exec::snapshot::LiveSnapshots;
 use crate::exec::user_code;
 use crate::exec::vec_pool;
 use crate::exec::vec_pool::Row;
 use crate::exec::{Owner, Pass};
+use crate::graph::chunk::Chunk;
 use crate::graph::node::Node;
 use crate::graph::node_ref::AnyLayer;
 use crate::graph::op::Few;
 use crate::graph::value::{Repr, Value};
 use crate::graph::variable::Variable;
+use crate::graph::weight_id::WeightId;
 use crate::parallel::fork_join;
-use crate::parallel::sync::{MutexGuard, current_num_threads, thread_local};
+use crate::parallel::sync::{MutexGuard, current_num_threads};
 use crate::record::{SpanWork, TraceNodeId};
 use crate::step::memory::{Memory, StateMap, WeightState};
 use crate::step::optimizer::Optimizer;
-use crate::step::training_step::{Chunk, ChunkVisitor, Step};
+use crate::step::training_step::{ChunkVisitor, Step};
 use smallvec::SmallVec;
 use std::borrow::Cow;
-use std::cell::Cell;
 use std::ops::Deref;
 use std::panic::Location;
 use std::sync::Arc;
 
-thread_local! {
-    /// Whether this thread is computing an update. The optimizer may evaluate layers and take
-    /// nested steps meanwhile.
-    pub(crate) static IN_OPTIMIZER_STEP: Cell<bool> = const { Cell::new(false) };
-}
-
 /// The operation name in errors.
 const STEP_OF_WEIGHT: &str = "training step of a weight";
-
-/// Whether this thread is computing an update, or works for a pass that was started there.
-#[inline]
-pub(crate) fn in_optimizer_step() -> bool {
-    IN_OPTIMIZER_STEP.get() || exec::in_step()
-}
 
 /// A variable to be updated.
 struct PendingUpdate<'a> {
@@ -70,13 +60,6 @@ enum Source<'a> {
     Delta(&'a AnyDelta),
     /// A buffer: the new value is that of a layer, built at this source location.
     Buffer(&'static Location<'static>),
-}
-
-/// The new value of a buffer, as computed by a pass.
-pub(crate) struct Update {
-    pub(crate) buffer: AnyLayer,
-    pub(crate) value: Value,
-    pub(crate) place: &'static Location<'static>,
 }
 
 /// Updates these distinct weights by their deltas, and writes the buffer updates of these passes.

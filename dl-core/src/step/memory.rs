@@ -1,11 +1,11 @@
 //! Optimizer state that persists between steps.
 
 use crate::api::weight::AnyWeight;
-use crate::api::weight::WeightId;
 use crate::error::{Error, Result};
+use crate::exec::optimizer_step::in_optimizer_step;
 use crate::graph::data::Trainable;
+use crate::graph::weight_id::WeightId;
 use crate::parallel::sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, TryLockError};
-use crate::step::commit::in_optimizer_step;
 use std::any::Any;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;

@@ -22,12 +22,14 @@
 //! [restored](Optimizer::load_state); a run that continues from a restored state is bit-identical
 //! to an uninterrupted one.
 
+use crate::graph::chunk::Chunk;
 use crate::step::memory::{Memory, Notes, Slot};
 use crate::step::state::{NewState, OptimizerState};
-use crate::step::training_step::{Chunk, Step};
+use crate::step::training_step::Step;
 
-use crate::api::weight::{WeightHandle, WeightId};
+use crate::api::weight::WeightHandle;
 use crate::error::Result;
+use crate::graph::weight_id::WeightId;
 use crate::step::state;
 use std::sync::Arc;
 

@@ -2,8 +2,8 @@
 
 use crate::api::weight::WeightHandle;
 use crate::error::{Error, Result};
+use crate::exec::optimizer_step::in_optimizer_step;
 use crate::graph::data::Trainable;
-use crate::step::commit::in_optimizer_step;
 use crate::step::memory::{Memory, Notes, Slot, WeightState};
 use crate::step::optimizer::Optimizer;
 use std::any::Any;

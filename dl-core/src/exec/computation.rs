@@ -1,0 +1,62 @@
+//! Computations: what a `Do` runs, and the pass that a run belongs to.
+
+use crate::error::Result;
+use crate::exec::Owner;
+use crate::exec::Purpose;
+use crate::exec::Settings;
+use crate::graph::erased_arc::Shared;
+use crate::graph::inline_box::Kept;
+use crate::graph::inline_box::KeptFuture;
+use crate::graph::node::Outcome;
+
+/// The computation behind a [`Do`].
+pub(crate) trait Computation<T>: Send + Sync {
+    /// The pass that a run belongs to.
+    fn pass_choice(&self) -> PassChoice;
+
+    /// Starts a new run.
+    fn start(&self) -> KeptFuture<Result<T>>;
+
+    /// Starts a new run as the body of a layer, which belongs to the surrounding pass.
+    fn start_body(&self, outcome: fn(T) -> Outcome) -> KeptFuture<Result<Outcome>>
+    where
+        T: Send + 'static,
+    {
+        let future = self.start();
+        Kept::future(async move { future.await.map(outcome) })
+    }
+
+    /// Runs the computation synchronously, as far as it proceeds without waiting. Called on a
+    /// thread that is free to block. A computation that completes here needs no future.
+    fn try_run_sync(&self, settings: &Settings) -> SyncRun<T> {
+        let _ = settings;
+        SyncRun::Unsupported
+    }
+}
+
+/// The result of [`Computation::try_run_sync`].
+pub(crate) enum SyncRun<T> {
+    Completed(Result<T>),
+    /// The pass has started but the computation is incomplete.
+    Started(Owner),
+    /// The computation must be run as a future.
+    Unsupported,
+}
+
+/// The pass that a run belongs to.
+#[derive(Clone)]
+pub(crate) enum PassChoice {
+    /// The pass in which it is first polled, or a new pass if there is none.
+    Current,
+    /// A new pass.
+    New(Purpose),
+    /// This pass, which the run drives.
+    Existing(Owner),
+}
+
+impl<T> Shared<dyn Computation<T>> {
+    #[inline]
+    pub(crate) fn computation<R: Computation<T> + 'static>(computation: R) -> Self {
+        Shared::from_counted(Shared::counted_of(computation))
+    }
+}
