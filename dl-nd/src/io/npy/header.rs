@@ -1,21 +1,21 @@
-//! The head of a `.npy` file: magic, version, and a Python dictionary of three entries.
+//! The header of a `.npy` file: magic string, version, and a Python dictionary of three entries.
 //!
 //! ```text
 //! \x93NUMPY 1 0 <length: u16> {'descr': '<f8', 'fortran_order': False, 'shape': (2, 3), }    \n
 //! ```
 //!
-//! It is parsed by hand, with a bound on its length and without recursion, since the file may come
-//! from anywhere.
+//! The parser is hand-written, not recursive, and limits the length of the header, since files may
+//! come from untrusted sources.
 
 use std::io::{self, Read};
 
-/// Longer heads are refused; those of NumPy have some hundred bytes.
+/// Longer headers are rejected. NumPy writes about a hundred bytes.
 const MAX_HEADER_BYTES: usize = 1 << 16;
 
-/// What a head says.
+/// The contents of a header.
 #[derive(Debug, PartialEq)]
 pub(super) struct Header {
-    /// The type of the elements, `<f8` for instance.
+    /// The element type, for instance `<f8`.
     pub(super) descr: String,
     pub(super) fortran: bool,
     pub(super) shape: Vec<usize>,
@@ -151,7 +151,7 @@ impl<'a> Parser<'a> {
         Ok(&rest[1..=end])
     }
 
-    /// What follows, after white space.
+    /// The remaining text, without leading white space.
     fn rest(&mut self) -> &'a str {
         let rest = self.text[self.at..].trim_ascii_start();
         self.at = self.text.len() - rest.len();
