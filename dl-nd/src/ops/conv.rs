@@ -1,9 +1,9 @@
-//! Convolution and its transpose, over one, two or three spatial axes.
+//! Convolution and transposed convolution over one, two or three spatial axes.
 //!
-//! Convolution is linear in each of its two operands, and so are its gradients: with a delta `y` of
-//! the output, all three are parts of one form `Σ y·w·x`, trilinear in output, weight and input.
-//! Hence there is one operation, [`Convolution`], that asks for one of the three, given the other
-//! two; the deltas of its operands are the same operation again, asked for another one.
+//! A convolution is linear in both of its operands. With a delta `y` of its output, the convolution
+//! and its two gradients are the derivatives of one trilinear form `Σ y·w·x` in output, weight and
+//! input. One operation, [`Convolution`], therefore computes any of the three tensors from the
+//! other two, and its pullback rule is the same operation with another target.
 
 use crate::kernels::{ConvGeometry, SPATIAL, Window, pad_spatial, windows};
 use crate::ops::add_n::sum_present;
@@ -12,10 +12,10 @@ use crate::tensor::{Element, HasRank, Nd, Rank, tensor_of_shape, zeros};
 use dl_core::{Along, At, Differentiable, Error, Layer, Primitive, Result};
 use std::marker::PhantomData;
 
-/// How a convolution moves over its input, in PyTorch's words: by default with stride 1, padding 0,
-/// dilation 1 and one group.
+/// Settings of a convolution, named as in PyTorch. The defaults are stride 1, padding 0, dilation 1
+/// and one group.
 ///
-/// A plain number holds for all spatial axes, an array has one for each.
+/// A number applies to all spatial axes; an array has one number for each axis.
 ///
 /// ```
 /// use dl_nd::{Conv, ConvOps, Nd};
@@ -50,7 +50,7 @@ impl<const N: usize> Conv<N> {
         Conv { stride: [1; N], padding: [0; N], dilation: [1; N], groups: 1 }
     }
 
-    /// By how many elements the window moves.
+    /// The step of the window, in elements.
     ///
     /// ```
     /// let down = dl_nd::Conv::<2>::new().stride([2, 1]);
@@ -60,7 +60,7 @@ impl<const N: usize> Conv<N> {
         self
     }
 
-    /// How many zeros are thought at either end of each spatial axis.
+    /// Number of zeros added at both ends of each spatial axis.
     ///
     /// ```
     /// let same = dl_nd::Conv::<2>::new().padding(1); // keeps height and width, with a kernel of 3
@@ -70,7 +70,7 @@ impl<const N: usize> Conv<N> {
         self
     }
 
-    /// How far the elements under the window are apart.
+    /// Distance between the elements under the window.
     ///
     /// ```
     /// let wide = dl_nd::Conv::<1>::new().dilation(4);
@@ -80,8 +80,8 @@ impl<const N: usize> Conv<N> {
         self
     }
 
-    /// In how many groups the channels fall: each group of output channels sees its own group of
-    /// input channels only.
+    /// Number of groups of channels: each group of output channels depends only on the
+    /// corresponding group of input channels.
     ///
     /// ```
     /// let depthwise = dl_nd::Conv::<2>::new().groups(32); // for 32 channels
@@ -91,7 +91,7 @@ impl<const N: usize> Conv<N> {
         self
     }
 
-    /// The shape of the weight of such a convolution: `[out, in / groups, kernel…]`.
+    /// The shape of the weight: `[out, in / groups, kernel…]`.
     ///
     /// ```
     /// let depthwise = dl_nd::Conv::<2>::new().groups(32);
@@ -101,7 +101,7 @@ impl<const N: usize> Conv<N> {
     /// ```
     ///
     /// # Errors
-    /// When the groups do not divide the channels.
+    /// When `groups` is 0 or does not divide both numbers of channels.
     pub fn weight_shape(&self, inputs: usize, outputs: usize, kernel: impl Into<PerAxis<N>>) -> Result<Vec<usize>> {
         let groups = self.groups;
         if groups == 0 || !inputs.is_multiple_of(groups) || !outputs.is_multiple_of(groups) {
@@ -112,8 +112,8 @@ impl<const N: usize> Conv<N> {
         Ok([&[outputs, inputs / groups], &kernel.into().0[..]].concat())
     }
 
-    /// For a transposed convolution: how many elements its result is longer at the end of each
-    /// spatial axis. It comes last.
+    /// For transposed convolutions: the number of elements added to the result at the end of each
+    /// spatial axis. This method comes last in a chain of settings.
     ///
     /// ```
     /// let up = dl_nd::Conv::<2>::new().stride(2).padding(1).output_padding(1);
@@ -123,7 +123,7 @@ impl<const N: usize> Conv<N> {
     }
 }
 
-/// How a transposed convolution moves: a [`Conv`], perhaps with
+/// Settings of a transposed convolution: a [`Conv`], optionally with
 /// [`output_padding`](Conv::output_padding).
 ///
 /// ```
@@ -142,9 +142,9 @@ impl<const N: usize> From<Conv<N>> for ConvTranspose<N> {
     }
 }
 
-/// Convolutions, on layers, weights and plain values alike.
+/// Convolutions of layers, weights and plain tensors.
 ///
-/// As in PyTorch, a convolution is a cross-correlation: the weight is not mirrored. A bias is added
+/// As in PyTorch, convolution means cross-correlation: the weight is not mirrored. A bias is added
 /// by broadcasting, for `conv2d` in the shape `[1, channels, 1, 1]`.
 ///
 /// ```
@@ -158,7 +158,7 @@ impl<const N: usize> From<Conv<N>> for ConvTranspose<N> {
 /// # dl_core::Result::Ok(())
 /// ```
 ///
-/// The rank is checked by the compiler, unless it is open (`IxDyn`):
+/// The compiler checks the rank, unless it is `IxDyn`:
 ///
 /// ```compile_fail,E0277
 /// use dl_nd::{Conv, ConvOps, Nd};
@@ -190,8 +190,7 @@ pub trait ConvOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
 
     /// Convolution over two axes: `[batch, channels, height, width]` with a weight
     /// `[out, channels / groups, kernel height, kernel width]` gives
-    /// `[batch, out, height′, width′]`, where along each axis (the formula is PyTorch's, of
-    /// `Conv2d`)
+    /// `[batch, out, height′, width′]`, where along each axis (formula of PyTorch's `Conv2d`)
     ///
     /// `length′ = ⌊(length + 2·padding − dilation·(kernel − 1) − 1) / stride⌋ + 1`
     ///
@@ -205,9 +204,9 @@ pub trait ConvOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// ```
     ///
     /// # Errors
-    /// When input and weight have unequal numbers of channels, the groups do not divide them, the
-    /// kernel is longer than the input with its padding, a spatial axis has length 0, or a stride,
-    /// a dilation or the number of groups is 0.
+    /// When the numbers of channels of input and weight differ, the groups do not divide them, the
+    /// kernel is longer than the padded input, a spatial axis has length 0, or a stride, a dilation
+    /// or the number of groups is 0.
     #[track_caller]
     fn conv2d<W: Differentiable<Data = Nd<A, E>>, E: HasRank<4>>(&self, weight: W, conv: Conv<2>) -> Layer<Nd<A, D>>
     where
@@ -262,10 +261,10 @@ pub trait ConvOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
         convolve_transposed(self.layer(), weight.into_layer(), conv.into())
     }
 
-    /// Transposed convolution over two axes, the gradient of [`conv2d`](ConvOps::conv2d) by its
-    /// input: `[batch, channels, height, width]` with a weight
+    /// Transposed convolution over two axes, the gradient of [`conv2d`](ConvOps::conv2d) with
+    /// respect to its input: `[batch, channels, height, width]` with a weight
     /// `[channels, out / groups, kernel height, kernel width]` gives
-    /// `[batch, out, height′, width′]`, where along each axis (the formula is PyTorch's, of
+    /// `[batch, out, height′, width′]`, where along each axis (formula of PyTorch's
     /// `ConvTranspose2d`)
     ///
     /// `length′ = (length − 1)·stride − 2·padding + dilation·(kernel − 1) + output_padding + 1`
@@ -279,10 +278,9 @@ pub trait ConvOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// ```
     ///
     /// # Errors
-    /// When input and weight have unequal numbers of channels, the groups do not divide them, the
-    /// result would have no length along an axis, a spatial axis has length 0, the output padding
-    /// is less neither than the stride nor than the dilation, or a stride, a dilation or the number
-    /// of groups is 0.
+    /// When the numbers of channels of input and weight differ, the groups do not divide them, the
+    /// result would be empty along an axis, a spatial axis has length 0, the output padding is not
+    /// less than the stride or the dilation, or a stride, a dilation or the number of groups is 0.
     #[track_caller]
     fn conv_transpose2d<W, E>(&self, weight: W, conv: impl Into<ConvTranspose<2>>) -> Layer<Nd<A, D>>
     where
@@ -352,14 +350,14 @@ impl<const N: usize> Conv<N> {
         }
     }
 
-    /// The windows of kernels of these lengths.
+    /// The windows of a kernel of these lengths.
     fn windows(&self, kernel: [usize; N]) -> [Window; N] {
         windows(kernel, self.stride, self.padding, self.dilation)
     }
 }
 
-/// A member of the form, and its spatial lengths. They follow from those of the operands, unless it
-/// is the delta of a tensor, whose lengths it has.
+/// The tensor that a [`Convolution`] computes, and its spatial lengths. `None` derives the lengths
+/// from the operands. For a delta they are given, since they must equal those of its tensor.
 #[derive(Clone, Copy)]
 enum ConvTarget {
     /// `x` from `y` and `w`: the transposed convolution.
@@ -370,16 +368,16 @@ enum ConvTarget {
     Output { lengths: Option<[usize; SPATIAL]> },
 }
 
-/// The spatial lengths of a tensor.
+/// The spatial lengths of a tensor, from its shape `[batch, channels, …]`.
 fn lengths(shape: &[usize]) -> [usize; SPATIAL] {
     pad_spatial(&shape[2..], 1)
 }
 
-/// One member of the form, from the other two.
+/// One tensor of the trilinear form, computed from the other two.
 struct Convolution<A, D, E, F> {
     wanted: ConvTarget,
     conv: Conv<SPATIAL>,
-    /// The number of spatial axes.
+    /// Number of spatial axes.
     spatial: usize,
     types: PhantomData<(A, D, E, F)>,
 }
@@ -427,7 +425,8 @@ impl<A: Element, D: Rank, E: Rank, F: Rank> Convolution<A, D, E, F> {
         })
     }
 
-    /// Whether input (of a convolution, or of a transposed one), weight and groups fit.
+    /// Checks that the input, the weight and the number of groups match. For a transposed
+    /// convolution, `input` is the output of the underlying convolution.
     fn check(&self, input: &[usize], weight: &[usize]) -> Result<()> {
         check_batch("input", input, self.spatial)?;
         let groups = self.conv.groups;
@@ -458,7 +457,7 @@ impl<A: Element, D: Rank, E: Rank, F: Rank> Convolution<A, D, E, F> {
         Ok(())
     }
 
-    /// The same convolution, asked for another member.
+    /// The same convolution with another target.
     fn other<L: Rank, R: Rank, W: Rank>(
         &self,
         wanted: ConvTarget,
@@ -488,7 +487,7 @@ impl<A: Element, D: Rank, E: Rank, F: Rank> Primitive for Convolution<A, D, E, F
         let geometry = self.geometry(left.shape(), right.shape())?;
         let ConvGeometry { batch, groups, inputs, outputs, windows, input, output } = &geometry;
         let (first, second, lengths) = match self.wanted {
-            // without channels in `y`, there may be any number of groups
+            // if `y` has no channels, any number of groups divides them
             ConvTarget::Input { .. } => (*batch, groups.saturating_mul(*inputs), *input),
             ConvTarget::Weight { .. } => (groups * outputs, *inputs, windows.map(|window| window.kernel)),
             ConvTarget::Output { .. } => (*batch, groups * outputs, *output),

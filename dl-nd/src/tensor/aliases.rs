@@ -4,7 +4,7 @@ use super::{Element, Nd, Rank};
 use dl_core::{Differentiable, Layer, Weight};
 use ndarray::Ix2;
 
-/// A layer whose value is a tensor; without type parameters, a matrix of `f32`.
+/// A layer with a tensor value; without type parameters, a matrix of `f32`.
 ///
 /// ```
 /// use dl_nd::{NdLayer, ReduceOps};
@@ -24,7 +24,7 @@ pub type NdLayer<D = Ix2, A = f32> = Layer<Nd<A, D>>;
 /// ```
 pub type NdWeight<D = Ix2, A = f32> = Weight<Nd<A, D>>;
 
-/// Any expression whose value is a tensor: an [`Nd`], an [`NdWeight`], an [`NdLayer`], or another
+/// Any expression with a tensor value: an [`Nd`], an [`NdWeight`], an [`NdLayer`], or another
 /// implementor of [`Differentiable`].
 ///
 /// ```

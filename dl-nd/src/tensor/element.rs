@@ -54,8 +54,7 @@ pub trait Item: Copy + PartialEq + Debug + Send + Sync + 'static {
     }
 }
 
-/// Element types that can be differentiated: `f32` and `f64`. The trait is sealed by its
-/// supertraits.
+/// Element types that can be differentiated: `f32` and `f64`. No other type can implement it.
 ///
 /// ```
 /// fn zero<A: dl_nd::Element>() -> A {

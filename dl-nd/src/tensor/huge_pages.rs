@@ -24,7 +24,7 @@ pub(super) fn advise_huge_pages<A>(memory: &mut [MaybeUninit<A>]) {
     let _ = bytes;
 }
 
-/// Releases the physical pages of these numbers, whose values become unspecified. They take no
+/// Releases the physical pages of these numbers; their values become unspecified. They take no
 /// memory until they are written to again.
 pub(super) fn release_pages<A: Pooled>(numbers: &mut [A]) {
     /// Upper bound of the regular page size of Linux.

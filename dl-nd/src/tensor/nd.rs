@@ -157,7 +157,8 @@ impl<A: Item, D: Rank> Nd<A, D> {
         self.0.dim()
     }
 
-    /// A tensor of this shape from its elements in row-major order, whose number must match.
+    /// A tensor of this shape from its elements in row-major order. Their number must match the
+    /// shape.
     pub(crate) fn from_elements(shape: D, elements: Vec<A>) -> Self {
         Array::from_shape_vec(shape, elements).expect("one element each").into()
     }

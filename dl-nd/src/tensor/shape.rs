@@ -49,8 +49,8 @@ pub(crate) fn broadcast_shape<D: Rank>(a: &[usize], b: &[usize]) -> Result<D> {
     })
 }
 
-/// The common shape of two operands. The error is the axis whose lengths conflict, counted from the
-/// end, where the last axis is 1.
+/// The common shape of two operands. The error is the axis with conflicting lengths, counted from
+/// the end, where the last axis is 1.
 pub(crate) fn common_shape<D: Rank>(a: &[usize], b: &[usize]) -> std::result::Result<D, usize> {
     let rank = a.len().max(b.len());
     let mut shape = D::zeros(rank);
@@ -79,7 +79,7 @@ pub(crate) fn dim_of<D: Dimension>(lengths: &[usize]) -> D {
     dim
 }
 
-/// The error for a tensor whose number of axes differs from the rank `D`.
+/// The error for a tensor with another number of axes than the rank `D`.
 pub(crate) fn wrong_rank<D: Rank>(shape: &[usize]) -> Error {
     Error::shape(format!("a tensor of shape {shape:?} does not have {} axes", D::NDIM.unwrap_or(0)))
 }
