@@ -166,7 +166,7 @@ pub fn truncated_normal<A: Element, S: IntoDimension<Dim: Rank>>(
     let sensible = low < high && std > 0.0 && std.is_finite() && mean.is_finite();
     if !sensible {
         return Err(Error::invalid(format!(
-            "no normal numbers of mean {mean} and standard deviation {std} lie between {low} and {high}: the deviation must be above 0, and the bounds in order"
+            "cannot truncate a normal distribution of mean {mean} and standard deviation {std} to the range {low} to {high}: the standard deviation must be above 0, and the lower bound below the upper one"
         )));
     }
     let bounds = [low, high].map(|bound| (bound - mean) / std);
@@ -204,7 +204,7 @@ pub fn orthogonal<A: Element, S: IntoDimension<Dim: Rank>>(
         return Err(if rest.is_empty() {
             no_matrix(shape.slice())
         } else {
-            Error::invalid(format!("the gain is {gain}"))
+            Error::invalid(format!("the gain is {gain}; it must be finite"))
         });
     }
     let (rows, columns) = (*rows, rest.iter().product());
@@ -219,7 +219,7 @@ pub fn orthogonal<A: Element, S: IntoDimension<Dim: Rank>>(
 }
 
 fn no_matrix(shape: &[usize]) -> Error {
-    Error::shape(format!("a tensor of shape {shape:?} has no rows and columns that could be orthogonal"))
+    Error::shape(format!("an orthogonal tensor needs at least 2 axes, but the shape is {shape:?}"))
 }
 
 /// Uniform between `±√(6 / (fan_in + fan_out))`, for `tanh` and `sigmoid`.

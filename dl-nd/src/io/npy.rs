@@ -112,7 +112,7 @@ fn read<A: NpyItem, D: Rank>(source: impl Read, limit: u64, known: bool) -> std:
     for place in 0..size {
         elements.push(element.read_one(&mut source).map_err(|error| match error.kind() {
             ErrorKind::UnexpectedEof => {
-                IoError::other(format!("it is cut short: it ends in element {place} of {size}"))
+                IoError::other(format!("the data is truncated: it ends within element {place} of {size}"))
             }
             _ => error,
         })?);

@@ -121,7 +121,7 @@ impl<A: Item + PartialOrd, D: Rank, E: Rank> Primitive for ArgExtreme<A, D, E> {
         };
         let places = x.0.view().into_dyn().map_axis(Axis(axis), place);
         let places = if self.keep { places.insert_axis(Axis(axis)) } else { places };
-        Ok(places.into_dimensionality().expect("the rank of what is left").into())
+        Ok(places.into_dimensionality().expect("the rank of the output").into())
     }
 
     fn pullback(&self, _: &At<'_, Self>) -> (Option<Layer<Nd<A::Derivative, D>>>,) {

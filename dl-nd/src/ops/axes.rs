@@ -136,7 +136,7 @@ impl AxisList {
             AxisSelection::Last(count) if (1..=rank).contains(count) => return Ok((rank - count..rank).collect()),
             AxisSelection::Last(count) => {
                 return Err(Error::invalid(format!(
-                    "the last {count} axes of a tensor of shape {shape:?}: it can be 1 to {rank} of them"
+                    "the last {count} axes of a tensor of shape {shape:?}: their number must be 1 to {rank}"
                 )));
             }
             AxisSelection::These(axes) => axes,

@@ -347,6 +347,6 @@ impl<A: Element, D: Rank> Primitive for Where<A, D> {
 impl<A: Item, D: Rank> Nd<A, D> {
     /// A view repeated to a shape to which this tensor must broadcast.
     fn spread_to(&self, shape: &D) -> ndarray::ArrayView<'_, A, D> {
-        self.0.broadcast(shape.clone()).expect("the shapes go together")
+        self.0.broadcast(shape.clone()).expect("the shapes broadcast")
     }
 }

@@ -435,7 +435,7 @@ impl<A: Element, D: Rank, E: Rank, F: Rank> Convolution<A, D, E, F> {
             return Err(Error::shape(format!("a weight of shape {weight:?} has {found} axes instead of {wanted}")));
         }
         if groups == 0 {
-            return Err(Error::invalid("the number of groups is 0; it has to be at least 1"));
+            return Err(Error::invalid("the number of groups is 0; it must be at least 1"));
         }
         let takes = match self.wanted {
             ConvTarget::Input { .. } => weight[0],

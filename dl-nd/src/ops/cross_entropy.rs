@@ -32,7 +32,7 @@ use std::marker::PhantomData;
 /// # dl_core::Result::Ok(())
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no target for logits of rank `{D}`",
+    message = "`{Self}` is not a target for logits of rank `{D}`",
     note = "labels are `usize` in a tensor of one axis less than the logits, or in a list; class probabilities have the type of the logits"
 )]
 pub trait ClassTargets<A: Element, D: Rank> {
@@ -197,7 +197,7 @@ impl<A: Element, R: Reduction> CrossEntropy<A, R> {
 
     fn check<D: Rank, E: Rank>(&self, targets: &Targets<A, D, E>) -> Result<()> {
         if matches!((self.ignore_index, targets), (Some(_), Targets::Probabilities(_))) {
-            return Err(Error::invalid("a label can be ignored where there are labels, not class probabilities"));
+            return Err(Error::invalid("`ignore_index` requires labels as targets, not class probabilities"));
         }
         check_fraction("label_smoothing", self.label_smoothing)
     }
@@ -313,7 +313,7 @@ fn check_labels<E: Dimension>(labels: ArrayView<'_, usize, E>, classes: usize, i
         return Ok(());
     }
     let labels = labels.into_dyn();
-    let (place, label) = labels.indexed_iter().find(|&(_, &label)| !is_class(label)).expect("one is none");
+    let (place, label) = labels.indexed_iter().find(|&(_, &label)| !is_class(label)).expect("one label is invalid");
     let place = if let [place] = place.slice() { place.to_string() } else { format!("{:?}", place.slice()) };
     Err(Error::invalid(format!("label {label} at index {place} is not below the number of classes, {classes}")))
 }
@@ -456,7 +456,7 @@ impl<A: Element, D: Rank, E: Rank> Primitive for LabelIndices<A, D, E> {
             let shape = x.shape();
             return Err(match self.ignored {
                 Some(ignored) if !labels.is_empty() => {
-                    Error::invalid(format!("all labels are {ignored}, which is ignored: the mean is over none"))
+                    Error::invalid(format!("all labels are {ignored}, which is ignored: the mean is undefined"))
                 }
                 _ => Error::shape(format!("the mean over an empty batch, of shape {shape:?}")),
             });
@@ -492,9 +492,7 @@ impl<A: Element, D: Rank, E: Rank> Primitive for LabelMask<A, D, E> {
 
     fn value(&self, (labels,): (&Nd<usize, E>,)) -> Result<Nd<A, D>> {
         if labels.shape().is_empty() {
-            return Err(Error::shape(
-                "a single label, for logits that need an axis of the batch and one of the classes",
-            ));
+            return Err(Error::shape("a label without axes, for logits with a batch axis and a class axis"));
         }
         let mask = labels.0.mapv(|label| if label == self.ignored { A::zero() } else { A::of(1.0) });
         let mask =

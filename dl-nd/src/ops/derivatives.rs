@@ -15,8 +15,8 @@ use ndarray::{DimAdd, Ix0, Ix1};
 /// assert_eq!(Numeric::lengths(&1.0_f64), [0_usize; 0]);
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "there is no matrix of derivatives of, or with respect to, `{Self}`",
-    note = "numbers and tensors have one; several of them together have `gradients`, in their own shape"
+    message = "there is no Jacobian or Hessian of, or with respect to, `{Self}`",
+    note = "they are defined for numbers and tensors; for several variables together, use `gradients`"
 )]
 pub trait Numeric: Data<Delta = Self> {
     /// The element type.

@@ -94,7 +94,7 @@ impl<A: Item, B: Element, D: Rank, E: Rank> Primitive for ExpandAs<A, B, D, E> {
         let shape = match self.rule {
             ExpandRule::Same if found != shape => {
                 return Err(Error::shape(format!(
-                    "shapes {shape:?} and {found:?} differ: they must be the same, nothing is broadcast here"
+                    "shapes {shape:?} and {found:?} differ: they must be equal, without broadcasting"
                 )));
             }
             ExpandRule::Same | ExpandRule::Reshaped => shape.to_vec(),
@@ -111,7 +111,7 @@ impl<A: Item, B: Element, D: Rank, E: Rank> Primitive for ExpandAs<A, B, D, E> {
                 Some(missing) if found.last() == shape.last() => [&vec![1; missing], found].concat(),
                 _ => {
                     return Err(Error::shape(format!(
-                        "{found:?} and {shape:?} do not fit: the last axis of both has to be of the same length"
+                        "{found:?} and {shape:?} do not fit: the last axes must have the same length"
                     )));
                 }
             },
@@ -152,5 +152,5 @@ impl<A: Item, B: Element, D: Rank, E: Rank> Primitive for ExpandAs<A, B, D, E> {
 
 /// The error for a tensor without axis 1.
 pub(crate) fn missing_channels(shape: &[usize]) -> Error {
-    Error::shape(format!("a tensor of shape {shape:?} has no channels: they are its axis 1"))
+    Error::shape(format!("a tensor of shape {shape:?} has no channel axis (axis 1)"))
 }

@@ -20,7 +20,7 @@ use std::marker::PhantomData;
 /// # dl_core::Result::Ok(())
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no tensor or list of indices",
+    message = "`{Self}` is not a tensor or list of indices",
     note = "indices and labels are `usize`: a tensor (`Nd<usize, _>`), an array, a slice, a `Vec`, or a single number"
 )]
 pub trait Indices {
@@ -178,7 +178,7 @@ fn check<'a>(indices: impl IntoIterator<Item = &'a usize>, axis: usize, shape: &
     match indices.into_iter().enumerate().find(|&(_, &index)| index >= length) {
         None => Ok(()),
         Some((number, index)) => Err(Error::invalid(format!(
-            "index {index} (number {number} of the indices) does not lie in axis {axis} of {shape:?}, whose length is {length}"
+            "index {index} (number {number} of the indices) is out of range for axis {axis} of {shape:?}, which has length {length}"
         ))),
     }
 }
@@ -202,7 +202,7 @@ impl<A: Element, D: Rank, E: Rank, O: Rank> Primitive for Take<A, D, E, O> {
         let parts = x.0.view().into_dyn().select(Axis(axis), &list);
         let parts = parts.into_shape_clone(IxDyn(&shape)).expect("as many elements");
         let parts = parts.into_dimensionality().map(Nd::from);
-        parts.map_err(|_| Error::shape(format!("{:?} is no matrix of rows", x.shape())))
+        parts.map_err(|_| Error::shape(format!("a tensor of shape {:?} is not a matrix", x.shape())))
     }
 
     fn pullback(&self, at: &At<'_, Self>) -> Deltas<Self> {

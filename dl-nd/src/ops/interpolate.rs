@@ -176,7 +176,7 @@ impl AxisMap {
             AxisMap::Mean { window, ceil, .. } => pool::outputs(window, shape, axis, ceil),
             AxisMap::Adaptive { length } if length == 0 || !nothing => Ok(length),
             AxisMap::Linear { length: 0, .. } => {
-                Err(Error::invalid(format!("a length of 0 is wanted along axis {axis}")))
+                Err(Error::invalid(format!("a new length of 0 along axis {axis}; it must be at least 1")))
             }
             AxisMap::Linear { length, .. } if !nothing => Ok(length),
             _ => Err(Error::shape(format!("axis {axis} of {shape:?} has length 0"))),

@@ -61,7 +61,7 @@ impl<A: Pooled> AlignedBuf<A> {
     /// Like [`new`](AlignedBuf::new), in the given colour if the buffer is large.
     pub(crate) fn with_color(len: usize, color: usize) -> Self {
         AlignedBuf::of(len, color, |len| Some(buffers::take_filled(len)))
-            .unwrap_or_else(|| panic!("there is no memory for {len} numbers"))
+            .unwrap_or_else(|| panic!("out of memory: cannot allocate {len} numbers"))
     }
 
     fn of(len: usize, color: usize, take: impl FnOnce(usize) -> Option<Vec<A>>) -> Option<Self> {
@@ -237,7 +237,7 @@ mod tests {
         let place = elements.as_ptr();
         assert!(is_aligned(place) && *elements == before && *held == before);
         elements.align_for_write();
-        assert_eq!(elements.as_ptr(), place, "it stays there");
+        assert_eq!(elements.as_ptr(), place, "the elements are not moved again");
         // a copy that is required anyway is aligned, too
         let other = elements.clone();
         elements.align_for_write();
@@ -256,7 +256,7 @@ mod tests {
         assert_eq!(weight.value(), value);
         let place = weight.value().view().as_ptr();
         weight.set(weight.value());
-        assert_eq!(weight.value().view().as_ptr(), place, "it stays there");
+        assert_eq!(weight.value().view().as_ptr(), place, "the elements are not moved again");
     }
 
     #[test]
@@ -264,7 +264,7 @@ mod tests {
         let at_line = |len: usize| {
             // of many, at least one is unaligned: an allocator guarantees 16 bytes
             let tensors: Vec<Nd<f32, Ix2>> =
-                (0..16).map(|_| Nd::from_vec([len, 1], vec![1.0; len]).expect("as many")).collect();
+                (0..16).map(|_| Nd::from_vec([len, 1], vec![1.0; len]).expect("as many elements")).collect();
             assert!(tensors.iter().all(|tensor| tensor.view().iter().all(|&x| x == 1.0)));
             tensors.iter().all(|tensor| is_aligned(tensor.view().as_ptr()))
         };
@@ -272,7 +272,7 @@ mod tests {
         for len in [33, (1 << 22) + 1] {
             let elements = vec![1.0_f32; len];
             let place = elements.as_ptr();
-            let tensor = Nd::from_vec([len], elements).expect("as many");
+            let tensor = Nd::from_vec([len], elements).expect("as many elements");
             assert_eq!(tensor.view().as_ptr(), place, "{len}");
         }
     }
@@ -295,17 +295,20 @@ mod tests {
     fn a_thread_lends_its_own_room_to_one_at_a_time() {
         let place = |len| with_thread_scratch(len, |buf: *mut f32| buf.addr());
         let first = place(1000);
-        assert!(is_aligned(std::ptr::without_provenance::<f32>(first)) && place(500) == first, "it is kept");
+        assert!(
+            is_aligned(std::ptr::without_provenance::<f32>(first)) && place(500) == first,
+            "the scratch memory is retained"
+        );
         with_thread_scratch(1000, |outer: *mut f32| {
             with_thread_scratch(1000, |inner: *mut f64| assert!(is_aligned(inner) && inner.addr() != outer.addr()));
         });
         assert!(
-            std::panic::catch_unwind(|| with_thread_scratch(10, |_: *mut f32| panic!("as is to be seen"))).is_err()
+            std::panic::catch_unwind(|| with_thread_scratch(10, |_: *mut f32| panic!("raised by this test"))).is_err()
         );
         let again = place(10);
         assert_eq!(place(10), again);
         place(MAX_SCRATCH_BYTES);
-        assert!(OWN.take().is_empty(), "that was too much");
+        assert!(OWN.take().is_empty(), "too large to be retained");
         assert_eq!(with_thread_scratch(0, |_: *mut f32| 7), 7);
     }
 }

@@ -36,13 +36,13 @@ pub trait Item: Copy + PartialEq + Debug + Send + Sync + 'static {
     }
 
     #[doc(hidden)]
-    #[allow(private_interfaces, reason = "not to be called by others")]
+    #[allow(private_interfaces, reason = "internal")]
     fn align<D: Rank>(_: &mut Storage<Self, D>) {}
 
     #[doc(hidden)]
-    #[allow(private_interfaces, reason = "not to be called by others")]
+    #[allow(private_interfaces, reason = "internal")]
     fn compute<D: Rank>(_: &LazyTensor<Self, D>) -> Storage<Self, D> {
-        unreachable!("only numbers are computed by formulas")
+        unreachable!("only numbers have lazy expressions")
     }
 
     #[doc(hidden)]
@@ -64,7 +64,7 @@ pub trait Item: Copy + PartialEq + Debug + Send + Sync + 'static {
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the element of a differentiable tensor",
-    note = "the elements are `f32` or `f64`; integers and `bool` are plain data: `to_floats` makes numbers of them"
+    note = "the elements are `f32` or `f64`; integers and `bool` are plain data: `to_floats` converts them to numbers"
 )]
 pub trait Element: Derivative + Number + Pooled + ChunkElement + Delta + Pointwise + Trainable + StoredElement {
     #[doc(hidden)]
@@ -195,7 +195,7 @@ impl<D: Dimension + 'static> Rank for D {}
 /// }
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "a tensor with {N} axes is wanted here, but the rank is `{Self}`",
+    message = "expected a tensor with {N} axes, but the rank is `{Self}`",
     note = "`unsqueeze` adds an axis of length 1, `reshape` gives another shape"
 )]
 pub trait HasRank<const N: usize>: Rank {}

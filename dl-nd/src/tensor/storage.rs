@@ -58,7 +58,7 @@ impl<A: Item, D: Rank> Storage<A, D> {
                     Err(shared) => (**shared.compute()).clone(),
                 }
             }
-            StorageRepr::Moved => unreachable!("nobody has an empty place"),
+            StorageRepr::Moved => unreachable!("the contents were moved out"),
         }
     }
 
@@ -80,7 +80,7 @@ impl<A: Item, D: Rank> Storage<A, D> {
                 }
                 array
             }
-            _ => unreachable!("a formula was replaced"),
+            _ => unreachable!("the lazy expression was replaced by an array"),
         }
     }
 }
@@ -134,7 +134,7 @@ impl<A: Item, D: Rank> Deref for Storage<A, D> {
         match &self.0 {
             StorageRepr::Array(array) => array,
             StorageRepr::Lazy(lazy) => lazy.compute(),
-            StorageRepr::Moved => unreachable!("nobody has an empty place"),
+            StorageRepr::Moved => unreachable!("the contents were moved out"),
         }
     }
 }

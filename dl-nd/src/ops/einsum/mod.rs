@@ -113,7 +113,7 @@ impl<A: Element> Primitive for Einsum<A> {
         let shape: Vec<usize> = plan.output.iter().map(|leg| leg.map_or(1, |label| plan.lengths[&label])).collect();
         check_size::<A>(&shape)?;
         let mut factors = operands.iter().zip(&plan.operands).map(|(operand, legs)| Labelled::of(&operand.0, legs));
-        let first = factors.next().expect("an operand for each term, of which there is one");
+        let first = factors.next().expect("at least one term, and an operand for each");
         let mut product = first.summed(plan.needed_after(1));
         for (number, factor) in factors.enumerate() {
             let needed = plan.needed_after(number + 2);
@@ -124,7 +124,7 @@ impl<A: Element> Primitive for Einsum<A> {
     }
 
     fn pullback(&self, at: &At<'_, Self>) -> Vec<Option<Layer<Nd<A, IxDyn>>>> {
-        let plan = self.plan(&at.values).expect("the specification was looked at");
+        let plan = self.plan(&at.values).expect("the specification has been checked");
         let delta = |operand: usize| {
             let (before, after) = (&at.operands[..operand], &at.operands[operand + 1..]);
             apply(
@@ -136,7 +136,7 @@ impl<A: Element> Primitive for Einsum<A> {
     }
 
     fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, IxDyn>>> {
-        let plan = self.plan(&along.values).expect("the specification was looked at");
+        let plan = self.plan(&along.values).expect("the specification has been checked");
         sum_present(along.tangents.iter().enumerate().map(|(which, tangent)| {
             let mut operands = along.operands.clone();
             operands[which] = tangent.clone()?;

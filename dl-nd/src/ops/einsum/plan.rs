@@ -85,11 +85,11 @@ impl Spec {
                 let symbol = if rest.starts_with("...") { Symbol::Ellipsis } else { Symbol::Letter(next) };
                 match symbol {
                     Symbol::Ellipsis if term.contains(&symbol) => {
-                        return Err(invalid(format!("`...` comes twice in `{written}`")));
+                        return Err(invalid(format!("`...` occurs twice in `{written}`")));
                     }
                     Symbol::Letter(other) if !other.is_ascii_alphabetic() => {
                         return Err(invalid(format!(
-                            "`{other}` is no label of an axis: labels are the letters a to z and A to Z"
+                            "`{other}` is not a label of an axis: labels are the letters a to z and A to Z"
                         )));
                     }
                     _ => term.push(symbol),
@@ -181,7 +181,7 @@ fn lengths_of(text: &str, labels: &[Vec<Label>], shapes: &[&[usize]]) -> Result<
             {
                 let first = shape[first];
                 return Err(Error::shape(format!(
-                    "`{text}`: {label} comes twice in operand {operand}, of shape {shape:?}, with lengths {first} and {length}"
+                    "`{text}`: {label} occurs twice in operand {operand}, of shape {shape:?}, with lengths {first} and {length}"
                 )));
             }
             let (known, earlier) = *found.entry(label).or_insert((length, operand));

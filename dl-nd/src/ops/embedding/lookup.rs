@@ -27,7 +27,7 @@ use std::marker::PhantomData;
 /// }
 /// assert_eq!(height(&dl_nd::Table::from([[1.0, 2.0]])), 1);
 /// ```
-#[diagnostic::on_unimplemented(message = "`{Self}` is not read by rows: a `Table`, and its delta, `Rows`, are")]
+#[diagnostic::on_unimplemented(message = "`{Self}` cannot be read by rows: only a `Table` and its delta, `Rows`, can")]
 pub trait ByRow<A: Element>: Data<Delta = Rows<A>> {
     /// The shape, `[height, width]`.
     fn height_and_width(&self) -> [usize; 2];
@@ -55,7 +55,7 @@ impl<A: Element> ByRow<A> for Table<A> {
     fn whole(&self) -> Nd<A, Ix2> {
         let [height, width] = self.shape();
         let elements = self.version.read(None, buffers::take(height * width));
-        Nd::from_vec_unaligned([height, width], elements).expect("as many as there are in the table")
+        Nd::from_vec_unaligned([height, width], elements).expect("as many elements as the table")
     }
 
     fn of_whole(whole: &Nd<A, Ix2>) -> Self {

@@ -81,7 +81,7 @@ impl<A: Element> Rows<A> {
                 block.extend(part);
             }
         }
-        let block = Nd::from_vec_unaligned([touched.len(), shape[1]], block).expect("as many rows as there are ids");
+        let block = Nd::from_vec_unaligned([touched.len(), shape[1]], block).expect("one row for each id");
         Rows { shape, touched: Some(touched.into()), block }
     }
 
@@ -164,7 +164,7 @@ fn add<A: Element, D: Rank>(mut sum: ArrayViewMut<'_, A, D>, part: ArrayView<'_,
 pub(super) fn check_ids(ids: &[usize], height: usize) -> Result<()> {
     match ids.iter().position(|&id| id >= height) {
         Some(at) => Err(Error::invalid(format!(
-            "id {} (number {at} of the list) is not in the table, whose height is {height}",
+            "id {} (number {at} of the list) is out of range for a table of height {height}",
             ids[at]
         ))),
         None => Ok(()),
