@@ -163,8 +163,8 @@ pub fn truncated_normal<A: Element, S: IntoDimension<Dim: Rank>>(
     high: f64,
     rng: &mut impl Rng,
 ) -> Result<Nd<A, S::Dim>> {
-    let sensible = low < high && std > 0.0 && std.is_finite() && mean.is_finite();
-    if !sensible {
+    let is_valid = low < high && std > 0.0 && std.is_finite() && mean.is_finite();
+    if !is_valid {
         return Err(Error::invalid(format!(
             "cannot truncate a normal distribution of mean {mean} and standard deviation {std} to the range {low} to {high}: the standard deviation must be above 0, and the lower bound below the upper one"
         )));

@@ -26,8 +26,8 @@ fn density(x: f64) -> f64 {
 }
 
 fn layers() -> &'static Layers {
-    static LAYERS_OF_ALL: OnceLock<Box<Layers>> = OnceLock::new();
-    LAYERS_OF_ALL.get_or_init(|| {
+    static TABLE: OnceLock<Box<Layers>> = OnceLock::new();
+    TABLE.get_or_init(|| {
         // the area of the lowest layer includes the tail
         let mut x = AREA / density(TAIL);
         let mut layers = Box::new([(0.0, 1.0); LAYERS + 1]);
@@ -101,7 +101,7 @@ mod tests {
     use rand_distr::StandardNormal;
 
     #[test]
-    fn numbers_are_those_of_rand_distr() {
+    fn standard_normal_matches_rand_distr() {
         let (mut ours, mut theirs) = (crate::init::rng(5), crate::init::rng(5));
         let mut in_the_tail = 0;
         for number in 0..1_000_000 {

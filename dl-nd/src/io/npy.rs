@@ -92,11 +92,11 @@ impl<A: NpyItem, D: Rank> Nd<A, D> {
 }
 
 /// Reads header and elements. The elements must take at most `limit` bytes. The limit is the size
-/// of the file if `known`. For a stream it is an upper bound only, so the vector grows as elements
+/// of the file if `is_file`. For a stream it is an upper bound only, so the vector grows as elements
 /// arrive.
-fn read<A: NpyItem, D: Rank>(source: impl Read, limit: u64, known: bool) -> std::result::Result<Nd<A, D>, IoError> {
+fn read<A: NpyItem, D: Rank>(source: impl Read, limit: u64, is_file: bool) -> std::result::Result<Nd<A, D>, IoError> {
     /// Initial capacity, in elements, for a stream.
-    const AT_FIRST: usize = 1 << 13;
+    const INITIAL_CAPACITY: usize = 1 << 13;
 
     let mut source = BufReader::new(source);
     let Header { descr, fortran, shape } = Header::read(&mut source)?;
@@ -104,11 +104,11 @@ fn read<A: NpyItem, D: Rank>(source: impl Read, limit: u64, known: bool) -> std:
     let element = A::reader(&dtype).map_err(IoError::other)?;
     let size = shape.iter().try_fold(1_usize, |size, &length| size.checked_mul(length));
     let Some(size) = size.filter(|&size| (size as u64).saturating_mul(size_of::<A>() as u64) <= limit) else {
-        let reason = if known { "the file has" } else { "the limit is" };
+        let reason = if is_file { "the file has" } else { "the limit is" };
         return Err(IoError::other(format!("{reason} {limit} bytes, too few for a tensor of shape {shape:?}")));
     };
     let mut elements = Vec::new();
-    elements.try_reserve_exact(if known { size } else { size.min(AT_FIRST) }).map_err(IoError::other)?;
+    elements.try_reserve_exact(if is_file { size } else { size.min(INITIAL_CAPACITY) }).map_err(IoError::other)?;
     for place in 0..size {
         elements.push(element.read_one(&mut source).map_err(|error| match error.kind() {
             ErrorKind::UnexpectedEof => {

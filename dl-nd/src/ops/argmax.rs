@@ -116,12 +116,12 @@ impl<A: Item + PartialOrd, D: Rank, E: Rank> Primitive for ArgExtreme<A, D, E> {
         // only NaN is not comparable to itself
         let nan = |x: &A| x.partial_cmp(x).is_none();
         let beats = |x: &A, best: &A| (if self.largest { x > best } else { x < best }) || (nan(x) && !nan(best));
-        let place = |lane: ndarray::ArrayView1<'_, A>| {
+        let index_of_best = |lane: ndarray::ArrayView1<'_, A>| {
             (1..lane.len()).fold(0, |best, i| if beats(&lane[i], &lane[best]) { i } else { best })
         };
-        let places = x.0.view().into_dyn().map_axis(Axis(axis), place);
-        let places = if self.keep { places.insert_axis(Axis(axis)) } else { places };
-        Ok(places.into_dimensionality().expect("the rank of the output").into())
+        let indices = x.0.view().into_dyn().map_axis(Axis(axis), index_of_best);
+        let indices = if self.keep { indices.insert_axis(Axis(axis)) } else { indices };
+        Ok(indices.into_dimensionality().expect("the rank of the output").into())
     }
 
     fn pullback(&self, _: &At<'_, Self>) -> (Option<Layer<Nd<A::Derivative, D>>>,) {

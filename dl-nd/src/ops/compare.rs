@@ -242,7 +242,7 @@ impl<A: Item + PartialOrd, D: Rank> Primitive for Compare<A, D> {
     fn value(&self, (a, b): (&Nd<A, D>, &Nd<A, D>)) -> Result<Nd<bool, D>> {
         let shape: D = broadcast_shape(a.shape(), b.shape())?;
         check_size::<bool>(shape.slice())?;
-        let (a, b) = (a.spread_to(&shape), b.spread_to(&shape));
+        let (a, b) = (a.broadcast_view(&shape), b.broadcast_view(&shape));
         Ok(ndarray::Zip::from(&a).and(&b).map_collect(|a, b| self.op.holds(a, b)).into())
     }
 
@@ -317,7 +317,7 @@ impl<A: Element, D: Rank> Primitive for Where<A, D> {
         let shape: D = broadcast_shape(a.shape(), b.shape())?;
         let shape: D = broadcast_shape(mask.shape(), shape.slice())?;
         check_size::<A>(shape.slice())?;
-        let (mask, a, b) = (mask.spread_to(&shape), a.spread_to(&shape), b.spread_to(&shape));
+        let (mask, a, b) = (mask.broadcast_view(&shape), a.broadcast_view(&shape), b.broadcast_view(&shape));
         let choice = ndarray::Zip::from(&mask).and(&a).and(&b);
         Ok(choice.map_collect(|&mask, &a, &b| if mask { a } else { b }).into())
     }
@@ -346,7 +346,7 @@ impl<A: Element, D: Rank> Primitive for Where<A, D> {
 
 impl<A: Item, D: Rank> Nd<A, D> {
     /// A view repeated to a shape to which this tensor must broadcast.
-    fn spread_to(&self, shape: &D) -> ndarray::ArrayView<'_, A, D> {
+    fn broadcast_view(&self, shape: &D) -> ndarray::ArrayView<'_, A, D> {
         self.0.broadcast(shape.clone()).expect("the shapes broadcast")
     }
 }

@@ -325,8 +325,8 @@ fn convolve<A: Element, D: Rank, E: Rank, const N: usize>(
     w: Layer<Nd<A, E>>,
     conv: Conv<N>,
 ) -> Layer<Nd<A, D>> {
-    let wanted = ConvTarget::Output { lengths: None };
-    Layer::apply(Convolution { wanted, conv: conv.spatial(), spatial: N, types: PhantomData }, (x, w))
+    let target = ConvTarget::Output { lengths: None };
+    Layer::apply(Convolution { target, conv: conv.spatial(), spatial: N, types: PhantomData }, (x, w))
 }
 
 #[track_caller]
@@ -335,8 +335,8 @@ fn convolve_transposed<A: Element, D: Rank, E: Rank, const N: usize>(
     w: Layer<Nd<A, E>>,
     ConvTranspose { conv, output_padding }: ConvTranspose<N>,
 ) -> Layer<Nd<A, D>> {
-    let wanted = ConvTarget::Input { lengths: None, output_padding: pad_spatial(&output_padding, 0) };
-    Layer::apply(Convolution { wanted, conv: conv.spatial(), spatial: N, types: PhantomData }, (y, w))
+    let target = ConvTarget::Input { lengths: None, output_padding: pad_spatial(&output_padding, 0) };
+    Layer::apply(Convolution { target, conv: conv.spatial(), spatial: N, types: PhantomData }, (y, w))
 }
 
 impl<const N: usize> Conv<N> {
@@ -375,7 +375,7 @@ fn lengths(shape: &[usize]) -> [usize; SPATIAL] {
 
 /// One tensor of the trilinear form, computed from the other two.
 struct Convolution<A, D, E, F> {
-    wanted: ConvTarget,
+    target: ConvTarget,
     conv: Conv<SPATIAL>,
     /// Number of spatial axes.
     spatial: usize,
@@ -385,7 +385,7 @@ struct Convolution<A, D, E, F> {
 impl<A: Element, D: Rank, E: Rank, F: Rank> Convolution<A, D, E, F> {
     fn geometry(&self, left: &[usize], right: &[usize]) -> Result<ConvGeometry> {
         let groups = self.conv.groups;
-        if let ConvTarget::Weight { lengths: kernel } = self.wanted {
+        if let ConvTarget::Weight { lengths: kernel } = self.target {
             return Ok(ConvGeometry {
                 batch: left[0],
                 groups,
@@ -406,7 +406,7 @@ impl<A: Element, D: Rank, E: Rank, F: Rank> Convolution<A, D, E, F> {
             }
             Ok::<_, Error>(lengths)
         };
-        let (input, output) = match self.wanted {
+        let (input, output) = match self.target {
             ConvTarget::Input { lengths: Some(input), .. } => (input, lengths(left)),
             ConvTarget::Input { output_padding, .. } => {
                 (along(&|index, axis| windows[index].inputs(left, axis, output_padding[index]))?, lengths(left))
@@ -431,13 +431,13 @@ impl<A: Element, D: Rank, E: Rank, F: Rank> Convolution<A, D, E, F> {
         check_batch("input", input, self.spatial)?;
         let groups = self.conv.groups;
         if weight.len() != input.len() {
-            let (found, wanted) = (weight.len(), input.len());
-            return Err(Error::shape(format!("a weight of shape {weight:?} has {found} axes instead of {wanted}")));
+            let (found, expected) = (weight.len(), input.len());
+            return Err(Error::shape(format!("a weight of shape {weight:?} has {found} axes instead of {expected}")));
         }
         if groups == 0 {
             return Err(Error::invalid("the number of groups is 0; it must be at least 1"));
         }
-        let takes = match self.wanted {
+        let takes = match self.target {
             ConvTarget::Input { .. } => weight[0],
             _ => weight[1].saturating_mul(groups),
         };
@@ -460,12 +460,12 @@ impl<A: Element, D: Rank, E: Rank, F: Rank> Convolution<A, D, E, F> {
     /// The same convolution with another target.
     fn other<L: Rank, R: Rank, W: Rank>(
         &self,
-        wanted: ConvTarget,
+        target: ConvTarget,
         left: &Layer<Nd<A, L>>,
         right: &Layer<Nd<A, R>>,
     ) -> Layer<Nd<A, W>> {
         let (conv, spatial, types) = (self.conv, self.spatial, PhantomData);
-        Layer::apply(Convolution { wanted, conv, spatial, types }, (left.clone(), right.clone()))
+        Layer::apply(Convolution { target, conv, spatial, types }, (left.clone(), right.clone()))
     }
 }
 
@@ -475,7 +475,7 @@ impl<A: Element, D: Rank, E: Rank, F: Rank> Primitive for Convolution<A, D, E, F
     const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
-        let names = match self.wanted {
+        let names = match self.target {
             ConvTarget::Input { .. } => ["conv_transpose1d", "conv_transpose2d", "conv_transpose3d"],
             ConvTarget::Weight { .. } => ["conv1d_weight", "conv2d_weight", "conv3d_weight"],
             ConvTarget::Output { .. } => ["conv1d", "conv2d", "conv3d"],
@@ -486,7 +486,7 @@ impl<A: Element, D: Rank, E: Rank, F: Rank> Primitive for Convolution<A, D, E, F
     fn value(&self, (left, right): (&Nd<A, D>, &Nd<A, E>)) -> Result<Nd<A, F>> {
         let geometry = self.geometry(left.shape(), right.shape())?;
         let ConvGeometry { batch, groups, inputs, outputs, windows, input, output } = &geometry;
-        let (first, second, lengths) = match self.wanted {
+        let (first, second, lengths) = match self.target {
             // if `y` has no channels, any number of groups divides them
             ConvTarget::Input { .. } => (*batch, groups.saturating_mul(*inputs), *input),
             ConvTarget::Weight { .. } => (groups * outputs, *inputs, windows.map(|window| window.kernel)),
@@ -499,7 +499,7 @@ impl<A: Element, D: Rank, E: Rank, F: Rank> Primitive for Convolution<A, D, E, F
         }
         let (left, right) = (left.0.as_standard_layout(), right.0.as_standard_layout());
         let [left, right] = [left.as_slice(), right.as_slice()].map(|slice| slice.expect("in standard layout"));
-        let elements = match self.wanted {
+        let elements = match self.target {
             ConvTarget::Input { .. } => geometry.input(left, right),
             ConvTarget::Weight { .. } => geometry.weight(left, right),
             ConvTarget::Output { .. } => geometry.output(left, right),
@@ -513,7 +513,7 @@ impl<A: Element, D: Rank, E: Rank, F: Rank> Primitive for Convolution<A, D, E, F
         let input = |lengths| ConvTarget::Input { lengths: Some(lengths), output_padding: [0; SPATIAL] };
         let weight = |lengths| ConvTarget::Weight { lengths };
         let output = |lengths| ConvTarget::Output { lengths: Some(lengths) };
-        let (to_left, to_right) = match self.wanted {
+        let (to_left, to_right) = match self.target {
             // x from (y, w): d takes the place of x
             ConvTarget::Input { .. } => (self.other(output(first), d, right), self.other(weight(second), d, left)),
             // w from (x, y): d takes the place of w
@@ -527,8 +527,8 @@ impl<A: Element, D: Rank, E: Rank, F: Rank> Primitive for Convolution<A, D, E, F
     fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, F>>> {
         let ((left, right), (to_left, to_right)) = (along.operands, along.tangents);
         sum_present([
-            to_left.as_ref().map(|d| self.other(self.wanted, d, right)),
-            to_right.as_ref().map(|d| self.other(self.wanted, left, d)),
+            to_left.as_ref().map(|d| self.other(self.target, d, right)),
+            to_right.as_ref().map(|d| self.other(self.target, left, d)),
         ])
     }
 

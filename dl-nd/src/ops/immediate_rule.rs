@@ -27,8 +27,8 @@ type RuleDelta<'a, A> = Option<Term<ImmediateTensor<'a, A>>>;
 
 enum ImmediateData<'a, A: Element> {
     Number(A),
-    Lent(&'a [A]),
-    Own(Vec<A>),
+    Borrowed(&'a [A]),
+    Owned(Vec<A>),
 }
 
 impl ImmediateRule {
@@ -44,7 +44,7 @@ impl ImmediateRule {
     /// [`of_small`](ImmediateRule::of_small).
     #[inline]
     pub(crate) fn of<'a, A: Element, D: Rank>(&'a self, tensor: &'a Nd<A, D>) -> Term<ImmediateTensor<'a, A>> {
-        let elements = ImmediateData::Lent(tensor.0.as_slice().expect("in standard layout"));
+        let elements = ImmediateData::Borrowed(tensor.0.as_slice().expect("in standard layout"));
         Term(ImmediateTensor { elements, rule: self })
     }
 
@@ -81,12 +81,12 @@ impl ImmediateRule {
     ) {
         let Some(Term(mut delta)) = delta.filter(|_| sums.wants(which)) else { return };
         sums.count(self.operations.take());
-        match std::mem::replace(&mut delta.elements, ImmediateData::Lent(&[])) {
-            ImmediateData::Own(elements) => sums.add(which, Nd::from_elements(d.dim(), elements)),
-            ImmediateData::Lent(elements) if std::ptr::eq(elements, d.0.as_slice().unwrap_or_default()) => {
+        match std::mem::replace(&mut delta.elements, ImmediateData::Borrowed(&[])) {
+            ImmediateData::Owned(elements) => sums.add(which, Nd::from_elements(d.dim(), elements)),
+            ImmediateData::Borrowed(elements) if std::ptr::eq(elements, d.0.as_slice().unwrap_or_default()) => {
                 sums.pass_on(which)
             }
-            ImmediateData::Lent(elements) => sums.add(which, Nd::from_elements(d.dim(), elements.to_vec())),
+            ImmediateData::Borrowed(elements) => sums.add(which, Nd::from_elements(d.dim(), elements.to_vec())),
             ImmediateData::Number(number) => sums.add(which, Nd::full(d.dim(), number)),
         }
     }
@@ -101,8 +101,8 @@ impl<'a, A: Element> ImmediateTensor<'a, A> {
     fn value(&self) -> Result<A, &[A]> {
         match &self.elements {
             ImmediateData::Number(number) => Ok(*number),
-            ImmediateData::Lent(elements) => Err(elements),
-            ImmediateData::Own(elements) => Err(elements),
+            ImmediateData::Borrowed(elements) => Err(elements),
+            ImmediateData::Owned(elements) => Err(elements),
         }
     }
 }
@@ -111,8 +111,8 @@ impl<A: Element> Clone for ImmediateTensor<'_, A> {
     fn clone(&self) -> Self {
         let elements = match &self.elements {
             ImmediateData::Number(number) => ImmediateData::Number(*number),
-            ImmediateData::Lent(elements) => ImmediateData::Lent(elements),
-            ImmediateData::Own(elements) => ImmediateData::Own(A::copied(elements)),
+            ImmediateData::Borrowed(elements) => ImmediateData::Borrowed(elements),
+            ImmediateData::Owned(elements) => ImmediateData::Owned(A::copied(elements)),
         };
         ImmediateTensor { elements, rule: self.rule }
     }
@@ -120,7 +120,7 @@ impl<A: Element> Clone for ImmediateTensor<'_, A> {
 
 impl<A: Element> Drop for ImmediateTensor<'_, A> {
     fn drop(&mut self) {
-        if let ImmediateData::Own(elements) = &mut self.elements {
+        if let ImmediateData::Owned(elements) = &mut self.elements {
             buffers::give_back(std::mem::take(elements));
         }
     }
@@ -130,16 +130,16 @@ impl<A: Element> Algebra for ImmediateTensor<'_, A> {
     fn unary(op: Unary, x: &Self) -> Self {
         x.counted(match x.value() {
             Ok(number) => ImmediateData::Number(op.value(number)),
-            Err(elements) => ImmediateData::Own(fusion::unary(op, elements)),
+            Err(elements) => ImmediateData::Owned(fusion::unary(op, elements)),
         })
     }
 
     fn binary(op: Binary, a: &Self, b: &Self) -> Self {
         a.counted(match (a.value(), b.value()) {
             (Ok(a), Ok(b)) => ImmediateData::Number(op.value(a, b)),
-            (Ok(number), Err(x)) => ImmediateData::Own(fusion::with_number(op, x, number, true)),
-            (Err(x), Ok(number)) => ImmediateData::Own(fusion::with_number(op, x, number, false)),
-            (Err(a), Err(b)) => ImmediateData::Own(fusion::binary(op, a, b)),
+            (Ok(number), Err(x)) => ImmediateData::Owned(fusion::with_number(op, x, number, true)),
+            (Err(x), Ok(number)) => ImmediateData::Owned(fusion::with_number(op, x, number, false)),
+            (Err(a), Err(b)) => ImmediateData::Owned(fusion::binary(op, a, b)),
         })
     }
 
@@ -147,7 +147,7 @@ impl<A: Element> Algebra for ImmediateTensor<'_, A> {
         let number = A::of(number);
         x.counted(match x.value() {
             Ok(x) => ImmediateData::Number(if left { op.value(number, x) } else { op.value(x, number) }),
-            Err(x) => ImmediateData::Own(fusion::with_number(op, x, number, left)),
+            Err(x) => ImmediateData::Owned(fusion::with_number(op, x, number, left)),
         })
     }
 }

@@ -241,9 +241,9 @@ impl<A: Element, D: Rank, E: Rank, O: Rank> Primitive for TakeGradient<A, D, E, 
     fn value(&self, (parts, indices): (&Nd<A, O>, &Nd<usize, E>)) -> Result<Nd<A, D>> {
         let shape = self.shape.slice();
         let axis = axis_of(self.axis, shape)?;
-        let mut lined_up = shape.to_vec();
-        lined_up[axis] = indices.len();
-        let parts = parts.0.to_shape(IxDyn(&lined_up)).expect("as many elements");
+        let mut flat_shape = shape.to_vec();
+        flat_shape[axis] = indices.len();
+        let parts = parts.0.to_shape(IxDyn(&flat_shape)).expect("as many elements");
         let mut whole = ArrayD::from_elem(shape, A::zero());
         for (part, &index) in parts.axis_chunks_iter(Axis(axis), 1).zip(indices.0.iter()) {
             let mut place = whole.slice_axis_mut(Axis(axis), Slice::from(index..index + 1));

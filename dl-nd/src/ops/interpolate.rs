@@ -171,14 +171,14 @@ pub(crate) enum AxisMap {
 impl AxisMap {
     /// The length of the axis after the map.
     fn outputs(self, shape: &[usize], axis: usize) -> Result<usize> {
-        let nothing = shape[axis] == 0;
+        let is_empty = shape[axis] == 0;
         match self {
             AxisMap::Mean { window, ceil, .. } => pool::outputs(window, shape, axis, ceil),
-            AxisMap::Adaptive { length } if length == 0 || !nothing => Ok(length),
+            AxisMap::Adaptive { length } if length == 0 || !is_empty => Ok(length),
             AxisMap::Linear { length: 0, .. } => {
                 Err(Error::invalid(format!("a new length of 0 along axis {axis}; it must be at least 1")))
             }
-            AxisMap::Linear { length, .. } if !nothing => Ok(length),
+            AxisMap::Linear { length, .. } if !is_empty => Ok(length),
             _ => Err(Error::shape(format!("axis {axis} of {shape:?} has length 0"))),
         }
     }
@@ -186,29 +186,29 @@ impl AxisMap {
     /// The terms of output element `at` of `outputs`: the indices of input elements, of `length`,
     /// with their nonzero factors.
     fn terms(self, at: usize, length: usize, outputs: usize) -> Vec<(usize, f64)> {
-        let mean = |places: &mut dyn ExactSizeIterator<Item = usize>, count: usize| -> Vec<(usize, f64)> {
-            places.map(|place| (place, 1.0 / count as f64)).collect()
+        let mean = |positions: &mut dyn ExactSizeIterator<Item = usize>, count: usize| -> Vec<(usize, f64)> {
+            positions.map(|place| (place, 1.0 / count as f64)).collect()
         };
         match self {
             AxisMap::Mean { window, count_include_pad, .. } => {
-                let mut places = window.positions(at, length);
-                let count = if count_include_pad { window.taps(at, length) } else { places.len() };
-                mean(&mut places, count)
+                let mut positions = window.positions(at, length);
+                let count = if count_include_pad { window.taps(at, length) } else { positions.len() };
+                mean(&mut positions, count)
             }
             AxisMap::Adaptive { .. } => {
                 // in 128 bits, as the products may overflow
-                let (at, long, outputs) = (at as u128, length as u128, outputs as u128);
-                let (first, end) = (at * long / outputs, ((at + 1) * long).div_ceil(outputs));
+                let (at, len, outputs) = (at as u128, length as u128, outputs as u128);
+                let (first, end) = (at * len / outputs, ((at + 1) * len).div_ceil(outputs));
                 let mut bin = first as usize..end as usize;
                 let count = bin.len();
                 mean(&mut bin, count)
             }
             AxisMap::Linear { align_corners, .. } => {
-                let (at, long, outputs) = (at as f64, length as f64, outputs as f64);
+                let (at, len, outputs) = (at as f64, length as f64, outputs as f64);
                 let place = match align_corners {
                     true if outputs == 1.0 => 0.0,
-                    true => at * (long - 1.0) / (outputs - 1.0),
-                    false => (((2.0 * at + 1.0) * long - outputs) / (2.0 * outputs)).max(0.0),
+                    true => at * (len - 1.0) / (outputs - 1.0),
+                    false => (((2.0 * at + 1.0) * len - outputs) / (2.0 * outputs)).max(0.0),
                 };
                 let first = (place as usize).min(length - 1);
                 let rest = if first + 1 < length { place - first as f64 } else { 0.0 };
@@ -266,8 +266,8 @@ impl<A: Element, D: Rank> Resample<A, D> {
         }
         check_batch("input", from, self.maps_by_axis.len())?;
         let mut shape = from.to_vec();
-        for (axis, rule) in (2..).zip(&*self.maps_by_axis) {
-            shape[axis] = rule.outputs(from, axis)?;
+        for (axis, map) in (2..).zip(&*self.maps_by_axis) {
+            shape[axis] = map.outputs(from, axis)?;
         }
         size::<A>(&shape)?;
         Ok(shape)
@@ -298,10 +298,10 @@ impl<A: Element, D: Rank> Primitive for Resample<A, D> {
         maps.sort_by_key(|&(axis, _)| wanted[axis] >= shape[axis]);
         let x = x.0.as_standard_layout();
         let mut elements: Option<Vec<A>> = None;
-        for (axis, rule) in maps {
+        for (axis, map) in maps {
             let rows = match self.back_to {
-                None => rule.matrix(shape[axis], wanted[axis]),
-                Some(_) => transpose_rows(&rule.matrix(wanted[axis], shape[axis]), wanted[axis]),
+                None => map.matrix(shape[axis], wanted[axis]),
+                Some(_) => transpose_rows(&map.matrix(wanted[axis], shape[axis]), wanted[axis]),
             };
             let x = elements.as_deref().unwrap_or_else(|| x.as_slice().expect("in standard layout"));
             elements = Some(apply_rows(&rows, x, &shape, axis));

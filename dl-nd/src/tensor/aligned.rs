@@ -71,10 +71,10 @@ impl<A: Pooled> AlignedBuf<A> {
         if cfg!(target_os = "linux") && len >= elements::<A>(HUGE_PAGES_FROM_BYTES) {
             return AlignedBuf::in_huge_pages(len, color);
         }
-        let parts = if len > elements::<A>(LARGE_BYTES) { COLORS } else { 1 };
-        let memory = take(len + elements::<A>((parts - 1) * COLOR_BYTES + CACHE_LINE_BYTES))?;
+        let colors = if len > elements::<A>(LARGE_BYTES) { COLORS } else { 1 };
+        let memory = take(len + elements::<A>((colors - 1) * COLOR_BYTES + CACHE_LINE_BYTES))?;
         let begin = first_aligned(&memory);
-        let offset = (COLORS + color - color_of(&raw const memory[begin])) % parts;
+        let offset = (COLORS + color - color_of(&raw const memory[begin])) % colors;
         Some(AlignedBuf { memory, begin: begin + elements::<A>(offset * COLOR_BYTES), len })
     }
 
@@ -82,12 +82,12 @@ impl<A: Pooled> AlignedBuf<A> {
     /// determines the set of the L2 cache, hence the larger stride between colours. The unused
     /// pages before and after the elements are released once, when the memory is new.
     fn in_huge_pages(len: usize, color: usize) -> Option<Self> {
-        const APART: usize = COLOR_BYTES + HUGE_COLOR_STRIDE;
+        const STRIDE: usize = COLOR_BYTES + HUGE_COLOR_STRIDE;
         let page = elements::<A>(huge_pages::HUGE_PAGE_BYTES);
         let to_page = |memory: *const A| memory.align_offset(huge_pages::HUGE_PAGE_BYTES).min(page);
-        let offset = elements::<A>(color * APART);
+        let offset = elements::<A>(color * STRIDE);
         let mut is_new = false;
-        let mut memory = buffers::try_take_filled(len + page + elements::<A>((COLORS - 1) * APART), |new| {
+        let mut memory = buffers::try_take_filled(len + page + elements::<A>((COLORS - 1) * STRIDE), |new| {
             is_new = true;
             let from = to_page(new.as_ptr().cast());
             huge_pages::advise_huge_pages(&mut new[from..][..offset + len]);
@@ -129,7 +129,7 @@ struct Line {
 thread_local! {
     /// Scratch memory of this thread. Memory written by another thread would first have to be
     /// fetched from the caches of its core.
-    static OWN: Cell<Vec<Line>> = const { Cell::new(Vec::new()) };
+    static SCRATCH: Cell<Vec<Line>> = const { Cell::new(Vec::new()) };
 }
 
 /// Maximum size in bytes of the scratch memory that a thread retains.
@@ -138,21 +138,21 @@ const MAX_SCRATCH_BYTES: usize = 1 << 20;
 /// Calls `work` with scratch memory of this thread for `len` elements. It is aligned to a cache
 /// line, and its contents are unspecified.
 pub(crate) fn with_thread_scratch<A: Pooled, R>(len: usize, work: impl FnOnce(*mut A) -> R) -> R {
-    let mut scratch = OWN.try_with(Cell::take).unwrap_or_default();
+    let mut scratch = SCRATCH.try_with(Cell::take).unwrap_or_default();
     let lines = (len * size_of::<A>()).div_ceil(CACHE_LINE_BYTES);
     if scratch.len() < lines {
         scratch = vec![Line { _bytes: [0; CACHE_LINE_BYTES] }; lines];
     }
-    let done = work(scratch.as_mut_ptr().cast());
+    let result = work(scratch.as_mut_ptr().cast());
     if scratch.len() <= MAX_SCRATCH_BYTES / CACHE_LINE_BYTES {
-        let _ = OWN.try_with(|buf| buf.set(scratch));
+        let _ = SCRATCH.try_with(|buf| buf.set(scratch));
     }
-    done
+    result
 }
 
 /// The colour of an address.
-pub(crate) fn color_of<A>(place: *const A) -> usize {
-    place.addr() / COLOR_BYTES % COLORS
+pub(crate) fn color_of<A>(pointer: *const A) -> usize {
+    pointer.addr() / COLOR_BYTES % COLORS
 }
 
 /// The colours in turn.
@@ -177,8 +177,8 @@ pub(crate) fn aligned_copy<A: Pooled, D: Dimension>(x: &ArrayView<'_, A, D>) -> 
 }
 
 /// Whether the address is at the start of a cache line.
-pub(crate) fn is_aligned<A>(place: *const A) -> bool {
-    place.align_offset(CACHE_LINE_BYTES) == 0
+pub(crate) fn is_aligned<A>(pointer: *const A) -> bool {
+    pointer.align_offset(CACHE_LINE_BYTES) == 0
 }
 
 /// Whether alignment matters for a tensor of `len` elements.
@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn large_tensors_begin_near_a_large_page_each_part_unaligned() {
+    fn huge_buffer_starts_at_huge_page_plus_color_offset() {
         const LEN: usize = HUGE_PAGES_FROM_BYTES / size_of::<f32>() + 5;
         let mut bufs: Vec<AlignedBuf<f32>> = (0..COLORS).map(|color| AlignedBuf::with_color(LEN, color)).collect();
         for (color, buf) in bufs.iter_mut().enumerate() {
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_to_time_and_again_begins_with_a_line() {
+    fn align_for_write_of_unaligned_storage_moves_it_once() {
         let before = unaligned();
         let mut elements: Storage<f32, Ix2> = before.to_shared().into();
         let held = elements.clone();
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_weight_begins_with_a_line_wherever_its_value_came_from() {
+    fn weight_of_unaligned_value_is_aligned() {
         let value = Nd::from(unaligned());
         let weight = Weight::new(value.clone());
         assert!(is_aligned(weight.value().view().as_ptr()) && !is_aligned(value.view().as_ptr()));
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_from_outside_begins_with_a_line_unless_it_is_small_or_huge() {
+    fn from_vec_of_unaligned_elements_copies_medium_sizes_only() {
         let at_line = |len: usize| {
             // of many, at least one is unaligned: an allocator guarantees 16 bytes
             let tensors: Vec<Nd<f32, Ix2>> =
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn large_tensors_begin_in_one_part_of_a_page_after_the_other() {
+    fn large_buffer_starts_at_offset_of_its_color() {
         let len = LARGE_BYTES / size_of::<f64>() + 1;
         for color in 0..COLORS {
             let mut buf = AlignedBuf::<f64>::with_color(len, color);
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_lends_its_own_room_to_one_at_a_time() {
+    fn nested_thread_scratch_returns_distinct_aligned_memory() {
         let place = |len| with_thread_scratch(len, |buf: *mut f32| buf.addr());
         let first = place(1000);
         assert!(
@@ -308,7 +308,7 @@ mod tests {
         let again = place(10);
         assert_eq!(place(10), again);
         place(MAX_SCRATCH_BYTES);
-        assert!(OWN.take().is_empty(), "too large to be retained");
+        assert!(SCRATCH.take().is_empty(), "too large to be retained");
         assert_eq!(with_thread_scratch(0, |_: *mut f32| 7), 7);
     }
 }

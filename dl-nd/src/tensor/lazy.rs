@@ -107,10 +107,10 @@ impl<A: Item, D: Rank> LazyTensor<A, D> {
             self.spin_until_computed();
         }
         let value = self.value.get_or_init(|| {
-            let _begun = ComputeGuard::new(&self.computing);
+            let _guard = ComputeGuard::new(&self.computing);
             A::compute(self)
         });
-        self.forget_operation();
+        self.drop_operation();
         value
     }
 
@@ -143,7 +143,7 @@ impl<A: Item, D: Rank> LazyTensor<A, D> {
     /// Stores the computed elements. If another thread has stored them before, these are dropped.
     pub(crate) fn keep(&self, elements: Storage<A, D>) {
         let _ = self.value.set(elements);
-        self.forget_operation();
+        self.drop_operation();
     }
 
     /// Takes the operation for computing it. The caller must then call [`keep`](LazyTensor::keep)
@@ -156,7 +156,7 @@ impl<A: Item, D: Rank> LazyTensor<A, D> {
         *self.operation.lock().unwrap_or_else(PoisonError::into_inner) = Some(operation);
     }
 
-    fn forget_operation(&self) {
+    fn drop_operation(&self) {
         drop(self.take_operation());
     }
 }

@@ -424,21 +424,21 @@ mod tests {
     use ndarray::{Array, Dim};
 
     #[test]
-    fn what_has_to_be_computed_or_arranged_first_takes_its_time() {
+    fn time_estimates_of_lazy_and_transposed_tensors_cover_remaining_work() {
         let (rows, columns) = (200, 300);
         let len = (rows * columns) as f64;
-        let there: Nd<f32, ndarray::Ix2> = Nd::full(Dim((rows, columns)), 0.5);
-        let seen = |x: &Nd<f32, ndarray::Ix2>| (x.nanoseconds_to_compute(), x.nanoseconds_to_arrange());
-        assert_eq!(seen(&there), (0.0, 0.0));
-        let across = Nd::from(Array::<f32, _>::zeros((columns, rows)).reversed_axes());
-        assert_eq!(seen(&across), (0.0, len));
-        let pending = Expr::Unary(dl_core::Unary::Exp, there).of_shape(Dim((rows, columns)));
-        let (exp, to_compute) = (dl_core::Unary::Exp.cost(), seen(&pending).0);
+        let computed: Nd<f32, ndarray::Ix2> = Nd::full(Dim((rows, columns)), 0.5);
+        let estimates = |x: &Nd<f32, ndarray::Ix2>| (x.nanoseconds_to_compute(), x.nanoseconds_to_arrange());
+        assert_eq!(estimates(&computed), (0.0, 0.0));
+        let transposed = Nd::from(Array::<f32, _>::zeros((columns, rows)).reversed_axes());
+        assert_eq!(estimates(&transposed), (0.0, len));
+        let pending = Expr::Unary(dl_core::Unary::Exp, computed).of_shape(Dim((rows, columns)));
+        let (exp, to_compute) = (dl_core::Unary::Exp.cost(), estimates(&pending).0);
         assert!(to_compute > len && to_compute < exp * len, "in registers of several numbers");
-        assert_eq!(seen(&pending), (to_compute, to_compute));
+        assert_eq!(estimates(&pending), (to_compute, to_compute));
         let twice = Expr::Unary(dl_core::Unary::Exp, pending.clone()).of_shape(Dim((rows, columns)));
         assert_eq!(twice.nanoseconds_to_compute(), 2.0 * to_compute);
         pending.view();
-        assert_eq!(seen(&pending), (0.0, 0.0));
+        assert_eq!(estimates(&pending), (0.0, 0.0));
     }
 }

@@ -16,15 +16,15 @@ use ndarray::Dimension;
 /// A shape error when the tensor does not fit.
 pub fn check_size<A>(shape: &[usize]) -> Result<()> {
     /// Sizes in bytes below this are not tried.
-    const MUCH: usize = 1 << 30;
+    const UNTRIED_BYTES: usize = 1 << 30;
 
     let bytes = |with_zeros: bool| {
         let mut lengths = shape.iter().copied().filter(|&length| with_zeros || length != 0);
         lengths.try_fold(size_of::<A>(), usize::checked_mul)
     };
     let (addresses, needed) = (bytes(false), bytes(true));
-    let there = |bytes: usize| bytes < MUCH || Vec::<u8>::new().try_reserve_exact(bytes).is_ok();
-    if addresses.is_some_and(|bytes| bytes <= isize::MAX as usize) && needed.is_some_and(there) {
+    let fits = |bytes: usize| bytes < UNTRIED_BYTES || Vec::<u8>::new().try_reserve_exact(bytes).is_ok();
+    if addresses.is_some_and(|bytes| bytes <= isize::MAX as usize) && needed.is_some_and(fits) {
         return Ok(());
     }
     Err(Error::shape(format!("a tensor of shape {shape:?} is too large for the memory")))

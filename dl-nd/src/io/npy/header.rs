@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn spellings() {
+    fn header_in_other_spelling_parses_equally() {
         let expected = Header { descr: "<f8".into(), fortran: false, shape: vec![2, 3] };
         for text in [
             "{'descr': '<f8', 'fortran_order': False, 'shape': (2, 3), }    \n",
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn invalid_header_error_names_problem() {
         for (text, expected) in [
             ("", "no `{` at the end"),
             ("{'descr': [('a', '<f4')]", "structured"),

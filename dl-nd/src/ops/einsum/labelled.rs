@@ -36,7 +36,7 @@ impl<A: Element> Labelled<A> {
     }
 
     /// Sums over all labels that are not needed.
-    pub(super) fn summed(mut self, needed: impl Fn(Label) -> bool) -> Self {
+    pub(super) fn sum_out(mut self, needed: impl Fn(Label) -> bool) -> Self {
         for axis in (0..self.labels.len()).rev() {
             if !needed(self.labels[axis]) {
                 self.labels.remove(axis);
@@ -48,7 +48,7 @@ impl<A: Element> Labelled<A> {
 
     /// The product with another array, summed over the labels that both have and that are not
     /// needed. The factor with the label `last` provides the trailing axes of the result.
-    pub(super) fn times(self, other: Self, needed: impl Fn(Label) -> bool, last: Leg) -> Result<Self> {
+    pub(super) fn contract(self, other: Self, needed: impl Fn(Label) -> bool, last: Leg) -> Result<Self> {
         let swap = last.is_some_and(|last| self.has(last) && !other.has(last));
         let (left, right) = if swap { (other, self) } else { (self, other) };
         let (shared, rows): (Vec<Label>, Vec<Label>) = left.labels.iter().partition(|&&label| right.has(label));
@@ -93,7 +93,7 @@ impl<A: Element> Labelled<A> {
 
     /// The array as the output of a plan: axes in the order of the output, repeated along missing
     /// labels, and placed on diagonals where labels repeat.
-    pub(super) fn spread(self, plan: &Plan) -> ArcArray<A, IxDyn> {
+    pub(super) fn into_output(self, plan: &Plan) -> ArcArray<A, IxDyn> {
         let known = self.labels.clone();
         let mut order = Vec::new();
         for label in plan.output.iter().flatten() {

@@ -114,13 +114,13 @@ impl<A: Element> Primitive for Einsum<A> {
         check_size::<A>(&shape)?;
         let mut factors = operands.iter().zip(&plan.operands).map(|(operand, legs)| Labelled::of(&operand.0, legs));
         let first = factors.next().expect("at least one term, and an operand for each");
-        let mut product = first.summed(plan.needed_after(1));
+        let mut product = first.sum_out(plan.needed_after(1));
         for (number, factor) in factors.enumerate() {
             let needed = plan.needed_after(number + 2);
-            let factor = factor.summed(|label| needed(label) || product.has(label));
-            product = product.times(factor, needed, plan.output.last().copied().flatten())?;
+            let factor = factor.sum_out(|label| needed(label) || product.has(label));
+            product = product.contract(factor, needed, plan.output.last().copied().flatten())?;
         }
-        Ok(Nd::from(product.spread(&plan)))
+        Ok(Nd::from(product.into_output(&plan)))
     }
 
     fn pullback(&self, at: &At<'_, Self>) -> Vec<Option<Layer<Nd<A, IxDyn>>>> {

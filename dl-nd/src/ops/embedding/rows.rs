@@ -61,17 +61,17 @@ impl<A: Element> Rows<A> {
         let mut order: Vec<usize> = (0..ids.len()).collect();
         order.sort_by_key(|&at| ids[at]);
         let parts = order.iter().map(|&at| (ids[at], rows.0.row(at)));
-        Ok(Self::added_up(shape, parts, ids.len()))
+        Ok(Self::from_sorted(shape, parts, ids.len()))
     }
 
     /// The sum of rows in ascending order of their ids; ids may repeat.
-    fn added_up<'a>(
+    fn from_sorted<'a>(
         shape: [usize; 2],
         parts: impl Iterator<Item = (usize, ArrayView1<'a, A>)>,
-        at_most: usize,
+        capacity: usize,
     ) -> Self {
-        let mut touched: Vec<usize> = Vec::with_capacity(at_most);
-        let mut block: Vec<A> = dl_core::buffers::take(at_most * shape[1]);
+        let mut touched: Vec<usize> = Vec::with_capacity(capacity);
+        let mut block: Vec<A> = dl_core::buffers::take(capacity * shape[1]);
         for (row, part) in parts {
             if touched.last() == Some(&row) {
                 let start = block.len() - shape[1];
@@ -264,8 +264,8 @@ impl<A: Element> Primitive for SumRows<A> {
         }
         // stable: the parts of a row stay in the order of the terms
         parts.sort_by_key(|(row, _)| *row);
-        let at_most = parts.len();
-        Ok(Rows::added_up(first.shape, parts.into_iter(), at_most))
+        let capacity = parts.len();
+        Ok(Rows::from_sorted(first.shape, parts.into_iter(), capacity))
     }
 
     fn pullback(&self, at: &At<'_, Self>) -> Vec<Option<Layer<Rows<A>>>> {

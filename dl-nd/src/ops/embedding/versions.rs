@@ -120,13 +120,13 @@ impl<A: Element> Drop for Version<A> {
         let width = self.shape()[1];
         let mut state = self.family.write();
         let State { buffer, diffs } = &mut *state;
-        let Some(gone) = diffs.remove(&self.number) else { return };
+        let Some(removed) = diffs.remove(&self.number) else { return };
         let was_newest = diffs.last_key_value().is_some_and(|(&number, _)| number < self.number);
         let Some((_, before)) = diffs.range_mut(..self.number).next_back() else { return };
         if was_newest {
-            std::mem::replace(before, gone).write_to(buffer, width);
+            std::mem::replace(before, removed).write_to(buffer, width);
         } else {
-            before.absorb(gone, width);
+            before.absorb(removed, width);
         }
     }
 }
@@ -166,13 +166,13 @@ impl<A: Element> Diff<A> {
     /// Merges a diff and the following one into a diff against the version after both. The smaller
     /// one is copied into the larger one, which keeps the number of copies low.
     fn absorb(&mut self, next: Diff<A>, width: usize) {
-        let mine_are_few = self.places.len() < next.places.len();
-        let few = if mine_are_few { std::mem::replace(self, next) } else { next };
-        for (row, from) in few.places {
-            let numbers = &few.block[from * width..][..width];
+        let self_is_smaller = self.places.len() < next.places.len();
+        let smaller = if self_is_smaller { std::mem::replace(self, next) } else { next };
+        for (row, from) in smaller.places {
+            let numbers = &smaller.block[from * width..][..width];
             let end = self.places.len();
             match self.places.entry(row) {
-                Entry::Occupied(place) if mine_are_few => {
+                Entry::Occupied(place) if self_is_smaller => {
                     self.block[place.get() * width..][..width].copy_from_slice(numbers);
                 }
                 Entry::Occupied(_) => {}
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_holds_is_not_kept() {
+    fn unreferenced_version_diffs_are_merged() {
         let mut newest = Version::new([100, 1], vec![0.0_f32; 100]);
         for step in 0..1_000 {
             newest = newest.changed(Some(&[step % 10]), vec![1.0]);
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_branch_is_a_family_of_its_own() {
+    fn change_of_old_version_starts_new_family() {
         let first = Version::new([2, 1], vec![1.0, 2.0]);
         let second = first.changed(Some(&[0]), vec![3.0]);
         let other = first.changed(Some(&[1]), vec![4.0]);
