@@ -92,8 +92,8 @@ impl<A: NpyItem, D: Rank> Nd<A, D> {
 }
 
 /// Reads header and elements. The elements must take at most `limit` bytes. The limit is the size
-/// of the file if `is_file`. For a stream it is an upper bound only, so the vector grows as elements
-/// arrive.
+/// of the file if `is_file`. For a stream it is an upper bound only, so the vector grows as
+/// elements arrive.
 fn read<A: NpyItem, D: Rank>(source: impl Read, limit: u64, is_file: bool) -> std::result::Result<Nd<A, D>, IoError> {
     /// Initial capacity, in elements, for a stream.
     const INITIAL_CAPACITY: usize = 1 << 13;

@@ -45,6 +45,9 @@ pub trait ExtremeOps<A: Item + PartialOrd, D: Rank>: Differentiable<Data = Nd<A,
     /// assert_eq!(Nd::from([[1.0, 0.0, 3.0]]).argmax_keepdim(1).predict().wait()?, Nd::from([[2_usize]]));
     /// # dl_core::Result::Ok(())
     /// ```
+    ///
+    /// # Errors
+    /// Those of [`argmax`](ExtremeOps::argmax).
     #[track_caller]
     fn argmax_keepdim(&self, axis: isize) -> Layer<Nd<usize, D>> {
         Layer::apply(ArgExtreme { largest: true, axis, keep: true, types: PhantomData }, (self.layer(),))
@@ -78,6 +81,9 @@ pub trait ExtremeOps<A: Item + PartialOrd, D: Rank>: Differentiable<Data = Nd<A,
     /// assert_eq!(Nd::from([[1.0, 0.0, 3.0]]).argmin_keepdim(1).predict().wait()?, Nd::from([[1_usize]]));
     /// # dl_core::Result::Ok(())
     /// ```
+    ///
+    /// # Errors
+    /// Those of [`argmin`](ExtremeOps::argmin).
     #[track_caller]
     fn argmin_keepdim(&self, axis: isize) -> Layer<Nd<usize, D>> {
         Layer::apply(ArgExtreme { largest: false, axis, keep: true, types: PhantomData }, (self.layer(),))

@@ -50,7 +50,8 @@ pub fn scaled_dot_product_attention<A: Element, D: MatMul<D, Product = D>>(
 /// ```
 ///
 /// # Errors
-/// As [`scaled_dot_product_attention`], and when a mask does not broadcast to `[…, L, S]`.
+/// Those of [`scaled_dot_product_attention`], a shape error when the mask or the bias does not
+/// broadcast to `[…, L, S]`, and those of [`dropout`](crate::DropoutOps::dropout).
 #[track_caller]
 pub fn scaled_dot_product_attention_with<A: Element, D: MatMul<D, Product = D>>(
     q: impl Differentiable<Data = Nd<A, D>>,

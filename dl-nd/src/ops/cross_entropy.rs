@@ -337,7 +337,7 @@ fn with_class_axis<D: Rank>(labels: &[usize]) -> D {
 /// ```
 ///
 /// # Errors
-/// When a label is not below `classes`.
+/// When a label is not below `classes`; a shape error when the tensor does not fit into memory.
 pub fn one_hot<A: Element>(labels: impl IntoIterator<Item = usize>, classes: usize) -> Result<Nd<A, Ix2>> {
     let labels: Vec<usize> = labels.into_iter().collect();
     check_labels(ArrayView::from(&labels), classes, None)?;

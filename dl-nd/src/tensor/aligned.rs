@@ -19,8 +19,8 @@ const SMALL_BYTES: usize = 1 << 14;
 
 /// A buffer of `len` elements that starts at a cache line. Its initial contents are unspecified.
 ///
-/// Large buffers are *coloured*: each starts at another offset within a page, in turn. Without
-/// colouring, allocators place most large buffers at the same page offset. The n-th elements of all
+/// Large buffers are *colored*: each starts at another offset within a page, in turn. Without
+/// coloring, allocators place most large buffers at the same page offset. The n-th elements of all
 /// tensors then compete for the same cache sets, and loads falsely depend on earlier stores, since
 /// the processor compares only the page offset at first (4 KiB aliasing).
 pub(crate) struct AlignedBuf<A> {
@@ -29,15 +29,15 @@ pub(crate) struct AlignedBuf<A> {
     len: usize,
 }
 
-/// Distance in bytes between consecutive colours within a page.
+/// Distance in bytes between consecutive colors within a page.
 pub(crate) const COLOR_BYTES: usize = 512;
-/// Number of colours of a page.
+/// Number of colors of a page.
 pub(crate) const COLORS: usize = 8;
-/// Buffers larger than this are coloured.
+/// Buffers larger than this are colored.
 const LARGE_BYTES: usize = 1 << 16;
-/// Buffers of at least this size start at a huge page, plus the offset of their colour.
+/// Buffers of at least this size start at a huge page, plus the offset of their color.
 const HUGE_PAGES_FROM_BYTES: usize = 2 * huge_pages::HUGE_PAGE_BYTES;
-/// Additional distance in bytes between consecutive colours in huge pages. Eight such strides are
+/// Additional distance in bytes between consecutive colors in huge pages. Eight such strides are
 /// 64 KiB, one way of a typical L2 cache.
 const HUGE_COLOR_STRIDE: usize = 1 << 13;
 
@@ -53,12 +53,12 @@ impl<A> Default for AlignedBuf<A> {
 }
 
 impl<A: Pooled> AlignedBuf<A> {
-    /// A buffer with unspecified contents, in the next colour.
+    /// A buffer with unspecified contents, in the next color.
     pub(crate) fn new(len: usize) -> Self {
         AlignedBuf::with_color(len, next_color())
     }
 
-    /// Like [`new`](AlignedBuf::new), in the given colour if the buffer is large.
+    /// Like [`new`](AlignedBuf::new), in the given color if the buffer is large.
     pub(crate) fn with_color(len: usize, color: usize) -> Self {
         AlignedBuf::of(len, color, |len| Some(buffers::take_filled(len)))
             .unwrap_or_else(|| panic!("out of memory: cannot allocate {len} numbers"))
@@ -79,7 +79,7 @@ impl<A: Pooled> AlignedBuf<A> {
     }
 
     /// A buffer in huge pages, where the system supports them. Within a huge page the whole address
-    /// determines the set of the L2 cache, hence the larger stride between colours. The unused
+    /// determines the set of the L2 cache, hence the larger stride between colors. The unused
     /// pages before and after the elements are released once, when the memory is new.
     fn in_huge_pages(len: usize, color: usize) -> Option<Self> {
         const STRIDE: usize = COLOR_BYTES + HUGE_COLOR_STRIDE;
@@ -150,12 +150,12 @@ pub(crate) fn with_thread_scratch<A: Pooled, R>(len: usize, work: impl FnOnce(*m
     result
 }
 
-/// The colour of an address.
+/// The color of an address.
 pub(crate) fn color_of<A>(pointer: *const A) -> usize {
     pointer.addr() / COLOR_BYTES % COLORS
 }
 
-/// The colours in turn.
+/// The colors in turn.
 fn next_color() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     NEXT.fetch_add(1, Ordering::Relaxed) % COLORS

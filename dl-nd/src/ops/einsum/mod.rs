@@ -20,13 +20,15 @@ use std::marker::PhantomData;
 ///
 /// | specification | result |
 /// |---|---|
-/// | `ij,jk->ik`, or just `ij,jk` | the matrix product; without `->`, the output has the letters that occur once, in alphabetical order |
+/// | `ij,jk->ik`, or just `ij,jk` | the matrix product |
 /// | `bij,bjk->bik` | a batch of matrix products |
 /// | `i,j->ij` | the outer product |
 /// | `ij->ji` | the transpose |
 /// | `ij->i` | the row sums |
 /// | `ii->i`, `ii->` | the diagonal, the trace |
 /// | `...ij,...jk->...ik` | matrix products over all leading axes, which broadcast |
+///
+/// Without `->`, the output has the letters that occur once, in alphabetical order.
 ///
 /// `...` stands for any number of axes, including none. If the output omits it, these axes are
 /// summed over. An axis of length 1 is repeated where another axis with the same letter is longer.

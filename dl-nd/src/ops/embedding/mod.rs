@@ -30,13 +30,13 @@ use versions::Version;
 ///
 /// Tables are the values of [`Weight`](dl_core::Weight)s for [`embedding`](TableOps::embedding). A
 /// training step with a sparse delta costs time and memory for the touched rows only, and the
-/// optimizer does not process any other row. Momentum and [`Adam`](dl_optim::Adam) are therefore *lazy*:
-/// a row that is not touched is not updated, and its optimizer state does not decay. If the table
-/// is also used as a whole, by [`dense`](TableOps::dense), the delta is dense and the step is the
-/// same as for a tensor.
+/// optimizer does not process any other row. Momentum and [`Adam`](dl_optim::Adam) are therefore
+/// *lazy*: a row that is not touched is not updated, and its optimizer state does not decay. If the
+/// table is also used as a whole, by [`dense`](TableOps::dense), the delta is dense and the step is
+/// the same as for a tensor.
 ///
-/// A table is an immutable value with cheap clones. Clones share the storage of their common
-/// contents, and later training steps do not change them.
+/// A table is a value with cheap clones. Clones share the storage of their common contents, and
+/// later training steps do not change them.
 ///
 /// ```
 /// use dl_nd::Table;

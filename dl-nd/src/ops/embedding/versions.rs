@@ -1,12 +1,14 @@
 //! Versions of a table, as a persistent array.
 //!
-//! The newest version of a table is a flat buffer. An older version that is still referenced is a *diff*
-//! against the next referenced version: the old contents of the rows that changed in between. A
-//! clone therefore costs one reference count, and a version with some changed rows costs those
-//! rows, whatever the height of the table. When the last reference to a version is dropped, its
-//! diff is merged into that of the previous version; if it was the newest version, the buffer is
-//! reverted to the previous one. The cost of reading an old version therefore grows with the number
-//! of referenced versions, not with the number of all versions.
+//! The newest version of a table is a flat buffer. An older version that is still referenced is a
+//! diff against the next referenced version: the old contents of the rows that changed in between.
+//! A clone therefore costs one reference count, and a version with some changed rows costs those
+//! rows, whatever the height of the table.
+//!
+//! When the last reference to a version is dropped, its diff is merged into that of the previous
+//! referenced version. If it was the newest version, the buffer is reverted to the previous one.
+//! The cost of reading an old version therefore grows with the number of referenced versions, not
+//! with the number of all versions.
 //!
 //! A change of a version that is not the newest copies the whole table; the copy starts a new
 //! family.
