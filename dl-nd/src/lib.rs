@@ -34,28 +34,28 @@
 //! # dl_core::Result::Ok(())
 //! ```
 //!
-//! # Words
+//! # Terms
 //!
-//! - *rank*: the number of axes. It is part of the type (`Ix0` to `Ix6`); `IxDyn` leaves it open.
-//!   See [`Rank`].
-//! - *broadcasting*: NumPy's rule for operands of unequal shapes. They are aligned at their last
-//!   axes; missing axes, and axes of length 1, are repeated. The gradient of a repeated operand is
-//!   summed back to its shape.
-//! - *table*: a matrix of which a training step reads, and changes, some rows; its delta is sparse.
-//!   See [`Table`].
+//! - *rank*: the number of axes. It is part of the type: `Ix0` to `Ix6`, or `IxDyn` for a rank
+//!   known at run time only. See [`Rank`].
+//! - *broadcasting*: NumPy's rule for operands of unequal shapes. Shapes are aligned at their last
+//!   axes; missing axes and axes of length 1 are repeated. The gradient of a repeated operand is
+//!   summed over the repeated axes.
+//! - *table*: an embedding matrix with a sparse delta. A training step reads and updates some of
+//!   its rows only. See [`Table`].
 //!
-//! What it does not do: it knows no data sets and no modules, and it does not check ranks that were
-//! declared open before it runs.
+//! This crate contains no data sets and no modules. Operands of rank `IxDyn` are checked at run
+//! time, not by the compiler.
 //!
 //! # Features
 //!
-//! | feature | what it adds |
+//! | feature | provides |
 //! |---|---|
 //! | `npy` | `.npy` files: `Nd::read_npy`, `Nd::write_npy` |
 
 #![deny(unsafe_code)]
 
-// from bottom to top: a folder uses only those above it in this list
+// bottom to top: a module uses only the modules listed before it
 mod tensor;
 
 pub mod init;

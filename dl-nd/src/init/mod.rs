@@ -11,27 +11,27 @@
 //!
 //! # What a seed determines
 //!
-//! All draws come from the generator that is passed in, one after the other in row-major order and
-//! in double precision, on the thread that calls; `f32` weights are the rounded `f64` ones. Nothing
-//! but the basic operations and the crate `libm` is computed, no function of the platform. So a
-//! seed determines the weights, for every number of threads and on every platform whose arithmetic
-//! is that of IEEE 754.
+//! Each function draws its numbers from the given generator on the calling thread, one after the
+//! other in row-major order and in `f64`; `f32` weights are these numbers, rounded. The computation
+//! uses only basic arithmetic and the `libm` crate, no mathematical functions of the platform. A
+//! seed therefore determines the weights, for every number of threads and on every platform with
+//! IEEE 754 arithmetic.
 //!
-//! With one generator for a whole net, weights depend on all that was drawn before them.
-//! [`rng_for`] gives each part a generator of its own, by its name: then a net can grow without a
-//! change of its other weights.
+//! If one generator serves a whole model, each weight depends on all earlier draws. [`rng_for`]
+//! gives each named part a generator of its own, so that a model can grow without changing its
+//! other weights.
 //!
 //! # Fans
 //!
-//! Weights of fully connected layers are `[in, out]` here (`input.matmul(&weight)`): for two axes
-//! the fan-in is the length of the first one, the fan-out that of the second one. Tensors with more
-//! axes are kernels of convolutions, `[out, in, k…]`, with fan-in `in · Πk` and fan-out `out · Πk`,
-//! as in PyTorch.
+//! Weights of fully connected layers have the shape `[in, out]` (`input.matmul(&weight)`): with two
+//! axes, the fan-in is the length of the first and the fan-out the length of the second. With more
+//! axes, weights are kernels of convolutions, `[out, in, k…]`, with fan-in `in · Πk` and fan-out
+//! `out · Πk`, as in PyTorch.
 //!
 //! # Gains
 //!
-//! By what the standard deviation is multiplied because of what follows (PyTorch's
-//! `calculate_gain`): 1 for nothing and for `sigmoid`, 5/3 for `tanh`, √2 for `relu`,
+//! The gain is a factor of the standard deviation that depends on the activation after the layer
+//! (PyTorch's `calculate_gain`): 1 for none and for `sigmoid`, 5/3 for `tanh`, √2 for `relu`,
 //! `√(2 / (1 + a²))` for `leaky_relu` with slope `a`.
 
 mod normal;
@@ -44,7 +44,7 @@ use rand::distr::{Distribution, StandardUniform};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// A generator whose stream is the same on every platform.
+/// A random number generator with the same stream on every platform.
 ///
 /// ```
 /// use dl_nd::{Nd, init};
@@ -56,7 +56,7 @@ pub fn rng(seed: u64) -> ChaCha8Rng {
     ChaCha8Rng::seed_from_u64(seed)
 }
 
-/// A generator for the part of a net that has this name, independent of those of all other names.
+/// A generator for the named part of a model. Generators of different names are independent.
 ///
 /// ```
 /// use dl_nd::{Nd, init};
@@ -66,7 +66,7 @@ pub fn rng(seed: u64) -> ChaCha8Rng {
 /// ```
 pub fn rng_for(seed: u64, name: &str) -> ChaCha8Rng {
     let mut rng = rng(seed);
-    // FNV-1a
+    // the FNV-1a hash of the name
     let stream = name
         .bytes()
         .fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
@@ -74,7 +74,7 @@ pub fn rng_for(seed: u64, name: &str) -> ChaCha8Rng {
     rng
 }
 
-/// Nothing but zeros: what biases start with.
+/// All zeros, the usual initial value of biases.
 ///
 /// ```
 /// assert_eq!(dl_nd::init::zeros::<f32, _>([2]), dl_nd::Nd::from([0.0, 0.0]));
@@ -86,7 +86,7 @@ pub fn zeros<A: Element, S: IntoDimension<Dim: Rank>>(shape: S) -> Nd<A, S::Dim>
     Nd::full(shape.into_dimension(), A::of(0.0))
 }
 
-/// Nothing but this number.
+/// All elements equal to `number`.
 ///
 /// ```
 /// assert_eq!(dl_nd::init::constant::<f32, _>([2], 0.5), dl_nd::Nd::from([0.5, 0.5]));
@@ -98,7 +98,7 @@ pub fn constant<A: Element, S: IntoDimension<Dim: Rank>>(shape: S, number: f64) 
     Nd::full(shape.into_dimension(), A::of(number))
 }
 
-/// Uniform between `low` (included) and `high`.
+/// Uniform in `low ≤ x < high`.
 ///
 /// ```
 /// let w = dl_nd::init::uniform::<f64, _>([100], -1.0, 1.0, &mut dl_nd::init::rng(1));
@@ -116,11 +116,11 @@ pub fn uniform<A: Element, S: IntoDimension<Dim: Rank>>(
     let end = A::of(high);
     draw(shape, || {
         let number = low + (high - low) * unit(rng);
-        if A::of(number) == end { low } else { number } // what is just below may be rounded to it
+        if A::of(number) == end { low } else { number } // a number just below `high` may round to `high`
     })
 }
 
-/// Normal with this mean and standard deviation.
+/// Normal with the given mean and standard deviation.
 ///
 /// ```
 /// let w = dl_nd::init::normal::<f64, _>([1000], 0.0, 2.0, &mut dl_nd::init::rng(1));
@@ -138,10 +138,10 @@ pub fn normal<A: Element, S: IntoDimension<Dim: Rank>>(
     draw(shape, || mean + std * normal::standard_normal(rng))
 }
 
-/// Normal with this mean and standard deviation, but never outside of `low` to `high`: PyTorch's
-/// `trunc_normal_`, whose bounds are -2 and 2 if not said otherwise.
+/// Normal with the given mean and standard deviation, truncated to the range `low` to `high`.
+/// PyTorch's `trunc_normal_`, which has the default bounds -2 and 2.
 ///
-/// The bounds are those of the numbers, not multiples of the standard deviation.
+/// The bounds are absolute, not multiples of the standard deviation.
 ///
 /// ```
 /// let w = dl_nd::init::truncated_normal::<f64, _>([1000], 0.0, 1.0, -2.0, 2.0, &mut dl_nd::init::rng(1))?;
@@ -150,7 +150,8 @@ pub fn normal<A: Element, S: IntoDimension<Dim: Rank>>(
 /// ```
 ///
 /// # Errors
-/// When `low` is not below `high`, or the standard deviation not above 0.
+/// When `low < high` does not hold, the standard deviation is not positive and finite, or the mean
+/// is not finite.
 ///
 /// # Panics
 /// When there is no memory for a tensor of this shape.
@@ -162,21 +163,21 @@ pub fn truncated_normal<A: Element, S: IntoDimension<Dim: Rank>>(
     high: f64,
     rng: &mut impl Rng,
 ) -> Result<Nd<A, S::Dim>> {
-    let sensible = low < high && std > 0.0 && std.is_finite() && mean.is_finite();
-    if !sensible {
+    let is_valid = low < high && std > 0.0 && std.is_finite() && mean.is_finite();
+    if !is_valid {
         return Err(Error::invalid(format!(
-            "no normal numbers of mean {mean} and standard deviation {std} lie between {low} and {high}: the deviation must be above 0, and the bounds in order"
+            "cannot truncate a normal distribution of mean {mean} and standard deviation {std} to the range {low} to {high}: the standard deviation must be above 0, and the lower bound below the upper one"
         )));
     }
     let bounds = [low, high].map(|bound| (bound - mean) / std);
-    // rounding must not carry a number over a bound
+    // rounding must not move a number beyond a bound
     Ok(draw(shape, || (mean + std * normal::truncated(bounds[0], bounds[1], rng)).clamp(low, high)))
 }
 
-/// `gain` times a matrix whose rows are orthonormal, or its columns if it is higher than wide;
-/// evenly distributed over all of these (Saxe, McClelland and Ganguli, *Exact solutions to the
-/// nonlinear dynamics of learning in deep linear neural networks*, 2014). All axes but the first
-/// count as columns. PyTorch's `orthogonal_`.
+/// `gain` times a matrix with orthonormal rows, or with orthonormal columns if it has more rows
+/// than columns, drawn from the uniform distribution over these matrices (Saxe, McClelland and
+/// Ganguli, *Exact solutions to the nonlinear dynamics of learning in deep linear neural networks*,
+/// 2014). All axes but the first are flattened to columns. PyTorch's `orthogonal_`.
 ///
 /// ```
 /// use dl_core::Differentiable;
@@ -188,7 +189,7 @@ pub fn truncated_normal<A: Element, S: IntoDimension<Dim: Rank>>(
 /// ```
 ///
 /// # Errors
-/// When there are less than two axes, or the gain is not finite.
+/// When there are fewer than two axes, or the gain is not finite.
 ///
 /// # Panics
 /// When there is no memory for a tensor of this shape.
@@ -203,7 +204,7 @@ pub fn orthogonal<A: Element, S: IntoDimension<Dim: Rank>>(
         return Err(if rest.is_empty() {
             no_matrix(shape.slice())
         } else {
-            Error::invalid(format!("the gain is {gain}"))
+            Error::invalid(format!("the gain is {gain}; it must be finite"))
         });
     }
     let (rows, columns) = (*rows, rest.iter().product());
@@ -218,7 +219,7 @@ pub fn orthogonal<A: Element, S: IntoDimension<Dim: Rank>>(
 }
 
 fn no_matrix(shape: &[usize]) -> Error {
-    Error::shape(format!("a tensor of shape {shape:?} has no rows and columns that could be orthogonal"))
+    Error::shape(format!("an orthogonal tensor needs at least 2 axes, but the shape is {shape:?}"))
 }
 
 /// Uniform between `±√(6 / (fan_in + fan_out))`, for `tanh` and `sigmoid`.
@@ -237,7 +238,7 @@ pub fn xavier_uniform<A: Element, S: IntoDimension<Dim: Rank>>(shape: S, rng: &m
     xavier_uniform_with(shape, 1.0, rng)
 }
 
-/// [`xavier_uniform`] with another [gain](self#gains) than 1.
+/// [`xavier_uniform`] with a [gain](self#gains); the default is 1.
 ///
 /// ```
 /// let w = dl_nd::init::xavier_uniform_with::<f64, _>([2, 4], 5.0 / 3.0, &mut dl_nd::init::rng(1));
@@ -272,7 +273,7 @@ pub fn xavier_normal<A: Element, S: IntoDimension<Dim: Rank>>(shape: S, rng: &mu
     xavier_normal_with(shape, 1.0, rng)
 }
 
-/// [`xavier_normal`] with another [gain](self#gains) than 1.
+/// [`xavier_normal`] with a [gain](self#gains); the default is 1.
 ///
 /// ```
 /// let w = dl_nd::init::xavier_normal_with::<f64, _>([50, 50], 2.0, &mut dl_nd::init::rng(1));
@@ -293,8 +294,8 @@ pub fn xavier_normal_with<A: Element, S: IntoDimension<Dim: Rank>>(
 
 /// Uniform between `±√(6 / fan_in)`, for `relu`.
 ///
-/// He, Zhang, Ren & Sun, *Delving deep into rectifiers*, 2015, formula 10, with the bound that has
-/// its variance; PyTorch's `kaiming_uniform_(nonlinearity='relu')`.
+/// He, Zhang, Ren & Sun, *Delving deep into rectifiers*, 2015, formula 10; the bound gives the
+/// uniform distribution the same variance. PyTorch's `kaiming_uniform_(nonlinearity='relu')`.
 ///
 /// ```
 /// let w = dl_nd::init::he_uniform::<f64, _>([6, 4], &mut dl_nd::init::rng(1));
@@ -307,8 +308,8 @@ pub fn he_uniform<A: Element, S: IntoDimension<Dim: Rank>>(shape: S, rng: &mut i
     he_uniform_with(shape, Fan::In, 2_f64.sqrt(), rng)
 }
 
-/// [`he_uniform`] with a choice of the fan and of the [gain](self#gains), which is √2 otherwise:
-/// uniform between `±gain · √(3 / fan)`. PyTorch's `kaiming_uniform_(mode=…)`.
+/// [`he_uniform`] with a fan and a [gain](self#gains); the defaults are the fan-in and √2. Uniform
+/// between `±gain · √(3 / fan)`. PyTorch's `kaiming_uniform_(mode=…)`.
 ///
 /// ```
 /// use dl_nd::init::{self, Fan};
@@ -344,8 +345,8 @@ pub fn he_normal<A: Element, S: IntoDimension<Dim: Rank>>(shape: S, rng: &mut im
     he_normal_with(shape, Fan::In, 2_f64.sqrt(), rng)
 }
 
-/// [`he_normal`] with a choice of the fan and of the [gain](self#gains), which is √2 otherwise:
-/// standard deviation `gain / √fan`. PyTorch's `kaiming_normal_(mode=…)`.
+/// [`he_normal`] with a fan and a [gain](self#gains); the defaults are the fan-in and √2. The
+/// standard deviation is `gain / √fan`. PyTorch's `kaiming_normal_(mode=…)`.
 ///
 /// ```
 /// use dl_nd::init::{self, Fan};
@@ -366,8 +367,8 @@ pub fn he_normal_with<A: Element, S: IntoDimension<Dim: Rank>>(
     normal(shape, 0.0, std, rng)
 }
 
-/// Which [fan](self#fans) keeps its variance: that of the values on the way forward, or that of the
-/// derivatives on the way back.
+/// Selects the [fan](self#fans) that determines the variance of a weight, and so whether the
+/// variance of the activations or that of the deltas is preserved.
 ///
 /// ```
 /// use dl_nd::Nd;
@@ -377,9 +378,9 @@ pub fn he_normal_with<A: Element, S: IntoDimension<Dim: Rank>>(
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fan {
-    /// How many inputs feed an output: forward.
+    /// Number of inputs of each output: preserves the variance in the forward pass.
     In,
-    /// How many outputs an input feeds: backward.
+    /// Number of outputs of each input: preserves the variance in the backward pass.
     Out,
 }
 
@@ -393,7 +394,7 @@ impl Fan {
     }
 }
 
-/// Uniform between 0 (included) and 1.
+/// Uniform in `0 ≤ x < 1`.
 fn unit(rng: &mut impl Rng) -> f64 {
     StandardUniform.sample(rng)
 }
@@ -404,7 +405,7 @@ fn draw<A: Element, S: IntoDimension<Dim: Rank>>(shape: S, mut next: impl FnMut(
     Nd::from_elements(shape, elements)
 }
 
-/// How many inputs feed an output, and how many outputs an input feeds.
+/// The fan-in and the fan-out of a weight.
 fn fans(shape: &impl Rank) -> (f64, f64) {
     let (fan_in, fan_out) = match *shape.slice() {
         [] => (1, 1),

@@ -1,9 +1,9 @@
-//! Normal numbers that are the same on every platform.
+//! Normal random numbers that are the same on every platform.
 //!
-//! `exp` and `ln` of the standard library are those of the platform, which differ in their last
-//! digits. So this is the ziggurat of `rand_distr` (Doornik, *An improved ziggurat method to
-//! generate normal random samples*, 2005) with the functions of the crate `libm`, which are written
-//! in Rust; its numbers are those of `rand_distr`, to the last digit or nearly so.
+//! `exp` and `ln` of the standard library call the platform, and results differ in the last digits.
+//! This is the ziggurat algorithm of `rand_distr` (Doornik, *An improved ziggurat method to
+//! generate normal random samples*, 2005) with the functions of the `libm` crate, which are written
+//! in Rust. The numbers agree with those of `rand_distr` up to rounding.
 
 use crate::init::unit;
 use rand::Rng;
@@ -12,13 +12,13 @@ use std::sync::OnceLock;
 
 const LAYERS: usize = 256;
 
-/// Where the tail begins.
+/// Start of the tail.
 const TAIL: f64 = 3.654_152_885_361_009;
 
-/// The area of each layer.
+/// Area of each layer.
 const AREA: f64 = 4.92867323399e-3;
 
-/// The right end of each layer, from the lowest one, and the density there.
+/// The right end of each layer, from the lowest layer, and the density at that end.
 type Layers = [(f64, f64); LAYERS + 1];
 
 fn density(x: f64) -> f64 {
@@ -26,9 +26,9 @@ fn density(x: f64) -> f64 {
 }
 
 fn layers() -> &'static Layers {
-    static LAYERS_OF_ALL: OnceLock<Box<Layers>> = OnceLock::new();
-    LAYERS_OF_ALL.get_or_init(|| {
-        // the lowest layer has the area of the tail, too
+    static TABLE: OnceLock<Box<Layers>> = OnceLock::new();
+    TABLE.get_or_init(|| {
+        // the area of the lowest layer includes the tail
         let mut x = AREA / density(TAIL);
         let mut layers = Box::new([(0.0, 1.0); LAYERS + 1]);
         for (i, layer) in layers[..LAYERS].iter_mut().enumerate() {
@@ -39,7 +39,7 @@ fn layers() -> &'static Layers {
     })
 }
 
-/// A number with mean 0 and standard deviation 1.
+/// A standard normal number (mean 0, standard deviation 1).
 pub(super) fn standard_normal(rng: &mut impl Rng) -> f64 {
     let layers = layers();
     loop {
@@ -72,11 +72,11 @@ fn tail(rng: &mut impl Rng) -> f64 {
     }
 }
 
-/// A standard normal number between `low` and `high`, which is above `low`.
+/// A standard normal number between `low` and `high`; `low < high` must hold.
 pub(super) fn truncated(low: f64, high: f64, rng: &mut impl Rng) -> f64 {
-    // the densest place
+    // the point of maximal density
     let mode = 0.0_f64.clamp(low, high);
-    // what lies beyond has a share of less than 1e-19
+    // numbers beyond this distance have a probability of less than 1e-19
     let reach = libm::hypot(mode, 88_f64.sqrt());
     let (low, high) = (low.max(-reach), high.min(reach));
     if mode == 0.0 && high - low > 2.5 {
@@ -101,7 +101,7 @@ mod tests {
     use rand_distr::StandardNormal;
 
     #[test]
-    fn numbers_are_those_of_rand_distr() {
+    fn standard_normal_matches_rand_distr() {
         let (mut ours, mut theirs) = (crate::init::rng(5), crate::init::rng(5));
         let mut in_the_tail = 0;
         for number in 0..1_000_000 {
@@ -110,7 +110,7 @@ mod tests {
             assert!((found - expected).abs() <= 1e-15 * expected.abs(), "number {number}: {found} {expected}");
             in_the_tail += usize::from(found.abs() > TAIL);
         }
-        // 2.58e-4 of all
+        // the tail has a probability of 2.58e-4
         assert!((180..340).contains(&in_the_tail), "{in_the_tail}");
     }
 }

@@ -1,16 +1,15 @@
-//! Matrices whose rows or columns are orthogonal.
+//! Matrices with orthonormal rows or columns.
 
 use super::normal::standard_normal;
 use rand::Rng;
 
-/// `count` orthonormal vectors with `length` elements each, one after the other; `count` is at most
-/// `length`.
+/// `count` orthonormal vectors of `length` elements each, concatenated; `count ≤ length` must hold.
 ///
-/// Normal vectors, each made orthogonal to those before it (Gram and Schmidt), which spreads them
-/// evenly over all that there could be: this is the factor Q of a normal matrix, where R has a
-/// positive diagonal. The projections are taken off twice, which leaves no more than rounding
-/// (Giraud et al., *The loss of orthogonality in the Gram-Schmidt orthogonalization process*,
-/// 2005).
+/// Normal random vectors, orthogonalized one after the other by the Gram-Schmidt process. The
+/// result is the factor Q of the QR decomposition of a normal random matrix for which R has a
+/// positive diagonal, which is uniformly distributed. Projections are subtracted twice, which
+/// reduces the error to rounding (Giraud et al., *The loss of orthogonality in the Gram-Schmidt
+/// orthogonalization process*, 2005).
 pub(super) fn orthonormal(count: usize, length: usize, rng: &mut impl Rng) -> Vec<f64> {
     let mut vectors: Vec<f64> = Vec::with_capacity(count * length);
     while vectors.len() < count * length {
@@ -23,7 +22,7 @@ pub(super) fn orthonormal(count: usize, length: usize, rng: &mut impl Rng) -> Ve
             }
         }
         let norm = norm(&vector);
-        // one that lies among the others by chance is drawn again
+        // a vector that is almost linearly dependent on the others is drawn again
         if norm > 1e-8 * before {
             vectors.extend(vector.iter().map(|x| x / norm));
         }

@@ -1,4 +1,4 @@
-//! Tensors in files.
+//! Serialization of tensors.
 
 #[cfg(feature = "npy")]
 pub(crate) mod npy;

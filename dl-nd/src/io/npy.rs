@@ -11,8 +11,8 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Error as IoError, ErrorKind, Read};
 use std::path::Path;
 
-/// What can be in a `.npy` file: `f32`, `f64`, `bool`, `u8`, `i32` and `i64`. Indices are read as
-/// `i64`, for [`to_indices`](Nd::to_indices).
+/// Element types of `.npy` files: `f32`, `f64`, `bool`, `u8`, `i32` and `i64`. Indices are read as
+/// `i64` and converted by [`to_indices`](Nd::to_indices).
 ///
 /// ```
 /// fn can_be_saved<A: dl_nd::NpyItem>(_: A) {}
@@ -40,8 +40,8 @@ impl<A: NpyItem, D: Rank> Nd<A, D> {
     /// ```
     ///
     /// # Errors
-    /// When the file cannot be read, is no such file, is cut short or too long, or holds elements
-    /// of another type or a tensor of another rank.
+    /// When the file cannot be read, is not a `.npy` file, is truncated, has trailing bytes, or
+    /// contains another element type or rank.
     pub fn read_npy(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let file = File::open(path).and_then(|file| Ok((file.metadata()?.len(), file)));
@@ -49,9 +49,9 @@ impl<A: NpyItem, D: Rank> Nd<A, D> {
             .map_err(|error| Error::invalid(format!("{}: {error}", path.display())))
     }
 
-    /// Reads a tensor in the format of a `.npy` file to the end of a stream, for instance an entry
-    /// of an archive. Elements of more than `limit` bytes are refused; below that, memory is taken
-    /// as they come, not as the header says.
+    /// Reads a tensor in `.npy` format from a stream, such as an entry of an archive, up to its
+    /// end. Tensors of more than `limit` bytes are rejected. Below that, memory is allocated as
+    /// elements arrive, whatever the size in the header.
     ///
     /// ```
     /// use dl_nd::Nd;
@@ -62,13 +62,13 @@ impl<A: NpyItem, D: Rank> Nd<A, D> {
     /// ```
     ///
     /// # Errors
-    /// Those of [`read_npy`](Nd::read_npy), and when there are more elements than the limit allows.
+    /// Those of [`read_npy`](Nd::read_npy), and when the elements take more than `limit` bytes.
     pub fn read_npy_from(source: impl Read, limit: u64) -> Result<Self> {
         read(source, limit, false).map_err(|error| Error::invalid(error.to_string()))
     }
 
-    /// Writes a `.npy` file: whole, or not at all. A file of that name is replaced, and its
-    /// permissions stay; of a symbolic link, the file that it leads to.
+    /// Writes a `.npy` file atomically. An existing file of that name is replaced and keeps its
+    /// permissions; a symbolic link is followed.
     ///
     /// ```
     /// use dl_nd::Nd;
@@ -79,7 +79,7 @@ impl<A: NpyItem, D: Rank> Nd<A, D> {
     /// ```
     ///
     /// # Errors
-    /// When the file cannot be written; the old one is then still there.
+    /// When the file cannot be written; an existing file is then unchanged.
     pub fn write_npy(&self, path: impl AsRef<Path>) -> Result<()> {
         let shape: Vec<u64> = self.shape().iter().map(|&length| length as u64).collect();
         let view = self.view();
@@ -91,11 +91,12 @@ impl<A: NpyItem, D: Rank> Nd<A, D> {
     }
 }
 
-/// The elements of a file are at most as long as it is; of a stream nobody knows, so the room for
-/// them grows as they come.
-fn read<A: NpyItem, D: Rank>(source: impl Read, limit: u64, known: bool) -> std::result::Result<Nd<A, D>, IoError> {
-    /// This many elements have room at first, in a stream.
-    const AT_FIRST: usize = 1 << 13;
+/// Reads header and elements. The elements must take at most `limit` bytes. The limit is the size
+/// of the file if `is_file`. For a stream it is an upper bound only, so the vector grows as
+/// elements arrive.
+fn read<A: NpyItem, D: Rank>(source: impl Read, limit: u64, is_file: bool) -> std::result::Result<Nd<A, D>, IoError> {
+    /// Initial capacity, in elements, for a stream.
+    const INITIAL_CAPACITY: usize = 1 << 13;
 
     let mut source = BufReader::new(source);
     let Header { descr, fortran, shape } = Header::read(&mut source)?;
@@ -103,15 +104,15 @@ fn read<A: NpyItem, D: Rank>(source: impl Read, limit: u64, known: bool) -> std:
     let element = A::reader(&dtype).map_err(IoError::other)?;
     let size = shape.iter().try_fold(1_usize, |size, &length| size.checked_mul(length));
     let Some(size) = size.filter(|&size| (size as u64).saturating_mul(size_of::<A>() as u64) <= limit) else {
-        let reason = if known { "the file has" } else { "the limit is" };
+        let reason = if is_file { "the file has" } else { "the limit is" };
         return Err(IoError::other(format!("{reason} {limit} bytes, too few for a tensor of shape {shape:?}")));
     };
     let mut elements = Vec::new();
-    elements.try_reserve_exact(if known { size } else { size.min(AT_FIRST) }).map_err(IoError::other)?;
+    elements.try_reserve_exact(if is_file { size } else { size.min(INITIAL_CAPACITY) }).map_err(IoError::other)?;
     for place in 0..size {
         elements.push(element.read_one(&mut source).map_err(|error| match error.kind() {
             ErrorKind::UnexpectedEof => {
-                IoError::other(format!("it is cut short: it ends in element {place} of {size}"))
+                IoError::other(format!("the data is truncated: it ends within element {place} of {size}"))
             }
             _ => error,
         })?);

@@ -1,5 +1,5 @@
-//! Tensors and tables as arrays of numbers that a file can hold, and what of this crate can stand
-//! in a module.
+//! Serialization of tensors and tables as numeric arrays, and the types of this crate that can be
+//! fields of a module.
 
 use crate::ops::conv::{Conv, ConvTranspose};
 use crate::ops::embedding::Table;
@@ -43,7 +43,7 @@ impl<A: Element> Stored for Table<A> {
     }
 }
 
-/// The buffers `mean` and `variance`.
+/// With the buffers `mean` and `variance`.
 impl<A: Element> Module for RunningStats<A> {
     fn visit(&self, visitor: &mut Visitor) {
         visitor.field("mean", &self.mean);
@@ -53,7 +53,7 @@ impl<A: Element> Module for RunningStats<A> {
 
 macro_rules! settings {
     ($($T:ty),*) => {$(
-        /// Settings: it has no weights.
+        /// Settings only: no weights.
         impl<const N: usize> Module for $T {
             fn visit(&self, _: &mut Visitor) {}
         }

@@ -1,4 +1,4 @@
-//! The sum of many tensors: of the deltas of a layer with several consumers, for instance.
+//! The sum of many tensors, for instance of the deltas of a layer with several consumers.
 
 use crate::fusion::{self, should_defer};
 use crate::kernels::sum_all;
@@ -18,7 +18,7 @@ pub(crate) fn add_n<A: Element, D: Rank>(mut terms: Vec<Layer<Nd<A, D>>>) -> Lay
     }
 }
 
-/// The sum of those that are there; none if there is none.
+/// The sum of the present terms; `None` if there are none.
 #[track_caller]
 pub(crate) fn sum_present<A: Element, D: Rank>(
     terms: impl IntoIterator<Item = Option<Layer<Nd<A, D>>>>,
@@ -27,7 +27,8 @@ pub(crate) fn sum_present<A: Element, D: Rank>(
     if terms.is_empty() { None } else { Some(add_n(terms)) }
 }
 
-/// Adds a small tensor to another one in place, as a sum of both would. Says whether it has.
+/// Adds a small tensor to another one in place, with the same result as their sum. Returns whether
+/// it did so; large, unequally shaped or non-contiguous tensors are left unchanged.
 pub(crate) fn add_in_place<A: Element, D: Rank>(sum: &mut Nd<A, D>, term: &Nd<A, D>) -> bool {
     if should_defer(term.len()) || sum.shape() != term.shape() || !sum.0.is_standard_layout() {
         return false;
@@ -38,7 +39,7 @@ pub(crate) fn add_in_place<A: Element, D: Rank>(sum: &mut Nd<A, D>, term: &Nd<A,
     true
 }
 
-/// The sum of many tensors of the same shape, element by element from the first to the last.
+/// The sum of tensors of equal shape, accumulated from the first to the last.
 struct AddN<A, D>(PhantomData<(A, D)>);
 
 impl<A: Element, D: Rank> Primitive for AddN<A, D> {
@@ -65,14 +66,14 @@ impl<A: Element, D: Rank> Primitive for AddN<A, D> {
             return Ok(rest.iter().fold((*first).clone(), add));
         }
         let slices: Option<Vec<&[A]>> = rest.iter().map(|term| term.0.as_slice()).collect();
-        // a sum over some of its axes depends on the layout, which must not depend on what was
-        // added up before
+        // the sum is always in row-major order: the rounding of a later reduction depends on the
+        // layout, which must not depend on those of the terms
         let first = first.view();
         let arranged = first.as_standard_layout();
         let mut sum = if arranged.is_view() { compact_copy(arranged.view()) } else { arranged.into_owned() };
         match (sum.as_slice_mut(), slices) {
             (Some(sum), Some(slices)) => {
-                // block by block, so that each element is written to memory once
+                // block by block, so that each element of the sum is written to memory once
                 for (block, sum) in sum.chunks_mut(1024).enumerate() {
                     for slice in &slices {
                         let from = block * 1024;

@@ -1,4 +1,4 @@
-//! Where the largest and the smallest elements are.
+//! Indices of the largest and the smallest elements.
 
 use crate::ops::axes::axis_of;
 use crate::tensor::{Item, Nd, Rank};
@@ -6,7 +6,7 @@ use dl_core::{At, Differentiable, Error, Layer, Primitive, Result};
 use ndarray::{Axis, RemoveAxis};
 use std::marker::PhantomData;
 
-/// Where the largest and the smallest elements are. No gradient flows through it.
+/// Indices of the largest and the smallest elements. No gradient flows through them.
 ///
 /// ```
 /// use dl_core::Differentiable;
@@ -16,8 +16,9 @@ use std::marker::PhantomData;
 /// # dl_core::Result::Ok(())
 /// ```
 pub trait ExtremeOps<A: Item + PartialOrd, D: Rank>: Differentiable<Data = Nd<A, D>> {
-    /// The places of the largest elements along an axis (of all elements: `x.flatten().argmax(0)`):
-    /// of the first NaN if there is one, else of the first of equals.
+    /// Indices of the largest elements along an axis, which is removed: `[batch, classes]` gives
+    /// `[batch]` for axis 1. A NaN counts as largest. Of several candidates the first one is taken.
+    /// `x.flatten().argmax(0)` gives the index among all elements.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{ExtremeOps, Nd};
@@ -36,21 +37,24 @@ pub trait ExtremeOps<A: Item + PartialOrd, D: Rank>: Differentiable<Data = Nd<A,
         Layer::apply(ArgExtreme { largest: true, axis, keep: false, types: PhantomData }, (self.layer(),))
     }
 
-    /// [`argmax`](ExtremeOps::argmax) along an axis that stays, with length 1: as
-    /// [`gather`](crate::IndexOps::gather) wants it.
+    /// [`argmax`](ExtremeOps::argmax) with the axis kept at length 1, as
+    /// [`gather`](crate::IndexOps::gather) requires.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{ExtremeOps, Nd};
     /// assert_eq!(Nd::from([[1.0, 0.0, 3.0]]).argmax_keepdim(1).predict().wait()?, Nd::from([[2_usize]]));
     /// # dl_core::Result::Ok(())
     /// ```
+    ///
+    /// # Errors
+    /// Those of [`argmax`](ExtremeOps::argmax).
     #[track_caller]
     fn argmax_keepdim(&self, axis: isize) -> Layer<Nd<usize, D>> {
         Layer::apply(ArgExtreme { largest: true, axis, keep: true, types: PhantomData }, (self.layer(),))
     }
 
-    /// The places of the smallest elements along an axis: of the first NaN if there is one, else of
-    /// the first of equals.
+    /// Indices of the smallest elements along an axis, which is removed. A NaN counts as smallest.
+    /// Of several candidates the first one is taken.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{ExtremeOps, Nd};
@@ -69,14 +73,17 @@ pub trait ExtremeOps<A: Item + PartialOrd, D: Rank>: Differentiable<Data = Nd<A,
         Layer::apply(ArgExtreme { largest: false, axis, keep: false, types: PhantomData }, (self.layer(),))
     }
 
-    /// [`argmin`](ExtremeOps::argmin) along an axis that stays, with length 1: as
-    /// [`gather`](crate::IndexOps::gather) wants it.
+    /// [`argmin`](ExtremeOps::argmin) with the axis kept at length 1, as
+    /// [`gather`](crate::IndexOps::gather) requires.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{ExtremeOps, Nd};
     /// assert_eq!(Nd::from([[1.0, 0.0, 3.0]]).argmin_keepdim(1).predict().wait()?, Nd::from([[1_usize]]));
     /// # dl_core::Result::Ok(())
     /// ```
+    ///
+    /// # Errors
+    /// Those of [`argmin`](ExtremeOps::argmin).
     #[track_caller]
     fn argmin_keepdim(&self, axis: isize) -> Layer<Nd<usize, D>> {
         Layer::apply(ArgExtreme { largest: false, axis, keep: true, types: PhantomData }, (self.layer(),))
@@ -88,7 +95,7 @@ impl<X, A: Item + PartialOrd, D: Rank> ExtremeOps<A, D> for X where X: Different
 struct ArgExtreme<A, D, E> {
     largest: bool,
     axis: isize,
-    /// Whether the axis stays.
+    /// Whether the axis is kept, with length 1.
     keep: bool,
     types: PhantomData<(A, D, E)>,
 }
@@ -112,15 +119,15 @@ impl<A: Item + PartialOrd, D: Rank, E: Rank> Primitive for ArgExtreme<A, D, E> {
         if x.shape()[axis] == 0 {
             return Err(Error::shape(format!("axis {axis} of a tensor of shape {:?} has no elements", x.shape())));
         }
-        // only NaN differs from itself
+        // only NaN is not comparable to itself
         let nan = |x: &A| x.partial_cmp(x).is_none();
         let beats = |x: &A, best: &A| (if self.largest { x > best } else { x < best }) || (nan(x) && !nan(best));
-        let place = |lane: ndarray::ArrayView1<'_, A>| {
+        let index_of_best = |lane: ndarray::ArrayView1<'_, A>| {
             (1..lane.len()).fold(0, |best, i| if beats(&lane[i], &lane[best]) { i } else { best })
         };
-        let places = x.0.view().into_dyn().map_axis(Axis(axis), place);
-        let places = if self.keep { places.insert_axis(Axis(axis)) } else { places };
-        Ok(places.into_dimensionality().expect("the rank of what is left").into())
+        let indices = x.0.view().into_dyn().map_axis(Axis(axis), index_of_best);
+        let indices = if self.keep { indices.insert_axis(Axis(axis)) } else { indices };
+        Ok(indices.into_dimensionality().expect("the rank of the output").into())
     }
 
     fn pullback(&self, _: &At<'_, Self>) -> (Option<Layer<Nd<A::Derivative, D>>>,) {

@@ -1,4 +1,4 @@
-//! Attention: averages of values, weighted by how well their keys agree with a query.
+//! Scaled dot-product attention.
 
 use crate::ops::compare::choose;
 use crate::ops::dropout::dropout;
@@ -14,9 +14,9 @@ use std::marker::PhantomData;
 
 const NAME: &str = "scaled_dot_product_attention";
 
-/// `softmax(q · kᵀ / √E) · v` (Vaswani et al., 2017), for queries `[…, L, E]`, keys `[…, S, E]` and
-/// values `[…, S, Ev]`: a tensor of shape `[…, L, Ev]`. This is PyTorch's function of the same
-/// name.
+/// `softmax(q · kᵀ / √E) · v` (Vaswani et al., *Attention is all you need*, 2017), for queries
+/// `[…, L, E]`, keys `[…, S, E]` and values `[…, S, Ev]`. The result has the shape `[…, L, Ev]`.
+/// PyTorch's function of the same name.
 ///
 /// ```
 /// use dl_core::Differentiable;
@@ -28,7 +28,7 @@ const NAME: &str = "scaled_dot_product_attention";
 /// ```
 ///
 /// # Errors
-/// A shape error when the shapes do not go together.
+/// A shape error when the shapes do not match.
 #[track_caller]
 pub fn scaled_dot_product_attention<A: Element, D: MatMul<D, Product = D>>(
     q: impl Differentiable<Data = Nd<A, D>>,
@@ -50,7 +50,8 @@ pub fn scaled_dot_product_attention<A: Element, D: MatMul<D, Product = D>>(
 /// ```
 ///
 /// # Errors
-/// As [`scaled_dot_product_attention`], and when a mask does not broadcast to `[…, L, S]`.
+/// Those of [`scaled_dot_product_attention`], a shape error when the mask or the bias does not
+/// broadcast to `[…, L, S]`, and those of [`dropout`](crate::DropoutOps::dropout).
 #[track_caller]
 pub fn scaled_dot_product_attention_with<A: Element, D: MatMul<D, Product = D>>(
     q: impl Differentiable<Data = Nd<A, D>>,
@@ -83,8 +84,8 @@ pub fn scaled_dot_product_attention_with<A: Element, D: MatMul<D, Product = D>>(
 
 /// The settings of [`scaled_dot_product_attention_with`].
 ///
-/// A query that may attend to nothing, because all scores are masked or −∞, gets 0, and has no
-/// gradient.
+/// A query that must not attend to any key, because all of its scores are masked or −∞, has the
+/// result 0 and no gradient.
 ///
 /// ```
 /// use dl_core::Differentiable;
@@ -105,7 +106,7 @@ pub struct Attention<A: Element> {
 }
 
 impl<A: Element> Attention<A> {
-    /// No masks, a scale of `1 / √E`, no dropout.
+    /// No mask, no bias, the scale `1 / √E`, no dropout.
     ///
     /// ```
     /// let settings = dl_nd::Attention::<f32>::new();
@@ -124,8 +125,8 @@ impl<A: Element> Attention<A> {
         Attention { causal: true, ..self }
     }
 
-    /// Which query may attend to which key: `true` where it may. The mask broadcasts to the scores,
-    /// `[…, L, S]`.
+    /// A mask of the key positions that each query may attend to: `true` where it may. It must
+    /// broadcast to the scores, `[…, L, S]`.
     ///
     /// ```
     /// use dl_nd::{Attention, Nd};
@@ -137,8 +138,8 @@ impl<A: Element> Attention<A> {
         Attention { mask: Some(mask.to_dyn()), ..self }
     }
 
-    /// What is added to the scores, `[…, L, S]`, to which it broadcasts; −∞ is a mask. A gradient
-    /// flows to it.
+    /// A bias that is added to the scores. It must broadcast to `[…, L, S]`; −∞ masks a score.
+    /// Gradients flow to it.
     ///
     /// ```
     /// use dl_nd::{Attention, Nd};
@@ -150,7 +151,7 @@ impl<A: Element> Attention<A> {
         Attention { bias: Some(bias.to_dyn()), ..self }
     }
 
-    /// The factor of `q · kᵀ`.
+    /// The factor of the scores `q · kᵀ`.
     ///
     /// ```
     /// let settings = dl_nd::Attention::<f32>::new().scale(0.125);
@@ -160,7 +161,7 @@ impl<A: Element> Attention<A> {
         Attention { scale: Some(scale), ..self }
     }
 
-    /// [Dropout](crate::DropoutOps::dropout) of the weights of the average.
+    /// [Dropout](crate::DropoutOps::dropout) of the attention weights with probability `p`.
     ///
     /// ```
     /// let settings = dl_nd::Attention::<f32>::new().dropout(0.1);

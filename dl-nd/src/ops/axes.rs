@@ -1,21 +1,21 @@
-//! Which axes an operation works on.
+//! Arguments that select axes.
 
 use crate::tensor::Rank;
 use dl_core::{Error, Result};
 use ndarray::{Ix0, Ix1, Ix2, Ix3, Ix4, Ix5, Ix6, IxDyn};
 use std::ops::RangeFull;
 
-/// One axis or several of a tensor of rank `D`. A negative number counts from the last axis: −1 is
-/// the last one.
+/// One or more axes of a tensor of rank `D`. A negative number counts from the end: −1 is the last
+/// axis.
 ///
-/// A function that is generic in the rank asks for it: `where isize: Axes<D>`.
+/// A function that is generic in the rank requires it as `where isize: Axes<D>`.
 ///
-/// | written | axes | rank of what is left |
+/// | argument | axes | rank after removal |
 /// |---|---|---|
-/// | `1` | this one | one less |
-/// | `[0, -1]` | these | as many less |
-/// | `..` | all | 0 |
-/// | a slice or a `Vec` | these | `IxDyn` |
+/// | `1` | this axis | one less |
+/// | `[0, -1]` | these axes | less by their number |
+/// | `..` | all axes | 0 |
+/// | a slice or a `Vec` | these axes | `IxDyn` |
 ///
 /// ```
 /// use dl_core::Differentiable;
@@ -31,10 +31,10 @@ use std::ops::RangeFull;
     note = "write a number, as in `1` or `-1`, an array of no more numbers than there are axes, as in `[0, 2]`, or `..` for all"
 )]
 pub trait Axes<D: Rank> {
-    /// The rank of what is left when these axes disappear.
+    /// The rank after these axes are removed.
     type Rest: Rank;
 
-    /// The axes, in a form that does not depend on how they were written.
+    /// The axes in a form that does not depend on the type of the argument.
     fn into_list(self) -> AxisList;
 }
 
@@ -92,7 +92,7 @@ impl<D: Rank> Axes<D> for Vec<isize> {
     }
 }
 
-/// A list of axes, which is looked at when shapes are known.
+/// A list of axes, which is resolved when the shape is known.
 ///
 /// ```
 /// use dl_nd::{Axes, AxisList, ndarray::Ix2};
@@ -105,9 +105,9 @@ pub struct AxisList(AxisSelection);
 enum AxisSelection {
     All,
     These(Box<[isize]>),
-    /// All but this one.
+    /// All axes but this one.
     AllBut(isize),
-    /// So many of the last ones, at least one.
+    /// The last axes, as many as given; at least one.
     Last(usize),
 }
 
@@ -124,7 +124,7 @@ impl AxisList {
         AxisList(AxisSelection::Last(count))
     }
 
-    /// The numbers of the axes, ascending.
+    /// The axes as indices from the first axis, ascending.
     pub(crate) fn of(&self, shape: &[usize]) -> Result<Vec<usize>> {
         let rank = shape.len();
         let axes = match &self.0 {
@@ -136,7 +136,7 @@ impl AxisList {
             AxisSelection::Last(count) if (1..=rank).contains(count) => return Ok((rank - count..rank).collect()),
             AxisSelection::Last(count) => {
                 return Err(Error::invalid(format!(
-                    "the last {count} axes of a tensor of shape {shape:?}: it can be 1 to {rank} of them"
+                    "the last {count} axes of a tensor of shape {shape:?}: their number must be 1 to {rank}"
                 )));
             }
             AxisSelection::These(axes) => axes,
@@ -152,14 +152,15 @@ impl AxisList {
     }
 }
 
-/// The number of an axis, counted from the first.
+/// The index of an axis, counted from the first.
 pub(crate) fn axis_of(axis: isize, shape: &[usize]) -> Result<usize> {
     position_of(axis, shape.len()).ok_or_else(|| {
         Error::invalid(format!("axis {axis} of a tensor of shape {shape:?}, which has {} axes", shape.len()))
     })
 }
 
-/// A position that may be counted from the end, among so many.
+/// The index, counted from the first, of a position that may be counted from the end; `count` is
+/// the number of positions.
 pub(crate) fn position_of(position: isize, count: usize) -> Option<usize> {
     let from_start = if position < 0 { position.checked_add_unsigned(count)? } else { position };
     usize::try_from(from_start).ok().filter(|&position| position < count)

@@ -1,5 +1,4 @@
-//! Broadcasting: which shape two operands have together, and how a delta finds back to the shape of
-//! its operand.
+//! Broadcasting of a tensor, and the reduction of a delta to the shape of a broadcast operand.
 
 use crate::fusion::{self, should_defer};
 use crate::kernels::sum_along;
@@ -8,18 +7,18 @@ use dl_core::{Along, At, Error, Layer, Primitive, Result};
 use ndarray::Axis;
 use std::marker::PhantomData;
 
-/// A delta that has the shape of the result, summed to the shape of the operand.
+/// Sums a delta of shape `from` to the shape `to` of the operand.
 pub(crate) fn sum_to<A: Element, D: Rank>(delta: Layer<Nd<A, D>>, from: &[usize], to: D) -> Layer<Nd<A, D>> {
     if from == to.slice() { delta } else { Layer::apply(SumTo { shape: to, element: PhantomData }, (delta,)) }
 }
 
-/// A tensor repeated to a larger shape.
+/// Repeats a tensor to a larger shape.
 #[track_caller]
 pub(crate) fn broadcast_to<A: Element, D: Rank>(x: &Layer<Nd<A, D>>, shape: D) -> Layer<Nd<A, D>> {
     Layer::apply(BroadcastTo { shape, element: PhantomData }, (x.clone(),))
 }
 
-/// Sums over the axes that broadcasting has added or repeated.
+/// Sums over the axes that broadcasting added or repeated.
 struct SumTo<A, D> {
     shape: D,
     element: PhantomData<A>,

@@ -10,19 +10,19 @@
 use dl_core::{Binary, Unary};
 use std::fmt::Write;
 
-/// What there is to know of an operation: a row of the table above.
+/// The metadata of an operation: one row of the table above.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operation {
-    /// The name of its method or function. A reduction `sum` is also there over some axes:
-    /// `sum_axis`, `sum_keepdim`.
+    /// The name of its method or function. Reductions such as `sum` also have the variants
+    /// `sum_axis` and `sum_keepdim`.
     pub name: &'static str,
     /// Its name in PyTorch.
     pub torch: &'static str,
-    /// The ranks or shapes that it takes.
+    /// The ranks or types of its operands.
     pub ranks: &'static str,
     /// Whether a gradient flows through it.
     pub gradient: bool,
-    /// Whether it is evaluated as one kernel; else it is made of others.
+    /// Whether it is evaluated as one kernel; otherwise it is composed of other operations.
     pub one_kernel: bool,
 }
 
@@ -35,7 +35,7 @@ macro_rules! operations {
 }
 
 impl Operation {
-    /// Every operation, the pointwise ones first.
+    /// All operations, the pointwise ones first.
     ///
     /// ```
     /// assert!(dl_nd::operations::Operation::all().len() > 100);
@@ -53,7 +53,7 @@ impl Operation {
         unary.chain(binary).chain(rest()).collect()
     }
 
-    /// The table, as Markdown.
+    /// The table in Markdown.
     ///
     /// ```
     /// assert!(dl_nd::operations::Operation::table().contains("| `softmax` | `torch.softmax` |"));

@@ -1,4 +1,4 @@
-//! Comparisons, which give masks, and what masks are for.
+//! Comparisons, masks, and selection by a mask.
 
 use crate::ops::broadcast::sum_to;
 use crate::ops::reduce::fill;
@@ -8,8 +8,7 @@ use dl_core::{Along, At, Deltas, Differentiable, Layer, Primitive, Result, Train
 use ndarray::{DimMax, Ix0};
 use std::marker::PhantomData;
 
-/// A tensor, or a number that stands for a tensor of one element: what [`where_`] chooses from, and
-/// what tensors are compared with.
+/// A tensor, or a number as a tensor of one element: an operand of comparisons and of [`where_`].
 ///
 /// ```
 /// use dl_core::Differentiable;
@@ -23,10 +22,10 @@ use std::marker::PhantomData;
     note = "tensors (`Nd`), their weights and layers are, and plain numbers; `f32` and `f64` do not mix"
 )]
 pub trait Comparand<A: Item> {
-    /// The rank of the tensor; that of a number is 0.
+    /// The rank of the tensor; 0 for a number.
     type Rank: Rank;
 
-    /// As a layer.
+    /// Converts it to a layer.
     #[track_caller]
     fn into_comparand(self) -> Layer<Nd<A, Self::Rank>>;
 }
@@ -93,8 +92,8 @@ macro_rules! comparisons {
             }
         }
 
-        /// Comparisons, element by element, with a tensor or a number. They broadcast, and give
-        /// masks: tensors of `bool`, through which no gradient flows.
+        /// Elementwise comparisons with a tensor or a number. The operands broadcast. The results
+        /// are masks: tensors of `bool`, through which no gradient flows.
         ///
         /// ```
         /// use dl_core::Differentiable;
@@ -144,7 +143,7 @@ comparisons! {
 
 impl<X, A: Item + PartialOrd, D: Rank> CompareOps<A, D> for X where X: Differentiable<Data = Nd<A, D>> {}
 
-/// Masks together. They broadcast.
+/// Logical operations on masks. The operands broadcast.
 ///
 /// ```
 /// use dl_core::Differentiable;
@@ -155,7 +154,7 @@ impl<X, A: Item + PartialOrd, D: Rank> CompareOps<A, D> for X where X: Different
 /// # dl_core::Result::Ok(())
 /// ```
 pub trait MaskOps<D: Rank>: Differentiable<Data = Nd<bool, D>> {
-    /// Where this is false.
+    /// True where this mask is false.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{MaskOps, Nd};
@@ -168,7 +167,7 @@ pub trait MaskOps<D: Rank>: Differentiable<Data = Nd<bool, D>> {
         Layer::apply(Compare { op: Comparison::Equal, types: PhantomData }, (self.layer(), no))
     }
 
-    /// Where both are true.
+    /// True where both masks are true.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{MaskOps, Nd};
@@ -186,11 +185,11 @@ pub trait MaskOps<D: Rank>: Differentiable<Data = Nd<bool, D>> {
         E: Rank,
         <D as DimMax<E>>::Output: Rank,
     {
-        // of truth values, 1 > ¬1 and nothing else
+        // for `bool`, `a > !b` holds if and only if both are true
         compare(Comparison::Greater, &self.layer(), &other.logical_not())
     }
 
-    /// Where one of them is true, or both are.
+    /// True where at least one of the masks is true.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{MaskOps, Nd};
@@ -243,7 +242,7 @@ impl<A: Item + PartialOrd, D: Rank> Primitive for Compare<A, D> {
     fn value(&self, (a, b): (&Nd<A, D>, &Nd<A, D>)) -> Result<Nd<bool, D>> {
         let shape: D = broadcast_shape(a.shape(), b.shape())?;
         check_size::<bool>(shape.slice())?;
-        let (a, b) = (a.spread_to(&shape), b.spread_to(&shape));
+        let (a, b) = (a.broadcast_view(&shape), b.broadcast_view(&shape));
         Ok(ndarray::Zip::from(&a).and(&b).map_collect(|a, b| self.op.holds(a, b)).into())
     }
 
@@ -256,12 +255,12 @@ impl<A: Item + PartialOrd, D: Rank> Primitive for Compare<A, D> {
     }
 }
 
-/// Each element from `a` where the mask is true, from `b` where it is not; each may be a number.
-/// All three broadcast.
+/// The element of `a` where the mask is true, the element of `b` where it is false. `a` and `b` may
+/// be numbers. All three operands broadcast.
 ///
-/// The other one has no part in it: its element may be infinite or NaN, and its delta is 0. But a
-/// delta of 0 that goes on through a steep slope is NaN, as in PyTorch: mask the argument of a
-/// root, not only the root.
+/// The element that is not selected does not affect the result, even if it is infinite or NaN, and
+/// its delta is 0. But as in PyTorch, a delta of 0 times an infinite derivative is NaN: mask the
+/// argument of a square root, not only its result.
 ///
 /// ```
 /// use dl_core::{Differentiable, Weight};
@@ -291,7 +290,7 @@ where
     choose(lift(&mask.into_layer()), lift(&a), lift(&b))
 }
 
-/// The same where all three have the same rank.
+/// [`where_`] for three operands of the same rank.
 #[track_caller]
 pub(crate) fn choose<A: Element, D: Rank>(
     mask: Layer<Nd<bool, D>>,
@@ -318,7 +317,7 @@ impl<A: Element, D: Rank> Primitive for Where<A, D> {
         let shape: D = broadcast_shape(a.shape(), b.shape())?;
         let shape: D = broadcast_shape(mask.shape(), shape.slice())?;
         check_size::<A>(shape.slice())?;
-        let (mask, a, b) = (mask.spread_to(&shape), a.spread_to(&shape), b.spread_to(&shape));
+        let (mask, a, b) = (mask.broadcast_view(&shape), a.broadcast_view(&shape), b.broadcast_view(&shape));
         let choice = ndarray::Zip::from(&mask).and(&a).and(&b);
         Ok(choice.map_collect(|&mask, &a, &b| if mask { a } else { b }).into())
     }
@@ -346,8 +345,8 @@ impl<A: Element, D: Rank> Primitive for Where<A, D> {
 }
 
 impl<A: Item, D: Rank> Nd<A, D> {
-    /// A view of it, repeated to a shape that it broadcasts to.
-    fn spread_to(&self, shape: &D) -> ndarray::ArrayView<'_, A, D> {
-        self.0.broadcast(shape.clone()).expect("the shapes go together")
+    /// A view repeated to a shape to which this tensor must broadcast.
+    fn broadcast_view(&self, shape: &D) -> ndarray::ArrayView<'_, A, D> {
+        self.0.broadcast(shape.clone()).expect("the shapes broadcast")
     }
 }

@@ -1,9 +1,9 @@
-//! Convolution and its transpose, over one, two or three spatial axes.
+//! Convolution and transposed convolution over one, two or three spatial axes.
 //!
-//! Convolution is linear in each of its two operands, and so are its gradients: with a delta `y` of
-//! the output, all three are parts of one form `Σ y·w·x`, trilinear in output, weight and input.
-//! Hence there is one operation, [`Convolution`], that asks for one of the three, given the other
-//! two; the deltas of its operands are the same operation again, asked for another one.
+//! A convolution is linear in both of its operands. With a delta `y` of its output, the convolution
+//! and its two gradients are the derivatives of one trilinear form `Σ y·w·x` in output, weight and
+//! input. One operation, [`Convolution`], therefore computes any of the three tensors from the
+//! other two, and its pullback rule is the same operation with another target.
 
 use crate::kernels::{ConvGeometry, SPATIAL, Window, pad_spatial, windows};
 use crate::ops::add_n::sum_present;
@@ -12,10 +12,10 @@ use crate::tensor::{Element, HasRank, Nd, Rank, tensor_of_shape, zeros};
 use dl_core::{Along, At, Differentiable, Error, Layer, Primitive, Result};
 use std::marker::PhantomData;
 
-/// How a convolution moves over its input, in PyTorch's words: by default with stride 1, padding 0,
-/// dilation 1 and one group.
+/// Settings of a convolution, named as in PyTorch. The defaults are stride 1, padding 0, dilation 1
+/// and one group.
 ///
-/// A plain number holds for all spatial axes, an array has one for each.
+/// A number applies to all spatial axes; an array has one number for each axis.
 ///
 /// ```
 /// use dl_nd::{Conv, ConvOps, Nd};
@@ -50,7 +50,7 @@ impl<const N: usize> Conv<N> {
         Conv { stride: [1; N], padding: [0; N], dilation: [1; N], groups: 1 }
     }
 
-    /// By how many elements the window moves.
+    /// The step of the window, in elements.
     ///
     /// ```
     /// let down = dl_nd::Conv::<2>::new().stride([2, 1]);
@@ -60,7 +60,7 @@ impl<const N: usize> Conv<N> {
         self
     }
 
-    /// How many zeros are thought at either end of each spatial axis.
+    /// Number of zeros added at both ends of each spatial axis.
     ///
     /// ```
     /// let same = dl_nd::Conv::<2>::new().padding(1); // keeps height and width, with a kernel of 3
@@ -70,7 +70,7 @@ impl<const N: usize> Conv<N> {
         self
     }
 
-    /// How far the elements under the window are apart.
+    /// Distance between the elements under the window.
     ///
     /// ```
     /// let wide = dl_nd::Conv::<1>::new().dilation(4);
@@ -80,8 +80,8 @@ impl<const N: usize> Conv<N> {
         self
     }
 
-    /// In how many groups the channels fall: each group of output channels sees its own group of
-    /// input channels only.
+    /// Number of groups of channels: each group of output channels depends only on the
+    /// corresponding group of input channels.
     ///
     /// ```
     /// let depthwise = dl_nd::Conv::<2>::new().groups(32); // for 32 channels
@@ -91,7 +91,7 @@ impl<const N: usize> Conv<N> {
         self
     }
 
-    /// The shape of the weight of such a convolution: `[out, in / groups, kernel…]`.
+    /// The shape of the weight: `[out, in / groups, kernel…]`.
     ///
     /// ```
     /// let depthwise = dl_nd::Conv::<2>::new().groups(32);
@@ -101,7 +101,7 @@ impl<const N: usize> Conv<N> {
     /// ```
     ///
     /// # Errors
-    /// When the groups do not divide the channels.
+    /// When `groups` is 0 or does not divide both numbers of channels.
     pub fn weight_shape(&self, inputs: usize, outputs: usize, kernel: impl Into<PerAxis<N>>) -> Result<Vec<usize>> {
         let groups = self.groups;
         if groups == 0 || !inputs.is_multiple_of(groups) || !outputs.is_multiple_of(groups) {
@@ -112,8 +112,8 @@ impl<const N: usize> Conv<N> {
         Ok([&[outputs, inputs / groups], &kernel.into().0[..]].concat())
     }
 
-    /// For a transposed convolution: how many elements its result is longer at the end of each
-    /// spatial axis. It comes last.
+    /// For transposed convolutions: the number of elements added to the result at the end of each
+    /// spatial axis. This method comes last in a chain of settings.
     ///
     /// ```
     /// let up = dl_nd::Conv::<2>::new().stride(2).padding(1).output_padding(1);
@@ -123,7 +123,7 @@ impl<const N: usize> Conv<N> {
     }
 }
 
-/// How a transposed convolution moves: a [`Conv`], perhaps with
+/// Settings of a transposed convolution: a [`Conv`], optionally with
 /// [`output_padding`](Conv::output_padding).
 ///
 /// ```
@@ -142,9 +142,9 @@ impl<const N: usize> From<Conv<N>> for ConvTranspose<N> {
     }
 }
 
-/// Convolutions, on layers, weights and plain values alike.
+/// Convolutions of layers, weights and plain tensors.
 ///
-/// As in PyTorch, a convolution is a cross-correlation: the weight is not mirrored. A bias is added
+/// As in PyTorch, convolution means cross-correlation: the weight is not mirrored. A bias is added
 /// by broadcasting, for `conv2d` in the shape `[1, channels, 1, 1]`.
 ///
 /// ```
@@ -158,7 +158,7 @@ impl<const N: usize> From<Conv<N>> for ConvTranspose<N> {
 /// # dl_core::Result::Ok(())
 /// ```
 ///
-/// The rank is checked by the compiler, unless it is open (`IxDyn`):
+/// The compiler checks the rank, unless it is `IxDyn`:
 ///
 /// ```compile_fail,E0277
 /// use dl_nd::{Conv, ConvOps, Nd};
@@ -190,8 +190,7 @@ pub trait ConvOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
 
     /// Convolution over two axes: `[batch, channels, height, width]` with a weight
     /// `[out, channels / groups, kernel height, kernel width]` gives
-    /// `[batch, out, height′, width′]`, where along each axis (the formula is PyTorch's, of
-    /// `Conv2d`)
+    /// `[batch, out, height′, width′]`, where along each axis (formula of PyTorch's `Conv2d`)
     ///
     /// `length′ = ⌊(length + 2·padding − dilation·(kernel − 1) − 1) / stride⌋ + 1`
     ///
@@ -205,9 +204,9 @@ pub trait ConvOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// ```
     ///
     /// # Errors
-    /// When input and weight have unequal numbers of channels, the groups do not divide them, the
-    /// kernel is longer than the input with its padding, a spatial axis has length 0, or a stride,
-    /// a dilation or the number of groups is 0.
+    /// When the numbers of channels of input and weight differ, the groups do not divide them, the
+    /// kernel is longer than the padded input, a spatial axis has length 0, or a stride, a dilation
+    /// or the number of groups is 0.
     #[track_caller]
     fn conv2d<W: Differentiable<Data = Nd<A, E>>, E: HasRank<4>>(&self, weight: W, conv: Conv<2>) -> Layer<Nd<A, D>>
     where
@@ -262,10 +261,10 @@ pub trait ConvOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
         convolve_transposed(self.layer(), weight.into_layer(), conv.into())
     }
 
-    /// Transposed convolution over two axes, the gradient of [`conv2d`](ConvOps::conv2d) by its
-    /// input: `[batch, channels, height, width]` with a weight
+    /// Transposed convolution over two axes, the gradient of [`conv2d`](ConvOps::conv2d) with
+    /// respect to its input: `[batch, channels, height, width]` with a weight
     /// `[channels, out / groups, kernel height, kernel width]` gives
-    /// `[batch, out, height′, width′]`, where along each axis (the formula is PyTorch's, of
+    /// `[batch, out, height′, width′]`, where along each axis (formula of PyTorch's
     /// `ConvTranspose2d`)
     ///
     /// `length′ = (length − 1)·stride − 2·padding + dilation·(kernel − 1) + output_padding + 1`
@@ -279,10 +278,9 @@ pub trait ConvOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// ```
     ///
     /// # Errors
-    /// When input and weight have unequal numbers of channels, the groups do not divide them, the
-    /// result would have no length along an axis, a spatial axis has length 0, the output padding
-    /// is less neither than the stride nor than the dilation, or a stride, a dilation or the number
-    /// of groups is 0.
+    /// When the numbers of channels of input and weight differ, the groups do not divide them, the
+    /// result would be empty along an axis, a spatial axis has length 0, the output padding is not
+    /// less than the stride or the dilation, or a stride, a dilation or the number of groups is 0.
     #[track_caller]
     fn conv_transpose2d<W, E>(&self, weight: W, conv: impl Into<ConvTranspose<2>>) -> Layer<Nd<A, D>>
     where
@@ -327,8 +325,8 @@ fn convolve<A: Element, D: Rank, E: Rank, const N: usize>(
     w: Layer<Nd<A, E>>,
     conv: Conv<N>,
 ) -> Layer<Nd<A, D>> {
-    let wanted = ConvTarget::Output { lengths: None };
-    Layer::apply(Convolution { wanted, conv: conv.spatial(), spatial: N, types: PhantomData }, (x, w))
+    let target = ConvTarget::Output { lengths: None };
+    Layer::apply(Convolution { target, conv: conv.spatial(), spatial: N, types: PhantomData }, (x, w))
 }
 
 #[track_caller]
@@ -337,8 +335,8 @@ fn convolve_transposed<A: Element, D: Rank, E: Rank, const N: usize>(
     w: Layer<Nd<A, E>>,
     ConvTranspose { conv, output_padding }: ConvTranspose<N>,
 ) -> Layer<Nd<A, D>> {
-    let wanted = ConvTarget::Input { lengths: None, output_padding: pad_spatial(&output_padding, 0) };
-    Layer::apply(Convolution { wanted, conv: conv.spatial(), spatial: N, types: PhantomData }, (y, w))
+    let target = ConvTarget::Input { lengths: None, output_padding: pad_spatial(&output_padding, 0) };
+    Layer::apply(Convolution { target, conv: conv.spatial(), spatial: N, types: PhantomData }, (y, w))
 }
 
 impl<const N: usize> Conv<N> {
@@ -352,14 +350,14 @@ impl<const N: usize> Conv<N> {
         }
     }
 
-    /// The windows of kernels of these lengths.
+    /// The windows of a kernel of these lengths.
     fn windows(&self, kernel: [usize; N]) -> [Window; N] {
         windows(kernel, self.stride, self.padding, self.dilation)
     }
 }
 
-/// A member of the form, and its spatial lengths. They follow from those of the operands, unless it
-/// is the delta of a tensor, whose lengths it has.
+/// The tensor that a [`Convolution`] computes, and its spatial lengths. `None` derives the lengths
+/// from the operands. For a delta they are given, since they must equal those of its tensor.
 #[derive(Clone, Copy)]
 enum ConvTarget {
     /// `x` from `y` and `w`: the transposed convolution.
@@ -370,16 +368,16 @@ enum ConvTarget {
     Output { lengths: Option<[usize; SPATIAL]> },
 }
 
-/// The spatial lengths of a tensor.
+/// The spatial lengths of a tensor, from its shape `[batch, channels, …]`.
 fn lengths(shape: &[usize]) -> [usize; SPATIAL] {
     pad_spatial(&shape[2..], 1)
 }
 
-/// One member of the form, from the other two.
+/// One tensor of the trilinear form, computed from the other two.
 struct Convolution<A, D, E, F> {
-    wanted: ConvTarget,
+    target: ConvTarget,
     conv: Conv<SPATIAL>,
-    /// The number of spatial axes.
+    /// Number of spatial axes.
     spatial: usize,
     types: PhantomData<(A, D, E, F)>,
 }
@@ -387,7 +385,7 @@ struct Convolution<A, D, E, F> {
 impl<A: Element, D: Rank, E: Rank, F: Rank> Convolution<A, D, E, F> {
     fn geometry(&self, left: &[usize], right: &[usize]) -> Result<ConvGeometry> {
         let groups = self.conv.groups;
-        if let ConvTarget::Weight { lengths: kernel } = self.wanted {
+        if let ConvTarget::Weight { lengths: kernel } = self.target {
             return Ok(ConvGeometry {
                 batch: left[0],
                 groups,
@@ -408,7 +406,7 @@ impl<A: Element, D: Rank, E: Rank, F: Rank> Convolution<A, D, E, F> {
             }
             Ok::<_, Error>(lengths)
         };
-        let (input, output) = match self.wanted {
+        let (input, output) = match self.target {
             ConvTarget::Input { lengths: Some(input), .. } => (input, lengths(left)),
             ConvTarget::Input { output_padding, .. } => {
                 (along(&|index, axis| windows[index].inputs(left, axis, output_padding[index]))?, lengths(left))
@@ -427,18 +425,19 @@ impl<A: Element, D: Rank, E: Rank, F: Rank> Convolution<A, D, E, F> {
         })
     }
 
-    /// Whether input (of a convolution, or of a transposed one), weight and groups fit.
+    /// Checks that the input, the weight and the number of groups match. For a transposed
+    /// convolution, `input` is the output of the underlying convolution.
     fn check(&self, input: &[usize], weight: &[usize]) -> Result<()> {
         check_batch("input", input, self.spatial)?;
         let groups = self.conv.groups;
         if weight.len() != input.len() {
-            let (found, wanted) = (weight.len(), input.len());
-            return Err(Error::shape(format!("a weight of shape {weight:?} has {found} axes instead of {wanted}")));
+            let (found, expected) = (weight.len(), input.len());
+            return Err(Error::shape(format!("a weight of shape {weight:?} has {found} axes instead of {expected}")));
         }
         if groups == 0 {
-            return Err(Error::invalid("the number of groups is 0; it has to be at least 1"));
+            return Err(Error::invalid("the number of groups is 0; it must be at least 1"));
         }
-        let takes = match self.wanted {
+        let takes = match self.target {
             ConvTarget::Input { .. } => weight[0],
             _ => weight[1].saturating_mul(groups),
         };
@@ -458,15 +457,15 @@ impl<A: Element, D: Rank, E: Rank, F: Rank> Convolution<A, D, E, F> {
         Ok(())
     }
 
-    /// The same convolution, asked for another member.
+    /// The same convolution with another target.
     fn other<L: Rank, R: Rank, W: Rank>(
         &self,
-        wanted: ConvTarget,
+        target: ConvTarget,
         left: &Layer<Nd<A, L>>,
         right: &Layer<Nd<A, R>>,
     ) -> Layer<Nd<A, W>> {
         let (conv, spatial, types) = (self.conv, self.spatial, PhantomData);
-        Layer::apply(Convolution { wanted, conv, spatial, types }, (left.clone(), right.clone()))
+        Layer::apply(Convolution { target, conv, spatial, types }, (left.clone(), right.clone()))
     }
 }
 
@@ -476,7 +475,7 @@ impl<A: Element, D: Rank, E: Rank, F: Rank> Primitive for Convolution<A, D, E, F
     const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
-        let names = match self.wanted {
+        let names = match self.target {
             ConvTarget::Input { .. } => ["conv_transpose1d", "conv_transpose2d", "conv_transpose3d"],
             ConvTarget::Weight { .. } => ["conv1d_weight", "conv2d_weight", "conv3d_weight"],
             ConvTarget::Output { .. } => ["conv1d", "conv2d", "conv3d"],
@@ -487,8 +486,8 @@ impl<A: Element, D: Rank, E: Rank, F: Rank> Primitive for Convolution<A, D, E, F
     fn value(&self, (left, right): (&Nd<A, D>, &Nd<A, E>)) -> Result<Nd<A, F>> {
         let geometry = self.geometry(left.shape(), right.shape())?;
         let ConvGeometry { batch, groups, inputs, outputs, windows, input, output } = &geometry;
-        let (first, second, lengths) = match self.wanted {
-            // without channels in `y`, there may be any number of groups
+        let (first, second, lengths) = match self.target {
+            // if `y` has no channels, any number of groups divides them
             ConvTarget::Input { .. } => (*batch, groups.saturating_mul(*inputs), *input),
             ConvTarget::Weight { .. } => (groups * outputs, *inputs, windows.map(|window| window.kernel)),
             ConvTarget::Output { .. } => (*batch, groups * outputs, *output),
@@ -500,7 +499,7 @@ impl<A: Element, D: Rank, E: Rank, F: Rank> Primitive for Convolution<A, D, E, F
         }
         let (left, right) = (left.0.as_standard_layout(), right.0.as_standard_layout());
         let [left, right] = [left.as_slice(), right.as_slice()].map(|slice| slice.expect("in standard layout"));
-        let elements = match self.wanted {
+        let elements = match self.target {
             ConvTarget::Input { .. } => geometry.input(left, right),
             ConvTarget::Weight { .. } => geometry.weight(left, right),
             ConvTarget::Output { .. } => geometry.output(left, right),
@@ -514,7 +513,7 @@ impl<A: Element, D: Rank, E: Rank, F: Rank> Primitive for Convolution<A, D, E, F
         let input = |lengths| ConvTarget::Input { lengths: Some(lengths), output_padding: [0; SPATIAL] };
         let weight = |lengths| ConvTarget::Weight { lengths };
         let output = |lengths| ConvTarget::Output { lengths: Some(lengths) };
-        let (to_left, to_right) = match self.wanted {
+        let (to_left, to_right) = match self.target {
             // x from (y, w): d takes the place of x
             ConvTarget::Input { .. } => (self.other(output(first), d, right), self.other(weight(second), d, left)),
             // w from (x, y): d takes the place of w
@@ -528,8 +527,8 @@ impl<A: Element, D: Rank, E: Rank, F: Rank> Primitive for Convolution<A, D, E, F
     fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, F>>> {
         let ((left, right), (to_left, to_right)) = (along.operands, along.tangents);
         sum_present([
-            to_left.as_ref().map(|d| self.other(self.wanted, d, right)),
-            to_right.as_ref().map(|d| self.other(self.wanted, left, d)),
+            to_left.as_ref().map(|d| self.other(self.target, d, right)),
+            to_right.as_ref().map(|d| self.other(self.target, left, d)),
         ])
     }
 

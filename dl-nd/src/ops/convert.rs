@@ -1,10 +1,10 @@
-//! Conversions between the types of elements.
+//! Conversions between element types.
 
 use crate::tensor::{Discrete, Element, Nd, Rank};
 use dl_core::{Along, At, Differentiable, Layer, Nothing, Primitive, Result};
 use std::marker::PhantomData;
 
-/// Single and double precision.
+/// Conversion between single and double precision.
 ///
 /// ```
 /// use dl_core::Differentiable;
@@ -13,7 +13,7 @@ use std::marker::PhantomData;
 /// # dl_core::Result::Ok(())
 /// ```
 pub trait CastOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
-    /// With elements of another precision; the delta is converted back.
+    /// Converts the elements to another precision. The delta is converted back.
     ///
     /// ```
     /// # use dl_core::{Differentiable, Sgd, Weight}; use dl_nd::{CastOps, Nd};
@@ -63,7 +63,7 @@ impl<A: Element, B: Element, D: Rank> Primitive for Cast<A, B, D> {
     }
 }
 
-/// Masks, labels and indices as numbers.
+/// Conversion of masks, labels and indices to floating point numbers.
 ///
 /// ```
 /// use dl_core::Differentiable;
@@ -74,7 +74,8 @@ impl<A: Element, B: Element, D: Rank> Primitive for Cast<A, B, D> {
 /// # dl_core::Result::Ok(())
 /// ```
 pub trait DiscreteOps<A: Discrete, D: Rank>: Differentiable<Data = Nd<A, D>> {
-    /// Each as a number, 1 and 0 for `true` and `false`. No gradient flows through it.
+    /// Converts each element to a floating point number; `true` is 1 and `false` is 0. No gradient
+    /// flows through it.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{DiscreteOps, Nd};

@@ -1,8 +1,7 @@
-//! The loss of labels and classes: cross entropy, and the negative log-likelihood that it is made
-//! of.
+//! Classification losses: cross entropy and negative log-likelihood.
 //!
-//! Classes are axis 1, as in PyTorch: `[batch, classes]`, or `[batch, classes, height, width]` with
-//! labels `[batch, height, width]`.
+//! Axis 1 is the axis of the classes, as in PyTorch: logits `[batch, classes]` with labels
+//! `[batch]`, or logits `[batch, classes, height, width]` with labels `[batch, height, width]`.
 
 use crate::kernels::for_each_lane;
 use crate::ops::axes::AxisList;
@@ -19,11 +18,10 @@ use dl_core::{Along, At, Binary, Differentiable, Error, Layer, Nothing, Pointwis
 use ndarray::{Array, ArrayBase, ArrayView, ArrayViewMut1, Axis, Data, Dimension, Ix1, Ix2, Ix3, Ix4, Ix5, IxDyn};
 use std::marker::PhantomData;
 
-/// What [`cross_entropy`](crate::LossOps::cross_entropy) compares logits of rank `D` with: labels,
-/// which have an axis less, or probabilities of all classes, in the shape of the logits.
+/// Targets of [`cross_entropy`](crate::LossOps::cross_entropy) for logits of rank `D`: labels, with
+/// the shape of the logits without axis 1, or class probabilities in the shape of the logits.
 ///
-/// Labels are [`Indices`]: a tensor of `usize`, or a list of them. To probabilities
-/// a gradient flows.
+/// Labels are a tensor of `usize`, or a list of [`Indices`]. Gradients flow to probabilities.
 ///
 /// ```
 /// use dl_core::Differentiable;
@@ -34,11 +32,11 @@ use std::marker::PhantomData;
 /// # dl_core::Result::Ok(())
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no target for logits of rank `{D}`",
+    message = "`{Self}` is not a target for logits of rank `{D}`",
     note = "labels are `usize` in a tensor of one axis less than the logits, or in a list; class probabilities have the type of the logits"
 )]
 pub trait ClassTargets<A: Element, D: Rank> {
-    /// The rank of the losses: one axis less than the logits.
+    /// The rank of the labels and losses: one less than that of the logits.
     type Rank: Rank;
 
     #[doc(hidden)]
@@ -46,7 +44,7 @@ pub trait ClassTargets<A: Element, D: Rank> {
     fn into_targets(self) -> Targets<A, D, Self::Rank>;
 }
 
-/// Labels, or probabilities of all classes.
+/// Labels, or class probabilities.
 #[doc(hidden)]
 #[derive(Debug)]
 pub enum Targets<A: Element, D: Rank, E: Rank> {
@@ -110,7 +108,7 @@ macro_rules! probabilities {
 
 probabilities!(Nd<A, D>, &Nd<A, D>, Layer<Nd<A, D>>, &Layer<Nd<A, D>>, Weight<Nd<A, D>>, &Weight<Nd<A, D>>);
 
-/// The settings of [`cross_entropy_with`](crate::LossOps::cross_entropy_with).
+/// Settings of [`cross_entropy_with`](crate::LossOps::cross_entropy_with).
 ///
 /// ```
 /// use dl_core::Differentiable;
@@ -129,7 +127,7 @@ pub struct CrossEntropy<A: Element, R = Mean> {
 }
 
 impl<A: Element> CrossEntropy<A> {
-    /// The mean of all losses; no smoothing, no weights, no label is ignored.
+    /// The defaults: the mean of all losses, no smoothing, no class weights, no ignored label.
     ///
     /// ```
     /// let settings = dl_nd::CrossEntropy::<f32>::new();
@@ -146,8 +144,8 @@ impl<A: Element> Default for CrossEntropy<A> {
 }
 
 impl<A: Element, R: Reduction> CrossEntropy<A, R> {
-    /// Targets are mixed with the uniform distribution: `(1 − ε) · target + ε / classes` (Szegedy
-    /// et al., 2016). It must lie between 0 and 1.
+    /// Mixes the targets with the uniform distribution: `(1 − ε) · target + ε / classes` (Szegedy
+    /// et al., *Rethinking the Inception architecture*, 2016). It must lie between 0 and 1.
     ///
     /// ```
     /// let settings = dl_nd::CrossEntropy::<f32>::new().label_smoothing(0.1);
@@ -157,8 +155,8 @@ impl<A: Element, R: Reduction> CrossEntropy<A, R> {
         CrossEntropy { label_smoothing: epsilon, ..self }
     }
 
-    /// A label whose positions do not count: their loss and their gradient are 0, and a mean does
-    /// not include them. It may be any number, also one that is no class.
+    /// Ignores the positions with this label: their loss and their gradient are 0, and the mean
+    /// excludes them. The label need not be a valid class.
     ///
     /// ```
     /// let settings = dl_nd::CrossEntropy::<f32>::new().ignore_index(255);
@@ -168,8 +166,8 @@ impl<A: Element, R: Reduction> CrossEntropy<A, R> {
         CrossEntropy { ignore_index: Some(label), ..self }
     }
 
-    /// A weight for each class, by which its losses are multiplied. With labels, a mean is divided
-    /// by the sum of the weights of all labels.
+    /// A weight for each class, `[classes]`, which scales the losses of the class. With labels, the
+    /// mean is divided by the sum of the weights of all labels.
     ///
     /// ```
     /// use dl_nd::{CrossEntropy, Nd};
@@ -181,7 +179,7 @@ impl<A: Element, R: Reduction> CrossEntropy<A, R> {
         CrossEntropy { weights: Some(weights.into_layer()), ..self }
     }
 
-    /// Another reduction than the mean.
+    /// Sets the reduction; the default is the mean.
     ///
     /// ```
     /// use dl_nd::{CrossEntropy, Each};
@@ -199,7 +197,7 @@ impl<A: Element, R: Reduction> CrossEntropy<A, R> {
 
     fn check<D: Rank, E: Rank>(&self, targets: &Targets<A, D, E>) -> Result<()> {
         if matches!((self.ignore_index, targets), (Some(_), Targets::Probabilities(_))) {
-            return Err(Error::invalid("a label can be ignored where there are labels, not class probabilities"));
+            return Err(Error::invalid("`ignore_index` requires labels as targets, not class probabilities"));
         }
         check_fraction("label_smoothing", self.label_smoothing)
     }
@@ -230,8 +228,8 @@ pub(crate) fn nll<A: Element, D: Rank, T: ClassTargets<A, D>, R: Reduction>(
     likelihood(name, x, target.into_targets(), settings)
 }
 
-/// `−Σ w·t·x` over the classes, with targets `t` and logarithms of probabilities `x`; for labels,
-/// `t` is 1 at the label and 0 elsewhere.
+/// `−Σ w·t·x` over the classes, with class weights `w`, targets `t` and log-probabilities `x`. For
+/// labels, `t` is one-hot.
 #[track_caller]
 fn likelihood<A: Element, D: Rank, E: Rank, R: Reduction>(
     name: &'static str,
@@ -246,7 +244,7 @@ fn likelihood<A: Element, D: Rank, E: Rank, R: Reduction>(
         Some(weights) => Nd::binary(Binary::Mul, &x, &per_channel(name, weights, &x)),
         None => x.clone(),
     };
-    // all of them with the axis of the classes, whose length is 1
+    // all of these keep the class axis, with length 1
     let (at_target, mask, weights) = match targets {
         Targets::Probabilities(probabilities) => {
             let probabilities = same_shape(name, &probabilities, &x);
@@ -291,7 +289,8 @@ fn likelihood<A: Element, D: Rank, E: Rank, R: Reduction>(
     }
 }
 
-/// An error, unless there is a label for each position of such logits, and each is a class.
+/// Checks that the labels have the shape of the logits without axis 1, and that each is a valid
+/// class or ignored.
 fn check<S: Data<Elem = usize>, E: Dimension>(
     labels: &ArrayBase<S, E>,
     logits: &[usize],
@@ -314,22 +313,22 @@ fn check_labels<E: Dimension>(labels: ArrayView<'_, usize, E>, classes: usize, i
         return Ok(());
     }
     let labels = labels.into_dyn();
-    let (place, label) = labels.indexed_iter().find(|&(_, &label)| !is_class(label)).expect("one is none");
+    let (place, label) = labels.indexed_iter().find(|&(_, &label)| !is_class(label)).expect("one label is invalid");
     let place = if let [place] = place.slice() { place.to_string() } else { format!("{:?}", place.slice()) };
     Err(Error::invalid(format!("label {label} at index {place} is not below the number of classes, {classes}")))
 }
 
-/// The shape of labels and losses.
+/// The shape of labels and losses: the shape of the logits without axis 1.
 fn without_classes(logits: &[usize]) -> Vec<usize> {
     [&logits[..1], &logits[2..]].concat()
 }
 
-/// That shape, with the axis of the classes, whose length is 1.
+/// The shape of the labels with a class axis of length 1 inserted.
 fn with_class_axis<D: Rank>(labels: &[usize]) -> D {
     dim_of(&[&labels[..1], &[1], &labels[1..]].concat())
 }
 
-/// Labels as a tensor of shape `[labels, classes]`: 1 at the label of each row, 0 elsewhere.
+/// One-hot encoding of labels, `[labels, classes]`: 1 at the label of each row, 0 elsewhere.
 ///
 /// ```
 /// use dl_nd::{Nd, one_hot};
@@ -338,7 +337,7 @@ fn with_class_axis<D: Rank>(labels: &[usize]) -> D {
 /// ```
 ///
 /// # Errors
-/// When a label is not below `classes`.
+/// When a label is not below `classes`; a shape error when the tensor does not fit into memory.
 pub fn one_hot<A: Element>(labels: impl IntoIterator<Item = usize>, classes: usize) -> Result<Nd<A, Ix2>> {
     let labels: Vec<usize> = labels.into_iter().collect();
     check_labels(ArrayView::from(&labels), classes, None)?;
@@ -350,7 +349,7 @@ pub fn one_hot<A: Element>(labels: impl IntoIterator<Item = usize>, classes: usi
     Ok(array.into())
 }
 
-/// `−ln softmax(logits)[label]`, reduced, in one go.
+/// `−ln softmax(logits)[label]`, reduced, as one kernel.
 struct CrossEntropyOp<A, D, E, R>(PhantomData<(A, D, E, R)>);
 
 impl<A: Element, D: Rank, E: Rank, R: Reduction> Primitive for CrossEntropyOp<A, D, E, R> {
@@ -395,7 +394,7 @@ fn labels_in_order<E: Rank>(labels: &Nd<usize, E>) -> Vec<usize> {
     labels.0.iter().copied().collect()
 }
 
-/// The softmax, less 1 at the labels, which have been looked at.
+/// The softmax minus the one-hot labels. The labels must be valid.
 struct CrossEntropyGradient<A, D, E>(PhantomData<(A, D, E)>);
 
 impl<A: Element, D: Rank, E: Rank> Primitive for CrossEntropyGradient<A, D, E> {
@@ -432,12 +431,12 @@ impl<A: Element, D: Rank, E: Rank> Primitive for CrossEntropyGradient<A, D, E> {
     }
 }
 
-/// (x, labels) ↦ labels that fit to `x`, with the axis of the classes; a class stands for the
-/// ignored one.
+/// (x, labels) ↦ the labels, checked against the shape of `x`, with a class axis of length 1. The
+/// ignored label is replaced by class 0.
 struct LabelIndices<A, D, E> {
     name: &'static str,
     ignored: Option<usize>,
-    /// Whether not all may be ignored.
+    /// Whether at least one label must not be ignored, as for the mean.
     at_least_one: bool,
     types: PhantomData<(A, D, E)>,
 }
@@ -457,7 +456,7 @@ impl<A: Element, D: Rank, E: Rank> Primitive for LabelIndices<A, D, E> {
             let shape = x.shape();
             return Err(match self.ignored {
                 Some(ignored) if !labels.is_empty() => {
-                    Error::invalid(format!("all labels are {ignored}, which is ignored: the mean is over none"))
+                    Error::invalid(format!("all labels are {ignored}, which is ignored: the mean is undefined"))
                 }
                 _ => Error::shape(format!("the mean over an empty batch, of shape {shape:?}")),
             });
@@ -475,7 +474,7 @@ impl<A: Element, D: Rank, E: Rank> Primitive for LabelIndices<A, D, E> {
     }
 }
 
-/// 0 for the label that is ignored, 1 for the others, with the axis of the classes.
+/// (labels) ↦ 0 for the ignored label, 1 for all others, with a class axis of length 1.
 struct LabelMask<A, D, E> {
     name: &'static str,
     ignored: usize,
@@ -493,9 +492,7 @@ impl<A: Element, D: Rank, E: Rank> Primitive for LabelMask<A, D, E> {
 
     fn value(&self, (labels,): (&Nd<usize, E>,)) -> Result<Nd<A, D>> {
         if labels.shape().is_empty() {
-            return Err(Error::shape(
-                "a single label, for logits that need an axis of the batch and one of the classes",
-            ));
+            return Err(Error::shape("a label without axes, for logits with a batch axis and a class axis"));
         }
         let mask = labels.0.mapv(|label| if label == self.ignored { A::zero() } else { A::of(1.0) });
         let mask =

@@ -1,4 +1,4 @@
-//! Matrices of derivatives: Jacobians and Hessians, element by element.
+//! Jacobian and Hessian matrices.
 
 use crate::ops::join::stack;
 use crate::ops::reduce::fill;
@@ -7,7 +7,7 @@ use crate::tensor::{Element, Nd, Rank, check_size, dim_of};
 use dl_core::{Data, Differentiable, Layer};
 use ndarray::{DimAdd, Ix0, Ix1};
 
-/// Data that consist of floating point numbers: a number, or a tensor of them.
+/// Data of floating point numbers: a number, or a tensor of numbers.
 ///
 /// ```
 /// use dl_nd::{Nd, Numeric};
@@ -15,11 +15,11 @@ use ndarray::{DimAdd, Ix0, Ix1};
 /// assert_eq!(Numeric::lengths(&1.0_f64), [0_usize; 0]);
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "there is no matrix of derivatives of, or with respect to, `{Self}`",
-    note = "numbers and tensors have one; several of them together have `gradients`, in their own shape"
+    message = "there is no Jacobian or Hessian of, or with respect to, `{Self}`",
+    note = "they are defined for numbers and tensors; for several variables together, use `gradients`"
 )]
 pub trait Numeric: Data<Delta = Self> {
-    /// The type of the numbers.
+    /// The element type.
     type Element: Element;
     /// The rank: `Ix0` for a number.
     type Rank: Rank;
@@ -27,11 +27,12 @@ pub trait Numeric: Data<Delta = Self> {
     /// The shape: `[]` for a number.
     fn lengths(&self) -> Vec<usize>;
 
-    /// As a vector.
+    /// Flattens it to a vector.
     #[doc(hidden)]
     fn flat(layer: &Layer<Self>) -> Layer<Nd<Self::Element, Ix1>>;
 
-    /// 0 everywhere but at one place, in row-major order.
+    /// The unit vector in the shape of this value: 1 at position `place` in row-major order, 0
+    /// elsewhere.
     #[doc(hidden)]
     fn unit(&self, place: usize) -> Self;
 }
@@ -72,16 +73,16 @@ impl<A: Element, D: Rank> Numeric for Nd<A, D> {
     }
 }
 
-/// The rank of one, and then that of the other.
+/// The rank of a tensor with the axes of `Y`, followed by those of `X`.
 type Joined<Y, X> = <<Y as Numeric>::Rank as DimAdd<<X as Numeric>::Rank>>::Output;
 
-/// All derivatives of a `Y` with respect to an `X`.
+/// The type of the Jacobian of a `Y` with respect to an `X`.
 type Matrix<Y, X> = Nd<<Y as Numeric>::Element, Joined<Y, X>>;
 
-/// Matrices of derivatives.
+/// Jacobian and Hessian matrices.
 ///
-/// For variables that are not one tensor, derivatives come in the shape of these; so does their
-/// matrix, by taking `gradients` of `gradients`:
+/// They are defined for one tensor or number as variable. For several variables, apply `gradients`
+/// to the `gradients`; the result has their structure:
 ///
 /// ```
 /// use dl_core::{Differentiable, Weight};
@@ -93,12 +94,13 @@ type Matrix<Y, X> = Nd<<Y as Numeric>::Element, Joined<Y, X>>;
 /// # dl_core::Result::Ok(())
 /// ```
 pub trait DerivativeOps: Differentiable<Data: Numeric> {
-    /// The Jacobian: the derivative of each element of this with respect to each element of a
-    /// weight or layer, in the shape of this, followed by the shape of that.
+    /// The Jacobian: the derivative of each element of this with respect to each element of the
+    /// weight or layer `x`. Its shape is the shape of this, followed by the shape of `x`.
     ///
-    /// It takes one derivative forward for each element of `x`, or one backward for each element of
-    /// this, whichever are fewer; the values are shared. Where a product with it will do,
-    /// [`jvp`](Layer::jvp) or [`vjp`](Layer::vjp) is one derivative.
+    /// It computes one forward-mode derivative for each element of `x`, or one reverse-mode
+    /// derivative for each element of this, whichever are fewer; the forward values are shared. If
+    /// only a product with the Jacobian is required, use [`jvp`](Layer::jvp) or
+    /// [`vjp`](Layer::vjp), which compute one derivative.
     ///
     /// ```
     /// use dl_core::{Differentiable, Weight};
@@ -110,7 +112,7 @@ pub trait DerivativeOps: Differentiable<Data: Numeric> {
     /// ```
     ///
     /// # Errors
-    /// Those of this and of its derivatives.
+    /// Those of this layer and of its derivatives; a shape error when the matrix is too large.
     #[track_caller]
     fn jacobian<X, T>(&self, x: &X) -> Layer<Matrix<Self::Data, T>>
     where
@@ -122,11 +124,11 @@ pub trait DerivativeOps: Differentiable<Data: Numeric> {
         jacobian(self.layer(), x.layer())
     }
 
-    /// The Hessian of a number: its second derivatives with respect to each two elements of a
-    /// weight or layer, in the shape of that, twice.
+    /// The Hessian of a number: its second derivatives with respect to all pairs of elements of the
+    /// weight or layer `x`. Its shape is the shape of `x`, twice.
     ///
-    /// It takes one derivative of the gradient for each element; where a product with it will do,
-    /// [`hvp`](Layer::hvp) takes one.
+    /// It computes one derivative of the gradient for each element of `x`. If only a product with
+    /// the Hessian is required, use [`hvp`](Layer::hvp), which computes one.
     ///
     /// ```
     /// use dl_core::{Differentiable, Weight};
@@ -138,7 +140,7 @@ pub trait DerivativeOps: Differentiable<Data: Numeric> {
     /// ```
     ///
     /// # Errors
-    /// Those of this and of its derivatives.
+    /// Those of this layer and of its derivatives; a shape error when the matrix is too large.
     #[track_caller]
     fn hessian<X, T>(&self, x: &X) -> Layer<Matrix<T, T>>
     where

@@ -1,4 +1,4 @@
-//! Dropout: noise that training gets used to.
+//! Dropout.
 
 use crate::ops::invalid::invalid;
 use crate::ops::train_eval::train_or_eval;
@@ -21,12 +21,12 @@ use std::marker::PhantomData;
 /// # dl_core::Result::Ok(())
 /// ```
 pub trait DropoutOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
-    /// In passes that train, each element is 0 with probability `p`, and `x / (1 − p)` otherwise;
-    /// in passes that evaluate nothing changes (Srivastava et al., 2014).
+    /// In training mode each element is 0 with probability `p` and `x / (1 − p)` otherwise; in
+    /// evaluation mode the result is `x` (Srivastava et al., *Dropout*, 2014).
     ///
-    /// Which ones are 0 depends on the seed of the pass and on the place of this layer in the
-    /// program ([`Seed`]), not on the number of threads. It is the same forward, backward and in
-    /// derivatives of higher order.
+    /// The mask depends on the seed of the pass and on the position of this layer in the program
+    /// ([`Seed`]), not on the number of threads. It is the same in the forward pass, the backward
+    /// pass and derivatives of higher order.
     ///
     /// ```
     /// # use dl_core::{Differentiable, Sgd, Weight}; use dl_nd::{DropoutOps, Nd, ReduceOps};
@@ -39,7 +39,7 @@ pub trait DropoutOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// ```
     ///
     /// # Errors
-    /// When `p` is not in `0 ≤ p < 1`, or a pass that trains has no seed.
+    /// When `0 ≤ p < 1` does not hold, or a pass in training mode has no seed.
     #[track_caller]
     fn dropout(&self, p: f64) -> Layer<Nd<A, D>> {
         dropout(self.layer(), p)
@@ -60,8 +60,8 @@ pub(crate) fn dropout<A: Element, D: Rank>(x: Layer<Nd<A, D>>, p: f64) -> Layer<
     train_or_eval(dropped, x)
 }
 
-/// (x, seed) ↦ x · mask / (1 − p), where the mask depends on the seed and the number of elements:
-/// linear in x.
+/// (x, seed) ↦ x · mask / (1 − p). The mask depends on the seed and the number of elements only, so
+/// the operation is linear in x.
 struct Dropout<A, D> {
     p: f64,
     types: PhantomData<(A, D)>,
@@ -79,10 +79,10 @@ impl<A: Element, D: Rank> Primitive for Dropout<A, D> {
     fn value(&self, (x, seed): (&Nd<A, D>, &Seed)) -> Result<Nd<A, D>> {
         let mut rng = ChaCha8Rng::seed_from_u64(seed.get());
         let scale = A::of((1.0 - self.p).recip());
-        // `p` as a share of all 32-bit numbers
+        // `p` as a fraction of the range of `u32`
         let dropped = (self.p * (u32::MAX as f64 + 1.0)) as u64;
         let mut y = compact_copy(x.view());
-        // in row-major order, whatever the strides
+        // in row-major order, independent of the strides
         y.iter_mut().for_each(|y| *y = if u64::from(rng.next_u32()) < dropped { A::zero() } else { *y * scale });
         Ok(y.into())
     }

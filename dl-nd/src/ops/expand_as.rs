@@ -1,4 +1,4 @@
-//! Shapes that an operation takes from another tensor when it is evaluated.
+//! Reshapes and broadcasts to the shape of another tensor, which is known at evaluation only.
 
 use crate::ops::reshape::{ReshapeTarget, reshape, reshape_to};
 use crate::tensor::{Element, Item, Nd, Rank};
@@ -6,10 +6,10 @@ use dl_core::{Along, At, Deltas, Error, Layer, Primitive, Result};
 use ndarray::{Ix1, IxDyn};
 use std::marker::PhantomData;
 
-/// `x` itself, which must have the shape of `model`.
+/// `x` itself, checked to have the shape of `model`.
 ///
 /// # Errors
-/// A shape error when it has another.
+/// A shape error when the shapes differ.
 #[track_caller]
 pub fn same_shape<A: Element, D: Rank>(
     name: &'static str,
@@ -19,7 +19,7 @@ pub fn same_shape<A: Element, D: Rank>(
     Layer::apply(ExpandAs { name, rule: ExpandRule::Same, types: PhantomData }, (x.clone(), model.clone()))
 }
 
-/// `x` in the shape of `model`, which has as many elements.
+/// `x` in the shape of `model`, which must have the same number of elements.
 #[track_caller]
 pub(crate) fn reshape_like<A: Element, D: Rank, E: Rank>(
     name: &'static str,
@@ -29,8 +29,8 @@ pub(crate) fn reshape_like<A: Element, D: Rank, E: Rank>(
     Layer::apply(ExpandAs { name, rule: ExpandRule::Reshaped, types: PhantomData }, (x.clone(), model.clone()))
 }
 
-/// A vector with an element for each channel (axis 1) of `model`, in the shape
-/// `[1, channels, 1, …]`, which broadcasts to that of `model`.
+/// A vector with one element per channel (axis 1) of `model`, in the shape `[1, channels, 1, …]`,
+/// which broadcasts to the shape of `model`.
 #[track_caller]
 pub(crate) fn per_channel<A: Element, D: Rank>(
     name: &'static str,
@@ -40,12 +40,11 @@ pub(crate) fn per_channel<A: Element, D: Rank>(
     Layer::apply(ExpandAs { name, rule: ExpandRule::Channels, types: PhantomData }, (x.clone(), model.clone()))
 }
 
-/// `x`, whose last axis must be as long as that of `model`, in the rank of `model`: missing axes
-/// are added in front. What is added to the elements along the last axis, or multiplied by them,
-/// must not be broadcast along it.
+/// `x` in the rank of `model`, with missing axes added in front. The last axes must have equal
+/// lengths: a bias or scale along the last axis must not be broadcast along it.
 ///
 /// # Errors
-/// A shape error when it is longer or shorter.
+/// A shape error when the last axes differ in length.
 #[track_caller]
 pub fn along_last<A: Element, D: Rank, E: Rank>(
     name: &'static str,
@@ -55,7 +54,7 @@ pub fn along_last<A: Element, D: Rank, E: Rank>(
     Layer::apply(ExpandAs { name, rule: ExpandRule::Last, types: PhantomData }, (x.clone(), model.clone()))
 }
 
-/// `x`, which must broadcast to the shape of `model`, in the rank of `model`.
+/// `x` in the rank of `model`. It must broadcast to the shape of `model`.
 #[track_caller]
 pub(crate) fn expand_like<A: Item, B: Element, D: Rank, E: Rank>(
     name: &'static str,
@@ -74,7 +73,7 @@ enum ExpandRule {
     Broadcasting,
 }
 
-/// (x, model) ↦ x, in a shape that depends on the shape of the model and on nothing else of it.
+/// (x, model) ↦ x in a shape that depends on the shape of `model`, not on its elements.
 struct ExpandAs<A, B, D, E> {
     name: &'static str,
     rule: ExpandRule,
@@ -95,7 +94,7 @@ impl<A: Item, B: Element, D: Rank, E: Rank> Primitive for ExpandAs<A, B, D, E> {
         let shape = match self.rule {
             ExpandRule::Same if found != shape => {
                 return Err(Error::shape(format!(
-                    "shapes {shape:?} and {found:?} differ: they must be the same, nothing is broadcast here"
+                    "shapes {shape:?} and {found:?} differ: they must be equal, without broadcasting"
                 )));
             }
             ExpandRule::Same | ExpandRule::Reshaped => shape.to_vec(),
@@ -112,7 +111,7 @@ impl<A: Item, B: Element, D: Rank, E: Rank> Primitive for ExpandAs<A, B, D, E> {
                 Some(missing) if found.last() == shape.last() => [&vec![1; missing], found].concat(),
                 _ => {
                     return Err(Error::shape(format!(
-                        "{found:?} and {shape:?} do not fit: the last axis of both has to be of the same length"
+                        "{found:?} and {shape:?} do not fit: the last axes must have the same length"
                     )));
                 }
             },
@@ -151,7 +150,7 @@ impl<A: Item, B: Element, D: Rank, E: Rank> Primitive for ExpandAs<A, B, D, E> {
     }
 }
 
-/// What to say of a tensor without axis 1.
+/// The error for a tensor without axis 1.
 pub(crate) fn missing_channels(shape: &[usize]) -> Error {
-    Error::shape(format!("a tensor of shape {shape:?} has no channels: they are its axis 1"))
+    Error::shape(format!("a tensor of shape {shape:?} has no channel axis (axis 1)"))
 }

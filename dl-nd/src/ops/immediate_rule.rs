@@ -1,47 +1,50 @@
-//! Rules, read in the elements of small tensors: what a training step does with a small delta,
-//! instead of writing it down.
+//! Immediate evaluation of pullback rules on small tensors: a training step computes small deltas
+//! at once instead of staging the rule as graph nodes.
 //!
-//! An operation of the algebra is a loop over elements, the same as that of the layer which the
-//! rule would write down; so what comes of it is the same to the bit.
+//! An operation of the algebra runs the same elementwise loop as the node that the rule would emit,
+//! so the results are equal to the bit.
 
 use crate::fusion::{self, should_defer};
 use crate::tensor::{Element, Nd, Rank};
 use dl_core::{Algebra, Binary, Sums, Term, Unary, buffers};
 use std::cell::Cell;
 
-/// A rule that is being read, and how many operations it has written.
+/// An evaluation of a rule, with the number of operations that it has executed.
 #[derive(Default)]
 pub(crate) struct ImmediateRule {
     operations: Cell<usize>,
 }
 
-/// A tensor of the shape that all have, or a number in its place.
+/// An operand of a rule: a tensor of the shape common to all operands, or a number that stands for
+/// one.
 pub(crate) struct ImmediateTensor<'a, A: Element> {
     elements: ImmediateData<'a, A>,
     rule: &'a ImmediateRule,
 }
 
-/// What a rule comes to, if a gradient flows.
+/// The result of a rule; `None` if no gradient flows.
 type RuleDelta<'a, A> = Option<Term<ImmediateTensor<'a, A>>>;
 
 enum ImmediateData<'a, A: Element> {
     Number(A),
-    Lent(&'a [A]),
-    Own(Vec<A>),
+    Borrowed(&'a [A]),
+    Owned(Vec<A>),
 }
 
 impl ImmediateRule {
-    /// A rule can be read in tensors that are small, of one shape, and in row-major order.
+    /// Starts the evaluation of a rule. `None` unless all tensors are small, of equal shape and in
+    /// row-major order.
     pub(crate) fn of_small<A: Element, D: Rank>(tensors: &[&Nd<A, D>]) -> Option<Self> {
         let first = tensors.first()?;
         let fits = |tensor: &&Nd<A, D>| tensor.shape() == first.shape() && tensor.0.is_standard_layout();
         (!should_defer(first.len()) && tensors.iter().all(fits)).then(Self::default)
     }
 
-    /// One of these tensors as an operand.
+    /// A tensor as an operand. It must be one of those that were passed to
+    /// [`of_small`](ImmediateRule::of_small).
     #[inline]
     pub(crate) fn of<'a, A: Element, D: Rank>(&'a self, tensor: &'a Nd<A, D>) -> Term<ImmediateTensor<'a, A>> {
-        let elements = ImmediateData::Lent(tensor.0.as_slice().expect("in standard layout"));
+        let elements = ImmediateData::Borrowed(tensor.0.as_slice().expect("in standard layout"));
         Term(ImmediateTensor { elements, rule: self })
     }
 
@@ -50,13 +53,14 @@ impl ImmediateRule {
         Term(ImmediateTensor { elements: ImmediateData::Number(number), rule: self })
     }
 
-    /// The delta of the operand of an operation. Compiled once, not for each rank.
+    /// Applies the pullback rule of a unary operation. Not inlined, so that it is compiled once per
+    /// element type instead of once per rank.
     #[inline(never)]
     pub(crate) fn unary<'a, A: Element>(op: Unary, [x, y, d]: [Term<ImmediateTensor<'a, A>>; 3]) -> RuleDelta<'a, A> {
         op.pullback(&x, &y, &d)
     }
 
-    /// The same for those of two operands that are wanted.
+    /// Applies the pullback rule of a binary operation for the operands in `wanted`.
     #[inline(never)]
     pub(crate) fn binary<'a, A: Element>(
         op: Binary,
@@ -66,8 +70,8 @@ impl ImmediateRule {
         op.pullbacks([&a, &b, &y, &d], wanted)
     }
 
-    /// Adds what the rule says about this operand, if the delta of that is wanted. `d` is the delta
-    /// that the rule was asked about.
+    /// Adds the delta of operand `which` to `sums`, if that is wanted. `d` is the delta of the
+    /// output that the rule was applied to.
     pub(crate) fn add<A: Element, D: Rank>(
         &self,
         which: usize,
@@ -77,12 +81,12 @@ impl ImmediateRule {
     ) {
         let Some(Term(mut delta)) = delta.filter(|_| sums.wants(which)) else { return };
         sums.count(self.operations.take());
-        match std::mem::replace(&mut delta.elements, ImmediateData::Lent(&[])) {
-            ImmediateData::Own(elements) => sums.add(which, Nd::from_elements(d.dim(), elements)),
-            ImmediateData::Lent(elements) if std::ptr::eq(elements, d.0.as_slice().unwrap_or_default()) => {
+        match std::mem::replace(&mut delta.elements, ImmediateData::Borrowed(&[])) {
+            ImmediateData::Owned(elements) => sums.add(which, Nd::from_elements(d.dim(), elements)),
+            ImmediateData::Borrowed(elements) if std::ptr::eq(elements, d.0.as_slice().unwrap_or_default()) => {
                 sums.pass_on(which)
             }
-            ImmediateData::Lent(elements) => sums.add(which, Nd::from_elements(d.dim(), elements.to_vec())),
+            ImmediateData::Borrowed(elements) => sums.add(which, Nd::from_elements(d.dim(), elements.to_vec())),
             ImmediateData::Number(number) => sums.add(which, Nd::full(d.dim(), number)),
         }
     }
@@ -97,8 +101,8 @@ impl<'a, A: Element> ImmediateTensor<'a, A> {
     fn value(&self) -> Result<A, &[A]> {
         match &self.elements {
             ImmediateData::Number(number) => Ok(*number),
-            ImmediateData::Lent(elements) => Err(elements),
-            ImmediateData::Own(elements) => Err(elements),
+            ImmediateData::Borrowed(elements) => Err(elements),
+            ImmediateData::Owned(elements) => Err(elements),
         }
     }
 }
@@ -107,8 +111,8 @@ impl<A: Element> Clone for ImmediateTensor<'_, A> {
     fn clone(&self) -> Self {
         let elements = match &self.elements {
             ImmediateData::Number(number) => ImmediateData::Number(*number),
-            ImmediateData::Lent(elements) => ImmediateData::Lent(elements),
-            ImmediateData::Own(elements) => ImmediateData::Own(A::copied(elements)),
+            ImmediateData::Borrowed(elements) => ImmediateData::Borrowed(elements),
+            ImmediateData::Owned(elements) => ImmediateData::Owned(A::copied(elements)),
         };
         ImmediateTensor { elements, rule: self.rule }
     }
@@ -116,7 +120,7 @@ impl<A: Element> Clone for ImmediateTensor<'_, A> {
 
 impl<A: Element> Drop for ImmediateTensor<'_, A> {
     fn drop(&mut self) {
-        if let ImmediateData::Own(elements) = &mut self.elements {
+        if let ImmediateData::Owned(elements) = &mut self.elements {
             buffers::give_back(std::mem::take(elements));
         }
     }
@@ -126,16 +130,16 @@ impl<A: Element> Algebra for ImmediateTensor<'_, A> {
     fn unary(op: Unary, x: &Self) -> Self {
         x.counted(match x.value() {
             Ok(number) => ImmediateData::Number(op.value(number)),
-            Err(elements) => ImmediateData::Own(fusion::unary(op, elements)),
+            Err(elements) => ImmediateData::Owned(fusion::unary(op, elements)),
         })
     }
 
     fn binary(op: Binary, a: &Self, b: &Self) -> Self {
         a.counted(match (a.value(), b.value()) {
             (Ok(a), Ok(b)) => ImmediateData::Number(op.value(a, b)),
-            (Ok(number), Err(x)) => ImmediateData::Own(fusion::with_number(op, x, number, true)),
-            (Err(x), Ok(number)) => ImmediateData::Own(fusion::with_number(op, x, number, false)),
-            (Err(a), Err(b)) => ImmediateData::Own(fusion::binary(op, a, b)),
+            (Ok(number), Err(x)) => ImmediateData::Owned(fusion::with_number(op, x, number, true)),
+            (Err(x), Ok(number)) => ImmediateData::Owned(fusion::with_number(op, x, number, false)),
+            (Err(a), Err(b)) => ImmediateData::Owned(fusion::binary(op, a, b)),
         })
     }
 
@@ -143,7 +147,7 @@ impl<A: Element> Algebra for ImmediateTensor<'_, A> {
         let number = A::of(number);
         x.counted(match x.value() {
             Ok(x) => ImmediateData::Number(if left { op.value(number, x) } else { op.value(x, number) }),
-            Err(x) => ImmediateData::Own(fusion::with_number(op, x, number, left)),
+            Err(x) => ImmediateData::Owned(fusion::with_number(op, x, number, left)),
         })
     }
 }

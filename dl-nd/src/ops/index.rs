@@ -1,5 +1,5 @@
-//! Selection by tensors of indices, and its inverse: what is gathered from many places is added up
-//! there on the way back.
+//! Selection by tensors of indices, and its adjoint, which adds each delta at the index that it was
+//! read from.
 
 use crate::ops::axes::axis_of;
 use crate::tensor::{Element, HasRank, Nd, Rank, check_size, compact_copy};
@@ -7,8 +7,8 @@ use dl_core::{Along, At, Deltas, Differentiable, Error, Layer, Primitive, Result
 use ndarray::{ArrayD, ArrayViewD, Axis, Dimension, Ix1, IxDyn, Slice};
 use std::marker::PhantomData;
 
-/// Whole numbers that say which elements, rows or classes are meant: a tensor of `usize`, a layer
-/// of such, or, as a list, an array, a slice or a `Vec`; a single number is a list of one.
+/// Indices of elements, rows or classes: a tensor of `usize`, a layer of one, or, as a list, an
+/// array, a slice or a `Vec`; a single number is a list of length one.
 ///
 /// ```
 /// use dl_core::Differentiable;
@@ -20,14 +20,14 @@ use std::marker::PhantomData;
 /// # dl_core::Result::Ok(())
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no tensor or list of indices",
+    message = "`{Self}` is not a tensor or list of indices",
     note = "indices and labels are `usize`: a tensor (`Nd<usize, _>`), an array, a slice, a `Vec`, or a single number"
 )]
 pub trait Indices {
     /// The rank of the tensor of indices.
     type Rank: Rank;
 
-    /// As a layer.
+    /// Converts them to a layer.
     #[track_caller]
     fn into_indices(self) -> Layer<Nd<usize, Self::Rank>>;
 }
@@ -76,7 +76,8 @@ lists_of_indices! {
 /// # dl_core::Result::Ok(())
 /// ```
 pub trait IndexOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
-    /// The parts at these places along an axis, in their order; a place may come more than once.
+    /// The slices at these indices along an axis, in the given order; indices may repeat. Shape
+    /// `[…, length, …]` becomes `[…, indices, …]`.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{IndexOps, Nd};
@@ -91,8 +92,8 @@ pub trait IndexOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
         take("index_select", axis, self.layer(), indices.into_indices())
     }
 
-    /// The rows of this matrix at these indices, which may have any shape: `[…] → […, width]`. The
-    /// delta of the matrix is dense; that of a [`Table`](crate::Table) is not.
+    /// The rows of this matrix at the given indices, which may have any shape: `[…] → […, width]`.
+    /// The delta of the matrix is dense; for a sparse delta use a [`Table`](crate::Table).
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{IndexOps, Nd};
@@ -112,9 +113,9 @@ pub trait IndexOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
         take("embedding", 0, self.layer(), indices.into_indices())
     }
 
-    /// Along an axis, for each index the element at that place: `y[i][j] = x[index[i][j]][j]` for
-    /// axis 0 of a matrix. The indices have as many axes as this, of at most the same lengths, but
-    /// for that axis.
+    /// Selects one element along an axis for each index: `y[i][j] = x[index[i][j]][j]` for axis 0
+    /// of a matrix. The indices must have as many axes as this tensor, and must not be longer than
+    /// it along any other axis. The result has the shape of the indices.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{IndexOps, Nd};
@@ -124,15 +125,15 @@ pub trait IndexOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// ```
     ///
     /// # Errors
-    /// When there is no such axis, an index is out of range, or the shapes do not go together.
+    /// When there is no such axis, an index is out of range, or the shapes do not match.
     #[track_caller]
     fn gather(&self, axis: isize, indices: impl Indices<Rank = D>) -> Layer<Nd<A, D>> {
         gather(axis, self.layer(), indices.into_indices())
     }
 
-    /// This, with the elements of `source` added at the places that the indices say:
-    /// `y[index[i][j]][j] += source[i][j]` for axis 0 of a matrix. Where several meet, they are
-    /// added in their order.
+    /// Adds the elements of `source` at the given indices: `y[index[i][j]][j] += source[i][j]` for
+    /// axis 0 of a matrix, starting from this tensor. Elements with equal indices are added in
+    /// their order.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{IndexOps, Nd};
@@ -142,7 +143,7 @@ pub trait IndexOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// ```
     ///
     /// # Errors
-    /// When there is no such axis, an index is out of range, or the shapes do not go together.
+    /// When there is no such axis, an index is out of range, or the shapes do not match.
     #[track_caller]
     fn scatter_add<S>(&self, axis: isize, indices: impl Indices<Rank = D>, source: S) -> Layer<Nd<A, D>>
     where
@@ -164,20 +165,20 @@ pub(crate) fn take<A: Element, D: Rank, E: Rank, O: Rank>(
     Layer::apply(Take { name, axis, types: PhantomData }, (x, indices))
 }
 
-/// Parts along an axis: the axis of `x` is replaced by those of the indices.
+/// Slices along an axis: the axes of the indices replace the axis of `x`.
 struct Take<A, D, E, O> {
     name: &'static str,
     axis: isize,
     types: PhantomData<(A, D, E, O)>,
 }
 
-/// The first index that is out of range, and what to say of it.
+/// Checks that all indices are within the axis.
 fn check<'a>(indices: impl IntoIterator<Item = &'a usize>, axis: usize, shape: &[usize]) -> Result<()> {
     let length = shape[axis];
     match indices.into_iter().enumerate().find(|&(_, &index)| index >= length) {
         None => Ok(()),
         Some((number, index)) => Err(Error::invalid(format!(
-            "index {index} (number {number} of the indices) does not lie in axis {axis} of {shape:?}, whose length is {length}"
+            "index {index} (number {number} of the indices) is out of range for axis {axis} of {shape:?}, which has length {length}"
         ))),
     }
 }
@@ -201,7 +202,7 @@ impl<A: Element, D: Rank, E: Rank, O: Rank> Primitive for Take<A, D, E, O> {
         let parts = x.0.view().into_dyn().select(Axis(axis), &list);
         let parts = parts.into_shape_clone(IxDyn(&shape)).expect("as many elements");
         let parts = parts.into_dimensionality().map(Nd::from);
-        parts.map_err(|_| Error::shape(format!("{:?} is no matrix of rows", x.shape())))
+        parts.map_err(|_| Error::shape(format!("a tensor of shape {:?} is not a matrix", x.shape())))
     }
 
     fn pullback(&self, at: &At<'_, Self>) -> Deltas<Self> {
@@ -219,7 +220,7 @@ impl<A: Element, D: Rank, E: Rank, O: Rank> Primitive for Take<A, D, E, O> {
     }
 }
 
-/// The inverse of [`Take`]: adds the parts to zeros of the whole shape, in their order.
+/// The adjoint of [`Take`]: adds the slices to a tensor of zeros, in their order.
 #[derive(Clone)]
 struct TakeGradient<A, D, E, O> {
     name: &'static str,
@@ -240,9 +241,9 @@ impl<A: Element, D: Rank, E: Rank, O: Rank> Primitive for TakeGradient<A, D, E, 
     fn value(&self, (parts, indices): (&Nd<A, O>, &Nd<usize, E>)) -> Result<Nd<A, D>> {
         let shape = self.shape.slice();
         let axis = axis_of(self.axis, shape)?;
-        let mut lined_up = shape.to_vec();
-        lined_up[axis] = indices.len();
-        let parts = parts.0.to_shape(IxDyn(&lined_up)).expect("as many elements");
+        let mut flat_shape = shape.to_vec();
+        flat_shape[axis] = indices.len();
+        let parts = parts.0.to_shape(IxDyn(&flat_shape)).expect("as many elements");
         let mut whole = ArrayD::from_elem(shape, A::zero());
         for (part, &index) in parts.axis_chunks_iter(Axis(axis), 1).zip(indices.0.iter()) {
             let mut place = whole.slice_axis_mut(Axis(axis), Slice::from(index..index + 1));
@@ -283,7 +284,7 @@ fn scatter_add<A: Element, D: Rank>(
     Layer::apply(ScatterAdd { axis, types: PhantomData }, (x, indices, source))
 }
 
-/// The axis, if a tensor and one of indices go together along it.
+/// The resolved axis, after a check of shapes and indices.
 fn checked_axis(axis: isize, shape: &[usize], indices: &ArrayViewD<'_, usize>) -> Result<Axis> {
     let axis = axis_of(axis, shape)?;
     let fits = |(other, (&length, &indices)): (usize, (&usize, &usize))| other == axis || indices <= length;
@@ -297,8 +298,8 @@ fn checked_axis(axis: isize, shape: &[usize], indices: &ArrayViewD<'_, usize>) -
     Ok(Axis(axis))
 }
 
-/// The part of a tensor that indices of this shape can reach: all of the axis, of the others as
-/// much as the indices have.
+/// The part of a tensor that indices of this shape can address: all of `axis`, and of each other
+/// axis as much as the indices have.
 fn reachable(shape: &[usize], axis: Axis) -> impl FnMut(ndarray::AxisDescription) -> Slice {
     let shape = shape.to_vec();
     move |part| if part.axis == axis { Slice::from(..) } else { Slice::from(..shape[part.axis.index()]) }

@@ -1,4 +1,4 @@
-//! Linear maps along the spatial axes, one after the other: means under windows, adaptive pooling,
+//! Separable linear maps along the spatial axes: averages under windows, adaptive pooling,
 //! upsampling.
 
 use crate::kernels::Window;
@@ -9,10 +9,9 @@ use dl_core::{Along, At, Differentiable, Error, Layer, Primitive, Result};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// Adaptive pooling and upsampling, to a size that is asked for, on layers, weights and plain
-/// values alike.
+/// Adaptive average pooling and upsampling to a given size, on layers, weights and plain tensors.
 ///
-/// Batch and channels stay.
+/// The axes of batch and channels are unchanged.
 ///
 /// ```
 /// use dl_core::Differentiable;
@@ -23,8 +22,8 @@ use std::sync::Arc;
 /// # dl_core::Result::Ok(())
 /// ```
 pub trait ResampleOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
-    /// `[batch, channels, length]` to `[batch, channels, size]`. See
-    /// [`adaptive_avg_pool2d`](ResampleOps::adaptive_avg_pool2d).
+    /// Adaptive average pooling over one axis: `[batch, channels, length]` gives
+    /// `[batch, channels, size]`. See [`adaptive_avg_pool2d`](ResampleOps::adaptive_avg_pool2d).
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{Nd, ResampleOps};
@@ -34,7 +33,7 @@ pub trait ResampleOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// ```
     ///
     /// # Errors
-    /// When there is nothing to take the mean of: the axis has length 0.
+    /// A shape error when the spatial axis has length 0, unless `size` is 0.
     #[track_caller]
     fn adaptive_avg_pool1d(&self, size: [usize; 1]) -> Layer<Nd<A, D>>
     where
@@ -43,9 +42,10 @@ pub trait ResampleOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
         resample("adaptive_avg_pool1d", size.map(|length| AxisMap::Adaptive { length }), self.layer())
     }
 
-    /// Means of `[batch, channels, height, width]`, in as many bins as are asked for:
-    /// `[batch, channels, size[0], size[1]]`. Along each axis, bin `i` of `n` has the elements from
-    /// `⌊i·length / n⌋` up to, not including, `⌈(i + 1)·length / n⌉`, as in PyTorch.
+    /// Adaptive average pooling over two axes: `[batch, channels, height, width]` gives
+    /// `[batch, channels, size[0], size[1]]`. Along each axis, element `i` of `n` is the mean of
+    /// the elements from `⌊i·length / n⌋` (included) to `⌈(i + 1)·length / n⌉` (excluded), as in
+    /// PyTorch.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{Nd, ResampleOps};
@@ -55,7 +55,7 @@ pub trait ResampleOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// ```
     ///
     /// # Errors
-    /// When there is nothing to take the mean of: a spatial axis has length 0.
+    /// A shape error when a spatial axis has length 0, unless its new length is 0, too.
     #[track_caller]
     fn adaptive_avg_pool2d(&self, size: [usize; 2]) -> Layer<Nd<A, D>>
     where
@@ -64,8 +64,9 @@ pub trait ResampleOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
         resample("adaptive_avg_pool2d", size.map(|length| AxisMap::Adaptive { length }), self.layer())
     }
 
-    /// `[batch, channels, depth, height, width]` to `[batch, channels, size[0], size[1], size[2]]`.
-    /// See [`adaptive_avg_pool2d`](ResampleOps::adaptive_avg_pool2d).
+    /// Adaptive average pooling over three axes: `[batch, channels, depth, height, width]` gives
+    /// `[batch, channels, size[0], size[1], size[2]]`. See
+    /// [`adaptive_avg_pool2d`](ResampleOps::adaptive_avg_pool2d).
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{Nd, ResampleOps};
@@ -75,7 +76,7 @@ pub trait ResampleOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// ```
     ///
     /// # Errors
-    /// When there is nothing to take the mean of: a spatial axis has length 0.
+    /// A shape error when a spatial axis has length 0, unless its new length is 0, too.
     #[track_caller]
     fn adaptive_avg_pool3d(&self, size: [usize; 3]) -> Layer<Nd<A, D>>
     where
@@ -84,7 +85,7 @@ pub trait ResampleOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
         resample("adaptive_avg_pool3d", size.map(|length| AxisMap::Adaptive { length }), self.layer())
     }
 
-    /// Linear interpolation of `[batch, channels, length]` to `[batch, channels, size]`. See
+    /// Linear interpolation: `[batch, channels, length]` gives `[batch, channels, size]`. See
     /// [`upsample_bilinear`](ResampleOps::upsample_bilinear).
     ///
     /// ```
@@ -96,7 +97,7 @@ pub trait ResampleOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// ```
     ///
     /// # Errors
-    /// When the axis has length 0 or is to have it.
+    /// When the length of the spatial axis, or its new length, is 0.
     #[track_caller]
     fn upsample_linear(&self, size: [usize; 1], align_corners: bool) -> Layer<Nd<A, D>>
     where
@@ -105,13 +106,14 @@ pub trait ResampleOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
         resample("upsample_linear", size.map(|length| AxisMap::Linear { length, align_corners }), self.layer())
     }
 
-    /// Bilinear interpolation of `[batch, channels, height, width]` to
-    /// `[batch, channels, size[0], size[1]]`, PyTorch's `interpolate(mode="bilinear")`.
+    /// Bilinear interpolation: `[batch, channels, height, width]` gives
+    /// `[batch, channels, size[0], size[1]]`. PyTorch's `interpolate(mode="bilinear")`.
     ///
-    /// Along each axis, element `i` of the `n` wanted lies at `i·(length − 1) / (n − 1)` of the
-    /// input with `align_corners`: first and last ones stay where they are. Without, elements are
-    /// squares with a width, whose outer edges stay: it lies at `(i + ½)·length / n − ½`, or at 0
-    /// if that is less. There is no smoothing when `n` is less than `length`.
+    /// Along each axis, element `i` of `n` is interpolated at a position of the input. With
+    /// `align_corners`, the position is `i·(length − 1) / (n − 1)`, so that the centres of the
+    /// first and last elements coincide. Without, it is `(i + ½)·length / n − ½`, but at least 0,
+    /// so that the outer edges of the first and last elements coincide. Downsampling applies no
+    /// antialiasing filter.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{Nd, ResampleOps};
@@ -122,7 +124,7 @@ pub trait ResampleOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// ```
     ///
     /// # Errors
-    /// When a spatial axis has length 0 or is to have it.
+    /// When the length of a spatial axis, or its new length, is 0.
     #[track_caller]
     fn upsample_bilinear(&self, size: [usize; 2], align_corners: bool) -> Layer<Nd<A, D>>
     where
@@ -131,7 +133,7 @@ pub trait ResampleOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
         resample("upsample_bilinear", size.map(|length| AxisMap::Linear { length, align_corners }), self.layer())
     }
 
-    /// Trilinear interpolation of `[batch, channels, depth, height, width]` to
+    /// Trilinear interpolation: `[batch, channels, depth, height, width]` gives
     /// `[batch, channels, size[0], size[1], size[2]]`. See
     /// [`upsample_bilinear`](ResampleOps::upsample_bilinear).
     ///
@@ -143,7 +145,7 @@ pub trait ResampleOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// ```
     ///
     /// # Errors
-    /// When a spatial axis has length 0 or is to have it.
+    /// When the length of a spatial axis, or its new length, is 0.
     #[track_caller]
     fn upsample_trilinear(&self, size: [usize; 3], align_corners: bool) -> Layer<Nd<A, D>>
     where
@@ -155,58 +157,58 @@ pub trait ResampleOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
 
 impl<X, A: Element, D: Rank> ResampleOps<A, D> for X where X: Differentiable<Data = Nd<A, D>> {}
 
-/// The map along one axis: which elements the new ones are made of, and with which factors.
+/// A linear map along one axis.
 #[derive(Clone, Copy)]
 pub(crate) enum AxisMap {
     /// The mean under a window.
     Mean { window: Window, ceil: bool, count_include_pad: bool },
-    /// The mean of a bin, when there are so many.
+    /// The mean of each of `length` bins.
     Adaptive { length: usize },
-    /// Linear interpolation at so many places.
+    /// Linear interpolation at `length` positions.
     Linear { length: usize, align_corners: bool },
 }
 
 impl AxisMap {
-    /// How many new elements there are along this axis.
+    /// The length of the axis after the map.
     fn outputs(self, shape: &[usize], axis: usize) -> Result<usize> {
-        let nothing = shape[axis] == 0;
+        let is_empty = shape[axis] == 0;
         match self {
             AxisMap::Mean { window, ceil, .. } => pool::outputs(window, shape, axis, ceil),
-            AxisMap::Adaptive { length } if length == 0 || !nothing => Ok(length),
+            AxisMap::Adaptive { length } if length == 0 || !is_empty => Ok(length),
             AxisMap::Linear { length: 0, .. } => {
-                Err(Error::invalid(format!("a length of 0 is wanted along axis {axis}")))
+                Err(Error::invalid(format!("a new length of 0 along axis {axis}; it must be at least 1")))
             }
-            AxisMap::Linear { length, .. } if !nothing => Ok(length),
+            AxisMap::Linear { length, .. } if !is_empty => Ok(length),
             _ => Err(Error::shape(format!("axis {axis} of {shape:?} has length 0"))),
         }
     }
 
-    /// New element `at`, out of `outputs`: the elements it is made of, out of `length`, with their
-    /// factors, which are not 0.
+    /// The terms of output element `at` of `outputs`: the indices of input elements, of `length`,
+    /// with their nonzero factors.
     fn terms(self, at: usize, length: usize, outputs: usize) -> Vec<(usize, f64)> {
-        let mean = |places: &mut dyn ExactSizeIterator<Item = usize>, count: usize| -> Vec<(usize, f64)> {
-            places.map(|place| (place, 1.0 / count as f64)).collect()
+        let mean = |positions: &mut dyn ExactSizeIterator<Item = usize>, count: usize| -> Vec<(usize, f64)> {
+            positions.map(|place| (place, 1.0 / count as f64)).collect()
         };
         match self {
             AxisMap::Mean { window, count_include_pad, .. } => {
-                let mut places = window.positions(at, length);
-                let count = if count_include_pad { window.taps(at, length) } else { places.len() };
-                mean(&mut places, count)
+                let mut positions = window.positions(at, length);
+                let count = if count_include_pad { window.taps(at, length) } else { positions.len() };
+                mean(&mut positions, count)
             }
             AxisMap::Adaptive { .. } => {
-                // the products may need more bits than their quotients
-                let (at, long, outputs) = (at as u128, length as u128, outputs as u128);
-                let (first, end) = (at * long / outputs, ((at + 1) * long).div_ceil(outputs));
+                // in 128 bits, as the products may overflow
+                let (at, len, outputs) = (at as u128, length as u128, outputs as u128);
+                let (first, end) = (at * len / outputs, ((at + 1) * len).div_ceil(outputs));
                 let mut bin = first as usize..end as usize;
                 let count = bin.len();
                 mean(&mut bin, count)
             }
             AxisMap::Linear { align_corners, .. } => {
-                let (at, long, outputs) = (at as f64, length as f64, outputs as f64);
+                let (at, len, outputs) = (at as f64, length as f64, outputs as f64);
                 let place = match align_corners {
                     true if outputs == 1.0 => 0.0,
-                    true => at * (long - 1.0) / (outputs - 1.0),
-                    false => (((2.0 * at + 1.0) * long - outputs) / (2.0 * outputs)).max(0.0),
+                    true => at * (len - 1.0) / (outputs - 1.0),
+                    false => (((2.0 * at + 1.0) * len - outputs) / (2.0 * outputs)).max(0.0),
                 };
                 let first = (place as usize).min(length - 1);
                 let rest = if first + 1 < length { place - first as f64 } else { 0.0 };
@@ -217,7 +219,7 @@ impl AxisMap {
         }
     }
 
-    /// The matrix of the map, by its rows; of a row, what is not 0.
+    /// The matrix of the map as sparse rows.
     fn matrix<A: Element>(self, length: usize, outputs: usize) -> Vec<Vec<(usize, A)>> {
         let row =
             |at| self.terms(at, length, outputs).into_iter().map(|(place, factor)| (place, A::of(factor))).collect();
@@ -225,7 +227,7 @@ impl AxisMap {
     }
 }
 
-/// The transpose of a matrix with `columns` columns.
+/// The transpose of a sparse matrix with `columns` columns.
 fn transpose_rows<A: Element>(rows: &[Vec<(usize, A)>], columns: usize) -> Vec<Vec<(usize, A)>> {
     let mut transposed = vec![Vec::new(); columns];
     for (row, terms) in rows.iter().enumerate() {
@@ -236,7 +238,7 @@ fn transpose_rows<A: Element>(rows: &[Vec<(usize, A)>], columns: usize) -> Vec<V
     transposed
 }
 
-/// Applies a rule along each spatial axis.
+/// Applies one map along each spatial axis.
 #[track_caller]
 pub(crate) fn resample<A: Element, D: Rank, const N: usize>(
     name: &'static str,
@@ -249,9 +251,9 @@ pub(crate) fn resample<A: Element, D: Rank, const N: usize>(
 #[derive(Clone)]
 struct Resample<A, D> {
     name: &'static str,
-    /// One for each spatial axis.
+    /// One map for each spatial axis.
     maps_by_axis: Arc<[AxisMap]>,
-    /// For the transposed map: the shape that it leads back to.
+    /// The shape of the result, for the transposed map.
     back_to: Option<D>,
     element: PhantomData<A>,
 }
@@ -264,8 +266,8 @@ impl<A: Element, D: Rank> Resample<A, D> {
         }
         check_batch("input", from, self.maps_by_axis.len())?;
         let mut shape = from.to_vec();
-        for (axis, rule) in (2..).zip(&*self.maps_by_axis) {
-            shape[axis] = rule.outputs(from, axis)?;
+        for (axis, map) in (2..).zip(&*self.maps_by_axis) {
+            shape[axis] = map.outputs(from, axis)?;
         }
         size::<A>(&shape)?;
         Ok(shape)
@@ -289,17 +291,17 @@ impl<A: Element, D: Rank> Primitive for Resample<A, D> {
         }
         let mut maps: Vec<_> = (2..).zip(&*self.maps_by_axis).collect();
         if wanted.iter().product::<usize>() > x.len() {
-            // the last axis is the dearest, so it comes while the tensor is small
+            // the last axis is the most expensive, so it comes first, while the tensor is small
             maps.reverse();
         }
-        // and what makes the tensor smaller comes first
+        // maps that shrink the tensor come before all others
         maps.sort_by_key(|&(axis, _)| wanted[axis] >= shape[axis]);
         let x = x.0.as_standard_layout();
         let mut elements: Option<Vec<A>> = None;
-        for (axis, rule) in maps {
+        for (axis, map) in maps {
             let rows = match self.back_to {
-                None => rule.matrix(shape[axis], wanted[axis]),
-                Some(_) => transpose_rows(&rule.matrix(wanted[axis], shape[axis]), wanted[axis]),
+                None => map.matrix(shape[axis], wanted[axis]),
+                Some(_) => transpose_rows(&map.matrix(wanted[axis], shape[axis]), wanted[axis]),
             };
             let x = elements.as_deref().unwrap_or_else(|| x.as_slice().expect("in standard layout"));
             elements = Some(apply_rows(&rows, x, &shape, axis));
@@ -325,7 +327,7 @@ impl<A: Element, D: Rank> Primitive for Resample<A, D> {
     }
 }
 
-/// The product of a matrix, given by its rows, with each vector along an axis.
+/// The product of a sparse matrix with each vector along an axis.
 fn apply_rows<A: Element>(rows: &[Vec<(usize, A)>], x: &[A], shape: &[usize], axis: usize) -> Vec<A> {
     let inner: usize = shape[axis + 1..].iter().product();
     let mut y = zeros(x.len() / shape[axis] * rows.len());

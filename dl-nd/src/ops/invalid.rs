@@ -1,15 +1,15 @@
-//! Layers that fail, for arguments that are no good whatever the operands are.
+//! Layers that fail because of an argument that is invalid for all operands.
 
 use dl_core::{At, Data, Error, Layer, Primitive, Result};
 use std::marker::PhantomData;
 
-/// A layer that fails, in the name of an operation.
+/// A layer that fails with this error, reported under the name of an operation.
 #[track_caller]
 pub(crate) fn invalid<T: Data>(name: &'static str, error: Error) -> Layer<T> {
     Layer::apply(Refused { name, error, output: PhantomData }, Vec::new())
 }
 
-/// An error, unless a number is finite and not negative.
+/// An error unless a number is finite and not negative.
 pub(crate) fn check_non_negative(what: &str, number: f64) -> Result<()> {
     if number >= 0.0 && number.is_finite() {
         return Ok(());
@@ -17,7 +17,7 @@ pub(crate) fn check_non_negative(what: &str, number: f64) -> Result<()> {
     Err(Error::invalid(format!("{what} is {number}; it must be finite and not negative")))
 }
 
-/// An error, unless a number lies between 0 and 1.
+/// An error unless a number is between 0 and 1.
 pub(crate) fn check_fraction(what: &str, number: f64) -> Result<()> {
     if (0.0..=1.0).contains(&number) {
         return Ok(());

@@ -4,7 +4,7 @@ use super::{Element, Nd, Rank};
 use dl_core::{Differentiable, Layer, Weight};
 use ndarray::Ix2;
 
-/// A layer whose value is a tensor; without parameters, a matrix of `f32`.
+/// A layer with a tensor value; without type parameters, a matrix of `f32`.
 ///
 /// ```
 /// use dl_nd::{NdLayer, ReduceOps};
@@ -15,7 +15,7 @@ use ndarray::Ix2;
 /// ```
 pub type NdLayer<D = Ix2, A = f32> = Layer<Nd<A, D>>;
 
-/// A trainable tensor; without parameters, a matrix of `f32`.
+/// A trainable tensor; without type parameters, a matrix of `f32`.
 ///
 /// ```
 /// use dl_core::Weight;
@@ -24,8 +24,8 @@ pub type NdLayer<D = Ix2, A = f32> = Layer<Nd<A, D>>;
 /// ```
 pub type NdWeight<D = Ix2, A = f32> = Weight<Nd<A, D>>;
 
-/// Anything whose value is a tensor: a plain [`Nd`], an [`NdWeight`], an [`NdLayer`], or a type of
-/// your own.
+/// Any expression with a tensor value: an [`Nd`], an [`NdWeight`], an [`NdLayer`], or another
+/// implementor of [`Differentiable`].
 ///
 /// ```
 /// use dl_core::Differentiable;
@@ -37,7 +37,7 @@ pub type NdWeight<D = Ix2, A = f32> = Weight<Nd<A, D>>;
 /// # dl_core::Result::Ok(())
 /// ```
 ///
-/// A number is none, nor is a tensor of another rank or element type:
+/// Numbers, and tensors of another rank or element type, do not implement it:
 ///
 /// ```compile_fail
 /// # use dl_nd::{Nd, NdExpression};

@@ -1,6 +1,7 @@
-//! Memory that begins where a line of the cache does. What begins elsewhere, as memory of an
-//! allocator that promises 16 bytes mostly does, makes every load and store of a widest register
-//! touch two lines.
+//! Buffers aligned to cache lines.
+//!
+//! A vector register as wide as a cache line, loaded from or stored to an unaligned address,
+//! touches two lines. Allocators mostly guarantee 16 bytes only.
 
 use super::huge_pages;
 use dl_core::buffers;
@@ -9,38 +10,38 @@ use ndarray::{Array, ArrayView, Axis, Dimension, Slice};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A line of the cache.
+/// Size of a cache line in bytes.
 pub(crate) const CACHE_LINE_BYTES: usize = 64;
 
-/// What is not larger comes from buffers that a thread keeps for itself, which have no room for a
-/// line more, and fits into the nearest cache: there it matters less.
+/// Buffers up to this size are not aligned. They come from per-thread size classes, which have no
+/// room for an additional line, and they fit into the L1 cache, where split lines cost less.
 const SMALL_BYTES: usize = 1 << 14;
 
-/// Memory for so many elements, the first of which is where a line begins.
+/// A buffer of `len` elements that starts at a cache line. Its initial contents are unspecified.
 ///
-/// Large ones begin in different parts of a page, one after the other. Memory of an allocator
-/// mostly begins in the same part, where the n-th elements of all tensors compete for the same
-/// places of the nearest cache, and a processor takes a load for one of what was stored there just
-/// now: it compares no more than the place in a page.
+/// Large buffers are *colored*: each starts at another offset within a page, in turn. Without
+/// coloring, allocators place most large buffers at the same page offset. The n-th elements of all
+/// tensors then compete for the same cache sets, and loads falsely depend on earlier stores, since
+/// the processor compares only the page offset at first (4 KiB aliasing).
 pub(crate) struct AlignedBuf<A> {
     memory: Vec<A>,
     begin: usize,
     len: usize,
 }
 
-/// So many bytes of large tensors are in different parts of a page.
+/// Distance in bytes between consecutive colors within a page.
 pub(crate) const COLOR_BYTES: usize = 512;
-/// So many parts has a page.
+/// Number of colors of a page.
 pub(crate) const COLORS: usize = 8;
-/// What is larger than this begins in another part each time.
+/// Buffers larger than this are colored.
 const LARGE_BYTES: usize = 1 << 16;
-/// What is not smaller begins where a large page does, but for the part.
+/// Buffers of at least this size start at a huge page, plus the offset of their color.
 const HUGE_PAGES_FROM_BYTES: usize = 2 * huge_pages::HUGE_PAGE_BYTES;
-/// So many bytes more are between the parts of a large page: eight of them are the second cache of
-/// a processor, a way of it.
+/// Additional distance in bytes between consecutive colors in huge pages. Eight such strides are
+/// 64 KiB, one way of a typical L2 cache.
 const HUGE_COLOR_STRIDE: usize = 1 << 13;
 
-/// How many elements are in so many bytes.
+/// The number of elements of type `A` in `bytes`.
 const fn elements<A>(bytes: usize) -> usize {
     bytes / size_of::<A>()
 }
@@ -52,15 +53,15 @@ impl<A> Default for AlignedBuf<A> {
 }
 
 impl<A: Pooled> AlignedBuf<A> {
-    /// What is in it may be anything.
+    /// A buffer with unspecified contents, in the next color.
     pub(crate) fn new(len: usize) -> Self {
         AlignedBuf::with_color(len, next_color())
     }
 
-    /// The same, for what is large in this part of a page.
+    /// Like [`new`](AlignedBuf::new), in the given color if the buffer is large.
     pub(crate) fn with_color(len: usize, color: usize) -> Self {
         AlignedBuf::of(len, color, |len| Some(buffers::take_filled(len)))
-            .unwrap_or_else(|| panic!("there is no memory for {len} numbers"))
+            .unwrap_or_else(|| panic!("out of memory: cannot allocate {len} numbers"))
     }
 
     fn of(len: usize, color: usize, take: impl FnOnce(usize) -> Option<Vec<A>>) -> Option<Self> {
@@ -70,23 +71,23 @@ impl<A: Pooled> AlignedBuf<A> {
         if cfg!(target_os = "linux") && len >= elements::<A>(HUGE_PAGES_FROM_BYTES) {
             return AlignedBuf::in_huge_pages(len, color);
         }
-        let parts = if len > elements::<A>(LARGE_BYTES) { COLORS } else { 1 };
-        let memory = take(len + elements::<A>((parts - 1) * COLOR_BYTES + CACHE_LINE_BYTES))?;
+        let colors = if len > elements::<A>(LARGE_BYTES) { COLORS } else { 1 };
+        let memory = take(len + elements::<A>((colors - 1) * COLOR_BYTES + CACHE_LINE_BYTES))?;
         let begin = first_aligned(&memory);
-        let offset = (COLORS + color - color_of(&raw const memory[begin])) % parts;
+        let offset = (COLORS + color - color_of(&raw const memory[begin])) % colors;
         Some(AlignedBuf { memory, begin: begin + elements::<A>(offset * COLOR_BYTES), len })
     }
 
-    /// The same where large pages are, if the system has any. Within these all of an address
-    /// decides about the place in the second cache, so parts are further apart. What is before and
-    /// after it is let go once, when the memory is new.
+    /// A buffer in huge pages, where the system supports them. Within a huge page the whole address
+    /// determines the set of the L2 cache, hence the larger stride between colors. The unused
+    /// pages before and after the elements are released once, when the memory is new.
     fn in_huge_pages(len: usize, color: usize) -> Option<Self> {
-        const APART: usize = COLOR_BYTES + HUGE_COLOR_STRIDE;
+        const STRIDE: usize = COLOR_BYTES + HUGE_COLOR_STRIDE;
         let page = elements::<A>(huge_pages::HUGE_PAGE_BYTES);
         let to_page = |memory: *const A| memory.align_offset(huge_pages::HUGE_PAGE_BYTES).min(page);
-        let offset = elements::<A>(color * APART);
+        let offset = elements::<A>(color * STRIDE);
         let mut is_new = false;
-        let mut memory = buffers::try_take_filled(len + page + elements::<A>((COLORS - 1) * APART), |new| {
+        let mut memory = buffers::try_take_filled(len + page + elements::<A>((COLORS - 1) * STRIDE), |new| {
             is_new = true;
             let from = to_page(new.as_ptr().cast());
             huge_pages::advise_huge_pages(&mut new[from..][..offset + len]);
@@ -103,14 +104,14 @@ impl<A: Pooled> AlignedBuf<A> {
         &mut self.memory[self.begin..][..self.len]
     }
 
-    /// For those who come next.
+    /// Returns the memory to the buffer pool.
     pub(crate) fn give_back(self) {
         buffers::give_back(self.memory);
     }
 }
 
 impl<A> AlignedBuf<A> {
-    /// As an array of this shape, in row-major order.
+    /// The buffer as an array of this shape, in row-major order.
     pub(crate) fn into_array<D: Dimension>(self, shape: D) -> Array<A, D> {
         let mut array = Array::from_vec(self.memory);
         array.slice_axis_inplace(Axis(0), Slice::from(self.begin..self.begin + self.len));
@@ -118,7 +119,7 @@ impl<A> AlignedBuf<A> {
     }
 }
 
-/// The bytes of a line.
+/// A cache line.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
 struct Line {
@@ -126,47 +127,48 @@ struct Line {
 }
 
 thread_local! {
-    /// Room that a thread keeps for itself: what another one has written to would have to come from
-    /// its caches.
-    static OWN: Cell<Vec<Line>> = const { Cell::new(Vec::new()) };
+    /// Scratch memory of this thread. Memory written by another thread would first have to be
+    /// fetched from the caches of its core.
+    static SCRATCH: Cell<Vec<Line>> = const { Cell::new(Vec::new()) };
 }
 
-/// A thread keeps no more room than this for itself.
+/// Maximum size in bytes of the scratch memory that a thread retains.
 const MAX_SCRATCH_BYTES: usize = 1 << 20;
 
-/// Lends this thread's own room for so many numbers, which may be anything. It begins where a line
-/// does.
+/// Calls `work` with scratch memory of this thread for `len` elements. It is aligned to a cache
+/// line, and its contents are unspecified.
 pub(crate) fn with_thread_scratch<A: Pooled, R>(len: usize, work: impl FnOnce(*mut A) -> R) -> R {
-    let mut scratch = OWN.try_with(Cell::take).unwrap_or_default();
+    let mut scratch = SCRATCH.try_with(Cell::take).unwrap_or_default();
     let lines = (len * size_of::<A>()).div_ceil(CACHE_LINE_BYTES);
     if scratch.len() < lines {
         scratch = vec![Line { _bytes: [0; CACHE_LINE_BYTES] }; lines];
     }
-    let done = work(scratch.as_mut_ptr().cast());
+    let result = work(scratch.as_mut_ptr().cast());
     if scratch.len() <= MAX_SCRATCH_BYTES / CACHE_LINE_BYTES {
-        let _ = OWN.try_with(|buf| buf.set(scratch));
+        let _ = SCRATCH.try_with(|buf| buf.set(scratch));
     }
-    done
+    result
 }
 
-/// In which part of a page this is.
-pub(crate) fn color_of<A>(place: *const A) -> usize {
-    place.addr() / COLOR_BYTES % COLORS
+/// The color of an address.
+pub(crate) fn color_of<A>(pointer: *const A) -> usize {
+    pointer.addr() / COLOR_BYTES % COLORS
 }
 
-/// Another one each time.
+/// The colors in turn.
 fn next_color() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     NEXT.fetch_add(1, Ordering::Relaxed) % COLORS
 }
 
-/// Where in memory the first line begins: as long as it does not grow, and so stays where it is.
+/// Index of the first element at a cache line. It is valid until the vector reallocates.
 pub(crate) fn first_aligned<A>(memory: &[A]) -> usize {
-    // only a machine that has no addresses, as that of miri, says that there is no such place
+    // `align_offset` is allowed to fail, and does under Miri
     memory.as_ptr().align_offset(CACHE_LINE_BYTES).min(CACHE_LINE_BYTES / size_of::<A>())
 }
 
-/// A copy of what lies in row-major order, where a line begins, if there is memory for it.
+/// A cache-line aligned copy of an array in row-major order. `None` if the array has another layout
+/// or the allocation fails.
 pub(crate) fn aligned_copy<A: Pooled, D: Dimension>(x: &ArrayView<'_, A, D>) -> Option<Array<A, D>> {
     let elements = x.as_slice()?;
     let mut buf = AlignedBuf::of(elements.len(), next_color(), |len| buffers::try_take_filled(len, |_| {}))?;
@@ -174,18 +176,17 @@ pub(crate) fn aligned_copy<A: Pooled, D: Dimension>(x: &ArrayView<'_, A, D>) -> 
     Some(buf.into_array(x.raw_dim()))
 }
 
-/// Whether a line begins here.
-pub(crate) fn is_aligned<A>(place: *const A) -> bool {
-    place.align_offset(CACHE_LINE_BYTES) == 0
+/// Whether the address is at the start of a cache line.
+pub(crate) fn is_aligned<A>(pointer: *const A) -> bool {
+    pointer.align_offset(CACHE_LINE_BYTES) == 0
 }
 
-/// Whether so many elements are worth the search for a line.
+/// Whether alignment matters for a tensor of `len` elements.
 pub(crate) fn is_worth_aligning<A>(len: usize) -> bool {
     len > SMALL_BYTES / size_of::<A>()
 }
 
-/// Whether to copy so many elements for the sake of a line takes more memory than it is worth: data
-/// sets as a whole, for instance.
+/// Whether a copy for alignment would take more memory than it is worth, as for whole data sets.
 pub(crate) fn is_too_large_to_copy<A>(len: usize) -> bool {
     const MANY_BYTES: usize = 1 << 24;
     len > MANY_BYTES / size_of::<A>()
@@ -200,7 +201,7 @@ mod tests {
 
     const SHAPE: [usize; 2] = [100, 70];
 
-    /// Where no line begins.
+    /// An array that does not start at a cache line.
     fn unaligned() -> Array<f32, Ix2> {
         let buf = vec![0.0; SHAPE[0] * SHAPE[1] + 1];
         let from = usize::from(is_aligned(buf.as_ptr()));
@@ -211,7 +212,7 @@ mod tests {
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn large_tensors_begin_near_a_large_page_each_part_unaligned() {
+    fn huge_buffer_starts_at_huge_page_plus_color_offset() {
         const LEN: usize = HUGE_PAGES_FROM_BYTES / size_of::<f32>() + 5;
         let mut bufs: Vec<AlignedBuf<f32>> = (0..COLORS).map(|color| AlignedBuf::with_color(LEN, color)).collect();
         for (color, buf) in bufs.iter_mut().enumerate() {
@@ -228,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_to_time_and_again_begins_with_a_line() {
+    fn align_for_write_of_unaligned_storage_moves_it_once() {
         let before = unaligned();
         let mut elements: Storage<f32, Ix2> = before.to_shared().into();
         let held = elements.clone();
@@ -236,34 +237,34 @@ mod tests {
         let place = elements.as_ptr();
         assert!(is_aligned(place) && *elements == before && *held == before);
         elements.align_for_write();
-        assert_eq!(elements.as_ptr(), place, "it stays there");
-        // a copy that has to be made at any rate begins with a line, too
+        assert_eq!(elements.as_ptr(), place, "the elements are not moved again");
+        // a copy that is required anyway is aligned, too
         let other = elements.clone();
         elements.align_for_write();
         assert!(is_aligned(elements.as_ptr()) && elements.as_ptr() != other.as_ptr() && *other == before);
-        // the other order is left as it is, and so is what is small
+        // column-major and small arrays are not copied
         let mut columns: Storage<f32, Ix2> = unaligned().reversed_axes().into_shared().into();
         columns.align_for_write();
         assert_eq!(*columns, before.t());
     }
 
     #[test]
-    fn a_weight_begins_with_a_line_wherever_its_value_came_from() {
+    fn weight_of_unaligned_value_is_aligned() {
         let value = Nd::from(unaligned());
         let weight = Weight::new(value.clone());
         assert!(is_aligned(weight.value().view().as_ptr()) && !is_aligned(value.view().as_ptr()));
         assert_eq!(weight.value(), value);
         let place = weight.value().view().as_ptr();
         weight.set(weight.value());
-        assert_eq!(weight.value().view().as_ptr(), place, "it stays there");
+        assert_eq!(weight.value().view().as_ptr(), place, "the elements are not moved again");
     }
 
     #[test]
-    fn what_comes_from_outside_begins_with_a_line_unless_it_is_small_or_huge() {
+    fn from_vec_of_unaligned_elements_copies_medium_sizes_only() {
         let at_line = |len: usize| {
-            // of many, at least one begins elsewhere: an allocator promises 16 bytes
+            // of many, at least one is unaligned: an allocator guarantees 16 bytes
             let tensors: Vec<Nd<f32, Ix2>> =
-                (0..16).map(|_| Nd::from_vec([len, 1], vec![1.0; len]).expect("as many")).collect();
+                (0..16).map(|_| Nd::from_vec([len, 1], vec![1.0; len]).expect("as many elements")).collect();
             assert!(tensors.iter().all(|tensor| tensor.view().iter().all(|&x| x == 1.0)));
             tensors.iter().all(|tensor| is_aligned(tensor.view().as_ptr()))
         };
@@ -271,13 +272,13 @@ mod tests {
         for len in [33, (1 << 22) + 1] {
             let elements = vec![1.0_f32; len];
             let place = elements.as_ptr();
-            let tensor = Nd::from_vec([len], elements).expect("as many");
+            let tensor = Nd::from_vec([len], elements).expect("as many elements");
             assert_eq!(tensor.view().as_ptr(), place, "{len}");
         }
     }
 
     #[test]
-    fn large_tensors_begin_in_one_part_of_a_page_after_the_other() {
+    fn large_buffer_starts_at_offset_of_its_color() {
         let len = LARGE_BYTES / size_of::<f64>() + 1;
         for color in 0..COLORS {
             let mut buf = AlignedBuf::<f64>::with_color(len, color);
@@ -291,20 +292,23 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_lends_its_own_room_to_one_at_a_time() {
+    fn nested_thread_scratch_returns_distinct_aligned_memory() {
         let place = |len| with_thread_scratch(len, |buf: *mut f32| buf.addr());
         let first = place(1000);
-        assert!(is_aligned(std::ptr::without_provenance::<f32>(first)) && place(500) == first, "it is kept");
+        assert!(
+            is_aligned(std::ptr::without_provenance::<f32>(first)) && place(500) == first,
+            "the scratch memory is retained"
+        );
         with_thread_scratch(1000, |outer: *mut f32| {
             with_thread_scratch(1000, |inner: *mut f64| assert!(is_aligned(inner) && inner.addr() != outer.addr()));
         });
         assert!(
-            std::panic::catch_unwind(|| with_thread_scratch(10, |_: *mut f32| panic!("as is to be seen"))).is_err()
+            std::panic::catch_unwind(|| with_thread_scratch(10, |_: *mut f32| panic!("raised by this test"))).is_err()
         );
         let again = place(10);
         assert_eq!(place(10), again);
         place(MAX_SCRATCH_BYTES);
-        assert!(OWN.take().is_empty(), "that was too much");
+        assert!(SCRATCH.take().is_empty(), "too large to be retained");
         assert_eq!(with_thread_scratch(0, |_: *mut f32| 7), 7);
     }
 }

@@ -1,4 +1,4 @@
-//! What tensors are made of: their elements and their ranks.
+//! Element types and ranks of tensors.
 
 use super::{LazyTensor, Nd, Storage};
 use dl_core::ChunkElement;
@@ -7,8 +7,8 @@ use dl_core::{Delta, Layer, Nothing, Number, Pointwise, StoredElement, Trainable
 use ndarray::{Dimension, Ix0, Ix1, Ix2, Ix3, Ix4, Ix5, Ix6, IxDyn};
 use std::fmt::Debug;
 
-/// What a tensor may hold: `f32` and `f64`, and `bool`, `u8`, `i32`, `i64` and `usize` as plain
-/// data: masks, labels, indices.
+/// Element types of tensors: `f32` and `f64`; and `bool`, `u8`, `i32`, `i64` and `usize` as plain
+/// data (masks, labels, indices).
 ///
 /// ```
 /// use dl_nd::Nd;
@@ -21,7 +21,7 @@ use std::fmt::Debug;
     note = "tensors hold `f32` or `f64`, or, as plain data, `bool`, `u8`, `i32`, `i64` or `usize`"
 )]
 pub trait Item: Copy + PartialEq + Debug + Send + Sync + 'static {
-    /// What the delta of such a tensor holds: numbers, or [`Nothing`].
+    /// Element type of the delta of such a tensor: a number type, or [`Nothing`].
     type Derivative: Derivative;
 
     #[doc(hidden)]
@@ -36,13 +36,13 @@ pub trait Item: Copy + PartialEq + Debug + Send + Sync + 'static {
     }
 
     #[doc(hidden)]
-    #[allow(private_interfaces, reason = "not to be called by others")]
+    #[allow(private_interfaces, reason = "internal")]
     fn align<D: Rank>(_: &mut Storage<Self, D>) {}
 
     #[doc(hidden)]
-    #[allow(private_interfaces, reason = "not to be called by others")]
+    #[allow(private_interfaces, reason = "internal")]
     fn compute<D: Rank>(_: &LazyTensor<Self, D>) -> Storage<Self, D> {
-        unreachable!("only numbers are computed by formulas")
+        unreachable!("only numbers have lazy expressions")
     }
 
     #[doc(hidden)]
@@ -54,8 +54,7 @@ pub trait Item: Copy + PartialEq + Debug + Send + Sync + 'static {
     }
 }
 
-/// The numbers that can be differentiated: `f32` and `f64`, and no others: what it demands cannot
-/// be had for other types.
+/// Element types that can be differentiated: `f32` and `f64`. No other type can implement it.
 ///
 /// ```
 /// fn zero<A: dl_nd::Element>() -> A {
@@ -65,15 +64,15 @@ pub trait Item: Copy + PartialEq + Debug + Send + Sync + 'static {
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the element of a differentiable tensor",
-    note = "the elements are `f32` or `f64`; integers and `bool` are plain data: `to_floats` makes numbers of them"
+    note = "the elements are `f32` or `f64`; integers and `bool` are plain data: `to_floats` converts them to numbers"
 )]
 pub trait Element: Derivative + Number + Pooled + ChunkElement + Delta + Pointwise + Trainable + StoredElement {
     #[doc(hidden)]
     fn per_element<T: PerElement>(table: T) -> T::For<Self>;
 }
 
-/// Something that exists for each type of [`Element`]: a table of kernels, for instance, which is
-/// compiled with this crate and not with those that use it.
+/// A value that exists once for each [`Element`] type, such as a table of kernels. It is
+/// monomorphized in this crate instead of in its dependents.
 pub trait PerElement {
     type For<A: 'static>;
 
@@ -82,7 +81,7 @@ pub trait PerElement {
     fn f64(self) -> Self::For<f64>;
 }
 
-/// Whole numbers and truth values: data without derivatives.
+/// Integers and `bool`: data without derivatives.
 ///
 /// ```
 /// fn count<A: dl_nd::Discrete>(labels: &[A]) -> f64 {
@@ -91,10 +90,10 @@ pub trait PerElement {
 /// assert_eq!(count(&[true, false, true]), 2.0);
 /// ```
 pub trait Discrete: Item<Derivative = Nothing> {
-    /// The number; 1 and 0 for `true` and `false`.
+    /// The number as `f64`; `true` is 1 and `false` is 0.
     fn to_f64(self) -> f64;
 
-    /// The number as an index, if it can be one.
+    /// The number as an index, or `None` if it is negative or too large.
     ///
     /// ```
     /// use dl_nd::Discrete;
@@ -132,7 +131,7 @@ macro_rules! discrete {
 
 discrete!(bool: |x| f64::from(u8::from(x)), u8: |x| f64::from(x), i32: |x| f64::from(x), i64: |x| x as f64, usize: |x| x as f64);
 
-/// What the delta of a tensor may hold: `f32`, `f64`, and [`Nothing`], which nobody computes.
+/// Element types of deltas: `f32`, `f64`, and [`Nothing`], which is never computed.
 ///
 /// ```
 /// fn length<A: dl_nd::Derivative>(delta: &dl_nd::Nd<A, ndarray::Ix1>) -> f64 {
@@ -172,8 +171,7 @@ impl Derivative for Nothing {
     }
 }
 
-/// The rank of a tensor, in its type: `Ix0` to `Ix6`, or `IxDyn` for a rank that is known only when
-/// it runs.
+/// The rank of a tensor as a type: `Ix0` to `Ix6`, or `IxDyn` for a rank known at run time only.
 ///
 /// ```
 /// fn axes<D: dl_nd::Rank>() -> Option<usize> {
@@ -187,7 +185,7 @@ pub trait Rank: Dimension + 'static {}
 
 impl<D: Dimension + 'static> Rank for D {}
 
-/// Ranks that may be `N`: the rank of `N` axes, and `IxDyn`, which is looked at when it runs.
+/// Ranks that can be `N`: the rank of `N` axes, and `IxDyn`, which is checked at run time.
 ///
 /// ```
 /// use dl_core::Layer;
@@ -197,7 +195,7 @@ impl<D: Dimension + 'static> Rank for D {}
 /// }
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "a tensor with {N} axes is wanted here, but the rank is `{Self}`",
+    message = "expected a tensor with {N} axes, but the rank is `{Self}`",
     note = "`unsqueeze` adds an axis of length 1, `reshape` gives another shape"
 )]
 pub trait HasRank<const N: usize>: Rank {}

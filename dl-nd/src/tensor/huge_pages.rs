@@ -1,22 +1,22 @@
-//! Large pages for large tensors.
+//! Huge pages for large tensors.
 //!
-//! A processor keeps the addresses of some two thousand pages at hand. Of 4 KiB each that is less
-//! than a few large tensors: then every page is looked up anew each time, in a guest of a virtual
-//! machine in two tables. Linux has pages of 2 MiB, too, and mostly hands them out to those alone
-//! who ask.
+//! The TLB of a processor holds about two thousand pages. At 4 KiB each, they cover less than a few
+//! large tensors, so that most page accesses require a page walk (in a virtual machine, through two
+//! levels of page tables). Linux also has pages of 2 MiB, but mostly grants them on request only.
 
 use dl_core::parallel::memory::Pooled;
 use std::mem::MaybeUninit;
 
-/// The bytes of a large page.
+/// Size of a huge page in bytes.
 pub(super) const HUGE_PAGE_BYTES: usize = 1 << 21;
 
-/// Asks the system for large pages, as many as fit into this room, which begins where one may and
-/// has not been written to. It may decline: nobody knows but by the time.
+/// Requests huge pages for as many whole huge pages as fit into `memory`. The memory must start at
+/// a huge page and must not have been written to. The system may ignore the request, which has no
+/// effect but on speed.
 pub(super) fn advise_huge_pages<A>(memory: &mut [MaybeUninit<A>]) {
     let bytes = size_of_val(memory) / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
     #[cfg(all(target_os = "linux", not(miri)))]
-    // SAFETY: all of this memory is lent to us alone, and the advice does not change what is there
+    // SAFETY: this memory is exclusively borrowed, and the advice does not change its contents
     unsafe {
         libc::madvise(memory.as_mut_ptr().cast(), bytes, libc::MADV_HUGEPAGE);
     }
@@ -24,19 +24,19 @@ pub(super) fn advise_huge_pages<A>(memory: &mut [MaybeUninit<A>]) {
     let _ = bytes;
 }
 
-/// Lets go of the pages of these numbers, which may be anything from now on: they take no memory
-/// until somebody writes there.
+/// Releases the physical pages of these numbers; their values become unspecified. They take no
+/// memory until they are written to again.
 pub(super) fn release_pages<A: Pooled>(numbers: &mut [A]) {
-    /// Pages of Linux are that large at most, and mostly smaller.
+    /// Upper bound of the regular page size of Linux.
     const PAGE_BYTES: usize = 1 << 16;
 
     let from = numbers.as_ptr().align_offset(PAGE_BYTES).min(numbers.len());
     let pages = &mut numbers[from..];
     let bytes = size_of_val(pages) / PAGE_BYTES * PAGE_BYTES;
     #[cfg(all(target_os = "linux", not(miri)))]
-    // SAFETY: all of this memory is lent to us alone, it begins and ends where a page of up to 64
-    // KiB does, and whatever is read there next is a number: zero, if the memory is the allocator's
-    // alone, else what is in the file behind it
+    // SAFETY: this memory is exclusively borrowed. It starts and ends at a page of up to 64 KiB.
+    // Later reads see valid numbers: zeros for anonymous memory, the contents of the file for
+    // mapped files
     unsafe {
         libc::madvise(pages.as_mut_ptr().cast(), bytes, libc::MADV_DONTNEED);
     }

@@ -1,10 +1,10 @@
-//! Tensors that are not computed yet: pointwise operations on large tensors are written down, and
-//! computed together when somebody looks at the elements.
+//! Lazy tensors. Pointwise operations on large tensors build an expression, which is compiled into
+//! one fused kernel when the elements are first read.
 //!
-//! A run of pointwise operations thereby reads its operands and writes its result once, however
-//! many operations it has. What lies in between is not in memory: a cheap operation is computed a
-//! second time, for the backward for instance, which costs less than to fetch its result. The
-//! result of a dear one, an exponential for instance, is kept if somebody else has it.
+//! A sequence of pointwise operations thereby reads its operands once and writes its result once.
+//! Intermediate results are not stored. A cheap operation is recomputed by each kernel that needs
+//! it (the backward pass, for instance), which costs less than to load its result. The result of an
+//! expensive operation, such as an exponential, is cached if another handle to it exists.
 
 use super::aligned::AlignedBuf;
 use super::{Item, Nd, Rank, Storage};
@@ -15,7 +15,8 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread::yield_now;
 use std::time::{Duration, Instant};
 
-/// Somebody is computing, as long as this is there: a panic, for want of memory, ends it, too.
+/// Marks a lazy tensor as being computed. The mark is removed on drop, also when a panic (out of
+/// memory) unwinds.
 struct ComputeGuard<'a>(&'a AtomicBool);
 
 impl<'a> ComputeGuard<'a> {
@@ -31,27 +32,27 @@ impl Drop for ComputeGuard<'_> {
     }
 }
 
-/// So long somebody waits for a formula that another thread computes, before he sleeps.
+/// Time that a thread spins for a tensor which another thread computes, before it blocks.
 const SPIN_TIME: Duration = Duration::from_micros(100);
-/// How often he looks before he lets another thread have the processor.
+/// Number of polls before the spinning thread yields the processor.
 const SPINS_BEFORE_YIELD: usize = 200;
 
-/// A tensor of a shape, and the operation whose result it is.
+/// A tensor of known shape, given by the operation that computes it.
 pub(crate) struct LazyTensor<A: Item, D: Rank> {
     shape: D,
-    /// The operations below that were not computed when it was written; one that is reached twice
-    /// counts twice.
+    /// Number of operations in the expression that were not computed when it was built. Shared
+    /// subexpressions count once per use.
     length: usize,
-    /// A rough estimate of the time that they take for an element.
+    /// Estimated time in nanoseconds per element.
     nanoseconds: f64,
-    /// Is forgotten once there is a value, and with it the operands.
+    /// Dropped, with its operands, once there is a value.
     operation: Mutex<Option<Expr<A, D>>>,
     value: OnceLock<Storage<A, D>>,
-    /// Whether somebody is computing it by itself.
+    /// Whether a thread is computing this tensor by itself, not as part of a larger kernel.
     computing: AtomicBool,
 }
 
-/// A pointwise operation. Operands are broadcast to the shape of the result.
+/// A pointwise operation. Its operands are broadcast to the shape of the result.
 #[derive(Clone)]
 pub(crate) enum Expr<A: Item, D: Rank> {
     Repeat(Nd<A, D>),
@@ -70,17 +71,17 @@ impl<A: Item, D: Rank> LazyTensor<A, D> {
         &self.shape
     }
 
-    /// How many operations it has, counting those below it that were not computed when it was made.
+    /// Number of operations in the expression that were not computed when it was built.
     pub(crate) fn length(&self) -> usize {
         self.length
     }
 
-    /// A rough estimate of the time that they take for an element.
+    /// Estimated time in nanoseconds per element.
     pub(crate) fn nanoseconds(&self) -> f64 {
         self.nanoseconds
     }
 
-    /// About how long it takes to compute it: nothing, if that has been done.
+    /// Estimated time in nanoseconds to compute it: 0 if it has been computed.
     pub(crate) fn nanoseconds_to_compute(&self) -> f64 {
         if self.computed().is_some() { 0.0 } else { self.nanoseconds * self.shape.size() as f64 }
     }
@@ -90,30 +91,30 @@ impl<A: Item, D: Rank> LazyTensor<A, D> {
         self.value.get()
     }
 
-    /// The operation, unless the elements have been computed meanwhile.
+    /// The operation, or `None` if the elements have been computed.
     pub(crate) fn operation(&self) -> Option<Expr<A, D>> {
         self.operation.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The elements.
+    /// The elements, computed on first use.
     pub(crate) fn compute(&self) -> &Storage<A, D> {
         if let Some(value) = self.value.get() {
             return value;
         }
-        // who comes second waits: nothing in there waits for anybody. To be woken takes longer than
-        // most formulas
+        // a second thread spins first: the computation waits for no other thread, and a wake-up
+        // takes longer than most kernels
         if self.computing.load(Ordering::Relaxed) {
             self.spin_until_computed();
         }
         let value = self.value.get_or_init(|| {
-            let _begun = ComputeGuard::new(&self.computing);
+            let _guard = ComputeGuard::new(&self.computing);
             A::compute(self)
         });
-        self.forget_operation();
+        self.drop_operation();
         value
     }
 
-    /// Waits for a moment until somebody else has computed it.
+    /// Spins until another thread has computed the tensor, for at most `SPIN_TIME`.
     #[cold]
     fn spin_until_computed(&self) {
         let since = Instant::now();
@@ -129,24 +130,24 @@ impl<A: Item, D: Rank> LazyTensor<A, D> {
         }
     }
 
-    /// The elements of a formula that nobody else has, and which has been computed.
+    /// The elements of a computed tensor.
     pub(crate) fn into_computed(self) -> Storage<A, D> {
         self.value.into_inner().expect("it has been computed")
     }
 
-    /// These elements as a tensor of its shape.
+    /// The elements in `buf` as storage of this shape.
     pub(crate) fn elements(&self, buf: AlignedBuf<A>) -> Storage<A, D> {
         buf.into_array(self.shape.clone()).into_shared().into()
     }
 
-    /// Somebody has computed it. If somebody else was faster, that is forgotten.
+    /// Stores the computed elements. If another thread has stored them before, these are dropped.
     pub(crate) fn keep(&self, elements: Storage<A, D>) {
         let _ = self.value.set(elements);
-        self.forget_operation();
+        self.drop_operation();
     }
 
-    /// The operation, for whoever computes the elements: he is going to keep them, or to put it
-    /// back.
+    /// Takes the operation for computing it. The caller must then call [`keep`](LazyTensor::keep)
+    /// or [`put_back`](LazyTensor::put_back).
     pub(crate) fn take_operation(&self) -> Option<Expr<A, D>> {
         self.operation.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -155,7 +156,7 @@ impl<A: Item, D: Rank> LazyTensor<A, D> {
         *self.operation.lock().unwrap_or_else(PoisonError::into_inner) = Some(operation);
     }
 
-    fn forget_operation(&self) {
+    fn drop_operation(&self) {
         drop(self.take_operation());
     }
 }

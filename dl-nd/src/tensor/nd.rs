@@ -1,4 +1,4 @@
-//! The tensor: a shared, copy-on-write array as data of layers.
+//! The tensor type: a shared, copy-on-write array as data of layers.
 
 use super::{Derivative, Discrete, Element, Item, LazyTensor, Rank, Storage, aligned, dim_of, unit_shape};
 use dl_core::{Data, Delta, Differentiable, Do, Error, Layer, Result, SideEffects, Tape, buffers};
@@ -9,16 +9,15 @@ use std::sync::Arc;
 
 /// A tensor: an array of numbers with its rank in the type.
 ///
-/// Of `f32` and `f64` it is differentiable. Of `bool` and of integers it is plain data: masks,
-/// labels, indices ([`Item`]).
+/// Tensors of `f32` and `f64` are differentiable. Tensors of `bool` and of integers are plain data:
+/// masks, labels, indices ([`Item`]).
 ///
-/// It is shared and copy-on-write: a clone, a transposed or a reshaped one costs no copy of the
-/// elements. As a plain value it takes part in expressions like a number does; no gradient flows to
-/// it.
+/// The elements are shared and copy-on-write: clone, transposition and reshape of a contiguous
+/// tensor do not copy them. In expressions a tensor is a constant: no gradient flows to it.
 ///
-/// It is made without a copy [`From`] an [`Array`], an [`ArcArray`] or a `Vec`, and gives its
-/// elements back without one ([`view`](Nd::view), [`into_array`](Nd::into_array),
-/// [`into_vec`](Nd::into_vec)); [`from_vec`](Nd::from_vec) may make one.
+/// Conversion [`From`] an [`Array`], an [`ArcArray`] or a `Vec` does not copy the elements, nor do
+/// [`view`](Nd::view), [`into_array`](Nd::into_array) and [`into_vec`](Nd::into_vec) for an
+/// unshared tensor; [`from_vec`](Nd::from_vec) may copy them.
 ///
 /// ```
 /// use dl_core::Differentiable;
@@ -34,9 +33,9 @@ pub struct Nd<A: Item = f32, D: Rank = Ix2>(pub(crate) Storage<A, D>);
 impl<A: Item, D: Rank> Nd<A, D> {
     /// A tensor of this shape, from its elements in row-major order.
     ///
-    /// They stay in their memory; but `f32` or `f64`, of 16 KB to 16 MB, which do not begin with a
-    /// line of the cache, are copied to where one begins: registers as wide as a line take longer
-    /// to load where each of them is in two.
+    /// The elements keep their memory, except `f32` or `f64` of 16 KB to 16 MB that do not start at
+    /// a cache line: these are copied to aligned memory, since loads of wide registers are slower
+    /// across cache lines.
     ///
     /// ```
     /// let m = dl_nd::Nd::from_vec([2, 2], vec![1.0, 2.0, 3.0, 4.0])?;
@@ -45,7 +44,7 @@ impl<A: Item, D: Rank> Nd<A, D> {
     /// ```
     ///
     /// # Errors
-    /// When there are more or fewer elements than the shape asks for.
+    /// A shape error when the number of elements differs from the product of the shape.
     pub fn from_vec<S: ndarray::IntoDimension<Dim = D>>(shape: S, elements: Vec<A>) -> Result<Self> {
         let len = elements.len();
         let mut tensor = Self::from_vec_unaligned(shape, elements)?;
@@ -55,7 +54,7 @@ impl<A: Item, D: Rank> Nd<A, D> {
         Ok(tensor)
     }
 
-    /// The same in the memory that they have, whatever it is.
+    /// Like [`from_vec`](Nd::from_vec), without a copy for alignment.
     pub(crate) fn from_vec_unaligned<S: ndarray::IntoDimension<Dim = D>>(shape: S, elements: Vec<A>) -> Result<Self> {
         let (shape, found) = (shape.into_dimension(), elements.len());
         let wrong_len = || format!("{found} elements do not make a tensor of shape {:?}", shape.slice());
@@ -98,9 +97,9 @@ impl<A: Item, D: Rank> Nd<A, D> {
         self.0.view()
     }
 
-    /// Its elements in row-major order, in their own memory when they are in that order and nobody
-    /// else holds them. (If they do not begin where that memory does, which those of a large
-    /// computed tensor need not, they are moved there.)
+    /// The elements in row-major order, without a copy if they are in that order and not shared.
+    /// (Elements that do not start at the beginning of their allocation, as those of large computed
+    /// tensors, are moved there.)
     ///
     /// ```
     /// assert_eq!(dl_nd::Nd::from([[1.0_f32, 2.0], [3.0, 4.0]]).into_vec(), [1.0, 2.0, 3.0, 4.0]);
@@ -122,7 +121,7 @@ impl<A: Item, D: Rank> Nd<A, D> {
         }
     }
 
-    /// The same tensor, its rank left open.
+    /// The same tensor with rank `IxDyn`.
     ///
     /// ```
     /// assert_eq!(dl_nd::Nd::from([[1.0_f32, 2.0]]).into_dyn().shape(), [1, 2]);
@@ -131,7 +130,7 @@ impl<A: Item, D: Rank> Nd<A, D> {
         self.0.into_array().into_dyn().into()
     }
 
-    /// The array itself, without a copy when nobody else holds it.
+    /// The elements as an owned array, without a copy if they are not shared.
     ///
     /// ```
     /// assert_eq!(dl_nd::Nd::from([1.0_f32, 2.0]).into_array(), ndarray::arr1(&[1.0, 2.0]));
@@ -142,7 +141,7 @@ impl<A: Item, D: Rank> Nd<A, D> {
 }
 
 impl<A: Item, D: Rank> Nd<A, D> {
-    /// A tensor of this shape whose elements are all the same.
+    /// A tensor of this shape with all elements equal to `element`.
     ///
     /// # Panics
     /// When there is no memory for a tensor of this shape.
@@ -158,45 +157,47 @@ impl<A: Item, D: Rank> Nd<A, D> {
         self.0.dim()
     }
 
-    /// A tensor of this shape, of as many elements in row-major order.
+    /// A tensor of this shape from its elements in row-major order. Their number must match the
+    /// shape.
     pub(crate) fn from_elements(shape: D, elements: Vec<A>) -> Self {
         Array::from_shape_vec(shape, elements).expect("one element each").into()
     }
 
-    /// The array itself, which is shared.
+    /// The elements as a shared array.
     pub(crate) fn array(&self) -> ArcArray<A, D> {
         ArcArray::clone(&self.0)
     }
 
-    /// A tensor that is to be computed.
+    /// A tensor from an unevaluated expression.
     pub(crate) fn from_lazy(lazy: Arc<LazyTensor<A, D>>) -> Self {
         Nd(Storage::from_lazy(lazy))
     }
 
-    /// What is to be computed, if it is not yet.
+    /// The unevaluated expression, or `None` if the elements are available.
     pub(crate) fn lazy(&self) -> Option<&Arc<LazyTensor<A, D>>> {
         self.0.lazy()
     }
 
-    /// About how long it takes until all elements are there: nothing, if they are.
+    /// Estimated time in nanoseconds until all elements are available: 0 if they are.
     pub(crate) fn nanoseconds_to_compute(&self) -> f64 {
         self.lazy().map_or(0.0, |lazy| lazy.nanoseconds_to_compute())
     }
 
-    /// The same until they are in row-major order, too. What is computed is.
+    /// Estimated time in nanoseconds until all elements are available in row-major order. Computed
+    /// tensors are in that order.
     pub(crate) fn nanoseconds_to_arrange(&self) -> f64 {
         let is_view = self.lazy().is_none() && !self.0.is_standard_layout();
         if is_view { self.len() as f64 } else { self.nanoseconds_to_compute() }
     }
 
-    /// A tensor with the one element `number`, which broadcasts to every shape.
+    /// A tensor with the single element `number`, which broadcasts to every shape.
     pub(crate) fn single(number: A) -> Self {
         Self::full(unit_shape::<D>(), number)
     }
 }
 
-/// An array of this shape, in memory that the pass may have at hand. That it is too large for any
-/// is an error of the pass.
+/// An array of this shape, in memory from the buffer pool. If the shape is too large, the panic of
+/// the allocation becomes an error of the pass.
 pub(crate) fn filled_array<A: Element, D: Rank>(shape: D, element: A) -> Array<A, D> {
     let len = shape.size_checked().unwrap_or(usize::MAX);
     let mut elements = buffers::take(len);
@@ -204,20 +205,20 @@ pub(crate) fn filled_array<A: Element, D: Rank>(shape: D, element: A) -> Array<A
     Array::from_shape_vec(shape, elements).expect("as many elements")
 }
 
-/// So many zeros, in a buffer that the pass may have at hand.
+/// `len` zeros, in memory from the buffer pool.
 pub(crate) fn zeros<A: Element>(len: usize) -> Vec<A> {
     let mut zeros = buffers::take(len);
     zeros.resize(len, A::zero());
     zeros
 }
 
-/// A tensor of this shape, whose elements are known to be as many as it has.
+/// A tensor of this shape; the number of elements must match.
 pub(crate) fn tensor_of_shape<A: Element, D: Rank>(shape: &[usize], elements: Vec<A>) -> Nd<A, D> {
     Nd::from_elements(dim_of(shape), elements)
 }
 
 impl<A: Discrete, D: Rank> Nd<A, D> {
-    /// These numbers as indices or labels.
+    /// The numbers as indices or labels.
     ///
     /// ```
     /// use dl_nd::Nd;
@@ -227,7 +228,7 @@ impl<A: Discrete, D: Rank> Nd<A, D> {
     /// ```
     ///
     /// # Errors
-    /// When one is negative.
+    /// When a number is negative or too large for `usize`.
     pub fn to_indices(&self) -> Result<Nd<usize, D>> {
         if let Some((place, x)) = self.0.iter().enumerate().find(|(_, x)| x.to_index().is_none()) {
             return Err(Error::invalid(format!("element number {place} is {x:?}, which cannot be an index")));
@@ -254,15 +255,14 @@ impl<A: Item, D: Rank> PartialEq for Nd<A, D> {
     }
 }
 
-/// An element, by its place.
+/// The element at an index.
 ///
 /// ```
 /// assert_eq!(dl_nd::Nd::from([[1.0_f32, 2.0], [3.0, 4.0]])[[1, 0]], 3.0);
 /// ```
 ///
-/// # Panics
-/// When there is no such element. [`at`](crate::SliceOps::at) of a layer is an error of the pass
-/// instead.
+/// When the index is out of bounds. For layers, [`at`](crate::SliceOps::at) reports an error of the
+/// pass instead.
 impl<A: Item, D: Rank, I: NdIndex<D>> Index<I> for Nd<A, D> {
     type Output = A;
 
@@ -332,7 +332,7 @@ impl<A: Item, const L: usize, const M: usize, const N: usize> From<[[[A; N]; M];
     }
 }
 
-/// The evaluation of a constant: its backward pass changes nothing.
+/// The tape of a constant: its backward pass has no effect.
 pub(crate) fn constant_tape<T: Data>(value: T) -> Do<Tape<T, T::Delta>> {
     Do::from_fn(move || std::future::ready(Ok(Tape::new(value.clone(), |_| SideEffects::none()))))
 }
@@ -388,7 +388,7 @@ impl<A: Item, D: Rank> Data for Nd<A, D> {
         A::realize(tensors);
     }
 
-    /// In row-major order, and where a line begins.
+    /// In row-major order and aligned to a cache line.
     fn at_rest(self) -> Self {
         let mut rest: Self =
             if self.view().is_standard_layout() { self } else { self.view().as_standard_layout().into_owned().into() };
@@ -424,21 +424,21 @@ mod tests {
     use ndarray::{Array, Dim};
 
     #[test]
-    fn what_has_to_be_computed_or_arranged_first_takes_its_time() {
+    fn time_estimates_of_lazy_and_transposed_tensors_cover_remaining_work() {
         let (rows, columns) = (200, 300);
         let len = (rows * columns) as f64;
-        let there: Nd<f32, ndarray::Ix2> = Nd::full(Dim((rows, columns)), 0.5);
-        let seen = |x: &Nd<f32, ndarray::Ix2>| (x.nanoseconds_to_compute(), x.nanoseconds_to_arrange());
-        assert_eq!(seen(&there), (0.0, 0.0));
-        let across = Nd::from(Array::<f32, _>::zeros((columns, rows)).reversed_axes());
-        assert_eq!(seen(&across), (0.0, len));
-        let pending = Expr::Unary(dl_core::Unary::Exp, there).of_shape(Dim((rows, columns)));
-        let (exp, to_compute) = (dl_core::Unary::Exp.cost(), seen(&pending).0);
+        let computed: Nd<f32, ndarray::Ix2> = Nd::full(Dim((rows, columns)), 0.5);
+        let estimates = |x: &Nd<f32, ndarray::Ix2>| (x.nanoseconds_to_compute(), x.nanoseconds_to_arrange());
+        assert_eq!(estimates(&computed), (0.0, 0.0));
+        let transposed = Nd::from(Array::<f32, _>::zeros((columns, rows)).reversed_axes());
+        assert_eq!(estimates(&transposed), (0.0, len));
+        let pending = Expr::Unary(dl_core::Unary::Exp, computed).of_shape(Dim((rows, columns)));
+        let (exp, to_compute) = (dl_core::Unary::Exp.cost(), estimates(&pending).0);
         assert!(to_compute > len && to_compute < exp * len, "in registers of several numbers");
-        assert_eq!(seen(&pending), (to_compute, to_compute));
+        assert_eq!(estimates(&pending), (to_compute, to_compute));
         let twice = Expr::Unary(dl_core::Unary::Exp, pending.clone()).of_shape(Dim((rows, columns)));
         assert_eq!(twice.nanoseconds_to_compute(), 2.0 * to_compute);
         pending.view();
-        assert_eq!(seen(&pending), (0.0, 0.0));
+        assert_eq!(estimates(&pending), (0.0, 0.0));
     }
 }

@@ -1,11 +1,11 @@
-//! Shapes: broadcasting, and whether a tensor of a shape fits into memory.
+//! Shapes: broadcasting, and bounds on the size of a tensor.
 
 use super::Rank;
 use dl_core::{Error, Result};
 use ndarray::Dimension;
 
-/// Whether a tensor of this shape can be in memory: lengths other than 0 must not multiply to more
-/// than an address can say, and there must be room.
+/// Checks that a tensor of this shape fits into memory: the product of the nonzero lengths, in
+/// bytes, must not exceed `isize::MAX`, and an allocation of 1 GiB or more must succeed.
 ///
 /// ```
 /// assert!(dl_nd::check_size::<f32>(&[1000, 1000]).is_ok());
@@ -13,18 +13,18 @@ use ndarray::Dimension;
 /// ```
 ///
 /// # Errors
-/// A shape error when it cannot.
+/// A shape error when the tensor does not fit.
 pub fn check_size<A>(shape: &[usize]) -> Result<()> {
-    /// What is less than this is there, or nothing would be.
-    const MUCH: usize = 1 << 30;
+    /// Sizes in bytes below this are not tried.
+    const UNTRIED_BYTES: usize = 1 << 30;
 
     let bytes = |with_zeros: bool| {
         let mut lengths = shape.iter().copied().filter(|&length| with_zeros || length != 0);
         lengths.try_fold(size_of::<A>(), usize::checked_mul)
     };
     let (addresses, needed) = (bytes(false), bytes(true));
-    let there = |bytes: usize| bytes < MUCH || Vec::<u8>::new().try_reserve_exact(bytes).is_ok();
-    if addresses.is_some_and(|bytes| bytes <= isize::MAX as usize) && needed.is_some_and(there) {
+    let fits = |bytes: usize| bytes < UNTRIED_BYTES || Vec::<u8>::new().try_reserve_exact(bytes).is_ok();
+    if addresses.is_some_and(|bytes| bytes <= isize::MAX as usize) && needed.is_some_and(fits) {
         return Ok(());
     }
     Err(Error::shape(format!("a tensor of shape {shape:?} is too large for the memory")))
@@ -37,7 +37,7 @@ pub(crate) fn unit_shape<D: Dimension>() -> D {
     shape
 }
 
-/// The common shape of two operands, by NumPy's rule.
+/// The common shape of two operands, by NumPy's broadcasting rule.
 pub(crate) fn broadcast_shape<D: Rank>(a: &[usize], b: &[usize]) -> Result<D> {
     common_shape(a, b).map_err(|axis| {
         Error::shape(format!(
@@ -49,8 +49,8 @@ pub(crate) fn broadcast_shape<D: Rank>(a: &[usize], b: &[usize]) -> Result<D> {
     })
 }
 
-/// The same; else the axis along which they do not go together, counted from the end, where the
-/// last one is 1.
+/// The common shape of two operands. The error is the axis with conflicting lengths, counted from
+/// the end, where the last axis is 1.
 pub(crate) fn common_shape<D: Rank>(a: &[usize], b: &[usize]) -> std::result::Result<D, usize> {
     let rank = a.len().max(b.len());
     let mut shape = D::zeros(rank);
@@ -65,8 +65,7 @@ pub(crate) fn common_shape<D: Rank>(a: &[usize], b: &[usize]) -> std::result::Re
     Ok(shape)
 }
 
-/// How many elements tensors of these shapes have together. A number of its own type: the shapes
-/// may not fit.
+/// Number of elements of the broadcast shape. A float, since the shapes may be invalid or overflow.
 pub(crate) fn common_len(shapes: &[&[usize]]) -> f64 {
     let rank = shapes.iter().map(|shape| shape.len()).max().unwrap_or_default();
     let along = |axis: usize| shapes.iter().filter_map(move |shape| Some(shape[shape.len().checked_sub(axis)?]));
@@ -80,7 +79,7 @@ pub(crate) fn dim_of<D: Dimension>(lengths: &[usize]) -> D {
     dim
 }
 
-/// The error of a tensor of this shape whose number of axes is not that of a rank.
+/// The error for a tensor with another number of axes than the rank `D`.
 pub(crate) fn wrong_rank<D: Rank>(shape: &[usize]) -> Error {
     Error::shape(format!("a tensor of shape {shape:?} does not have {} axes", D::NDIM.unwrap_or(0)))
 }

@@ -1,13 +1,13 @@
-//! Where the elements of a tensor are: in an array, or in a formula that is computed when somebody
-//! looks.
+//! Storage of the elements of a tensor: an array, or a lazy expression that is computed on first
+//! access.
 
 use super::{Element, Item, LazyTensor, Rank, aligned};
 use ndarray::{ArcArray, Array, ArrayView, Dimension};
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// The elements of a tensor. Whoever looks at them as an array has them computed; whoever drops
-/// them leaves their memory to others.
+/// The elements of a tensor. Access as an array computes a lazy expression. The memory of unshared
+/// elements is recycled on drop.
 #[derive(Clone)]
 pub(crate) struct Storage<A: Item, D: Rank>(StorageRepr<A, D>);
 
@@ -15,7 +15,7 @@ pub(crate) struct Storage<A: Item, D: Rank>(StorageRepr<A, D>);
 enum StorageRepr<A: Item, D: Rank> {
     Array(ArcArray<A, D>),
     Lazy(Arc<LazyTensor<A, D>>),
-    /// Nothing is dropped in this place.
+    /// Placeholder after the contents were moved out; dropped without effect.
     Moved,
 }
 
@@ -24,7 +24,7 @@ impl<A: Item, D: Rank> Storage<A, D> {
         Storage(StorageRepr::Lazy(lazy))
     }
 
-    /// The formula, if nobody has computed it yet.
+    /// The expression, or `None` if it has been computed.
     pub(crate) fn lazy(&self) -> Option<&Arc<LazyTensor<A, D>>> {
         match &self.0 {
             StorageRepr::Lazy(lazy) if lazy.computed().is_none() => Some(lazy),
@@ -32,7 +32,7 @@ impl<A: Item, D: Rank> Storage<A, D> {
         }
     }
 
-    /// The lengths of the axes, for which nothing has to be computed.
+    /// The lengths of the axes, without computing the elements.
     pub(crate) fn shape(&self) -> &[usize] {
         match &self.0 {
             StorageRepr::Lazy(lazy) => lazy.shape().slice(),
@@ -40,7 +40,7 @@ impl<A: Item, D: Rank> Storage<A, D> {
         }
     }
 
-    /// The same as a dimension.
+    /// The shape as a dimension.
     pub(crate) fn dim(&self) -> D {
         match &self.0 {
             StorageRepr::Lazy(lazy) => lazy.shape().clone(),
@@ -58,16 +58,16 @@ impl<A: Item, D: Rank> Storage<A, D> {
                     Err(shared) => (**shared.compute()).clone(),
                 }
             }
-            StorageRepr::Moved => unreachable!("nobody has an empty place"),
+            StorageRepr::Moved => unreachable!("the contents were moved out"),
         }
     }
 
-    /// The array, if nobody else has its elements.
+    /// The array if its elements are not shared, else the unchanged storage.
     pub(crate) fn try_into_unique(self) -> Result<Array<A, D>, Self> {
         self.into_array().try_into_owned_nocopy().map_err(Self::from)
     }
 
-    /// The array, for whoever is going to write there: a compact_copy, if others have it, too.
+    /// The array for writing; shared elements are copied first.
     pub(crate) fn array_mut(&mut self) -> &mut ArcArray<A, D> {
         if let StorageRepr::Lazy(_) = self.0 {
             let elements = Storage(std::mem::replace(&mut self.0, StorageRepr::Moved));
@@ -80,20 +80,20 @@ impl<A: Item, D: Rank> Storage<A, D> {
                 }
                 array
             }
-            _ => unreachable!("a formula was replaced"),
+            _ => unreachable!("the lazy expression was replaced by an array"),
         }
     }
 }
 
 impl<A: Element, D: Rank> Storage<A, D> {
-    /// Lets them begin where a line of the cache does, if they are many and in row-major order:
-    /// somebody is going to read them time and again, as a weight.
+    /// Aligns the elements to a cache line if they are many and in row-major order. Worthwhile for
+    /// tensors that are read repeatedly, such as weights.
     pub(crate) fn align(&mut self) {
         self.realign_if(|array| !aligned::is_aligned(array.as_ptr()));
     }
 
-    /// The same for what is going to be written to, and so must be copied at any rate if somebody
-    /// else has it.
+    /// Like [`align`](Storage::align), for elements that will be written to. Shared elements must
+    /// be copied anyway, so the copy is made here and aligned.
     pub(crate) fn align_for_write(&mut self) {
         self.realign_if(|array| !aligned::is_aligned(array.as_ptr()) || !array.is_unique());
     }
@@ -109,7 +109,8 @@ impl<A: Element, D: Rank> Storage<A, D> {
     }
 }
 
-/// The same elements, in memory that is at hand if they lie side by side, by rows or by columns.
+/// A copy of the elements that keeps a contiguous row-major or column-major layout; its memory then
+/// comes from the buffer pool.
 pub(crate) fn compact_copy<A: Item, D: Dimension>(x: ArrayView<'_, A, D>) -> Array<A, D> {
     let by_rows = |x: &ArrayView<'_, A, D>| {
         let copy = Array::from_shape_vec(x.raw_dim(), A::copied(x.as_slice()?));
@@ -133,7 +134,7 @@ impl<A: Item, D: Rank> Deref for Storage<A, D> {
         match &self.0 {
             StorageRepr::Array(array) => array,
             StorageRepr::Lazy(lazy) => lazy.compute(),
-            StorageRepr::Moved => unreachable!("nobody has an empty place"),
+            StorageRepr::Moved => unreachable!("the contents were moved out"),
         }
     }
 }

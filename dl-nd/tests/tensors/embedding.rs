@@ -404,7 +404,7 @@ fn what_does_not_fit() {
     assert!(error.is_invalid());
     assert_eq!(error.op(), Some("embedding"));
     assert_eq!(error.place().unwrap().line(), line!() - 3);
-    for part in ["id 7", "number 2", "height is 5"] {
+    for part in ["id 7", "number 2", "height 5"] {
         assert!(error.to_string().contains(part), "{error}");
     }
     assert!(table.value().row(5).unwrap_err().is_invalid());

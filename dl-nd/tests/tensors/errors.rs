@@ -154,7 +154,7 @@ fn normalisations_that_do_not_fit() {
     error_of(x.rms_norm(usize::MAX, 1e-5), "rms_norm", &["[2, 6]"]);
     error_of(x.group_norm(4, 1e-5), "group_norm", &["6 channels", "[2, 6]", "4 groups"]);
     error_of(x.group_norm(0, 1e-5), "group_norm", &["0 groups"]);
-    error_of(Nd::from([1.0_f32]).group_norm(1, 1e-5), "group_norm", &["[1]", "no channels"]);
+    error_of(Nd::from([1.0_f32]).group_norm(1, 1e-5), "group_norm", &["[1]", "no channel axis"]);
     error_of(matrix(0, 6).batch_norm(1e-5), "batch_norm", &["axis 0", "[0, 6]"]);
     error_of(matrix(2, 0).layer_norm(1, 1e-5), "layer_norm", &["axis 1", "[2, 0]"]);
     error_of(x.batch_norm_with(&RunningStats::new(1), 1e-5), "batch_norm_with", &["[1]", "6 channels", "[2, 6]"]);

@@ -444,14 +444,14 @@ fn specifications_that_do_not_fit() {
         ),
         ("ijk", &[&[2, 3]], &["operand 0 should have 3 axes", "[2, 3], with 2 axes"], true),
         ("ij,k...", &[&[2, 3], &[]], &["operand 1 should have 1 axes or more", "[]"], true),
-        ("ii->i", &[&[1, 3]], &["`i` comes twice in operand 0", "lengths 1 and 3"], true),
+        ("ii->i", &[&[1, 3]], &["`i` occurs twice in operand 0", "lengths 1 and 3"], true),
         ("...i,...i", &[&[2, 4], &[3, 4]], &["axis -1 of `...` has length 2 in operand 0", "3 in operand 1"], true),
-        ("i1", &[&[2, 3]], &["`1` is no label"], false),
-        ("iß", &[&[2, 3]], &["`ß` is no label"], false),
-        ("i.", &[&[2, 3]], &["`.` is no label"], false),
-        ("i->j->k", &[&[2]], &["`-` is no label"], false),
-        ("i->i,i", &[&[2]], &["`,` is no label"], false),
-        ("...i...", &[&[2]], &["`...` comes twice in `...i...`"], false),
+        ("i1", &[&[2, 3]], &["`1` is not a label"], false),
+        ("iß", &[&[2, 3]], &["`ß` is not a label"], false),
+        ("i.", &[&[2, 3]], &["`.` is not a label"], false),
+        ("i->j->k", &[&[2]], &["`-` is not a label"], false),
+        ("i->i,i", &[&[2]], &["`,` is not a label"], false),
+        ("...i...", &[&[2]], &["`...` occurs twice in `...i...`"], false),
     ] {
         let (error, text) = message(einsum(specification, shapes.iter().map(ones)));
         assert_eq!((error.op(), error.is_shape(), error.is_invalid()), (Some("einsum"), is_shape, !is_shape), "{text}");

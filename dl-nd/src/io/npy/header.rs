@@ -1,21 +1,21 @@
-//! The head of a `.npy` file: magic, version, and a Python dictionary of three entries.
+//! The header of a `.npy` file: magic string, version, and a Python dictionary of three entries.
 //!
 //! ```text
 //! \x93NUMPY 1 0 <length: u16> {'descr': '<f8', 'fortran_order': False, 'shape': (2, 3), }    \n
 //! ```
 //!
-//! It is parsed by hand, with a bound on its length and without recursion, since the file may come
-//! from anywhere.
+//! The parser is hand-written, not recursive, and limits the length of the header, since files may
+//! come from untrusted sources.
 
 use std::io::{self, Read};
 
-/// Longer heads are refused; those of NumPy have some hundred bytes.
+/// Longer headers are rejected. NumPy writes about a hundred bytes.
 const MAX_HEADER_BYTES: usize = 1 << 16;
 
-/// What a head says.
+/// The contents of a header.
 #[derive(Debug, PartialEq)]
 pub(super) struct Header {
-    /// The type of the elements, `<f8` for instance.
+    /// The element type, for instance `<f8`.
     pub(super) descr: String,
     pub(super) fortran: bool,
     pub(super) shape: Vec<usize>,
@@ -27,9 +27,7 @@ impl Header {
         fill(source, &mut start, 0)?;
         let [magic @ .., major, minor] = start;
         if magic != *b"\x93NUMPY" {
-            return Err(io::Error::other(format!(
-                "it begins with {magic:?}, so it is no .npy file: those begin with \\x93NUMPY"
-            )));
+            return Err(io::Error::other(format!("not a .npy file: it starts with {magic:?} instead of \\x93NUMPY")));
         }
         let (length, start) = match (major, minor) {
             (1, 0) => {
@@ -42,11 +40,15 @@ impl Header {
                 fill(source, &mut length, 8)?;
                 (u32::from_le_bytes(length) as usize, 12)
             }
-            _ => return Err(io::Error::other(format!("version {major}.{minor}, where 1.0, 2.0 or 3.0 is known"))),
+            _ => {
+                return Err(io::Error::other(format!(
+                    "unsupported version {major}.{minor}: the versions 1.0, 2.0 and 3.0 are supported"
+                )));
+            }
         };
         if length > MAX_HEADER_BYTES {
             return Err(io::Error::other(format!(
-                "a header of {length} bytes, where at most {MAX_HEADER_BYTES} make sense"
+                "a header of {length} bytes is longer than the limit of {MAX_HEADER_BYTES}"
             )));
         }
         let mut text = vec![0; length];
@@ -62,9 +64,9 @@ impl Header {
 fn fill(source: &mut impl Read, bytes: &mut [u8], at: usize) -> io::Result<()> {
     let length = bytes.len();
     source.read_exact(bytes).map_err(|error| match error.kind() {
-        io::ErrorKind::UnexpectedEof => {
-            io::Error::other(format!("it is cut short: it ends in the {length} bytes of the header from byte {at} on"))
-        }
+        io::ErrorKind::UnexpectedEof => io::Error::other(format!(
+            "the data is truncated: it ends within the {length} bytes of the header from byte {at} on"
+        )),
         _ => error,
     })
 }
@@ -85,7 +87,7 @@ impl<'a> Parser<'a> {
                 "descr" => descr.replace(self.descr()?).is_some(),
                 "fortran_order" => fortran.replace(self.truth()?).is_some(),
                 "shape" => shape.replace(self.shape()?).is_some(),
-                _ => return Err(format!("the key {key:?}, where `descr`, `fortran_order` and `shape` are known")),
+                _ => return Err(format!("the unknown key {key:?}: the keys are `descr`, `fortran_order` and `shape`")),
             };
             if again {
                 return Err(format!("the key {key:?} twice"));
@@ -96,7 +98,7 @@ impl<'a> Parser<'a> {
             }
         }
         if !self.rest().is_empty() {
-            return Err("more text after its dictionary".to_owned());
+            return Err("more text after the dictionary".to_owned());
         }
         let missing = |key| move || format!("no entry `{key}`");
         Ok(Header {
@@ -132,7 +134,7 @@ impl<'a> Parser<'a> {
                 return Err(self.instead("a length"));
             }
             let length = &self.rest()[..digits];
-            shape.push(length.parse().map_err(|_| format!("the length {length}, which is absurd"))?);
+            shape.push(length.parse().map_err(|_| format!("the length {length}, which is too large"))?);
             self.at += digits;
             self.eat('L'); // Python 2
             if !self.eat(',') {
@@ -146,12 +148,12 @@ impl<'a> Parser<'a> {
     fn string(&mut self, what: &str) -> Result<&'a str, String> {
         let rest = self.rest();
         let quote = rest.chars().next().filter(|c| ['\'', '"'].contains(c)).ok_or_else(|| self.instead(what))?;
-        let end = rest[1..].find(quote).ok_or("a string that does not end")?;
+        let end = rest[1..].find(quote).ok_or("an unterminated string")?;
         self.at += end + 2;
         Ok(&rest[1..=end])
     }
 
-    /// What follows, after white space.
+    /// The remaining text, without leading white space.
     fn rest(&mut self) -> &'a str {
         let rest = self.text[self.at..].trim_ascii_start();
         self.at = self.text.len() - rest.len();
@@ -170,8 +172,8 @@ impl<'a> Parser<'a> {
 
     fn instead(&mut self, of: &str) -> String {
         match self.rest().chars().next() {
-            Some(c) => format!("{c:?} where {of} should be"),
-            None => format!("no {of} at its end"),
+            Some(c) => format!("{c:?} instead of {of}"),
+            None => format!("no {of} at the end"),
         }
     }
 }
@@ -185,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn spellings() {
+    fn header_in_other_spelling_parses_equally() {
         let expected = Header { descr: "<f8".into(), fortran: false, shape: vec![2, 3] };
         for text in [
             "{'descr': '<f8', 'fortran_order': False, 'shape': (2, 3), }    \n",
@@ -197,17 +199,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn invalid_header_error_names_problem() {
         for (text, expected) in [
-            ("", "no `{` at its end"),
+            ("", "no `{` at the end"),
             ("{'descr': [('a', '<f4')]", "structured"),
             ("{'descr': '<f8', 'descr': '<f8'", "twice"),
-            ("{'descr': '<f8', 'fortran_order': 1", "'1' where `True` or `False`"),
-            ("{'shape': (-1,)", "'-' where a length"),
-            ("{'shape': (99999999999999999999,)", "absurd"),
-            ("{'shape': (1 2)", "'2' where `)`"),
+            ("{'descr': '<f8', 'fortran_order': 1", "'1' instead of `True` or `False`"),
+            ("{'shape': (-1,)", "'-' instead of a length"),
+            ("{'shape': (99999999999999999999,)", "too large"),
+            ("{'shape': (1 2)", "'2' instead of `)`"),
             ("{'other': 1", "\"other\""),
-            ("{'desc", "does not end"),
+            ("{'desc", "unterminated"),
             ("{'descr': '<f8'}", "no entry `fortran_order`"),
             ("{'descr':'|b1','fortran_order':True,'shape':()} 1", "more text"),
         ] {

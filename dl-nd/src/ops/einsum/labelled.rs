@@ -1,4 +1,4 @@
-//! The kernels: arrays whose axes have names.
+//! Kernels of einsum: arrays with labelled axes.
 
 use super::plan::{Label, Leg, Plan};
 use crate::kernels::sum_along;
@@ -7,14 +7,15 @@ use crate::tensor::{Element, check_size};
 use dl_core::Result;
 use ndarray::{ArcArray, ArrayD, ArrayViewD, Axis, IxDyn};
 
-/// An array each of whose axes has a label of its own.
+/// An array with a distinct label for each axis.
 pub(super) struct Labelled<A> {
     array: ArcArray<A, IxDyn>,
     labels: Vec<Label>,
 }
 
 impl<A: Element> Labelled<A> {
-    /// An operand, without the axes that have no label; its diagonal where a label repeats.
+    /// An operand without its unlabelled axes (of length 1), and with diagonals taken where a label
+    /// repeats.
     pub(super) fn of(operand: &ArcArray<A, IxDyn>, legs: &[Leg]) -> Self {
         let (mut array, mut labels) = (operand.clone(), Vec::new());
         for leg in legs {
@@ -34,8 +35,8 @@ impl<A: Element> Labelled<A> {
         self.labels.contains(&label)
     }
 
-    /// Summed over the labels that nobody needs.
-    pub(super) fn summed(mut self, needed: impl Fn(Label) -> bool) -> Self {
+    /// Sums over all labels that are not needed.
+    pub(super) fn sum_out(mut self, needed: impl Fn(Label) -> bool) -> Self {
         for axis in (0..self.labels.len()).rev() {
             if !needed(self.labels[axis]) {
                 self.labels.remove(axis);
@@ -45,9 +46,9 @@ impl<A: Element> Labelled<A> {
         self
     }
 
-    /// The product with another array, summed over the labels that both have and nobody needs. Of
-    /// the two, the one with the label `last` gives the last axes.
-    pub(super) fn times(self, other: Self, needed: impl Fn(Label) -> bool, last: Leg) -> Result<Self> {
+    /// The product with another array, summed over the labels that both have and that are not
+    /// needed. The factor with the label `last` provides the trailing axes of the result.
+    pub(super) fn contract(self, other: Self, needed: impl Fn(Label) -> bool, last: Leg) -> Result<Self> {
         let swap = last.is_some_and(|last| self.has(last) && !other.has(last));
         let (left, right) = if swap { (other, self) } else { (self, other) };
         let (shared, rows): (Vec<Label>, Vec<Label>) = left.labels.iter().partition(|&&label| right.has(label));
@@ -61,13 +62,14 @@ impl<A: Element> Labelled<A> {
         let shape = [b, m, n].concat();
         check_size::<A>(&shape)?;
         let array = if inner.is_empty() {
-            // nothing to sum: each element of the one by each of the other
+            // no label to sum over: an outer product
             let ends = left.ndim()..left.ndim() + columns.len();
             let left = ends.fold(left.clone(), |left, end| left.insert_axis(Axis(end)));
             let right = rows.iter().fold(right.clone(), |right, _| right.insert_axis(Axis(batch.len())));
             &left * &right
         } else {
-            // a batch of matrices; without a batch, matrices, or a matrix and a vector
+            // batched matrix product; without batch labels, a matrix product or a matrix-vector
+            // product
             let [count, m, k, n] = [b, m, k, n].map(|lengths| lengths.iter().product::<usize>());
             let count: &[usize] = if batch.is_empty() { &[] } else { &[count] };
             let right_matrix = if batch.is_empty() && columns.is_empty() { &[k][..] } else { &[k, n] };
@@ -82,16 +84,16 @@ impl<A: Element> Labelled<A> {
         Ok(Labelled { array: array.into_shared(), labels: [batch, rows, columns].concat() })
     }
 
-    /// The axes in the order of these labels, which are its labels.
+    /// The array with its axes permuted to the order of `labels`.
     fn in_order(self, labels: &[Label]) -> ArcArray<A, IxDyn> {
         let place = |label| self.labels.iter().position(|other| other == label).expect("one of its labels");
         let axes: Vec<usize> = labels.iter().map(place).collect();
         self.array.permuted_axes(axes)
     }
 
-    /// As the output of a plan: in its order, repeated along labels that this has not, and on
-    /// diagonals.
-    pub(super) fn spread(self, plan: &Plan) -> ArcArray<A, IxDyn> {
+    /// The array as the output of a plan: axes in the order of the output, repeated along missing
+    /// labels, and placed on diagonals where labels repeat.
+    pub(super) fn into_output(self, plan: &Plan) -> ArcArray<A, IxDyn> {
         let known = self.labels.clone();
         let mut order = Vec::new();
         for label in plan.output.iter().flatten() {
@@ -118,7 +120,7 @@ impl<A: Element> Labelled<A> {
     }
 }
 
-/// The diagonal of two axes of the same length, in place of the first one.
+/// The diagonal of two axes of equal length, in place of the first axis.
 fn diagonal<A: Element>(x: ArrayViewD<'_, A>, first: usize, second: usize) -> ArrayD<A> {
     let mut shape = x.shape().to_vec();
     let length = shape.remove(second);
@@ -130,7 +132,7 @@ fn diagonal<A: Element>(x: ArrayViewD<'_, A>, first: usize, second: usize) -> Ar
     diagonal
 }
 
-/// The array of which this is the diagonal, with zeros elsewhere.
+/// The inverse of [`diagonal`]: an array with this diagonal and zeros elsewhere.
 fn on_diagonal<A: Element>(x: ArrayViewD<'_, A>, first: usize, second: usize) -> ArrayD<A> {
     let length = x.shape()[first];
     let mut shape = x.shape().to_vec();

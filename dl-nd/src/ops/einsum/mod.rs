@@ -1,4 +1,4 @@
-//! Sums of products over named axes.
+//! Einstein summation.
 
 mod labelled;
 mod plan;
@@ -12,28 +12,30 @@ use plan::{Plan, Spec};
 use std::borrow::Cow;
 use std::marker::PhantomData;
 
-/// A sum of products over named axes, by Einstein's convention, as in NumPy and PyTorch:
+/// Einstein summation, as in NumPy and PyTorch: a sum of products over labelled axes.
 /// `einsum("ij,jk->ik", [a, b])` is `yᵢₖ = Σⱼ aᵢⱼ·bⱼₖ`.
 ///
-/// The specification gives each axis of each operand a letter. Axes with the same letter run
-/// together; those that the output does not name are summed over.
+/// The specification labels each axis of each operand with a letter. Axes with the same letter
+/// share one index; letters that the output does not contain are summed over.
 ///
-/// | written | means |
+/// | specification | result |
 /// |---|---|
-/// | `ij,jk->ik`, or just `ij,jk` | the product of matrices; without `->`, the output has the letters that come once, in alphabetical order |
-/// | `bij,bjk->bik` | for each `b` |
+/// | `ij,jk->ik`, or just `ij,jk` | the matrix product |
+/// | `bij,bjk->bik` | a batch of matrix products |
 /// | `i,j->ij` | the outer product |
-/// | `ij->ji` | transposed |
-/// | `ij->i` | sums of the rows |
-/// | `ii->i`, `ii->` | the diagonal, and its sum |
-/// | `...ij,...jk->...ik` | the same for all axes in front, which broadcast |
+/// | `ij->ji` | the transpose |
+/// | `ij->i` | the row sums |
+/// | `ii->i`, `ii->` | the diagonal, the trace |
+/// | `...ij,...jk->...ik` | matrix products over all leading axes, which broadcast |
 ///
-/// `...` stands for any number of axes, also none; in an output that leaves it out they are summed
-/// over. An axis of length 1 is repeated where another axis of that letter is longer. Spaces mean
-/// nothing.
+/// Without `->`, the output has the letters that occur once, in alphabetical order.
 ///
-/// Several operands are multiplied from left to right, so of `ij,jk,kl->il` the product of the
-/// first two comes first.
+/// `...` stands for any number of axes, including none. If the output omits it, these axes are
+/// summed over. An axis of length 1 is repeated where another axis with the same letter is longer.
+/// Spaces are ignored.
+///
+/// The operands are multiplied from left to right: `ij,jk,kl->il` computes the product of the first
+/// two operands first.
 ///
 /// ```
 /// use dl_core::Differentiable;
@@ -46,7 +48,8 @@ use std::marker::PhantomData;
 /// # dl_core::Result::Ok(())
 /// ```
 ///
-/// The operands have rank `IxDyn`, as a list has one type; `to_dyn` makes it so:
+/// The operands must have rank `IxDyn`, since they are elements of one list; `to_dyn` converts
+/// them:
 ///
 /// ```compile_fail,E0271
 /// use dl_nd::{Nd, einsum};
@@ -54,8 +57,8 @@ use std::marker::PhantomData;
 /// ```
 ///
 /// # Errors
-/// When the specification cannot be read, or does not fit the number of operands or of their axes,
-/// and a shape error when a letter has two lengths, neither of them 1.
+/// When the specification is invalid, or does not match the number of operands or of their axes; a
+/// shape error when a letter has two different lengths, neither of them 1.
 #[track_caller]
 pub fn einsum<A: Element, X: Differentiable<Data = Nd<A, IxDyn>>>(
     specification: &str,
@@ -79,9 +82,9 @@ struct Einsum<A> {
 }
 
 enum EinsumSource {
-    /// By the user; what was wrong with it is told when it is evaluated.
+    /// From the caller. An error of the parser is reported when the layer is evaluated.
     Written(Result<Spec>),
-    /// By a derivative.
+    /// From a derivative rule.
     Planned(Plan),
 }
 
@@ -112,18 +115,18 @@ impl<A: Element> Primitive for Einsum<A> {
         let shape: Vec<usize> = plan.output.iter().map(|leg| leg.map_or(1, |label| plan.lengths[&label])).collect();
         check_size::<A>(&shape)?;
         let mut factors = operands.iter().zip(&plan.operands).map(|(operand, legs)| Labelled::of(&operand.0, legs));
-        let first = factors.next().expect("an operand for each term, of which there is one");
-        let mut product = first.summed(plan.needed_after(1));
+        let first = factors.next().expect("at least one term, and an operand for each");
+        let mut product = first.sum_out(plan.needed_after(1));
         for (number, factor) in factors.enumerate() {
             let needed = plan.needed_after(number + 2);
-            let factor = factor.summed(|label| needed(label) || product.has(label));
-            product = product.times(factor, needed, plan.output.last().copied().flatten())?;
+            let factor = factor.sum_out(|label| needed(label) || product.has(label));
+            product = product.contract(factor, needed, plan.output.last().copied().flatten())?;
         }
-        Ok(Nd::from(product.spread(&plan)))
+        Ok(Nd::from(product.into_output(&plan)))
     }
 
     fn pullback(&self, at: &At<'_, Self>) -> Vec<Option<Layer<Nd<A, IxDyn>>>> {
-        let plan = self.plan(&at.values).expect("the specification was looked at");
+        let plan = self.plan(&at.values).expect("the specification has been checked");
         let delta = |operand: usize| {
             let (before, after) = (&at.operands[..operand], &at.operands[operand + 1..]);
             apply(
@@ -135,7 +138,7 @@ impl<A: Element> Primitive for Einsum<A> {
     }
 
     fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, IxDyn>>> {
-        let plan = self.plan(&along.values).expect("the specification was looked at");
+        let plan = self.plan(&along.values).expect("the specification has been checked");
         sum_present(along.tangents.iter().enumerate().map(|(which, tangent)| {
             let mut operands = along.operands.clone();
             operands[which] = tangent.clone()?;

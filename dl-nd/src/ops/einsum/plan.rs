@@ -1,15 +1,15 @@
-//! What a specification says: the labels of all axes.
+//! Specifications and plans: the labels of all axes.
 
 use dl_core::{Error, Result};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// The name of an axis. Axes of the same name run together.
+/// The label of an axis. Axes with the same label share one index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Label {
     /// A letter.
     Named(char),
-    /// One of the axes that `...` stands for: how many come after it.
+    /// One of the axes that `...` stands for, numbered from the last: 0 is the last one.
     Rest(usize),
 }
 
@@ -22,15 +22,15 @@ impl fmt::Display for Label {
     }
 }
 
-/// The label of an axis; without one, the axis has length 1, and broadcasting repeats it.
+/// The label of an axis. `None` is an axis of length 1 that broadcasting repeats.
 pub(super) type Leg = Option<Label>;
 
-/// The labels of all axes: what is to be computed, for operands of known shapes.
+/// The labels of all axes of the operands and of the output, for operands of known shapes.
 ///
-/// It treats operands and output alike. A label that only operands have is summed over, one that
-/// only the output has is repeated. A label that comes twice in an operand takes its diagonal,
-/// twice in the output it makes one. So the plan of a derivative is the same plan with another
-/// tensor as output.
+/// Operands and output are treated alike. A label that only operands have is summed over; a label
+/// that only the output has is repeated. A label that occurs twice in an operand selects its
+/// diagonal; twice in the output, it creates a diagonal. The plan of a derivative is therefore the
+/// same plan with another tensor as output.
 #[derive(Clone)]
 pub(super) struct Plan {
     pub(super) operands: Vec<Vec<Leg>>,
@@ -39,14 +39,14 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// Whether a label is needed after so many operands.
+    /// Whether a label is still needed after the first `operands` operands.
     pub(super) fn needed_after(&self, operands: usize) -> impl Fn(Label) -> bool {
         let later = &self.operands[operands..];
         move |label| later.iter().chain([&self.output]).any(|legs| legs.contains(&Some(label)))
     }
 
     /// The plan for the delta of an operand. Its operands are those after this one, the delta of
-    /// the output, and those before this one: so the neighbours in a chain of products stay
+    /// the output, and those before this one, so that neighbours in a chain of products remain
     /// neighbours.
     pub(super) fn of_delta(&self, operand: usize) -> Plan {
         let (before, after) = (&self.operands[..operand], &self.operands[operand + 1..]);
@@ -66,7 +66,7 @@ enum Symbol {
 
 type Term = Vec<Symbol>;
 
-/// A specification as it is written, with the output that it leaves unsaid.
+/// A parsed specification, with its output made explicit.
 #[derive(Clone)]
 pub(super) struct Spec {
     text: Box<str>,
@@ -85,11 +85,11 @@ impl Spec {
                 let symbol = if rest.starts_with("...") { Symbol::Ellipsis } else { Symbol::Letter(next) };
                 match symbol {
                     Symbol::Ellipsis if term.contains(&symbol) => {
-                        return Err(invalid(format!("`...` comes twice in `{written}`")));
+                        return Err(invalid(format!("`...` occurs twice in `{written}`")));
                     }
                     Symbol::Letter(other) if !other.is_ascii_alphabetic() => {
                         return Err(invalid(format!(
-                            "`{other}` is no label of an axis: labels are the letters a to z and A to Z"
+                            "`{other}` is not a label of an axis: labels are the letters a to z and A to Z"
                         )));
                     }
                     _ => term.push(symbol),
@@ -116,7 +116,7 @@ impl Spec {
                 output
             }
             None => {
-                // the ellipsis, and the letters that come once, in alphabetical order
+                // the ellipsis, and the letters that occur once, in alphabetical order
                 let mut once: Term = terms.concat();
                 once.retain(|&symbol| symbol == Symbol::Ellipsis || count(symbol) == 1);
                 once.sort_unstable();
@@ -159,7 +159,7 @@ impl Spec {
     }
 }
 
-/// The labels of a term whose ellipsis stands for so many axes.
+/// The labels of a term with an ellipsis of `rest` axes.
 fn labels_of(term: &[Symbol], rest: usize) -> Vec<Label> {
     let mut labels = Vec::new();
     for &symbol in term {
@@ -171,7 +171,7 @@ fn labels_of(term: &[Symbol], rest: usize) -> Vec<Label> {
     labels
 }
 
-/// How long the axes of each label are; a length of 1 gives way to another one.
+/// The length of each label; a length of 1 broadcasts to any other.
 fn lengths_of(text: &str, labels: &[Vec<Label>], shapes: &[&[usize]]) -> Result<BTreeMap<Label, usize>> {
     let mut found: BTreeMap<Label, (usize, usize)> = BTreeMap::new();
     for (operand, (labels, shape)) in labels.iter().zip(shapes).enumerate() {
@@ -181,7 +181,7 @@ fn lengths_of(text: &str, labels: &[Vec<Label>], shapes: &[&[usize]]) -> Result<
             {
                 let first = shape[first];
                 return Err(Error::shape(format!(
-                    "`{text}`: {label} comes twice in operand {operand}, of shape {shape:?}, with lengths {first} and {length}"
+                    "`{text}`: {label} occurs twice in operand {operand}, of shape {shape:?}, with lengths {first} and {length}"
                 )));
             }
             let (known, earlier) = *found.entry(label).or_insert((length, operand));

@@ -1,8 +1,9 @@
-//! Reading tables in layers: rows by their ids, and the table as a whole.
+//! Operations that read tables in layers: embedding lookup, and conversion to a dense tensor.
 //!
-//! All four operations are linear, and are each other's derivative rules, to any order:
+//! All four operations are linear. Each is the pullback rule of another one, for derivatives of any
+//! order:
 //!
-//! | operation | from | to | its delta is pulled back by |
+//! | operation | input | output | pullback |
 //! |---|---|---|---|
 //! | [`GatherRows`] | table or rows | tensor | [`ScatterRows`] |
 //! | [`ScatterRows`] | tensor | rows | [`GatherRows`] |
@@ -17,7 +18,7 @@ use dl_core::{Along, At, Data, Deltas, Differentiable, Layer, Primitive, Result,
 use ndarray::{Dimension, Ix2};
 use std::marker::PhantomData;
 
-/// A matrix that is read by its rows: a [`Table`], or the delta of one, [`Rows`].
+/// A matrix that can be read row by row: a [`Table`], or its delta, [`Rows`].
 ///
 /// ```
 /// use dl_core::Data;
@@ -26,12 +27,12 @@ use std::marker::PhantomData;
 /// }
 /// assert_eq!(height(&dl_nd::Table::from([[1.0, 2.0]])), 1);
 /// ```
-#[diagnostic::on_unimplemented(message = "`{Self}` is not read by rows: a `Table`, and its delta, `Rows`, are")]
+#[diagnostic::on_unimplemented(message = "`{Self}` cannot be read by rows: only a `Table` and its delta, `Rows`, can")]
 pub trait ByRow<A: Element>: Data<Delta = Rows<A>> {
-    /// Its shape.
+    /// The shape, `[height, width]`.
     fn height_and_width(&self) -> [usize; 2];
 
-    /// The rows with these ids, which are all below the height: `[ids, width]`.
+    /// The rows with these ids: `[ids, width]`. All ids must be below the height.
     #[doc(hidden)]
     fn gathered(&self, ids: &[usize]) -> Vec<A>;
 
@@ -54,7 +55,7 @@ impl<A: Element> ByRow<A> for Table<A> {
     fn whole(&self) -> Nd<A, Ix2> {
         let [height, width] = self.shape();
         let elements = self.version.read(None, buffers::take(height * width));
-        Nd::from_vec_unaligned([height, width], elements).expect("as many as there are in the table")
+        Nd::from_vec_unaligned([height, width], elements).expect("as many elements as the table")
     }
 
     fn of_whole(whole: &Nd<A, Ix2>) -> Self {
@@ -88,9 +89,7 @@ impl<A: Element> ByRow<A> for Rows<A> {
     }
 }
 
-/// The operations of tables, on layers, weights and plain tables alike.
-///
-/// They work on the delta of a table, too.
+/// Operations on tables, and on their deltas: on layers, weights and plain values.
 ///
 /// ```
 /// use dl_core::{Differentiable, Weight};
@@ -102,10 +101,11 @@ impl<A: Element> ByRow<A> for Rows<A> {
 /// # dl_core::Result::Ok(())
 /// ```
 pub trait TableOps<A: Element>: Differentiable<Data: ByRow<A>> {
-    /// The rows with these ids, which may have any shape: `[…] → […, width]`. An id may come more
-    /// than once.
+    /// Looks up rows by ids. The tensor of ids may have any shape: `[…] → […, width]`; ids may
+    /// repeat.
     ///
-    /// Its delta is sparse: a training step costs the rows that it reads, not the table.
+    /// The delta is sparse: the cost of a training step depends on the number of looked-up rows,
+    /// not on the height of the table.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{Table, TableOps};
@@ -124,7 +124,8 @@ pub trait TableOps<A: Element>: Differentiable<Data: ByRow<A>> {
         Layer::apply(GatherRows(PhantomData), (self.layer(), ids.into_indices()))
     }
 
-    /// The whole table as a tensor, for products with it. Its delta is dense.
+    /// The whole table as a tensor `[height, width]`, for instance for matrix products. Its delta
+    /// is dense.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{ops::*, Table, TableOps};
@@ -151,14 +152,14 @@ pub(super) fn from_nd<S: ByRow<A>, A: Element>(x: Layer<Nd<A, Ix2>>) -> Layer<S>
     Layer::apply(FromNd(PhantomData), (x,))
 }
 
-/// A rough estimate of the time that it takes to find some rows and to copy them, in nanoseconds.
+/// Estimated time in nanoseconds to look up and copy rows.
 fn cost(rows: usize, width: usize) -> f64 {
     200.0 + rows as f64 * (50.0 + width as f64)
 }
 
 type Larger<E> = <E as Dimension>::Larger;
 
-/// Rows by their ids.
+/// Rows by ids.
 struct GatherRows<S, A, E>(PhantomData<(S, A, E)>);
 
 impl<S: ByRow<A>, A: Element, E: Rank> Primitive for GatherRows<S, A, E>
@@ -196,7 +197,7 @@ where
     }
 }
 
-/// Rows back to where their ids say.
+/// The adjoint of [`GatherRows`]: a sparse delta from rows and their ids.
 #[derive(Clone)]
 struct ScatterRows<A, E> {
     shape: [usize; 2],
@@ -235,7 +236,7 @@ where
     }
 }
 
-/// All rows, as a tensor.
+/// All rows as a tensor.
 struct ToNd<S, A>(PhantomData<(S, A)>);
 
 impl<S: ByRow<A>, A: Element> Primitive for ToNd<S, A> {
@@ -265,7 +266,7 @@ impl<S: ByRow<A>, A: Element> Primitive for ToNd<S, A> {
     }
 }
 
-/// A tensor, as all rows.
+/// The inverse of [`ToNd`].
 struct FromNd<S, A>(PhantomData<(S, A)>);
 
 impl<S: ByRow<A>, A: Element> Primitive for FromNd<S, A> {

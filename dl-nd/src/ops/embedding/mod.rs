@@ -1,4 +1,4 @@
-//! Tables: large matrices of which a training step reads, and changes, some rows.
+//! Tables: large matrices of which a training step reads and updates only some rows.
 //!
 //! ```
 //! use dl_core::{Differentiable, Weight};
@@ -26,17 +26,17 @@ use std::fmt;
 use std::sync::Arc;
 use versions::Version;
 
-/// A matrix `[height, width]` of `f32` or `f64` whose delta, [`Rows`], may be sparse.
+/// A matrix `[height, width]` of `f32` or `f64`. Its delta, [`Rows`], may be sparse.
 ///
-/// It is what a [`Weight`](dl_core::Weight) holds for an [`embedding`](TableOps::embedding). A
-/// training step on a sparse delta costs the rows that the delta touches, in time and in memory,
-/// and no optimizer sees any other row. With momentum or with [`Adam`](dl_optim::Adam) this is *lazy*:
-/// a row that is not touched does not move on, and its state does not decay. Where the table also
-/// takes part as a whole, by [`dense`](TableOps::dense), the delta is dense, and all is as with a
-/// tensor.
+/// Tables are the values of [`Weight`](dl_core::Weight)s for [`embedding`](TableOps::embedding). A
+/// training step with a sparse delta costs time and memory for the touched rows only, and the
+/// optimizer does not process any other row. Momentum and [`Adam`](dl_optim::Adam) are therefore
+/// *lazy*: a row that is not touched is not updated, and its optimizer state does not decay. If the
+/// table is also used as a whole, by [`dense`](TableOps::dense), the delta is dense and the step is
+/// the same as for a tensor.
 ///
-/// A table is a value: a clone costs nothing, and no later step changes it. What the clones have in
-/// common is stored once.
+/// A table is a value with cheap clones. Clones share the storage of their common contents, and
+/// later training steps do not change them.
 ///
 /// ```
 /// use dl_nd::Table;
@@ -50,7 +50,7 @@ pub struct Table<A: Element = f32> {
 }
 
 impl<A: Element> Table<A> {
-    /// A table of nothing but zeros. Memory is taken when it is written to.
+    /// A table of zeros. The system allocates physical memory on the first write.
     ///
     /// ```
     /// assert_eq!(dl_nd::Table::<f32>::zeros([1_000_000, 64])?.shape(), [1_000_000, 64]);
@@ -58,7 +58,7 @@ impl<A: Element> Table<A> {
     /// ```
     ///
     /// # Errors
-    /// When there is no memory for so many numbers.
+    /// A shape error when the table does not fit into memory.
     pub fn zeros(shape: [usize; 2]) -> Result<Self> {
         check_size::<A>(&shape)?;
         Ok(Self::of_zeros(shape))
@@ -72,7 +72,7 @@ impl<A: Element> Table<A> {
         Table { version: Arc::new(Version::new(shape, elements)) }
     }
 
-    /// `[height, width]`.
+    /// The shape, `[height, width]`.
     ///
     /// ```
     /// assert_eq!(dl_nd::Table::from([[1.0_f32, 2.0, 3.0]]).shape(), [1, 3]);
@@ -81,7 +81,7 @@ impl<A: Element> Table<A> {
         self.version.shape()
     }
 
-    /// Row `id`: `[width]`.
+    /// Row `id`, of shape `[width]`.
     ///
     /// ```
     /// assert_eq!(dl_nd::Table::from([[1.0_f32, 2.0], [3.0, 4.0]]).row(1)?, [3.0, 4.0].into());
@@ -95,7 +95,7 @@ impl<A: Element> Table<A> {
         Ok(self.version.read(Some(&[id]), Vec::new()).into())
     }
 
-    /// The rows with these ids: `[ids, width]`.
+    /// The rows with these ids, of shape `[ids, width]`.
     ///
     /// ```
     /// let table = dl_nd::Table::from([[1.0_f32, 2.0], [3.0, 4.0]]);
@@ -111,7 +111,7 @@ impl<A: Element> Table<A> {
         Nd::from_vec_unaligned([ids.len(), width], self.version.read(Some(ids), Vec::new()))
     }
 
-    /// The whole table as a tensor, a copy.
+    /// A copy of the whole table as a tensor, `[height, width]`.
     ///
     /// ```
     /// assert_eq!(dl_nd::Table::from([[1.0_f32, 2.0]]).to_nd(), [[1.0, 2.0]].into());
@@ -127,7 +127,7 @@ impl<A: Element> Clone for Table<A> {
     }
 }
 
-/// The shape alone: a table is large.
+/// Prints the shape only, since a table is large.
 impl<A: Element> fmt::Debug for Table<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [height, width] = self.shape();
@@ -135,7 +135,7 @@ impl<A: Element> fmt::Debug for Table<A> {
     }
 }
 
-/// Number by number.
+/// Elementwise.
 impl<A: Element> PartialEq for Table<A> {
     fn eq(&self, other: &Self) -> bool {
         self.shape() == other.shape() && self.to_nd() == other.to_nd()
@@ -211,8 +211,7 @@ impl<A: Element> Trainable for Table<A> {
         Self::of_zeros(self.shape())
     }
 
-    /// The rule sees the rows that the delta touches, in increasing order, one after the other in
-    /// one run of numbers.
+    /// `rule` is called once, with the touched rows in ascending order as one contiguous slice.
     fn update(
         &mut self,
         delta: &Rows<A>,
@@ -233,7 +232,7 @@ impl<A: Element> Trainable for Table<A> {
         }
         let deltas = delta.block().0.as_standard_layout();
         let deltas = deltas.as_slice().expect("in standard layout");
-        // copies: the rule is code of somebody else, and may fail
+        // works on copies: the rule is user code and may fail
         let mut values = self.version.read(rows, Vec::new());
         let mut states: Vec<Vec<A>> = slots.iter().map(|slot| slot.version.read(rows, Vec::new())).collect();
         let mut lent: Vec<&mut [A]> = states.iter_mut().map(Vec::as_mut_slice).collect();

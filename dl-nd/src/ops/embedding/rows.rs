@@ -1,4 +1,4 @@
-//! The delta of a table: some of its rows, or all.
+//! The delta of a table: all rows, or only some.
 
 use crate::tensor::{Element, Item, Nd, Rank};
 use dl_core::{Along, At, Data, Delta, Error, Layer, Primitive, Result};
@@ -7,8 +7,8 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// The delta of a [`Table`](crate::Table): a matrix of the table's shape, *sparse* if all but some
-/// rows are zero and are left out, else *dense*.
+/// The delta of a [`Table`](crate::Table): a matrix of the shape of the table. It is *sparse* if it
+/// stores only the touched rows, all others being zero, and *dense* otherwise.
 ///
 /// ```
 /// use dl_core::{Differentiable, Weight};
@@ -21,13 +21,13 @@ use std::sync::Arc;
 /// ```
 pub struct Rows<A: Item = f32> {
     shape: [usize; 2],
-    /// Which rows these are, in increasing order; `None` says all.
+    /// The ids of the stored rows, ascending; `None` if all rows are stored.
     touched: Option<Arc<[usize]>>,
     block: Nd<A, Ix2>,
 }
 
 impl<A: Element> Rows<A> {
-    /// All rows.
+    /// A dense delta.
     ///
     /// ```
     /// let rows = dl_nd::Rows::dense([[1.0, 2.0], [3.0, 4.0]].into());
@@ -37,8 +37,8 @@ impl<A: Element> Rows<A> {
         Rows { shape: [block.shape()[0], block.shape()[1]], touched: None, block }
     }
 
-    /// The rows with these ids, in a table of this shape. Those of an id that comes several times
-    /// are added up, in their order.
+    /// A sparse delta from rows `[ids, width]` and their ids, for a table of shape
+    /// `[height, width]`. Rows with the same id are added, in their order.
     ///
     /// ```
     /// use dl_nd::Rows;
@@ -49,8 +49,7 @@ impl<A: Element> Rows<A> {
     /// ```
     ///
     /// # Errors
-    /// When `rows` does not have a row of the table's width for each id, or an id is not below the
-    /// height.
+    /// When `rows` does not have the shape `[ids, width]`, or an id is not below the height.
     pub fn sparse(shape: [usize; 2], ids: &[usize], rows: &Nd<A, Ix2>) -> Result<Self> {
         check_ids(ids, shape[0])?;
         if rows.shape() != [ids.len(), shape[1]] {
@@ -62,17 +61,17 @@ impl<A: Element> Rows<A> {
         let mut order: Vec<usize> = (0..ids.len()).collect();
         order.sort_by_key(|&at| ids[at]);
         let parts = order.iter().map(|&at| (ids[at], rows.0.row(at)));
-        Ok(Self::added_up(shape, parts, ids.len()))
+        Ok(Self::from_sorted(shape, parts, ids.len()))
     }
 
-    /// The sum of rows that come in increasing order, each perhaps several times.
-    fn added_up<'a>(
+    /// The sum of rows in ascending order of their ids; ids may repeat.
+    fn from_sorted<'a>(
         shape: [usize; 2],
         parts: impl Iterator<Item = (usize, ArrayView1<'a, A>)>,
-        at_most: usize,
+        capacity: usize,
     ) -> Self {
-        let mut touched: Vec<usize> = Vec::with_capacity(at_most);
-        let mut block: Vec<A> = dl_core::buffers::take(at_most * shape[1]);
+        let mut touched: Vec<usize> = Vec::with_capacity(capacity);
+        let mut block: Vec<A> = dl_core::buffers::take(capacity * shape[1]);
         for (row, part) in parts {
             if touched.last() == Some(&row) {
                 let start = block.len() - shape[1];
@@ -82,7 +81,7 @@ impl<A: Element> Rows<A> {
                 block.extend(part);
             }
         }
-        let block = Nd::from_vec_unaligned([touched.len(), shape[1]], block).expect("as many rows as there are ids");
+        let block = Nd::from_vec_unaligned([touched.len(), shape[1]], block).expect("one row for each id");
         Rows { shape, touched: Some(touched.into()), block }
     }
 
@@ -95,7 +94,7 @@ impl<A: Element> Rows<A> {
         self.shape
     }
 
-    /// The rows that are not left out, in increasing order; `None` says that it is dense.
+    /// The ids of the stored rows, ascending; `None` if the delta is dense.
     ///
     /// ```
     /// assert_eq!(dl_nd::Rows::dense([[1.0, 2.0]].into()).touched(), None);
@@ -104,7 +103,7 @@ impl<A: Element> Rows<A> {
         self.touched.as_deref()
     }
 
-    /// The numbers of these rows: `[touched, width]`.
+    /// The stored rows: `[touched, width]`.
     ///
     /// ```
     /// assert_eq!(*dl_nd::Rows::dense([[1.0, 2.0]].into()).block(), [[1.0, 2.0]].into());
@@ -113,7 +112,7 @@ impl<A: Element> Rows<A> {
         &self.block
     }
 
-    /// The whole matrix: `[height, width]`.
+    /// The delta as a dense matrix: `[height, width]`.
     ///
     /// ```
     /// let rows = dl_nd::Rows::sparse([3, 1], &[1], &[[5.0]].into())?;
@@ -131,7 +130,7 @@ impl<A: Element> Rows<A> {
         }
     }
 
-    /// Row `id`, if it is not left out.
+    /// Row `id`, or `None` if it is not stored.
     pub(super) fn row(&self, id: usize) -> Option<ArrayView1<'_, A>> {
         let place = match &self.touched {
             None => id,
@@ -151,7 +150,7 @@ impl<A: Element> Rows<A> {
         }
     }
 
-    /// The same rows with other numbers.
+    /// The same row ids with other contents.
     fn with(&self, block: Nd<A, Ix2>) -> Self {
         Rows { shape: self.shape, touched: self.touched.clone(), block }
     }
@@ -161,11 +160,11 @@ fn add<A: Element, D: Rank>(mut sum: ArrayViewMut<'_, A, D>, part: ArrayView<'_,
     sum.zip_mut_with(&part, |sum, &part| *sum = *sum + part);
 }
 
-/// Whether there are rows with these ids.
+/// Checks that all ids are below the height of the table.
 pub(super) fn check_ids(ids: &[usize], height: usize) -> Result<()> {
     match ids.iter().position(|&id| id >= height) {
         Some(at) => Err(Error::invalid(format!(
-            "id {} (number {at} of the list) is not in the table, whose height is {height}",
+            "id {} (number {at} of the list) is out of range for a table of height {height}",
             ids[at]
         ))),
         None => Ok(()),
@@ -188,7 +187,7 @@ impl<A: Item> fmt::Debug for Rows<A> {
 impl<A: Element> Data for Rows<A> {
     type Delta = Self;
 
-    /// Of the rows that are there: those that are left out are no variables.
+    /// Ones in the stored rows: rows that are not stored are not variables.
     fn one(&self) -> Self {
         self.with(self.block.one())
     }
@@ -236,7 +235,7 @@ impl<A: Element> Delta for Rows<A> {
     }
 }
 
-/// The sum of many deltas, from the first to the last; sparse if all of them are.
+/// The sum of deltas, accumulated from the first to the last. It is sparse if all terms are sparse.
 struct SumRows<A>(PhantomData<A>);
 
 impl<A: Element> Primitive for SumRows<A> {
@@ -265,8 +264,8 @@ impl<A: Element> Primitive for SumRows<A> {
         }
         // stable: the parts of a row stay in the order of the terms
         parts.sort_by_key(|(row, _)| *row);
-        let at_most = parts.len();
-        Ok(Rows::added_up(first.shape, parts.into_iter(), at_most))
+        let capacity = parts.len();
+        Ok(Rows::from_sorted(first.shape, parts.into_iter(), capacity))
     }
 
     fn pullback(&self, at: &At<'_, Self>) -> Vec<Option<Layer<Rows<A>>>> {

@@ -1,14 +1,17 @@
-//! The versions of a table: a persistent array.
+//! Versions of a table, as a persistent array.
 //!
-//! The newest version of a table is a flat buffer. An older one that somebody still holds is a *diff*
-//! against the next one that somebody holds: the rows that have changed in between, as they were.
-//! So a clone is a count, and a version in which some rows are different costs these rows, however
-//! high the table is. A version that nobody holds any more leaves its diff to the one before it,
-//! or, if it was the newest, gives the buffer back to it; so the cost of reading an old version
-//! grows with the number of versions that are held, not with that of the versions there have been.
+//! The newest version of a table is a flat buffer. An older version that is still referenced is a
+//! diff against the next referenced version: the old contents of the rows that changed in between.
+//! A clone therefore costs one reference count, and a version with some changed rows costs those
+//! rows, whatever the height of the table.
 //!
-//! Who changes a version that is not the newest gets a copy of all of it: from there on the two
-//! have nothing to do with each other.
+//! When the last reference to a version is dropped, its diff is merged into that of the previous
+//! referenced version. If it was the newest version, the buffer is reverted to the previous one.
+//! The cost of reading an old version therefore grows with the number of referenced versions, not
+//! with the number of all versions.
+//!
+//! A change of a version that is not the newest copies the whole table; the copy starts a new
+//! family.
 //!
 //! H. G. Baker, *Shallow binding makes functional arrays fast*, 1991.
 
@@ -17,35 +20,35 @@ use std::collections::btree_map::BTreeMap;
 use std::collections::hash_map::{Entry, HashMap};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// One version; the numbers in it never change.
+/// An immutable version of a table.
 pub(super) struct Version<A: Element> {
     family: Arc<Family<A>>,
     number: u64,
 }
 
-/// The versions that share a buffer. Its lock is never held while code of somebody else runs.
+/// Versions that share a buffer. The lock must not be held while user code runs.
 struct Family<A> {
     shape: [usize; 2],
     state: RwLock<State<A>>,
 }
 
 struct State<A> {
-    /// The numbers of the newest version.
+    /// The elements of the newest version.
     buffer: Vec<A>,
-    /// The versions that somebody holds, by number, each with its diff against the next one; that
-    /// of the newest is empty.
+    /// The referenced versions by number, each with its diff against the next one. The diff of the
+    /// newest version is empty.
     diffs: BTreeMap<u64, Diff<A>>,
 }
 
-/// Some rows.
+/// The contents of some rows.
 struct Diff<A> {
-    /// Where in the block a row is.
+    /// Row id to row index in `block`.
     places: HashMap<usize, usize>,
     block: Vec<A>,
 }
 
 impl<A: Element> Version<A> {
-    /// The first version of a family of its own. There are as many elements as the shape says.
+    /// The first version of a new family. `buffer` must have as many elements as the shape.
     pub(super) fn new(shape: [usize; 2], buffer: Vec<A>) -> Self {
         debug_assert_eq!(buffer.len(), shape[0] * shape[1]);
         let state = State { buffer, diffs: BTreeMap::from([(0, Diff::with_room_for(0, 0))]) };
@@ -56,7 +59,7 @@ impl<A: Element> Version<A> {
         self.family.shape
     }
 
-    /// Appends these rows, or all of them, to an empty vector.
+    /// Appends the given rows, or all rows if `None`, to `numbers`, which must be empty.
     pub(super) fn read(&self, rows: Option<&[usize]>, mut numbers: Vec<A>) -> Vec<A> {
         let [height, width] = self.shape();
         numbers.reserve_exact(width * rows.map_or(height, <[usize]>::len));
@@ -72,14 +75,15 @@ impl<A: Element> Version<A> {
             }
             None => {
                 numbers.extend_from_slice(&state.buffer);
-                // the oldest one is the last word
+                // newest first: the diff of this version is written last and takes precedence
                 diffs.rev().for_each(|diff| diff.write_to(&mut numbers, width));
             }
         }
         numbers
     }
 
-    /// A version in which these rows, or all of them, are those of `block`. No row comes twice.
+    /// A version with the given rows, or all rows if `None`, replaced by those of `block`. The rows
+    /// must be distinct.
     pub(super) fn changed(&self, rows: Option<&[usize]>, block: Vec<A>) -> Self {
         let Some(rows) = rows else { return Version::new(self.shape(), block) };
         let width = self.shape()[1];
@@ -93,7 +97,7 @@ impl<A: Element> Version<A> {
         Version::new(self.shape(), numbers)
     }
 
-    /// The same in the same family, if this is its newest version.
+    /// The changed version within the same family, if this is its newest version.
     fn next(&self, rows: &[usize], block: &[A]) -> Option<Self> {
         let width = self.shape()[1];
         let mut before = Diff::with_room_for(rows.len(), width);
@@ -118,13 +122,13 @@ impl<A: Element> Drop for Version<A> {
         let width = self.shape()[1];
         let mut state = self.family.write();
         let State { buffer, diffs } = &mut *state;
-        let Some(gone) = diffs.remove(&self.number) else { return };
+        let Some(removed) = diffs.remove(&self.number) else { return };
         let was_newest = diffs.last_key_value().is_some_and(|(&number, _)| number < self.number);
         let Some((_, before)) = diffs.range_mut(..self.number).next_back() else { return };
         if was_newest {
-            std::mem::replace(before, gone).write_to(buffer, width);
+            std::mem::replace(before, removed).write_to(buffer, width);
         } else {
-            before.absorb(gone, width);
+            before.absorb(removed, width);
         }
     }
 }
@@ -149,7 +153,7 @@ impl<A: Element> Diff<A> {
         Some(&self.block[place * width..][..width])
     }
 
-    /// Adds a row that is not there yet.
+    /// Adds a row, which must be absent.
     fn push(&mut self, row: usize, numbers: &[A]) {
         self.places.insert(row, self.places.len());
         self.block.extend_from_slice(numbers);
@@ -161,16 +165,16 @@ impl<A: Element> Diff<A> {
         }
     }
 
-    /// Becomes the diff against the version that `next` is a diff against. Of the two the smaller
-    /// one is copied, so a row is copied seldom.
+    /// Merges a diff and the following one into a diff against the version after both. The smaller
+    /// one is copied into the larger one, which keeps the number of copies low.
     fn absorb(&mut self, next: Diff<A>, width: usize) {
-        let mine_are_few = self.places.len() < next.places.len();
-        let few = if mine_are_few { std::mem::replace(self, next) } else { next };
-        for (row, from) in few.places {
-            let numbers = &few.block[from * width..][..width];
+        let self_is_smaller = self.places.len() < next.places.len();
+        let smaller = if self_is_smaller { std::mem::replace(self, next) } else { next };
+        for (row, from) in smaller.places {
+            let numbers = &smaller.block[from * width..][..width];
             let end = self.places.len();
             match self.places.entry(row) {
-                Entry::Occupied(place) if mine_are_few => {
+                Entry::Occupied(place) if self_is_smaller => {
                     self.block[place.get() * width..][..width].copy_from_slice(numbers);
                 }
                 Entry::Occupied(_) => {}
@@ -188,14 +192,14 @@ mod tests {
     use super::*;
 
     impl<A: Element> Version<A> {
-        /// How many rows each version that is alive has as its diff.
+        /// Number of rows in the diff of each referenced version.
         fn diffs(&self) -> Vec<usize> {
             self.family.read().diffs.values().map(|diff| diff.places.len()).collect()
         }
     }
 
     #[test]
-    fn what_nobody_holds_is_not_kept() {
+    fn unreferenced_version_diffs_are_merged() {
         let mut newest = Version::new([100, 1], vec![0.0_f32; 100]);
         for step in 0..1_000 {
             newest = newest.changed(Some(&[step % 10]), vec![1.0]);
@@ -209,7 +213,7 @@ mod tests {
                 held.push(before);
             }
         }
-        // a row once for each version that is held
+        // each referenced version stores a changed row at most once
         assert_eq!(newest.diffs(), [20, 20, 20, 20, 0]);
         held.remove(1);
         assert_eq!(newest.diffs(), [20, 20, 20, 0]);
@@ -220,13 +224,13 @@ mod tests {
     }
 
     #[test]
-    fn a_branch_is_a_family_of_its_own() {
+    fn change_of_old_version_starts_new_family() {
         let first = Version::new([2, 1], vec![1.0, 2.0]);
         let second = first.changed(Some(&[0]), vec![3.0]);
         let other = first.changed(Some(&[1]), vec![4.0]);
         assert!(!Arc::ptr_eq(&first.family, &other.family));
         drop(second);
-        // which the first one is not, once it has the buffer again
+        // after that drop, `first` owns the buffer again and is the newest version
         let third = first.changed(Some(&[1]), vec![5.0]);
         assert!(Arc::ptr_eq(&first.family, &third.family));
         assert_eq!(
