@@ -38,13 +38,13 @@ fn complaints(double: fn(&crate::case::Args, &[Tensor<f64>]) -> Tensor<f64>) -> 
 }
 
 #[test]
-fn a_right_operation_is_accepted() {
+fn correct_operation_is_accepted() {
     let right = complaints(|_, x| Layer::apply(Square { factor: 1.0, slope: |x, _| x * 2.0 }, (x[0].clone(),)));
     assert_eq!(right, ["", ""]);
 }
 
 #[test]
-fn a_wrong_value_is_found() {
+fn wrong_value_is_detected() {
     let [reference, differences] =
         complaints(|_, x| Layer::apply(Square { factor: 1.0 + 1e-9, slope: |x, _| x * (2.0 + 2e-9) }, (x[0].clone(),)));
     assert!(reference.contains("the value is wrong"), "{reference}");
@@ -52,7 +52,7 @@ fn a_wrong_value_is_found() {
 }
 
 #[test]
-fn a_wrong_gradient_is_found() {
+fn wrong_gradient_is_detected() {
     let [reference, differences] =
         complaints(|_, x| Layer::apply(Square { factor: 1.0, slope: |x, _| x * 2.0001 }, (x[0].clone(),)));
     assert!(reference.contains("gradient 0 is wrong"), "{reference}");
@@ -60,7 +60,7 @@ fn a_wrong_gradient_is_found() {
 }
 
 #[test]
-fn a_wrong_second_derivative_is_found() {
+fn wrong_second_derivative_is_detected() {
     // computed from the value, not written as a layer
     let [reference, differences] =
         complaints(|_, x| Layer::apply(Square { factor: 1.0, slope: |_, x| x * 2.0 }, (x[0].clone(),)));

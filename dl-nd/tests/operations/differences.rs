@@ -144,7 +144,7 @@ pub(crate) fn wrong(ops: &[Op]) -> Vec<String> {
 }
 
 #[test]
-fn of_every_operation() {
+fn every_operation_matches_differences() {
     let wrong = wrong(&registry::all());
     assert!(wrong.is_empty(), "{} operations are wrong\n{}", wrong.len(), wrong.join("\n"));
 }

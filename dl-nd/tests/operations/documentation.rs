@@ -26,7 +26,7 @@ const CONVERTED: [&str; 15] = [
 ];
 
 #[test]
-fn what_is_one_kernel_and_what_has_a_gradient() {
+fn catalog_kernel_and_gradient_columns_match_measurement() {
     let (cases, operations) = (Case::all(), Operation::all());
     for op in registry::all() {
         let documented = operations.iter().find(|operation| operation.name == op.name).expect("it is documented");
@@ -46,7 +46,7 @@ fn what_is_one_kernel_and_what_has_a_gradient() {
 
 /// `UPDATE_DOCUMENTATION=1 cargo test -p monadic-dl-nd --test operations` writes it anew.
 #[test]
-fn the_table_is_that_of_the_documentation() {
+fn catalog_file_matches_operation_table() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/src/ops/catalog.md");
     let text = format!(
         "Every operation on tensors.\n\n\

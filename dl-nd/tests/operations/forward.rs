@@ -52,7 +52,7 @@ fn check(op: &Op, case: &Case) -> (Vec<String>, usize) {
 }
 
 #[test]
-fn of_every_operation_in_all_cases() {
+fn forward_derivatives_of_every_case_match_reference() {
     let (mut wrong, mut looked_at) = (Vec::new(), 0);
     let cases = Case::all();
     for op in registry::all() {

@@ -81,17 +81,17 @@ fn check<A: Scalar>(tolerance: f64) {
 }
 
 #[test]
-fn in_double_precision() {
+fn every_case_in_f64_matches_pytorch() {
     check::<f64>(1e-10);
 }
 
 #[test]
-fn in_single_precision() {
+fn every_case_in_f32_matches_pytorch() {
     check::<f32>(1e-5);
 }
 
 #[test]
-fn every_operation_of_the_library_is_in_the_table() {
+fn every_library_operation_is_in_registry() {
     let library: BTreeSet<&str> = Operation::all().iter().map(|operation| operation.name).collect();
     let here = registry::all().into_iter().map(|op| op.name);
     let known: BTreeSet<&str> = here.chain(ELSEWHERE.iter().map(|(name, _)| *name)).collect();
@@ -100,7 +100,7 @@ fn every_operation_of_the_library_is_in_the_table() {
 }
 
 #[test]
-fn every_operation_has_cases_and_every_case_an_operation() {
+fn registry_and_reference_cases_name_same_operations() {
     let cases = Case::all();
     let with_cases: BTreeSet<&str> = cases.iter().map(|case| case.op.as_str()).collect();
     let known: BTreeSet<&str> = registry::all().iter().map(|op| op.name).collect();

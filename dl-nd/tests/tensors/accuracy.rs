@@ -11,7 +11,7 @@ fn near(found: f32, right: f64) {
 }
 
 #[test]
-fn sums_of_many_terms_in_single_precision() {
+fn f32_sum_of_many_terms_matches_exact_sum() {
     let tenth = f64::from(0.1_f32);
     let x = Nd::full([200_000, 2], 0.1_f32);
     near(x.sum_axis(0).predict().wait().unwrap()[0], 200_000.0 * tenth);
@@ -29,7 +29,7 @@ fn sums_of_many_terms_in_single_precision() {
 }
 
 #[test]
-fn a_product_with_zeros_has_its_derivatives() {
+fn prod_with_zeros_has_correct_derivatives() {
     for zeros in [vec![3], vec![0, 4], vec![1, 2, 5]] {
         let mut start = numbers([2, 3], 0.5, 2.0, 7).into_array();
         start.iter_mut().enumerate().filter(|(i, _)| zeros.contains(i)).for_each(|(_, x)| *x = 0.0);
@@ -46,7 +46,7 @@ fn a_product_with_zeros_has_its_derivatives() {
 }
 
 #[test]
-fn slopes_where_a_root_is_steep() {
+fn std_and_norm_p_gradients_near_zero_are_finite() {
     let gradient = |loss: Layer<f64>, w: &Weight<Nd<f64, ndarray::Ix1>>| loss.gradient(w).predict().wait().unwrap();
     let w = Weight::new(Nd::from([2.0, 2.0]));
     assert_eq!(gradient(w.std(0), &w), Nd::from([0.0, 0.0]));
@@ -65,7 +65,7 @@ fn slopes_where_a_root_is_steep() {
 }
 
 #[test]
-fn a_shift_of_any_size() {
+fn roll_by_extreme_shift_has_correct_gradient() {
     let w = Weight::new(Nd::from([1.0, 2.0, 3.0]));
     for shift in [isize::MIN, -4, 0, 2, isize::MAX] {
         check("roll", &mixed(&w.roll(0, shift)), &w);
@@ -75,7 +75,7 @@ fn a_shift_of_any_size() {
 /// The delta of a sequence that is read step by step takes the room of the sequence, not of a
 /// sequence for each step.
 #[test]
-fn a_sequence_that_is_read_row_by_row() {
+fn gradient_of_row_by_row_reads_uses_memory_of_one_sequence() {
     const STEPS: isize = 300;
     let w = Weight::new(numbers([STEPS as usize, 20], -1.0, 1.0, 3));
     let whole = w.square().sum() + mixed(&w.layer());
@@ -96,7 +96,7 @@ fn a_sequence_that_is_read_row_by_row() {
 /// Powers that leave the normal numbers of the type, whose roots do not (values:
 /// `torch.linalg.vector_norm` and `torch.std` of PyTorch 2.15).
 #[test]
-fn powers_and_roots_of_small_numbers() {
+fn norm_p_and_std_with_underflowing_powers_match_pytorch() {
     let norm = |x: f32, p: f64| {
         let x = Weight::new(Nd::from([x, x]));
         let (norm, slopes) = x.norm_p(p).value_and_gradient(&x);
@@ -125,7 +125,7 @@ fn powers_and_roots_of_small_numbers() {
 /// What leaves the range of the type and does not come back, and what does not although something
 /// beside it does.
 #[test]
-fn beyond_the_range() {
+fn overflowing_intermediates_give_correct_results() {
     let inf = f32::INFINITY;
     let sums = Nd::from([3e38_f32, 3e38, 0.0, -1.0]).cumsum(0).predict().wait().expect("it succeeds");
     assert_eq!(sums, Nd::from([3e38, inf, inf, inf]));
@@ -140,7 +140,7 @@ fn beyond_the_range() {
 
 /// An axis that shrinks comes before one that grows: else this would take 40 GB.
 #[test]
-fn one_axis_shrinks_and_one_grows() {
+fn upsample_with_growing_and_shrinking_axis_keeps_memory_small() {
     let line = Nd::<f32, _>::full([1, 1, 1, 100_000], 1.0);
     let column = line.upsample_bilinear([100_000, 1], false).predict().wait().expect("it succeeds");
     assert_eq!(column.shape(), [1, 1, 100_000, 1]);
@@ -149,7 +149,7 @@ fn one_axis_shrinks_and_one_grows() {
 
 /// More numbers than are computed side by side, and no two alike.
 #[test]
-fn a_softmax_of_many() {
+fn softmax_of_long_row_matches_definition() {
     let x: Vec<f64> = (0..45).map(|i| 3.0 * (f64::from(i) * 0.7).sin()).collect();
     let sum: f64 = x.iter().map(|x| x.exp()).sum();
     let row = Nd::from(x.clone());
@@ -165,7 +165,7 @@ fn a_softmax_of_many() {
 /// Short lanes are computed side by side, long ones and a single one are not: no bit may tell
 /// which.
 #[test]
-fn a_lane_of_a_softmax_is_the_same_alone_and_among_others() {
+fn softmax_of_lane_alone_and_in_batch_has_same_bits() {
     for (lanes, len) in [(2, 1), (3, 7), (16, 10), (17, 10), (70, 32), (128, 10), (5, 33), (3, 700)] {
         let mut x = numbers([lanes, len], -9.0, 9.0, 5).into_array();
         x[(0, 0)] = f64::NEG_INFINITY;
@@ -201,7 +201,7 @@ fn softmaxes(x: Nd<f64, Ix2>, labels: &[usize]) -> [Vec<u64>; 4] {
 
 /// Squares that are too small or too large for the type, and lengths that are not.
 #[test]
-fn lengths_at_both_ends_of_the_range() {
+fn norm_with_overflowing_or_underflowing_squares_is_correct() {
     for number in [1e-40_f32, 1e-25, 1e25, 2e38] {
         let x = Weight::new(Nd::from([[number, 0.0], [0.0, 1.0], [0.0, 0.0]]));
         let (length, slopes) = Do::predict(x.norm_axis(1).sum().value_and_gradient(&x)).wait().expect("it succeeds");
@@ -223,7 +223,7 @@ fn lengths_at_both_ends_of_the_range() {
 
 /// What has no part in a result gets nothing, however steep what follows is.
 #[test]
-fn nothing_flows_where_nothing_came_from() {
+fn gradient_of_unused_element_before_steep_function_is_zero() {
     let w = Weight::new(Nd::from([-1e-7_f32, 4.0]));
     let slopes = |y: &Layer<Nd<f32, ndarray::Ix1>>| y.sum().gradient(&w).predict().wait().expect("it succeeds");
     assert_eq!(slopes(&w.clamp(0.0, 1e9).sqrt()), Nd::from([0.0, 0.25]));

@@ -116,7 +116,7 @@ impl Case {
 }
 
 #[test]
-fn convolutions_agree_with_loops() {
+fn conv_matches_loops() {
     for case in CASES {
         let (x, w) = (case.x(), case.w());
         let wanted = case.by_loops(&x, &w);
@@ -127,7 +127,7 @@ fn convolutions_agree_with_loops() {
 }
 
 #[test]
-fn convolutions_of_many_blocks_agree_with_loops() {
+fn conv_over_many_blocks_matches_loops() {
     let square = case(&[2, 31, 17, 19], &[3, 31, 3, 3], [1, 1, 1], 1);
     let pointwise = case(&[1, 300, 200], &[2, 300, 1], [1, 0, 1], 1);
     for case in [square, pointwise] {
@@ -152,7 +152,7 @@ fn transposes(case: &Case) {
 }
 
 #[test]
-fn a_transposed_convolution_is_the_gradient_by_the_input() {
+fn conv_transpose_equals_gradient_of_conv_input() {
     for case in CASES {
         let x = Weight::new(case.x());
         let w = case.w();
@@ -173,7 +173,7 @@ fn a_transposed_convolution_is_the_gradient_by_the_input() {
 }
 
 #[test]
-fn gradients_of_convolutions() {
+fn conv_gradients_match_differences() {
     for case in CASES {
         let (x, w) = (Weight::new(case.x()), Weight::new(case.w()));
         let y = case.conv(&x.layer(), &w.layer());
@@ -194,7 +194,7 @@ fn check_all(what: &str, linear: &Layer<f64>, squares: &Layer<f64>, x: &Weight<O
 }
 
 #[test]
-fn gradients_of_transposed_convolutions() {
+fn conv_transpose_gradients_match_differences() {
     let cases = [
         (case(&[2, 2, 3], &[2, 3, 2], [2, 0, 1], 1), 1),
         (case(&[1, 4, 2, 3], &[4, 1, 3, 3], [2, 1, 1], 2), 0),
@@ -209,14 +209,14 @@ fn gradients_of_transposed_convolutions() {
 }
 
 #[test]
-fn output_padding_lengthens_the_end() {
+fn conv_transpose_output_padding_extends_end() {
     let (x, w) = (Nd::from([[[1.0, 2.0]]]), Nd::from([[[1.0, 1.0]]]));
     let y = x.conv_transpose1d(&w, Conv::new().dilation(3).output_padding(2));
     assert_eq!(y.predict().wait().unwrap(), Nd::from([[[1.0, 2.0, 0.0, 1.0, 2.0, 0.0, 0.0]]]));
 }
 
 #[test]
-fn batches_and_channels_may_be_empty() {
+fn conv_with_empty_batch_or_channels_succeeds() {
     let shapes = |x: [usize; 4], w: [usize; 4]| {
         let (x, w) = (Weight::new(Nd::full(x, 1.0_f32)), Weight::new(Nd::full(w, 1.0_f32)));
         let y = x.conv2d(&w, Conv::new().padding(1));
@@ -244,7 +244,7 @@ fn conv(w: [usize; 4], conv: Conv<2>) -> Layer<Nd<f32, Ix4>> {
 }
 
 #[test]
-fn convolutions_that_do_not_fit() {
+fn conv_with_invalid_shapes_or_settings_returns_error() {
     let op = "conv2d";
     let takes = "input of shape [2, 3, 8, 8] has 3 channels, but a weight of shape [8, 4, 3, 3] with 1 group takes 4";
     assert!(error_of(conv([8, 4, 3, 3], Conv::new()), op, &[takes]).is_shape());
@@ -266,7 +266,7 @@ fn convolutions_that_do_not_fit() {
 }
 
 #[test]
-fn ranks_that_do_not_fit_when_they_are_open() {
+fn conv_with_wrong_dynamic_rank_returns_error() {
     let (x, w) = (Nd::full(IxDyn(&[2, 3]), 1.0_f32), Nd::full(IxDyn(&[1, 3, 3]), 1.0_f32));
     error_of(x.conv2d(&w, Conv::new()), "conv2d", &["[2, 3] instead of [batch, channels, height, width]"]);
     let x = Nd::full([2, 3, 4, 4], 1.0_f32);
@@ -276,7 +276,7 @@ fn ranks_that_do_not_fit_when_they_are_open() {
 }
 
 #[test]
-fn transposed_convolutions_that_do_not_fit() {
+fn conv_transpose_with_invalid_shapes_or_settings_returns_error() {
     let ones = |shape: [usize; 3]| Nd::full(shape, 1.0_f32);
     let x = ones([1, 2, 4]);
     let op = "conv_transpose1d";
@@ -300,7 +300,7 @@ fn transposed_convolutions_that_do_not_fit() {
 
 /// More taps than a block of patches has rows; more samples than there are pieces.
 #[test]
-fn convolutions_of_many_taps_and_of_many_samples_agree_with_loops() {
+fn conv_with_many_taps_or_samples_matches_loops() {
     let taps = case(&[1, 60, 5, 6], &[3, 60, 3, 3], [1, 1, 1], 1);
     let samples = case(&[19, 2, 5, 4], &[3, 2, 3, 3], [1, 1, 1], 1);
     for case in [taps, samples] {

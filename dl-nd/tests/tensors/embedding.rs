@@ -26,7 +26,7 @@ fn curved(rows: &Layer<Matrix>) -> Layer<f64> {
 }
 
 #[test]
-fn gradients_are_those_of_a_tensor() {
+fn table_gradients_match_tensor_gradients() {
     let start = numbers([5, 3], -1.0, 1.0, 1);
     let (table, tensor) = (table_of(&start), Weight::new(start));
     for ids in [vec![], vec![4], vec![2, 0, 2, 2, 4], vec![1, 2, 3]] {
@@ -47,7 +47,7 @@ fn gradients_are_those_of_a_tensor() {
 }
 
 #[test]
-fn gradients_are_difference_quotients() {
+fn table_gradients_match_differences() {
     let start = numbers([4, 2], -1.0, 1.0, 2);
     let table = table_of(&start);
     let rows = table.embedding([3, 1, 3]);
@@ -69,7 +69,7 @@ fn gradients_are_difference_quotients() {
 }
 
 #[test]
-fn sums_and_multiples_of_deltas() {
+fn row_deltas_summed_and_scaled_match_dense() {
     let table = table_of(&numbers([4, 2], -1.0, 1.0, 3));
     let delta = |ids: &[usize]| curved(&table.embedding(ids)).gradient(&table);
     let [a, b, c] = [delta(&[0, 2]), delta(&[2]), curved(&table.dense()).gradient(&table)];
@@ -115,7 +115,7 @@ fn sparse_as_in_pytorch<O: Optimizer + Clone + 'static>(case: &str, optimizer: &
 
 /// See `reference/optimizers.py` of dl-core.
 #[test]
-fn sparse_steps_are_those_of_pytorch() {
+fn sparse_steps_match_pytorch() {
     sparse_as_in_pytorch("sgd", &Sgd::new(0.05));
     sparse_as_in_pytorch("adagrad", &Adagrad::new(0.1));
     sparse_as_in_pytorch("adam", &Adam::new(0.05).eps(1e-20));
@@ -141,7 +141,7 @@ fn tied<O: Optimizer + Clone + 'static>(make: impl Fn() -> O, lazily: bool) {
 }
 
 #[test]
-fn tied_weights_train_as_a_tensor_does() {
+fn tied_table_trains_like_tensor() {
     // a missing row means a row of zeros to these
     tied(|| Sgd::new(0.3), true);
     tied(|| Adagrad::new(0.1), true);
@@ -152,7 +152,7 @@ fn tied_weights_train_as_a_tensor_does() {
 }
 
 #[test]
-fn momentum_is_lazy() {
+fn momentum_of_untouched_row_is_not_applied() {
     let table = Weight::new(Table::from([[1.0], [1.0]]));
     let sgd = Sgd::new(1.0).momentum(0.5);
     table.embedding([0]).sum().train(&sgd).wait().unwrap();
@@ -196,7 +196,7 @@ impl Optimizer for FailsAt {
 }
 
 #[test]
-fn a_step_that_fails_at_any_row_changes_nothing() {
+fn step_failing_at_any_row_changes_nothing() {
     let start = numbers([5, 1], -1.0, 1.0, 5);
     let before: Vec<f64> = start.view().iter().copied().collect();
     for panics in [false, true] {
@@ -226,7 +226,7 @@ fn a_step_that_fails_at_any_row_changes_nothing() {
 }
 
 #[test]
-fn old_versions_keep_their_values() {
+fn old_table_versions_keep_values() {
     let table = Weight::new(Table::<f64>::zeros([4, 1]).unwrap());
     let count = |id: usize| (table.embedding([id]) * -1.0).sum().train(&Sgd::new(1.0)).wait().unwrap();
     let expect = |table: &Table<f64>, expected: [f64; 4]| {
@@ -264,7 +264,7 @@ fn old_versions_keep_their_values() {
 
 /// A pass that has read a table goes on with it while another one steps it.
 #[test]
-fn a_step_within_a_pass() {
+fn pass_keeps_table_version_during_nested_step() {
     let table = Weight::new(Table::from([[1.0], [2.0]]));
     let y = {
         let table = table.clone();
@@ -284,7 +284,7 @@ fn a_step_within_a_pass() {
 
 /// Versions that come and go at random, beside plain copies.
 #[test]
-fn random_histories() {
+fn random_version_histories_match_dense_copies() {
     use rand::Rng;
     let mut rng = init::rng(6);
     for width in [0, 1, 3] {
@@ -321,7 +321,7 @@ fn random_histories() {
 }
 
 #[test]
-fn many_versions_that_are_held() {
+fn many_held_versions_drop_in_any_order() {
     const VERSIONS: usize = 20_000;
     for order in ["oldest first", "newest first", "newest but one first"] {
         let table = Weight::new(Table::<f32>::zeros([1_000, 2]).unwrap());
@@ -353,7 +353,7 @@ fn many_versions_that_are_held() {
 }
 
 #[test]
-fn threads_read_while_others_step() {
+fn concurrent_reads_during_steps_see_consistent_versions() {
     let table = Weight::new(Table::<f64>::zeros([64, 8]).unwrap());
     let sgd = Sgd::new(1.0);
     std::thread::scope(|scope| {
@@ -384,7 +384,7 @@ fn threads_read_while_others_step() {
 
 /// Two weights that begin as one table, and the two slots of an optimizer.
 #[test]
-fn clones_that_go_their_own_ways() {
+fn table_clones_diverge_independently() {
     let start = Table::<f32>::zeros([10_000, 2]).unwrap();
     let (a, b) = (Weight::new(start.clone()), Weight::new(start.clone()));
     let sgd = Sgd::new(1.0);
@@ -398,7 +398,7 @@ fn clones_that_go_their_own_ways() {
 }
 
 #[test]
-fn what_does_not_fit() {
+fn table_with_invalid_ids_or_shapes_returns_error() {
     let table = Weight::new(Table::<f64>::zeros([5, 2]).unwrap());
     let error = table.embedding([4, 0, 7]).sum().train(&Sgd::new(1.0)).wait().unwrap_err();
     assert!(error.is_invalid());
@@ -427,7 +427,7 @@ fn what_does_not_fit() {
 }
 
 #[test]
-fn a_delta_that_is_not_finite_is_refused() {
+fn sparse_delta_not_finite_is_refused() {
     let table = Weight::new(Table::from([[0.0_f64], [1.0]]));
     let loss = table.embedding([1, 0]).sqrt().sum();
     assert!(loss.train(&Sgd::new(1.0).refuse_non_finite()).wait().unwrap_err().is_not_finite());

@@ -70,7 +70,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn in_one_piece_as_in_many(
+    fn fused_tensor_matches_concatenated_pieces(
         steps in prop::collection::vec((0_usize..16, 0_usize..64, 0_usize..64), 1..60),
         len in 4096_usize..9000,
         seed in any::<u64>(),
@@ -97,7 +97,7 @@ proptest! {
 }
 
 #[test]
-fn a_sum_of_what_is_not_kept_is_the_sum_of_what_is() -> Result<()> {
+fn sum_of_lazy_tensor_has_bits_of_stored_tensor() -> Result<()> {
     for len in [4096, 32_768, 70_001, 300_000] {
         let (a, b) = (Nd::from(numbers(len, 1)), Nd::from(numbers(len, 2)));
         let product = || (a.layer() * b.layer()).tanh();
@@ -111,7 +111,7 @@ fn a_sum_of_what_is_not_kept_is_the_sum_of_what_is() -> Result<()> {
 }
 
 #[test]
-fn what_is_repeated() -> Result<()> {
+fn fused_broadcast_matches_elementwise_formula() -> Result<()> {
     let (rows, columns) = (130, 70);
     let whole = Nd::from_vec([rows, columns], numbers(rows * columns, 3))?;
     let row = Vector::from(numbers(columns, 4));
@@ -127,7 +127,7 @@ fn what_is_repeated() -> Result<()> {
 }
 
 #[test]
-fn threads_do_not_matter() -> Result<()> {
+fn fused_kernels_on_any_thread_count_have_same_bits() -> Result<()> {
     let operands: Vec<Vec<f32>> = (0..3).map(|which| numbers(200_000, which)).collect();
     let recipe = Recipe(vec![(8, 0, 1), (10, 3, 2), (0, 4, 0), (1, 2, 0), (10, 5, 6), (9, 7, 0)]);
     let run = |threads| {
@@ -146,7 +146,7 @@ fn threads_do_not_matter() -> Result<()> {
 /// A run of operations needs the memory of its operands and its result, not of what lies in
 /// between.
 #[test]
-fn nothing_in_between_is_in_memory() -> Result<()> {
+fn fused_chain_allocates_no_intermediates() -> Result<()> {
     let x = Nd::from(numbers(1 << 18, 1));
     let mut y = x.layer();
     for _ in 0..24 {
@@ -162,7 +162,7 @@ fn nothing_in_between_is_in_memory() -> Result<()> {
 }
 
 #[test]
-fn a_large_step_is_the_same_in_place_and_on_a_copy() -> Result<()> {
+fn large_step_in_place_and_on_copy_has_same_bits() -> Result<()> {
     let train = |held: bool| -> Result<Nd<f32, Ix2>> {
         let w = Weight::new(Nd::from_vec([100, 80], numbers(8000, 1))?);
         let x = Nd::from_vec([7, 100], numbers(700, 2))?;
@@ -182,7 +182,7 @@ fn a_large_step_is_the_same_in_place_and_on_a_copy() -> Result<()> {
 /// Whether a product is made first, because somebody wants to see the delta, or goes into the
 /// weight, is the same to the bit.
 #[test]
-fn a_step_with_the_delta_and_without() -> Result<()> {
+fn step_with_and_without_stored_delta_has_same_bits() -> Result<()> {
     let (w, b) = (Nd::from_vec([6, 6], numbers(36, 1))?, Nd::from_vec([1, 6], numbers(6, 2))?);
     let (w, b) = (w.cast::<f64>().predict().wait()?, b.cast::<f64>().predict().wait()?);
     let x = Nd::from_vec([3, 6], numbers(18, 3))?.cast::<f64>().predict().wait()?;

@@ -28,7 +28,7 @@ where
 }
 
 #[test]
-fn every_unary_operation() {
+fn unary_gradients_match_differences() {
     every_unary([3, 4]);
     every_unary(5);
     every_unary([2, 1, 3]);
@@ -62,7 +62,7 @@ where
 }
 
 #[test]
-fn every_binary_operation() {
+fn binary_gradients_match_differences() {
     every_binary([2, 3], [2, 3]);
     every_binary([2, 3], [1, 3]);
     every_binary([2, 1], [1, 3]);
@@ -78,7 +78,7 @@ fn every_binary_operation() {
 }
 
 #[test]
-fn every_binary_operation_on_transposed_operands() {
+fn binary_gradients_on_transposed_operands_match_differences() {
     for &op in Binary::ALL {
         let a = Weight::new(numbers([2, 3], 0.5, 2.0, 1));
         let b = Weight::new(numbers([3, 2], 0.5, 2.0, 2));
@@ -97,7 +97,7 @@ fn every_binary_operation_on_transposed_operands() {
 }
 
 #[test]
-fn every_binary_operation_with_a_number() {
+fn binary_gradients_with_number_match_differences() {
     for &op in Binary::ALL {
         for left in [false, true] {
             let (low, high) = if left { (0.5, 2.0) } else { left_domain(op) };
@@ -108,7 +108,7 @@ fn every_binary_operation_with_a_number() {
 }
 
 #[test]
-fn methods_with_numbers() {
+fn methods_with_numbers_gradients_match_differences() {
     let w = Weight::new(numbers([3, 4], -2.0, 2.0, 1));
     check_twice("leaky_relu", &mixed(&w.leaky_relu(0.1)), &w);
     check_twice("elu", &mixed(&w.elu(1.5)), &w);
@@ -116,7 +116,7 @@ fn methods_with_numbers() {
 }
 
 #[test]
-fn operators_of_unequal_ranks() {
+fn operators_on_unequal_ranks_gradients_match_differences() {
     let matrix = Weight::new(numbers([2, 3], 0.5, 2.0, 1));
     let vector = Weight::new(numbers(3, 0.5, 2.0, 2));
     let point = Weight::new(numbers((), 0.5, 2.0, 3));
@@ -131,7 +131,7 @@ fn operators_of_unequal_ranks() {
 }
 
 #[test]
-fn a_scalar_layer_with_a_tensor() {
+fn scalar_layer_with_tensor_gradients_match_differences() {
     let s = Weight::new(numbers(1, 0.5, 2.0, 1));
     let w = Weight::new(numbers([2, 3], 0.5, 2.0, 2));
     let number: Layer<f64> = s.at([0]);
@@ -148,7 +148,7 @@ fn a_scalar_layer_with_a_tensor() {
 }
 
 #[test]
-fn products() {
+fn product_gradients_match_differences() {
     let a = Weight::new(numbers([2, 3], -1.0, 1.0, 1));
     let b = Weight::new(numbers([3, 4], -1.0, 1.0, 2));
     let v = Weight::new(numbers(3, -1.0, 1.0, 3));
@@ -172,7 +172,7 @@ fn products() {
 }
 
 #[test]
-fn products_with_lengths_of_0_and_1() {
+fn product_gradients_with_lengths_0_and_1_match_differences() {
     for [m, k, n] in [[0, 2, 3], [2, 0, 3], [2, 3, 0], [1, 1, 1], [1, 3, 1]] {
         let a = Weight::new(numbers([m, k], -1.0, 1.0, 1));
         let b = Weight::new(numbers([k, n], -1.0, 1.0, 2));
@@ -183,7 +183,7 @@ fn products_with_lengths_of_0_and_1() {
 }
 
 #[test]
-fn reductions() {
+fn reduction_gradients_match_differences() {
     let w = Weight::new(numbers([2, 3, 4], -1.0, 1.0, 1));
     check_twice("sum", &w.sum(), &w);
     check_twice("mean", &w.mean(), &w);
@@ -201,7 +201,7 @@ fn reductions() {
 }
 
 #[test]
-fn movement() {
+fn movement_gradients_match_differences() {
     let w = Weight::new(numbers([2, 3, 4], -1.0, 1.0, 1));
     let square = |x: Layer<Nd<f64, ndarray::Ix3>>| mixed(&(&x * &x));
     check_twice("t", &square(w.t()), &w);
@@ -215,7 +215,7 @@ fn movement() {
 }
 
 #[test]
-fn selection() {
+fn selection_gradients_match_differences() {
     let w = Weight::new(numbers([3, 2, 4], -1.0, 1.0, 1));
     check_twice("row", &mixed(&w.row(1).square()), &w);
     check_twice("row of a transposed one", &mixed(&w.t().row(3).square()), &w);
@@ -227,7 +227,7 @@ fn selection() {
 }
 
 #[test]
-fn softmaxes_and_losses() {
+fn softmax_and_loss_gradients_match_differences() {
     let w = Weight::new(numbers([3, 4], -2.0, 2.0, 1));
     for axis in 0..2 {
         check_twice("softmax", &mixed(&w.softmax(axis)), &w);

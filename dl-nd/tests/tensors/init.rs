@@ -23,7 +23,7 @@ fn like<D: Rank>(x: &Nd<f64, D>, mean: f64, variance: f64) {
 const MANY: usize = 50_000;
 
 #[test]
-fn normal_numbers_have_the_moments_of_the_distribution() {
+fn normal_has_moments_of_distribution() {
     let x = init::normal::<f64, _>([MANY], 1.0, 2.0, &mut init::rng(1));
     like(&x, 1.0, 4.0);
     let fourth = x.view().iter().map(|x| ((x - 1.0) / 2.0).powi(4)).sum::<f64>() / MANY as f64;
@@ -36,7 +36,7 @@ fn normal_numbers_have_the_moments_of_the_distribution() {
 }
 
 #[test]
-fn uniform_numbers_fill_their_range() {
+fn uniform_fills_range() {
     let x = init::uniform::<f64, _>([MANY], -1.0, 3.0, &mut init::rng(1));
     like(&x, 1.0, 16.0 / 12.0);
     assert!(x.view().iter().all(|x| (-1.0..3.0).contains(x)));
@@ -59,7 +59,7 @@ fn truncated(low: f64, high: f64) -> (f64, f64) {
 }
 
 #[test]
-fn truncated_normal_numbers_stay_between_their_bounds() {
+fn truncated_normal_stays_within_bounds() {
     let ranges =
         [(-2.0, 2.0), (-1.0, 5.0), (0.5, 0.7), (-0.5, 1.0), (-4.0, -2.0), (3.0, 12.0), (30.0, 31.0), (-1.3, 1.3)];
     for (low, high) in ranges {
@@ -82,7 +82,7 @@ fn truncated_normal_numbers_stay_between_their_bounds() {
 }
 
 #[test]
-fn fans_are_those_of_pytorch() {
+fn fans_match_pytorch() {
     // a matrix [in, out], and a kernel [out, in, height, width]
     let (matrix, kernel) = ([400, 100], [50, 40, 5, 4]);
     let rng = || init::rng(7);
@@ -120,7 +120,7 @@ fn deviation(x: Array2<f64>, of: f64) -> f64 {
 }
 
 #[test]
-fn orthogonal_matrices_are_orthogonal() {
+fn orthogonal_rows_or_columns_are_orthonormal() {
     for shape in [[1, 1], [5, 5], [3, 40], [40, 3], [64, 64]] {
         let x: Nd<f64> = init::orthogonal(shape, 1.0, &mut init::rng(1)).unwrap();
         assert!(deviation(x.into_array(), 1.0) < 1e-12, "{shape:?}");
@@ -143,7 +143,7 @@ fn orthogonal_matrices_are_orthogonal() {
 /// The same numbers with every version, on every platform and for every number of threads: a change
 /// here changes the weights of everybody's nets.
 #[test]
-fn a_seed_means_the_same_everywhere() {
+fn seeded_initialisers_have_pinned_values() {
     let first = |x: Nd<f64, Ix1>| x.into_vec();
     assert_eq!(first(init::uniform([3], 0.0, 1.0, &mut init::rng(42))), UNIFORM);
     assert_eq!(first(init::normal([4], 0.0, 1.0, &mut init::rng(42))), NORMAL);
@@ -158,7 +158,7 @@ fn a_seed_means_the_same_everywhere() {
 }
 
 #[test]
-fn a_net_can_grow_without_a_change_of_its_other_weights() {
+fn named_generators_are_independent_of_added_weights() {
     let layer = |name: &str| init::he_normal::<f32, Ix2>(Ix2(3, 3), &mut init::rng_for(1, name));
     let small = [layer("a"), layer("c")];
     let grown = [layer("a"), layer("b"), layer("c")];
@@ -177,7 +177,7 @@ const MIXED: u64 = 13025730010630944863;
 /// An interval so far from the mean that its squares are out of range: what is left of the
 /// distribution is at the near end.
 #[test]
-fn truncated_normal_numbers_far_from_the_mean() {
+fn truncated_normal_far_from_mean_stays_near_bound() {
     for std in [1e-10, 1e-160, 1e-300] {
         let x: Nd<f64, _> = init::truncated_normal([10], 0.0, std, 0.5, 1.0, &mut init::rng(1)).unwrap();
         assert!(x.view().iter().all(|x| (0.5..=0.500_001).contains(x)), "{std}: {x:?}");

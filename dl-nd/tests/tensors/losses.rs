@@ -40,7 +40,7 @@ fn assert_loss(what: &str, x: &Weight<Nd<f64, Ix2>>, loss: &Layer<f64>, value: f
 }
 
 #[test]
-fn cross_entropy_as_in_pytorch() {
+fn cross_entropy_of_labels_matches_pytorch() {
     let (x, plain) = (&logits(), CrossEntropy::new);
     // F.cross_entropy(x, y)
     let gradient = [
@@ -91,7 +91,7 @@ fn cross_entropy_as_in_pytorch() {
 }
 
 #[test]
-fn class_probabilities_as_in_pytorch() {
+fn cross_entropy_of_probabilities_matches_pytorch() {
     let x = &logits();
     // F.cross_entropy(x, p)
     let gradient = [
@@ -112,7 +112,7 @@ fn class_probabilities_as_in_pytorch() {
 }
 
 #[test]
-fn positions_as_in_pytorch() {
+fn cross_entropy_of_positions_matches_pytorch() {
     // z = torch.arange(12.).reshape(1, 3, 2, 2).sin(); y = torch.tensor([[[0, 2], [1, 2]]])
     let z = Nd::from_vec([1, 3, 2, 2], (0..12).map(|i| f64::from(i).sin()).collect()).unwrap();
     let labels = Nd::from([[[0_usize, 2], [1, 2]]]);
@@ -132,7 +132,7 @@ fn positions_as_in_pytorch() {
 }
 
 #[test]
-fn losses_of_elements_as_in_pytorch() {
+fn elementwise_losses_match_pytorch() {
     let (x, p) = (&logits(), &probabilities());
     // F.nll_loss(x, y, weight=w)
     let gradient = [[0.0, 0.0, -1.0 / 3.0], [-2.0 / 3.0, 0.0, 0.0]];
@@ -193,7 +193,7 @@ fn every_reduction<R: Reduction>(reduction: R, number: impl Fn(Layer<R::Of<f64, 
 }
 
 #[test]
-fn gradients_of_classes() {
+fn classification_loss_gradients_match_differences() {
     every_reduction(Mean, |loss| loss);
     every_reduction(Sum, |loss| loss);
     every_reduction(BatchMean, |loss| loss);
@@ -201,7 +201,7 @@ fn gradients_of_classes() {
 }
 
 #[test]
-fn gradients_of_positions() {
+fn position_loss_gradients_match_differences() {
     let x = Weight::new(numbers([2, 3, 2, 2], -2.0, 2.0, 1));
     let labels = Nd::from_vec([2, 2, 2], vec![0_usize, 1, 2, 2, 1, 0, 0, 2]).unwrap();
     let full = CrossEntropy::new().ignore_index(2).label_smoothing(0.1).weights(Nd::from([1.0, 2.0, 0.5]));
@@ -228,7 +228,7 @@ fn elementwise<D: Rank>(x: Weight<Nd<f64, D>>, y: Weight<Nd<f64, D>>) {
 }
 
 #[test]
-fn gradients_of_elements() {
+fn elementwise_loss_gradients_match_differences() {
     elementwise(Weight::new(numbers([2, 3], -2.0, 2.0, 1)), Weight::new(numbers([2, 3], 0.1, 0.9, 2)));
     elementwise(Weight::new(numbers(5, -2.0, 2.0, 3)), Weight::new(numbers(5, 0.1, 0.9, 4)));
     elementwise(Weight::new(numbers((), -2.0, 2.0, 5)), Weight::new(numbers((), 0.1, 0.9, 6)));
@@ -241,7 +241,7 @@ fn gradients_of_elements() {
 }
 
 #[test]
-fn a_huber_loss_is_smooth_at_0() {
+fn huber_second_derivative_at_zero_is_one() {
     let x = Weight::new(Nd::from([1.0, 2.0]));
     let loss = x.huber_with(Nd::from([1.0, 2.0]), 0.5, Sum);
     let second = loss.gradient(&x).sum().gradient(&x);
@@ -274,7 +274,7 @@ fn total<A: Element>(x: &Layer<Nd<A, Ix2>>) -> Layer<A> {
 }
 
 #[test]
-fn large_logits() {
+fn losses_of_large_logits_are_finite() {
     finite_at_large_logits::<f32>();
     finite_at_large_logits::<f64>();
     // without cancellation: ln(1 + e⁻³⁰)
@@ -285,7 +285,7 @@ fn large_logits() {
 }
 
 #[test]
-fn what_is_ignored_may_be_anything() {
+fn cross_entropy_ignored_positions_do_not_affect_loss() {
     let x = Nd::from([[f64::NAN, 0.0], [0.0, 0.0]]);
     let loss = x.cross_entropy_with([7, 1], &CrossEntropy::new().ignore_index(7));
     assert_eq!(loss.predict().wait().unwrap(), 2.0_f64.ln());

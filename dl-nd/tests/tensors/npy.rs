@@ -9,7 +9,7 @@ fn numpys(name: &str) -> PathBuf {
 }
 
 #[test]
-fn files_of_numpy() {
+fn npy_files_of_numpy_are_read() {
     let floats = Nd::<f64>::read_npy(numpys("floats.npy")).unwrap();
     assert_eq!(floats, Nd::from([[1.5, -2.0, 3.0], [4.0, f64::INFINITY, 6.25]]));
     let columns_first = Nd::<i64, IxDyn>::read_npy(numpys("fortran.npy")).unwrap();
@@ -28,7 +28,7 @@ fn there_and_back<A: NpyItem, D: Rank>(x: Nd<A, D>) {
 }
 
 #[test]
-fn our_own_files() {
+fn npy_write_then_read_round_trips() {
     there_and_back(Nd::from([[1.0_f32, 2.0], [3.0, 4.0]]));
     there_and_back(Nd::from(ndarray::arr2(&[[1.0_f64, 2.0], [3.0, 4.0]]).reversed_axes()));
     there_and_back(Nd::from(-1_i32));
@@ -39,7 +39,7 @@ fn our_own_files() {
 /// those of any new file.
 #[test]
 #[cfg(unix)]
-fn links_and_permissions() {
+fn npy_write_preserves_links_and_permissions() {
     use std::fs::{self, Permissions};
     use std::os::unix::fs::{PermissionsExt, symlink};
     let folder = tempfile::tempdir().unwrap();
@@ -65,7 +65,7 @@ fn links_and_permissions() {
 }
 
 #[test]
-fn bad_files() {
+fn npy_read_of_malformed_file_returns_error() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.npy");
     let good = std::fs::read(numpys("floats.npy")).unwrap();

@@ -34,7 +34,7 @@ fn loss(rows: &Layer<Matrix>) -> Layer<f64> {
 /// The rows that are read do what a tensor of these rows does; the others stay as they are, and so
 /// does their average.
 #[test]
-fn on_a_sparse_delta_only_the_rows_that_it_touches_move() -> Result<()> {
+fn sparse_delta_moves_touched_rows_only() -> Result<()> {
     let start = numbers([6, 3], -1.0, 1.0, 1);
     for (sparse, dense) in optimizers().into_iter().zip(optimizers()) {
         let name = sparse.kind();
@@ -60,7 +60,7 @@ fn on_a_sparse_delta_only_the_rows_that_it_touches_move() -> Result<()> {
 
 /// The state of rows that a step leaves out stays, whatever other rows do.
 #[test]
-fn rows_keep_their_state() -> Result<()> {
+fn untouched_rows_keep_optimizer_state() -> Result<()> {
     let (lazy, alone) = (Sgd::new(0.1).momentum(0.9), Sgd::new(0.1).momentum(0.9));
     let [both, one] = [(); 2].map(|()| Weight::<Table<f64>>::new([[1.0], [2.0]].into()));
     for _ in 0..3 {
@@ -97,7 +97,7 @@ impl Net {
 
 /// Weights of different types, their state in the types that they have.
 #[test]
-fn a_resumed_run_of_tables_and_tensors_is_bit_identical() -> Result<()> {
+fn resumed_run_of_tables_and_tensors_has_same_bits() -> Result<()> {
     let make = || Adam::new(Cosine::new(0.1, 20)).amsgrad().weight_decay(0.01).clip_norm(0.5).ema(0.9);
     let (net, optimizer) = (Net::new(), make());
     for step in 0..4 {

@@ -123,7 +123,7 @@ impl Case {
 }
 
 #[test]
-fn poolings_agree_with_loops() {
+fn pool_matches_loops() {
     for case in CASES {
         let x = strided(&case.x());
         let max = case.by_loops(&x, |elements, _| elements.iter().copied().fold(f64::NEG_INFINITY, f64::max));
@@ -136,7 +136,7 @@ fn poolings_agree_with_loops() {
 }
 
 #[test]
-fn gradients_of_poolings() {
+fn pool_gradients_match_differences() {
     for case in CASES {
         let w = Weight::new(case.x());
         check_twice(&format!("maxima, {case:?}"), &mixed(&case.max(&w.layer()).square()), &w);
@@ -148,7 +148,7 @@ fn gradients_of_poolings() {
 }
 
 #[test]
-fn the_first_maximum_gets_the_gradient() {
+fn max_pool_gradient_flows_to_first_maximum() {
     let gradient = |x: [f64; 6], pool: Pool<1>| {
         let w = Weight::new(Nd::from([[x]]));
         let y = w.max_pool1d(pool);
@@ -165,7 +165,7 @@ fn the_first_maximum_gets_the_gradient() {
 }
 
 #[test]
-fn a_window_over_padding_alone_has_no_gradient() {
+fn max_pool_window_over_padding_has_no_gradient() {
     let w = Weight::new(Nd::from([[[5.0]]]));
     let y = w.max_pool1d(Pool::new(2).padding(1).dilation(2));
     assert_eq!(value(&y), Nd::from([[[f64::NEG_INFINITY]]]));
@@ -174,7 +174,7 @@ fn a_window_over_padding_alone_has_no_gradient() {
 }
 
 #[test]
-fn adaptive_pooling_agrees_with_loops() {
+fn adaptive_pool_matches_loops() {
     for (length, bins) in [(1, 1), (1, 3), (5, 2), (5, 3), (5, 5), (5, 7), (6, 1), (4, 0)] {
         let w: Weight<Nd<f64, Ix3>> = Weight::new(numbers([2, 2, length], -1.0, 1.0, 1));
         let y = w.adaptive_avg_pool1d([bins]);
@@ -203,7 +203,7 @@ fn adaptive_pooling_agrees_with_loops() {
 }
 
 #[test]
-fn upsampling_agrees_with_loops() {
+fn upsample_matches_loops() {
     for (length, wanted) in [(1, 1), (1, 4), (2, 1), (3, 5), (4, 7), (5, 2), (4, 4), (3, 9)] {
         for align_corners in [false, true] {
             let w: Weight<Nd<f64, Ix3>> = Weight::new(numbers([2, 1, length], -1.0, 1.0, 1));
@@ -241,13 +241,13 @@ fn upsampling_agrees_with_loops() {
 }
 
 #[test]
-fn infinity_does_not_spread_to_elements_that_are_only_copied() {
+fn upsample_of_infinity_keeps_other_elements_finite() {
     let x = Nd::from([[[1.0_f32, f32::INFINITY, 2.0]]]);
     assert_eq!(value(&x.upsample_linear([3], false)), x);
 }
 
 #[test]
-fn batches_and_channels_may_be_empty() {
+fn pool_with_empty_batch_or_channels_succeeds() {
     for shape in [[0, 2, 4, 4], [2, 0, 4, 4]] {
         let w = Weight::new(Nd::full(shape, 1.0_f32));
         let [batch, channels, ..] = shape;
@@ -264,7 +264,7 @@ fn batches_and_channels_may_be_empty() {
 }
 
 #[test]
-fn poolings_that_do_not_fit() {
+fn pool_with_invalid_shapes_or_settings_returns_error() {
     let x: Nd<f32, Ix4> = Nd::full([1, 2, 4, 3], 1.0);
     type Wrong = (Pool<2>, &'static [&'static str]);
     let wrong: [Wrong; 7] = [

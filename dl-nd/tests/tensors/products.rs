@@ -102,7 +102,7 @@ fn open(a: Layer<Open>, b: Layer<Open>) -> Layer<Open> {
 }
 
 #[test]
-fn products_of_all_ranks() {
+fn matmul_of_all_ranks_matches_loops() {
     product(3, 3);
     product(3, [3, 2]);
     product([2, 3], 3);
@@ -121,7 +121,7 @@ fn products_of_all_ranks() {
 }
 
 #[test]
-fn products_with_lengths_of_0_and_1() {
+fn matmul_with_lengths_0_and_1_matches_loops() {
     for [batch, m, k, n] in [[0, 2, 3, 2], [2, 0, 3, 2], [2, 2, 0, 2], [2, 2, 3, 0], [1, 1, 1, 1], [2, 1, 3, 1]] {
         product([batch, m, k], [batch, k, n]);
         product([batch, m, k], [k, n]);
@@ -133,7 +133,7 @@ fn products_with_lengths_of_0_and_1() {
 }
 
 #[test]
-fn one_rank_open() {
+fn matmul_with_one_dynamic_rank_matches_static_ranks() {
     let a = Weight::new(numbers([2, 2, 3], -1.0, 1.0, 1));
     let b = Weight::new(numbers([2, 3, 2], -1.0, 1.0, 2));
     let v = Weight::new(numbers(3, -1.0, 1.0, 3));
@@ -152,7 +152,7 @@ fn one_rank_open() {
 }
 
 #[test]
-fn linear() {
+fn linear_matches_matmul_plus_bias() {
     let weight = Weight::new(numbers((3, 2), -1.0, 1.0, 2));
     let bias = Weight::new(numbers(2, -1.0, 1.0, 3));
     fn check<D: Rank + MatMul<Ix2, Product = D>>(
@@ -193,7 +193,7 @@ fn linear() {
 }
 
 #[test]
-fn linear_layers_that_do_not_fit() {
+fn linear_with_incompatible_shapes_returns_error() {
     let (x, weight) = (Nd::full([2, 3], 1.0), Nd::full([3, 4], 1.0));
     for (layer, parts) in [
         (x.linear(&weight, Nd::full([1], 1.0)), ["linear: a bias of length 1", "[3, 4]", "4 columns"]),
@@ -206,7 +206,7 @@ fn linear_layers_that_do_not_fit() {
 }
 
 #[test]
-fn dot_and_outer() {
+fn dot_and_outer_match_definition() {
     let a = Weight::new(numbers(3, -1.0, 1.0, 1));
     let b = Weight::new(numbers(3, -1.0, 1.0, 2));
     let c = Weight::new(numbers(2, -1.0, 1.0, 3));
@@ -234,7 +234,7 @@ fn message<T: dl_core::Data + std::fmt::Debug>(layer: Layer<T>) -> (Error, Strin
 }
 
 #[test]
-fn products_that_do_not_fit() {
+fn matmul_with_incompatible_shapes_returns_error() {
     let ones = |shape: &[usize]| Nd::full(IxDyn(shape), 1.0_f64);
     for (left, right, parts) in [
         (
@@ -322,7 +322,7 @@ fn somehow(shape: &[usize], rng: &mut impl Rng) -> Open {
 }
 
 #[test]
-fn random_specifications() {
+fn einsum_of_random_specifications_matches_loops() {
     let mut rng = init::rng(7);
     for round in 0..400 {
         let lengths = [0; 5].map(|_| if rng.random_ratio(1, 12) { 0 } else { rng.random_range(1..4) });
@@ -372,7 +372,7 @@ fn checked(specification: &str, shapes: &[&[usize]]) -> ArrayD<f64> {
 }
 
 #[test]
-fn specifications_of_every_kind() {
+fn einsum_of_every_kind_of_specification_has_known_value() {
     for (specification, shapes, shape) in [
         ("ij,jk->ik", &[&[2, 3][..], &[3, 4]][..], &[2, 4][..]),
         ("ij,jk", &[&[2, 3], &[3, 4]], &[2, 4]),
@@ -408,13 +408,13 @@ fn specifications_of_every_kind() {
 }
 
 #[test]
-fn sums_without_elements_are_0() {
+fn einsum_over_no_elements_is_zero() {
     assert_eq!(checked("ij,jk->ik", &[&[2, 0], &[0, 3]]), ArrayD::<f64>::zeros(vec![2, 3]));
     assert_eq!(checked("ij->i", &[&[2, 0]]), ArrayD::<f64>::zeros(vec![2]));
 }
 
 #[test]
-fn the_same_operand_twice() {
+fn einsum_with_repeated_operand_has_correct_gradient() {
     let w = Weight::new(numbers(IxDyn(&[3, 3]), -1.0, 1.0, 1));
     check_twice("w·w", &mixed(&einsum("ij,jk->ik", [&w, &w])), &w);
     check_twice("sum of w³", &mixed(&einsum("ij,ij,ij->", [&w, &w, &w])), &w);
@@ -422,14 +422,14 @@ fn the_same_operand_twice() {
 }
 
 #[test]
-fn a_transposed_layer_is_a_view() {
+fn einsum_transpose_returns_view() {
     let x = numbers(IxDyn(&[2, 3]), -1.0, 1.0, 1);
     let transposed = einsum("ij->ji", [&x]).predict().wait().unwrap();
     assert_eq!(transposed.view().as_ptr(), x.view().as_ptr());
 }
 
 #[test]
-fn specifications_that_do_not_fit() {
+fn einsum_with_invalid_specification_returns_error() {
     let ones = |shape: &&[usize]| Nd::full(IxDyn(shape), 1.0_f64);
     for (specification, shapes, parts, is_shape) in [
         ("ij->ik", &[&[2, 3][..]][..], &["`ij->ik`", "output names `k`", "no operand"][..], false),
@@ -462,7 +462,7 @@ fn specifications_that_do_not_fit() {
 }
 
 #[test]
-fn in_single_precision() {
+fn f32_products_match_known_values() {
     let a = Nd::from([[1.0_f32, 2.0], [3.0, 4.0]]);
     let product: Nd<f32, Ix2> = a.matmul(&a).predict().wait().unwrap();
     let sums = einsum("ij,jk->ik", [a.to_dyn(), a.to_dyn()]).to_rank::<Ix2>();

@@ -61,7 +61,7 @@ fn weighted(x: &NdLayer) -> Layer<f32> {
 }
 
 #[test]
-fn operations_on_one_operand() {
+fn unary_step_matches_recorded_step() {
     for &op in Unary::ALL {
         let of = |w: &NdWeight| Nd::unary(op, &w.layer());
         check(op.name(), &numbers(), |(w, _)| weighted(&of(&w[0])) + weighted(&of(&w[1])));
@@ -69,7 +69,7 @@ fn operations_on_one_operand() {
 }
 
 #[test]
-fn operations_on_two_operands() {
+fn binary_step_matches_recorded_step() {
     for &op in Binary::ALL {
         check(op.name(), &numbers(), |(w, _)| weighted(&Nd::binary(op, &w[0].layer(), &w[1].layer())));
         // of one and the same, of which a constant is no part
@@ -92,7 +92,7 @@ fn some(shape: [usize; 2]) -> Nd {
 }
 
 #[test]
-fn layers_of_one_row_and_of_many() {
+fn linear_step_of_one_or_many_rows_matches_recorded_step() {
     for rows in [1, 2, 16] {
         let values = [some([rows, 70]), some([70, 33]), some([33, 1]), some([1, 33])];
         check("linear", &values, |(w, b)| {
@@ -105,7 +105,7 @@ fn layers_of_one_row_and_of_many() {
 /// With its rectifier it is the same to the bit as with one after it: in a step, and in the counts,
 /// whoever computes the products.
 #[test]
-fn layers_with_their_rectifier() {
+fn linear_relu_step_has_bits_of_linear_then_relu() {
     for (rows, inputs) in [(1, 70), (2, 70), (16, 70), (200, 70), (16, 3000)] {
         let constant = some([rows, inputs]);
         let values = [some([rows, inputs]), some([inputs, 33]), some([33, 5])];
@@ -140,7 +140,7 @@ fn layers_with_their_rectifier() {
 }
 
 #[test]
-fn a_weight_that_is_used_many_times() {
+fn reused_weight_step_matches_recorded_step() {
     for (rows, inputs, outputs) in [(1, 64, 192), (1, 5, 7), (1, 1, 9), (1, 130, 1), (3, 8, 65)] {
         let values = [some([inputs, outputs]), some([outputs, inputs]), some([rows, inputs])];
         check("recurrent", &values, |(w, b)| {
@@ -155,7 +155,7 @@ fn a_weight_that_is_used_many_times() {
 }
 
 #[test]
-fn parts_that_overlap_or_leave_something_out() {
+fn overlapping_slices_step_matches_recorded_step() {
     check("chunks", &[some([2, 9])], |(w, _)| {
         let chunks = w[0].tanh().chunk(1, 3);
         (&chunks[0] * &chunks[2]).sum() + chunks[1].sigmoid().sum()

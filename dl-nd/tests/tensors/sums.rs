@@ -59,7 +59,7 @@ fn cases() -> [([usize; 2], Vec<usize>); 4] {
 }
 
 #[test]
-fn the_sum_has_the_bits_of_the_sum_of_its_terms() -> Result<()> {
+fn fused_delta_sum_has_bits_of_sequential_sum() -> Result<()> {
     let mut rng = ChaCha8Rng::seed_from_u64(1);
     for (shape, rows) in cases() {
         let w = Weight::new(matrix(shape[0], shape[1], &mut rng));
@@ -80,7 +80,7 @@ fn the_sum_has_the_bits_of_the_sum_of_its_terms() -> Result<()> {
 }
 
 #[test]
-fn a_step_has_the_bits_of_one_whose_terms_are_made() -> Result<()> {
+fn step_with_fused_deltas_has_bits_of_recorded_step() -> Result<()> {
     let mut rng = ChaCha8Rng::seed_from_u64(2);
     for (shape, rows) in cases() {
         let w = Weight::new(matrix(shape[0], shape[1], &mut rng));
@@ -95,7 +95,7 @@ fn a_step_has_the_bits_of_one_whose_terms_are_made() -> Result<()> {
 }
 
 #[test]
-fn products_that_nobody_else_wants_are_not_made() -> Result<()> {
+fn unshared_delta_products_are_not_materialized() -> Result<()> {
     let mut rng = ChaCha8Rng::seed_from_u64(3);
     let w = Weight::new(matrix(64, 192, &mut rng));
     let (few, _) = uses(&w, &[1; 2], &mut rng);
@@ -108,7 +108,7 @@ fn products_that_nobody_else_wants_are_not_made() -> Result<()> {
 
 /// More elements than are added up at a time, fewer than are written down.
 #[test]
-fn a_sum_of_some_thousand_elements() -> Result<()> {
+fn sum_of_medium_tensors_matches_elements() -> Result<()> {
     let mut rng = ChaCha8Rng::seed_from_u64(4);
     let terms: [Matrix; 3] = std::array::from_fn(|_| matrix(50, 61, &mut rng));
     let sum = terms.iter().map(|term| term.layer()).sum::<Layer<Matrix>>().predict().wait()?;
@@ -121,7 +121,7 @@ fn a_sum_of_some_thousand_elements() -> Result<()> {
 /// Large enough to be divided: along both axes the same as lane by lane, and to the bit the same
 /// for any number of threads.
 #[test]
-fn large_ones_are_those_of_their_lanes() -> Result<()> {
+fn large_reductions_match_lanes_on_any_thread_count() -> Result<()> {
     let mut rng = ChaCha8Rng::seed_from_u64(5);
     let x = Nd::<f64, Ix2>::from_vec([400, 500], (0..200_000).map(|_| rng.random_range(-1.0..1.0)).collect())?;
     let labels: Vec<usize> = (0..400).map(|_| rng.random_range(0..500)).collect();

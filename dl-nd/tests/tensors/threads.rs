@@ -30,7 +30,7 @@ fn trace(threads: usize) -> Vec<u32> {
 }
 
 #[test]
-fn change_nothing() {
+fn training_on_any_thread_count_has_same_bits() {
     let one = trace(1);
     for threads in [1, 2, 4, 8] {
         assert_eq!(trace(threads), one, "{threads} threads");
