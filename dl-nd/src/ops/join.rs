@@ -70,7 +70,7 @@ struct Concat<A, D> {
 impl<A: Element, D: Rank> Concat<A, D> {
     fn axis(&self, tensors: &[&Nd<A, D>]) -> Result<usize> {
         let Some(first) = tensors.first() else {
-            return Err(Error::invalid("no tensors have no shape together"));
+            return Err(Error::invalid("an empty list of tensors cannot be joined"));
         };
         let axis = axis_of(self.axis, first.shape())?;
         for (number, other) in tensors.iter().enumerate() {
@@ -80,7 +80,7 @@ impl<A: Element, D: Rank> Concat<A, D> {
                 let where_ =
                     differs.map_or(String::new(), |differs| format!(": their lengths along axis {differs} differ"));
                 return Err(Error::shape(format!(
-                    "{a:?} and {b:?} (number {number}) do not go together along axis {axis}{where_}"
+                    "tensors 0 and {number}, of shapes {a:?} and {b:?}, cannot be joined along axis {axis}{where_}"
                 )));
             }
         }
@@ -108,7 +108,7 @@ impl<A: Element, D: Rank> Primitive for Concat<A, D> {
     }
 
     fn pullback(&self, at: &At<'_, Self>) -> Vec<Option<Layer<Nd<A, D>>>> {
-        let axis = self.axis(&at.values).expect("the axis was looked at");
+        let axis = self.axis(&at.values).expect("the axis was checked");
         let mut start = 0;
         let each = at.values.iter().map(|tensor| {
             let length = tensor.shape()[axis];

@@ -67,7 +67,7 @@ impl<A: Element, D: MatMul<Ix2, Product = D>> Primitive for Linear<A, D> {
             )));
         }
         let mut shape = x.dim();
-        *shape.slice_mut().last_mut().expect("the last axis was looked at") = columns;
+        *shape.slice_mut().last_mut().expect("the last axis was checked") = columns;
         check_size::<A>(shape.slice())?;
         let rows = rows_of(x.shape());
         let bias = bias.0.as_standard_layout();
@@ -97,7 +97,7 @@ impl<A: Element, D: MatMul<Ix2, Product = D>> Primitive for Linear<A, D> {
         // the gate is computed once and shared by all three deltas
         let gated: Nd<A, D>;
         let (delta, layer) = if self.relu {
-            gated = binary(Binary::Gate, at.delta, at.value).expect("they are of one shape");
+            gated = binary(Binary::Gate, at.delta, at.value).expect("the shapes are equal");
             sums.count(1);
             (&gated, Layer::constant(gated.clone()))
         } else {

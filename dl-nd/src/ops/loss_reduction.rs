@@ -27,7 +27,7 @@ mod sealed {
 /// # dl_core::Result::Ok(())
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no reduction",
+    message = "`{Self}` is not a reduction",
     note = "the reductions are `Mean`, `Sum`, `BatchMean` and `Each`"
 )]
 pub trait Reduction: sealed::Sealed + Copy + Send + Sync + 'static {

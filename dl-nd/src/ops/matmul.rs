@@ -247,7 +247,7 @@ fn transpose_if<A: Element, D: Rank>(x: &Layer<Nd<A, D>>, transposed: bool) -> L
 /// The batch axes of the product of tensors of these shapes.
 pub(crate) fn batch_of(left: &[usize], right: &[usize]) -> Result<IxDyn> {
     if left.is_empty() || right.is_empty() {
-        return Err(Error::shape(format!("{left:?} and {right:?}: there must be an axis on either side")));
+        return Err(Error::shape(format!("{left:?} and {right:?}: each operand must have at least one axis")));
     }
     let (inner_left, inner_right) = (left.len() - 1, right.len().saturating_sub(2));
     if left[inner_left] != right[inner_right] {
@@ -313,7 +313,7 @@ impl<A: Element, D: MatMul<E>, E: Rank> Primitive for MatMulOp<A, D, E> {
 
     fn accumulate(&self, (a, b): (&Nd<A, D>, &Nd<A, E>), factor: f64, to: &mut Nd<A, D::Product>) {
         fn matrix<A, D: Rank>(x: ArrayView<'_, A, D>) -> ArrayView2<'_, A> {
-            x.into_dimensionality().expect("the shapes were looked at")
+            x.into_dimensionality().expect("the shapes were checked")
         }
         to.0.align_for_write();
         let to = to.0.array_mut().view_mut().into_dimensionality();
@@ -322,7 +322,7 @@ impl<A: Element, D: MatMul<E>, E: Rank> Primitive for MatMulOp<A, D, E> {
             matrix(transposed_view(a.view(), self.transposed[0])),
             matrix(transposed_view(b.view(), self.transposed[1])),
             A::of(1.0),
-            &mut to.expect("the shapes were looked at"),
+            &mut to.expect("the shapes were checked"),
         );
     }
 
@@ -399,7 +399,7 @@ pub(crate) fn pull_back<A: Element, D: MatMul<E>, E: Rank>(
         let [da, db] = deltas::<A, Ix2>(a, b, d, [left, right], &[]);
         return (reshape_to(&da, shape_a), reshape_to(&db, shape_b));
     }
-    let batch = batch_of(left, right).expect("the shapes were looked at");
+    let batch = batch_of(left, right).expect("the shapes were checked");
     let right = IxDyn(right);
     let (a, d, left) = if let [k] = *left {
         let row = IxDyn(&[1, k]);
@@ -528,29 +528,29 @@ mod tests {
 
     /// Whether the sum of these products has a cost estimate. It must have one exactly if
     /// `sum_of_values` returns a sum.
-    fn has_a_way(pairs: &[[&Nd<f64, Ix2>; 2]], transposed: [bool; 2]) -> bool {
+    fn has_estimate(pairs: &[[&Nd<f64, Ix2>; 2]], transposed: [bool; 2]) -> bool {
         let op = OfRows { name: "matmul", transposed, types: PhantomData };
         let terms: Vec<_> = pairs.iter().map(|&[a, b]| (&op, (a, b))).collect();
         let estimate = OfRows::cost_of_sum(&terms);
-        assert!(pairs.iter().all(|[a, _]| a.len() < 4096 || a.lazy().is_some()), "nothing is computed for it");
+        assert!(pairs.iter().all(|[a, _]| a.len() < 4096 || a.lazy().is_some()), "no lazy operand is computed");
         assert_eq!(OfRows::sum_of_values(&terms).is_some(), estimate.is_some());
         estimate.is_some()
     }
 
     #[test]
-    fn a_sum_in_one_go_has_an_estimate_and_no_other() {
+    fn only_sum_of_equal_outer_products_has_estimate() {
         let (a, b) = (row(3), row(4));
-        assert!(has_a_way(&[[&a, &b], [&a, &b]], [true, false]));
-        assert!(!has_a_way(&[], [true, false]));
-        assert!(!has_a_way(&[[&a, &b], [&b, &a]], [true, false]), "of two shapes");
-        assert!(!has_a_way(&[[&a, &a]], [false, true]), "a row and a column");
+        assert!(has_estimate(&[[&a, &b], [&a, &b]], [true, false]));
+        assert!(!has_estimate(&[], [true, false]));
+        assert!(!has_estimate(&[[&a, &b], [&b, &a]], [true, false]), "terms of two shapes");
+        assert!(!has_estimate(&[[&a, &a]], [false, true]), "a row times a column");
         let rows = Nd::from(Array::zeros([2, 4]));
-        assert!(!has_a_way(&[[&rows, &rows]], [true, false]), "of two samples");
-        let apart: Nd<f64, Ix2> = Nd::from(Array::zeros([4, 2]).reversed_axes().slice_move(ndarray::s![..1, ..]));
-        assert!(apart.0.as_slice().is_none() && !has_a_way(&[[&a, &apart]], [true, false]), "not side by side");
+        assert!(!has_estimate(&[[&rows, &rows]], [true, false]), "terms of two samples");
+        let strided: Nd<f64, Ix2> = Nd::from(Array::zeros([4, 2]).reversed_axes().slice_move(ndarray::s![..1, ..]));
+        assert!(strided.0.as_slice().is_none() && !has_estimate(&[[&a, &strided]], [true, false]), "not contiguous");
         let long = row(1 << 12);
-        let written_down = binary(Binary::Add, &long, &long).expect("they are of one shape");
-        assert!(written_down.lazy().is_some() && has_a_way(&[[&written_down, &b]], [true, false]));
+        let lazy = binary(Binary::Add, &long, &long).expect("the shapes are equal");
+        assert!(lazy.lazy().is_some() && has_estimate(&[[&lazy, &b]], [true, false]));
     }
 
     #[test]

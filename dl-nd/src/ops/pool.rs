@@ -379,7 +379,9 @@ impl<A: Element, D: Rank> Primitive for MaxPool<A, D> {
             PositionTable::Windows2x2(windows_2x2, Arc::new(positions))
         } else {
             if channels[0].len() >= NO_POSITION as usize {
-                return Err(Error::shape(format!("{lengths:?} are too many elements for the places of a pooling")));
+                return Err(Error::shape(format!(
+                    "a channel of shape {lengths:?} has too many elements for 32-bit positions"
+                )));
             }
             let axes: [Vec<_>; SPATIAL] = std::array::from_fn(|axis| {
                 (0..outputs[axis]).map(|at| windows[axis].positions(at, lengths[axis])).collect()
@@ -448,7 +450,7 @@ fn first_maxima<A: Element>(
                         }
                     }
                 }
-                *positions.next().expect("a place for each window") =
+                *positions.next().expect("one position for each window") =
                     first.map_or(NO_POSITION, |(position, _)| position as u32);
             }
         }
@@ -579,7 +581,7 @@ mod tests {
         let numbers: [f32; 4] = [1.0, 2.0, 2.0, f32::NAN];
         let half = Window { kernel: 2, stride: 2, padding: 0, dilation: 1 };
         let windows = [Window::POINT, half, half];
-        let windows_2x2 = Windows2x2::of(windows, lengths, outputs).expect("that is what they are");
+        let windows_2x2 = Windows2x2::of(windows, lengths, outputs).expect("the windows are 2 by 2");
         let mut state = 1_u32;
         for _ in 0..500 {
             let draw = |_| {

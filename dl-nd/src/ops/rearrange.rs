@@ -154,7 +154,7 @@ impl<A: Element, D: Rank> Primitive for Triangle<A, D> {
         let axes = x.shape().len();
         if axes < 2 {
             return Err(Error::shape(format!(
-                "a tensor of shape {:?} has no triangles: that takes two axes",
+                "a tensor of shape {:?} has no triangles: it must have at least two axes",
                 x.shape()
             )));
         }
@@ -211,7 +211,7 @@ impl<A: Element, D: Rank> Primitive for Diag<A, D> {
 
     fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, Ix2>> {
         let Ok(vector) = x.0.view().into_dimensionality::<Ix1>() else {
-            return Err(Error::shape(format!("a tensor of shape {:?} is no vector", x.shape())));
+            return Err(Error::shape(format!("a tensor of shape {:?} is not a vector", x.shape())));
         };
         let side = vector.len().saturating_add(self.k.unsigned_abs());
         let shape = self.shape.unwrap_or([side; 2]);
@@ -247,7 +247,7 @@ struct Diagonal<A, D> {
 fn as_matrix<A: Element, D: Rank>(x: &Nd<A, D>) -> Result<ArrayView2<'_, A>> {
     x.0.view()
         .into_dimensionality()
-        .map_err(|_| Error::shape(format!("a tensor of shape {:?} is no matrix", x.shape())))
+        .map_err(|_| Error::shape(format!("a tensor of shape {:?} is not a matrix", x.shape())))
 }
 
 impl<A: Element, D: Rank> Primitive for Diagonal<A, D> {
@@ -266,7 +266,7 @@ impl<A: Element, D: Rank> Primitive for Diagonal<A, D> {
     }
 
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
-        let &[rows, columns] = at.values.0.shape() else { unreachable!("it was looked at") };
+        let &[rows, columns] = at.values.0.shape() else { unreachable!("the rank was checked") };
         let delta: Layer<Nd<A, Ix2>> =
             Layer::apply(Diag { k: self.k, shape: Some([rows, columns]), types: PhantomData }, (at.delta.clone(),));
         (Some(reshape_to(&delta, at.values.0.dim())),)
@@ -313,7 +313,7 @@ impl<A: Element, D: Rank> Primitive for Roll<A, D> {
 
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
         let shape = at.values.0.shape();
-        let length = shape[axis_of(self.axis, shape).expect("the axis was looked at")] as isize;
+        let length = shape[axis_of(self.axis, shape).expect("the axis was checked")] as isize;
         let shift = if length == 0 { 0 } else { -self.shift.rem_euclid(length) };
         let back = Roll { axis: self.axis, shift, types: PhantomData };
         (Some(Layer::apply(back, (at.delta.clone(),))),)

@@ -187,7 +187,7 @@ impl<A: Element, D: Rank, E: Rank> ReduceOutput<A, D> for Nd<A, E> {
                 reduced = reduced.index_axis_move(Axis(axis), 0);
             }
         }
-        reduced.into_dimensionality().expect("the rank of what is left").into()
+        reduced.into_dimensionality().expect("the rank without the reduced axes").into()
     }
 
     fn with_kept_dims(output: &Layer<Self>, shape: D) -> Layer<Nd<A, D>> {
@@ -250,7 +250,7 @@ impl<A: Element, D: Rank, O: ReduceOutput<A, D>> Primitive for Reduce<A, D, O> {
 
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
         let (x, shape) = (&at.operands.0, at.values.0.dim());
-        let axes = self.axes.of(shape.slice()).expect("the axes were looked at");
+        let axes = self.axes.of(shape.slice()).expect("the axes were checked");
         let mut reduced = shape.clone();
         axes.iter().for_each(|&axis| reduced.slice_mut()[axis] = 1);
         let d = O::with_kept_dims(at.delta, reduced.clone());
@@ -334,7 +334,7 @@ impl<A: Element, D: Rank, O: ReduceOutput<A, D>> Reduce<A, D, O> {
         if self.op == ReduceOp::Sum {
             return broadcast_to(d, shape);
         }
-        let axes = self.axes.of(shape.slice()).expect("the axes were looked at");
+        let axes = self.axes.of(shape.slice()).expect("the axes were checked");
         let count = self.count(shape.slice(), &axes).expect("the elements were counted");
         broadcast_to(&Nd::with_number(Binary::Div, d, count, false), shape)
     }
@@ -353,7 +353,7 @@ impl<A, D, O> Reduce<A, D, O> {
             (0, [axis]) => format!("axis {axis} of a tensor of shape {shape:?} has no elements"),
             (0, _) => format!("a tensor of shape {shape:?} has no elements"),
             _ => format!(
-                "of shape {shape:?}, {count} elements are taken together; with a correction of {correction} there must be more"
+                "{count} elements per result for a tensor of shape {shape:?}; a correction of {correction} needs more than {correction}"
             ),
         }))
     }

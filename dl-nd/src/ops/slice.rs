@@ -285,7 +285,7 @@ impl SliceSpec {
                 let axis = axis_of(*axis, shape)?;
                 if let Some(total) = total.filter(|&total| total != shape[axis]) {
                     return Err(Error::shape(format!(
-                        "the parts have {total} elements together, but axis {axis} of {shape:?} has {}",
+                        "the lengths of the parts add up to {total}, but axis {axis} of {shape:?} has {}",
                         shape[axis]
                     )));
                 }
@@ -313,7 +313,9 @@ fn check(elements: &[SliceInfoElem], shape: &[usize]) -> Result<()> {
     let of_axes = || elements.iter().filter(|element| !element.is_new_axis());
     if of_axes().count() != shape.len() {
         let (found, axes) = (of_axes().count(), shape.len());
-        return Err(Error::invalid(format!("a part by {found} axes of a tensor of shape {shape:?}, which has {axes}")));
+        return Err(Error::invalid(format!(
+            "a slice of {found} axes for a tensor of shape {shape:?}, which has {axes}"
+        )));
     }
     for (axis, (&length, element)) in shape.iter().zip(of_axes()).enumerate() {
         let edge = |position: isize| position == length as isize || position_of(position, length).is_some();
@@ -370,7 +372,7 @@ impl<A: Element, D: Rank, E: Rank> Primitive for SliceView<A, D, E> {
 
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
         let shape = at.values.0.dim();
-        let elements = self.spec.of(shape.slice()).expect("the part was looked at").into();
+        let elements = self.spec.of(shape.slice()).expect("the slice was checked").into();
         (Some(slice_gradient(shape, elements, as_rank(at.delta))),)
     }
 
@@ -385,7 +387,7 @@ impl<A: Element, D: Rank, E: Rank> Primitive for SliceView<A, D, E> {
                 whole.slice_axis_inplace(axis, range);
                 add_elements(whole, at.delta.view());
             } else {
-                let elements = self.spec.of(whole.shape()).expect("the part was looked at");
+                let elements = self.spec.of(whole.shape()).expect("the slice was checked");
                 add_elements(whole.into_dyn().slice_move(&elements[..]), at.delta.view().into_dyn());
             }
         };
@@ -452,7 +454,7 @@ impl<A: Element, D: Rank> Primitive for Pad<A, D> {
     }
 
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
-        let (_, elements) = self.place(at.values.0.shape()).expect("the widths were looked at");
+        let (_, elements) = self.place(at.values.0.shape()).expect("the widths were checked");
         (Some(slice_elements(at.delta, elements)),)
     }
 

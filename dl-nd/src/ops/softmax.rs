@@ -71,7 +71,7 @@ pub(crate) fn log_softmax<A: Element, D: Rank>(x: Layer<Nd<A, D>>, axis: isize) 
 
 /// The length up to which lanes are stored as columns.
 const SHORT: usize = 32;
-const _: () = assert!(SHORT < RUN_LEN, "a sum of so few has no runs");
+const _: () = assert!(SHORT < RUN_LEN, "a lane this short is summed as one run");
 
 /// The exponentials `exp(x − m)` of some lanes of one length, where `m` is the maximum of the lane,
 /// and their sums.
