@@ -31,7 +31,7 @@ impl Primitive for Square {
 }
 
 /// What both witnesses say to squares that are called so.
-fn complaints(double: fn(&crate::case::Args, &[Tensor<f64>]) -> Tensor<f64>) -> [String; 2] {
+fn findings(double: fn(&crate::case::Args, &[Tensor<f64>]) -> Tensor<f64>) -> [String; 2] {
     let square = registry::all().into_iter().find(|op| op.name == "square").expect("it is there");
     let op = Op { double, ..square };
     [reference::wrong::<f64>(&[op], 1e-10), differences::wrong(&[op])].map(|wrong| wrong.join("\n"))
@@ -39,14 +39,14 @@ fn complaints(double: fn(&crate::case::Args, &[Tensor<f64>]) -> Tensor<f64>) -> 
 
 #[test]
 fn correct_operation_is_accepted() {
-    let right = complaints(|_, x| Layer::apply(Square { factor: 1.0, slope: |x, _| x * 2.0 }, (x[0].clone(),)));
+    let right = findings(|_, x| Layer::apply(Square { factor: 1.0, slope: |x, _| x * 2.0 }, (x[0].clone(),)));
     assert_eq!(right, ["", ""]);
 }
 
 #[test]
 fn wrong_value_is_detected() {
     let [reference, differences] =
-        complaints(|_, x| Layer::apply(Square { factor: 1.0 + 1e-9, slope: |x, _| x * (2.0 + 2e-9) }, (x[0].clone(),)));
+        findings(|_, x| Layer::apply(Square { factor: 1.0 + 1e-9, slope: |x, _| x * (2.0 + 2e-9) }, (x[0].clone(),)));
     assert!(reference.contains("the value is wrong"), "{reference}");
     assert_eq!(differences, "", "it is the derivative of what it computes");
 }
@@ -54,7 +54,7 @@ fn wrong_value_is_detected() {
 #[test]
 fn wrong_gradient_is_detected() {
     let [reference, differences] =
-        complaints(|_, x| Layer::apply(Square { factor: 1.0, slope: |x, _| x * 2.0001 }, (x[0].clone(),)));
+        findings(|_, x| Layer::apply(Square { factor: 1.0, slope: |x, _| x * 2.0001 }, (x[0].clone(),)));
     assert!(reference.contains("gradient 0 is wrong"), "{reference}");
     assert!(differences.contains("gradient 0 is"), "{differences}");
 }
@@ -63,7 +63,7 @@ fn wrong_gradient_is_detected() {
 fn wrong_second_derivative_is_detected() {
     // computed from the value, not written as a layer
     let [reference, differences] =
-        complaints(|_, x| Layer::apply(Square { factor: 1.0, slope: |_, x| x * 2.0 }, (x[0].clone(),)));
+        findings(|_, x| Layer::apply(Square { factor: 1.0, slope: |_, x| x * 2.0 }, (x[0].clone(),)));
     assert!(reference.contains("second derivative 0 is wrong"), "{reference}");
     assert!(!reference.contains("gradient 0 is wrong"), "{reference}");
     assert!(differences.contains("second derivative 0 is"), "{differences}");

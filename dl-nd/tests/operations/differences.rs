@@ -38,7 +38,7 @@ impl<'a> Point<'a> {
     }
 
     /// So many steps away from its place along `directions`.
-    fn go(&self, steps: f64, directions: &[Vec<f64>]) {
+    fn move_to(&self, steps: f64, directions: &[Vec<f64>]) {
         for ((input, weight), direction) in self.inputs.iter().zip(&self.weights).zip(directions) {
             let data = input.data.iter().zip(direction).map(|(x, v)| x + steps * STEP * v).collect();
             weight.set(Numbers { data, ..input.clone() }.tensor());
@@ -47,11 +47,11 @@ impl<'a> Point<'a> {
 
     /// The difference quotient of `f` as the inputs move along `directions`.
     fn quotient(&self, directions: &[Vec<f64>], f: impl Fn() -> Result<Vec<f64>>) -> Result<Vec<f64>> {
-        self.go(1.0, directions);
+        self.move_to(1.0, directions);
         let above = f()?;
-        self.go(-1.0, directions);
+        self.move_to(-1.0, directions);
         let below = f()?;
-        self.go(0.0, directions);
+        self.move_to(0.0, directions);
         Ok(above.iter().zip(below).map(|(above, below)| (above - below) / (2.0 * STEP)).collect())
     }
 

@@ -95,8 +95,12 @@ fn every_library_operation_is_in_registry() {
     let library: BTreeSet<&str> = Operation::all().iter().map(|operation| operation.name).collect();
     let here = registry::all().into_iter().map(|op| op.name);
     let known: BTreeSet<&str> = here.chain(ELSEWHERE.iter().map(|(name, _)| *name)).collect();
-    assert_eq!(library.difference(&known).collect::<Vec<_>>(), [] as [&&str; 0], "not looked at");
-    assert_eq!(known.difference(&library).collect::<Vec<_>>(), [] as [&&str; 0], "not in the library's table");
+    assert_eq!(library.difference(&known).collect::<Vec<_>>(), [] as [&&str; 0], "operations that are not tested");
+    assert_eq!(
+        known.difference(&library).collect::<Vec<_>>(),
+        [] as [&&str; 0],
+        "operations that are not in the catalog"
+    );
 }
 
 #[test]
@@ -104,7 +108,7 @@ fn registry_and_reference_cases_name_same_operations() {
     let cases = Case::all();
     let with_cases: BTreeSet<&str> = cases.iter().map(|case| case.op.as_str()).collect();
     let known: BTreeSet<&str> = registry::all().iter().map(|op| op.name).collect();
-    assert_eq!(with_cases.difference(&known).collect::<Vec<_>>(), [] as [&&str; 0], "cases of no operation");
+    assert_eq!(with_cases.difference(&known).collect::<Vec<_>>(), [] as [&&str; 0], "cases of unknown operations");
     assert_eq!(known.difference(&with_cases).collect::<Vec<_>>(), [] as [&&str; 0], "operations without a case");
     assert!(cases.len() >= 450, "{} cases", cases.len());
 }

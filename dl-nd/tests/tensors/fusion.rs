@@ -21,26 +21,26 @@ fn numbers(len: usize, seed: u64) -> Vec<f32> {
 
 /// What is done to some tensors: each step works on what is there and adds its result.
 #[derive(Clone, Debug)]
-struct Recipe(Vec<(usize, usize, usize)>);
+struct Program(Vec<(usize, usize, usize)>);
 
 const UNARY: [Unary; 8] =
     [Unary::Tanh, Unary::Exp, Unary::Sigmoid, Unary::Relu, Unary::Neg, Unary::Abs, Unary::Erf, Unary::Softplus];
 const BINARY: [Binary; 6] = [Binary::Add, Binary::Sub, Binary::Mul, Binary::Div, Binary::Max, Binary::Min];
 
-impl Recipe {
+impl Program {
     fn apply<T: Pointwise>(&self, operands: &[Layer<T>]) -> Layer<T> {
-        let mut there = operands.to_vec();
+        let mut values = operands.to_vec();
         for &(what, a, b) in &self.0 {
-            let (a, b) = (&there[a % there.len()], &there[b % there.len()]);
+            let (a, b) = (&values[a % values.len()], &values[b % values.len()]);
             let result = match what % 16 {
                 unary @ 0..8 => T::unary(UNARY[unary], a),
                 binary @ 8..14 => T::binary(BINARY[binary - 8], a, b),
                 14 => T::with_number(Binary::Mul, a, 0.75, false),
                 _ => T::with_number(Binary::Sub, a, 1.25, true),
             };
-            there.push(result);
+            values.push(result);
         }
-        there.pop().expect("there are operands")
+        values.pop().expect("there are operands")
     }
 }
 
@@ -58,10 +58,10 @@ fn weights(operands: &[Vec<f32>]) -> Vec<Weight<Vector>> {
 }
 
 /// The value, and the derivatives of the sum of the values with respect to all operands.
-fn value_and_gradients(recipe: &Recipe, operands: &[Vec<f32>]) -> Result<(Vector, Vec<Vector>)> {
+fn value_and_gradients(program: &Program, operands: &[Vec<f32>]) -> Result<(Vector, Vec<Vector>)> {
     let weights = weights(operands);
     let layers: Vec<_> = weights.iter().map(Differentiable::layer).collect();
-    let result = recipe.apply(&layers);
+    let result = program.apply(&layers);
     let gradients = result.clone().gradients(&weights);
     Do::predict((result, gradients)).wait()
 }
@@ -75,15 +75,15 @@ proptest! {
         len in 4096_usize..9000,
         seed in any::<u64>(),
     ) {
-        let recipe = Recipe(steps);
+        let program = Program(steps);
         let operands: Vec<Vec<f32>> = (0..3).map(|which| numbers(len, seed.wrapping_add(which))).collect();
-        let (whole, gradients) = value_and_gradients(&recipe, &operands)?;
+        let (whole, gradients) = value_and_gradients(&program, &operands)?;
         let mut pieces = Vec::new();
         let mut gradient_pieces = vec![Vec::new(); operands.len()];
         for start in (0..len).step_by(PIECE) {
             let part = |operand: &Vec<f32>| operand[start..len.min(start + PIECE)].to_vec();
             let operands: Vec<Vec<f32>> = operands.iter().map(part).collect();
-            let (value, gradients) = value_and_gradients(&recipe, &operands)?;
+            let (value, gradients) = value_and_gradients(&program, &operands)?;
             pieces.extend(bits_of(&value));
             for (all, gradient) in gradient_pieces.iter_mut().zip(&gradients) {
                 all.extend(bits_of(gradient));
@@ -129,10 +129,10 @@ fn fused_broadcast_matches_elementwise_formula() -> Result<()> {
 #[test]
 fn fused_kernels_on_any_thread_count_have_same_bits() -> Result<()> {
     let operands: Vec<Vec<f32>> = (0..3).map(|which| numbers(200_000, which)).collect();
-    let recipe = Recipe(vec![(8, 0, 1), (10, 3, 2), (0, 4, 0), (1, 2, 0), (10, 5, 6), (9, 7, 0)]);
+    let program = Program(vec![(8, 0, 1), (10, 3, 2), (0, 4, 0), (1, 2, 0), (10, 5, 6), (9, 7, 0)]);
     let run = |threads| {
         let pool = ThreadPoolBuilder::new().num_threads(threads).build().expect("a pool");
-        pool.install(|| value_and_gradients(&recipe, &operands))
+        pool.install(|| value_and_gradients(&program, &operands))
     };
     let (alone, gradients) = run(1)?;
     for threads in [2, 3, 8] {

@@ -13,7 +13,7 @@ fn moments<D: Rank>(x: &Nd<f64, D>) -> [f64; 3] {
 
 /// Within five standard errors of a mean, and within 3 % of a variance.
 #[track_caller]
-fn like<D: Rank>(x: &Nd<f64, D>, mean: f64, variance: f64) {
+fn assert_moments<D: Rank>(x: &Nd<f64, D>, mean: f64, variance: f64) {
     let [found_mean, found_variance, _] = moments(x);
     let error = (variance / x.len() as f64).sqrt();
     assert!((found_mean - mean).abs() < 5.0 * error, "mean {found_mean} instead of {mean}");
@@ -25,7 +25,7 @@ const MANY: usize = 50_000;
 #[test]
 fn normal_has_moments_of_distribution() {
     let x = init::normal::<f64, _>([MANY], 1.0, 2.0, &mut init::rng(1));
-    like(&x, 1.0, 4.0);
+    assert_moments(&x, 1.0, 4.0);
     let fourth = x.view().iter().map(|x| ((x - 1.0) / 2.0).powi(4)).sum::<f64>() / MANY as f64;
     assert!((fourth - 3.0).abs() < 0.2, "{fourth}");
     // 31.73 % lie beyond one standard deviation, 4.55 % beyond two, 0.27 % beyond three
@@ -38,7 +38,7 @@ fn normal_has_moments_of_distribution() {
 #[test]
 fn uniform_fills_range() {
     let x = init::uniform::<f64, _>([MANY], -1.0, 3.0, &mut init::rng(1));
-    like(&x, 1.0, 16.0 / 12.0);
+    assert_moments(&x, 1.0, 16.0 / 12.0);
     assert!(x.view().iter().all(|x| (-1.0..3.0).contains(x)));
 }
 
@@ -68,7 +68,7 @@ fn truncated_normal_stays_within_bounds() {
         let x: Nd<f64, _> = init::truncated_normal([MANY], mean, std, from, to, &mut init::rng(1)).unwrap();
         assert!(x.view().iter().all(|x| (from..=to).contains(x)), "{low} {high}");
         let (expected, variance) = truncated(low, high);
-        like(&x, mean + std * expected, std * std * variance);
+        assert_moments(&x, mean + std * expected, std * std * variance);
     }
     let beyond: Nd<f64, _> = init::truncated_normal([100], 0.0, 1.0, 5.0, f64::INFINITY, &mut init::rng(1)).unwrap();
     assert!(beyond.view().iter().all(|&x| (5.0..9.0).contains(&x)));
@@ -93,20 +93,20 @@ fn fans_match_pytorch() {
         assert!(most <= bound && most > 0.999 * bound, "{most} instead of {bound}");
     };
     for gain in [1.0, 5.0 / 3.0] {
-        like(&init::xavier_normal_with(matrix, gain, &mut rng()), 0.0, gain * gain * 2.0 / 500.0);
-        like(&init::xavier_normal_with(kernel, gain, &mut rng()), 0.0, gain * gain * 2.0 / (90.0 * 20.0));
+        assert_moments(&init::xavier_normal_with(matrix, gain, &mut rng()), 0.0, gain * gain * 2.0 / 500.0);
+        assert_moments(&init::xavier_normal_with(kernel, gain, &mut rng()), 0.0, gain * gain * 2.0 / (90.0 * 20.0));
         uniform(&|| moments(&init::xavier_uniform_with(matrix, gain, &mut rng())), gain * gain * 2.0 / 500.0);
         uniform(&|| moments(&init::xavier_uniform_with(kernel, gain, &mut rng())), gain * gain * 2.0 / 1800.0);
         for (fan, of_matrix, of_kernel) in [(Fan::In, 400.0, 800.0), (Fan::Out, 100.0, 1000.0)] {
-            like(&init::he_normal_with(matrix, fan, gain, &mut rng()), 0.0, gain * gain / of_matrix);
-            like(&init::he_normal_with(kernel, fan, gain, &mut rng()), 0.0, gain * gain / of_kernel);
+            assert_moments(&init::he_normal_with(matrix, fan, gain, &mut rng()), 0.0, gain * gain / of_matrix);
+            assert_moments(&init::he_normal_with(kernel, fan, gain, &mut rng()), 0.0, gain * gain / of_kernel);
             uniform(&|| moments(&init::he_uniform_with(matrix, fan, gain, &mut rng())), gain * gain / of_matrix);
             uniform(&|| moments(&init::he_uniform_with(kernel, fan, gain, &mut rng())), gain * gain / of_kernel);
         }
     }
-    like(&init::he_normal(matrix, &mut rng()), 0.0, 2.0 / 400.0);
+    assert_moments(&init::he_normal(matrix, &mut rng()), 0.0, 2.0 / 400.0);
     uniform(&|| moments(&init::he_uniform(matrix, &mut rng())), 2.0 / 400.0);
-    like(&init::xavier_normal(matrix, &mut rng()), 0.0, 2.0 / 500.0);
+    assert_moments(&init::xavier_normal(matrix, &mut rng()), 0.0, 2.0 / 500.0);
     uniform(&|| moments(&init::xavier_uniform(matrix, &mut rng())), 2.0 / 500.0);
 }
 
@@ -134,7 +134,7 @@ fn orthogonal_rows_or_columns_are_orthonormal() {
     let mut rng = init::rng(2);
     let corners: Nd<f64, Ix1> =
         (0..10_000).map(|_| init::orthogonal::<f64, _>([3, 3], 1.0, &mut rng).unwrap()[[0, 0]]).collect();
-    like(&corners, 0.0, 1.0 / 3.0);
+    assert_moments(&corners, 0.0, 1.0 / 3.0);
     assert!(init::orthogonal::<f64, _>([3], 1.0, &mut rng).unwrap_err().is_shape());
     assert!(init::orthogonal::<f64, _>([3, 3], f64::NAN, &mut rng).unwrap_err().is_invalid());
     assert!(init::orthogonal::<f64, _>([0, 3], 1.0, &mut rng).unwrap().is_empty());

@@ -84,7 +84,7 @@ where
     if row || column {
         return;
     }
-    let (a, b) = (turned(a.value()), turned(b.value()));
+    let (a, b) = (transposed_weight(a.value()), transposed_weight(b.value()));
     let loss = a.transpose(-2, -1).matmul(b.transpose(-2, -1));
     assert_close(&what, &value(&loss), &expected);
     check_twice(&what, &mixed(&loss), &a);
@@ -92,9 +92,9 @@ where
 }
 
 /// A weight whose transposed matrices are these: the same numbers with other strides.
-fn turned<D: Rank>(x: Nd<f64, D>) -> Weight<Nd<f64, D>> {
-    let turned = x.transpose(-2, -1).predict().wait().expect("matrices").into_array();
-    Weight::new(Nd::from(turned.as_standard_layout().into_owned()))
+fn transposed_weight<D: Rank>(x: Nd<f64, D>) -> Weight<Nd<f64, D>> {
+    let transposed = x.transpose(-2, -1).predict().wait().expect("matrices").into_array();
+    Weight::new(Nd::from(transposed.as_standard_layout().into_owned()))
 }
 
 fn open(a: Layer<Open>, b: Layer<Open>) -> Layer<Open> {
@@ -180,12 +180,12 @@ fn linear_matches_matmul_plus_bias() {
     assert_eq!(value(&tall.linear(&broad, &along)), value(&(tall.matmul(&broad) + along.layer().lift::<Ix2>())));
     assert_eq!(value(&tall.linear(numbers((3, 0), 0.0, 1.0, 1), numbers(0, 0.0, 1.0, 1))).shape(), [600, 0]);
     // operands that do not lie in row-major order
-    let turned = Weight::new(numbers((3, 4), -1.0, 1.0, 1));
-    for w in [&turned, &weight] {
-        check_twice("transposed", &mixed(&turned.t().linear(weight.flip(vec![0]), bias.flip(vec![0]))), w);
+    let transposed = Weight::new(numbers((3, 4), -1.0, 1.0, 1));
+    for w in [&transposed, &weight] {
+        check_twice("transposed", &mixed(&transposed.t().linear(weight.flip(vec![0]), bias.flip(vec![0]))), w);
     }
-    let steps = turned.t().matmul(weight.flip(vec![0])) + bias.flip(vec![0]).lift::<Ix2>();
-    assert_eq!(value(&turned.t().linear(weight.flip(vec![0]), bias.flip(vec![0]))), value(&steps));
+    let steps = transposed.t().matmul(weight.flip(vec![0])) + bias.flip(vec![0]).lift::<Ix2>();
+    assert_eq!(value(&transposed.t().linear(weight.flip(vec![0]), bias.flip(vec![0]))), value(&steps));
     // a sum over more terms than stay in registers is rounded otherwise, as it begins with the bias
     let (long, wide) = (numbers((5, 1300), -1.0, 1.0, 4), numbers((1300, 2), -1.0, 1.0, 5));
     let steps = long.matmul(&wide) + bias.lift::<Ix2>();
@@ -301,13 +301,13 @@ fn einsum_by_loops(inputs: &[Vec<char>], output: &[char], operands: &[ArrayD<f64
 }
 
 /// A specification, and the labels of each operand and of the output.
-fn written(inputs: &[Vec<char>], output: &[char]) -> String {
+fn specification_text(inputs: &[Vec<char>], output: &[char]) -> String {
     let inputs: Vec<String> = inputs.iter().map(|labels| labels.iter().collect()).collect();
     format!("{}->{}", inputs.join(","), output.iter().collect::<String>())
 }
 
 /// A tensor whose axes lie in memory in a random order.
-fn somehow(shape: &[usize], rng: &mut impl Rng) -> Open {
+fn with_random_layout(shape: &[usize], rng: &mut impl Rng) -> Open {
     let mut order: Vec<usize> = (0..shape.len()).collect();
     for axis in (1..order.len()).rev() {
         order.swap(axis, rng.random_range(0..=axis));
@@ -335,7 +335,7 @@ fn einsum_of_random_specifications_matches_loops() {
             let single: Vec<bool> = (0..5).map(|_| rng.random_ratio(1, 8)).collect();
             let shape: Vec<usize> = picked.iter().map(|&i| if single[i] { 1 } else { lengths[i] }).collect();
             inputs.push(picked.iter().map(|&i| letters[i]).collect::<Vec<char>>());
-            operands.push(somehow(&shape, &mut rng));
+            operands.push(with_random_layout(&shape, &mut rng));
         }
         let mut output: Vec<char> = Vec::new();
         for label in inputs.iter().flatten() {
@@ -343,7 +343,7 @@ fn einsum_of_random_specifications_matches_loops() {
                 output.insert(rng.random_range(0..=output.len()), *label);
             }
         }
-        let specification = written(&inputs, &output);
+        let specification = specification_text(&inputs, &output);
         let arrays: Vec<ArrayD<f64>> = operands.iter().map(|operand| operand.view().to_owned()).collect();
         let what =
             format!("round {round}: {specification} of {:?}", arrays.iter().map(|a| a.shape()).collect::<Vec<_>>());
@@ -363,7 +363,8 @@ fn einsum_of_random_specifications_matches_loops() {
 /// The value of a specification that is checked against central differences, too.
 fn checked(specification: &str, shapes: &[&[usize]]) -> ArrayD<f64> {
     let mut rng = init::rng(3);
-    let weights: Vec<Weight<Open>> = shapes.iter().map(|shape| Weight::new(somehow(shape, &mut rng))).collect();
+    let weights: Vec<Weight<Open>> =
+        shapes.iter().map(|shape| Weight::new(with_random_layout(shape, &mut rng))).collect();
     let layer = einsum(specification, &weights);
     for weight in &weights {
         check_twice(specification, &mixed(&layer), weight);

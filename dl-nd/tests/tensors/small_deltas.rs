@@ -86,7 +86,7 @@ fn binary_step_matches_recorded_step() {
 }
 
 /// Numbers between ±1.
-fn some(shape: [usize; 2]) -> Nd {
+fn matrix(shape: [usize; 2]) -> Nd {
     let len = shape[0] * shape[1];
     Nd::from_vec(shape, (0..len).map(|i| ((i * 37 + 11) % 101) as f32 / 50.5 - 1.0).collect()).expect("one each")
 }
@@ -94,7 +94,7 @@ fn some(shape: [usize; 2]) -> Nd {
 #[test]
 fn linear_step_of_one_or_many_rows_matches_recorded_step() {
     for rows in [1, 2, 16] {
-        let values = [some([rows, 70]), some([70, 33]), some([33, 1]), some([1, 33])];
+        let values = [matrix([rows, 70]), matrix([70, 33]), matrix([33, 1]), matrix([1, 33])];
         check("linear", &values, |(w, b)| {
             let hidden = w[0].linear(&w[1], &b[1]).tanh();
             (hidden.matmul(&w[2]) * 0.5).sum() + (hidden + &w[3]).square().sum()
@@ -107,8 +107,8 @@ fn linear_step_of_one_or_many_rows_matches_recorded_step() {
 #[test]
 fn linear_relu_step_has_bits_of_linear_then_relu() {
     for (rows, inputs) in [(1, 70), (2, 70), (16, 70), (200, 70), (16, 3000)] {
-        let constant = some([rows, inputs]);
-        let values = [some([rows, inputs]), some([inputs, 33]), some([33, 5])];
+        let constant = matrix([rows, inputs]);
+        let values = [matrix([rows, inputs]), matrix([inputs, 33]), matrix([33, 5])];
         // the first operand a constant, a weight, neither
         let inputs: [(&str, Part<'_>); 3] = [
             ("constant", &|_| Layer::constant(constant.clone())),
@@ -142,7 +142,7 @@ fn linear_relu_step_has_bits_of_linear_then_relu() {
 #[test]
 fn reused_weight_step_matches_recorded_step() {
     for (rows, inputs, outputs) in [(1, 64, 192), (1, 5, 7), (1, 1, 9), (1, 130, 1), (3, 8, 65)] {
-        let values = [some([inputs, outputs]), some([outputs, inputs]), some([rows, inputs])];
+        let values = [matrix([inputs, outputs]), matrix([outputs, inputs]), matrix([rows, inputs])];
         check("recurrent", &values, |(w, b)| {
             let mut x = w[2].layer();
             for step in 0..5 {
@@ -156,11 +156,11 @@ fn reused_weight_step_matches_recorded_step() {
 
 #[test]
 fn overlapping_slices_step_matches_recorded_step() {
-    check("chunks", &[some([2, 9])], |(w, _)| {
+    check("chunks", &[matrix([2, 9])], |(w, _)| {
         let chunks = w[0].tanh().chunk(1, 3);
         (&chunks[0] * &chunks[2]).sum() + chunks[1].sigmoid().sum()
     });
-    check("parts", &[some([4, 9])], |(w, _)| {
+    check("parts", &[matrix([4, 9])], |(w, _)| {
         let x = w[0].tanh();
         let parts = x.split(0, &[1, 3]);
         let ends = x.slice_axis(1, -2..).sum() + x.flip([0]).square().sum();
@@ -172,7 +172,7 @@ fn overlapping_slices_step_matches_recorded_step() {
         let x = &w[0] * 1.0;
         x.chunk(1, 2)[0].sum() + (&x * -0.0).sum()
     });
-    check("parts", &[some([40, 5]), some([5, 4])], |(w, b)| {
+    check("parts", &[matrix([40, 5]), matrix([5, 4])], |(w, b)| {
         let x = w[0].linear(&w[1], &b[1]);
         x.chunk(1, 2)[0].exp().sum() + x.t().sin().sum()
     });

@@ -34,15 +34,15 @@ fn bits(x: &Matrix) -> Vec<u32> {
 }
 
 /// The weight after a step, and whether it was watched, which has all terms made.
-fn after<O: Optimizer + Clone + 'static>(
+fn stepped_bits<O: Optimizer + Clone + 'static>(
     w: &Weight<Matrix>,
     loss: &Layer<f32>,
     optimizer: O,
-    watched: bool,
+    record: bool,
 ) -> Result<Vec<u32>> {
     let start = w.value();
     let step = loss.train(&optimizer);
-    if watched {
+    if record {
         step.recorded(&Recorder::new()).wait().map(drop)?
     } else {
         step.wait().map(drop)?
@@ -71,10 +71,10 @@ fn fused_delta_sum_has_bits_of_sequential_sum() -> Result<()> {
             let sum = deltas.into_iter().map(|delta| delta.layer()).reduce(|sum, delta| sum + delta);
             Ok(bits(&(&w - sum.expect("there are deltas")).predict().wait()?))
         };
-        let back = stepped(deltas.iter().rev().cloned().collect())?;
-        let forth = stepped(deltas)?;
-        let found = after(&w, &loss, Sgd::new(1.0), false)?;
-        assert!(found == forth || found == back, "{shape:?}, {rows:?}");
+        let backwards = stepped(deltas.iter().rev().cloned().collect())?;
+        let forwards = stepped(deltas)?;
+        let found = stepped_bits(&w, &loss, Sgd::new(1.0), false)?;
+        assert!(found == forwards || found == backwards, "{shape:?}, {rows:?}");
     }
     Ok(())
 }
@@ -88,8 +88,8 @@ fn step_with_fused_deltas_has_bits_of_recorded_step() -> Result<()> {
         // a term that is no product, one of another use of a product, and a product that two want
         let (x, both) = (matrix(4, shape[0], &mut rng), w.tanh());
         let loss = products + (&w * &w).sum() + x.matmul(&both).sum() + both.sum();
-        assert_eq!(after(&w, &loss, Sgd::new(0.1), false)?, after(&w, &loss, Sgd::new(0.1), true)?);
-        assert_eq!(after(&w, &loss, Adam::new(0.1), false)?, after(&w, &loss, Adam::new(0.1), true)?);
+        assert_eq!(stepped_bits(&w, &loss, Sgd::new(0.1), false)?, stepped_bits(&w, &loss, Sgd::new(0.1), true)?);
+        assert_eq!(stepped_bits(&w, &loss, Adam::new(0.1), false)?, stepped_bits(&w, &loss, Adam::new(0.1), true)?);
     }
     Ok(())
 }

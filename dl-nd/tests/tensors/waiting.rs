@@ -29,7 +29,7 @@ fn bits(tensor: &Vector) -> Vec<u32> {
 
 /// Value and gradients where the value waits, and where it does not, as each of them is asked for
 /// alone.
-fn is_the_same(y: &Layer<f32>, operands: &[Weight<Vector>; 4]) -> Result<()> {
+fn assert_same_bits(y: &Layer<f32>, operands: &[Weight<Vector>; 4]) -> Result<()> {
     let (value, gradients) = Do::predict(y.value_and_gradients(operands)).wait()?;
     assert_eq!(value.to_bits(), y.predict().wait()?.to_bits());
     for (operand, gradient) in operands.iter().zip(&gradients) {
@@ -42,11 +42,11 @@ fn is_the_same(y: &Layer<f32>, operands: &[Weight<Vector>; 4]) -> Result<()> {
 #[test]
 fn fused_sum_and_mean_have_bits_of_separate_evaluation() -> Result<()> {
     let operands = operands();
-    is_the_same(&terms(&operands).sum(), &operands)?;
-    is_the_same(&terms(&operands).mean(), &operands)?;
+    assert_same_bits(&terms(&operands).sum(), &operands)?;
+    assert_same_bits(&terms(&operands).mean(), &operands)?;
     // what is summed is itself a gradient, or is read by one
     let terms = terms(&operands);
-    is_the_same(&(&terms * &terms).sum(), &operands)
+    assert_same_bits(&(&terms * &terms).sum(), &operands)
 }
 
 #[test]
