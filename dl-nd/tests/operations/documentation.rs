@@ -1,12 +1,12 @@
-//! The table of the documentation says what is true.
+//! Checks the table of operations in the documentation.
 
 use crate::case::Case;
 use crate::registry::{self, Scalar};
 use dl_core::{Differentiable, Layer};
 use dl_nd::operations::Operation;
 
-/// Those whose results the table here converts, into numbers or an open rank: that is an
-/// evaluation, or two, more.
+/// Operations with results that the registry converts to numbers or to a dynamic rank. The
+/// conversion adds one or two evaluations.
 const CONVERTED: [&str; 15] = [
     "argmax",
     "argmin",
@@ -44,7 +44,7 @@ fn catalog_kernel_and_gradient_columns_match_measurement() {
     }
 }
 
-/// `UPDATE_DOCUMENTATION=1 cargo test -p monadic-dl-nd --test operations` writes it anew.
+/// `UPDATE_DOCUMENTATION=1 cargo test -p monadic-dl-nd --test operations` rewrites the file.
 #[test]
 fn catalog_file_matches_operation_table() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/src/ops/catalog.md");

@@ -1,4 +1,4 @@
-//! Values, gradients and second derivatives from PyTorch.
+//! Compares values, gradients and second derivatives with PyTorch.
 
 use crate::case::{Case, Numbers};
 use crate::registry::{self, ELSEWHERE, Op, Scalar};
@@ -8,8 +8,8 @@ use dl_nd::operations::Operation;
 use ndarray::IxDyn;
 use std::collections::BTreeSet;
 
-/// How far a tensor is from its reference, as a share of the largest element of the reference; what
-/// is below the smallest normal number is rounded coarsely, and does not count.
+/// The largest error of an element, relative to the largest element of the reference. Errors below
+/// the smallest normal number do not count, as subnormal numbers have fewer digits.
 pub(crate) fn error<A: Scalar>(found: &Nd<A, IxDyn>, reference: &Numbers) -> f64 {
     if found.shape() != reference.shape {
         return f64::INFINITY;
@@ -21,15 +21,15 @@ pub(crate) fn error<A: Scalar>(found: &Nd<A, IxDyn>, reference: &Numbers) -> f64
         if found == reference || tiny || found.is_nan() && reference.is_nan() {
             0.0
         } else {
-            // an error that is not a number counts as infinite
+            // an error of NaN counts as infinite
             Some((found - reference).abs() / largest).filter(|error| !error.is_nan()).unwrap_or(f64::INFINITY)
         }
     });
     errors.fold(0.0, f64::max)
 }
 
-/// Tells `judge` everything that the case has a reference for: what it is, what was found, what it
-/// should be.
+/// Computes all results of a case that have a reference. Calls `judge` with a description, the
+/// result and the reference of each.
 fn run<A: Scalar>(op: &Op, case: &Case, mut judge: impl FnMut(String, Result<Nd<A, IxDyn>>, &Numbers)) {
     let weights: Vec<Weight<_>> = case.inputs.iter().map(|input| Weight::new(input.tensor::<A>())).collect();
     let operands: Vec<_> = weights.iter().map(Differentiable::layer).collect();
@@ -48,7 +48,7 @@ fn run<A: Scalar>(op: &Op, case: &Case, mut judge: impl FnMut(String, Result<Nd<
     }
 }
 
-/// What is wrong with these operations, in all of their cases.
+/// The failures of these operations in all of their cases.
 pub(crate) fn wrong<A: Scalar>(ops: &[Op], tolerance: f64) -> Vec<String> {
     let cases = Case::all();
     let mut wrong = Vec::new();

@@ -8,8 +8,7 @@ use dl_nd::{Conv, ConvOps, Nd, ops::*};
 use dl_optim::Sgd;
 use ndarray::{ArrayD, Axis, Ix4, IxDyn};
 
-/// A convolution over one to three axes, as long as the shapes say. Settings are those of the last
-/// axes.
+/// A convolution over one to three spatial axes, depending on the shapes. The last settings apply.
 #[derive(Clone, Copy, Debug)]
 struct Case {
     x: &'static [usize],
@@ -20,7 +19,7 @@ struct Case {
     groups: usize,
 }
 
-/// Stride, padding and dilation, the same along all axes.
+/// A case with the same stride, padding and dilation along all axes.
 const fn case(
     x: &'static [usize],
     w: &'static [usize],
@@ -80,7 +79,7 @@ impl Case {
         }
     }
 
-    /// The definition, element by element.
+    /// The convolution by its definition, element by element.
     fn by_loops(&self, x: &Open, w: &Open) -> Open {
         let (spatial, front) = (self.spatial(), 3 - self.spatial());
         let (channels, outputs) = (w.shape()[1], w.shape()[0] / self.groups);
@@ -138,8 +137,8 @@ fn conv_over_many_blocks_matches_loops() {
     }
 }
 
-/// The three members belong to one form:
-/// `y·(x ∗ w) = x·(transposed y) = w·(gradient of the weight)`.
+/// Convolution, transposed convolution and weight gradient are the same trilinear form:
+/// `d·(x ∗ w) = x·(∂/∂x) = w·(∂/∂w)`.
 fn transposes(case: &Case) {
     let (x, w) = (Weight::new(case.x()), Weight::new(case.w()));
     let y = case.conv(&x.layer(), &w.layer());
@@ -159,7 +158,7 @@ fn conv_transpose_equals_gradient_of_conv_input() {
         let y = case.conv(&x.layer(), &w.layer());
         let d: Open = numbers(IxDyn(value(&y).shape()), -1.0, 1.0, 3);
         let gradient = value(&(y * &d).sum().gradient(&x));
-        // what rounding down has cut off at the end
+        // the elements at the end that no window reaches, because the output length is rounded down
         let mut output_padding = [0; 3];
         for axis in 0..case.spatial() {
             let at = 3 - case.spatial() + axis;
@@ -181,12 +180,12 @@ fn conv_gradients_match_differences() {
     }
 }
 
-/// First and second derivatives, pure and mixed, of a form and of its squares.
+/// Checks first and second derivatives, pure and mixed, of `linear` and `squares`.
 fn check_all(what: &str, linear: &Layer<f64>, squares: &Layer<f64>, x: &Weight<Open>, w: &Weight<Open>) {
     check_twice(what, squares, x);
     check_twice(what, squares, w);
     check(&format!("mixed derivative of {what}"), &mixed(&squares.gradient(x)), w);
-    // the third member alone, and its own two gradients
+    // the weight gradient as a function of its own, and its derivatives
     let by_w = linear.gradient(w).square();
     check(&format!("derivative of the gradient of {what}"), &mixed(&by_w), x);
     let twice = mixed(&mixed(&linear.gradient(w)).gradient(x).square());
@@ -298,7 +297,7 @@ fn conv_transpose_with_invalid_shapes_or_settings_returns_error() {
     assert_eq!(none.predict().wait().unwrap().shape(), [2, 0, 5]);
 }
 
-/// More taps than a block of patches has rows; more samples than there are pieces.
+/// More taps than a block of patches has rows; more samples than chunks.
 #[test]
 fn conv_with_many_taps_or_samples_matches_loops() {
     let taps = case(&[1, 60, 5, 6], &[3, 60, 3, 3], [1, 1, 1], 1);

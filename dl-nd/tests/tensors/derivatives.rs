@@ -1,4 +1,4 @@
-//! Jacobians, Hessians, and derivatives along directions of tensors.
+//! Jacobians, Hessians and directional derivatives of tensors.
 
 use dl_core::{Differentiable, Layer, Weight};
 use dl_nd::{Nd, Table, ops::*};
@@ -39,7 +39,7 @@ fn hessian_of_rosenbrock_matches_closed_form() {
 
 #[test]
 fn jacobian_of_wide_and_tall_maps_matches_gradients() {
-    // y = tanh(A x): wide and tall, so both by rows and by columns
+    // y = tanh(A x) with a wide and a tall A: one Jacobian is computed by rows, one by columns
     for (rows, columns) in [(2, 5), (5, 2), (3, 3), (1, 4), (4, 1)] {
         let a = Nd::from(ndarray::Array2::from_shape_fn((rows, columns), |(i, j)| ((3 * i + 5 * j) as f64).sin()));
         let x = Weight::new((0..columns).map(|j| 0.3 * j as f64 - 0.5).collect::<Nd<f64, Ix1>>());
@@ -67,21 +67,21 @@ fn jacobian_shape_is_output_shape_then_input_shape() {
     assert_eq!(value(&x.sum().jacobian(&x)), Nd::from([[1.0; 3]; 2]));
     assert_eq!(value(&w.square().hessian(&w)).shape(), [0_usize; 0]);
     assert_eq!(*value(&w.square().hessian(&w)).view().first().unwrap(), 2.0);
-    // an open rank
+    // dynamic rank
     let open = x.to_dyn();
     let jacobian: Nd<f64, IxDyn> = value(&open.square().jacobian(&x));
     assert_eq!(jacobian.shape(), [2, 3, 2, 3]);
-    // nothing at all
+    // tensors without elements
     let empty = Weight::new(Nd::<f64, _>::full([0, 2], 1.0));
     assert_eq!(value(&empty.square().jacobian(&empty)).shape(), [0, 2, 0, 2]);
     assert_eq!(value(&empty.sum().hessian(&empty)).shape(), [0, 2, 0, 2]);
-    // what does not depend on it
+    // a variable that the function does not depend on
     assert_eq!(value(&w.square().hessian(&Weight::new(Nd::from([1.0_f64, 2.0])))), Nd::from([[0.0; 2]; 2]));
 }
 
 #[test]
 fn loss_of_jacobian_trains() {
-    // minimise the square of the derivative of x³ in x: its own derivative is 36x³
+    // minimise (d x³/d x)² = 9 x⁴, which has the derivative 36 x³
     let x = Weight::new(Nd::from([1.0_f64, -2.0]));
     let penalty = (&x * &x * &x).jacobian(&x).square().sum();
     penalty.train(&Sgd::new(0.01)).wait().unwrap();
@@ -115,7 +115,7 @@ fn jvp_of_broadcast_has_shape_of_value() {
     assert_eq!(value(&sum.jvp(&column, &along_column)), Nd::from([[0.0; 3], [1.0; 3]]));
     let both = sum.jvp(&(&row, &column), &(along_row, along_column));
     assert_eq!(value(&both), Nd::from([[1.0, 0.0, 0.0], [2.0, 1.0, 1.0]]));
-    // a number that is spread
+    // a broadcast number
     let w = Weight::new(2.0_f64);
     assert_eq!(value(&(&row * &w).jvp(&w, &Layer::constant(1.0))), Nd::from([[1.0, 2.0, 3.0]]));
 }

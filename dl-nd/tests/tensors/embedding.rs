@@ -1,4 +1,4 @@
-//! Tables: their gradients, their steps, and their old versions.
+//! Embedding tables: gradients, optimizer steps, and old versions.
 
 use crate::gradient_check::{mixed, numbers};
 use dl_core::{
@@ -20,7 +20,7 @@ fn close(a: &Matrix, b: &Matrix) -> bool {
     a.shape() == b.shape() && a.view().iter().zip(b.view()).all(|(a, b)| (a - b).abs() < 1e-12)
 }
 
-/// Something curved of the rows of a table.
+/// A nonlinear function of the rows of a table.
 fn curved(rows: &Layer<Matrix>) -> Layer<f64> {
     mixed(&(rows * rows * rows + rows.tanh()))
 }
@@ -38,7 +38,7 @@ fn table_gradients_match_tensor_gradients() {
         touched.sort();
         touched.dedup();
         assert_eq!(rows.touched(), Some(&touched[..]));
-        // and again: through the gather of a gradient, and through all of it
+        // second derivatives: through selected rows of the gradient, and through all of it
         let sparse_twice = mixed(&sparse.dense()) + curved(&sparse.embedding([2, 4]));
         let dense_twice = mixed(&dense) + curved(&dense.index_select(0, [2, 4]));
         let found = sparse_twice.gradient(&table).predict().wait().unwrap().to_nd();
@@ -113,7 +113,7 @@ fn sparse_as_in_pytorch<O: Optimizer + Clone + 'static>(case: &str, optimizer: &
     assert_eq!(taken, 20);
 }
 
-/// See `reference/optimizers.py` of dl-core.
+/// The expected values come from `reference/optimizers.py` of dl-core.
 #[test]
 fn sparse_steps_match_pytorch() {
     sparse_as_in_pytorch("sgd", &Sgd::new(0.05));
@@ -121,7 +121,8 @@ fn sparse_steps_match_pytorch() {
     sparse_as_in_pytorch("adam", &Adam::new(0.05).eps(1e-20));
 }
 
-/// The same weight read by ids and as a factor; in every third step only by ids if `lazily`.
+/// Trains a table that is read by ids and as a matrix factor, and a tensor likewise. If `lazily`,
+/// every third step reads by ids only.
 fn tied<O: Optimizer + Clone + 'static>(make: impl Fn() -> O, lazily: bool) {
     let start = numbers([6, 4], -0.5, 0.5, 4);
     let (table, tensor) = (table_of(&start), Weight::new(start));
@@ -142,11 +143,11 @@ fn tied<O: Optimizer + Clone + 'static>(make: impl Fn() -> O, lazily: bool) {
 
 #[test]
 fn tied_table_trains_like_tensor() {
-    // a missing row means a row of zeros to these
+    // these optimizers treat a missing row as a row of zeros
     tied(|| Sgd::new(0.3), true);
     tied(|| Adagrad::new(0.1), true);
     tied(|| Adagrad::new(0.1).initial_accumulator(0.2), true);
-    // to these it means that the row rests
+    // these optimizers do not update a missing row, not even its state
     tied(|| Sgd::new(0.1).momentum(0.9), false);
     tied(|| Adam::new(0.05), false);
 }
@@ -162,7 +163,8 @@ fn momentum_of_untouched_row_is_not_applied() {
     assert_eq!(table.value(), [[-1.5], [0.0]].into());
 }
 
-/// Changes all that it sees, and fails at this number.
+/// An optimizer that changes values and state, and fails or panics at the element counted by
+/// `left`.
 #[derive(Clone)]
 struct FailsAt {
     left: Arc<AtomicUsize>,
@@ -200,7 +202,7 @@ fn step_failing_at_any_row_changes_nothing() {
     let start = numbers([5, 1], -1.0, 1.0, 5);
     let before: Vec<f64> = start.view().iter().copied().collect();
     for panics in [false, true] {
-        // the second table fails when the first one has its new version already
+        // the step of the second table fails after the first one has its new version
         for k in 0..5 {
             let (first, second) = (table_of(&start), table_of(&start));
             let loss = first.embedding([3, 0]).sum() + second.embedding([4, 1, 4, 2]).sum();
@@ -247,7 +249,7 @@ fn old_table_versions_keep_values() {
     drop(one);
     expect(&zero, [0.0; 4]);
     expect(&table.value(), [2.0, 2.0, 0.0, 0.0]);
-    // back to an older one, which goes its own way
+    // set an older version, which then diverges
     let four = table.value();
     table.set(three.clone());
     count(3);
@@ -262,7 +264,7 @@ fn old_table_versions_keep_values() {
     assert_eq!(table.dense().sum().predict().wait().unwrap(), 4.0);
 }
 
-/// A pass that has read a table goes on with it while another one steps it.
+/// A pass that has read a table keeps this version while a nested step updates the weight.
 #[test]
 fn pass_keeps_table_version_during_nested_step() {
     let table = Weight::new(Table::from([[1.0], [2.0]]));
@@ -282,7 +284,7 @@ fn pass_keeps_table_version_during_nested_step() {
     assert_eq!(table.value(), [[0.0], [1.0]].into());
 }
 
-/// Versions that come and go at random, beside plain copies.
+/// Creates and drops versions at random, and compares each with a dense copy.
 #[test]
 fn random_version_histories_match_dense_copies() {
     use rand::Rng;
@@ -299,7 +301,7 @@ fn random_version_histories_match_dense_copies() {
                 true => Rows::dense(Nd::full([7, width], 0.5)),
                 false => Rows::sparse(table.shape(), &ids, &parts).unwrap(),
             };
-            // mostly from the newest
+            // drop the version that was updated, in a fifth of the rounds
             if rng.random_bool(0.2) {
                 held.swap_remove(at);
             }
@@ -370,7 +372,7 @@ fn concurrent_reads_during_steps_see_consistent_versions() {
             let table = table.clone();
             scope.spawn(move || {
                 for _ in 0..300 {
-                    // of one moment: read twice, and of the same number in each row
+                    // a version is immutable (two reads agree), and no row is partially updated
                     let held = table.value();
                     let (first, second) = (held.to_nd(), held.to_nd());
                     assert_eq!(first, second);
@@ -382,7 +384,7 @@ fn concurrent_reads_during_steps_see_consistent_versions() {
     assert_eq!(table.value().to_nd().view().sum(), 600.0 * 8.0);
 }
 
-/// Two weights that begin as one table, and the two slots of an optimizer.
+/// Two weights that start from clones of one table.
 #[test]
 fn table_clones_diverge_independently() {
     let start = Table::<f32>::zeros([10_000, 2]).unwrap();
@@ -418,7 +420,7 @@ fn table_with_invalid_ids_or_shapes_returns_error() {
     assert!(none.embedding([0]).predict().wait().unwrap_err().is_invalid());
     assert_eq!(none.embedding([]).predict().wait().unwrap().shape(), [0, 2]);
 
-    // a table that is set to another shape leaves the optimizer's state behind
+    // setting a table of another shape invalidates the optimizer's state
     let adagrad = Adagrad::new(0.1);
     table.embedding([4]).sum().train(&adagrad).wait().unwrap();
     table.set(Table::zeros([9, 2]).unwrap());

@@ -1,4 +1,4 @@
-//! Errors name the operation, the shapes, and the line that called the operation.
+//! Errors must name the operation, the shapes, and the line that called the operation.
 
 use crate::faults::error_of;
 use dl_core::{Differentiable, Layer, Weight};
@@ -207,7 +207,7 @@ fn tensor_too_large_for_memory_returns_error() {
     error_of(stack(0, vec![long.layer(); 1 << 20]).flatten(), "stack");
 }
 
-/// There is one row of weights for each query, whatever masks them.
+/// The attention weights have one row for each query; a mask cannot broadcast them to more.
 #[test]
 fn attention_mask_larger_than_scores_returns_shape_error() {
     let (q, k) = (Nd::from([[1.0_f64]]), Nd::from([[1.0], [2.0]]));
@@ -224,7 +224,7 @@ fn attention_mask_larger_than_scores_returns_shape_error() {
     assert_eq!(y.predict().wait().unwrap(), Nd::from([[2.0]]));
 }
 
-/// A rank that has to be changed first does not hide the line of the user.
+/// The error of an implicit rank conversion carries the location of the caller.
 #[test]
 fn rank_conversion_error_carries_caller_location() {
     error_of(matrix(1, 2).expand([2]), "broadcast", &["[1, 2]", "1 axes"]);

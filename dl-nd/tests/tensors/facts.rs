@@ -1,4 +1,4 @@
-//! Known values, from outside sources or by hand.
+//! Known values, computed by hand or by other libraries.
 
 use dl_core::{Differentiable, Layer, Weight, max, min, pow};
 use dl_nd::{Nd, NdLayer, NdWeight, init, ops::*};
@@ -123,7 +123,7 @@ fn operators_accept_every_kind_of_operand() {
     assert_eq!(negated.predict().wait().unwrap(), Nd::from([[-1.0, -2.0], [-3.0, -4.0]]));
 }
 
-/// numpy: `np.array([-7, 5.5]) % 3`, `5 % np.array([-7, 5.5])`
+/// Expected values from NumPy: `np.array([-7, 5.5]) % 3`, `5 % np.array([-7, 5.5])`
 #[test]
 fn rem_matches_numpy() {
     let plain = Nd::from([-7.0_f32, 5.5]);
@@ -187,7 +187,7 @@ fn max_of_nan_is_nan() {
     assert!(x.layer().relu().sum().predict().wait().unwrap().is_nan());
 }
 
-/// Wherever it stands among how many, and whatever stands beside it.
+/// NaN at any position of lanes of several lengths, with several values of the other elements.
 #[test]
 fn softmax_of_lane_with_nan_is_nan() {
     for len in (1..40).chain([63, 64, 65]) {
@@ -219,7 +219,7 @@ fn initialisers_f32_are_rounded_from_f64() {
     let double = init::he_normal::<f64, _>([20, 30], &mut init::rng(3));
     assert_eq!(single, Nd::from(double.view().mapv(|x| x as f32)));
     assert_ne!(single, init::he_normal::<f32, _>([20, 30], &mut init::rng(4)));
-    // the first draws of seed 3, so that no dependency changes them unnoticed
+    // pins the first draws of seed 3, to detect changes of dependencies
     let uniform = init::uniform::<f64, _>([2], 0.0, 1.0, &mut init::rng(3));
     assert_eq!(uniform, Nd::from([0.6229674639432577, 0.08130169721295732]));
     let normal = init::normal::<f64, _>([2], 0.0, 1.0, &mut init::rng(3));

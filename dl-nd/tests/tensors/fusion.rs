@@ -1,6 +1,6 @@
-//! Operations that are computed together give, to the bit, what they give one by one: small tensors
-//! are computed at once, large ones together, so a large tensor is compared with the same in
-//! pieces.
+//! Fused kernels must give the bits of separate operations. Small tensors are computed operation by
+//! operation and large ones in fused kernels, so a large tensor is compared with the same elements
+//! in small pieces.
 
 use dl_core::{Binary, Differentiable, Do, Layer, Pointwise, Result, Unary, Weight};
 use dl_nd::ndarray::{Ix1, Ix2};
@@ -19,7 +19,7 @@ fn numbers(len: usize, seed: u64) -> Vec<f32> {
     (0..len).map(|_| rng.random_range(-3.0..3.0)).collect()
 }
 
-/// What is done to some tensors: each step works on what is there and adds its result.
+/// A sequence of operations on tensors. Each step reads earlier values and appends its result.
 #[derive(Clone, Debug)]
 struct Program(Vec<(usize, usize, usize)>);
 
@@ -45,7 +45,7 @@ impl Program {
 }
 
 fn bits(numbers: &[f32]) -> Vec<u32> {
-    // one NaN is as good as another
+    // NaN payloads are not compared
     numbers.iter().map(|x| if x.is_nan() { f32::NAN.to_bits() } else { x.to_bits() }).collect()
 }
 
@@ -57,7 +57,7 @@ fn weights(operands: &[Vec<f32>]) -> Vec<Weight<Vector>> {
     operands.iter().map(|operand| Weight::new(Nd::from(operand.clone()))).collect()
 }
 
-/// The value, and the derivatives of the sum of the values with respect to all operands.
+/// The value, and the gradients of the sum of its elements with respect to all operands.
 fn value_and_gradients(program: &Program, operands: &[Vec<f32>]) -> Result<(Vector, Vec<Vector>)> {
     let weights = weights(operands);
     let layers: Vec<_> = weights.iter().map(Differentiable::layer).collect();
@@ -143,8 +143,7 @@ fn fused_kernels_on_any_thread_count_have_same_bits() -> Result<()> {
     Ok(())
 }
 
-/// A run of operations needs the memory of its operands and its result, not of what lies in
-/// between.
+/// A chain of operations needs memory for its operands and its result, not for intermediates.
 #[test]
 fn fused_chain_allocates_no_intermediates() -> Result<()> {
     let x = Nd::from(numbers(1 << 18, 1));
@@ -156,7 +155,7 @@ fn fused_chain_allocates_no_intermediates() -> Result<()> {
     let (_, again) = y.predict().counted().wait()?;
     drop(value);
     assert!(first.evaluations >= 48);
-    // one result for up to 32 operations
+    // at most one stored result for 32 operations
     assert!(again.reused_buffers <= 2, "{again:?}");
     Ok(())
 }
@@ -179,8 +178,8 @@ fn large_step_in_place_and_on_copy_has_same_bits() -> Result<()> {
     Ok(())
 }
 
-/// Whether a product is made first, because somebody wants to see the delta, or goes into the
-/// weight, is the same to the bit.
+/// The weight must have the same bits if the delta is materialized, for clipping, and if it is
+/// accumulated directly into the weight.
 #[test]
 fn step_with_and_without_stored_delta_has_same_bits() -> Result<()> {
     let (w, b) = (Nd::from_vec([6, 6], numbers(36, 1))?, Nd::from_vec([1, 6], numbers(6, 2))?);

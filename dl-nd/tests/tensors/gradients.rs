@@ -1,11 +1,11 @@
-//! The gradient of every operation, against central differences.
+//! Compares the gradients of every operation with central differences.
 
 use crate::gradient_check::{check, check_twice, mixed, numbers};
 use dl_core::{Binary, Differentiable, Layer, Pointwise, Unary, Weight};
 use dl_nd::{Nd, Rank, ops::*};
 use ndarray::{IntoDimension, IxDyn};
 
-/// Where the operation is smooth, with all operands between these.
+/// An interval on which the operation is smooth.
 fn domain(op: Unary) -> (f64, f64) {
     match op {
         Unary::Ln | Unary::Sqrt | Unary::Rsqrt | Unary::Recip => (0.5, 2.0),
@@ -22,7 +22,7 @@ where
         let (low, high) = domain(op);
         let w = Weight::new(numbers(shape.clone(), low, high, seed as u64));
         check_twice(op.name(), &mixed(&Nd::unary(op, &w.layer())), &w);
-        // transposed: the same elements, other strides
+        // transposed: the same elements with other strides
         check(op.name(), &mixed(&Nd::unary(op, &w.t())), &w);
     }
 }
@@ -36,7 +36,8 @@ fn unary_gradients_match_differences() {
     every_unary([2, 0]);
 }
 
-/// The same for the left operand of two; the right one is between 0.5 and 2.
+/// An interval for the left operand on which the operation is smooth, for a right operand between
+/// 0.5 and 2.
 fn left_domain(op: Binary) -> (f64, f64) {
     match op {
         Binary::LeakyRelu | Binary::Elu | Binary::Kink => (-2.0, 2.0),

@@ -1,17 +1,17 @@
-//! Initial weights: their distributions, and that a seed means the same everywhere.
+//! Weight initialisers: distributions, and reproducibility of seeds.
 
 use dl_nd::init::{self, Fan};
 use dl_nd::{Nd, Rank};
 use ndarray::{Array2, Ix1, Ix2};
 
-/// Mean, variance, and the largest absolute value.
+/// Mean, variance and largest magnitude.
 fn moments<D: Rank>(x: &Nd<f64, D>) -> [f64; 3] {
     let mean = x.view().mean().unwrap();
     let variance = x.view().iter().map(|x| (x - mean).powi(2)).sum::<f64>() / x.len() as f64;
     [mean, variance, x.view().iter().fold(0.0, |most: f64, x| most.max(x.abs()))]
 }
 
-/// Within five standard errors of a mean, and within 3 % of a variance.
+/// Asserts that the mean is within five standard errors, and the variance within 3 %.
 #[track_caller]
 fn assert_moments<D: Rank>(x: &Nd<f64, D>, mean: f64, variance: f64) {
     let [found_mean, found_variance, _] = moments(x);
@@ -50,7 +50,7 @@ fn truncated(low: f64, high: f64) -> (f64, f64) {
     for i in 0..=STEPS {
         let x = low + h * i as f64;
         let weight = if i == 0 || i == STEPS { 1.0 } else { 2.0 + 2.0 * (i % 2) as f64 };
-        // relative to the lower bound, so that it does not underflow
+        // the density relative to that at the lower bound, so that it does not underflow
         let density = weight * ((low * low - x * x) / 2.0).exp();
         sums = [sums[0] + density, sums[1] + density * x, sums[2] + density * x * x];
     }
@@ -110,8 +110,8 @@ fn fans_match_pytorch() {
     uniform(&|| moments(&init::xavier_uniform(matrix, &mut rng())), 2.0 / 500.0);
 }
 
-/// The largest deviation of `x · xᵀ`, or of `xᵀ · x` of a high matrix, from a multiple of the unit
-/// matrix.
+/// The largest deviation of `x · xᵀ` (`xᵀ · x` if `x` has more rows than columns) from a multiple
+/// of the identity.
 fn deviation(x: Array2<f64>, of: f64) -> f64 {
     let x = if x.nrows() > x.ncols() { x.reversed_axes() } else { x };
     let product = x.dot(&x.t());
@@ -130,7 +130,8 @@ fn orthogonal_rows_or_columns_are_orthonormal() {
     let kernel: Nd<f64, _> = init::orthogonal([8, 3, 2, 2], 1.0, &mut init::rng(1)).unwrap();
     let rows = kernel.into_array().into_shape_with_order((8, 12)).unwrap();
     assert!(deviation(rows, 1.0) < 1e-12);
-    // evenly distributed: the corner of a rotation of three dimensions has mean 0 and variance 1/3
+    // uniformly distributed: an entry of a random 3 × 3 orthogonal matrix has mean 0 and variance
+    // 1/3
     let mut rng = init::rng(2);
     let corners: Nd<f64, Ix1> =
         (0..10_000).map(|_| init::orthogonal::<f64, _>([3, 3], 1.0, &mut rng).unwrap()[[0, 0]]).collect();
@@ -140,8 +141,8 @@ fn orthogonal_rows_or_columns_are_orthonormal() {
     assert!(init::orthogonal::<f64, _>([0, 3], 1.0, &mut rng).unwrap().is_empty());
 }
 
-/// The same numbers with every version, on every platform and for every number of threads: a change
-/// here changes the weights of everybody's nets.
+/// A seed must give the same numbers in every version, on every platform and for any number of
+/// threads. A change of these values changes the initial weights of existing programs.
 #[test]
 fn seeded_initialisers_have_pinned_values() {
     let first = |x: Nd<f64, Ix1>| x.into_vec();
@@ -151,7 +152,7 @@ fn seeded_initialisers_have_pinned_values() {
     assert_eq!(init::orthogonal::<f64, _>([1, 3], 1.0, &mut init::rng(42)).unwrap().into_vec(), ORTHOGONAL);
     assert_eq!(init::he_normal::<f32, _>([2, 2], &mut init::rng(42)).into_vec(), HE);
     assert_eq!(first(init::uniform([2], 0.0, 1.0, &mut init::rng_for(42, "encoder.0"))), NAMED);
-    // a million numbers, the rare ways through the ziggurat among them
+    // a million numbers, enough to reach the rare branches of the ziggurat algorithm
     let all = init::normal::<f64, _>([1_000_000], 0.0, 1.0, &mut init::rng(42)).into_vec();
     let mixed = all.iter().fold(0_u64, |hash, x| (hash ^ x.to_bits()).wrapping_mul(0x100_0000_01b3));
     assert_eq!(mixed, MIXED, "{mixed:#x}");
@@ -174,8 +175,8 @@ const HE: [f32; 4] = [0.47798124, 1.3340706, -0.21086669, 0.4763469];
 const NAMED: [f64; 2] = [0.1460534770908637, 0.4122816632035471];
 const MIXED: u64 = 13025730010630944863;
 
-/// An interval so far from the mean that its squares are out of range: what is left of the
-/// distribution is at the near end.
+/// The interval is so far from the mean that squares overflow. The truncated distribution is then
+/// concentrated at the near bound.
 #[test]
 fn truncated_normal_far_from_mean_stays_near_bound() {
     for std in [1e-10, 1e-160, 1e-300] {

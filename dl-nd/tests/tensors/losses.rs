@@ -1,5 +1,5 @@
-//! Losses: PyTorch's values, gradients of both orders, and logits so large that a naive formula
-//! overflows.
+//! Losses: values from PyTorch, first and second derivatives, and logits so large that the naive
+//! formulas overflow.
 
 use crate::gradient_check::{check, check_twice, mixed, numbers};
 use dl_core::{Differentiable, Layer, Weight};
@@ -32,7 +32,8 @@ fn assert_close(what: &str, found: impl IntoIterator<Item = f64>, expected: impl
     }
 }
 
-/// A loss and its gradient in `x`: `loss.backward(); print(loss.item(), x.grad.tolist())`.
+/// Checks a loss and its gradient by `x`. Expected values:
+/// `loss.backward(); print(loss.item(), x.grad.tolist())`.
 fn assert_loss(what: &str, x: &Weight<Nd<f64, Ix2>>, loss: &Layer<f64>, value: f64, gradient: [[f64; 3]; 2]) {
     assert_close(what, [loss.predict().wait().unwrap()], [value]);
     let found = loss.gradient(x).predict().wait().unwrap();
@@ -82,7 +83,7 @@ fn cross_entropy_of_labels_matches_pytorch() {
     // … reduction='none'
     let each = x.cross_entropy_with(LABELS, &all.reduction(Each)).predict().wait().unwrap();
     assert_close("each", each.into_array(), [0.7192715779939607, 0.0]);
-    // F.cross_entropy(x, y, ignore_index=0), and with a label that is no class
+    // F.cross_entropy(x, y, ignore_index=0), and an ignored label that is not a class
     let gradient = [[0.6037488961486258, 0.030058887569574023, -0.6338077837181998], [0.0; 3]];
     for ignored in [0, 255] {
         let loss = x.cross_entropy_with([2, ignored], &plain().ignore_index(ignored));
@@ -289,7 +290,7 @@ fn cross_entropy_ignored_positions_do_not_affect_loss() {
     let x = Nd::from([[f64::NAN, 0.0], [0.0, 0.0]]);
     let loss = x.cross_entropy_with([7, 1], &CrossEntropy::new().ignore_index(7));
     assert_eq!(loss.predict().wait().unwrap(), 2.0_f64.ln());
-    // a class that cannot be, and is not
+    // a class with logit −∞ and target probability 0
     let x = Nd::from([[f64::NEG_INFINITY, 0.0, 0.0]]);
     assert_eq!(x.cross_entropy(Nd::from([[0.0, 0.5, 0.5]])).predict().wait().unwrap(), 2.0_f64.ln());
 }

@@ -1,5 +1,5 @@
-//! Normalisation, dropout and attention: PyTorch's values, gradients of both orders, and what a
-//! pass decides.
+//! Normalisation, dropout and attention: values from PyTorch, first and second derivatives, and the
+//! dependence on the mode and the seed of a pass.
 
 use crate::gradient_check::{check, check_twice, mixed, numbers};
 use dl_core::{Differentiable, Layer, Mode, Weight};
@@ -109,7 +109,7 @@ fn running_statistics_match_pytorch() {
     let (stats, w) = (stats(), Weight::new(v()));
     let y = w.batch_norm_with(&stats, 1e-3);
     let step = |y: &Layer<Nd<f64, Ix3>>| y.train(&Sgd::new(0.0)).wait().unwrap();
-    // bn(v): the value is that of the batch
+    // bn(v): normalised with the statistics of the batch
     assert_close("in training", &step(&y), value(&v().batch_norm(1e-3)).view().as_slice().unwrap());
     assert_close("mean", &stats.mean.value(), &[0.05272209467019682, -0.011602278203466121]);
     assert_close("variance", &stats.variance.value(), &[1.4926488635157287, 1.3360328591844572]);
@@ -133,7 +133,7 @@ fn running_statistics_match_pytorch() {
         -2.184410608794744,
     ];
     assert_close("in evaluation", &value(&y), &expected);
-    // evaluation writes nothing, nor does a prediction in training mode
+    // neither evaluation nor a prediction in training mode updates the statistics
     y.predict().mode(Mode::Train).wait().unwrap();
     assert_close("mean", &stats.mean.value(), &[0.3632665136042362, 0.2860772661558406]);
 }
@@ -179,7 +179,7 @@ fn normalisation_gradients_match_differences() {
 
 #[test]
 fn batch_norm_gradient_includes_batch_statistics() {
-    // in training the gradient is that of batch_norm, with running statistics or without
+    // in training, the gradient is the same with and without running statistics
     let (x, stats) = (Weight::new(v()), stats());
     let gradient = |y: &Layer<Nd<f64, Ix3>>| {
         let gradient = mixed(&(y * y * y)).gradient(&x);
@@ -320,7 +320,7 @@ fn attention_gradients_match_differences() {
 
 #[test]
 fn attention_with_heads_matches_single_heads() {
-    // [batch, heads, L or S, E]; the mask is one for all heads, the bias one for each head
+    // [batch, heads, L or S, E]; the mask is shared by all heads, each head has its own bias
     let [q, k, v] =
         [(3, 2), (4, 2), (4, 3)].map(|(m, n)| Weight::new(numbers([2, 2, m, n], -1.0, 1.0, (m * n) as u64)));
     let bias = Weight::new(numbers([2, 3, 4], -1.0, 1.0, 1));

@@ -1,4 +1,4 @@
-//! `.npy` files: those of NumPy (written by `npy/write.py`), our own, and bad ones.
+//! `.npy` files: written by NumPy (`npy/write.py`), written by this crate, and malformed.
 
 use dl_nd::{Nd, NpyItem, Rank};
 use ndarray::{Ix0, Ix1, Ix2, IxDyn};
@@ -35,8 +35,8 @@ fn npy_write_then_read_round_trips() {
     round_trip(Nd::<u8, _>::full([2, 0, 3], 1));
 }
 
-/// A file is written where a symbolic link leads, and has the permissions that it had, or else
-/// those of any new file.
+/// Writing follows a symbolic link. An existing file keeps its permissions; a new one has the
+/// default permissions.
 #[test]
 #[cfg(unix)]
 fn npy_write_preserves_links_and_permissions() {
@@ -47,7 +47,7 @@ fn npy_write_preserves_links_and_permissions() {
     let mode = |name: &str| fs::metadata(at(name)).unwrap().permissions().mode() & 0o777;
     fs::write(at("plain"), "").unwrap();
     symlink("x.npy", at("link.npy")).unwrap();
-    // there is no file yet
+    // the first iteration creates the file
     for (number, expected) in [(1.0, mode("plain")), (2.0, 0o640)] {
         let x = Nd::from(number);
         x.write_npy(at("link.npy")).unwrap();

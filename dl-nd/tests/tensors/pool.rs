@@ -1,5 +1,5 @@
-//! Pooling and resampling against plain loops, their gradients against central differences, and
-//! their errors.
+//! Pooling and resampling: values compared with plain loops, gradients with central differences,
+//! and errors.
 
 use crate::compare::{Open, close, last, strided, value};
 use crate::faults::error_of;
@@ -8,8 +8,7 @@ use dl_core::{Differentiable, Layer, Weight};
 use dl_nd::{Nd, Pool, PoolOps, ResampleOps, ops::*};
 use ndarray::{ArrayD, Ix3, Ix4, Ix5, IxDyn, indices};
 
-/// A pooling over one to three axes, as long as the shape says. Settings are those of the last
-/// axes.
+/// A pooling over one to three spatial axes, depending on the shape. The last settings apply.
 #[derive(Clone, Copy, Debug)]
 struct Case {
     x: &'static [usize],
@@ -20,7 +19,7 @@ struct Case {
     ceil: bool,
 }
 
-/// The same along all axes.
+/// A case with the same settings along all axes.
 const fn case(x: &'static [usize], [kernel, stride, padding, dilation]: [usize; 4], ceil: bool) -> Case {
     Case { x, kernel: [kernel; 3], stride: [stride; 3], padding: [padding; 3], dilation: [dilation; 3], ceil }
 }
@@ -86,8 +85,8 @@ impl Case {
         }
     }
 
-    /// What `reduce` makes of each window: of its elements, and of how many elements and padding it
-    /// has.
+    /// Pools by loops. `reduce` gets the elements under a window, and their number including
+    /// padding.
     fn by_loops(&self, x: &Open, reduce: impl Fn(&[f64], usize) -> f64) -> Open {
         let (spatial, front) = (x.shape().len() - 2, 5 - x.shape().len());
         let mut shape = x.shape().to_vec();
@@ -156,7 +155,7 @@ fn max_pool_gradient_flows_to_first_maximum() {
     };
     let (y, d) = gradient([1.0, 2.0, 2.0, 2.0, 1.0, 1.0], Pool::new(3).stride(1));
     assert_eq!((y, d), (vec![2.0; 4], Nd::from([[[0.0, 2.0, 1.0, 1.0, 0.0, 0.0]]])));
-    // NaN is the maximum; PyTorch lets the last one have the gradient
+    // NaN counts as the maximum; as in PyTorch, the gradient flows to the last one
     let (y, d) = gradient([1.0, f64::NAN, 3.0, f64::NAN, 5.0, 2.0], Pool::new(4).stride(1));
     assert!(y.iter().all(|y| y.is_nan()));
     assert_eq!(d, Nd::from([[[0.0, 0.0, 0.0, 3.0, 0.0, 0.0]]]));

@@ -24,7 +24,7 @@ fn assert_close(what: &str, found: &ArrayD<f64>, expected: &ArrayD<f64>) {
     }
 }
 
-/// The product of tensors with at least two axes, one element after the other.
+/// The product of tensors with at least two axes, computed by loops.
 fn by_loops(a: &ArrayD<f64>, b: &ArrayD<f64>) -> ArrayD<f64> {
     let rank = a.ndim().max(b.ndim());
     let padded = |x: &ArrayD<f64>| {
@@ -45,8 +45,8 @@ fn by_loops(a: &ArrayD<f64>, b: &ArrayD<f64>) -> ArrayD<f64> {
     })
 }
 
-/// Checks value and gradients of a product, for static and for open ranks, of operands whose last
-/// two axes lie in either order.
+/// Checks value and gradients of a product, for static and dynamic ranks, and for operands with the
+/// last two axes in either memory order.
 fn product<S, T>(left: S, right: T)
 where
     S: IntoDimension + Clone,
@@ -91,7 +91,8 @@ where
     check_twice(&what, &mixed(&loss), &b);
 }
 
-/// A weight whose transposed matrices are these: the same numbers with other strides.
+/// A weight that holds the transposes of these matrices. Transposed again, it has the same elements
+/// with other strides.
 fn transposed_weight<D: Rank>(x: Nd<f64, D>) -> Weight<Nd<f64, D>> {
     let transposed = x.transpose(-2, -1).predict().wait().expect("matrices").into_array();
     Weight::new(Nd::from(transposed.as_standard_layout().into_owned()))
@@ -174,19 +175,20 @@ fn linear_matches_matmul_plus_bias() {
     check("a vector", &Weight::new(numbers(3, -1.0, 1.0, 1)), &weight, &bias);
     check("a batch", &Weight::new(numbers((2, 4, 3), -1.0, 1.0, 1)), &weight, &bias);
     check("open", &Weight::new(numbers(IxDyn(&[2, 4, 3]), -1.0, 1.0, 1)), &weight, &bias);
-    // so large that it is written in several pieces, and one of no columns
+    // large enough to be divided into chunks, and one without columns
     let (tall, broad) = (numbers((600, 3), -1.0, 1.0, 6), numbers((3, 70), -1.0, 1.0, 7));
     let along = numbers(70, -1.0, 1.0, 8);
     assert_eq!(value(&tall.linear(&broad, &along)), value(&(tall.matmul(&broad) + along.layer().lift::<Ix2>())));
     assert_eq!(value(&tall.linear(numbers((3, 0), 0.0, 1.0, 1), numbers(0, 0.0, 1.0, 1))).shape(), [600, 0]);
-    // operands that do not lie in row-major order
+    // operands that are not in row-major order
     let transposed = Weight::new(numbers((3, 4), -1.0, 1.0, 1));
     for w in [&transposed, &weight] {
         check_twice("transposed", &mixed(&transposed.t().linear(weight.flip(vec![0]), bias.flip(vec![0]))), w);
     }
     let steps = transposed.t().matmul(weight.flip(vec![0])) + bias.flip(vec![0]).lift::<Ix2>();
     assert_eq!(value(&transposed.t().linear(weight.flip(vec![0]), bias.flip(vec![0]))), value(&steps));
-    // a sum over more terms than stay in registers is rounded otherwise, as it begins with the bias
+    // the accumulation chain starts with the bias; beyond one k-block, the result is rounded
+    // differently from the product plus bias
     let (long, wide) = (numbers((5, 1300), -1.0, 1.0, 4), numbers((1300, 2), -1.0, 1.0, 5));
     let steps = long.matmul(&wide) + bias.lift::<Ix2>();
     assert_close("many terms", &value(&long.linear(&wide, &bias)), &value(&steps));
@@ -267,8 +269,8 @@ fn matmul_with_incompatible_shapes_returns_error() {
     assert!(error.is_shape() && text.contains("too large"), "{text}");
 }
 
-/// What a specification means, in loops: for every way to give numbers to the letters, a product is
-/// added up.
+/// The definition of `einsum`, by loops: for every assignment of indices to letters, the product of
+/// the operands is added to the output.
 fn einsum_by_loops(inputs: &[Vec<char>], output: &[char], operands: &[ArrayD<f64>]) -> ArrayD<f64> {
     let mut lengths = BTreeMap::new();
     for (labels, operand) in inputs.iter().zip(operands) {
@@ -300,13 +302,13 @@ fn einsum_by_loops(inputs: &[Vec<char>], output: &[char], operands: &[ArrayD<f64
     sum
 }
 
-/// A specification, and the labels of each operand and of the output.
+/// The text of a specification with these labels of operands and output.
 fn specification_text(inputs: &[Vec<char>], output: &[char]) -> String {
     let inputs: Vec<String> = inputs.iter().map(|labels| labels.iter().collect()).collect();
     format!("{}->{}", inputs.join(","), output.iter().collect::<String>())
 }
 
-/// A tensor whose axes lie in memory in a random order.
+/// A tensor with a random memory order of its axes.
 fn with_random_layout(shape: &[usize], rng: &mut impl Rng) -> Open {
     let mut order: Vec<usize> = (0..shape.len()).collect();
     for axis in (1..order.len()).rev() {
@@ -331,7 +333,7 @@ fn einsum_of_random_specifications_matches_loops() {
         let mut operands = Vec::new();
         for _ in 0..rng.random_range(1..=4) {
             let picked: Vec<usize> = (0..rng.random_range(0..=4)).map(|_| rng.random_range(0..5)).collect();
-            // now and then an axis that broadcasts
+            // some axes have length 1 and broadcast
             let single: Vec<bool> = (0..5).map(|_| rng.random_ratio(1, 8)).collect();
             let shape: Vec<usize> = picked.iter().map(|&i| if single[i] { 1 } else { lengths[i] }).collect();
             inputs.push(picked.iter().map(|&i| letters[i]).collect::<Vec<char>>());
@@ -360,7 +362,7 @@ fn einsum_of_random_specifications_matches_loops() {
     }
 }
 
-/// The value of a specification that is checked against central differences, too.
+/// The value of a specification. Compares its gradients with central differences, too.
 fn checked(specification: &str, shapes: &[&[usize]]) -> ArrayD<f64> {
     let mut rng = init::rng(3);
     let weights: Vec<Weight<Open>> =

@@ -1,5 +1,5 @@
-//! Small deltas are computed without being written down: a step is the same to the bit as where
-//! every operation goes through the executor, as it does in a pass that is recorded.
+//! Small deltas are computed immediately, without graph nodes. A step must have the same bits as a
+//! recorded step, in which the executor runs every operation.
 
 use dl_core::record::Recorder;
 use dl_core::{Binary, Differentiable, Layer, Pointwise, Unary, Weight};
@@ -13,11 +13,10 @@ type Bits = Vec<u32>;
 /// Weights, and a bias for each of them.
 type Net = (Vec<NdWeight>, Vec<NdWeight<Ix1>>);
 
-/// A part of a net, as a function of its weights.
+/// A part of a network, as a function of its weights.
 type Part<'a> = &'a dyn Fn(&Net) -> NdLayer;
 
-/// The bits of a loss and of some weights after a step, and what was counted of nodes and
-/// evaluations.
+/// The bits of the loss and of all weights after a step, and the numbers of nodes and evaluations.
 fn step(values: &[Nd], loss: &impl Fn(&Net) -> Layer<f32>, recorder: Option<&Recorder>) -> (Bits, [usize; 2]) {
     let bias = |value: &Nd| Weight::new(Nd::full([value.shape()[1]], 0.25));
     let net: Net = (values.iter().cloned().map(Weight::new).collect(), values.iter().map(bias).collect());
@@ -25,7 +24,7 @@ fn step(values: &[Nd], loss: &impl Fn(&Net) -> Layer<f32>, recorder: Option<&Rec
     let run = recorder.map_or(run.clone(), |recorder| run.recorded(recorder));
     let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("a pool");
     let (value, counters) = pool.install(|| run.wait()).expect("it succeeds");
-    // which NaN it is, is no promise
+    // NaN payloads are not guaranteed
     let bits = |number: f32| if number.is_nan() { f32::NAN.to_bits() } else { number.to_bits() };
     let weights = net.0.iter().flat_map(|weight| weight.value().into_vec());
     let biases = net.1.iter().flat_map(|bias| bias.value().into_vec());
@@ -36,17 +35,17 @@ fn check(what: &str, values: &[Nd], loss: impl Fn(&Net) -> Layer<f32>) {
     let recorder = Recorder::new();
     let (plain, recorded) = (step(values, &loss, None), step(values, &loss, Some(&recorder)));
     assert_eq!(plain.0, recorded.0, "{what}");
-    // what a rule does not look at is computed where it arrives; the sum of many products is an
-    // operation where they are made
+    // immediate rules skip operations that these deltas do not need, and the recorded step sums
+    // materialized products with an extra operation: the counts differ
     let differs = ["above", "floor", "gate", "kink", "sign", "parts", "recurrent"].contains(&what);
-    // so are chunks, where small tensors are written down
+    // the counts of chunks differ if small tensors are deferred
     let differs_there = what == "chunks" && std::env::var_os("DL_FUSE_FROM").is_some();
     if !differs && !differs_there {
         assert_eq!(plain.1, recorded.1, "{what}: nodes and evaluations");
     }
 }
 
-/// Numbers of all kinds, with borders.
+/// Ordinary numbers and special cases: signed zeros, infinities, NaN, very small and large ones.
 fn numbers() -> [Nd; 2] {
     let infinite = [f32::INFINITY, f32::NEG_INFINITY, f32::NAN];
     let left = [[0.0, -0.0, 1.0, -1.0, 0.5], [-0.25, 3.0, 2.0, 7.5, infinite[0]], [1e-30, -9.0, 0.1, infinite[1], 1.5]];
@@ -54,7 +53,7 @@ fn numbers() -> [Nd; 2] {
     [Nd::from(left), Nd::from(right)]
 }
 
-/// A sum in which every element has a factor of its own.
+/// A weighted sum of all elements.
 fn weighted(x: &NdLayer) -> Layer<f32> {
     let factors = [[1.0, -2.0, 0.5, 3.0, -0.0], [0.25, 1.5, -1.0, 2.0, 0.0], [7.0, -0.125, 1.0, 0.75, -3.0]];
     (x * Nd::from(factors)).sum()
@@ -72,7 +71,7 @@ fn unary_step_matches_recorded_step() {
 fn binary_step_matches_recorded_step() {
     for &op in Binary::ALL {
         check(op.name(), &numbers(), |(w, _)| weighted(&Nd::binary(op, &w[0].layer(), &w[1].layer())));
-        // of one and the same, of which a constant is no part
+        // the same operand twice; then a constant on one side, a broadcast row, and numbers
         check(op.name(), &numbers(), |(w, _)| weighted(&Nd::binary(op, &w[0].layer(), &w[0].layer())));
         let constant = Layer::constant(numbers()[1].clone());
         check(op.name(), &numbers(), |(w, _)| weighted(&Nd::binary(op, &w[0].layer(), &constant)));
@@ -85,7 +84,7 @@ fn binary_step_matches_recorded_step() {
     }
 }
 
-/// Numbers between ±1.
+/// A matrix of numbers between −1 and 1.
 fn matrix(shape: [usize; 2]) -> Nd {
     let len = shape[0] * shape[1];
     Nd::from_vec(shape, (0..len).map(|i| ((i * 37 + 11) % 101) as f32 / 50.5 - 1.0).collect()).expect("one each")
@@ -102,14 +101,14 @@ fn linear_step_of_one_or_many_rows_matches_recorded_step() {
     }
 }
 
-/// With its rectifier it is the same to the bit as with one after it: in a step, and in the counts,
-/// whoever computes the products.
+/// `linear_relu` must have the bits of `linear` followed by `relu`, and the counts of its recorded
+/// step, no matter whether the immediate rule or the executor computes the products.
 #[test]
 fn linear_relu_step_has_bits_of_linear_then_relu() {
     for (rows, inputs) in [(1, 70), (2, 70), (16, 70), (200, 70), (16, 3000)] {
         let constant = matrix([rows, inputs]);
         let values = [matrix([rows, inputs]), matrix([inputs, 33]), matrix([33, 5])];
-        // the first operand a constant, a weight, neither
+        // the first operand is a constant, a weight, or another layer
         let inputs: [(&str, Part<'_>); 3] = [
             ("constant", &|_| Layer::constant(constant.clone())),
             ("weight", &|(w, _)| w[0].layer()),
@@ -125,7 +124,7 @@ fn linear_relu_step_has_bits_of_linear_then_relu() {
             assert_eq!(whole, parts, "{what}, {rows} rows");
         }
     }
-    // of −0, NaN and what is infinite, too
+    // −0, NaN and infinities
     let [x, _] = numbers();
     let net = [x, Nd::from([[1.0, -0.0, 2.0]; 5])];
     check("linear", &net, |(w, b)| w[0].linear_relu(&w[1], &b[1]).sum());
@@ -166,8 +165,7 @@ fn overlapping_slices_step_matches_recorded_step() {
         let ends = x.slice_axis(1, -2..).sum() + x.flip([0]).square().sum();
         (parts[1].slice_axis(0, ..1) * &parts[0]).sum() + x.exp().sum() + ends
     });
-    // what arrives before the first part is minus zero, or lies in another order, and is summed
-    // afterwards
+    // the delta that arrives before the first part is −0, or has other strides
     check("parts", &[Nd::full([3, 8], -0.0)], |(w, _)| {
         let x = &w[0] * 1.0;
         x.chunk(1, 2)[0].sum() + (&x * -0.0).sum()

@@ -1,4 +1,4 @@
-//! Tensors and tables as rows of numbers, and back.
+//! Conversion of tensors and tables to flat stored numbers, and back.
 
 use dl_core::{Buffer, DType, Differentiable, Module, NewValue, Numbers, Stored, Weight};
 use dl_nd::{Nd, ReduceOps, Table};
@@ -47,12 +47,12 @@ fn table_entry_is_set_like_tensor() {
     assert!(net.entry("0").unwrap().check(&[2, 1], Numbers::F32(vec![5.0, 6.0])).unwrap_err().is_shape());
 }
 
-/// A weight lies in memory in one way, which is that of one that was restored: so what is computed
-/// with it, and rounded by how it lies there, is the same.
+/// Weights are always stored in row-major order, as after restoring a file. Rounding that depends
+/// on the memory layout is therefore the same before and after.
 #[test]
 fn weight_of_any_strides_is_stored_row_major() {
-    // the first row is 2²⁴ a hundred times and −2²⁴ a hundred times, which small numbers get lost
-    // in
+    // the first row is 2²⁴ a hundred times, then −2²⁴ a hundred times; numbers of size 1 are lost
+    // in partial sums of it
     let number = |(j, i): (usize, usize)| match i {
         0 if j < 100 => 16_777_216.0_f32,
         0 => -16_777_216.0,

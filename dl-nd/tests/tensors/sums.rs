@@ -1,5 +1,6 @@
-//! A weight that is used many times: in a step, the products that arrive at it are added up without
-//! being made, which changes nothing.
+//! The delta of a weight that is used many times is a sum of products. A step accumulates the
+//! products in place, without materializing each. The result must have the bits of the sum of
+//! materialized products. The module also tests sums and reductions of large tensors.
 
 use dl_core::record::Recorder;
 use dl_core::{Differentiable, Do, Layer, Optimizer, Result, Weight};
@@ -33,7 +34,7 @@ fn bits(x: &Matrix) -> Vec<u32> {
     x.clone().into_vec().into_iter().map(f32::to_bits).collect()
 }
 
-/// The weight after a step, and whether it was watched, which has all terms made.
+/// The bits of the weight after a step. A recorded step materializes all terms.
 fn stepped_bits<O: Optimizer + Clone + 'static>(
     w: &Weight<Matrix>,
     loss: &Layer<f32>,
@@ -52,8 +53,8 @@ fn stepped_bits<O: Optimizer + Clone + 'static>(
     Ok(end)
 }
 
-/// Shapes of a weight, and rows that it is used with: one row has an order of its own, and 300 are
-/// more than one chain.
+/// Shapes of a weight, and the numbers of rows that it is multiplied with. The sum over one row has
+/// an accumulation order of its own; 300 rows need more than one accumulation chain.
 fn cases() -> [([usize; 2], Vec<usize>); 4] {
     [([64, 192], vec![1; 31]), ([33, 17], vec![2, 300, 1, 5]), ([1, 7], vec![3, 4]), ([8, 1], vec![6, 2])]
 }
@@ -65,8 +66,7 @@ fn fused_delta_sum_has_bits_of_sequential_sum() -> Result<()> {
         let w = Weight::new(matrix(shape[0], shape[1], &mut rng));
         let (loss, deltas) = uses(&w, &rows, &mut rng);
         let deltas = deltas.iter().map(|delta| delta.predict().wait()).collect::<Result<Vec<_>>>()?;
-        // a walk back meets the last use first, or the first one: in either direction the terms are
-        // added one by one
+        // the reverse pass reaches the uses in either direction, and must add the terms one by one
         let stepped = |deltas: Vec<Matrix>| -> Result<Vec<u32>> {
             let sum = deltas.into_iter().map(|delta| delta.layer()).reduce(|sum, delta| sum + delta);
             Ok(bits(&(&w - sum.expect("there are deltas")).predict().wait()?))
@@ -85,7 +85,7 @@ fn step_with_fused_deltas_has_bits_of_recorded_step() -> Result<()> {
     for (shape, rows) in cases() {
         let w = Weight::new(matrix(shape[0], shape[1], &mut rng));
         let (products, _) = uses(&w, &rows, &mut rng);
-        // a term that is no product, one of another use of a product, and a product that two want
+        // a delta that is not a product, a product of an operand with two uses, and that second use
         let (x, both) = (matrix(4, shape[0], &mut rng), w.tanh());
         let loss = products + (&w * &w).sum() + x.matmul(&both).sum() + both.sum();
         assert_eq!(stepped_bits(&w, &loss, Sgd::new(0.1), false)?, stepped_bits(&w, &loss, Sgd::new(0.1), true)?);
@@ -101,12 +101,12 @@ fn unshared_delta_products_are_not_materialized() -> Result<()> {
     let (few, _) = uses(&w, &[1; 2], &mut rng);
     let (many, _) = uses(&w, &[1; 40], &mut rng);
     let peak = |loss: &Layer<f32>| -> Result<usize> { Ok(loss.train(&Sgd::new(0.0)).counted().wait()?.1.bytes_peak) };
-    // 38 uses more keep a row of 192 numbers each, and their deltas, but no matrix of 64 × 192
+    // 38 more uses add a row of 192 elements and its delta each, but no matrix of 64 × 192
     assert!(peak(&many)? < peak(&few)? + 38 * 8 * 192 * size_of::<f32>());
     Ok(())
 }
 
-/// More elements than are added up at a time, fewer than are written down.
+/// More elements than one block of an addition, fewer than the deferral threshold.
 #[test]
 fn sum_of_medium_tensors_matches_elements() -> Result<()> {
     let mut rng = ChaCha8Rng::seed_from_u64(4);
@@ -118,8 +118,8 @@ fn sum_of_medium_tensors_matches_elements() -> Result<()> {
     Ok(())
 }
 
-/// Large enough to be divided: along both axes the same as lane by lane, and to the bit the same
-/// for any number of threads.
+/// The tensor is large enough to be divided among threads. Reductions along both axes must match
+/// those of single lanes, and have the same bits for any number of threads.
 #[test]
 fn large_reductions_match_lanes_on_any_thread_count() -> Result<()> {
     let mut rng = ChaCha8Rng::seed_from_u64(5);

@@ -1,5 +1,6 @@
-//! The sum of a large tensor, of which value and derivatives are wanted, is computed beside the
-//! derivatives, so that what both read is read once. That changes no bit, and shows nowhere.
+//! If a sum of a large lazy tensor is requested together with its gradients, one fused kernel
+//! computes both and reads the shared operands once. Values, errors and recordings must be those of
+//! separate evaluation, to the bit.
 
 use dl_core::record::Recorder;
 use dl_core::{Differentiable, Do, Layer, Result, Weight};
@@ -27,8 +28,7 @@ fn bits(tensor: &Vector) -> Vec<u32> {
     tensor.view().iter().map(|x| x.to_bits()).collect()
 }
 
-/// Value and gradients where the value waits, and where it does not, as each of them is asked for
-/// alone.
+/// Compares value and gradients of a fused evaluation with separate evaluations.
 fn assert_same_bits(y: &Layer<f32>, operands: &[Weight<Vector>; 4]) -> Result<()> {
     let (value, gradients) = Do::predict(y.value_and_gradients(operands)).wait()?;
     assert_eq!(value.to_bits(), y.predict().wait()?.to_bits());
@@ -44,7 +44,7 @@ fn fused_sum_and_mean_have_bits_of_separate_evaluation() -> Result<()> {
     let operands = operands();
     assert_same_bits(&terms(&operands).sum(), &operands)?;
     assert_same_bits(&terms(&operands).mean(), &operands)?;
-    // what is summed is itself a gradient, or is read by one
+    // the summed terms are also operands of the gradient
     let terms = terms(&operands);
     assert_same_bits(&(&terms * &terms).sum(), &operands)
 }
