@@ -37,10 +37,10 @@ fn catalog_kernel_and_gradient_columns_match_measurement() {
             counters.evaluations
         });
         let one_kernel = evaluations.min() == Some(1) || CONVERTED.contains(&op.name);
-        assert_eq!(documented.one_kernel, one_kernel, "{} is evaluated as one kernel, or is not", op.name);
+        assert_eq!(documented.one_kernel, one_kernel, "{}: one kernel", op.name);
         let gradients = cases().filter_map(|case| case.first.as_ref()).flat_map(|first| &first.gradients);
         let flows = gradients.flat_map(|gradient| &gradient.data).any(|&gradient| gradient != 0.0);
-        assert_eq!(documented.gradient, flows, "a gradient flows through {}, or does not", op.name);
+        assert_eq!(documented.gradient, flows, "{}: gradient", op.name);
     }
 }
 
@@ -50,17 +50,19 @@ fn catalog_file_matches_operation_table() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/src/ops/catalog.md");
     let text = format!(
         "Every operation on tensors.\n\n\
-         - *PyTorch* is the name that it has there. Values, gradients and second derivatives are compared with PyTorch's (`tests/operations`).\n\
-         - *ranks*: how many axes the operands have, or what else they are; \"broadcast\" says that their shapes need not be the same.\n\
-         - *gradient*: whether one flows through it.\n\
-         - *one kernel*: whether it is evaluated as one. Those that are not are made of others.\n\n\
-         A reduction `sum` is there over some axes as well: `sum_axis`, which drops them, and `sum_keepdim`, which keeps them. A loss `mse` with another\n\
-         reduction than the mean is `mse_with`. `add`, `sub`, `mul`, `div` and `rem` are the operators `+ - * / %`. `t` reverses all\n\
-         axes; of a batch of matrices, `transpose(-1, -2)` is what is wanted.\n\n{}",
+         - *PyTorch*: its name in PyTorch, with which values and derivatives are compared (`tests/operations`).\n\
+         - *ranks*: the ranks of the operands, or their types; with \"broadcast\", the shapes may differ.\n\
+         - *gradient*: whether the operation has a gradient.\n\
+         - *one kernel*: whether it is evaluated as one kernel; the others are composed of operations.\n\n\
+         A reduction `sum` also has forms over some axes: `sum_axis` removes the axes, and `sum_keepdim`\n\
+         keeps them with length 1. `mse_with` is the loss `mse` with another reduction than the mean. `add`,\n\
+         `sub`, `mul`, `div` and `rem` are the operators `+ - * / %`. `t` reverses all axes; to transpose each\n\
+         matrix of a batch, use `transpose(-1, -2)`.\n\n\
+         {}",
         Operation::table()
     );
     if std::env::var_os("UPDATE_DOCUMENTATION").is_some() {
         std::fs::write(file, &text).expect("the table can be written");
     }
-    assert_eq!(std::fs::read_to_string(file).expect("the table"), text, "UPDATE_DOCUMENTATION=1 writes the table anew");
+    assert_eq!(std::fs::read_to_string(file).expect("the table"), text, "UPDATE_DOCUMENTATION=1 rewrites the table");
 }
