@@ -118,7 +118,8 @@ impl Args {
     /// A tensor of indices or of booleans.
     pub(crate) fn array<T>(&self, name: &str, element: impl Fn(f64) -> T) -> ArrayD<T> {
         let Numbers { shape, data, .. } = self.numbers(name);
-        ArrayD::from_shape_vec(shape, data.into_iter().map(element).collect()).expect("as the shape says")
+        ArrayD::from_shape_vec(shape, data.into_iter().map(element).collect())
+            .expect("as many elements as the shape says")
     }
 }
 

@@ -32,7 +32,7 @@ impl Primitive for Square {
 
 /// The failures that the comparison with PyTorch and with differences report for this square.
 fn findings(double: fn(&crate::case::Args, &[Tensor<f64>]) -> Tensor<f64>) -> [String; 2] {
-    let square = registry::all().into_iter().find(|op| op.name == "square").expect("it is there");
+    let square = registry::all().into_iter().find(|op| op.name == "square").expect("`square` is registered");
     let op = Op { double, ..square };
     [reference::wrong::<f64>(&[op], 1e-10), differences::wrong(&[op])].map(|wrong| wrong.join("\n"))
 }

@@ -29,7 +29,8 @@ const CONVERTED: [&str; 15] = [
 fn catalog_kernel_and_gradient_columns_match_measurement() {
     let (cases, operations) = (Case::all(), Operation::all());
     for op in registry::all() {
-        let documented = operations.iter().find(|operation| operation.name == op.name).expect("it is documented");
+        let documented =
+            operations.iter().find(|operation| operation.name == op.name).expect("the operation is documented");
         let cases = || cases.iter().filter(|case| case.op == op.name);
         let evaluations = cases().map(|case| {
             let operands: Vec<_> = case.inputs.iter().map(|input| Layer::constant(input.tensor::<f64>())).collect();

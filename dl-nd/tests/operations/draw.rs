@@ -35,7 +35,7 @@ impl Draw {
 
     pub(crate) fn one_of<T, const N: usize>(&mut self, choice: [T; N]) -> T {
         let place = self.between(0..=N - 1);
-        choice.into_iter().nth(place).expect("one of them")
+        choice.into_iter().nth(place).expect("a choice")
     }
 
     /// The given shape.

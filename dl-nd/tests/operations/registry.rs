@@ -121,14 +121,14 @@ pub(crate) fn all() -> Vec<Op> {
 
 /// Operations that the registry cannot express, and the reason or the place of their tests.
 pub(crate) const ELSEWHERE: &[(&str, &str)] = &[
-    ("cast", "it is between types of elements: its example"),
-    ("to_floats", "with all that gives masks or places: `argmax`, `less`"),
-    ("lift", "with all that broadcasts: `add`"),
-    ("to_dyn", "with all that knows its rank: `flatten`, `diag`"),
-    ("to_rank", "with all that wants a rank: `affine`"),
-    ("dense", "it is of a `Table`: `embedding.rs`"),
-    ("dropout", "it is random"),
-    ("logical_not", "it has no numbers: its example"),
-    ("logical_and", "it has no numbers: its example"),
-    ("logical_or", "it has no numbers: its example"),
+    ("cast", "changes the element type; tested by its example"),
+    ("to_floats", "tested by operations that return masks or indices: `argmax`, `less`"),
+    ("lift", "tested by operations that broadcast: `add`"),
+    ("to_dyn", "tested by operations of static rank: `flatten`, `diag`"),
+    ("to_rank", "tested by operations that need a static rank: `affine`"),
+    ("dense", "an operation on `Table`; tested in `embedding.rs`"),
+    ("dropout", "random; tested in `nets.rs`"),
+    ("logical_not", "has boolean operands; tested by its example"),
+    ("logical_and", "has boolean operands; tested by its example"),
+    ("logical_or", "has boolean operands; tested by its example"),
 ];

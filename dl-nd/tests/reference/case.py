@@ -54,7 +54,7 @@ class Op:
         return {"axes": axes, "steps": [self.random.choice([1, 1, 1, 2, -1, -2]) for _ in shape]}
 
     def case(self, function, *inputs, flat=False, second=True, **args):
-        """Writes the case of `function(*inputs)`: without gradients if `flat`, without second derivatives unless `second`."""
+        """Writes the case of `function(*inputs)`; no gradients if `flat`, no second derivatives unless `second`."""
         operands = [x.clone().requires_grad_(not flat) for x in inputs]
         output = function(*operands)
         line = {

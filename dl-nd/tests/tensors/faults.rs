@@ -8,7 +8,7 @@ use std::panic::Location;
 /// carry this line and the operation `op`, and contain all `parts`.
 #[track_caller]
 pub(crate) fn error_of<T: Data + Debug>(layer: Layer<T>, op: &str, parts: &[&str]) -> Error {
-    let error = layer.predict().wait().expect_err("the layer does not fit");
+    let error = layer.predict().wait().expect_err("the layer should fail");
     let here = Location::caller();
     let place = error.place().expect("the error has a place");
     assert_eq!((place.file(), place.line()), (here.file(), here.line()), "{error}");

@@ -160,9 +160,9 @@ fn product_gradients_match_differences() {
         ("vector · matrix", mixed(&v.matmul(&b))),
         ("vector · vector", mixed(&v.matmul(&u))),
         ("transposed", mixed(&b.t().matmul(a.t()))),
-        ("of open rank", mixed(&a.to_dyn().matmul(b.to_dyn()))),
-        ("open matrix · open vector", mixed(&a.to_dyn().matmul(v.to_dyn()))),
-        ("open vector · open matrix", mixed(&v.to_dyn().matmul(b.to_dyn()))),
+        ("dynamic rank", mixed(&a.to_dyn().matmul(b.to_dyn()))),
+        ("matrix · vector of dynamic ranks", mixed(&a.to_dyn().matmul(v.to_dyn()))),
+        ("vector · matrix of dynamic ranks", mixed(&v.to_dyn().matmul(b.to_dyn()))),
     ];
     for (what, loss) in losses {
         check_twice(what, &loss, &a);
@@ -188,7 +188,7 @@ fn reduction_gradients_match_differences() {
     let w = Weight::new(numbers([2, 3, 4], -1.0, 1.0, 1));
     check_twice("sum", &w.sum(), &w);
     check_twice("mean", &w.mean(), &w);
-    check_twice("sum of a transposed one", &(w.t().square().sum()), &w);
+    check_twice("sum, transposed", &(w.t().square().sum()), &w);
     for axis in 0..3 {
         check_twice("sum_axis", &mixed(&w.sum_axis(axis)), &w);
         check_twice("sum_keepdim", &mixed(&w.sum_keepdim(axis)), &w);
@@ -196,8 +196,8 @@ fn reduction_gradients_match_differences() {
         check_twice("mean_keepdim", &mixed(&w.mean_keepdim(axis)), &w);
         check_twice("max_axis", &mixed(&w.amax_axis(axis)), &w);
         check_twice("max_keepdim", &mixed(&w.amax_keepdim(axis)), &w);
-        check_twice("of a transposed one", &mixed(&w.t().amax_axis(axis)), &w);
-        check_twice("of open rank", &mixed(&w.to_dyn().sum_axis(axis)), &w);
+        check_twice("transposed", &mixed(&w.t().amax_axis(axis)), &w);
+        check_twice("dynamic rank", &mixed(&w.to_dyn().sum_axis(axis)), &w);
     }
 }
 
@@ -209,7 +209,7 @@ fn movement_gradients_match_differences() {
     check_twice("permute", &square(w.permute([1, 2, 0])), &w);
     check_twice("permute, open", &mixed(&w.to_dyn().permute(IxDyn(&[2, 0, 1]))), &w);
     check_twice("reshape", &mixed(&w.reshape([6, 4]).square()), &w);
-    check_twice("reshape of a transposed one", &mixed(&w.t().reshape(24).square()), &w);
+    check_twice("reshape, transposed", &mixed(&w.t().reshape(24).square()), &w);
     check_twice("insert_axis", &mixed(&w.unsqueeze(1).square()), &w);
     check_twice("remove_axis", &mixed(&w.unsqueeze(3).squeeze(3)), &w);
     check_twice("to_rank", &mixed(&w.to_dyn().to_rank::<ndarray::Ix3>()), &w);
@@ -219,7 +219,7 @@ fn movement_gradients_match_differences() {
 fn selection_gradients_match_differences() {
     let w = Weight::new(numbers([3, 2, 4], -1.0, 1.0, 1));
     check_twice("row", &mixed(&w.row(1).square()), &w);
-    check_twice("row of a transposed one", &mixed(&w.t().row(3).square()), &w);
+    check_twice("row, transposed", &mixed(&w.t().row(3).square()), &w);
     check_twice("slice_axis", &mixed(&w.slice_axis(2, 1..3).square()), &w);
     check_twice("empty slice_axis", &mixed(&w.slice_axis(2, 1..1).square()), &w);
     check_twice("select", &mixed(&w.index_select(0, [2, 0, 2]).square()), &w);
@@ -233,8 +233,8 @@ fn softmax_and_loss_gradients_match_differences() {
     for axis in 0..2 {
         check_twice("softmax", &mixed(&w.softmax(axis)), &w);
         check_twice("log_softmax", &mixed(&w.log_softmax(axis)), &w);
-        check_twice("softmax of a transposed one", &mixed(&w.t().softmax(axis)), &w);
+        check_twice("softmax, transposed", &mixed(&w.t().softmax(axis)), &w);
     }
     check_twice("cross_entropy", &w.cross_entropy([3, 0, 3]), &w);
-    check_twice("cross_entropy of open rank", &(w.to_dyn().cross_entropy([3, 0, 3]) * 2.0), &w);
+    check_twice("cross_entropy, dynamic rank", &(w.to_dyn().cross_entropy([3, 0, 3]) * 2.0), &w);
 }

@@ -49,7 +49,7 @@ fn cross_entropy_of_labels_matches_pytorch() {
         [-0.47669368871101303, 0.4681197759382529, 0.008573912772760194],
     ];
     assert_loss("labels", x, &x.cross_entropy(LABELS), 2.0352404030498565, gradient);
-    assert_loss("of open rank", x, &x.to_dyn().cross_entropy(LABELS), 2.0352404030498565, gradient);
+    assert_loss("dynamic rank", x, &x.to_dyn().cross_entropy(LABELS), 2.0352404030498565, gradient);
     let labels = Nd::<usize, IxDyn>::full(IxDyn(&[2]), 2);
     assert_eq!(x.cross_entropy(labels).predict().wait().unwrap(), x.cross_entropy([2, 2]).predict().wait().unwrap());
     // F.cross_entropy(x, y, label_smoothing=0.1)
@@ -125,7 +125,7 @@ fn cross_entropy_of_positions_matches_pytorch() {
     let each = z.log_softmax(1).nll_with(&labels, &CrossEntropy::new().reduction(Each)).predict().wait().unwrap();
     assert_close("each nll", each.into_array(), expected);
     let each = z.to_dyn().cross_entropy_with(&labels, &CrossEntropy::new().reduction(Each)).predict().wait().unwrap();
-    assert_close("each of open rank", each.into_array(), expected);
+    assert_close("each, dynamic rank", each.into_array(), expected);
     // F.cross_entropy(z, y, label_smoothing=.2, weight=w)
     let settings = CrossEntropy::new().label_smoothing(0.2).weights(class_weights());
     let loss = z.cross_entropy_with(&labels, &settings).predict().wait().unwrap();
@@ -209,8 +209,8 @@ fn position_loss_gradients_match_differences() {
     check_twice("plain", &x.cross_entropy(&labels), &x);
     check_twice("full", &x.cross_entropy_with(&labels, &full), &x);
     check_twice("each", &mixed(&x.cross_entropy_with(&labels, &full.reduction(Each))), &x);
-    check_twice("of open rank", &x.to_dyn().cross_entropy(labels.to_dyn()), &x);
-    check_twice("of a transposed one", &x.permute([0, 1, 3, 2]).cross_entropy(&labels), &x);
+    check_twice("dynamic rank", &x.to_dyn().cross_entropy(labels.to_dyn()), &x);
+    check_twice("transposed", &x.permute([0, 1, 3, 2]).cross_entropy(&labels), &x);
 }
 
 fn elementwise<D: Rank>(x: Weight<Nd<f64, D>>, y: Weight<Nd<f64, D>>) {

@@ -43,7 +43,7 @@ fn normalisations_match_pytorch() {
     ];
     let (gamma, beta) = (Nd::from([1.5, -0.5]), Nd::from([0.25, 1.0]));
     assert_close("batch_norm", &value(&v().batch_norm(1e-3).affine(&gamma, &beta)), &expected);
-    assert_close("of open rank", &value(&v().to_dyn().batch_norm(1e-3).affine(&gamma, &beta)), &expected);
+    assert_close("dynamic rank", &value(&v().to_dyn().batch_norm(1e-3).affine(&gamma, &beta)), &expected);
     // F.layer_norm(v, (2, 2), eps=1e-3)
     let expected = [
         -1.1634960484673904,
@@ -164,10 +164,10 @@ fn normalisation_gradients_match_differences() {
         ("layer_norm", mixed(&(x.layer_norm(2, 1e-2) * &scale))),
         ("group_norm", mixed(&x.group_norm(2, 1e-2).affine(&gamma, &beta))),
         ("rms_norm", mixed(&(x.rms_norm(2, 1e-2) * &scale))),
-        ("group_norm of a transposed one", mixed(&x.permute([2, 1, 0]).group_norm(4, 1e-2))),
-        ("batch_norm of open rank", mixed(&open.batch_norm(1e-2).affine(&gamma, &beta))),
-        ("group_norm of open rank", mixed(&open.group_norm(2, 1e-2))),
-        ("layer_norm of open rank", mixed(&open.layer_norm(1, 1e-2))),
+        ("group_norm, transposed", mixed(&x.permute([2, 1, 0]).group_norm(4, 1e-2))),
+        ("batch_norm, dynamic rank", mixed(&open.batch_norm(1e-2).affine(&gamma, &beta))),
+        ("group_norm, dynamic rank", mixed(&open.group_norm(2, 1e-2))),
+        ("layer_norm, dynamic rank", mixed(&open.layer_norm(1, 1e-2))),
         ("batch_norm of a matrix", mixed(&x.reshape([6, 4]).batch_norm(1e-2).affine(&gamma, &beta))),
     ] {
         check_twice(what, &loss, &x);
@@ -283,7 +283,7 @@ fn attention_matches_pytorch() {
     let y = value(&scaled_dot_product_attention(&q, &k, &v));
     assert_close("plain", &y, &rows(2.1805657015203597, 1.8413979029162095));
     let y = value(&scaled_dot_product_attention(q.to_dyn(), k.to_dyn(), v.to_dyn()));
-    assert_close("of open rank", &y, &rows(2.1805657015203597, 1.8413979029162095));
+    assert_close("dynamic rank", &y, &rows(2.1805657015203597, 1.8413979029162095));
     let with = |settings: Attention<f64>| value(&scaled_dot_product_attention_with(&q, &k, &v, &settings));
     // … is_causal=True
     assert_close("causal", &with(Attention::new().causal()), &rows(0.0, 0.9860549045566581));
@@ -315,7 +315,7 @@ fn attention_gradients_match_differences() {
         check(what, &mixed(&loss.gradient(&q)), &k);
     }
     let loss = mixed(&scaled_dot_product_attention(q.to_dyn(), k.to_dyn(), v.to_dyn()));
-    check_twice("of open rank", &loss, &q);
+    check_twice("dynamic rank", &loss, &q);
 }
 
 #[test]

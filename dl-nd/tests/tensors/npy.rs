@@ -24,7 +24,7 @@ fn round_trip<A: NpyItem, D: Rank>(x: Nd<A, D>) {
     let path = folder.path().join("x.npy");
     x.write_npy(&path).unwrap();
     assert_eq!(Nd::read_npy(&path).unwrap(), x);
-    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1, "nothing else is left there");
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1, "no other files remain");
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn npy_write_preserves_links_and_permissions() {
     assert!(error.to_string().contains("not a regular file"), "{error}");
     symlink("round", at("round")).unwrap();
     assert!(Nd::from(1.0).write_npy(at("round")).is_err());
-    assert_eq!(fs::read_dir(&folder).unwrap().count(), 5, "nothing else is left there");
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 5, "no other files remain");
 }
 
 #[test]

@@ -146,9 +146,9 @@ fn matmul_with_one_dynamic_rank_matches_static_ranks() {
     ];
     for (product, expected) in products {
         assert_eq!(value(&product), expected);
-        check_twice("one rank open", &mixed(&product), &a);
-        check_twice("one rank open", &mixed(&product), &b);
-        check_twice("one rank open", &mixed(&product), &v);
+        check_twice("one dynamic rank", &mixed(&product), &a);
+        check_twice("one dynamic rank", &mixed(&product), &b);
+        check_twice("one dynamic rank", &mixed(&product), &v);
     }
 }
 
@@ -230,7 +230,7 @@ fn dot_and_outer_match_definition() {
 }
 
 fn message<T: dl_core::Data + std::fmt::Debug>(layer: Layer<T>) -> (Error, String) {
-    let error = layer.predict().wait().expect_err("it does not fit");
+    let error = layer.predict().wait().expect_err("the layer should fail");
     let text = error.to_string();
     (error, text)
 }

@@ -65,7 +65,7 @@ fn sliced(draw: &mut Draw, shape: &[usize]) -> Value {
 fn parts(args: &Args) -> SliceInfo<Vec<SliceInfoElem>, IxDyn, IxDyn> {
     let part = |part: &Value| if part.is_array() { slice(part).into() } else { SliceInfoElem::Index(integer(part)) };
     let parts: Vec<_> = args.value("parts").as_array().expect("a list").iter().map(part).collect();
-    parts.try_into().expect("a slice of open rank")
+    parts.try_into().expect("a slice of dynamic rank")
 }
 
 /// Lengths that split an axis, and the number of one part.
