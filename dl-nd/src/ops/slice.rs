@@ -417,7 +417,7 @@ struct Pad<A, D> {
 
 impl<A: Element, D: Rank> Pad<A, D> {
     /// The padded shape, and the slice of it that holds the operand.
-    fn place(&self, shape: &[usize]) -> Result<(D, Box<[SliceInfoElem]>)> {
+    fn padded(&self, shape: &[usize]) -> Result<(D, Box<[SliceInfoElem]>)> {
         let widths = &self.widths;
         if widths.len() != shape.len() {
             let (widths, axes) = (widths.len(), shape.len());
@@ -447,14 +447,14 @@ impl<A: Element, D: Rank> Primitive for Pad<A, D> {
     }
 
     fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, D>> {
-        let (shape, elements) = self.place(x.shape())?;
+        let (shape, elements) = self.padded(x.shape())?;
         let mut whole = filled_array(shape, self.value);
         whole.view_mut().into_dyn().slice_mut(&elements[..]).assign(&x.0.view().into_dyn());
         Ok(whole.into())
     }
 
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
-        let (_, elements) = self.place(at.values.0.shape()).expect("the widths were checked");
+        let (_, elements) = self.padded(at.values.0.shape()).expect("the widths were checked");
         (Some(slice_elements(at.delta, elements)),)
     }
 
@@ -464,7 +464,7 @@ impl<A: Element, D: Rank> Primitive for Pad<A, D> {
     }
 
     fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
-        200.0 + self.place(x.shape()).map_or(0, |(shape, _)| shape.size()) as f64
+        200.0 + self.padded(x.shape()).map_or(0, |(shape, _)| shape.size()) as f64
     }
 }
 
