@@ -1,4 +1,4 @@
-//! Several tensors as one.
+//! Joins tensors along an existing axis (`concat`) or along a new one (`stack`).
 
 use crate::ops::axes::axis_of;
 use crate::ops::reshape::MovementOps;
@@ -8,7 +8,8 @@ use dl_core::{Along, At, Differentiable, Error, Layer, Primitive, Result, Traina
 use ndarray::{ArrayView, Axis};
 use std::marker::PhantomData;
 
-/// Tensors one after the other along an axis. A negative axis counts from the last one.
+/// Concatenates tensors along an existing axis: with axis 0, `[m, …]` and `[n, …]` give
+/// `[m + n, …]`. A negative axis counts from the last one.
 ///
 /// ```
 /// use dl_core::Differentiable;
@@ -19,7 +20,7 @@ use std::marker::PhantomData;
 /// ```
 ///
 /// # Errors
-/// When there are no tensors, there is no such axis, or their shapes differ along another axis.
+/// When there are no tensors, the axis does not exist, or the shapes differ along another axis.
 #[track_caller]
 pub fn concat<A: Element, D: Rank, X: Differentiable<Data = Nd<A, D>>>(
     axis: isize,
@@ -32,7 +33,8 @@ pub fn concat<A: Element, D: Rank, X: Differentiable<Data = Nd<A, D>>>(
     Layer::apply(Concat { name: "concat", axis, types: PhantomData }, layers)
 }
 
-/// Tensors of the same shape along a new axis. A negative axis counts from behind the last one.
+/// Stacks tensors of the same shape along a new axis: with axis 0, `n` tensors of shape `[…]` give
+/// `[n, …]`. A negative axis counts from the end of the result's axes: −1 adds a last one.
 ///
 /// ```
 /// use dl_core::Differentiable;
@@ -43,7 +45,7 @@ pub fn concat<A: Element, D: Rank, X: Differentiable<Data = Nd<A, D>>>(
 /// ```
 ///
 /// # Errors
-/// When there are no tensors, there is no such place for an axis, or their shapes differ.
+/// When there are no tensors, `axis` is out of range, or the shapes differ.
 #[track_caller]
 pub fn stack<A, D, X>(axis: isize, tensors: impl IntoIterator<Item = X>) -> Layer<Nd<A, D::Larger>>
 where
@@ -68,7 +70,7 @@ struct Concat<A, D> {
 impl<A: Element, D: Rank> Concat<A, D> {
     fn axis(&self, tensors: &[&Nd<A, D>]) -> Result<usize> {
         let Some(first) = tensors.first() else {
-            return Err(Error::invalid("no tensors have no shape together"));
+            return Err(Error::invalid("an empty list of tensors cannot be joined"));
         };
         let axis = axis_of(self.axis, first.shape())?;
         for (number, other) in tensors.iter().enumerate() {
@@ -78,7 +80,7 @@ impl<A: Element, D: Rank> Concat<A, D> {
                 let where_ =
                     differs.map_or(String::new(), |differs| format!(": their lengths along axis {differs} differ"));
                 return Err(Error::shape(format!(
-                    "{a:?} and {b:?} (number {number}) do not go together along axis {axis}{where_}"
+                    "tensors 0 and {number}, of shapes {a:?} and {b:?}, cannot be joined along axis {axis}{where_}"
                 )));
             }
         }
@@ -106,7 +108,7 @@ impl<A: Element, D: Rank> Primitive for Concat<A, D> {
     }
 
     fn pullback(&self, at: &At<'_, Self>) -> Vec<Option<Layer<Nd<A, D>>>> {
-        let axis = self.axis(&at.values).expect("the axis was looked at");
+        let axis = self.axis(&at.values).expect("the axis was checked");
         let mut start = 0;
         let each = at.values.iter().map(|tensor| {
             let length = tensor.shape()[axis];

@@ -1,4 +1,4 @@
-//! What a fully connected layer computes, as one operation, with its rectifier if there is one.
+//! The fully connected layer `x · W + b` as one operation, with an optional fused ReLU.
 
 use crate::fusion::RUN_LEN;
 use crate::gemm::{self, Epilogue, MatrixRef};
@@ -25,18 +25,19 @@ pub(crate) fn linear<A: Element, D: MatMul<Ix2, Product = D>>(
     Layer::apply(Linear { relu, types: PhantomData }, (x, weight, bias))
 }
 
-/// (x, W, b) ↦ x · W + b, where all axes of `x` but the last count as rows; or the larger of that
-/// and 0.
+/// (x, W, b) ↦ x · W + b, or max(x · W + b, 0) with `relu`. All axes of `x` but the last count as
+/// rows.
 ///
-/// Whether an element was above 0 is seen by the result, so nobody needs what there was before.
+/// The gradient of the ReLU needs the result only: an element of the result is positive exactly
+/// where its input was. The pre-activation is therefore not kept.
 struct Linear<A, D> {
     relu: bool,
     types: PhantomData<(A, D)>,
 }
 
 impl<A: Element, D: Rank> Linear<A, D> {
-    /// The delta of `x · W + b` from that of the result `y`; and the tangent of `y` from that of
-    /// `x · W + b`.
+    /// Multiplies `d` by the derivative of the ReLU at the result `y`. Maps the delta of `y` to the
+    /// delta of `x · W + b`, and the tangent of `x · W + b` to the tangent of `y`.
     #[track_caller]
     fn gate(&self, y: &Layer<Nd<A, D>>, d: &Layer<Nd<A, D>>) -> Layer<Nd<A, D>> {
         if self.relu { Nd::binary(Binary::Gate, d, y) } else { d.clone() }
@@ -66,7 +67,7 @@ impl<A: Element, D: MatMul<Ix2, Product = D>> Primitive for Linear<A, D> {
             )));
         }
         let mut shape = x.dim();
-        *shape.slice_mut().last_mut().expect("the last axis was looked at") = columns;
+        *shape.slice_mut().last_mut().expect("the last axis was checked") = columns;
         check_size::<A>(shape.slice())?;
         let rows = rows_of(x.shape());
         let bias = bias.0.as_standard_layout();
@@ -93,10 +94,10 @@ impl<A: Element, D: MatMul<Ix2, Product = D>> Primitive for Linear<A, D> {
         if !self.relu && (!is_now || at.delta.0.as_slice().is_none()) {
             return false;
         }
-        // the gate is computed once, whoever computes the products
+        // the gate is computed once and shared by all three deltas
         let gated: Nd<A, D>;
         let (delta, layer) = if self.relu {
-            gated = binary(Binary::Gate, at.delta, at.value).expect("they are of one shape");
+            gated = binary(Binary::Gate, at.delta, at.value).expect("the shapes are equal");
             sums.count(1);
             (&gated, Layer::constant(gated.clone()))
         } else {
@@ -133,7 +134,7 @@ impl<A: Element, D: MatMul<Ix2, Product = D>> Primitive for Linear<A, D> {
                     sums.count(1);
                     sums.add(2, Nd::from(delta));
                 }
-                // what is no matrix yet would be reshaped, which counts
+                // a delta of another rank is reshaped first, which counts as one more operation
                 2..=RUN_LEN if delta.shape().len() == 2 => {
                     sums.count(1);
                     sums.add(2, Nd::from(Array::from_vec(sum_of_rows(d.chunks_exact(columns.max(1)), columns))));
@@ -161,8 +162,7 @@ impl<A: Element, D: MatMul<Ix2, Product = D>> Primitive for Linear<A, D> {
     }
 }
 
-/// The deltas of the operands, of which the first two have these shapes, from that of `x · W + b`,
-/// which has that shape.
+/// The deltas of `x`, `W` and `b`, from the delta `d` of `x · W + b`, which has shape `shape`.
 #[track_caller]
 fn deltas<A: Element, D: MatMul<Ix2, Product = D>>(
     (x, weight, _): &Operands<A, D>,
@@ -188,7 +188,7 @@ fn delta_of_bias<A: Element, D: Rank>(d: &Layer<Nd<A, D>>, rows: usize, columns:
     }
 }
 
-/// All axes but the last count as rows.
+/// The number of rows: the product of all lengths but the last.
 fn rows_of(shape: &[usize]) -> usize {
     shape.split_last().map_or(1, |(_, rows)| rows.iter().product())
 }

@@ -1,7 +1,5 @@
-//! Losses: how far a tensor is from what it should be.
-//!
-//! Those of labels and classes stand in `cross_entropy.rs`; those here compare two tensors of the
-//! same shape, element by element.
+//! Loss functions. The elementwise losses of two tensors of one shape are implemented here, the
+//! losses of classification in `cross_entropy.rs`.
 
 use crate::ops::cross_entropy::{ClassTargets, CrossEntropy, cross_entropy, nll};
 use crate::ops::expand_as::{expand_like, same_shape};
@@ -18,12 +16,11 @@ macro_rules! losses {
         $(#[doc = $doc:literal])+
         $name:ident $with:ident($($number:ident = $sample:literal)?): $example:literal, |$x:ident, $y:ident| $loss:expr;
     )*) => {
-        /// Losses.
+        /// Loss functions.
         ///
-        /// Each comes in two forms: its mean, a number (`mse`), and `mse_with`, which says what
-        /// becomes of the losses of single elements ([`Reduction`]) and what else there is to
-        /// choose. The gradient flows to both tensors. Nothing is broadcast: two shapes that differ
-        /// are an error.
+        /// Each has two forms: the mean over all elements, a number (`mse`), and a form with a
+        /// [`Reduction`] and, for some losses, further settings (`mse_with`). The gradient flows to
+        /// both tensors. Operands are not broadcast: shapes that differ are an error.
         ///
         /// ```
         /// use dl_core::Differentiable;
@@ -35,9 +32,9 @@ macro_rules! losses {
         /// ```
         pub trait LossOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
             /// The mean of `−ln softmax(logits)[label]`, for logits of shape `[batch, classes]` or
-            /// `[batch, classes, …]` and labels of shape `[batch]` or `[batch, …]`. Instead of
-            /// labels there can be the probabilities of all classes, in the shape of the logits.
-            /// This is PyTorch's `cross_entropy`.
+            /// `[batch, classes, …]` and labels of shape `[batch]` or `[batch, …]`. The target can
+            /// also be a tensor of class probabilities, in the shape of the logits. This is
+            /// PyTorch's `cross_entropy`.
             ///
             /// ```
             /// # use dl_core::Differentiable; use dl_nd::{Nd, LossOps};
@@ -48,8 +45,8 @@ macro_rules! losses {
             /// ```
             ///
             /// # Errors
-            /// When the shapes do not go together, the batch is empty, or a label is not below the
-            /// number of classes.
+            /// When the shapes do not match, the batch is empty, or a label is not below the number
+            /// of classes.
             #[track_caller]
             fn cross_entropy<T: ClassTargets<A, D>>(&self, target: T) -> Layer<A> {
                 cross_entropy(self.layer(), target, &CrossEntropy::new())
@@ -67,16 +64,17 @@ macro_rules! losses {
             /// ```
             ///
             /// # Errors
-            /// As [`cross_entropy`](LossOps::cross_entropy), for a setting that is no good, and for
-            /// a mean when all labels are ignored.
+            /// As [`cross_entropy`](LossOps::cross_entropy); also when a setting is invalid, and
+            /// for a mean when all labels are ignored.
             #[track_caller]
             fn cross_entropy_with<T: ClassTargets<A, D>, R: Reduction>(&self, target: T, settings: &CrossEntropy<A, R>) -> Layer<R::Of<A, T::Rank>> {
                 cross_entropy(self.layer(), target, settings)
             }
 
-            /// The mean of `−x[label]`, the negative log-likelihood:
-            /// [`cross_entropy`](LossOps::cross_entropy) for logarithms of probabilities, which
-            /// [`log_softmax`](crate::SoftmaxOps::log_softmax) gives, instead of logits.
+            /// The mean negative log-likelihood, `−x[label]`, of log-probabilities `x` of shape
+            /// `[batch, classes]` or `[batch, classes, …]`, such as
+            /// [`log_softmax`](crate::SoftmaxOps::log_softmax) returns. For logits, see
+            /// [`cross_entropy`](LossOps::cross_entropy). This is PyTorch's `nll_loss`.
             ///
             /// ```
             /// # use dl_core::Differentiable; use dl_nd::{Nd, LossOps};
@@ -135,8 +133,8 @@ macro_rules! losses {
                 )]
                 ///
                 /// # Errors
-                /// A shape error when the shapes differ, or a mean has no elements; and for a
-                /// setting that is no good.
+                /// A shape error when the shapes differ, or a mean is over no elements; an error
+                /// when a setting is invalid.
                 #[track_caller]
                 fn $with<R: Reduction>(
                     &self,
@@ -179,7 +177,8 @@ macro_rules! losses {
             /// ```
             ///
             /// # Errors
-            /// As [`bce_with_logits`](LossOps::bce_with_logits), and when the weights do not fit.
+            /// As [`bce_with_logits`](LossOps::bce_with_logits); also when the weights do not
+            /// broadcast to the logits.
             #[track_caller]
             fn bce_with_logits_with<R: Reduction>(
                 &self,
@@ -211,24 +210,24 @@ losses! {
     /// The mean of the absolute differences `|x − y|`; the derivative at 0 is 0. This is PyTorch's
     /// `l1_loss`.
     l1 l1_with(): "1.25", |x, y| (x - y).abs();
-    /// The mean of the Huber losses: `½ e²` where the difference `e = x − y` is at most `delta`,
-    /// `delta · (|e| − ½ delta)` beyond. This is PyTorch's `huber_loss`. A `delta` that is not
-    /// above 0 is an error.
+    /// The mean of the Huber losses of `e = x − y`: `½ e²` where `|e| ≤ delta`, and
+    /// `delta · (|e| − ½ delta)` elsewhere. This is PyTorch's `huber_loss`. `delta` must be
+    /// positive.
     huber huber_with(delta = 1.0): "0.8125", |x, y| {
         let e = x - y;
         let near = Term(e.0.clamp(-delta, delta));
         &near * (e - 0.5 * &near)
     };
-    /// The mean of `y · (ln y − x)`, and 0 where `y` is 0: the Kullback–Leibler divergence of
-    /// probabilities `y` from those whose *logarithms* are `x`. This is PyTorch's `kl_div`. The
-    /// divergence itself is the sum over the classes: [`BatchMean`](crate::BatchMean) is its mean
-    /// over a batch.
+    /// The mean of the terms `y · (ln y − x)` of the Kullback–Leibler divergence of probabilities
+    /// `y` from *log-probabilities* `x`; a term is 0 where `y` is 0. This is PyTorch's `kl_div`.
+    /// The divergence itself is the sum of the terms over the classes; its mean over a batch is
+    /// `kl_div_with(y, BatchMean)` ([`BatchMean`](crate::BatchMean)).
     kl_div kl_div_with(): "-0.25", |x, y| y.xlogy(y) - y.strong_mul(x);
 }
 
 impl<X, A: Element, D: Rank> LossOps<A, D> for X where X: Differentiable<Data = Nd<A, D>> {}
 
-/// A loss of each element, reduced.
+/// Computes a loss for each pair of elements and reduces the losses.
 #[track_caller]
 fn elementwise<A: Element, D: Rank, R: Reduction>(
     name: &'static str,
@@ -281,8 +280,8 @@ impl<A: Element> Default for Bce<A> {
 }
 
 impl<A: Element, R> Bce<A, R> {
-    /// What the losses of positive examples are multiplied by: a tensor that broadcasts to the
-    /// logits, a vector with a number for each class for instance.
+    /// The factor of the positive term `−y · ln σ(x)`: a tensor that broadcasts to the logits, for
+    /// instance a vector `[classes]`. PyTorch's `pos_weight`.
     ///
     /// ```
     /// use dl_nd::{Bce, Nd};
@@ -294,7 +293,7 @@ impl<A: Element, R> Bce<A, R> {
         Bce { pos_weight: Some(weight.to_dyn()), ..self }
     }
 
-    /// Another reduction.
+    /// Sets the reduction; the default is [`Mean`].
     ///
     /// ```
     /// use dl_nd::{Bce, Sum};

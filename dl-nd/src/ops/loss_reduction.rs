@@ -1,4 +1,4 @@
-//! What becomes of the losses of single elements: their mean, their sum, or they themselves.
+//! Reductions of the losses of single elements: mean, sum, mean over the batch, or none.
 
 use crate::kernels::sum_all;
 use crate::ops::broadcast::broadcast_to;
@@ -12,11 +12,10 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// What a loss makes of the losses of single elements: [`Mean`], [`Sum`], [`BatchMean`] or
-/// [`Each`].
+/// How a loss function reduces the losses of single elements: [`Mean`], [`Sum`], [`BatchMean`] or
+/// [`Each`]. This is PyTorch's `reduction`.
 ///
-/// PyTorch calls it `reduction`. It decides the type of the loss: a number, or, for [`Each`], a
-/// tensor.
+/// The reduction determines the type of the loss: a number, or a tensor for [`Each`].
 ///
 /// ```
 /// use dl_core::Differentiable;
@@ -28,18 +27,18 @@ mod sealed {
 /// # dl_core::Result::Ok(())
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no reduction",
+    message = "`{Self}` is not a reduction",
     note = "the reductions are `Mean`, `Sum`, `BatchMean` and `Each`"
 )]
 pub trait Reduction: sealed::Sealed + Copy + Send + Sync + 'static {
-    /// What it ends in, where the losses are a tensor of rank `D`.
+    /// The type of the result for losses of rank `D`.
     type Of<A: Element, D: Rank>: Data<Delta = Self::Of<A, D>>;
 
-    /// Whether it divides by the number, or the weight, of what was counted.
+    /// Whether the sum is divided by the number, or the total weight, of all losses.
     #[doc(hidden)]
     const MEAN: bool = false;
 
-    /// Reduces losses, which come from a tensor of shape `from`.
+    /// Reduces losses. `from` is the shape of the loss function's input, for error messages.
     #[doc(hidden)]
     fn fold<A: Element, D: Rank>(losses: Nd<A, D>, from: &[usize]) -> Result<Self::Of<A, D>>;
 
@@ -47,7 +46,8 @@ pub trait Reduction: sealed::Sealed + Copy + Send + Sync + 'static {
     #[doc(hidden)]
     fn unfold<A: Element, D: Rank, E: Rank>(delta: &Layer<Self::Of<A, D>>, shape: E) -> Layer<Nd<A, E>>;
 
-    /// Reduces losses that have weights; only a mean looks at these.
+    /// Reduces losses that are already multiplied by their weights. Only a mean uses the weights:
+    /// it divides by their sum.
     #[doc(hidden)]
     #[track_caller]
     fn weighted<A: Element, D: Rank, E: Rank>(
@@ -94,9 +94,8 @@ macro_rules! numbers {
 }
 
 numbers! {
-    /// The mean of the losses, a number: what every loss is reduced to if nothing else is said. If
-    /// they have weights, as those of [`CrossEntropy`](crate::CrossEntropy) may, it is
-    /// `Σ w·l / Σ w`.
+    /// The mean of the losses, a number; the default of every loss function. If the losses have
+    /// weights (see [`CrossEntropy`](crate::CrossEntropy)), it is the weighted mean `Σ w·l / Σ w`.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{LossOps, Mean, Nd};
@@ -123,8 +122,8 @@ numbers! {
     /// # dl_core::Result::Ok(())
     /// ```
     Sum: |_losses, _shape| 1;
-    /// The sum of the losses divided by the length of the first axis: their mean over a batch, a
-    /// number.
+    /// The sum of the losses divided by the length of the first axis: the mean over a batch, a
+    /// number. PyTorch's `batchmean`.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{BatchMean, LossOps, Nd};
@@ -159,7 +158,7 @@ impl Reduction for Each {
     }
 }
 
-/// Reduces losses.
+/// Reduces a tensor of losses as `R` says.
 #[track_caller]
 pub(crate) fn reduce<A: Element, D: Rank, R: Reduction>(
     name: &'static str,

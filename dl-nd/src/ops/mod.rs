@@ -1,4 +1,4 @@
-//! The operations of tensors: `use dl_nd::ops::*` brings all of them into scope.
+//! Operations on tensors. `use dl_nd::ops::*` brings all of them into scope.
 //!
 //! ```
 //! use dl_core::Differentiable;

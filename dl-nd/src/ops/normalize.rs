@@ -1,6 +1,6 @@
-//! Normalisation: elements less their mean, divided by their standard deviation.
+//! Normalisation: batch, layer, group and RMS norm.
 //!
-//! All of it is made of means and pointwise operations, and so differentiable to any order.
+//! All are composed of means and pointwise operations, and therefore differentiable to any order.
 
 use crate::ops::axes::AxisList;
 use crate::ops::expand_as::{missing_channels, per_channel, reshape_like};
@@ -13,17 +13,17 @@ use dl_core::{Along, At, Binary, Buffer, Differentiable, Error, Layer, Pointwise
 use ndarray::{Dim, Ix1, Ix3};
 use std::marker::PhantomData;
 
-/// Normalisations. None of them scales or shifts what it ends with; that is written behind it.
+/// Normalisations. None of them has a weight (scale) or a bias (shift); apply these to the result:
 ///
-/// | written | weight and bias | shape of these |
+/// | with weight and bias | one number for each | shape of weight and bias |
 /// |---|---|---|
-/// | `x.layer_norm(1, 1e-5) * &gamma + &beta` | for each element of the axes that are normalised | those axes |
-/// | `x.rms_norm(1, 1e-6) * &gamma` | the same | those axes |
-/// | `x.batch_norm(1e-5).affine(&gamma, &beta)` | for each channel | `[channels]` |
-/// | `x.group_norm(2, 1e-5).affine(&gamma, &beta)` | for each channel | `[channels]` |
+/// | `x.layer_norm(1, 1e-5) * &gamma + &beta` | element of the normalised axes | the normalised axes |
+/// | `x.rms_norm(1, 1e-6) * &gamma` | element of the normalised axes | the normalised axes |
+/// | `x.batch_norm(1e-5).affine(&gamma, &beta)` | channel | `[channels]` |
+/// | `x.group_norm(2, 1e-5).affine(&gamma, &beta)` | channel | `[channels]` |
 ///
-/// `eps` is added to a variance before its root is taken: PyTorch's default is 1e-5. One that is
-/// negative or not finite is an error.
+/// `eps` is added to the variance before the square root is taken; PyTorch's default is 1e-5. It
+/// must be finite and not negative.
 ///
 /// ```
 /// use dl_core::{Differentiable, Weight};
@@ -34,12 +34,12 @@ use std::marker::PhantomData;
 /// # dl_core::Result::Ok(())
 /// ```
 pub trait NormOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
-    /// Each channel (axis 1) normalised over the batch and all other axes:
+    /// Normalises each channel (axis 1) over the batch and all other axes:
     /// `(x − mean) / √(var + eps)`, where `var` is the variance with a correction of 0 (Ioffe and
-    /// Szegedy, 2015). Shape: `[batch, channels]` or `[batch, channels, …]`.
+    /// Szegedy, 2015). Shape: `[batch, channels]` or `[batch, channels, …]`, unchanged.
     ///
-    /// Training and evaluation are the same here; for running statistics see
-    /// [`batch_norm_with`](NormOps::batch_norm_with).
+    /// The statistics of the batch are used in training and in evaluation; for running statistics
+    /// see [`batch_norm_with`](NormOps::batch_norm_with).
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{Nd, NormOps};
@@ -55,9 +55,9 @@ pub trait NormOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
         normalized("batch_norm", &self.layer(), AxisList::all_but(1), eps)
     }
 
-    /// [`batch_norm`](NormOps::batch_norm) that keeps statistics: a pass that trains normalises
-    /// with the statistics of the batch, and its step moves the running ones towards these; a pass
-    /// that evaluates normalises with the running ones.
+    /// [`batch_norm`](NormOps::batch_norm) with running statistics. A training pass normalises with
+    /// the statistics of the batch, and its step moves the running statistics towards them. A pass
+    /// in evaluation mode normalises with the running statistics.
     ///
     /// ```
     /// # use dl_core::{Differentiable, Sgd, Weight}; use dl_nd::{Nd, NormOps, ReduceOps, RunningStats};
@@ -70,8 +70,8 @@ pub trait NormOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// ```
     ///
     /// # Errors
-    /// When there are not as many channels as the statistics have; in training, when a channel has
-    /// less than two elements, or when a step goes through the same statistics twice.
+    /// When the number of channels differs from that of `stats`; in training, when a channel has
+    /// fewer than two elements, or when one step updates the same statistics twice.
     #[track_caller]
     fn batch_norm_with(&self, stats: &RunningStats<A>, eps: f64) -> Layer<Nd<A, D>> {
         const NAME: &str = "batch_norm_with";
@@ -91,8 +91,8 @@ pub trait NormOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
         train_or_eval(train, evaluate)
     }
 
-    /// Normalised over the last `axes` axes together: `(x − mean) / √(var + eps)`, where `var` is
-    /// the variance with a correction of 0 (Ba, Kiros and Hinton, 2016).
+    /// Normalises over the last `axes` axes together: `(x − mean) / √(var + eps)`, where `var` is
+    /// the variance with a correction of 0 (Ba, Kiros and Hinton, 2016). The shape is unchanged.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{Nd, NormOps};
@@ -102,15 +102,16 @@ pub trait NormOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// ```
     ///
     /// # Errors
-    /// When `axes` is 0 or there are not so many, or they have no elements.
+    /// When `axes` is 0 or more than the number of axes, or these axes have no elements.
     #[track_caller]
     fn layer_norm(&self, axes: usize, eps: f64) -> Layer<Nd<A, D>> {
         normalized("layer_norm", &self.layer(), AxisList::last(axes), eps)
     }
 
-    /// Each group of neighbouring channels (axis 1) normalised on its own, for each example:
-    /// `(x − mean) / √(var + eps)`, where `var` is the variance with a correction of 0 (Wu and He,
-    /// 2018). One group for each channel is instance normalisation. Shape: `[batch, channels, …]`.
+    /// Divides the channels (axis 1) into `groups` groups of neighbours and normalises each group
+    /// of each example: `(x − mean) / √(var + eps)`, where `var` is the variance with a correction
+    /// of 0 (Wu and He, 2018). With one group for each channel this is instance normalisation.
+    /// Shape: `[batch, channels, …]`, unchanged.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{Nd, NormOps};
@@ -120,7 +121,8 @@ pub trait NormOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// ```
     ///
     /// # Errors
-    /// When there is no axis 1, the groups do not divide the channels, or they have no elements.
+    /// When there is no axis 1, the number of channels is not a multiple of `groups`, or the groups
+    /// have no elements.
     #[track_caller]
     fn group_norm(&self, groups: usize, eps: f64) -> Layer<Nd<A, D>> {
         const NAME: &str = "group_norm";
@@ -129,8 +131,8 @@ pub trait NormOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
         reshape_like(NAME, &normalized(NAME, &grouped, AxisList::last(1), eps), &x)
     }
 
-    /// Divided by the root of the mean square over the last `axes` axes: `x / √(mean(x²) + eps)`
-    /// (Zhang and Sennrich, 2019).
+    /// Divides by the root mean square over the last `axes` axes: `x / √(mean(x²) + eps)` (Zhang
+    /// and Sennrich, 2019). The shape is unchanged.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{Nd, NormOps};
@@ -139,7 +141,7 @@ pub trait NormOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// ```
     ///
     /// # Errors
-    /// When `axes` is 0 or there are not so many, or they have no elements.
+    /// When `axes` is 0 or more than the number of axes, or these axes have no elements.
     #[track_caller]
     fn rms_norm(&self, axes: usize, eps: f64) -> Layer<Nd<A, D>> {
         const NAME: &str = "rms_norm";
@@ -150,7 +152,8 @@ pub trait NormOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
         }
     }
 
-    /// `x · weight + bias`, with a number of each for each channel (axis 1).
+    /// `x · weight + bias` for each channel (axis 1): `weight` and `bias` have shape `[channels]`,
+    /// `x` has shape `[batch, channels, …]`.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{Nd, NormOps};
@@ -161,7 +164,7 @@ pub trait NormOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// ```
     ///
     /// # Errors
-    /// A shape error when there are not as many channels.
+    /// A shape error when the number of channels differs from the length of `weight` or `bias`.
     #[track_caller]
     fn affine(
         &self,
@@ -177,11 +180,11 @@ pub trait NormOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
 
 impl<X, A: Element, D: Rank> NormOps<A, D> for X where X: Differentiable<Data = Nd<A, D>> {}
 
-/// The statistics that [`batch_norm_with`](NormOps::batch_norm_with) keeps: for each channel a mean
-/// and a variance.
+/// Running statistics of [`batch_norm_with`](NormOps::batch_norm_with): a mean and a variance for
+/// each channel.
 ///
-/// It is a handle: clones share the buffers. A step writes `(1 − momentum) · old + momentum · new`,
-/// where the new variance has a correction of 1, as PyTorch's.
+/// This is a handle: clones share the buffers. A training step stores
+/// `(1 − momentum) · old + momentum · new`. The new variance has a correction of 1, as PyTorch's.
 ///
 /// ```
 /// use dl_nd::{Nd, RunningStats};
@@ -198,7 +201,7 @@ pub struct RunningStats<A: Element = f32> {
 }
 
 impl<A: Element> RunningStats<A> {
-    /// Means of 0 and variances of 1 for so many channels, with a momentum of 0.1.
+    /// Means of 0 and variances of 1 for `channels` channels, with a momentum of 0.1.
     ///
     /// ```
     /// let stats = dl_nd::RunningStats::<f32>::new(16);
@@ -209,7 +212,7 @@ impl<A: Element> RunningStats<A> {
         RunningStats { mean: buffer(0.0), variance: buffer(1.0), momentum: 0.1 }
     }
 
-    /// The running statistics moved towards those of a batch.
+    /// The running statistics after a step: `(1 − momentum) · running + momentum · batch`.
     #[track_caller]
     fn updated<D: Rank>(&self, running: &Layer<Nd<A, D>>, batch: &Layer<Nd<A, D>>) -> Layer<Nd<A, Ix1>> {
         let running = Nd::with_number(Binary::Mul, running, 1.0 - self.momentum, false);
@@ -217,7 +220,8 @@ impl<A: Element> RunningStats<A> {
         reshape(&Nd::binary(Binary::Add, &running, &batch), ReshapeTarget::Flat)
     }
 
-    /// The share of the new statistics in the running ones, between 0 and 1.
+    /// Sets the momentum, the weight of the statistics of the new batch, from 0 to 1. Another value
+    /// is an error of [`batch_norm_with`](NormOps::batch_norm_with).
     ///
     /// ```
     /// let stats = dl_nd::RunningStats::<f32>::new(16).momentum(0.01);
@@ -228,7 +232,7 @@ impl<A: Element> RunningStats<A> {
     }
 }
 
-/// The elements less their mean along these axes, divided by their standard deviation.
+/// `(x − mean) / √(var + eps)` along these axes.
 #[track_caller]
 fn normalized<A: Element, D: Rank>(
     name: &'static str,
@@ -242,7 +246,7 @@ fn normalized<A: Element, D: Rank>(
     }
 }
 
-/// The mean along some axes, which stay.
+/// The mean along `axes`, which are kept with length 1. The divisor is reduced by `correction`.
 #[track_caller]
 fn mean<A: Element, D: Rank>(
     name: &'static str,
@@ -259,12 +263,12 @@ fn scaled<A: Element, D: Rank>(x: &Layer<Nd<A, D>>, variance: &Layer<Nd<A, D>>, 
     Nd::binary(Binary::Mul, x, &Nd::with_number(Binary::Add, variance, eps, false).rsqrt())
 }
 
-/// A tensor and its mean along some axes.
+/// The mean of a tensor along some axes, and the terms of its variance.
 struct Moments<A: Element, D: Rank> {
     name: &'static str,
     axes: AxisList,
     mean: Layer<Nd<A, D>>,
-    /// The tensor less its mean.
+    /// The tensor minus its mean.
     centered: Layer<Nd<A, D>>,
     squares: Layer<Nd<A, D>>,
 }
@@ -289,7 +293,7 @@ impl<A: Element, D: Rank> Moments<A, D> {
     }
 }
 
-/// `[batch, channels, …]` as `[batch, groups, elements of a group]`.
+/// Reshapes `[batch, channels, …]` to `[batch, groups, elements of a group]`.
 struct Grouped<A, D> {
     groups: usize,
     types: PhantomData<(A, D)>,

@@ -1,9 +1,9 @@
-//! The operators `+ - * / %`, `min`, `max` and `pow` with tensors, which broadcast: tensors of any
-//! two ranks, and tensors with numbers, on either side.
+//! The operators `+ - * / %`, `min`, `max` and `pow` on tensors. Operands broadcast: two tensors of
+//! any ranks, or a tensor and a number on either side.
 //!
-//! The operators of layers and weights stand in `dl-core`; here is said which operands go together,
-//! and what a plain tensor on the left does. `f32` and `f64` do not mix, and a result has the
-//! larger rank of the two:
+//! `dl-core` defines the operators of layers and weights. This module declares the valid pairs of
+//! operands and implements the operators of plain tensors on the left. `f32` and `f64` cannot be
+//! mixed, and the result has the larger of the two ranks:
 //!
 //! ```compile_fail,E0277
 //! use dl_nd::Nd;

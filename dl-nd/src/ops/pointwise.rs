@@ -1,5 +1,5 @@
-//! Pointwise operations on tensors: the rules are those of the tables in `dl-core`; here are the
-//! loops.
+//! Pointwise operations on tensors. Functions and derivatives come from the operation tables of
+//! `dl-core`; small tensors are computed at once, large ones become lazy expressions.
 
 use crate::fusion::{self, should_defer};
 use crate::ops::add_n::sum_present;
@@ -37,8 +37,9 @@ macro_rules! methods {
         )
     };
     ($($(#[doc = $doc:literal])+ $Op:ident $name:ident;)*) => {
-        /// The pointwise operations of one operand, for plain tensors and whatever else has a
-        /// tensor as its data. Layers and weights have them as methods of their own.
+        /// The pointwise operations of one operand, for plain tensors and every other
+        /// [`Differentiable`] with a tensor value. Layers and weights have inherent methods of the
+        /// same names.
         ///
         /// ```
         /// use dl_core::Differentiable;
@@ -58,8 +59,8 @@ dl_core::unary_operations!(methods);
 
 impl<X, A: Element, D: Rank> PointwiseOps<A, D> for X where X: Differentiable<Data = Nd<A, D>> {}
 
-/// A rough estimate of the time in nanoseconds that an operation takes whose result has so many
-/// elements. What is written down is computed later, and counted there.
+/// A rough estimate, in nanoseconds, of an operation with `len` output elements. The cost of a
+/// deferred operation is counted by the kernel that computes it later.
 fn cost<A: Element, D: Rank>(len: f64, each: f64, operands: &[&Nd<A, D>]) -> f64 {
     200.0
         + match should_defer(len as usize) {
@@ -68,7 +69,7 @@ fn cost<A: Element, D: Rank>(len: f64, each: f64, operands: &[&Nd<A, D>]) -> f64
         }
 }
 
-/// An operation on one tensor.
+/// A pointwise operation on one tensor.
 #[derive(Clone, Copy)]
 enum MapKind {
     Unary(Unary),
@@ -157,7 +158,7 @@ struct BinaryOp<A, D> {
     types: PhantomData<(A, D)>,
 }
 
-/// The value of an operation on two tensors, which broadcast.
+/// The value of a pointwise operation on two tensors, which broadcast.
 pub(crate) fn binary<A: Element, D: Rank>(op: Binary, a: &Nd<A, D>, b: &Nd<A, D>) -> Result<Nd<A, D>> {
     if a.shape() == b.shape()
         && !should_defer(a.len())
@@ -211,7 +212,7 @@ impl<A: Element, D: Rank> Primitive for BinaryOp<A, D> {
 
     fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
         let [a, b, y] = [&along.operands.0, &along.operands.1, along.output].map(|layer| Term(layer.clone()));
-        // in the shape of the value, so that its derivative is, too
+        // broadcast to the shape of the value, so that the tangent has this shape as well
         let whole = |tangent: &Option<Layer<Nd<A, D>>>, from: &Nd<A, D>| {
             let tangent = tangent.as_ref()?;
             let same = from.shape() == along.value.shape();

@@ -1,4 +1,4 @@
-//! Pooling: the maximum or the mean of what is under a window.
+//! Pooling: the maximum or the mean of the elements under a moving window.
 
 use crate::gemm;
 use crate::kernels::{SPATIAL, Window, Windows2x2, pad_spatial, windows};
@@ -9,10 +9,10 @@ use dl_core::{Along, At, Data, Differentiable, Error, Layer, Nothing, Primitive,
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// How a window pools, in PyTorch's words: by default with a stride as long as the kernel, padding
-/// 0, dilation 1.
+/// The settings of a pooling window over `N` spatial axes, with PyTorch's names. The default is a
+/// stride equal to the kernel size, padding 0 and dilation 1.
 ///
-/// A plain number holds for all spatial axes, an array has one for each.
+/// A number applies to all spatial axes; an array has one entry for each axis.
 ///
 /// ```
 /// use dl_core::Differentiable;
@@ -32,7 +32,7 @@ pub struct Pool<const N: usize> {
 }
 
 impl<const N: usize> Pool<N> {
-    /// With a window of this size, which moves by its own length.
+    /// A window of this size, with a stride equal to the size.
     ///
     /// ```
     /// let halves = dl_nd::Pool::<2>::new([1, 2]);
@@ -42,7 +42,7 @@ impl<const N: usize> Pool<N> {
         Pool { kernel, stride: kernel, padding: [0; N], dilation: [1; N], ceil_mode: false }
     }
 
-    /// By how many elements the window moves.
+    /// Sets the stride: the number of elements by which the window moves.
     ///
     /// ```
     /// let overlapping = dl_nd::Pool::<2>::new(3).stride(2);
@@ -52,8 +52,8 @@ impl<const N: usize> Pool<N> {
         self
     }
 
-    /// How much is added at either end of each spatial axis: zeros for a mean, −∞ for a maximum. It
-    /// is at most the half of the kernel.
+    /// Sets the padding at either end of each spatial axis: zeros for a mean, −∞ for a maximum. It
+    /// must be at most half of the kernel size.
     ///
     /// ```
     /// let same = dl_nd::Pool::<2>::new(3).stride(1).padding(1); // keeps height and width
@@ -63,7 +63,7 @@ impl<const N: usize> Pool<N> {
         self
     }
 
-    /// How far the elements under the window are apart.
+    /// Sets the dilation: the distance between neighbouring elements of the window.
     ///
     /// ```
     /// let wide = dl_nd::Pool::<1>::new(2).dilation(4);
@@ -73,7 +73,7 @@ impl<const N: usize> Pool<N> {
         self
     }
 
-    /// Whether a last window that does not fit counts, if it starts before the padding at the end.
+    /// Whether a last, incomplete window counts. It must start before the padding at the end.
     ///
     /// ```
     /// let all = dl_nd::Pool::<2>::new(2).ceil_mode(true); // 5 elements are 3 windows
@@ -83,7 +83,8 @@ impl<const N: usize> Pool<N> {
         self
     }
 
-    /// For a mean: whether the padding counts as elements; without this, it does. It comes last.
+    /// For a mean: whether the padding counts in the divisor; by default it does. Call this last,
+    /// as it returns an [`AvgPool`].
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{Nd, Pool, PoolOps};
@@ -101,7 +102,7 @@ impl<const N: usize> Pool<N> {
     }
 }
 
-/// How a window takes means: a [`Pool`], perhaps with
+/// The settings of average pooling: a [`Pool`] and
 /// [`count_include_pad`](Pool::count_include_pad).
 ///
 /// ```
@@ -120,10 +121,10 @@ impl<const N: usize> From<Pool<N>> for AvgPool<N> {
     }
 }
 
-/// Poolings, on layers, weights and plain values alike.
+/// Pooling of layers, weights and plain tensors.
 ///
-/// Batch and channels stay; each spatial axis has the length (the formula is PyTorch's, of
-/// `MaxPool2d`)
+/// Batch and channels are unchanged. The length of each spatial axis of the result is, as in
+/// PyTorch's `MaxPool2d`,
 ///
 /// `length′ = ⌊(length + 2·padding − dilation·(kernel − 1) − 1) / stride⌋ + 1`
 ///
@@ -159,8 +160,9 @@ pub trait PoolOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
         max_pool(self.layer(), pool)
     }
 
-    /// The maximum under a window over `[batch, channels, height, width]`; NaN if there is one.
-    /// Padding counts as −∞. The gradient flows to the first maximum.
+    /// The maximum under a window over `[batch, channels, height, width]`, or NaN if the window
+    /// contains one. Padding counts as −∞. The gradient flows to the first maximum; of several NaN,
+    /// to the last one, as in PyTorch.
     ///
     /// ```
     /// # use dl_core::{Differentiable, Sgd, Weight}; use dl_nd::{Nd, ops::*, Pool, PoolOps};
@@ -171,8 +173,8 @@ pub trait PoolOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// ```
     ///
     /// # Errors
-    /// When the window is longer than the input with its padding, the padding is more than half of
-    /// the kernel, a spatial axis has length 0, or kernel, stride or dilation is 0.
+    /// When the window is longer than the padded input, the padding is more than half of the kernel
+    /// size, a spatial axis has length 0, or kernel, stride or dilation is 0.
     #[track_caller]
     fn max_pool2d(&self, pool: Pool<2>) -> Layer<Nd<A, D>>
     where
@@ -222,7 +224,7 @@ pub trait PoolOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     }
 
     /// The mean under a window over `[batch, channels, height, width]`. Padding counts as zeros, or
-    /// not at all: see [`count_include_pad`](Pool::count_include_pad).
+    /// is excluded: see [`count_include_pad`](Pool::count_include_pad).
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{Nd, Pool, PoolOps};
@@ -264,7 +266,7 @@ pub trait PoolOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
 
 impl<X, A: Element, D: Rank> PoolOps<A, D> for X where X: Differentiable<Data = Nd<A, D>> {}
 
-/// How many windows a pooling has along an axis.
+/// The number of windows along an axis.
 pub(crate) fn outputs(window: Window, shape: &[usize], axis: usize, ceil: bool) -> Result<usize> {
     let (padding, kernel) = (window.padding, window.kernel);
     let outputs = window.outputs(shape, axis, ceil)?;
@@ -290,7 +292,7 @@ fn max_pool<A: Element, D: Rank, const N: usize>(x: Layer<Nd<A, D>>, pool: Pool<
     Layer::apply(GatherMaxima { missing: A::neg_infinity(), rank: PhantomData }, (x, positions))
 }
 
-/// For each element of a pooled tensor, which element it is of the same sample and channel.
+/// For each window of a max pooling, the position of its maximum in the same sample and channel.
 #[derive(Clone)]
 struct MaxPositions {
     shape: Arc<[usize]>,
@@ -299,9 +301,9 @@ struct MaxPositions {
 
 #[derive(Clone)]
 enum PositionTable {
-    /// The numbers of the elements.
+    /// Row-major indices into the channel.
     Flat(Arc<Vec<u32>>),
-    /// The places in squares.
+    /// Positions 0 to 3 within windows of 2 × 2.
     Windows2x2(Windows2x2, Arc<Vec<u8>>),
 }
 
@@ -310,7 +312,7 @@ impl MaxPositions {
         self.shape.iter().product()
     }
 
-    /// About how long it takes to fetch what is at a place, or to put something there.
+    /// The estimated time to gather or scatter one element, in nanoseconds.
     fn nanoseconds_each(&self) -> f64 {
         match self.positions {
             PositionTable::Flat(_) => 1.5,
@@ -319,10 +321,10 @@ impl MaxPositions {
     }
 }
 
-/// The place of a maximum over padding alone.
+/// The position of the maximum of a window that covers padding only.
 const NO_POSITION: u32 = u32::MAX;
 
-/// Places are not differentiable: no delta ever flows to them.
+/// Positions are not differentiable; their delta is [`Nothing`].
 impl Data for MaxPositions {
     type Delta = Nothing;
 
@@ -338,7 +340,7 @@ impl Data for MaxPositions {
     }
 }
 
-/// Finds the first maximum under each window.
+/// Finds the position of the first maximum under each window.
 struct MaxPool<A, D> {
     windows: Arc<[Window]>,
     ceil: bool,
@@ -377,7 +379,9 @@ impl<A: Element, D: Rank> Primitive for MaxPool<A, D> {
             PositionTable::Windows2x2(windows_2x2, Arc::new(positions))
         } else {
             if channels[0].len() >= NO_POSITION as usize {
-                return Err(Error::shape(format!("{lengths:?} are too many elements for the places of a pooling")));
+                return Err(Error::shape(format!(
+                    "a channel of shape {lengths:?} has too many elements for 32-bit positions"
+                )));
             }
             let axes: [Vec<_>; SPATIAL] = std::array::from_fn(|axis| {
                 (0..outputs[axis]).map(|at| windows[axis].positions(at, lengths[axis])).collect()
@@ -399,14 +403,15 @@ impl<A: Element, D: Rank> Primitive for MaxPool<A, D> {
 }
 
 impl<A, D> MaxPool<A, D> {
-    /// About how long it takes for so many elements.
+    /// The estimated time for `len` input elements, in nanoseconds.
     fn nanoseconds(&self, len: usize) -> f64 {
         let each: f64 = self.windows.iter().map(|window| window.kernel as f64 / window.stride as f64).product();
         len as f64 * each.max(1.0)
     }
 }
 
-/// So many places for each of these channels, found in about so many nanoseconds for an element.
+/// Calls `find` for each channel, which writes `each` positions, initially `nowhere`. `nanoseconds`
+/// is the estimated time per input element.
 fn for_each_channel<A: Element, P: Copy + Send>(
     channels: &[&[A]],
     each: usize,
@@ -421,8 +426,8 @@ fn for_each_channel<A: Element, P: Copy + Send>(
     positions
 }
 
-/// The places of the first maxima in one channel, given what is under the windows along each axis.
-/// NaN counts as the largest.
+/// Writes the positions of the first maxima in one channel. For each axis, the last argument lists
+/// the indices under each window. NaN counts as the largest number.
 fn first_maxima<A: Element>(
     channel: &[A],
     [_, height, width]: [usize; SPATIAL],
@@ -445,14 +450,14 @@ fn first_maxima<A: Element>(
                         }
                     }
                 }
-                *positions.next().expect("a place for each window") =
+                *positions.next().expect("one position for each window") =
                     first.map_or(NO_POSITION, |(position, _)| position as u32);
             }
         }
     }
 }
 
-/// The elements at some places; `missing` where there is none.
+/// Gathers the elements at the positions; `missing` where a window covers padding only.
 struct GatherMaxima<A, D> {
     missing: A,
     rank: PhantomData<D>,
@@ -505,7 +510,7 @@ impl<A: Element, D: Rank> Primitive for GatherMaxima<A, D> {
     }
 }
 
-/// The transpose of [`GatherMaxima`]: adds elements to zeros of this shape, at their places.
+/// The transpose of [`GatherMaxima`]: scatters elements, with addition, into zeros of this shape.
 #[derive(Clone)]
 struct ScatterMaxima<A, D> {
     shape: D,
@@ -576,7 +581,7 @@ mod tests {
         let numbers: [f32; 4] = [1.0, 2.0, 2.0, f32::NAN];
         let half = Window { kernel: 2, stride: 2, padding: 0, dilation: 1 };
         let windows = [Window::POINT, half, half];
-        let windows_2x2 = Windows2x2::of(windows, lengths, outputs).expect("that is what they are");
+        let windows_2x2 = Windows2x2::of(windows, lengths, outputs).expect("the windows are 2 by 2");
         let mut state = 1_u32;
         for _ in 0..500 {
             let draw = |_| {

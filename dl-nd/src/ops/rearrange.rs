@@ -1,5 +1,4 @@
-//! Linear operations that keep, drop, shift or accumulate elements: triangles, diagonals, rolls,
-//! running sums.
+//! Triangles, diagonals, rolls and cumulative sums. All are linear.
 
 use crate::ops::axes::axis_of;
 use crate::ops::reshape::reshape_to;
@@ -8,7 +7,7 @@ use dl_core::{Along, At, Differentiable, Error, Layer, Primitive, Result};
 use ndarray::{Array1, ArrayView2, Axis, Ix1, Ix2, Slice};
 use std::marker::PhantomData;
 
-/// Triangles, diagonals, rolls and running sums.
+/// Triangles, diagonals, rolls and cumulative sums.
 ///
 /// ```
 /// use dl_core::Differentiable;
@@ -19,8 +18,8 @@ use std::marker::PhantomData;
 /// # dl_core::Result::Ok(())
 /// ```
 pub trait ArrangeOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
-    /// The lower triangle of each matrix (the last two axes), up to the diagonal `k` above the main
-    /// one; zeros elsewhere.
+    /// The lower triangle of each matrix (the last two axes), up to and including the diagonal `k`;
+    /// zeros elsewhere. Diagonal 0 is the main one, positive `k` are above it.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{ArrangeOps, Nd};
@@ -30,14 +29,14 @@ pub trait ArrangeOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// ```
     ///
     /// # Errors
-    /// A shape error when there are less than two axes.
+    /// A shape error when there are fewer than two axes.
     #[track_caller]
     fn tril(&self, k: isize) -> Layer<Nd<A, D>> {
         triangle(self.layer(), true, k, A::zero())
     }
 
-    /// The upper triangle of each matrix (the last two axes), from the diagonal `k` above the main
-    /// one on; zeros elsewhere.
+    /// The upper triangle of each matrix (the last two axes), from the diagonal `k` on; zeros
+    /// elsewhere. Diagonal 0 is the main one, positive `k` are above it.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{ArrangeOps, Nd};
@@ -47,13 +46,15 @@ pub trait ArrangeOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// ```
     ///
     /// # Errors
-    /// A shape error when there are less than two axes.
+    /// A shape error when there are fewer than two axes.
     #[track_caller]
     fn triu(&self, k: isize) -> Layer<Nd<A, D>> {
         triangle(self.layer(), false, k, A::zero())
     }
 
-    /// The square matrix whose diagonal `k` above the main one is this vector; zeros elsewhere.
+    /// The square matrix with this vector, of shape `[n]`, on its diagonal `k`, and zeros
+    /// elsewhere: shape `[n + |k|, n + |k|]`. Diagonal 0 is the main one, positive `k` are above
+    /// it.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{ArrangeOps, Nd};
@@ -69,7 +70,8 @@ pub trait ArrangeOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
         Layer::apply(Diag { k, shape: None, types: PhantomData }, (self.layer(),))
     }
 
-    /// The diagonal `k` above the main one of this matrix.
+    /// The diagonal `k` of a matrix, a vector. Diagonal 0 is the main one, positive `k` are above
+    /// it.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{ArrangeOps, Nd};
@@ -86,7 +88,8 @@ pub trait ArrangeOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
         Layer::apply(Diagonal { k, types: PhantomData }, (self.layer(),))
     }
 
-    /// Shifted by so many places along an axis; what leaves at the end comes in at the beginning.
+    /// Shifts the elements by `shift` positions along an axis, cyclically: elements shifted beyond
+    /// the last position reappear at the first one. A negative axis counts from the last one.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{ArrangeOps, Nd};
@@ -101,7 +104,8 @@ pub trait ArrangeOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
         Layer::apply(Roll { axis, shift, types: PhantomData }, (self.layer(),))
     }
 
-    /// The running sums along an axis: `yᵢ = x₀ + … + xᵢ`.
+    /// The cumulative sums along an axis: `yᵢ = x₀ + … + xᵢ`. A negative axis counts from the last
+    /// one. The sums are compensated (Neumaier, 1974).
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{ArrangeOps, Nd};
@@ -119,12 +123,12 @@ pub trait ArrangeOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
 
 impl<X, A: Element, D: Rank> ArrangeOps<A, D> for X where X: Differentiable<Data = Nd<A, D>> {}
 
-/// What a pointwise copy costs, in nanoseconds.
+/// The estimated time to copy `len` elements, in nanoseconds.
 fn cost(len: usize) -> f64 {
     200.0 + len as f64
 }
 
-/// A triangle of each matrix, with `other` elsewhere.
+/// The lower or upper triangle of each matrix, with `other` elsewhere.
 #[track_caller]
 pub(crate) fn triangle<A: Element, D: Rank>(x: Layer<Nd<A, D>>, lower: bool, k: isize, other: A) -> Layer<Nd<A, D>> {
     Layer::apply(Triangle { lower, k, other, rank: PhantomData }, (x,))
@@ -150,7 +154,7 @@ impl<A: Element, D: Rank> Primitive for Triangle<A, D> {
         let axes = x.shape().len();
         if axes < 2 {
             return Err(Error::shape(format!(
-                "a tensor of shape {:?} has no triangles: that takes two axes",
+                "a tensor of shape {:?} has no triangles: it must have at least two axes",
                 x.shape()
             )));
         }
@@ -180,18 +184,18 @@ impl<A: Element, D: Rank> Primitive for Triangle<A, D> {
     }
 }
 
-/// The positions of the diagonal `k` in a matrix of this shape.
+/// The positions on the diagonal `k` of a matrix of this shape.
 fn positions(k: isize, [rows, columns]: [usize; 2]) -> impl Iterator<Item = [usize; 2]> {
     let (down, right) = (k.min(0).unsigned_abs(), k.max(0).unsigned_abs());
     let length = rows.saturating_sub(down).min(columns.saturating_sub(right));
     (0..length).map(move |i| [i + down, i + right])
 }
 
-/// A vector as a diagonal.
+/// A matrix with a vector on a diagonal.
 #[derive(Clone)]
 struct Diag<A, D> {
     k: isize,
-    /// That of the matrix; else the smallest square into which it fits.
+    /// The shape of the matrix; by default, the smallest square that holds the diagonal.
     shape: Option<[usize; 2]>,
     types: PhantomData<(A, D)>,
 }
@@ -207,7 +211,7 @@ impl<A: Element, D: Rank> Primitive for Diag<A, D> {
 
     fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, Ix2>> {
         let Ok(vector) = x.0.view().into_dimensionality::<Ix1>() else {
-            return Err(Error::shape(format!("a tensor of shape {:?} is no vector", x.shape())));
+            return Err(Error::shape(format!("a tensor of shape {:?} is not a vector", x.shape())));
         };
         let side = vector.len().saturating_add(self.k.unsigned_abs());
         let shape = self.shape.unwrap_or([side; 2]);
@@ -233,7 +237,7 @@ impl<A: Element, D: Rank> Primitive for Diag<A, D> {
     }
 }
 
-/// The diagonal of a matrix.
+/// A diagonal of a matrix.
 #[derive(Clone)]
 struct Diagonal<A, D> {
     k: isize,
@@ -243,7 +247,7 @@ struct Diagonal<A, D> {
 fn as_matrix<A: Element, D: Rank>(x: &Nd<A, D>) -> Result<ArrayView2<'_, A>> {
     x.0.view()
         .into_dimensionality()
-        .map_err(|_| Error::shape(format!("a tensor of shape {:?} is no matrix", x.shape())))
+        .map_err(|_| Error::shape(format!("a tensor of shape {:?} is not a matrix", x.shape())))
 }
 
 impl<A: Element, D: Rank> Primitive for Diagonal<A, D> {
@@ -262,7 +266,7 @@ impl<A: Element, D: Rank> Primitive for Diagonal<A, D> {
     }
 
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
-        let &[rows, columns] = at.values.0.shape() else { unreachable!("it was looked at") };
+        let &[rows, columns] = at.values.0.shape() else { unreachable!("the rank was checked") };
         let delta: Layer<Nd<A, Ix2>> =
             Layer::apply(Diag { k: self.k, shape: Some([rows, columns]), types: PhantomData }, (at.delta.clone(),));
         (Some(reshape_to(&delta, at.values.0.dim())),)
@@ -309,7 +313,7 @@ impl<A: Element, D: Rank> Primitive for Roll<A, D> {
 
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
         let shape = at.values.0.shape();
-        let length = shape[axis_of(self.axis, shape).expect("the axis was looked at")] as isize;
+        let length = shape[axis_of(self.axis, shape).expect("the axis was checked")] as isize;
         let shift = if length == 0 { 0 } else { -self.shift.rem_euclid(length) };
         let back = Roll { axis: self.axis, shift, types: PhantomData };
         (Some(Layer::apply(back, (at.delta.clone(),))),)
@@ -327,7 +331,7 @@ impl<A: Element, D: Rank> Primitive for Roll<A, D> {
 #[derive(Clone)]
 struct Cumsum<A, D> {
     axis: isize,
-    /// From the last element to the first.
+    /// Whether to sum from the last element to the first.
     from_end: bool,
     types: PhantomData<(A, D)>,
 }
@@ -348,7 +352,7 @@ impl<A: Element, D: Rank> Primitive for Cumsum<A, D> {
             sums.invert_axis(axis);
         }
         for mut lane in sums.lanes_mut(axis) {
-            // with the rounding errors of the sum so far (Neumaier, 1974)
+            // compensated summation: `error` accumulates the rounding errors of `sum` (Neumaier, 1974)
             let (mut sum, mut error) = (A::zero(), A::zero());
             for x in &mut lane {
                 let next = sum + *x;

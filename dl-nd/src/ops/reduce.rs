@@ -1,4 +1,4 @@
-//! Reductions: many elements become one, over all axes or some of them.
+//! Reductions over all axes or some of them: sum, mean, product, extrema, log-sum-exp, norm.
 
 use crate::fusion::should_defer;
 use crate::kernels::reduce_in_chunks;
@@ -23,8 +23,9 @@ macro_rules! reductions {
 
         /// Reductions of tensors.
         ///
-        /// Each comes in three forms: of all elements, a number (`sum`); over some [axes](Axes),
-        /// which disappear (`sum_axis`); over some axes, which stay, with length 1 (`sum_keepdim`).
+        /// Each has three forms: over all elements, giving a number (`sum`); over some
+        /// [axes](Axes), which are removed (`sum_axis`); over some axes, which are kept with
+        /// length 1 (`sum_keepdim`).
         ///
         /// ```
         /// use dl_core::Differentiable;
@@ -49,7 +50,7 @@ macro_rules! reductions {
                     reduce(self.layer(), ReduceOp::$ReduceOp, Axes::<D>::into_list(..), ReduceForm::of(stringify!($name), false))
                 }
 
-                #[doc = concat!("[`", stringify!($name), "`](ReduceOps::", stringify!($name), ") over some axes, which disappear.")]
+                #[doc = concat!("[`", stringify!($name), "`](ReduceOps::", stringify!($name), ") over some axes, which are removed.")]
                 ///
                 #[doc = concat!(
                     "```\n# use dl_core::Differentiable; use dl_nd::{Nd, ReduceOps};\n",
@@ -58,14 +59,14 @@ macro_rules! reductions {
                 )]
                 ///
                 /// # Errors
-                /// When there is no such axis, or one comes twice; and as without axes, of the
-                /// elements that come together.
+                /// When an axis does not exist or is named twice, and, for a mean or an extremum,
+                /// when there are no elements to reduce.
                 #[track_caller]
                 fn $axis<X: Axes<D>>(&self, axes: X) -> Layer<Nd<A, X::Rest>> {
                     reduce(self.layer(), ReduceOp::$ReduceOp, axes.into_list(), ReduceForm::of(stringify!($axis), false))
                 }
 
-                #[doc = concat!("[`", stringify!($name), "`](ReduceOps::", stringify!($name), ") over some axes, which stay, with length 1.")]
+                #[doc = concat!("[`", stringify!($name), "`](ReduceOps::", stringify!($name), ") over some axes, which are kept with length 1.")]
                 ///
                 #[doc = concat!(
                     "```\n# use dl_core::Differentiable; use dl_nd::{Nd, ReduceOps};\n",
@@ -74,8 +75,8 @@ macro_rules! reductions {
                 )]
                 ///
                 /// # Errors
-                /// When there is no such axis, or one comes twice; and as without axes, of the
-                /// elements that come together.
+                /// When an axis does not exist or is named twice, and, for a mean or an extremum,
+                /// when there are no elements to reduce.
                 #[track_caller]
                 fn $keepdim(&self, axes: impl Axes<D>) -> Layer<Nd<A, D>> {
                     reduce(self.layer(), ReduceOp::$ReduceOp, axes.into_list(), ReduceForm::of(stringify!($keepdim), true))
@@ -86,24 +87,25 @@ macro_rules! reductions {
 }
 
 reductions! {
-    /// The sum of all elements; of none, 0.
+    /// The sum of all elements; 0 if there are none.
     Sum sum sum_axis sum_keepdim: "10.0", "[4.0, 6.0]", "[[3.0], [7.0]]";
-    /// The mean of all elements. It is an error when there are none.
+    /// The mean of all elements. A tensor without elements is an error.
     Mean mean mean_axis mean_keepdim: "2.5", "[2.0, 3.0]", "[[1.5], [3.5]]";
-    /// The product of all elements; of none, 1. Its gradient is right for zeros among them, too.
+    /// The product of all elements; 1 if there are none. The gradient is correct for elements that
+    /// are 0, too.
     Prod prod prod_axis prod_keepdim: "24.0", "[3.0, 8.0]", "[[2.0], [12.0]]";
-    /// The largest element; NaN if one is. Equal ones share the gradient. It is an error when there
-    /// are none.
+    /// The largest element, or NaN if there is one. Equal largest elements share the gradient. A
+    /// tensor without elements is an error.
     Amax amax amax_axis amax_keepdim: "4.0", "[3.0, 4.0]", "[[2.0], [4.0]]";
-    /// The smallest element; NaN if one is. Equal ones share the gradient. It is an error when
-    /// there are none.
+    /// The smallest element, or NaN if there is one. Equal smallest elements share the gradient. A
+    /// tensor without elements is an error.
     Amin amin amin_axis amin_keepdim: "1.0", "[1.0, 2.0]", "[[1.0], [3.0]]";
-    /// `ln Σ exp(x)` of all elements, without overflow; of none, −∞.
+    /// `ln Σ exp(x)` of all elements, without overflow; −∞ if there are none.
     LogSumExp logsumexp logsumexp_axis logsumexp_keepdim:
         "(1_f64.exp() + 2_f64.exp() + 3_f64.exp() + 4_f64.exp()).ln()",
         "[3.0 + ((-2_f64).exp() + 1.0).ln(), 4.0 + ((-2_f64).exp() + 1.0).ln()]",
         "[[2.0 + ((-1_f64).exp() + 1.0).ln()], [4.0 + ((-1_f64).exp() + 1.0).ln()]]";
-    /// The Euclidean length `√Σ x²`, also where the squares leave the range of the type. Its
+    /// The Euclidean norm `√Σ x²`. It is correct even if the squares overflow or underflow. Its
     /// gradient at 0 is 0.
     Norm norm norm_axis norm_keepdim:
         "30_f64.sqrt()",
@@ -113,13 +115,13 @@ reductions! {
 
 impl<X, A: Element, D: Rank> ReduceOps<A, D> for X where X: Differentiable<Data = Nd<A, D>> {}
 
-/// Which method it is, and what is particular to it.
+/// The form of a reduction: the name of the method and its settings.
 #[derive(Clone, Copy)]
 pub(crate) struct ReduceForm {
     pub(crate) name: &'static str,
-    /// Whether the reduced axes stay.
+    /// Whether the reduced axes are kept, with length 1.
     pub(crate) keep_dims: bool,
-    /// What is taken off the number of elements in a mean.
+    /// The number by which the divisor of a mean is reduced.
     pub(crate) correction: usize,
 }
 
@@ -147,18 +149,18 @@ pub(crate) fn total<A: Element, D: Rank>(x: Layer<Nd<A, D>>) -> Layer<A> {
     reduce(x, ReduceOp::Sum, Axes::<D>::into_list(..), ReduceForm::of("sum", false))
 }
 
-/// The sums along an axis, which stays.
+/// The sums along an axis, which is kept with length 1.
 #[track_caller]
 pub(crate) fn sum_keepdim<A: Element, D: Rank>(x: Layer<Nd<A, D>>, axis: isize) -> Layer<Nd<A, D>> {
     reduce(x, ReduceOp::Sum, AxisList::one(axis), ReduceForm::SUM_KEEPDIM)
 }
 
-/// What a reduction ends in: a number or a tensor.
+/// The output type of a reduction: a number or a tensor.
 pub(crate) trait ReduceOutput<A: Element, D: Rank>: Data<Delta = Self> {
-    /// From a tensor in which the reduced axes have length 1.
+    /// Converts from a tensor in which the reduced axes have length 1.
     fn from_reduced(reduced: ArrayD<A>, axes: &[usize], keep_dims: bool) -> Self;
 
-    /// Back, as a tensor in which the reduced axes have length 1.
+    /// The inverse: a tensor of this shape, in which the reduced axes have length 1.
     fn with_kept_dims(output: &Layer<Self>, shape: D) -> Layer<Nd<A, D>>;
 
     fn all(&self, is: impl Fn(A) -> bool) -> bool;
@@ -185,7 +187,7 @@ impl<A: Element, D: Rank, E: Rank> ReduceOutput<A, D> for Nd<A, E> {
                 reduced = reduced.index_axis_move(Axis(axis), 0);
             }
         }
-        reduced.into_dimensionality().expect("the rank of what is left").into()
+        reduced.into_dimensionality().expect("the rank without the reduced axes").into()
     }
 
     fn with_kept_dims(output: &Layer<Self>, shape: D) -> Layer<Nd<A, D>> {
@@ -218,13 +220,13 @@ impl<A: Element, D: Rank, O: ReduceOutput<A, D>> Primitive for Reduce<A, D, O> {
         let axes = self.axes.of(x.shape())?;
         let count = self.count(x.shape(), &axes)?;
         if x.is_empty() {
-            // what is left may be much larger than nothing
+            // a tensor without elements can have an arbitrarily large result: [0, n] → [n]
             let left: Vec<usize> =
                 x.shape().iter().enumerate().filter(|(axis, _)| !axes.contains(axis)).map(|(_, &l)| l).collect();
             check_size::<A>(&left)?;
         }
         if let Some(lazy) = self.pending_terms(x) {
-            // the elements are not needed for anything else
+            // sum without storing the elements, which nothing else needs
             return Ok(self.output_of_sum(fusion::sum(lazy, &[]), &axes, count));
         }
         let x = x.0.view().into_dyn();
@@ -248,14 +250,14 @@ impl<A: Element, D: Rank, O: ReduceOutput<A, D>> Primitive for Reduce<A, D, O> {
 
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
         let (x, shape) = (&at.operands.0, at.values.0.dim());
-        let axes = self.axes.of(shape.slice()).expect("the axes were looked at");
+        let axes = self.axes.of(shape.slice()).expect("the axes were checked");
         let mut reduced = shape.clone();
         axes.iter().for_each(|&axis| reduced.slice_mut()[axis] = 1);
         let d = O::with_kept_dims(at.delta, reduced.clone());
         let y = || O::with_kept_dims(at.output, reduced.clone());
         let delta = match self.op {
             ReduceOp::Sum | ReduceOp::Mean => self.delta_of_terms(&d, shape),
-            // a product that has left the range of the type says nothing of the others
+            // y / x is the product of the other elements, unless y has overflowed or underflowed
             ReduceOp::Prod if at.values.0.0.iter().all(|&x| x != A::zero()) && at.value.all(|y| y.is_normal()) => {
                 Nd::binary(Binary::Mul, &d, &Nd::binary(Binary::Div, &y(), x))
             }
@@ -263,13 +265,13 @@ impl<A: Element, D: Rank, O: ReduceOutput<A, D>> Primitive for Reduce<A, D, O> {
             ReduceOp::Amax => split_ties(&d, &Nd::binary(Binary::Above, x, &y()), self.axes.clone()),
             ReduceOp::Amin => split_ties(&d, &Nd::binary(Binary::Above, &y(), x), self.axes.clone()),
             ReduceOp::LogSumExp => {
-                // the softmax: exp(x − y), and its sum is 1 but for the rounding of y
+                // the softmax exp(x − y), divided by its sum, which is 1 up to the rounding of y
                 let terms = Nd::binary(Binary::Sub, x, &y()).exp();
                 let sum = reduce(terms.clone(), ReduceOp::Sum, self.axes.clone(), ReduceForm::of("sum_keepdim", true));
                 Nd::binary(Binary::Mul, &d, &Nd::binary(Binary::Div, &terms, &sum))
             }
             ReduceOp::Norm => {
-                // x / y, and 0 where y is 0: also the derivative of that
+                // x / y, and 0 with derivative 0 where y is 0
                 let (y, sign) = (y(), y().sign());
                 let length = Nd::binary(Binary::Add, &y, &Nd::with_number(Binary::Sub, &sign, 1.0, true));
                 let d = Nd::binary(Binary::StrongMul, &sign, &d);
@@ -279,10 +281,11 @@ impl<A: Element, D: Rank, O: ReduceOutput<A, D>> Primitive for Reduce<A, D, O> {
         (Some(delta),)
     }
 
-    /// The sum of what is not computed yet.
+    /// Available for the sum or mean of a lazy tensor, which is then computed together with the
+    /// gradient.
     fn slopes(&self, (x,): (&Nd<A, D>,)) -> Option<(Option<Layer<Nd<A, D>>>,)> {
         self.pending_terms(x)?;
-        // where there is an error, the value has it
+        // errors are reported by `value`
         self.count(x.shape(), &self.axes.of(x.shape()).ok()?).ok()?;
         let one = Layer::constant(Nd::full(unit_shape::<D>(), A::of(1.0)));
         Some((Some(self.delta_of_terms(&one, x.dim())),))
@@ -312,34 +315,33 @@ impl<A: Element, D: Rank, O: ReduceOutput<A, D>> Primitive for Reduce<A, D, O> {
 }
 
 impl<A: Element, D: Rank, O: ReduceOutput<A, D>> Reduce<A, D, O> {
-    /// The operand, if this is the sum or the mean of all its elements, and they are not computed
-    /// yet.
+    /// The lazy operand, if this is the sum or the mean of all its elements and they are not
+    /// computed yet.
     fn pending_terms<'x>(&self, x: &'x Nd<A, D>) -> Option<&'x Arc<LazyTensor<A, D>>> {
         let of_all = || self.axes.of(x.shape()).is_ok_and(|axes| axes.len() == x.shape().len());
         if matches!(self.op, ReduceOp::Sum | ReduceOp::Mean) && of_all() { x.lazy() } else { None }
     }
 
-    /// The sum of all elements, or their mean.
+    /// The output for the sum of all elements: the sum itself, or the mean.
     fn output_of_sum(&self, sum: A, axes: &[usize], count: f64) -> O {
         let sum = sum / A::of(if self.op == ReduceOp::Mean { count } else { 1.0 });
         O::from_reduced(ArrayD::from_elem(vec![1; axes.len()], sum), axes, self.form.keep_dims)
     }
 
-    /// The delta of each term of a sum or a mean, from that of the result, in which the axes have
+    /// The delta of each term of a sum or a mean, from the delta of the result with reduced axes of
     /// length 1.
     fn delta_of_terms(&self, d: &Layer<Nd<A, D>>, shape: D) -> Layer<Nd<A, D>> {
         if self.op == ReduceOp::Sum {
             return broadcast_to(d, shape);
         }
-        let axes = self.axes.of(shape.slice()).expect("the axes were looked at");
+        let axes = self.axes.of(shape.slice()).expect("the axes were checked");
         let count = self.count(shape.slice(), &axes).expect("the elements were counted");
         broadcast_to(&Nd::with_number(Binary::Div, d, count, false), shape)
     }
 }
 
 impl<A, D, O> Reduce<A, D, O> {
-    /// By what a sum is divided for its mean: the number of elements that become one, less a
-    /// correction.
+    /// The divisor of a mean: the number of elements per reduction, less the correction.
     fn count(&self, shape: &[usize], axes: &[usize]) -> Result<f64> {
         let count: usize = axes.iter().map(|&axis| shape[axis]).product();
         let correction = self.form.correction;
@@ -351,7 +353,7 @@ impl<A, D, O> Reduce<A, D, O> {
             (0, [axis]) => format!("axis {axis} of a tensor of shape {shape:?} has no elements"),
             (0, _) => format!("a tensor of shape {shape:?} has no elements"),
             _ => format!(
-                "of shape {shape:?}, {count} elements are taken together; with a correction of {correction} there must be more"
+                "{count} elements per result for a tensor of shape {shape:?}; a correction of {correction} needs more than {correction}"
             ),
         }))
     }
@@ -369,7 +371,7 @@ fn sum<A: Element>(x: &ndarray::ArrayViewD<'_, A>, axes: &[usize]) -> ArrayD<A> 
     }
 }
 
-/// With all elements that become one side by side, in a row.
+/// The log-sum-exp along `axes`. The elements of each reduction are arranged as a row first.
 fn log_sum_exps<A: Element>(x: &ndarray::ArrayViewD<'_, A>, axes: &[usize]) -> ArrayD<A> {
     let mut reduced = x.raw_dim();
     axes.iter().for_each(|&axis| reduced[axis] = 1);
@@ -381,7 +383,8 @@ fn log_sum_exps<A: Element>(x: &ndarray::ArrayViewD<'_, A>, axes: &[usize]) -> A
     ArrayD::from_shape_vec(reduced, each).expect("one for each row")
 }
 
-/// Euclidean lengths, which are in the range of the type also where squares are not.
+/// The Euclidean norms along `axes`. Where the squares overflow or underflow, the elements are
+/// scaled by the largest magnitude.
 fn norms<A: Element>(x: &ndarray::ArrayViewD<'_, A>, axes: &[usize]) -> ArrayD<A> {
     let mut norms = sum(&x.mapv(|x| x * x).view(), axes);
     if norms.iter().all(|squares| squares.is_normal()) {
@@ -397,16 +400,16 @@ fn norms<A: Element>(x: &ndarray::ArrayViewD<'_, A>, axes: &[usize]) -> ArrayD<A
     norms
 }
 
-/// A delta for those that reached the extremum, in equal shares. `reached` is ½ for them and 0 for
-/// the others.
+/// Divides the delta equally among the elements that attain the extremum. `reached` is ½ for these
+/// and 0 for the others.
 fn split_ties<A: Element, D: Rank>(d: &Layer<Nd<A, D>>, reached: &Layer<Nd<A, D>>, axes: AxisList) -> Layer<Nd<A, D>> {
     let all = reduce(reached.clone(), ReduceOp::Sum, axes, ReduceForm::SUM_KEEPDIM);
     Nd::binary(Binary::Mul, d, &Nd::binary(Binary::Div, reached, &all))
 }
 
-/// For each element the product of all others that are taken together with it.
+/// For each element, the product of the other elements of its reduction.
 fn leave_one_out<A: Element, D: Rank>(x: &Layer<Nd<A, D>>, shape: D, axes: &[usize]) -> Layer<Nd<A, D>> {
-    // those that are taken together as the last axis: [kept, n]
+    // arrange the elements of each reduction along the last axis: [kept, n]
     let order: Vec<usize> = (0..shape.ndim()).filter(|axis| !axes.contains(axis)).chain(axes.iter().copied()).collect();
     let moved: Vec<usize> = order.iter().map(|&axis| shape[axis]).collect();
     let n: usize = axes.iter().map(|&axis| shape[axis]).product();
@@ -418,7 +421,7 @@ fn leave_one_out<A: Element, D: Rank>(x: &Layer<Nd<A, D>>, shape: D, axes: &[usi
     let width = n.next_power_of_two();
     let lists: Layer<Nd<A, IxDyn>> = reshape_to(&permute(&x.to_dyn(), IxDyn(&order)), IxDyn(&[rows, n]));
     let lists = lists.pad(&[(0, 0), (0, width - n)], A::of(1.0));
-    // a tree of products: at its bottom the elements, further up those of pairs
+    // a tree of products: the leaves are the elements, a parent is the product of a pair
     let pairs = |level: &Layer<Nd<A, IxDyn>>, width: usize| reshape_to(level, IxDyn(&[rows, width / 2, 2]));
     let mut tree = vec![lists];
     for k in 0..width.ilog2() {
@@ -426,7 +429,7 @@ fn leave_one_out<A: Element, D: Rank>(x: &Layer<Nd<A, D>>, shape: D, axes: &[usi
         let products = Nd::binary(Binary::Mul, &narrow(&pairs, 2, 0, 1), &narrow(&pairs, 2, 1, 1));
         tree.push(reshape_to(&products, IxDyn(&[rows, width >> (k + 1)])));
     }
-    // downwards: what is outside of a pair, times the other one of the pair
+    // top down: the product of all elements outside a node is that of its parent times its sibling
     let mut outside: Layer<Nd<A, IxDyn>> = Layer::constant(filled_array(IxDyn(&[rows, 1]), A::of(1.0)).into());
     for k in (0..width.ilog2()).rev() {
         let others = pairs(&tree[k as usize], width >> k).flip(vec![-1]);
@@ -439,7 +442,7 @@ fn leave_one_out<A: Element, D: Rank>(x: &Layer<Nd<A, D>>, shape: D, axes: &[usi
     permute(&reshape_to(&products, IxDyn(&moved)), IxDyn(&back)).to_rank()
 }
 
-/// The loop that takes the elements along an axis together.
+/// Folds the elements along an axis with a binary operation.
 struct Fold<A> {
     x: ArrayD<A>,
     axis: Axis,
@@ -471,13 +474,13 @@ impl<A: Element> BinaryLoop<A> for Fold<A> {
     }
 }
 
-/// A tensor of this shape whose elements are all the number.
+/// A tensor of this shape with all elements equal to `number`.
 #[track_caller]
 pub(crate) fn fill<A: Element, D: Rank>(number: &Layer<A>, shape: D) -> Layer<Nd<A, D>> {
     Layer::apply(Fill { shape, element: PhantomData }, (number.clone(),))
 }
 
-/// A number as a tensor with one element, which broadcasts to every shape.
+/// `number` as a tensor with one element, which broadcasts to every shape.
 #[track_caller]
 pub(crate) fn number_tensor<A: Element, D: Rank>(number: &Layer<A>) -> Layer<Nd<A, D>> {
     fill(number, unit_shape())

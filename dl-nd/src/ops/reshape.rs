@@ -1,4 +1,4 @@
-//! Movement: the same elements in another arrangement, as views wherever possible.
+//! Reshaping, transposing and broadcasting, as views wherever possible.
 
 use crate::ops::axes::{axis_of, position_of};
 use crate::ops::broadcast::broadcast_to;
@@ -8,7 +8,7 @@ use ndarray::{ArcArray, Axis, IntoDimension, Ix1, Ix2, IxDyn, RemoveAxis};
 use std::any::Any;
 use std::marker::PhantomData;
 
-/// The same elements in another arrangement.
+/// Operations that rearrange elements without changing them.
 ///
 /// ```
 /// use dl_core::Differentiable;
@@ -45,8 +45,8 @@ pub trait MovementOps<A: Item, D: Rank>: Differentiable<Data = Nd<A, D>> {
         reshape(&self.layer(), ReshapeTarget::Flat)
     }
 
-    /// One row for each part along the first axis: `[n, …] → [n, k]`, as before a dense layer.
-    /// PyTorch's `flatten(1)`.
+    /// Flattens all axes but the first: `[n, …] → [n, k]`, as before a fully connected layer. This
+    /// is PyTorch's `flatten(1)`.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{MovementOps, Nd};
@@ -61,7 +61,7 @@ pub trait MovementOps<A: Item, D: Rank>: Differentiable<Data = Nd<A, D>> {
         reshape(&self.layer(), ReshapeTarget::Rows)
     }
 
-    /// Transposed: the axes in reverse order.
+    /// Reverses the order of the axes; of a matrix, the transpose.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{MovementOps, Nd};
@@ -73,7 +73,7 @@ pub trait MovementOps<A: Item, D: Rank>: Differentiable<Data = Nd<A, D>> {
         reverse(&self.layer())
     }
 
-    /// With two axes exchanged. A negative number counts from the last axis.
+    /// Swaps two axes. A negative axis counts from the last one.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{MovementOps, Nd};
@@ -88,7 +88,7 @@ pub trait MovementOps<A: Item, D: Rank>: Differentiable<Data = Nd<A, D>> {
         transpose(&self.layer(), a, b)
     }
 
-    /// The axes in another order: axis `i` of the result is axis `axes[i]` of this.
+    /// Reorders the axes: axis `i` of the result is axis `axes[i]` of this tensor.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{MovementOps, Nd};
@@ -104,8 +104,8 @@ pub trait MovementOps<A: Item, D: Rank>: Differentiable<Data = Nd<A, D>> {
         permute(&self.layer(), axes.into_dimension())
     }
 
-    /// With a new axis of length 1 at this place. A negative number counts from behind the last
-    /// axis: −1 adds a last one.
+    /// Inserts an axis of length 1 at this position. A negative number counts from the end: −1 adds
+    /// a last axis.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{MovementOps, Nd};
@@ -114,7 +114,7 @@ pub trait MovementOps<A: Item, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// ```
     ///
     /// # Errors
-    /// When there is no such place.
+    /// When the position is out of range.
     #[track_caller]
     fn unsqueeze(&self, axis: isize) -> Layer<Nd<A, D::Larger>>
     where
@@ -123,7 +123,7 @@ pub trait MovementOps<A: Item, D: Rank>: Differentiable<Data = Nd<A, D>> {
         reshape(&self.layer(), ReshapeTarget::Insert(axis))
     }
 
-    /// Without an axis of length 1. A negative number counts from the last axis.
+    /// Removes an axis of length 1. A negative axis counts from the last one.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{MovementOps, Nd};
@@ -142,8 +142,7 @@ pub trait MovementOps<A: Item, D: Rank>: Differentiable<Data = Nd<A, D>> {
         reshape(&self.layer(), ReshapeTarget::Remove(axis))
     }
 
-    /// Repeated to a larger shape, by the rule of broadcasting: axes are added in front, and axes
-    /// of length 1 grow.
+    /// Broadcasts to a larger shape: axes are added in front, and axes of length 1 are repeated.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{MovementOps, Nd};
@@ -152,7 +151,7 @@ pub trait MovementOps<A: Item, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// ```
     ///
     /// # Errors
-    /// A shape error when this does not broadcast to that shape.
+    /// A shape error when this tensor does not broadcast to `shape`.
     #[track_caller]
     fn expand<S: IntoDimension<Dim: Rank>>(&self, shape: S) -> Layer<Nd<A, S::Dim>>
     where
@@ -161,8 +160,8 @@ pub trait MovementOps<A: Item, D: Rank>: Differentiable<Data = Nd<A, D>> {
         expand(&self.layer(), shape.into_dimension())
     }
 
-    /// With axes of length 1 in front, until there are as many as the rank `E` has: what
-    /// broadcasting makes of it beside a tensor of that rank.
+    /// Adds axes of length 1 in front up to the rank `E`, as broadcasting with a tensor of that
+    /// rank does.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{MovementOps, Nd};
@@ -172,13 +171,13 @@ pub trait MovementOps<A: Item, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// ```
     ///
     /// # Errors
-    /// A shape error when it has more axes.
+    /// A shape error when the tensor has more axes than `E`.
     #[track_caller]
     fn lift<E: Rank>(&self) -> Layer<Nd<A, E>> {
         lift(&self.layer())
     }
 
-    /// The same tensor, its rank left open.
+    /// Converts to the dynamic rank [`IxDyn`].
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{MovementOps, Nd};
@@ -190,7 +189,7 @@ pub trait MovementOps<A: Item, D: Rank>: Differentiable<Data = Nd<A, D>> {
         lift(&self.layer())
     }
 
-    /// The same tensor, of a rank that was open before.
+    /// Converts to the rank `E`, usually from the dynamic rank [`IxDyn`].
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{MovementOps, Nd};
@@ -200,7 +199,7 @@ pub trait MovementOps<A: Item, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// ```
     ///
     /// # Errors
-    /// A shape error when it has another rank.
+    /// A shape error when the number of axes is not that of `E`.
     #[track_caller]
     fn to_rank<E: Rank>(&self) -> Layer<Nd<A, E>> {
         reshape(&self.layer(), ReshapeTarget::Rank)
@@ -209,8 +208,8 @@ pub trait MovementOps<A: Item, D: Rank>: Differentiable<Data = Nd<A, D>> {
 
 impl<X, A: Item, D: Rank> MovementOps<A, D> for X where X: Differentiable<Data = Nd<A, D>> {}
 
-/// In a new shape, unless rank and shape agree anyway; for shapes that are known when the layer is
-/// built.
+/// Reshapes to a shape that is known when the layer is built. Returns the layer itself if `E` is
+/// the same static rank; the caller must then pass the shape that the layer already has.
 #[track_caller]
 pub(crate) fn reshape_to<A: Item, D: Rank, E: Rank>(x: &Layer<Nd<A, D>>, shape: E) -> Layer<Nd<A, E>> {
     match same_rank(x) {
@@ -219,20 +218,20 @@ pub(crate) fn reshape_to<A: Item, D: Rank, E: Rank>(x: &Layer<Nd<A, D>>, shape: 
     }
 }
 
-/// In the rank of a result: missing axes are added in front.
+/// Converts to the rank of a result, with missing axes added in front.
 #[track_caller]
 pub(crate) fn lift<A: Item, D: Rank, E: Rank>(x: &Layer<Nd<A, D>>) -> Layer<Nd<A, E>> {
     in_rank(x, ReshapeTarget::Lift)
 }
 
-/// In another type of rank, with the same axes.
+/// Converts to another rank type with the same axes.
 #[track_caller]
 pub(crate) fn as_rank<A: Item, D: Rank, E: Rank>(x: &Layer<Nd<A, D>>) -> Layer<Nd<A, E>> {
     in_rank(x, ReshapeTarget::Rank)
 }
 
-/// The layer itself if its rank is that type, else reshaped. (Not a closure: the place of the
-/// caller would be lost.)
+/// The layer itself if its rank type is `E`, else reshaped. Not written as a closure, which would
+/// lose the caller's location.
 #[track_caller]
 fn in_rank<A: Item, D: Rank, E: Rank>(x: &Layer<Nd<A, D>>, target: ReshapeTarget<E>) -> Layer<Nd<A, E>> {
     match same_rank(x) {
@@ -241,7 +240,7 @@ fn in_rank<A: Item, D: Rank, E: Rank>(x: &Layer<Nd<A, D>>, target: ReshapeTarget
     }
 }
 
-/// The layer itself, if its rank is that type.
+/// The layer itself, if its rank type is `E`.
 fn same_rank<A: Item, D: Rank, E: Rank>(x: &Layer<Nd<A, D>>) -> Option<Layer<Nd<A, E>>> {
     (x as &dyn Any).downcast_ref().cloned()
 }
@@ -272,22 +271,22 @@ pub(crate) fn expand<A: Element, D: Rank, E: Rank>(x: &Layer<Nd<A, D>>, shape: E
     broadcast_to(&lift(x), shape)
 }
 
-/// What a tensor is reshaped to.
+/// The target of a reshape.
 #[derive(Clone)]
 pub(crate) enum ReshapeTarget<E> {
     /// This shape.
     Shape(E),
     /// A vector.
     Flat,
-    /// A matrix with a row for each part along the first axis.
+    /// A matrix: the first axis is kept, all others are flattened.
     Rows,
-    /// The same shape, with a new axis of length 1 at this place.
+    /// The same shape, with a new axis of length 1 at this position.
     Insert(isize),
     /// The same shape, without this axis, which must have length 1.
     Remove(isize),
-    /// The same shape in another type of rank.
+    /// The same shape with another rank type.
     Rank,
-    /// The same shape, with as many axes of length 1 in front as the rank asks for.
+    /// The same shape, with axes of length 1 in front up to the rank of the output.
     Lift,
 }
 
@@ -377,7 +376,7 @@ impl<A: Item, D: Rank, E: Rank> Primitive for Reshape<A, D, E> {
     }
 }
 
-/// Axes in another order.
+/// Reorders axes.
 struct Permute<A, D> {
     order: AxisOrder<D>,
     element: PhantomData<A>,
@@ -387,7 +386,7 @@ struct Permute<A, D> {
 enum AxisOrder<D> {
     Reversed,
     Exchanged(isize, isize),
-    /// Axis `i` of the result is this one.
+    /// Axis `i` of the result is axis `axes[i]` of the operand.
     Axes(D),
 }
 

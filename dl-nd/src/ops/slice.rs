@@ -1,4 +1,4 @@
-//! Parts of a tensor, as views, and borders around a tensor.
+//! Slices of tensors, as views, and padding.
 
 use crate::fusion::should_defer;
 use crate::ops::axes::{Axes, AxisList, axis_of, position_of};
@@ -10,7 +10,8 @@ use dl_core::{Along, At, Differentiable, Error, Layer, Now, Primitive, Result, S
 use ndarray::{Axis, IntoDimension, IxDyn, RemoveAxis, Slice, SliceArg, SliceInfoElem};
 use std::marker::PhantomData;
 
-/// Parts of tensors. None of them copies elements; the delta of a part is put back among zeros.
+/// Slices, splits, flips and padding. Slices are views and copy no elements. The delta of a slice
+/// is scattered into zeros.
 ///
 /// ```
 /// use dl_core::Differentiable;
@@ -22,9 +23,9 @@ use std::marker::PhantomData;
 /// # dl_core::Result::Ok(())
 /// ```
 pub trait SliceOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
-    /// A part given by the macro [`s!`](ndarray::s): ranges, steps, single indices, new axes.
-    /// Negative positions count from the end, a negative step takes the range backwards. Of a
-    /// tensor whose rank is open: `x.slice(s![1.., 2].as_ref())`.
+    /// Slices with ranges, steps, single indices and new axes, as given by the macro
+    /// [`s!`](ndarray::s). Negative positions count from the end; a negative step reverses the
+    /// range. For a tensor of dynamic rank: `x.slice(s![1.., 2].as_ref())`.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{Nd, SliceOps};
@@ -37,7 +38,7 @@ pub trait SliceOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// ```
     ///
     /// # Errors
-    /// When a position does not lie in the tensor, or a step is 0.
+    /// When a position is out of range, or a step is 0.
     #[track_caller]
     fn slice<I: SliceArg<D>>(&self, narrow: I) -> Layer<Nd<A, I::OutDim>>
     where
@@ -46,8 +47,8 @@ pub trait SliceOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
         slice(&self.layer(), "slice", SliceSpec::Elements(narrow.as_ref().into()))
     }
 
-    /// The parts in a range along an axis: a range, or a [`Slice`] with a step. Negative positions
-    /// count from the end.
+    /// Slices along one axis, by a range or by a [`Slice`] with a step. Negative positions count
+    /// from the end.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{Nd, SliceOps};
@@ -56,14 +57,14 @@ pub trait SliceOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// ```
     ///
     /// # Errors
-    /// When there is no such axis, or the range does not lie in it.
+    /// When the axis does not exist, or the range is out of bounds.
     #[track_caller]
     fn slice_axis(&self, axis: isize, range: impl Into<Slice>) -> Layer<Nd<A, D>> {
         slice(&self.layer(), "slice_axis", SliceSpec::Axis(axis, range.into()))
     }
 
-    /// Part `i` along the first axis, which disappears: a row of a matrix. A negative number counts
-    /// from the last one.
+    /// The subtensor at index `i` of the first axis, which is removed: `[n, …] → […]`; of a matrix,
+    /// a row. A negative index counts from the last one.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{Nd, SliceOps};
@@ -72,7 +73,7 @@ pub trait SliceOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// ```
     ///
     /// # Errors
-    /// When there is no such row.
+    /// When the index is out of range.
     #[track_caller]
     fn row(&self, i: isize) -> Layer<Nd<A, D::Smaller>>
     where
@@ -82,7 +83,7 @@ pub trait SliceOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
         slice(&self.layer(), "row", SliceSpec::Row(i))
     }
 
-    /// Parts of these lengths along an axis, which they must fill.
+    /// Splits an axis into parts of these lengths, which must add up to the length of the axis.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{Nd, SliceOps};
@@ -92,8 +93,8 @@ pub trait SliceOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// ```
     ///
     /// # Errors
-    /// When there is no such axis, or the lengths do not add up to its length; each of the layers
-    /// says so.
+    /// When the axis does not exist, or the lengths do not add up to its length; every returned
+    /// layer fails with this error.
     #[track_caller]
     fn split(&self, axis: isize, lengths: &[usize]) -> Vec<Layer<Nd<A, D>>> {
         let (whole, total) = (self.layer(), lengths.iter().fold(0_usize, |sum, &length| sum.saturating_add(length)));
@@ -106,8 +107,8 @@ pub trait SliceOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
         parts
     }
 
-    /// So many parts along an axis, all as long as the first, but for the last ones, which may be
-    /// shorter or empty: PyTorch's `chunk`, which leaves out those that would be empty.
+    /// Splits an axis of length `n` into `count` parts of length `⌈n / count⌉`; the last parts may
+    /// be shorter or empty. PyTorch's `chunk` omits empty parts.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{Nd, SliceOps};
@@ -129,7 +130,7 @@ pub trait SliceOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
         parts
     }
 
-    /// With these axes in reverse.
+    /// Reverses the order of the elements along these axes.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{Nd, SliceOps};
@@ -144,7 +145,8 @@ pub trait SliceOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
         slice(&self.layer(), "flip", SliceSpec::Flip(axes.into_list()))
     }
 
-    /// With so many elements of a value added before and after, for each axis: NumPy's `pad`.
+    /// Pads each axis with `value`. `widths` has a pair for each axis: the number of elements added
+    /// before and after. This is NumPy's `pad` with `mode='constant'`.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{Nd, SliceOps};
@@ -153,13 +155,13 @@ pub trait SliceOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// ```
     ///
     /// # Errors
-    /// When there are not as many pairs as axes.
+    /// When the number of pairs differs from the number of axes.
     #[track_caller]
     fn pad(&self, widths: &[(usize, usize)], value: A) -> Layer<Nd<A, D>> {
         Layer::apply(Pad { widths: widths.into(), value, rank: PhantomData }, (self.layer(),))
     }
 
-    /// One element, a number.
+    /// The element at this index, a number.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{Nd, SliceOps};
@@ -168,7 +170,7 @@ pub trait SliceOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// ```
     ///
     /// # Errors
-    /// When there is no such element.
+    /// When the index is out of range.
     #[track_caller]
     fn at(&self, index: impl IntoDimension<Dim = D>) -> Layer<A> {
         element(self.layer(), index.into_dimension())
@@ -182,7 +184,7 @@ fn slice<A: Element, D: Rank, E: Rank>(x: &Layer<Nd<A, D>>, name: &'static str, 
     Layer::apply(SliceView { name, spec, types: PhantomData }, (x.clone(),))
 }
 
-/// `length` elements of an axis from `start` on.
+/// The `length` elements of an axis that begin at `start`.
 #[track_caller]
 pub(crate) fn narrow<A: Element, D: Rank>(
     x: &Layer<Nd<A, D>>,
@@ -193,7 +195,7 @@ pub(crate) fn narrow<A: Element, D: Rank>(
     slice(x, "slice_axis", SliceSpec::SliceView { axis: axis as isize, start, length, total: None })
 }
 
-/// The part that these elements say, one for each axis, which lie in the tensor.
+/// Slices by one element for each axis. All must be within bounds.
 #[track_caller]
 pub(crate) fn slice_elements<A: Element, D: Rank, E: Rank>(
     x: &Layer<Nd<A, D>>,
@@ -202,13 +204,13 @@ pub(crate) fn slice_elements<A: Element, D: Rank, E: Rank>(
     slice(x, "slice", SliceSpec::Elements(elements))
 }
 
-/// Which part, as the user has said it.
+/// A slice as the caller specified it, not yet resolved for a shape.
 #[derive(Clone)]
 enum SliceSpec {
     Elements(Box<[SliceInfoElem]>),
     Axis(isize, Slice),
     Row(isize),
-    /// Of an axis whose length is `total`, if that is known.
+    /// A range of an axis. The axis must have length `total`, if given.
     SliceView {
         axis: isize,
         start: usize,
@@ -230,15 +232,15 @@ fn range(start: usize, end: usize) -> SliceInfoElem {
     SliceInfoElem::Slice { start: position(start), end: Some(position(end)), step: 1 }
 }
 
-/// Where one of so many chunks of an axis of this length begins, and where it ends.
+/// The start and end of chunk `number` of `count` along an axis of this length.
 fn chunk(length: usize, number: usize, count: usize) -> [usize; 2] {
     let each = length.div_ceil(count);
     [number, number + 1].map(|number| number.saturating_mul(each).min(length))
 }
 
 impl SliceSpec {
-    /// The axis and the range, if it is one of those parts that together fill an axis, and lies in
-    /// the tensor.
+    /// The axis and the range, if this is a part of an axis ([`SliceView`](SliceSpec::SliceView) or
+    /// [`Chunk`](SliceSpec::Chunk)) and is within bounds.
     fn range(&self, shape: &[usize]) -> Option<(Axis, Slice)> {
         let (axis, start, end) = match *self {
             SliceSpec::SliceView { axis, start, length, total } => {
@@ -259,7 +261,7 @@ impl SliceSpec {
         Some((Axis(axis), Slice::from(start..end)))
     }
 
-    /// One element for each axis, all of which lie in the tensor.
+    /// Resolves the slice for a shape: one element for each axis, all within bounds.
     fn of(&self, shape: &[usize]) -> Result<Vec<SliceInfoElem>> {
         let along = |axis: usize, element: SliceInfoElem| {
             let mut elements = vec![ALL; shape.len()];
@@ -283,7 +285,7 @@ impl SliceSpec {
                 let axis = axis_of(*axis, shape)?;
                 if let Some(total) = total.filter(|&total| total != shape[axis]) {
                     return Err(Error::shape(format!(
-                        "the parts have {total} elements together, but axis {axis} of {shape:?} has {}",
+                        "the lengths of the parts add up to {total}, but axis {axis} of {shape:?} has {}",
                         shape[axis]
                     )));
                 }
@@ -311,7 +313,9 @@ fn check(elements: &[SliceInfoElem], shape: &[usize]) -> Result<()> {
     let of_axes = || elements.iter().filter(|element| !element.is_new_axis());
     if of_axes().count() != shape.len() {
         let (found, axes) = (of_axes().count(), shape.len());
-        return Err(Error::invalid(format!("a part by {found} axes of a tensor of shape {shape:?}, which has {axes}")));
+        return Err(Error::invalid(format!(
+            "a slice of {found} axes for a tensor of shape {shape:?}, which has {axes}"
+        )));
     }
     for (axis, (&length, element)) in shape.iter().zip(of_axes()).enumerate() {
         let edge = |position: isize| position == length as isize || position_of(position, length).is_some();
@@ -368,7 +372,7 @@ impl<A: Element, D: Rank, E: Rank> Primitive for SliceView<A, D, E> {
 
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
         let shape = at.values.0.dim();
-        let elements = self.spec.of(shape.slice()).expect("the part was looked at").into();
+        let elements = self.spec.of(shape.slice()).expect("the slice was checked").into();
         (Some(slice_gradient(shape, elements, as_rank(at.delta))),)
     }
 
@@ -383,11 +387,12 @@ impl<A: Element, D: Rank, E: Rank> Primitive for SliceView<A, D, E> {
                 whole.slice_axis_inplace(axis, range);
                 add_elements(whole, at.delta.view());
             } else {
-                let elements = self.spec.of(whole.shape()).expect("the part was looked at");
+                let elements = self.spec.of(whole.shape()).expect("the slice was checked");
                 add_elements(whole.into_dyn().slice_move(&elements[..]), at.delta.view().into_dyn());
             }
         };
-        // among parts the rank is left open, which is an operation
+        // the graph form of this rule converts the delta to dynamic rank, which counts as an
+        // operation
         sums.count(usize::from(E::NDIM.is_some()));
         let add_whole = |sum: &mut Nd<A, D>, whole: &Nd<A, D>| add_elements(sum.0.array_mut().view_mut(), whole.view());
         sums.add_part(0, || filled_array(whole.dim(), A::zero()).into(), add_whole, add);
@@ -403,7 +408,7 @@ impl<A: Element, D: Rank, E: Rank> Primitive for SliceView<A, D, E> {
     }
 }
 
-/// A border around a tensor.
+/// Pads a tensor with a constant.
 struct Pad<A, D> {
     widths: Box<[(usize, usize)]>,
     value: A,
@@ -411,8 +416,8 @@ struct Pad<A, D> {
 }
 
 impl<A: Element, D: Rank> Pad<A, D> {
-    /// The shape of the whole, and where in it the tensor is.
-    fn place(&self, shape: &[usize]) -> Result<(D, Box<[SliceInfoElem]>)> {
+    /// The padded shape, and the slice of it that holds the operand.
+    fn padded(&self, shape: &[usize]) -> Result<(D, Box<[SliceInfoElem]>)> {
         let widths = &self.widths;
         if widths.len() != shape.len() {
             let (widths, axes) = (widths.len(), shape.len());
@@ -442,14 +447,14 @@ impl<A: Element, D: Rank> Primitive for Pad<A, D> {
     }
 
     fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, D>> {
-        let (shape, elements) = self.place(x.shape())?;
+        let (shape, elements) = self.padded(x.shape())?;
         let mut whole = filled_array(shape, self.value);
         whole.view_mut().into_dyn().slice_mut(&elements[..]).assign(&x.0.view().into_dyn());
         Ok(whole.into())
     }
 
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
-        let (_, elements) = self.place(at.values.0.shape()).expect("the widths were looked at");
+        let (_, elements) = self.padded(at.values.0.shape()).expect("the widths were checked");
         (Some(slice_elements(at.delta, elements)),)
     }
 
@@ -459,7 +464,7 @@ impl<A: Element, D: Rank> Primitive for Pad<A, D> {
     }
 
     fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
-        200.0 + self.place(x.shape()).map_or(0, |(shape, _)| shape.size()) as f64
+        200.0 + self.padded(x.shape()).map_or(0, |(shape, _)| shape.size()) as f64
     }
 }
 

@@ -1,7 +1,7 @@
-//! The delta of a tensor that was read in parts: the parts, put back among zeros.
+//! The delta of a sliced tensor: the deltas of the slices, scattered into zeros.
 //!
-//! A sequence of a thousand rows is read row by row, and each row has a delta. They are added up in
-//! one tensor, not as a thousand tensors of zeros with one row each.
+//! A sequence of a thousand rows that is read row by row receives a thousand deltas. They are
+//! accumulated in one tensor, instead of adding a thousand tensors that are zero but for one row.
 
 use crate::fusion;
 use crate::ops::reshape::as_rank;
@@ -11,7 +11,7 @@ use dl_core::{Along, At, Layer, Primitive, Result};
 use ndarray::{ArrayView, ArrayViewMut, IxDyn, SliceInfoElem};
 use std::marker::PhantomData;
 
-/// A part in the place that these elements say, among zeros.
+/// A tensor of zeros of this shape, with `part` in the place of `slice`.
 #[track_caller]
 pub(crate) fn slice_gradient<A: Element, D: Rank>(
     shape: D,
@@ -21,15 +21,15 @@ pub(crate) fn slice_gradient<A: Element, D: Rank>(
     Layer::apply(SliceGradient { shape, slices: vec![Some(slice)], element: PhantomData }, vec![part])
 }
 
-/// The sum of terms, if there are parts among them, in one tensor.
+/// The sum of `terms` as one scatter operation, if at least one of them is a slice gradient.
 #[track_caller]
 pub(crate) fn sum_slice_gradients<A: Element, D: Rank>(terms: &[Layer<Nd<A, D>>]) -> Option<Layer<Nd<A, D>>> {
     let shape = terms.iter().find_map(|term| Some(term.applied::<SliceGradient<A, D>>()?.0.shape.clone()))?;
     let (mut slices, mut parts) = (Vec::with_capacity(terms.len()), Vec::with_capacity(terms.len()));
     for term in terms {
         match term.applied::<SliceGradient<A, D>>().filter(|(op, _)| op.slices.len() == 1) {
-            // a sum stays one: the order of additions must not depend on whether it has been
-            // computed
+            // only single slices are merged, sums are kept as terms: the order of additions must
+            // not depend on which terms are computed already
             Some((op, theirs)) => {
                 slices.extend(op.slices.iter().cloned());
                 parts.extend(theirs);
@@ -43,7 +43,7 @@ pub(crate) fn sum_slice_gradients<A: Element, D: Rank>(terms: &[Layer<Nd<A, D>>]
     Some(Layer::apply(SliceGradient { shape, slices, element: PhantomData }, parts))
 }
 
-/// Adds the elements of an array of the same shape, which may have another type of rank.
+/// Adds the elements of an array of the same shape, which may have another rank type.
 pub(crate) fn add_elements<A: Element, D: Rank, E: Rank>(mut to: ArrayViewMut<'_, A, D>, part: ArrayView<'_, A, E>) {
     match (to.as_slice_mut(), part.as_slice()) {
         (Some(to), Some(part)) => fusion::add_assign(to, part),
@@ -51,10 +51,10 @@ pub(crate) fn add_elements<A: Element, D: Rank, E: Rank>(mut to: ArrayViewMut<'_
     }
 }
 
-/// Parts, added to zeros in their order.
+/// Adds parts to a tensor of zeros, in order.
 struct SliceGradient<A, D> {
     shape: D,
-    /// The place of each part; none for one that is a whole.
+    /// The slice that each part is added to; `None` for a part of the full shape.
     slices: Vec<Option<Box<[SliceInfoElem]>>>,
     element: PhantomData<A>,
 }

@@ -1,4 +1,4 @@
-//! Softmax and its logarithm, with the maximum taken off first, so that no logit is too large.
+//! Softmax and log-softmax. The maximum is subtracted first, so that `exp` cannot overflow.
 
 use crate::fusion::{RUN_LEN, add_assign, canonicalize_nan, map_in_place, sum_in_order};
 use crate::kernels::{LANE_GROUP, Lane, for_each_lane};
@@ -10,7 +10,7 @@ use dl_core::{Along, At, Binary, Differentiable, Layer, Number, Pointwise, Primi
 use ndarray::{Array, ArrayView1, ArrayViewMut1, Axis};
 use std::marker::PhantomData;
 
-/// Softmax and its logarithm.
+/// Softmax and log-softmax.
 ///
 /// ```
 /// use dl_core::Differentiable;
@@ -19,7 +19,8 @@ use std::marker::PhantomData;
 /// # dl_core::Result::Ok(())
 /// ```
 pub trait SoftmaxOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
-    /// `exp(x) / Σ exp(x)` along an axis, without overflow.
+    /// `exp(x) / Σ exp(x)` along an axis, without overflow. The shape is unchanged. A negative axis
+    /// counts from the last one.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{Nd, SoftmaxOps};
@@ -34,7 +35,7 @@ pub trait SoftmaxOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
         softmax(self.layer(), axis)
     }
 
-    /// The logarithm of [`softmax`](SoftmaxOps::softmax), without overflow.
+    /// The logarithm of [`softmax`](SoftmaxOps::softmax), `x − ln Σ exp(x)`, without overflow.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{Nd, SoftmaxOps};
@@ -57,7 +58,7 @@ pub(crate) fn softmax<A: Element, D: Rank>(x: Layer<Nd<A, D>>, axis: isize) -> L
     Layer::apply(Softmax { axis, or_zero: false, types: PhantomData }, (x,))
 }
 
-/// The softmax, but 0 along an axis where all elements are −∞, with a gradient of 0.
+/// The softmax, except that a lane of −∞ only gives 0, with a gradient of 0.
 #[track_caller]
 pub(crate) fn softmax_or_zero<A: Element, D: Rank>(x: Layer<Nd<A, D>>, axis: isize) -> Layer<Nd<A, D>> {
     Layer::apply(Softmax { axis, or_zero: true, types: PhantomData }, (x,))
@@ -68,24 +69,24 @@ pub(crate) fn log_softmax<A: Element, D: Rank>(x: Layer<Nd<A, D>>, axis: isize) 
     Layer::apply(LogSoftmax { axis, types: PhantomData }, (x,))
 }
 
-/// Lanes of at most so many elements lie side by side.
+/// The length up to which lanes are stored as columns.
 const SHORT: usize = 32;
-const _: () = assert!(SHORT < RUN_LEN, "a sum of so few has no runs");
+const _: () = assert!(SHORT < RUN_LEN, "a lane this short is summed as one run");
 
-/// Some lanes of one length, with the largest element taken off each, raised to powers of e:
-/// `exp(x − m)`, and the sums of that.
+/// The exponentials `exp(x − m)` of some lanes of one length, where `m` is the maximum of the lane,
+/// and their sums.
 ///
-/// All lanes are raised in one loop, as a single one may be too short for the processor to compute
-/// many exponentials side by side. Where there are several short ones, they lie side by side as
-/// columns: so a register holds an element of each of many, and the largest ones, the sums and the
-/// quotients are computed side by side, too. The bits are the same, as each sum is taken in turn.
+/// The exponentials of all lanes are computed in one loop, as a single lane may be too short to
+/// fill a SIMD register. Several short lanes are stored as columns: a register then holds one
+/// element of each of many lanes, and maxima, sums and quotients are vectorised across lanes as
+/// well. The bits are the same in both layouts, as each sum is computed in order.
 pub(crate) struct ExpLanes<A> {
     terms: Vec<A>,
     len: usize,
-    /// How many columns there are, some of them of no lane, if lanes are columns.
+    /// The number of columns, including padding, if lanes are stored as columns.
     columns: Option<usize>,
-    /// Of each lane, and perhaps of columns after the last one: NaN if there is one, and −∞ if
-    /// there is no element.
+    /// The maximum of each lane (and of padding columns): NaN if the lane contains one, −∞ if it is
+    /// empty.
     pub(crate) maxima: Vec<A>,
     pub(crate) sums: Vec<A>,
 }
@@ -164,7 +165,7 @@ impl<A: Element> ExpLanes<A> {
         logarithms
     }
 
-    /// The softmax: each power by the sum of its lane.
+    /// The softmax: each exponential divided by the sum of its lane.
     pub(crate) fn softmax(mut self) -> SoftmaxLanes<A> {
         if let Some(columns) = self.columns {
             let ExpLanes { terms, sums, .. } = &mut self;
@@ -186,7 +187,7 @@ impl<A: Element> ExpLanes<A> {
 pub(crate) struct SoftmaxLanes<A>(ExpLanes<A>);
 
 impl<A: Element> SoftmaxLanes<A> {
-    /// Writes that of a lane.
+    /// Writes the softmax of one lane.
     pub(crate) fn write(&self, lane: usize, to: ArrayViewMut1<'_, A>) {
         let ExpLanes { terms, len, columns, sums, .. } = &self.0;
         match *columns {
@@ -203,7 +204,7 @@ fn write<A>(mut to: ArrayViewMut1<'_, A>, numbers: impl Iterator<Item = A>) {
     }
 }
 
-/// The larger one; once it is NaN, it stays NaN.
+/// The larger number; NaN if either is.
 #[inline(always)]
 fn larger<A: Element>(largest: A, x: A) -> A {
     if x > largest || x.is_nan() { x } else { largest }
@@ -212,7 +213,7 @@ fn larger<A: Element>(largest: A, x: A) -> A {
 #[inline(always)]
 fn largest_of<A: Element>(x: &[A]) -> A {
     let (rows, rest) = x.as_chunks::<LANE_GROUP>();
-    // its own, and not captured: so it stays in a register
+    // a local, not a captured variable, so that it stays in registers
     let mut maxima = [A::neg_infinity(); LANE_GROUP];
     maxima[..rest.len()].copy_from_slice(rest);
     for row in rows {
@@ -230,15 +231,15 @@ fn largest_of<A: Element>(x: &[A]) -> A {
     maxima[0]
 }
 
-/// `ln Σ exp(x)`; of nothing, −∞.
+/// `ln Σ exp(x)`; −∞ for no elements.
 pub(crate) fn log_sum_exp<A: Element>(x: ArrayView1<'_, A>) -> A {
     let exps = ExpLanes::of(std::iter::once(x));
     let max = exps.maxima[0];
     if max.is_infinite() { max } else { Number::ln(exps.sums[0]) + max }
 }
 
-/// Each lane along `axis` on its own: `value` reads some lanes, of which it is told the number of
-/// the first one, and writes those of the result.
+/// Computes a tensor lane by lane along `axis`. `value` gets the index of a first lane and a group
+/// of pairs of an input and an output lane, and writes the output lanes.
 pub(crate) fn lanes<A: Element, D: Rank>(
     x: &Nd<A, D>,
     axis: isize,
@@ -253,14 +254,14 @@ pub(crate) fn lanes<A: Element, D: Rank>(
     Ok(array.into())
 }
 
-/// About how long the softmax takes for an element.
+/// The estimated time of the softmax per element, in nanoseconds.
 pub(crate) const SOFTMAX_NANOSECONDS: f64 = 2.5;
 
 fn cost(len: usize) -> f64 {
     300.0 + SOFTMAX_NANOSECONDS * len as f64
 }
 
-/// The delta of what has the softmax `y`: `d·y − y · Σ d·y`.
+/// The delta of the logits, from the delta `d` of their softmax `y`: `d·y − y · Σ d·y`.
 pub(crate) fn softmax_delta<A: Element, D: Rank>(
     d: &Layer<Nd<A, D>>,
     y: &Layer<Nd<A, D>>,
@@ -273,7 +274,7 @@ pub(crate) fn softmax_delta<A: Element, D: Rank>(
 
 struct Softmax<A, D> {
     axis: isize,
-    /// Whether nothing but −∞ becomes 0; else it becomes NaN.
+    /// Whether a lane of −∞ only gives 0 instead of NaN.
     or_zero: bool,
     types: PhantomData<(A, D)>,
 }

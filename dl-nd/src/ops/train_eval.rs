@@ -1,11 +1,11 @@
-//! Layers that behave differently in training.
+//! Layers that behave differently in training and in evaluation.
 
 use dl_core::{Data, Layer, Mode};
 
-/// One layer in passes that train, another one in passes that evaluate.
+/// A dynamic layer that resolves to `train` in training mode and to `evaluate` otherwise.
 #[track_caller]
 pub(crate) fn train_or_eval<T: Data>(train: Layer<T>, evaluate: Layer<T>) -> Layer<T> {
-    // both are written here and now, so that their errors point to the line of the user
+    // both layers are built by the caller, so that their errors carry the caller's location
     Layer::dynamic(move || {
         let layers = (train.clone(), evaluate.clone());
         async move {

@@ -1,5 +1,4 @@
-//! How far elements are from their mean, and from 0: variances and norms, made of reductions and
-//! pointwise operations.
+//! Variances, standard deviations and p-norms, composed of reductions and pointwise operations.
 
 use crate::ops::axes::{Axes, AxisList};
 use crate::ops::invalid::invalid;
@@ -7,7 +6,7 @@ use crate::ops::reduce::{ReduceForm, ReduceOp, ReduceOutput, reduce};
 use crate::tensor::{Element, Nd, Rank};
 use dl_core::{Binary, Differentiable, Error, Layer, Pointwise};
 
-/// Variances, standard deviations and norms. Each comes in the three forms of
+/// Variances, standard deviations and norms. Each has the three forms of
 /// [`ReduceOps`](crate::ReduceOps).
 ///
 /// ```
@@ -17,9 +16,9 @@ use dl_core::{Binary, Differentiable, Error, Layer, Pointwise};
 /// # dl_core::Result::Ok(())
 /// ```
 pub trait SpreadOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
-    /// The variance of all elements: `Σ (x − mean)² / (n − correction)`. A correction of 1 is the
-    /// estimate from a sample, PyTorch's default; 0 is the variance of the elements themselves,
-    /// NumPy's.
+    /// The variance of all elements: `Σ (x − mean)² / (n − correction)`. A correction of 1 gives
+    /// the unbiased estimate from a sample, PyTorch's default; 0 gives the population variance,
+    /// NumPy's default.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{Nd, SpreadOps};
@@ -29,13 +28,13 @@ pub trait SpreadOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// ```
     ///
     /// # Errors
-    /// A shape error when there are no more elements than the correction.
+    /// A shape error when the number of elements does not exceed the correction.
     #[track_caller]
     fn var(&self, correction: usize) -> Layer<A> {
         variance(self.layer(), Axes::<D>::into_list(..), ReduceForm { name: "var", keep_dims: false, correction })
     }
 
-    /// [`var`](SpreadOps::var) over some axes, which disappear.
+    /// [`var`](SpreadOps::var) over some axes, which are removed.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{Nd, SpreadOps};
@@ -47,7 +46,7 @@ pub trait SpreadOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
         variance(self.layer(), axes.into_list(), ReduceForm { name: "var_axis", keep_dims: false, correction })
     }
 
-    /// [`var`](SpreadOps::var) over some axes, which stay, with length 1.
+    /// [`var`](SpreadOps::var) over some axes, which are kept with length 1.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{Nd, SpreadOps};
@@ -77,7 +76,7 @@ pub trait SpreadOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
         norm_p(self.layer(), p, Axes::<D>::into_list(..), ReduceForm::of("norm_p", false))
     }
 
-    /// [`norm_p`](SpreadOps::norm_p) over some axes, which disappear.
+    /// [`norm_p`](SpreadOps::norm_p) over some axes, which are removed.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{Nd, SpreadOps};
@@ -89,7 +88,7 @@ pub trait SpreadOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
         norm_p(self.layer(), p, axes.into_list(), ReduceForm::of("norm_p_axis", false))
     }
 
-    /// [`norm_p`](SpreadOps::norm_p) over some axes, which stay, with length 1.
+    /// [`norm_p`](SpreadOps::norm_p) over some axes, which are kept with length 1.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{Nd, SpreadOps};
@@ -101,7 +100,7 @@ pub trait SpreadOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
         norm_p(self.layer(), p, axes.into_list(), ReduceForm::of("norm_p_keepdim", true))
     }
 
-    /// The standard deviation, the square root of [`var`](SpreadOps::var).
+    /// The standard deviation, the square root of [`var`](SpreadOps::var). Its gradient at 0 is 0.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{Nd, SpreadOps};
@@ -113,7 +112,7 @@ pub trait SpreadOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
         deviation(self.layer(), Axes::<D>::into_list(..), ReduceForm { name: "std", keep_dims: false, correction })
     }
 
-    /// [`std`](SpreadOps::std) over some axes, which disappear.
+    /// [`std`](SpreadOps::std) over some axes, which are removed.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{Nd, SpreadOps};
@@ -125,7 +124,7 @@ pub trait SpreadOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
         deviation(self.layer(), axes.into_list(), ReduceForm { name: "std_axis", keep_dims: false, correction })
     }
 
-    /// [`std`](SpreadOps::std) over some axes, which stay, with length 1.
+    /// [`std`](SpreadOps::std) over some axes, which are kept with length 1.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{Nd, SpreadOps};
@@ -159,8 +158,8 @@ fn deviation<A: Element, D: Rank, O: ReduceOutput<A, D> + Pointwise>(
     power_with_zero::<O>(&variance(x, axes, form), |x| x.sqrt())
 }
 
-/// A power of numbers that are not negative. At 0, where 1 is raised in its place, it is 0, and its
-/// slope, which may be steep, counts as 0.
+/// A power of non-negative numbers, with value and derivative 0 at 0. The derivative of
+/// the power itself may be infinite there, so 1 takes the place of 0 as its argument.
 #[track_caller]
 fn power_with_zero<O: Pointwise>(x: &Layer<O>, power_with_zero: impl FnOnce(Layer<O>) -> Layer<O>) -> Layer<O> {
     let sign = x.sign();

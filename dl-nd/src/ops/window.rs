@@ -1,11 +1,10 @@
-//! Settings and checks that convolution and pooling have in common.
+//! Settings and checks shared by convolution and pooling.
 
 use crate::kernels::SPATIAL;
 use crate::tensor::check_size;
 use dl_core::{Error, Result};
 
-/// A setting for each of `N` spatial axes: made from an array, or from a single number that holds
-/// for all of them.
+/// A setting for each of `N` spatial axes. Converts from an array, or from one number for all axes.
 ///
 /// ```
 /// use dl_nd::{Conv, PerAxis};
@@ -27,7 +26,7 @@ impl<const N: usize> From<[usize; N]> for PerAxis<N> {
     }
 }
 
-/// Fails unless a tensor has the axes of a batch with so many spatial axes.
+/// Fails unless `shape` is `[batch, channels, …]` with `spatial` further axes.
 pub(crate) fn check_batch(what: &str, shape: &[usize], spatial: usize) -> Result<()> {
     const AXES: [&str; SPATIAL] = ["length", "height, width", "depth, height, width"];
     if shape.len() == 2 + spatial {
@@ -37,7 +36,7 @@ pub(crate) fn check_batch(what: &str, shape: &[usize], spatial: usize) -> Result
     Err(Error::shape(format!("{what} of shape {shape:?} instead of [batch, channels, {axes}]")))
 }
 
-/// The number of elements of a result, if that many are possible at all.
+/// The number of elements of a result. Fails if a tensor of this shape cannot be allocated.
 pub(crate) fn size<A>(shape: &[usize]) -> Result<usize> {
     check_size::<A>(shape)?;
     Ok(shape.iter().product())

@@ -1,4 +1,4 @@
-"""Files as NumPy writes them, for the tests beside this script: python3 write.py (NumPy 2.4)."""
+"""Writes the `.npy` files of this folder, for `tests/tensors/npy.rs`: python3 write.py (NumPy 2.4)."""
 
 import numpy as np
 

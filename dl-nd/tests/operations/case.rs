@@ -1,4 +1,4 @@
-//! A case: operands and arguments of an operation, and what comes out of it.
+//! A reference case: operands and arguments of an operation, with its value and derivatives.
 
 use dl_core::Layer;
 use dl_nd::{Element, Nd};
@@ -6,17 +6,17 @@ use ndarray::{ArrayD, Axis, IxDyn, Slice};
 use serde_json::Value;
 use std::fmt;
 
-/// What an operation takes and gives here: its rank is open.
+/// An operand or result of an operation in these tests, of dynamic rank.
 pub(crate) type Tensor<A> = Layer<Nd<A, IxDyn>>;
 
-/// The elements of a tensor, and how they lie in memory.
+/// The elements of a tensor and its memory layout.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Numbers {
     pub(crate) shape: Vec<usize>,
     /// In row-major order.
     pub(crate) data: Vec<f64>,
-    /// The axes from the outermost to the innermost, and the distance of neighbours along each;
-    /// empty: row-major order.
+    /// The axes from outermost to innermost, and the step between neighbours along each axis. Empty
+    /// for row-major order.
     pub(crate) layout: (Vec<usize>, Vec<isize>),
 }
 
@@ -29,8 +29,7 @@ impl Numbers {
         Numbers { shape: lengths(&value["shape"]), data: list(&value["data"], number), layout }
     }
 
-    /// The tensor, with the strides that the layout asks for; what lies between its elements is not
-    /// a number.
+    /// The tensor with the strides of the layout. Gaps between its elements are filled with NaN.
     pub(crate) fn tensor<A: Element>(&self) -> Nd<A, IxDyn> {
         let elements = self.data.iter().map(|&x| A::of(x)).collect();
         let array =
@@ -53,7 +52,7 @@ impl Numbers {
     }
 }
 
-/// What an operation is told besides its operands.
+/// The arguments of an operation other than its operands.
 #[derive(Clone, PartialEq)]
 pub(crate) struct Args(pub(crate) Value);
 
@@ -116,10 +115,11 @@ impl Args {
         Numbers::parse(self.get(name))
     }
 
-    /// A tensor of places, or of truth values.
+    /// A tensor of indices or of booleans.
     pub(crate) fn array<T>(&self, name: &str, element: impl Fn(f64) -> T) -> ArrayD<T> {
         let Numbers { shape, data, .. } = self.numbers(name);
-        ArrayD::from_shape_vec(shape, data.into_iter().map(element).collect()).expect("as the shape says")
+        ArrayD::from_shape_vec(shape, data.into_iter().map(element).collect())
+            .expect("as many elements as the shape says")
     }
 }
 
@@ -139,7 +139,7 @@ pub(crate) fn lengths(value: &Value) -> Vec<usize> {
     list(value, |length| integer(length).try_into().expect("a length"))
 }
 
-/// A number; one that JSON cannot write is a string.
+/// A number. Numbers without a JSON representation are stored as strings.
 fn number(value: &Value) -> f64 {
     match value {
         Value::String(text) => text.parse().expect("a number"),
@@ -149,7 +149,7 @@ fn number(value: &Value) -> f64 {
 
 /// A line of the reference file.
 pub(crate) struct Case {
-    /// The number of the line.
+    /// The line number, from 1.
     pub(crate) line: usize,
     pub(crate) op: String,
     pub(crate) args: Args,
@@ -159,9 +159,9 @@ pub(crate) struct Case {
     pub(crate) second: Option<Derivatives>,
 }
 
-/// What comes out when something is weighted and differentiated.
+/// Derivatives of a weighted sum.
 pub(crate) struct Derivatives {
-    /// The weights: the cotangent of the output, or the directions of the gradients.
+    /// The weights: the cotangent of the output, or the directions that weight the gradients.
     pub(crate) weights: Vec<Numbers>,
     /// One derivative for each input.
     pub(crate) gradients: Vec<Numbers>,

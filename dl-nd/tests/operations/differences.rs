@@ -1,4 +1,4 @@
-//! Gradients, derivatives along a direction and second derivatives against central differences, at
+//! Compares gradients, directional derivatives and second derivatives with central differences, at
 //! random points of random shapes and strides.
 
 use crate::case::Numbers;
@@ -13,7 +13,7 @@ use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRu
 const STEP: f64 = 1e-5;
 const TOLERANCE: f64 = 1e-6;
 
-/// Up to four axes and some dozen elements.
+/// Shapes of up to four axes and about a dozen elements.
 fn shapes() -> impl Strategy<Value = Vec<usize>> {
     let length = prop_oneof![4 => Just(1_usize), 5 => Just(2), 5 => Just(3), 1 => Just(0)];
     prop::collection::vec(length, 0..=4).prop_map(|mut shape| {
@@ -26,7 +26,7 @@ fn shapes() -> impl Strategy<Value = Vec<usize>> {
     })
 }
 
-/// An operation at a point that can be moved.
+/// The operands of an operation, as weights that can be moved along directions.
 struct Point<'a> {
     inputs: &'a [Numbers],
     weights: Vec<Weight<Nd<f64, IxDyn>>>,
@@ -37,8 +37,8 @@ impl<'a> Point<'a> {
         Point { inputs, weights: inputs.iter().map(|input| Weight::new(input.tensor())).collect() }
     }
 
-    /// So many steps away from its place along `directions`.
-    fn go(&self, steps: f64, directions: &[Vec<f64>]) {
+    /// Sets the weights to the original point plus `steps` steps along `directions`.
+    fn move_to(&self, steps: f64, directions: &[Vec<f64>]) {
         for ((input, weight), direction) in self.inputs.iter().zip(&self.weights).zip(directions) {
             let data = input.data.iter().zip(direction).map(|(x, v)| x + steps * STEP * v).collect();
             weight.set(Numbers { data, ..input.clone() }.tensor());
@@ -47,15 +47,15 @@ impl<'a> Point<'a> {
 
     /// The difference quotient of `f` as the inputs move along `directions`.
     fn quotient(&self, directions: &[Vec<f64>], f: impl Fn() -> Result<Vec<f64>>) -> Result<Vec<f64>> {
-        self.go(1.0, directions);
+        self.move_to(1.0, directions);
         let above = f()?;
-        self.go(-1.0, directions);
+        self.move_to(-1.0, directions);
         let below = f()?;
-        self.go(0.0, directions);
+        self.move_to(0.0, directions);
         Ok(above.iter().zip(below).map(|(above, below)| (above - below) / (2.0 * STEP)).collect())
     }
 
-    /// The gradient of a loss, for all inputs in a row.
+    /// The gradients of a loss by all inputs, concatenated.
     fn gradient(&self, loss: &Layer<f64>) -> Result<Vec<f64>> {
         let mut all = Vec::new();
         for weight in &self.weights {
@@ -65,7 +65,7 @@ impl<'a> Point<'a> {
     }
 }
 
-/// Weights that differ from element to element, so that no two errors cancel.
+/// Weights that differ between elements, so that errors do not cancel.
 fn mixture(shape: &[usize], start: f64) -> Numbers {
     let mut next = start;
     let data = (0..shape.iter().product()).map(|_| {
@@ -91,7 +91,7 @@ fn check(op: &Op, Sample { args, inputs }: &Sample) -> std::result::Result<(), T
     let operands: Vec<_> = point.weights.iter().map(Differentiable::layer).collect();
     let output = f64::apply(op, args, &operands);
     let shape = output.predict().wait().map_err(failed)?.shape().to_vec();
-    // squared, so that operations that are linear have second derivatives, too
+    // the square gives linear operations second derivatives, too
     let loss = f64::dot(&(&output + output.square()), &mixture(&shape, 0.3).tensor());
     let gradient = point.gradient(&loss).map_err(failed)?;
 
@@ -118,8 +118,8 @@ fn check(op: &Op, Sample { args, inputs }: &Sample) -> std::result::Result<(), T
     let data: Vec<Vec<f64>> = directions.iter().map(|direction| direction.data.clone()).collect();
     agree("slope", &slope, &point.quotient(&data, || elements(&output)).map_err(failed)?)?;
 
-    // the second derivatives are symmetric: how gradients change along a direction is the gradient
-    // of their share in it
+    // second derivatives are symmetric: the derivative of the gradient along a direction is the
+    // gradient of the directional derivative
     let along = point.weights.iter().zip(&directions).map(|(weight, v)| f64::dot(&loss.gradient(weight), &v.tensor()));
     let along: Layer<f64> = along.sum();
     let second = point.gradient(&along).map_err(failed)?;
@@ -127,7 +127,7 @@ fn check(op: &Op, Sample { args, inputs }: &Sample) -> std::result::Result<(), T
     agree("second derivative", &second, &quotients)
 }
 
-/// What is wrong with these operations, at random points.
+/// The failures of these operations at random points.
 pub(crate) fn wrong(ops: &[Op]) -> Vec<String> {
     let cases = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(8);
     let config = Config { cases, failure_persistence: None, ..Config::default() };
@@ -144,7 +144,7 @@ pub(crate) fn wrong(ops: &[Op]) -> Vec<String> {
 }
 
 #[test]
-fn of_every_operation() {
+fn every_operation_matches_differences() {
     let wrong = wrong(&registry::all());
     assert!(wrong.is_empty(), "{} operations are wrong\n{}", wrong.len(), wrong.join("\n"));
 }

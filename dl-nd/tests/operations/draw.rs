@@ -6,14 +6,14 @@ use rand::{Rng, RngCore};
 use serde_json::Value;
 use std::ops::RangeInclusive;
 
-/// Operands and arguments, before the operation is asked.
+/// Random operands and arguments for one call of an operation.
 #[derive(Clone, Debug)]
 pub(crate) struct Sample {
     pub(crate) args: Args,
     pub(crate) inputs: Vec<Numbers>,
 }
 
-/// Draws a sample: of a shape which is given, so that it can be made smaller, and else at random.
+/// Draws a sample. The shape is given, so that proptest can shrink it; all else is random.
 pub(crate) struct Draw {
     shape: Vec<usize>,
     rng: Box<dyn RngCore>,
@@ -35,27 +35,27 @@ impl Draw {
 
     pub(crate) fn one_of<T, const N: usize>(&mut self, choice: [T; N]) -> T {
         let place = self.between(0..=N - 1);
-        choice.into_iter().nth(place).expect("one of them")
+        choice.into_iter().nth(place).expect("a choice")
     }
 
-    /// The shape that is given.
+    /// The given shape.
     pub(crate) fn shape(&self) -> Vec<usize> {
         self.shape.clone()
     }
 
-    /// The same, with at least so many axes.
+    /// The given shape, extended to at least `axes` axes.
     pub(crate) fn shape_with_axes(&self, axes: usize) -> Vec<usize> {
         let mut shape = self.shape();
         shape.resize(axes.max(shape.len()), 2);
         shape
     }
 
-    /// The same without lengths of 0.
+    /// The given shape, with lengths of 0 replaced by 1.
     pub(crate) fn full_shape(&self) -> Vec<usize> {
         self.shape.iter().map(|&length| length.max(1)).collect()
     }
 
-    /// The lengths of so many axes, none of them 0.
+    /// `N` lengths from the given shape, none of them 0.
     pub(crate) fn lengths<const N: usize>(&self) -> [usize; N] {
         std::array::from_fn(|axis| self.shape.get(axis).map_or(2, |&length| length.max(1)))
     }
@@ -66,7 +66,7 @@ impl Draw {
         if self.flip() { axis } else { axis - shape.len() as isize }
     }
 
-    /// Some of the axes of a shape; or none, for all of them.
+    /// Some of the axes of a shape, or null for all of them.
     pub(crate) fn axes(&mut self, shape: &[usize]) -> Value {
         if shape.is_empty() || self.flip() {
             return Value::Null;
@@ -96,14 +96,14 @@ impl Draw {
         })
     }
 
-    /// Places on an axis, as an argument.
+    /// A tensor of indices below `below`, as an argument.
     pub(crate) fn places(&mut self, shape: &[usize], below: usize) -> Value {
         let data: Vec<usize> = (0..shape.iter().product()).map(|_| self.between(0..=below - 1)).collect();
         serde_json::json!({ "shape": shape, "data": data })
     }
 
-    /// Numbers from a range of at least 1, different from each other, from those of other operands
-    /// and from multiples of 1/64 by far more than the step of a difference.
+    /// Random numbers from a range of at least 1. Their distances from each other, from the numbers
+    /// of other operands and from multiples of 1/64 are much larger than the step of a difference.
     pub(crate) fn numbers(&mut self, shape: &[usize], low: f64, high: f64) -> Numbers {
         self.operands += 1;
         let offset = 0.2 * self.operands as f64 % 1.0 + 0.1;

@@ -1,4 +1,4 @@
-//! Derivatives along a direction against the gradients and second derivatives from PyTorch:
+//! Compares forward-mode derivatives with the gradients and second derivatives from PyTorch:
 //! `⟨u, J·v⟩ = ⟨Jᵀ·u, v⟩`.
 
 use crate::case::{Case, Numbers};
@@ -6,13 +6,13 @@ use crate::reference::error;
 use crate::registry::{self, Op, Scalar};
 use dl_core::{Differentiable, Layer, Weight};
 
-/// A direction for an operand: no element like its neighbours.
+/// A direction for an operand, with distinct neighbouring elements.
 fn direction(shape: &[usize]) -> Numbers {
     let data = (0..shape.iter().product()).map(|i: usize| ((i as f64 + 1.0) * 0.7).sin());
     Numbers { shape: shape.to_vec(), data: data.collect(), layout: (Vec::new(), Vec::new()) }
 }
 
-/// What is wrong with this operation in this case, and how many things were looked at.
+/// The failures of an operation in one case, and the number of results checked.
 fn check(op: &Op, case: &Case) -> (Vec<String>, usize) {
     let mut wrong = Vec::new();
     let weights: Vec<Weight<_>> = case.inputs.iter().map(|input| Weight::new(input.tensor::<f64>())).collect();
@@ -52,18 +52,18 @@ fn check(op: &Op, case: &Case) -> (Vec<String>, usize) {
 }
 
 #[test]
-fn of_every_operation_in_all_cases() {
-    let (mut wrong, mut looked_at) = (Vec::new(), 0);
+fn forward_derivatives_of_every_case_match_reference() {
+    let (mut wrong, mut checked) = (Vec::new(), 0);
     let cases = Case::all();
     for op in registry::all() {
         for case in cases.iter().filter(|case| case.op == op.name) {
-            let (found, looked) = check(&op, case);
-            looked_at += looked;
+            let (found, count) = check(&op, case);
+            checked += count;
             wrong.extend(
                 found.into_iter().map(|what| format!("{}, line {}, {:?}: {what}", op.name, case.line, case.args)),
             );
         }
     }
     assert!(wrong.is_empty(), "{} results are wrong\n{}", wrong.len(), wrong.join("\n"));
-    assert!(looked_at >= 1000, "{looked_at} things were looked at");
+    assert!(checked >= 1000, "only {checked} results were checked");
 }

@@ -1,10 +1,10 @@
-//! Every operation of tensors against outside witnesses: values, gradients and second derivatives
-//! from PyTorch, and differences of values at random points.
+//! Tests every tensor operation in two ways: values, gradients and second derivatives are compared
+//! with PyTorch, and derivatives with central differences at random points.
 //!
-//! Both walk over one table, `registry`: an operation that stands there is checked both ways.
-//! Before a new operation does, its cases come into `tests/reference` (see the script there).
+//! `registry` lists the operations; each is tested in both ways. To add an operation, add its cases
+//! to `tests/reference` (see the script there) and an entry to the registry.
 //!
-//! The random points are the same in every run. `PROPTEST_CASES=1000` looks at more of them.
+//! The random points are the same in every run. `PROPTEST_CASES=1000` tests more of them.
 
 mod case;
 mod controls;

@@ -1,4 +1,4 @@
-//! Values, gradients and second derivatives from PyTorch.
+//! Compares values, gradients and second derivatives with PyTorch.
 
 use crate::case::{Case, Numbers};
 use crate::registry::{self, ELSEWHERE, Op, Scalar};
@@ -8,8 +8,8 @@ use dl_nd::operations::Operation;
 use ndarray::IxDyn;
 use std::collections::BTreeSet;
 
-/// How far a tensor is from its reference, as a share of the largest element of the reference; what
-/// is below the smallest normal number is rounded coarsely, and does not count.
+/// The largest error of an element, relative to the largest element of the reference. Errors below
+/// the smallest normal number do not count, as subnormal numbers have fewer digits.
 pub(crate) fn error<A: Scalar>(found: &Nd<A, IxDyn>, reference: &Numbers) -> f64 {
     if found.shape() != reference.shape {
         return f64::INFINITY;
@@ -21,15 +21,15 @@ pub(crate) fn error<A: Scalar>(found: &Nd<A, IxDyn>, reference: &Numbers) -> f64
         if found == reference || tiny || found.is_nan() && reference.is_nan() {
             0.0
         } else {
-            // an error that is not a number counts as infinite
+            // an error of NaN counts as infinite
             Some((found - reference).abs() / largest).filter(|error| !error.is_nan()).unwrap_or(f64::INFINITY)
         }
     });
     errors.fold(0.0, f64::max)
 }
 
-/// Tells `judge` everything that the case has a reference for: what it is, what was found, what it
-/// should be.
+/// Computes all results of a case that have a reference. Calls `judge` with a description, the
+/// result and the reference of each.
 fn run<A: Scalar>(op: &Op, case: &Case, mut judge: impl FnMut(String, Result<Nd<A, IxDyn>>, &Numbers)) {
     let weights: Vec<Weight<_>> = case.inputs.iter().map(|input| Weight::new(input.tensor::<A>())).collect();
     let operands: Vec<_> = weights.iter().map(Differentiable::layer).collect();
@@ -48,7 +48,7 @@ fn run<A: Scalar>(op: &Op, case: &Case, mut judge: impl FnMut(String, Result<Nd<
     }
 }
 
-/// What is wrong with these operations, in all of their cases.
+/// The failures of these operations in all of their cases.
 pub(crate) fn wrong<A: Scalar>(ops: &[Op], tolerance: f64) -> Vec<String> {
     let cases = Case::all();
     let mut wrong = Vec::new();
@@ -81,30 +81,34 @@ fn check<A: Scalar>(tolerance: f64) {
 }
 
 #[test]
-fn in_double_precision() {
+fn every_case_in_f64_matches_pytorch() {
     check::<f64>(1e-10);
 }
 
 #[test]
-fn in_single_precision() {
+fn every_case_in_f32_matches_pytorch() {
     check::<f32>(1e-5);
 }
 
 #[test]
-fn every_operation_of_the_library_is_in_the_table() {
+fn every_library_operation_is_in_registry() {
     let library: BTreeSet<&str> = Operation::all().iter().map(|operation| operation.name).collect();
     let here = registry::all().into_iter().map(|op| op.name);
     let known: BTreeSet<&str> = here.chain(ELSEWHERE.iter().map(|(name, _)| *name)).collect();
-    assert_eq!(library.difference(&known).collect::<Vec<_>>(), [] as [&&str; 0], "not looked at");
-    assert_eq!(known.difference(&library).collect::<Vec<_>>(), [] as [&&str; 0], "not in the library's table");
+    assert_eq!(library.difference(&known).collect::<Vec<_>>(), [] as [&&str; 0], "operations that are not tested");
+    assert_eq!(
+        known.difference(&library).collect::<Vec<_>>(),
+        [] as [&&str; 0],
+        "operations that are not in the catalog"
+    );
 }
 
 #[test]
-fn every_operation_has_cases_and_every_case_an_operation() {
+fn registry_and_reference_cases_name_same_operations() {
     let cases = Case::all();
     let with_cases: BTreeSet<&str> = cases.iter().map(|case| case.op.as_str()).collect();
     let known: BTreeSet<&str> = registry::all().iter().map(|op| op.name).collect();
-    assert_eq!(with_cases.difference(&known).collect::<Vec<_>>(), [] as [&&str; 0], "cases of no operation");
+    assert_eq!(with_cases.difference(&known).collect::<Vec<_>>(), [] as [&&str; 0], "cases of unknown operations");
     assert_eq!(known.difference(&with_cases).collect::<Vec<_>>(), [] as [&&str; 0], "operations without a case");
     assert!(cases.len() >= 450, "{} cases", cases.len());
 }

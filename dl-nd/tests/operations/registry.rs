@@ -1,4 +1,4 @@
-//! The table of operations: how each is called, and how its operands are drawn.
+//! The operations under test: how each is called, and how its operands are drawn.
 
 mod losses;
 mod movement;
@@ -14,27 +14,27 @@ use dl_core::Layer;
 use dl_nd::{Element, Nd, ops::*};
 use ndarray::IxDyn;
 
-/// An operation, as everybody calls it.
+/// An operation, called through its public method.
 #[derive(Clone, Copy)]
 pub(crate) struct Op {
     pub(crate) name: &'static str,
     pub(crate) double: fn(&Args, &[Tensor<f64>]) -> Tensor<f64>,
     pub(crate) single: fn(&Args, &[Tensor<f32>]) -> Tensor<f32>,
-    /// How its operands are drawn; none if it has no gradient.
+    /// Draws operands; `None` if the operation has no gradient.
     pub(crate) draw: Drawn,
 }
 
 type Drawn = Option<fn(&mut Draw) -> Sample>;
 
-/// The two types of elements.
+/// The element types `f32` and `f64`.
 pub(crate) trait Scalar: Element {
-    /// Whether it is exact enough to compare second derivatives.
+    /// Whether the type is precise enough to compare second derivatives.
     const EXACT: bool;
 
-    /// The operation, applied.
+    /// Applies the operation.
     fn apply(op: &Op, args: &Args, operands: &[Tensor<Self>]) -> Tensor<Self>;
 
-    /// A number as a tensor.
+    /// Converts a number to a tensor.
     fn tensor(number: Layer<Self>) -> Tensor<Self>;
 
     /// `Σ x · weights`
@@ -69,8 +69,8 @@ macro_rules! scalars {
 
 scalars!(f64 double true, f32 single false);
 
-/// Lines of the table: a name, how operands are drawn, and how it is called; for both types of
-/// elements, which are called `A`.
+/// Defines operations by name, function that draws operands, and call. The call is compiled for
+/// both element types, which it can name `A`.
 macro_rules! ops {
     ($($name:literal, $draw:expr, |$args:pat_param, $x:pat_param| $call:expr;)*) => {
         pub(super) fn ops() -> Vec<crate::registry::Op> {
@@ -93,17 +93,17 @@ macro_rules! ops {
 }
 use ops;
 
-/// Labels or places among the arguments.
+/// The argument `name` as labels or indices.
 fn index(args: &Args, name: &str) -> Nd<usize, IxDyn> {
     args.array(name, |place| place as usize).into()
 }
 
-/// A mask among the arguments.
+/// The argument `name` as a mask.
 fn mask(args: &Args, name: &str) -> Nd<bool, IxDyn> {
     args.array(name, |truth| truth != 0.0).into()
 }
 
-/// Every operation.
+/// All operations.
 pub(crate) fn all() -> Vec<Op> {
     [
         pointwise::ops(),
@@ -119,16 +119,16 @@ pub(crate) fn all() -> Vec<Op> {
     .collect()
 }
 
-/// Operations of the library that do not fit in here, and where they are tested.
+/// Operations that the registry cannot express, and the reason or the place of their tests.
 pub(crate) const ELSEWHERE: &[(&str, &str)] = &[
-    ("cast", "it is between types of elements: its example"),
-    ("to_floats", "with all that gives masks or places: `argmax`, `less`"),
-    ("lift", "with all that broadcasts: `add`"),
-    ("to_dyn", "with all that knows its rank: `flatten`, `diag`"),
-    ("to_rank", "with all that wants a rank: `affine`"),
-    ("dense", "it is of a `Table`: `embedding.rs`"),
-    ("dropout", "it is random"),
-    ("logical_not", "it has no numbers: its example"),
-    ("logical_and", "it has no numbers: its example"),
-    ("logical_or", "it has no numbers: its example"),
+    ("cast", "changes the element type; tested by its example"),
+    ("to_floats", "tested by operations that return masks or indices: `argmax`, `less`"),
+    ("lift", "tested by operations that broadcast: `add`"),
+    ("to_dyn", "tested by operations of static rank: `flatten`, `diag`"),
+    ("to_rank", "tested by operations that need a static rank: `affine`"),
+    ("dense", "an operation on `Table`; tested in `embedding.rs`"),
+    ("dropout", "random; tested in `nets.rs`"),
+    ("logical_not", "has boolean operands; tested by its example"),
+    ("logical_and", "has boolean operands; tested by its example"),
+    ("logical_or", "has boolean operands; tested by its example"),
 ];

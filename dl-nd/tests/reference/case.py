@@ -1,4 +1,4 @@
-"""A case of a reference file: draws operands, asks PyTorch, writes a line."""
+"""Cases of a reference file: draw operands, compute the results with PyTorch, write a line."""
 
 import json
 import math
@@ -21,14 +21,14 @@ def tensor_as_json(tensor):
 
 
 class Op:
-    """An operation: draws operands, and writes cases."""
+    """An operation: draws operands and writes cases."""
 
     def __init__(self, name):
         self.name = name
         self.random = random.Random(name)
 
     def numbers(self, *shape, low=-2.0, high=2.0, kinks=(), distinct=False):
-        """Multiples of 1/64 in a range, no closer than 1/16 to a kink; `distinct` ones differ from each other."""
+        """Random multiples of 1/64 in a range, at least 1/16 from each kink; all different if `distinct`."""
         grid = [k / 64 for k in range(math.ceil(low * 64), math.floor(high * 64) + 1)]
         grid = [x for x in grid if all(abs(x - kink) >= 1 / 16 for kink in kinks)]
         count = math.prod(shape)
@@ -46,7 +46,7 @@ class Op:
         )
 
     def layout(self, shape):
-        """How an operand lies in memory: half of them in row-major order."""
+        """A random memory layout; row-major order with probability 1/2."""
         if not shape or self.random.random() < 0.5:
             return {}
         axes = list(range(len(shape)))
@@ -54,7 +54,7 @@ class Op:
         return {"axes": axes, "steps": [self.random.choice([1, 1, 1, 2, -1, -2]) for _ in shape]}
 
     def case(self, function, *inputs, flat=False, second=True, **args):
-        """Writes the case of `function(*inputs)`; a `flat` one has no gradients, without `second` there are first ones only."""
+        """Writes the case of `function(*inputs)`; no gradients if `flat`, no second derivatives unless `second`."""
         operands = [x.clone().requires_grad_(not flat) for x in inputs]
         output = function(*operands)
         line = {

@@ -107,7 +107,7 @@ def losses():
     shapes = [((), "mean"), ((4,), "sum"), ((2, 3), "mean"), ((2, 3), "none"), ((2, 1, 2), "sum"), ((0, 2), "sum")]
 
     def apart(op, shape, kinks):
-        """Pairs whose difference stays away from the kinks."""
+        """Pairs of operands with differences away from the kinks."""
         target = op.numbers(*shape)
         return target + op.numbers(*shape, kinks=kinks), target
 

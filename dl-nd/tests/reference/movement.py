@@ -1,4 +1,4 @@
-"""Operations that move elements, and those that pick some."""
+"""Operations that move or select elements."""
 
 import torch
 import torch.nn.functional as F
@@ -7,7 +7,7 @@ from case import Op
 
 
 def sliced(x, parts):
-    """A range that is walked in negative steps starts with its last element."""
+    """Slices as `s!` of ndarray does: with a negative step, a range starts with its last element."""
     axis = 0
     for part in parts:
         if isinstance(part, int):

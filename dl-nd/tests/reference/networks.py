@@ -1,4 +1,4 @@
-"""Operations of networks: convolutions, pools, normalisation, attention."""
+"""Convolution, pooling, normalisation and attention."""
 
 import math
 
@@ -257,7 +257,7 @@ def normalisation():
             eps=eps,
         )
     op = Op("group_norm")
-    # two elements are normalised to 1 and -1, with next to no gradient, unless eps is large
+    # a group of two elements is normalised to 1 and -1: its gradient is almost 0 unless eps is large
     for shape, groups, affine, eps in [
         ((2, 6), 2, True, 1e-5),
         ((1, 4, 2), 2, True, 1e-5),
@@ -295,7 +295,7 @@ def normalisation():
 
 
 def attention(q, k, v, bias, mask, causal, scale):
-    """By its definition: the kernels of PyTorch have no second derivatives."""
+    """Attention by its definition, as the kernels of PyTorch have no second derivatives."""
     scores = q @ k.transpose(-1, -2) * (q.shape[-1] ** -0.5 if scale is None else scale)
     if causal:
         mask = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool).tril()

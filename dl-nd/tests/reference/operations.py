@@ -2,21 +2,25 @@
 
     python operations.py > operations.jsonl
 
-Written with Python 3.11 and PyTorch 2.8.0 (CPU). Every operation draws from a generator of its own, seeded with its name: a
-second run gives the same file, and a new case changes the other operations in nothing.
+Written with Python 3.11 and PyTorch 2.8.0 (CPU). Every operation draws from its own generator,
+seeded with its name. A second run therefore gives the same file, and a new case does not change
+the cases of other operations.
 
-A line of the file is a case:
+Each line of the file is a case:
 
-- `op`, `args`: the operation, and what it is told besides its operands;
-- `inputs`: the operands. Numbers are multiples of 1/64 wherever they can be, so that they are exact in single precision, too;
+- `op`, `args`: the operation, and its arguments other than operands;
+- `inputs`: the operands, multiples of 1/64 where possible, so that they are exact in single
+  precision, too;
 - `output`: the value;
 - `cotangent`: the loss is `sum(output * cotangent)`;
-- `gradients`: those of the loss, one for each operand;
-- `directions`, `second`: the gradients of `sum(gradients * directions)`, that is, second derivatives of the loss.
+- `gradients`: the gradients of the loss, one for each operand;
+- `directions`, `second`: `second` are the gradients of `sum(gradients * directions)`, second
+  derivatives of the loss.
 
-A tensor is its `shape` and its elements in row-major order, `data`. An operand may say how it lies in memory: `axes` are its
-axes from the outermost to the innermost, `steps` the distance of neighbours along each axis, negative when they lie in reverse
-order. Numbers that JSON cannot write are strings.
+A tensor is stored as its `shape` and its elements in row-major order, `data`. An operand may have a
+memory layout: `axes` are its axes from outermost to innermost, `steps` the distances between
+neighbours along each axis, negative for reverse order. Numbers without a JSON representation
+(infinity, NaN) are strings.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""Operations that work element by element, with broadcasting."""
+"""Pointwise operations with broadcasting."""
 
 import math
 
@@ -60,15 +60,15 @@ def numbers():
         for x in extremes:
             op.case(function, torch.tensor([x]))
 
-    # where the slope jumps
+    # points where the derivative jumps
     for name, function in [("abs", torch.abs), ("relu", torch.relu)]:
         Op(name).case(function, torch.tensor([0.0, 1.0, -1.0]), second=False)
 
-    # where PyTorch has no digits left for second derivatives
+    # points where cancellation leaves no correct digits in the second derivatives of PyTorch
     for x in [20.0, -40.0]:
         Op("gelu_tanh").case(unary["gelu_tanh"][0], torch.tensor([x]), second=False)
 
-    # operations with a number of their own
+    # operations with a number as argument
     for name, function, values, kinks in [
         ("leaky_relu", lambda x, slope: F.leaky_relu(x, slope), [0.01, 0.2, 1.5], [0]),
         ("elu", lambda x, alpha: F.elu(x, alpha), [1.0, 0.5, 2.0], [0]),
@@ -89,7 +89,7 @@ def numbers():
 
 
 def remainder_operands(op, left, right):
-    """Operands whose quotient is no integer, nor close to one."""
+    """Operands with quotients that are not close to an integer."""
     while True:
         b = op.numbers(*right, kinks=[-0.5, -0.25, 0, 0.25, 0.5])
         a = op.numbers(*left, low=-4, high=4)
@@ -123,7 +123,7 @@ def pairs():
             if name == "xlogy":
                 b = op.numbers(*right, low=0.25)
             if name in ("min", "max"):
-                # the left ones are odd multiples of 1/64, the right ones even: no ties
+                # left operands are odd multiples of 1/64, right ones are even: no ties
                 a, b = (a * 32).round() / 32 + 1 / 64, (b * 32).round() / 32
             op.case(function, a, b)
         if name == "xlogy":
@@ -149,7 +149,7 @@ def pairs():
     op.case(torch.pow, torch.tensor([0.0, 0.0, 2.0]), torch.tensor([2.0, 3.0, 0.0]), second=False)
     op.case(torch.pow, torch.tensor([-2.0, -0.5, -1.0]), torch.tensor([2.0, 3.0, -1.0]), flat=True)
 
-    # equal ones share the gradient
+    # equal operands share the gradient
     for name in ["min", "max"]:
         op = Op(name)
         op.case(functions[name], torch.tensor([1.0, 2.0, -3.0]), torch.tensor([1.0, 0.0, -3.0]))

@@ -1,4 +1,4 @@
-"""Operations that reduce axes: sums, extremes, norms; and products, which are sums."""
+"""Reductions: sums, extrema, norms; and matrix products."""
 
 import math
 
@@ -50,7 +50,7 @@ def reductions():
             for shape, axes in [((0,), [0]), ((2, 0), [1]), ((2, 0), None)]:
                 op.case(lambda x: reduce(function, x, axes, False), op.numbers(*shape), axes=axes, keep=False)
         op.case(lambda x: reduce(function, x, [1], False), op.numbers(0, 2), axes=[1], keep=False)
-    # equal ones share the gradient
+    # equal elements share the gradient
     for name in ["amax", "amin"]:
         x = torch.tensor([[1.0, 3.0, 3.0], [5.0, 5.0, 5.0], [-1.0, -1.0, 2.0]])
         for axes, keep in [([1], False), (None, False), ([0], True)]:
@@ -69,7 +69,7 @@ def reductions():
 
     for name, function in [("var", torch.var), ("std", torch.std)]:
         op = Op(name)
-        # three elements at least: of two, the deviation has no second derivative
+        # at least three elements: the standard deviation of two has no second derivative
         for i, (shape, axes) in enumerate(
             [
                 ((4,), None),

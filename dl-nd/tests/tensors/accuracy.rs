@@ -1,5 +1,5 @@
-//! Many terms, and awkward ones: what small random tensors do not show. The values are those of
-//! PyTorch 2.8 in double precision, or exact.
+//! Accuracy with many terms and with extreme numbers, which tests of small random tensors do not
+//! cover. Expected values are exact, or come from PyTorch 2.8 in double precision.
 
 use crate::gradient_check::{check, check_twice, mixed, numbers};
 use dl_core::{Differentiable, Do, Layer, Weight};
@@ -11,7 +11,7 @@ fn near(found: f32, right: f64) {
 }
 
 #[test]
-fn sums_of_many_terms_in_single_precision() {
+fn f32_sum_of_many_terms_matches_exact_sum() {
     let tenth = f64::from(0.1_f32);
     let x = Nd::full([200_000, 2], 0.1_f32);
     near(x.sum_axis(0).predict().wait().unwrap()[0], 200_000.0 * tenth);
@@ -23,13 +23,13 @@ fn sums_of_many_terms_in_single_precision() {
     near(column.softmax(0).sum().predict().wait().unwrap(), 1.0);
     near(column.logsumexp().predict().wait().unwrap(), 200_000_f64.ln() + tenth);
     near(column.log_softmax(0).at(0).predict().wait().unwrap(), -200_000_f64.ln());
-    // the delta of what is broadcast
+    // the delta of a broadcast operand is a sum over all rows
     let bias = Weight::new(Nd::from([0.0_f32, 0.0]));
     near((&x * (&bias + &x)).sum().gradient(&bias).predict().wait().unwrap()[1], 200_000.0 * tenth);
 }
 
 #[test]
-fn a_product_with_zeros_has_its_derivatives() {
+fn prod_with_zeros_has_correct_derivatives() {
     for zeros in [vec![3], vec![0, 4], vec![1, 2, 5]] {
         let mut start = numbers([2, 3], 0.5, 2.0, 7).into_array();
         start.iter_mut().enumerate().filter(|(i, _)| zeros.contains(i)).for_each(|(_, x)| *x = 0.0);
@@ -38,7 +38,7 @@ fn a_product_with_zeros_has_its_derivatives() {
             check_twice("prod", &loss, &w);
         }
     }
-    // n numbers, not n²
+    // needs memory for n numbers, not n²
     let w = Weight::new(Nd::full([300_000], 1.0_f32));
     w.set((0..300_000).map(|i| if i == 7 { 0.0 } else { 1.0 }).collect());
     let gradient = w.prod().gradient(&w).predict().wait().unwrap();
@@ -46,7 +46,7 @@ fn a_product_with_zeros_has_its_derivatives() {
 }
 
 #[test]
-fn slopes_where_a_root_is_steep() {
+fn std_and_norm_p_gradients_near_zero_are_finite() {
     let gradient = |loss: Layer<f64>, w: &Weight<Nd<f64, ndarray::Ix1>>| loss.gradient(w).predict().wait().unwrap();
     let w = Weight::new(Nd::from([2.0, 2.0]));
     assert_eq!(gradient(w.std(0), &w), Nd::from([0.0, 0.0]));
@@ -65,17 +65,17 @@ fn slopes_where_a_root_is_steep() {
 }
 
 #[test]
-fn a_shift_of_any_size() {
+fn roll_by_extreme_shift_has_correct_gradient() {
     let w = Weight::new(Nd::from([1.0, 2.0, 3.0]));
     for shift in [isize::MIN, -4, 0, 2, isize::MAX] {
         check("roll", &mixed(&w.roll(0, shift)), &w);
     }
 }
 
-/// The delta of a sequence that is read step by step takes the room of the sequence, not of a
-/// sequence for each step.
+/// The gradient of a sequence that is read row by row needs memory for one sequence, not for one
+/// per step.
 #[test]
-fn a_sequence_that_is_read_row_by_row() {
+fn gradient_of_row_by_row_reads_uses_memory_of_one_sequence() {
     const STEPS: isize = 300;
     let w = Weight::new(numbers([STEPS as usize, 20], -1.0, 1.0, 3));
     let whole = w.square().sum() + mixed(&w.layer());
@@ -93,10 +93,10 @@ fn a_sequence_that_is_read_row_by_row() {
     check_twice("parts and a whole", &(&mixture * small.sum()), &small);
 }
 
-/// Powers that leave the normal numbers of the type, whose roots do not (values:
-/// `torch.linalg.vector_norm` and `torch.std` of PyTorch 2.15).
+/// The powers are subnormal or underflow, but the roots of their sums are normal. Expected values:
+/// `torch.linalg.vector_norm` and `torch.std` of PyTorch 2.15.
 #[test]
-fn powers_and_roots_of_small_numbers() {
+fn norm_p_and_std_with_underflowing_powers_match_pytorch() {
     let norm = |x: f32, p: f64| {
         let x = Weight::new(Nd::from([x, x]));
         let (norm, slopes) = x.norm_p(p).value_and_gradient(&x);
@@ -122,10 +122,10 @@ fn powers_and_roots_of_small_numbers() {
     assert_eq!((std, slopes), (0.0, Nd::from([0.0, 0.0])));
 }
 
-/// What leaves the range of the type and does not come back, and what does not although something
-/// beside it does.
+/// A cumulative sum stays infinite after an overflow. A result is finite if only an intermediate
+/// value overflows or underflows.
 #[test]
-fn beyond_the_range() {
+fn overflowing_intermediates_give_correct_results() {
     let inf = f32::INFINITY;
     let sums = Nd::from([3e38_f32, 3e38, 0.0, -1.0]).cumsum(0).predict().wait().expect("it succeeds");
     assert_eq!(sums, Nd::from([3e38, inf, inf, inf]));
@@ -138,18 +138,18 @@ fn beyond_the_range() {
     }
 }
 
-/// An axis that shrinks comes before one that grows: else this would take 40 GB.
+/// Axes that shrink must be resampled before axes that grow; the other order would need 40 GB.
 #[test]
-fn one_axis_shrinks_and_one_grows() {
+fn upsample_with_growing_and_shrinking_axis_keeps_memory_small() {
     let line = Nd::<f32, _>::full([1, 1, 1, 100_000], 1.0);
     let column = line.upsample_bilinear([100_000, 1], false).predict().wait().expect("it succeeds");
     assert_eq!(column.shape(), [1, 1, 100_000, 1]);
     assert!(column.view().iter().all(|&x| x == 1.0));
 }
 
-/// More numbers than are computed side by side, and no two alike.
+/// A row longer than a SIMD group of lanes, with distinct elements.
 #[test]
-fn a_softmax_of_many() {
+fn softmax_of_long_row_matches_definition() {
     let x: Vec<f64> = (0..45).map(|i| 3.0 * (f64::from(i) * 0.7).sin()).collect();
     let sum: f64 = x.iter().map(|x| x.exp()).sum();
     let row = Nd::from(x.clone());
@@ -162,17 +162,17 @@ fn a_softmax_of_many() {
     }
 }
 
-/// Short lanes are computed side by side, long ones and a single one are not: no bit may tell
-/// which.
+/// Several short lanes are stored as columns, long or single lanes as rows. Both layouts must give
+/// the same bits.
 #[test]
-fn a_lane_of_a_softmax_is_the_same_alone_and_among_others() {
+fn softmax_of_lane_alone_and_in_batch_has_same_bits() {
     for (lanes, len) in [(2, 1), (3, 7), (16, 10), (17, 10), (70, 32), (128, 10), (5, 33), (3, 700)] {
         let mut x = numbers([lanes, len], -9.0, 9.0, 5).into_array();
         x[(0, 0)] = f64::NEG_INFINITY;
         x[(lanes - 1, len / 2)] = f64::NAN;
         let labels: Vec<usize> = (0..lanes).map(|lane| lane * 5 % len).collect();
         let all = softmaxes(x.clone().into(), &labels);
-        // the same lanes, but not the elements of each next to each other
+        // the same lanes, with elements that are not contiguous
         let turned = x.t().as_standard_layout().reversed_axes().to_owned();
         assert!(len == 1 || turned.as_slice().is_none());
         assert_eq!(softmaxes(turned.into(), &labels), all);
@@ -186,8 +186,8 @@ fn a_lane_of_a_softmax_is_the_same_alone_and_among_others() {
     }
 }
 
-/// The bits of the softmax, its logarithm, the cross entropies, and their derivatives, each of
-/// which has the same number of elements for every lane.
+/// The bits of softmax, log-softmax, cross entropy of each lane, and its gradient. Each list has
+/// the same number of elements for every lane.
 fn softmaxes(x: Nd<f64, Ix2>, labels: &[usize]) -> [Vec<u64>; 4] {
     fn bits<D: Rank>(x: &Nd<f64, D>) -> Vec<u64> {
         x.view().iter().map(|x| x.to_bits()).collect()
@@ -199,9 +199,9 @@ fn softmaxes(x: Nd<f64, Ix2>, labels: &[usize]) -> [Vec<u64>; 4] {
     [bits(&y), bits(&ln), bits(&losses), bits(&slopes)]
 }
 
-/// Squares that are too small or too large for the type, and lengths that are not.
+/// The squares overflow or underflow, but the norm does not.
 #[test]
-fn lengths_at_both_ends_of_the_range() {
+fn norm_with_overflowing_or_underflowing_squares_is_correct() {
     for number in [1e-40_f32, 1e-25, 1e25, 2e38] {
         let x = Weight::new(Nd::from([[number, 0.0], [0.0, 1.0], [0.0, 0.0]]));
         let (length, slopes) = Do::predict(x.norm_axis(1).sum().value_and_gradient(&x)).wait().expect("it succeeds");
@@ -215,15 +215,16 @@ fn lengths_at_both_ends_of_the_range() {
         let seen = Nd::from(x).norm().predict().wait().expect("it succeeds");
         assert!(seen == length || seen.is_nan() && length.is_nan(), "{x:?}: {seen}");
     }
-    // the second derivative at 0 is that of a constant, as PyTorch has it
+    // the second derivative at 0 is 0, as in PyTorch
     let x = Weight::new(Nd::from([0.0, 0.0]));
     let second = x.norm().gradient(&x).sum().gradient(&x).predict().wait().expect("it succeeds");
     assert_eq!(second, Nd::from([0.0, 0.0]));
 }
 
-/// What has no part in a result gets nothing, however steep what follows is.
+/// An element that does not contribute to the result has gradient 0, even if the derivative of a
+/// later function is infinite.
 #[test]
-fn nothing_flows_where_nothing_came_from() {
+fn gradient_of_unused_element_before_steep_function_is_zero() {
     let w = Weight::new(Nd::from([-1e-7_f32, 4.0]));
     let slopes = |y: &Layer<Nd<f32, ndarray::Ix1>>| y.sum().gradient(&w).predict().wait().expect("it succeeds");
     assert_eq!(slopes(&w.clamp(0.0, 1e9).sqrt()), Nd::from([0.0, 0.25]));
@@ -232,11 +233,11 @@ fn nothing_flows_where_nothing_came_from() {
     assert_eq!(slopes(&(dl_core::min(&w, &zeros) * -1.0).ln()), Nd::from([-1e7, 0.0]));
     let far = Nd::from([f32::INFINITY, -f32::INFINITY]);
     assert_eq!(slopes(&w.huber_with(far, 1.0, dl_nd::Each)), Nd::from([-1.0, 1.0]));
-    // but NaN came from somewhere
+    // NaN does contribute
     let unknown = Weight::new(Nd::from([-1.0_f32]));
     let slope = dl_core::max(&unknown.ln(), Nd::from([0.0_f32])).sum().gradient(&unknown);
     assert!(slope.predict().wait().expect("it succeeds")[0].is_nan());
-    // a part that is masked: PyTorch has 0 for both
+    // the first element is masked: both operations have gradient 0 there, as in PyTorch
     let a = Weight::new(Nd::from([0.0, 0.5]));
     let masked = dl_core::xlogy(&a, Nd::from([0.0, 0.5])) * Nd::from([0.0, 1.0]);
     assert_eq!(masked.sum().gradient(&a).predict().wait().expect("it succeeds"), Nd::from([0.0, 0.5_f64.ln()]));

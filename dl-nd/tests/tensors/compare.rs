@@ -1,4 +1,4 @@
-//! Values of layers, and whether they are those that were to be expected.
+//! Helpers to evaluate layers and to compare tensors.
 
 use dl_core::{Data, Differentiable, Layer};
 use dl_nd::Nd;
@@ -17,12 +17,13 @@ pub(crate) fn close(found: &Open, wanted: &Open, what: &str) {
     assert!(found.view().iter().zip(wanted.view()).all(same), "{what}: {found:?} instead of {wanted:?}");
 }
 
-/// Of settings for three axes, those for the last ones.
+/// The last `N` of the settings for three axes.
 pub(crate) fn last<const N: usize>(all: [usize; 3]) -> [usize; N] {
     std::array::from_fn(|axis| all[3 - N + axis])
 }
 
-/// The same elements in other strides: axes stored in reverse, every second element of longer ones.
+/// The same elements with other strides: the axes are stored in reverse order, and every second
+/// element of memory is skipped.
 pub(crate) fn strided(x: &Open) -> Open {
     let longer: Vec<usize> = x.shape().iter().rev().map(|&length| 2 * length).collect();
     let mut array = ArrayD::from_elem(longer, f64::NAN).into_shared();

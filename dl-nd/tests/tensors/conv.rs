@@ -8,8 +8,7 @@ use dl_nd::{Conv, ConvOps, Nd, ops::*};
 use dl_optim::Sgd;
 use ndarray::{ArrayD, Axis, Ix4, IxDyn};
 
-/// A convolution over one to three axes, as long as the shapes say. Settings are those of the last
-/// axes.
+/// A convolution over one to three spatial axes, depending on the shapes. The last settings apply.
 #[derive(Clone, Copy, Debug)]
 struct Case {
     x: &'static [usize],
@@ -20,7 +19,7 @@ struct Case {
     groups: usize,
 }
 
-/// Stride, padding and dilation, the same along all axes.
+/// A case with the same stride, padding and dilation along all axes.
 const fn case(
     x: &'static [usize],
     w: &'static [usize],
@@ -80,7 +79,7 @@ impl Case {
         }
     }
 
-    /// The definition, element by element.
+    /// The convolution by its definition, element by element.
     fn by_loops(&self, x: &Open, w: &Open) -> Open {
         let (spatial, front) = (self.spatial(), 3 - self.spatial());
         let (channels, outputs) = (w.shape()[1], w.shape()[0] / self.groups);
@@ -116,7 +115,7 @@ impl Case {
 }
 
 #[test]
-fn convolutions_agree_with_loops() {
+fn conv_matches_loops() {
     for case in CASES {
         let (x, w) = (case.x(), case.w());
         let wanted = case.by_loops(&x, &w);
@@ -127,7 +126,7 @@ fn convolutions_agree_with_loops() {
 }
 
 #[test]
-fn convolutions_of_many_blocks_agree_with_loops() {
+fn conv_over_many_blocks_matches_loops() {
     let square = case(&[2, 31, 17, 19], &[3, 31, 3, 3], [1, 1, 1], 1);
     let pointwise = case(&[1, 300, 200], &[2, 300, 1], [1, 0, 1], 1);
     for case in [square, pointwise] {
@@ -138,8 +137,8 @@ fn convolutions_of_many_blocks_agree_with_loops() {
     }
 }
 
-/// The three members belong to one form:
-/// `y·(x ∗ w) = x·(transposed y) = w·(gradient of the weight)`.
+/// Convolution, transposed convolution and weight gradient are the same trilinear form:
+/// `d·(x ∗ w) = x·(∂/∂x) = w·(∂/∂w)`.
 fn transposes(case: &Case) {
     let (x, w) = (Weight::new(case.x()), Weight::new(case.w()));
     let y = case.conv(&x.layer(), &w.layer());
@@ -152,14 +151,14 @@ fn transposes(case: &Case) {
 }
 
 #[test]
-fn a_transposed_convolution_is_the_gradient_by_the_input() {
+fn conv_transpose_equals_gradient_of_conv_input() {
     for case in CASES {
         let x = Weight::new(case.x());
         let w = case.w();
         let y = case.conv(&x.layer(), &w.layer());
         let d: Open = numbers(IxDyn(value(&y).shape()), -1.0, 1.0, 3);
         let gradient = value(&(y * &d).sum().gradient(&x));
-        // what rounding down has cut off at the end
+        // the elements at the end that no window reaches, because the output length is rounded down
         let mut output_padding = [0; 3];
         for axis in 0..case.spatial() {
             let at = 3 - case.spatial() + axis;
@@ -173,7 +172,7 @@ fn a_transposed_convolution_is_the_gradient_by_the_input() {
 }
 
 #[test]
-fn gradients_of_convolutions() {
+fn conv_gradients_match_differences() {
     for case in CASES {
         let (x, w) = (Weight::new(case.x()), Weight::new(case.w()));
         let y = case.conv(&x.layer(), &w.layer());
@@ -181,12 +180,12 @@ fn gradients_of_convolutions() {
     }
 }
 
-/// First and second derivatives, pure and mixed, of a form and of its squares.
+/// Checks first and second derivatives, pure and mixed, of `linear` and `squares`.
 fn check_all(what: &str, linear: &Layer<f64>, squares: &Layer<f64>, x: &Weight<Open>, w: &Weight<Open>) {
     check_twice(what, squares, x);
     check_twice(what, squares, w);
     check(&format!("mixed derivative of {what}"), &mixed(&squares.gradient(x)), w);
-    // the third member alone, and its own two gradients
+    // the weight gradient as a function of its own, and its derivatives
     let by_w = linear.gradient(w).square();
     check(&format!("derivative of the gradient of {what}"), &mixed(&by_w), x);
     let twice = mixed(&mixed(&linear.gradient(w)).gradient(x).square());
@@ -194,7 +193,7 @@ fn check_all(what: &str, linear: &Layer<f64>, squares: &Layer<f64>, x: &Weight<O
 }
 
 #[test]
-fn gradients_of_transposed_convolutions() {
+fn conv_transpose_gradients_match_differences() {
     let cases = [
         (case(&[2, 2, 3], &[2, 3, 2], [2, 0, 1], 1), 1),
         (case(&[1, 4, 2, 3], &[4, 1, 3, 3], [2, 1, 1], 2), 0),
@@ -209,14 +208,14 @@ fn gradients_of_transposed_convolutions() {
 }
 
 #[test]
-fn output_padding_lengthens_the_end() {
+fn conv_transpose_output_padding_extends_end() {
     let (x, w) = (Nd::from([[[1.0, 2.0]]]), Nd::from([[[1.0, 1.0]]]));
     let y = x.conv_transpose1d(&w, Conv::new().dilation(3).output_padding(2));
     assert_eq!(y.predict().wait().unwrap(), Nd::from([[[1.0, 2.0, 0.0, 1.0, 2.0, 0.0, 0.0]]]));
 }
 
 #[test]
-fn batches_and_channels_may_be_empty() {
+fn conv_with_empty_batch_or_channels_succeeds() {
     let shapes = |x: [usize; 4], w: [usize; 4]| {
         let (x, w) = (Weight::new(Nd::full(x, 1.0_f32)), Weight::new(Nd::full(w, 1.0_f32)));
         let y = x.conv2d(&w, Conv::new().padding(1));
@@ -244,7 +243,7 @@ fn conv(w: [usize; 4], conv: Conv<2>) -> Layer<Nd<f32, Ix4>> {
 }
 
 #[test]
-fn convolutions_that_do_not_fit() {
+fn conv_with_invalid_shapes_or_settings_returns_error() {
     let op = "conv2d";
     let takes = "input of shape [2, 3, 8, 8] has 3 channels, but a weight of shape [8, 4, 3, 3] with 1 group takes 4";
     assert!(error_of(conv([8, 4, 3, 3], Conv::new()), op, &[takes]).is_shape());
@@ -266,7 +265,7 @@ fn convolutions_that_do_not_fit() {
 }
 
 #[test]
-fn ranks_that_do_not_fit_when_they_are_open() {
+fn conv_with_wrong_dynamic_rank_returns_error() {
     let (x, w) = (Nd::full(IxDyn(&[2, 3]), 1.0_f32), Nd::full(IxDyn(&[1, 3, 3]), 1.0_f32));
     error_of(x.conv2d(&w, Conv::new()), "conv2d", &["[2, 3] instead of [batch, channels, height, width]"]);
     let x = Nd::full([2, 3, 4, 4], 1.0_f32);
@@ -276,7 +275,7 @@ fn ranks_that_do_not_fit_when_they_are_open() {
 }
 
 #[test]
-fn transposed_convolutions_that_do_not_fit() {
+fn conv_transpose_with_invalid_shapes_or_settings_returns_error() {
     let ones = |shape: [usize; 3]| Nd::full(shape, 1.0_f32);
     let x = ones([1, 2, 4]);
     let op = "conv_transpose1d";
@@ -298,9 +297,9 @@ fn transposed_convolutions_that_do_not_fit() {
     assert_eq!(none.predict().wait().unwrap().shape(), [2, 0, 5]);
 }
 
-/// More taps than a block of patches has rows; more samples than there are pieces.
+/// More taps than a block of patches has rows; more samples than chunks.
 #[test]
-fn convolutions_of_many_taps_and_of_many_samples_agree_with_loops() {
+fn conv_with_many_taps_or_samples_matches_loops() {
     let taps = case(&[1, 60, 5, 6], &[3, 60, 3, 3], [1, 1, 1], 1);
     let samples = case(&[19, 2, 5, 4], &[3, 2, 3, 3], [1, 1, 1], 1);
     for case in [taps, samples] {

@@ -1,4 +1,4 @@
-//! Jacobians, Hessians, and derivatives along directions of tensors.
+//! Jacobians, Hessians and directional derivatives of tensors.
 
 use dl_core::{Differentiable, Layer, Weight};
 use dl_nd::{Nd, Table, ops::*};
@@ -18,7 +18,7 @@ fn rosenbrock(x: &Layer<Nd<f64, Ix1>>) -> Layer<f64> {
 }
 
 #[test]
-fn hessian_of_rosenbrock() {
+fn hessian_of_rosenbrock_matches_closed_form() {
     for point in [vec![-1.2, 1.0], vec![1.0, 1.0], vec![0.3, -0.7, 1.9], vec![2.5, 4.0, -3.0, 0.1]] {
         let n = point.len();
         let x = Weight::new(point.iter().copied().collect::<Nd<f64, Ix1>>());
@@ -38,8 +38,8 @@ fn hessian_of_rosenbrock() {
 }
 
 #[test]
-fn jacobians_in_both_directions_are_transposes_of_gradients() {
-    // y = tanh(A x): wide and tall, so both by rows and by columns
+fn jacobian_of_wide_and_tall_maps_matches_gradients() {
+    // y = tanh(A x) with a wide and a tall A: one Jacobian is computed by rows, one by columns
     for (rows, columns) in [(2, 5), (5, 2), (3, 3), (1, 4), (4, 1)] {
         let a = Nd::from(ndarray::Array2::from_shape_fn((rows, columns), |(i, j)| ((3 * i + 5 * j) as f64).sin()));
         let x = Weight::new((0..columns).map(|j| 0.3 * j as f64 - 0.5).collect::<Nd<f64, Ix1>>());
@@ -54,7 +54,7 @@ fn jacobians_in_both_directions_are_transposes_of_gradients() {
 }
 
 #[test]
-fn shapes_of_all_kinds() {
+fn jacobian_shape_is_output_shape_then_input_shape() {
     let x = Weight::new(Nd::from([[1.0_f64, 2.0, 3.0], [4.0, 5.0, 6.0]]));
     let jacobian = value(&x.t().jacobian(&x));
     assert_eq!(jacobian.shape(), [3, 2, 2, 3]);
@@ -67,21 +67,21 @@ fn shapes_of_all_kinds() {
     assert_eq!(value(&x.sum().jacobian(&x)), Nd::from([[1.0; 3]; 2]));
     assert_eq!(value(&w.square().hessian(&w)).shape(), [0_usize; 0]);
     assert_eq!(*value(&w.square().hessian(&w)).view().first().unwrap(), 2.0);
-    // an open rank
+    // dynamic rank
     let open = x.to_dyn();
     let jacobian: Nd<f64, IxDyn> = value(&open.square().jacobian(&x));
     assert_eq!(jacobian.shape(), [2, 3, 2, 3]);
-    // nothing at all
+    // tensors without elements
     let empty = Weight::new(Nd::<f64, _>::full([0, 2], 1.0));
     assert_eq!(value(&empty.square().jacobian(&empty)).shape(), [0, 2, 0, 2]);
     assert_eq!(value(&empty.sum().hessian(&empty)).shape(), [0, 2, 0, 2]);
-    // what does not depend on it
+    // a variable that the function does not depend on
     assert_eq!(value(&w.square().hessian(&Weight::new(Nd::from([1.0_f64, 2.0])))), Nd::from([[0.0; 2]; 2]));
 }
 
 #[test]
-fn a_jacobian_can_be_trained_on() {
-    // minimise the square of the derivative of x³ in x: its own derivative is 36x³
+fn loss_of_jacobian_trains() {
+    // minimise (d x³/d x)² = 9 x⁴, which has the derivative 36 x³
     let x = Weight::new(Nd::from([1.0_f64, -2.0]));
     let penalty = (&x * &x * &x).jacobian(&x).square().sum();
     penalty.train(&Sgd::new(0.01)).wait().unwrap();
@@ -92,7 +92,7 @@ fn a_jacobian_can_be_trained_on() {
 }
 
 #[test]
-fn values_are_shared_by_all_columns() {
+fn jacobian_columns_share_values() {
     let count = Arc::new(AtomicUsize::new(0));
     let x = Weight::new(Nd::from([1.0_f64, 2.0, 3.0]));
     let (inner, counted) = (x.exp(), count.clone());
@@ -106,7 +106,7 @@ fn values_are_shared_by_all_columns() {
 }
 
 #[test]
-fn the_tangent_has_the_shape_of_the_value() {
+fn jvp_of_broadcast_has_shape_of_value() {
     let (row, column) = (Weight::new(Nd::from([[1.0_f64, 2.0, 3.0]])), Weight::new(Nd::from([[1.0], [10.0]])));
     let (along_row, along_column) =
         (Layer::constant(Nd::from([[1.0, 0.0, 0.0]])), Layer::constant(Nd::from([[0.0], [1.0]])));
@@ -115,13 +115,13 @@ fn the_tangent_has_the_shape_of_the_value() {
     assert_eq!(value(&sum.jvp(&column, &along_column)), Nd::from([[0.0; 3], [1.0; 3]]));
     let both = sum.jvp(&(&row, &column), &(along_row, along_column));
     assert_eq!(value(&both), Nd::from([[1.0, 0.0, 0.0], [2.0, 1.0, 1.0]]));
-    // a number that is spread
+    // a broadcast number
     let w = Weight::new(2.0_f64);
     assert_eq!(value(&(&row * &w).jvp(&w, &Layer::constant(1.0))), Nd::from([[1.0, 2.0, 3.0]]));
 }
 
 #[test]
-fn a_direction_of_another_shape_is_an_error() {
+fn jvp_with_direction_of_wrong_shape_returns_error() {
     let x = Weight::new(Nd::from([[1.0_f64, 2.0], [3.0, 4.0]]));
     let narrow = Layer::constant(Nd::from([[1.0_f64, 2.0]]));
     let y = x.square();
@@ -138,7 +138,7 @@ fn a_direction_of_another_shape_is_an_error() {
 }
 
 #[test]
-fn a_sparse_direction_of_a_table() {
+fn jvp_with_sparse_direction_of_table_matches_dense() {
     let table = Weight::new(Table::from(Nd::from([[1.0_f64, 2.0], [3.0, 4.0], [5.0, 6.0]])));
     let ids = Nd::from([2_usize, 0, 2]);
     let y = table.embedding(&ids).square();

@@ -1,4 +1,4 @@
-//! Tables: their gradients, their steps, and their old versions.
+//! Embedding tables: gradients, optimizer steps, and old versions.
 
 use crate::gradient_check::{mixed, numbers};
 use dl_core::{
@@ -20,13 +20,13 @@ fn close(a: &Matrix, b: &Matrix) -> bool {
     a.shape() == b.shape() && a.view().iter().zip(b.view()).all(|(a, b)| (a - b).abs() < 1e-12)
 }
 
-/// Something curved of the rows of a table.
+/// A nonlinear function of the rows of a table.
 fn curved(rows: &Layer<Matrix>) -> Layer<f64> {
     mixed(&(rows * rows * rows + rows.tanh()))
 }
 
 #[test]
-fn gradients_are_those_of_a_tensor() {
+fn table_gradients_match_tensor_gradients() {
     let start = numbers([5, 3], -1.0, 1.0, 1);
     let (table, tensor) = (table_of(&start), Weight::new(start));
     for ids in [vec![], vec![4], vec![2, 0, 2, 2, 4], vec![1, 2, 3]] {
@@ -38,7 +38,7 @@ fn gradients_are_those_of_a_tensor() {
         touched.sort();
         touched.dedup();
         assert_eq!(rows.touched(), Some(&touched[..]));
-        // and again: through the gather of a gradient, and through all of it
+        // second derivatives: through selected rows of the gradient, and through all of it
         let sparse_twice = mixed(&sparse.dense()) + curved(&sparse.embedding([2, 4]));
         let dense_twice = mixed(&dense) + curved(&dense.index_select(0, [2, 4]));
         let found = sparse_twice.gradient(&table).predict().wait().unwrap().to_nd();
@@ -47,7 +47,7 @@ fn gradients_are_those_of_a_tensor() {
 }
 
 #[test]
-fn gradients_are_difference_quotients() {
+fn table_gradients_match_differences() {
     let start = numbers([4, 2], -1.0, 1.0, 2);
     let table = table_of(&start);
     let rows = table.embedding([3, 1, 3]);
@@ -69,7 +69,7 @@ fn gradients_are_difference_quotients() {
 }
 
 #[test]
-fn sums_and_multiples_of_deltas() {
+fn row_deltas_summed_and_scaled_match_dense() {
     let table = table_of(&numbers([4, 2], -1.0, 1.0, 3));
     let delta = |ids: &[usize]| curved(&table.embedding(ids)).gradient(&table);
     let [a, b, c] = [delta(&[0, 2]), delta(&[2]), curved(&table.dense()).gradient(&table)];
@@ -113,15 +113,16 @@ fn sparse_as_in_pytorch<O: Optimizer + Clone + 'static>(case: &str, optimizer: &
     assert_eq!(taken, 20);
 }
 
-/// See `reference/optimizers.py` of dl-core.
+/// The expected values come from `reference/optimizers.py` of dl-core.
 #[test]
-fn sparse_steps_are_those_of_pytorch() {
+fn sparse_steps_match_pytorch() {
     sparse_as_in_pytorch("sgd", &Sgd::new(0.05));
     sparse_as_in_pytorch("adagrad", &Adagrad::new(0.1));
     sparse_as_in_pytorch("adam", &Adam::new(0.05).eps(1e-20));
 }
 
-/// The same weight read by ids and as a factor; in every third step only by ids if `lazily`.
+/// Trains a table that is read by ids and as a matrix factor, and a tensor likewise. If `lazily`,
+/// every third step reads by ids only.
 fn tied<O: Optimizer + Clone + 'static>(make: impl Fn() -> O, lazily: bool) {
     let start = numbers([6, 4], -0.5, 0.5, 4);
     let (table, tensor) = (table_of(&start), Weight::new(start));
@@ -141,18 +142,18 @@ fn tied<O: Optimizer + Clone + 'static>(make: impl Fn() -> O, lazily: bool) {
 }
 
 #[test]
-fn tied_weights_train_as_a_tensor_does() {
-    // a missing row means a row of zeros to these
+fn tied_table_trains_like_tensor() {
+    // these optimizers treat a missing row as a row of zeros
     tied(|| Sgd::new(0.3), true);
     tied(|| Adagrad::new(0.1), true);
     tied(|| Adagrad::new(0.1).initial_accumulator(0.2), true);
-    // to these it means that the row rests
+    // these optimizers do not update a missing row, not even its state
     tied(|| Sgd::new(0.1).momentum(0.9), false);
     tied(|| Adam::new(0.05), false);
 }
 
 #[test]
-fn momentum_is_lazy() {
+fn momentum_of_untouched_row_is_not_applied() {
     let table = Weight::new(Table::from([[1.0], [1.0]]));
     let sgd = Sgd::new(1.0).momentum(0.5);
     table.embedding([0]).sum().train(&sgd).wait().unwrap();
@@ -162,7 +163,8 @@ fn momentum_is_lazy() {
     assert_eq!(table.value(), [[-1.5], [0.0]].into());
 }
 
-/// Changes all that it sees, and fails at this number.
+/// An optimizer that changes values and state, and fails or panics at the element counted by
+/// `left`.
 #[derive(Clone)]
 struct FailsAt {
     left: Arc<AtomicUsize>,
@@ -196,11 +198,11 @@ impl Optimizer for FailsAt {
 }
 
 #[test]
-fn a_step_that_fails_at_any_row_changes_nothing() {
+fn step_failing_at_any_row_changes_nothing() {
     let start = numbers([5, 1], -1.0, 1.0, 5);
     let before: Vec<f64> = start.view().iter().copied().collect();
     for panics in [false, true] {
-        // the second table fails when the first one has its new version already
+        // the step of the second table fails after the first one has its new version
         for k in 0..5 {
             let (first, second) = (table_of(&start), table_of(&start));
             let loss = first.embedding([3, 0]).sum() + second.embedding([4, 1, 4, 2]).sum();
@@ -226,7 +228,7 @@ fn a_step_that_fails_at_any_row_changes_nothing() {
 }
 
 #[test]
-fn old_versions_keep_their_values() {
+fn old_table_versions_keep_values() {
     let table = Weight::new(Table::<f64>::zeros([4, 1]).unwrap());
     let count = |id: usize| (table.embedding([id]) * -1.0).sum().train(&Sgd::new(1.0)).wait().unwrap();
     let expect = |table: &Table<f64>, expected: [f64; 4]| {
@@ -247,7 +249,7 @@ fn old_versions_keep_their_values() {
     drop(one);
     expect(&zero, [0.0; 4]);
     expect(&table.value(), [2.0, 2.0, 0.0, 0.0]);
-    // back to an older one, which goes its own way
+    // set an older version, which then diverges
     let four = table.value();
     table.set(three.clone());
     count(3);
@@ -262,9 +264,9 @@ fn old_versions_keep_their_values() {
     assert_eq!(table.dense().sum().predict().wait().unwrap(), 4.0);
 }
 
-/// A pass that has read a table goes on with it while another one steps it.
+/// A pass that has read a table keeps this version while a nested step updates the weight.
 #[test]
-fn a_step_within_a_pass() {
+fn pass_keeps_table_version_during_nested_step() {
     let table = Weight::new(Table::from([[1.0], [2.0]]));
     let y = {
         let table = table.clone();
@@ -282,9 +284,9 @@ fn a_step_within_a_pass() {
     assert_eq!(table.value(), [[0.0], [1.0]].into());
 }
 
-/// Versions that come and go at random, beside plain copies.
+/// Creates and drops versions at random, and compares each with a dense copy.
 #[test]
-fn random_histories() {
+fn random_version_histories_match_dense_copies() {
     use rand::Rng;
     let mut rng = init::rng(6);
     for width in [0, 1, 3] {
@@ -299,7 +301,7 @@ fn random_histories() {
                 true => Rows::dense(Nd::full([7, width], 0.5)),
                 false => Rows::sparse(table.shape(), &ids, &parts).unwrap(),
             };
-            // mostly from the newest
+            // drop the version that was updated, in a fifth of the rounds
             if rng.random_bool(0.2) {
                 held.swap_remove(at);
             }
@@ -321,7 +323,7 @@ fn random_histories() {
 }
 
 #[test]
-fn many_versions_that_are_held() {
+fn many_held_versions_drop_in_any_order() {
     const VERSIONS: usize = 20_000;
     for order in ["oldest first", "newest first", "newest but one first"] {
         let table = Weight::new(Table::<f32>::zeros([1_000, 2]).unwrap());
@@ -353,7 +355,7 @@ fn many_versions_that_are_held() {
 }
 
 #[test]
-fn threads_read_while_others_step() {
+fn concurrent_reads_during_steps_see_consistent_versions() {
     let table = Weight::new(Table::<f64>::zeros([64, 8]).unwrap());
     let sgd = Sgd::new(1.0);
     std::thread::scope(|scope| {
@@ -370,7 +372,7 @@ fn threads_read_while_others_step() {
             let table = table.clone();
             scope.spawn(move || {
                 for _ in 0..300 {
-                    // of one moment: read twice, and of the same number in each row
+                    // a version is immutable (two reads agree), and no row is partially updated
                     let held = table.value();
                     let (first, second) = (held.to_nd(), held.to_nd());
                     assert_eq!(first, second);
@@ -382,9 +384,9 @@ fn threads_read_while_others_step() {
     assert_eq!(table.value().to_nd().view().sum(), 600.0 * 8.0);
 }
 
-/// Two weights that begin as one table, and the two slots of an optimizer.
+/// Two weights that start from clones of one table.
 #[test]
-fn clones_that_go_their_own_ways() {
+fn table_clones_diverge_independently() {
     let start = Table::<f32>::zeros([10_000, 2]).unwrap();
     let (a, b) = (Weight::new(start.clone()), Weight::new(start.clone()));
     let sgd = Sgd::new(1.0);
@@ -398,7 +400,7 @@ fn clones_that_go_their_own_ways() {
 }
 
 #[test]
-fn what_does_not_fit() {
+fn table_with_invalid_ids_or_shapes_returns_error() {
     let table = Weight::new(Table::<f64>::zeros([5, 2]).unwrap());
     let error = table.embedding([4, 0, 7]).sum().train(&Sgd::new(1.0)).wait().unwrap_err();
     assert!(error.is_invalid());
@@ -418,7 +420,7 @@ fn what_does_not_fit() {
     assert!(none.embedding([0]).predict().wait().unwrap_err().is_invalid());
     assert_eq!(none.embedding([]).predict().wait().unwrap().shape(), [0, 2]);
 
-    // a table that is set to another shape leaves the optimizer's state behind
+    // setting a table of another shape invalidates the optimizer's state
     let adagrad = Adagrad::new(0.1);
     table.embedding([4]).sum().train(&adagrad).wait().unwrap();
     table.set(Table::zeros([9, 2]).unwrap());
@@ -427,7 +429,7 @@ fn what_does_not_fit() {
 }
 
 #[test]
-fn a_delta_that_is_not_finite_is_refused() {
+fn sparse_delta_not_finite_is_refused() {
     let table = Weight::new(Table::from([[0.0_f64], [1.0]]));
     let loss = table.embedding([1, 0]).sqrt().sum();
     assert!(loss.train(&Sgd::new(1.0).refuse_non_finite()).wait().unwrap_err().is_not_finite());

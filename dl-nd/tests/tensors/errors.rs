@@ -1,4 +1,4 @@
-//! Errors name the operation, the shapes, and the line that called the operation.
+//! Errors must name the operation, the shapes, and the line that called the operation.
 
 use crate::faults::error_of;
 use dl_core::{Differentiable, Layer, Weight};
@@ -13,7 +13,7 @@ fn matrix(rows: usize, columns: usize) -> Nd<f32> {
 }
 
 #[test]
-fn shapes_that_do_not_broadcast() {
+fn binary_operation_with_incompatible_shapes_returns_shape_error() {
     let (a, b) = (matrix(2, 3), matrix(4, 3));
     let w = Weight::new(b.clone());
     assert!(error_of(&a + &b, "add", &["[2, 3]", "[4, 3]", "axis -2", "length 2", "4"]).is_shape());
@@ -25,7 +25,7 @@ fn shapes_that_do_not_broadcast() {
 }
 
 #[test]
-fn products_that_do_not_fit() {
+fn matmul_with_different_inner_lengths_returns_shape_error() {
     let (a, v) = (matrix(2, 3), Nd::from([1.0_f32; 4]));
     let error = error_of(a.matmul(&a), "matmul", &["[2, 3] and [2, 3]", "axis 1", "length 3", "axis 0", "2"]);
     assert!(error.is_shape());
@@ -35,7 +35,7 @@ fn products_that_do_not_fit() {
 }
 
 #[test]
-fn movement_that_does_not_fit() {
+fn reshape_and_permute_with_invalid_shapes_return_error() {
     let a = matrix(2, 3);
     assert!(error_of(a.reshape([4, 2]), "reshape", &["[2, 3] has 6", "[4, 2] has 8"]).is_shape());
     assert!(error_of(a.reshape([usize::MAX, 2]), "reshape", &["[2, 3]"]).is_shape());
@@ -47,7 +47,7 @@ fn movement_that_does_not_fit() {
 }
 
 #[test]
-fn axes_and_indices_that_are_not_there() {
+fn axis_or_index_out_of_range_returns_error() {
     let a = matrix(2, 3);
     error_of(a.sum_axis(2), "sum_axis", &["axis 2", "[2, 3]", "2 axes"]);
     error_of(a.mean_keepdim(5), "mean_keepdim", &["axis 5", "[2, 3]"]);
@@ -61,7 +61,7 @@ fn axes_and_indices_that_are_not_there() {
 }
 
 #[test]
-fn reductions_of_nothing() {
+fn mean_and_extremum_of_empty_tensor_return_shape_error() {
     let none = matrix(0, 3);
     assert!(error_of(none.mean(), "mean", &["[0, 3]"]).is_shape());
     assert!(error_of(none.mean_axis(0), "mean_axis", &["[0, 3]"]).is_shape());
@@ -72,7 +72,7 @@ fn reductions_of_nothing() {
 }
 
 #[test]
-fn labels_out_of_range() {
+fn label_out_of_range_returns_error() {
     let logits = matrix(2, 10);
     let error = error_of(logits.cross_entropy([3, 12]), "cross_entropy", &["label 12", "index 1", "classes, 10"]);
     assert!(error.is_invalid());
@@ -80,7 +80,7 @@ fn labels_out_of_range() {
 }
 
 #[test]
-fn labels_that_do_not_fit() {
+fn labels_of_wrong_shape_return_error() {
     let logits = Nd::<f32, _>::full([2, 3, 4, 4], 0.0);
     let labels = Nd::full([2, 4, 4], 0_usize);
     let (long, open) = (Nd::full([2, 4, 5], 0), Nd::full(ndarray::IxDyn(&[2, 1]), 0));
@@ -99,7 +99,7 @@ fn labels_that_do_not_fit() {
 }
 
 #[test]
-fn settings_of_cross_entropy() {
+fn cross_entropy_with_invalid_settings_returns_error() {
     let (x, plain) = (matrix(2, 3), CrossEntropy::new);
     for bad in [-0.1, 1.5, f64::NAN] {
         let settings = plain().label_smoothing(bad);
@@ -117,7 +117,7 @@ fn settings_of_cross_entropy() {
 }
 
 #[test]
-fn losses_do_not_broadcast() {
+fn losses_of_different_shapes_return_shape_error() {
     let x = matrix(2, 3);
     for other in [matrix(1, 3), matrix(2, 1), matrix(3, 2)] {
         let shape = format!("{:?}", other.shape());
@@ -140,7 +140,7 @@ fn losses_do_not_broadcast() {
 }
 
 #[test]
-fn normalisations_that_do_not_fit() {
+fn normalisation_with_invalid_shapes_or_settings_returns_error() {
     let x = matrix(2, 6);
     for bad in [-1.0, f64::NAN, f64::INFINITY] {
         error_of(x.layer_norm(1, bad), "layer_norm", &["eps"]);
@@ -167,7 +167,7 @@ fn normalisations_that_do_not_fit() {
 }
 
 #[test]
-fn dropout_and_attention_that_do_not_fit() {
+fn dropout_and_attention_with_invalid_operands_return_error() {
     let x = matrix(2, 3);
     for bad in [-0.1, 1.0, f64::NAN] {
         assert!(error_of(x.dropout(bad), "dropout", &["probability", "below 1"]).is_invalid());
@@ -181,7 +181,7 @@ fn dropout_and_attention_that_do_not_fit() {
 }
 
 #[test]
-fn a_failed_step_changes_nothing() {
+fn failed_step_leaves_weights_unchanged() {
     let w = Weight::new(matrix(2, 3));
     let loss = w.sum() + w.matmul(&w).sum();
     assert!(loss.train(&Sgd::new(1.0)).wait().unwrap_err().is_shape());
@@ -189,7 +189,7 @@ fn a_failed_step_changes_nothing() {
 }
 
 #[test]
-fn tensors_that_are_too_large() {
+fn tensor_too_large_for_memory_returns_error() {
     let x = Nd::from([1.0_f32]);
     let error_of = |layer: Layer<Nd<f32, ndarray::Ix1>>, op| {
         let error = layer.predict().wait().unwrap_err();
@@ -207,9 +207,9 @@ fn tensors_that_are_too_large() {
     error_of(stack(0, vec![long.layer(); 1 << 20]).flatten(), "stack");
 }
 
-/// There is one row of weights for each query, whatever masks them.
+/// The attention weights have one row for each query; a mask cannot broadcast them to more.
 #[test]
-fn a_mask_that_is_larger_than_the_scores() {
+fn attention_mask_larger_than_scores_returns_shape_error() {
     let (q, k) = (Nd::from([[1.0_f64]]), Nd::from([[1.0], [2.0]]));
     let error_of = |settings: Attention<f64>| {
         let layer = scaled_dot_product_attention_with(&q, &k, &k, &settings);
@@ -224,15 +224,15 @@ fn a_mask_that_is_larger_than_the_scores() {
     assert_eq!(y.predict().wait().unwrap(), Nd::from([[2.0]]));
 }
 
-/// A rank that has to be changed first does not hide the line of the user.
+/// The error of an implicit rank conversion carries the location of the caller.
 #[test]
-fn the_place_of_what_has_to_change_its_rank() {
+fn rank_conversion_error_carries_caller_location() {
     error_of(matrix(1, 2).expand([2]), "broadcast", &["[1, 2]", "1 axes"]);
     error_of(matrix(1, 2).to_dyn().dot(Nd::from([1.0, 2.0])), "to_rank", &["[1, 2]", "1 axes"]);
 }
 
 #[test]
-fn a_state_of_another_shape_changes_nothing() {
+fn optimizer_state_of_wrong_shape_leaves_weights_unchanged() {
     let w = Weight::new(Nd::from([1.0_f64, 2.0]));
     let (adam, adagrad, momentum) = (Adam::new(0.1), Adagrad::new(0.1), Sgd::new(0.1).momentum(0.9));
     let optimizers: [&dyn Fn() -> dl_core::Result<f64>; 3] =
@@ -251,12 +251,12 @@ fn a_state_of_another_shape_changes_nothing() {
 }
 
 #[test]
-fn settings_that_make_no_sense_change_nothing() {
+fn optimizer_with_invalid_settings_leaves_weights_unchanged() {
     let w = Weight::new(Nd::from([1.0_f64, 2.0]));
-    let refused = |error: dl_core::Error| assert!(error.to_string().contains("has to be"), "{error}");
-    refused(w.square().sum().train(&Sgd::new(f64::NAN)).wait().unwrap_err());
-    refused(w.square().sum().train(&Adam::new(f64::NAN)).wait().unwrap_err());
-    refused(w.square().sum().train(&Adam::new(0.1).betas(1.0, 1.0)).wait().unwrap_err());
-    refused(w.square().sum().train(&Adagrad::new(0.1).initial_accumulator(-1.0)).wait().unwrap_err());
+    let assert_rejected = |error: dl_core::Error| assert!(error.to_string().contains("has to be"), "{error}");
+    assert_rejected(w.square().sum().train(&Sgd::new(f64::NAN)).wait().unwrap_err());
+    assert_rejected(w.square().sum().train(&Adam::new(f64::NAN)).wait().unwrap_err());
+    assert_rejected(w.square().sum().train(&Adam::new(0.1).betas(1.0, 1.0)).wait().unwrap_err());
+    assert_rejected(w.square().sum().train(&Adagrad::new(0.1).initial_accumulator(-1.0)).wait().unwrap_err());
     assert_eq!(w.value(), Nd::from([1.0, 2.0]));
 }

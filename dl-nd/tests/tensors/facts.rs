@@ -1,4 +1,4 @@
-//! Known values, from outside sources or by hand.
+//! Known values, computed by hand or by other libraries.
 
 use dl_core::{Differentiable, Layer, Weight, max, min, pow};
 use dl_nd::{Nd, NdLayer, NdWeight, init, ops::*};
@@ -6,7 +6,7 @@ use dl_optim::Sgd;
 use ndarray::{Ix1, Ix2, arr2};
 
 #[test]
-fn the_product_of_two_matrices() {
+fn matmul_of_two_matrices_has_known_value() {
     let a = Nd::from([[1.0_f32, 2.0, 3.0], [4.0, 5.0, 6.0]]);
     let b = Nd::from([[7.0, 8.0, 9.0, 10.0], [11.0, 12.0, 13.0, 14.0], [15.0, 16.0, 17.0, 18.0]]);
     let product = Nd::from([[74.0, 80.0, 86.0, 92.0], [173.0, 188.0, 203.0, 218.0]]);
@@ -15,13 +15,13 @@ fn the_product_of_two_matrices() {
 }
 
 #[test]
-fn a_product_over_no_elements_is_zero() {
+fn matmul_with_inner_length_zero_is_zero() {
     let (a, b) = (Nd::<f32>::full([2, 0], 1.0), Nd::<f32>::full([0, 3], 1.0));
     assert_eq!(a.matmul(b).predict().wait().unwrap(), Nd::full([2, 3], 0.0));
 }
 
 #[test]
-fn large_logits_stay_finite() {
+fn cross_entropy_of_large_logits_is_finite() {
     let w: NdWeight = Weight::new([[1e4, -1e4, 0.0], [-1e4, -1e4, 1e4]].into());
     assert_eq!(w.softmax(1).predict().wait().unwrap(), Nd::from([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]));
     assert_eq!(w.log_softmax(1).predict().wait().unwrap(), Nd::from([[0.0, -2e4, -1e4], [-2e4, -2e4, 0.0]]));
@@ -32,7 +32,7 @@ fn large_logits_stay_finite() {
 }
 
 #[test]
-fn a_softmax_of_nothing_is_nothing() {
+fn softmax_of_empty_tensor_is_empty() {
     for shape in [[3, 0], [0, 3]] {
         let x = Nd::<f32, Ix2>::full(shape, 1.0);
         assert_eq!(x.softmax(1).predict().wait().unwrap(), x);
@@ -41,14 +41,14 @@ fn a_softmax_of_nothing_is_nothing() {
 }
 
 #[test]
-fn the_gradient_of_sqrt_at_4() {
+fn gradient_of_sqrt_at_4_is_quarter() {
     let w = Weight::new(Nd::from([4.0_f64]));
     w.sqrt().train(&Sgd::new(1.0)).wait().unwrap();
     assert_eq!(w.value(), Nd::from([4.0 - 0.25]));
 }
 
 #[test]
-fn ties_share_the_gradient() {
+fn amax_ties_share_gradient() {
     let w = Weight::new(Nd::from([[1.0_f64, 3.0, 3.0], [5.0, 5.0, 5.0]]));
     w.amax_axis(1).train(&Sgd::new(1.0)).wait().unwrap();
     let third = 1.0 / 3.0;
@@ -59,7 +59,7 @@ fn ties_share_the_gradient() {
 }
 
 #[test]
-fn a_backward_through_views_changes_no_forward_value() {
+fn gradient_through_views_leaves_values_unchanged() {
     let w = Weight::new(Nd::from([[1.0_f64, 2.0], [3.0, 4.0]]));
     let view = w.t().reshape(4).reshape([2, 2]).permute([1, 0]);
     let (forward, whole) = (view.forward().wait().unwrap(), w.layer().forward().wait().unwrap());
@@ -74,7 +74,7 @@ fn a_backward_through_views_changes_no_forward_value() {
 }
 
 #[test]
-fn operands_of_every_kind() {
+fn operators_accept_every_kind_of_operand() {
     let plain = Nd::from([[1.0_f32, 2.0], [3.0, 4.0]]);
     let weight: NdWeight = Weight::new(plain.clone());
     let layer: NdLayer = weight.layer();
@@ -123,9 +123,9 @@ fn operands_of_every_kind() {
     assert_eq!(negated.predict().wait().unwrap(), Nd::from([[-1.0, -2.0], [-3.0, -4.0]]));
 }
 
-/// numpy: `np.array([-7, 5.5]) % 3`, `5 % np.array([-7, 5.5])`
+/// Expected values from NumPy: `np.array([-7, 5.5]) % 3`, `5 % np.array([-7, 5.5])`
 #[test]
-fn remainders() {
+fn rem_matches_numpy() {
     let plain = Nd::from([-7.0_f32, 5.5]);
     let weight: NdWeight<Ix1> = Weight::new(plain.clone());
     let (three, five) = (Weight::new(3.0_f32), Weight::new(5.0_f32));
@@ -142,7 +142,7 @@ fn remainders() {
 }
 
 #[test]
-fn unequal_ranks_broadcast() {
+fn operators_on_unequal_ranks_broadcast() {
     let matrix = Nd::from([[1.0_f64, 2.0, 3.0], [4.0, 5.0, 6.0]]);
     let vector = Nd::from([10.0, 20.0, 30.0]);
     let sum: Layer<Nd<f64, Ix2>> = &vector + &matrix;
@@ -155,7 +155,7 @@ fn unequal_ranks_broadcast() {
 }
 
 #[test]
-fn a_weight_of_any_strides_trains() {
+fn weight_of_any_strides_trains() {
     let transposed = Nd::from(arr2(&[[1.0_f64, 2.0], [3.0, 4.0]]).reversed_axes());
     let w = Weight::new(transposed);
     let sgd = Sgd::new(1.0).momentum(0.5);
@@ -165,7 +165,7 @@ fn a_weight_of_any_strides_trains() {
 }
 
 #[test]
-fn a_second_derivative() {
+fn second_derivative_of_cube_has_known_value() {
     let w = Weight::new(Nd::from([[0.5_f64, -1.0], [2.0, 0.25]]));
     let cube = (w.square() * &w).sum();
     let slope = cube.gradient(&w);
@@ -174,22 +174,22 @@ fn a_second_derivative() {
 }
 
 #[test]
-fn the_gradient_of_a_weight_that_is_not_there_is_zero() {
+fn gradient_of_unused_weight_is_zero() {
     let (w, other) = (Weight::new(Nd::from([[1.0_f64, 2.0]])), Weight::new(Nd::from([1.0_f64, 2.0, 3.0])));
     assert_eq!(w.sum().gradient(&other).predict().wait().unwrap(), Nd::from([0.0, 0.0, 0.0]));
 }
 
 #[test]
-fn a_nan_is_not_hidden_by_a_maximum() {
+fn max_of_nan_is_nan() {
     let x = Nd::from([[f32::NAN, 1.0], [1.0, f32::NAN]]);
     assert!(x.amax_axis(1).predict().wait().unwrap().view().iter().all(|x| x.is_nan()));
     assert!(x.amax_axis(0).predict().wait().unwrap().view().iter().all(|x| x.is_nan()));
     assert!(x.layer().relu().sum().predict().wait().unwrap().is_nan());
 }
 
-/// Wherever it stands among how many, and whatever stands beside it.
+/// NaN at any position of lanes of several lengths, with several values of the other elements.
 #[test]
-fn a_nan_is_not_hidden_by_the_maximum_of_a_softmax() {
+fn softmax_of_lane_with_nan_is_nan() {
     for len in (1..40).chain([63, 64, 65]) {
         for at in 0..len {
             for other in [f32::NEG_INFINITY, -1.0, f32::MAX] {
@@ -214,12 +214,12 @@ fn a_nan_is_not_hidden_by_the_maximum_of_a_softmax() {
 }
 
 #[test]
-fn initialisers_are_seeded_and_rounded_from_doubles() {
+fn initialisers_f32_are_rounded_from_f64() {
     let single = init::he_normal::<f32, _>([20, 30], &mut init::rng(3));
     let double = init::he_normal::<f64, _>([20, 30], &mut init::rng(3));
     assert_eq!(single, Nd::from(double.view().mapv(|x| x as f32)));
     assert_ne!(single, init::he_normal::<f32, _>([20, 30], &mut init::rng(4)));
-    // the first draws of seed 3, so that no dependency changes them unnoticed
+    // pins the first draws of seed 3, to detect changes of dependencies
     let uniform = init::uniform::<f64, _>([2], 0.0, 1.0, &mut init::rng(3));
     assert_eq!(uniform, Nd::from([0.6229674639432577, 0.08130169721295732]));
     let normal = init::normal::<f64, _>([2], 0.0, 1.0, &mut init::rng(3));
@@ -227,7 +227,7 @@ fn initialisers_are_seeded_and_rounded_from_doubles() {
 }
 
 #[test]
-fn tensor_layers_can_be_summed() {
+fn iterator_sum_of_tensor_layers_adds_elements() {
     let w: NdWeight = Weight::new(Nd::from([[1.0, 2.0]]));
     let y: NdLayer = [w.layer(), &w * 2.0].iter().sum();
     assert_eq!(y.predict().wait().unwrap(), Nd::from([[3.0, 6.0]]));

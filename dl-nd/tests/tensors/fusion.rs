@@ -1,6 +1,6 @@
-//! Operations that are computed together give, to the bit, what they give one by one: small tensors
-//! are computed at once, large ones together, so a large tensor is compared with the same in
-//! pieces.
+//! Fused kernels must give the bits of separate operations. Small tensors are computed operation by
+//! operation and large ones in fused kernels, so a large tensor is compared with the same elements
+//! in small pieces.
 
 use dl_core::{Binary, Differentiable, Do, Layer, Pointwise, Result, Unary, Weight};
 use dl_nd::ndarray::{Ix1, Ix2};
@@ -19,33 +19,33 @@ fn numbers(len: usize, seed: u64) -> Vec<f32> {
     (0..len).map(|_| rng.random_range(-3.0..3.0)).collect()
 }
 
-/// What is done to some tensors: each step works on what is there and adds its result.
+/// A sequence of operations on tensors. Each step reads earlier values and appends its result.
 #[derive(Clone, Debug)]
-struct Recipe(Vec<(usize, usize, usize)>);
+struct Program(Vec<(usize, usize, usize)>);
 
 const UNARY: [Unary; 8] =
     [Unary::Tanh, Unary::Exp, Unary::Sigmoid, Unary::Relu, Unary::Neg, Unary::Abs, Unary::Erf, Unary::Softplus];
 const BINARY: [Binary; 6] = [Binary::Add, Binary::Sub, Binary::Mul, Binary::Div, Binary::Max, Binary::Min];
 
-impl Recipe {
+impl Program {
     fn apply<T: Pointwise>(&self, operands: &[Layer<T>]) -> Layer<T> {
-        let mut there = operands.to_vec();
+        let mut values = operands.to_vec();
         for &(what, a, b) in &self.0 {
-            let (a, b) = (&there[a % there.len()], &there[b % there.len()]);
+            let (a, b) = (&values[a % values.len()], &values[b % values.len()]);
             let result = match what % 16 {
                 unary @ 0..8 => T::unary(UNARY[unary], a),
                 binary @ 8..14 => T::binary(BINARY[binary - 8], a, b),
                 14 => T::with_number(Binary::Mul, a, 0.75, false),
                 _ => T::with_number(Binary::Sub, a, 1.25, true),
             };
-            there.push(result);
+            values.push(result);
         }
-        there.pop().expect("there are operands")
+        values.pop().expect("there are operands")
     }
 }
 
 fn bits(numbers: &[f32]) -> Vec<u32> {
-    // one NaN is as good as another
+    // NaN payloads are not compared
     numbers.iter().map(|x| if x.is_nan() { f32::NAN.to_bits() } else { x.to_bits() }).collect()
 }
 
@@ -57,11 +57,11 @@ fn weights(operands: &[Vec<f32>]) -> Vec<Weight<Vector>> {
     operands.iter().map(|operand| Weight::new(Nd::from(operand.clone()))).collect()
 }
 
-/// The value, and the derivatives of the sum of the values with respect to all operands.
-fn value_and_gradients(recipe: &Recipe, operands: &[Vec<f32>]) -> Result<(Vector, Vec<Vector>)> {
+/// The value, and the gradients of the sum of its elements with respect to all operands.
+fn value_and_gradients(program: &Program, operands: &[Vec<f32>]) -> Result<(Vector, Vec<Vector>)> {
     let weights = weights(operands);
     let layers: Vec<_> = weights.iter().map(Differentiable::layer).collect();
-    let result = recipe.apply(&layers);
+    let result = program.apply(&layers);
     let gradients = result.clone().gradients(&weights);
     Do::predict((result, gradients)).wait()
 }
@@ -70,20 +70,20 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn in_one_piece_as_in_many(
+    fn fused_tensor_matches_concatenated_pieces(
         steps in prop::collection::vec((0_usize..16, 0_usize..64, 0_usize..64), 1..60),
         len in 4096_usize..9000,
         seed in any::<u64>(),
     ) {
-        let recipe = Recipe(steps);
+        let program = Program(steps);
         let operands: Vec<Vec<f32>> = (0..3).map(|which| numbers(len, seed.wrapping_add(which))).collect();
-        let (whole, gradients) = value_and_gradients(&recipe, &operands)?;
+        let (whole, gradients) = value_and_gradients(&program, &operands)?;
         let mut pieces = Vec::new();
         let mut gradient_pieces = vec![Vec::new(); operands.len()];
         for start in (0..len).step_by(PIECE) {
             let part = |operand: &Vec<f32>| operand[start..len.min(start + PIECE)].to_vec();
             let operands: Vec<Vec<f32>> = operands.iter().map(part).collect();
-            let (value, gradients) = value_and_gradients(&recipe, &operands)?;
+            let (value, gradients) = value_and_gradients(&program, &operands)?;
             pieces.extend(bits_of(&value));
             for (all, gradient) in gradient_pieces.iter_mut().zip(&gradients) {
                 all.extend(bits_of(gradient));
@@ -97,7 +97,7 @@ proptest! {
 }
 
 #[test]
-fn a_sum_of_what_is_not_kept_is_the_sum_of_what_is() -> Result<()> {
+fn sum_of_lazy_tensor_has_bits_of_stored_tensor() -> Result<()> {
     for len in [4096, 32_768, 70_001, 300_000] {
         let (a, b) = (Nd::from(numbers(len, 1)), Nd::from(numbers(len, 2)));
         let product = || (a.layer() * b.layer()).tanh();
@@ -111,7 +111,7 @@ fn a_sum_of_what_is_not_kept_is_the_sum_of_what_is() -> Result<()> {
 }
 
 #[test]
-fn what_is_repeated() -> Result<()> {
+fn fused_broadcast_matches_elementwise_formula() -> Result<()> {
     let (rows, columns) = (130, 70);
     let whole = Nd::from_vec([rows, columns], numbers(rows * columns, 3))?;
     let row = Vector::from(numbers(columns, 4));
@@ -127,12 +127,12 @@ fn what_is_repeated() -> Result<()> {
 }
 
 #[test]
-fn threads_do_not_matter() -> Result<()> {
+fn fused_kernels_on_any_thread_count_have_same_bits() -> Result<()> {
     let operands: Vec<Vec<f32>> = (0..3).map(|which| numbers(200_000, which)).collect();
-    let recipe = Recipe(vec![(8, 0, 1), (10, 3, 2), (0, 4, 0), (1, 2, 0), (10, 5, 6), (9, 7, 0)]);
+    let program = Program(vec![(8, 0, 1), (10, 3, 2), (0, 4, 0), (1, 2, 0), (10, 5, 6), (9, 7, 0)]);
     let run = |threads| {
         let pool = ThreadPoolBuilder::new().num_threads(threads).build().expect("a pool");
-        pool.install(|| value_and_gradients(&recipe, &operands))
+        pool.install(|| value_and_gradients(&program, &operands))
     };
     let (alone, gradients) = run(1)?;
     for threads in [2, 3, 8] {
@@ -143,10 +143,9 @@ fn threads_do_not_matter() -> Result<()> {
     Ok(())
 }
 
-/// A run of operations needs the memory of its operands and its result, not of what lies in
-/// between.
+/// A chain of operations needs memory for its operands and its result, not for intermediates.
 #[test]
-fn nothing_in_between_is_in_memory() -> Result<()> {
+fn fused_chain_allocates_no_intermediates() -> Result<()> {
     let x = Nd::from(numbers(1 << 18, 1));
     let mut y = x.layer();
     for _ in 0..24 {
@@ -156,13 +155,13 @@ fn nothing_in_between_is_in_memory() -> Result<()> {
     let (_, again) = y.predict().counted().wait()?;
     drop(value);
     assert!(first.evaluations >= 48);
-    // one result for up to 32 operations
+    // at most one stored result for 32 operations
     assert!(again.reused_buffers <= 2, "{again:?}");
     Ok(())
 }
 
 #[test]
-fn a_large_step_is_the_same_in_place_and_on_a_copy() -> Result<()> {
+fn large_step_in_place_and_on_copy_has_same_bits() -> Result<()> {
     let train = |held: bool| -> Result<Nd<f32, Ix2>> {
         let w = Weight::new(Nd::from_vec([100, 80], numbers(8000, 1))?);
         let x = Nd::from_vec([7, 100], numbers(700, 2))?;
@@ -179,10 +178,10 @@ fn a_large_step_is_the_same_in_place_and_on_a_copy() -> Result<()> {
     Ok(())
 }
 
-/// Whether a product is made first, because somebody wants to see the delta, or goes into the
-/// weight, is the same to the bit.
+/// The weight must have the same bits if the delta is materialized, for clipping, and if it is
+/// accumulated directly into the weight.
 #[test]
-fn a_step_with_the_delta_and_without() -> Result<()> {
+fn step_with_and_without_stored_delta_has_same_bits() -> Result<()> {
     let (w, b) = (Nd::from_vec([6, 6], numbers(36, 1))?, Nd::from_vec([1, 6], numbers(6, 2))?);
     let (w, b) = (w.cast::<f64>().predict().wait()?, b.cast::<f64>().predict().wait()?);
     let x = Nd::from_vec([3, 6], numbers(18, 3))?.cast::<f64>().predict().wait()?;

@@ -1,10 +1,10 @@
-//! The gradient check: the gradients of layers against central differences.
+//! Compares gradients with central differences.
 
 use dl_core::{Differentiable, Layer, Weight};
 use dl_nd::{Nd, Rank, init, ops::*};
 
-/// Numbers between `low` and `high`, different from each other by no less than the step of the
-/// difference quotient.
+/// Uniformly distributed numbers between `low` and `high`. Two of them are unlikely to be closer
+/// than the step of the difference quotient.
 pub(crate) fn numbers<S>(shape: S, low: f64, high: f64, seed: u64) -> Nd<f64, S::Dim>
 where
     S: ndarray::IntoDimension,
@@ -13,8 +13,8 @@ where
     init::uniform(shape, low, high, &mut init::rng(seed))
 }
 
-/// Reduces a layer to a number in which each element has a weight of its own, so that no error of a
-/// gradient cancels.
+/// Reduces a layer to a weighted sum. The weights of neighbouring elements differ, so that errors
+/// of gradients do not cancel.
 pub(crate) fn mixed<D: Rank>(y: &Layer<Nd<f64, D>>) -> Layer<f64> {
     let shape = y.predict().wait().expect("the layer has a value");
     let mut next = 0.3;
@@ -25,7 +25,7 @@ pub(crate) fn mixed<D: Rank>(y: &Layer<Nd<f64, D>>) -> Layer<f64> {
     (y * Nd::from(factors)).sum()
 }
 
-/// Compares the gradients of `loss` with central differences, for each element of `weight`.
+/// Compares the gradient of `loss` with central differences, for each element of `weight`.
 pub(crate) fn check<D: Rank>(what: &str, loss: &Layer<f64>, weight: &Weight<Nd<f64, D>>) {
     let analytic = loss.gradient(weight).predict().wait().expect("the gradient has a value");
     let original = weight.value();
@@ -48,7 +48,7 @@ pub(crate) fn check<D: Rank>(what: &str, loss: &Layer<f64>, weight: &Weight<Nd<f
     weight.set(original);
 }
 
-/// The same for the gradient itself: second derivatives.
+/// [`check`] for the loss and for its gradient: first and second derivatives.
 pub(crate) fn check_twice<D: Rank>(what: &str, loss: &Layer<f64>, weight: &Weight<Nd<f64, D>>) {
     check(what, loss, weight);
     check(&format!("second derivative of {what}"), &mixed(&loss.gradient(weight)), weight);

@@ -1,11 +1,11 @@
-//! The gradient of every operation, against central differences.
+//! Compares the gradients of every operation with central differences.
 
 use crate::gradient_check::{check, check_twice, mixed, numbers};
 use dl_core::{Binary, Differentiable, Layer, Pointwise, Unary, Weight};
 use dl_nd::{Nd, Rank, ops::*};
 use ndarray::{IntoDimension, IxDyn};
 
-/// Where the operation is smooth, with all operands between these.
+/// An interval on which the operation is smooth.
 fn domain(op: Unary) -> (f64, f64) {
     match op {
         Unary::Ln | Unary::Sqrt | Unary::Rsqrt | Unary::Recip => (0.5, 2.0),
@@ -22,13 +22,13 @@ where
         let (low, high) = domain(op);
         let w = Weight::new(numbers(shape.clone(), low, high, seed as u64));
         check_twice(op.name(), &mixed(&Nd::unary(op, &w.layer())), &w);
-        // transposed: the same elements, other strides
+        // transposed: the same elements with other strides
         check(op.name(), &mixed(&Nd::unary(op, &w.t())), &w);
     }
 }
 
 #[test]
-fn every_unary_operation() {
+fn unary_gradients_match_differences() {
     every_unary([3, 4]);
     every_unary(5);
     every_unary([2, 1, 3]);
@@ -36,7 +36,8 @@ fn every_unary_operation() {
     every_unary([2, 0]);
 }
 
-/// The same for the left operand of two; the right one is between 0.5 and 2.
+/// An interval for the left operand on which the operation is smooth, for a right operand between
+/// 0.5 and 2.
 fn left_domain(op: Binary) -> (f64, f64) {
     match op {
         Binary::LeakyRelu | Binary::Elu | Binary::Kink => (-2.0, 2.0),
@@ -62,7 +63,7 @@ where
 }
 
 #[test]
-fn every_binary_operation() {
+fn binary_gradients_match_differences() {
     every_binary([2, 3], [2, 3]);
     every_binary([2, 3], [1, 3]);
     every_binary([2, 1], [1, 3]);
@@ -78,7 +79,7 @@ fn every_binary_operation() {
 }
 
 #[test]
-fn every_binary_operation_on_transposed_operands() {
+fn binary_gradients_on_transposed_operands_match_differences() {
     for &op in Binary::ALL {
         let a = Weight::new(numbers([2, 3], 0.5, 2.0, 1));
         let b = Weight::new(numbers([3, 2], 0.5, 2.0, 2));
@@ -97,7 +98,7 @@ fn every_binary_operation_on_transposed_operands() {
 }
 
 #[test]
-fn every_binary_operation_with_a_number() {
+fn binary_gradients_with_number_match_differences() {
     for &op in Binary::ALL {
         for left in [false, true] {
             let (low, high) = if left { (0.5, 2.0) } else { left_domain(op) };
@@ -108,7 +109,7 @@ fn every_binary_operation_with_a_number() {
 }
 
 #[test]
-fn methods_with_numbers() {
+fn methods_with_numbers_gradients_match_differences() {
     let w = Weight::new(numbers([3, 4], -2.0, 2.0, 1));
     check_twice("leaky_relu", &mixed(&w.leaky_relu(0.1)), &w);
     check_twice("elu", &mixed(&w.elu(1.5)), &w);
@@ -116,7 +117,7 @@ fn methods_with_numbers() {
 }
 
 #[test]
-fn operators_of_unequal_ranks() {
+fn operators_on_unequal_ranks_gradients_match_differences() {
     let matrix = Weight::new(numbers([2, 3], 0.5, 2.0, 1));
     let vector = Weight::new(numbers(3, 0.5, 2.0, 2));
     let point = Weight::new(numbers((), 0.5, 2.0, 3));
@@ -131,7 +132,7 @@ fn operators_of_unequal_ranks() {
 }
 
 #[test]
-fn a_scalar_layer_with_a_tensor() {
+fn scalar_layer_with_tensor_gradients_match_differences() {
     let s = Weight::new(numbers(1, 0.5, 2.0, 1));
     let w = Weight::new(numbers([2, 3], 0.5, 2.0, 2));
     let number: Layer<f64> = s.at([0]);
@@ -148,7 +149,7 @@ fn a_scalar_layer_with_a_tensor() {
 }
 
 #[test]
-fn products() {
+fn product_gradients_match_differences() {
     let a = Weight::new(numbers([2, 3], -1.0, 1.0, 1));
     let b = Weight::new(numbers([3, 4], -1.0, 1.0, 2));
     let v = Weight::new(numbers(3, -1.0, 1.0, 3));
@@ -159,9 +160,9 @@ fn products() {
         ("vector · matrix", mixed(&v.matmul(&b))),
         ("vector · vector", mixed(&v.matmul(&u))),
         ("transposed", mixed(&b.t().matmul(a.t()))),
-        ("of open rank", mixed(&a.to_dyn().matmul(b.to_dyn()))),
-        ("open matrix · open vector", mixed(&a.to_dyn().matmul(v.to_dyn()))),
-        ("open vector · open matrix", mixed(&v.to_dyn().matmul(b.to_dyn()))),
+        ("dynamic rank", mixed(&a.to_dyn().matmul(b.to_dyn()))),
+        ("matrix · vector of dynamic ranks", mixed(&a.to_dyn().matmul(v.to_dyn()))),
+        ("vector · matrix of dynamic ranks", mixed(&v.to_dyn().matmul(b.to_dyn()))),
     ];
     for (what, loss) in losses {
         check_twice(what, &loss, &a);
@@ -172,7 +173,7 @@ fn products() {
 }
 
 #[test]
-fn products_with_lengths_of_0_and_1() {
+fn product_gradients_with_lengths_0_and_1_match_differences() {
     for [m, k, n] in [[0, 2, 3], [2, 0, 3], [2, 3, 0], [1, 1, 1], [1, 3, 1]] {
         let a = Weight::new(numbers([m, k], -1.0, 1.0, 1));
         let b = Weight::new(numbers([k, n], -1.0, 1.0, 2));
@@ -183,11 +184,11 @@ fn products_with_lengths_of_0_and_1() {
 }
 
 #[test]
-fn reductions() {
+fn reduction_gradients_match_differences() {
     let w = Weight::new(numbers([2, 3, 4], -1.0, 1.0, 1));
     check_twice("sum", &w.sum(), &w);
     check_twice("mean", &w.mean(), &w);
-    check_twice("sum of a transposed one", &(w.t().square().sum()), &w);
+    check_twice("sum, transposed", &(w.t().square().sum()), &w);
     for axis in 0..3 {
         check_twice("sum_axis", &mixed(&w.sum_axis(axis)), &w);
         check_twice("sum_keepdim", &mixed(&w.sum_keepdim(axis)), &w);
@@ -195,30 +196,30 @@ fn reductions() {
         check_twice("mean_keepdim", &mixed(&w.mean_keepdim(axis)), &w);
         check_twice("max_axis", &mixed(&w.amax_axis(axis)), &w);
         check_twice("max_keepdim", &mixed(&w.amax_keepdim(axis)), &w);
-        check_twice("of a transposed one", &mixed(&w.t().amax_axis(axis)), &w);
-        check_twice("of open rank", &mixed(&w.to_dyn().sum_axis(axis)), &w);
+        check_twice("transposed", &mixed(&w.t().amax_axis(axis)), &w);
+        check_twice("dynamic rank", &mixed(&w.to_dyn().sum_axis(axis)), &w);
     }
 }
 
 #[test]
-fn movement() {
+fn movement_gradients_match_differences() {
     let w = Weight::new(numbers([2, 3, 4], -1.0, 1.0, 1));
     let square = |x: Layer<Nd<f64, ndarray::Ix3>>| mixed(&(&x * &x));
     check_twice("t", &square(w.t()), &w);
     check_twice("permute", &square(w.permute([1, 2, 0])), &w);
     check_twice("permute, open", &mixed(&w.to_dyn().permute(IxDyn(&[2, 0, 1]))), &w);
     check_twice("reshape", &mixed(&w.reshape([6, 4]).square()), &w);
-    check_twice("reshape of a transposed one", &mixed(&w.t().reshape(24).square()), &w);
+    check_twice("reshape, transposed", &mixed(&w.t().reshape(24).square()), &w);
     check_twice("insert_axis", &mixed(&w.unsqueeze(1).square()), &w);
     check_twice("remove_axis", &mixed(&w.unsqueeze(3).squeeze(3)), &w);
     check_twice("to_rank", &mixed(&w.to_dyn().to_rank::<ndarray::Ix3>()), &w);
 }
 
 #[test]
-fn selection() {
+fn selection_gradients_match_differences() {
     let w = Weight::new(numbers([3, 2, 4], -1.0, 1.0, 1));
     check_twice("row", &mixed(&w.row(1).square()), &w);
-    check_twice("row of a transposed one", &mixed(&w.t().row(3).square()), &w);
+    check_twice("row, transposed", &mixed(&w.t().row(3).square()), &w);
     check_twice("slice_axis", &mixed(&w.slice_axis(2, 1..3).square()), &w);
     check_twice("empty slice_axis", &mixed(&w.slice_axis(2, 1..1).square()), &w);
     check_twice("select", &mixed(&w.index_select(0, [2, 0, 2]).square()), &w);
@@ -227,13 +228,13 @@ fn selection() {
 }
 
 #[test]
-fn softmaxes_and_losses() {
+fn softmax_and_loss_gradients_match_differences() {
     let w = Weight::new(numbers([3, 4], -2.0, 2.0, 1));
     for axis in 0..2 {
         check_twice("softmax", &mixed(&w.softmax(axis)), &w);
         check_twice("log_softmax", &mixed(&w.log_softmax(axis)), &w);
-        check_twice("softmax of a transposed one", &mixed(&w.t().softmax(axis)), &w);
+        check_twice("softmax, transposed", &mixed(&w.t().softmax(axis)), &w);
     }
     check_twice("cross_entropy", &w.cross_entropy([3, 0, 3]), &w);
-    check_twice("cross_entropy of open rank", &(w.to_dyn().cross_entropy([3, 0, 3]) * 2.0), &w);
+    check_twice("cross_entropy, dynamic rank", &(w.to_dyn().cross_entropy([3, 0, 3]) * 2.0), &w);
 }

@@ -1,5 +1,5 @@
-//! Losses: PyTorch's values, gradients of both orders, and logits so large that a naive formula
-//! overflows.
+//! Losses: values from PyTorch, first and second derivatives, and logits so large that the naive
+//! formulas overflow.
 
 use crate::gradient_check::{check, check_twice, mixed, numbers};
 use dl_core::{Differentiable, Layer, Weight};
@@ -32,7 +32,8 @@ fn assert_close(what: &str, found: impl IntoIterator<Item = f64>, expected: impl
     }
 }
 
-/// A loss and its gradient in `x`: `loss.backward(); print(loss.item(), x.grad.tolist())`.
+/// Checks a loss and its gradient by `x`. Expected values:
+/// `loss.backward(); print(loss.item(), x.grad.tolist())`.
 fn assert_loss(what: &str, x: &Weight<Nd<f64, Ix2>>, loss: &Layer<f64>, value: f64, gradient: [[f64; 3]; 2]) {
     assert_close(what, [loss.predict().wait().unwrap()], [value]);
     let found = loss.gradient(x).predict().wait().unwrap();
@@ -40,7 +41,7 @@ fn assert_loss(what: &str, x: &Weight<Nd<f64, Ix2>>, loss: &Layer<f64>, value: f
 }
 
 #[test]
-fn cross_entropy_as_in_pytorch() {
+fn cross_entropy_of_labels_matches_pytorch() {
     let (x, plain) = (&logits(), CrossEntropy::new);
     // F.cross_entropy(x, y)
     let gradient = [
@@ -48,7 +49,7 @@ fn cross_entropy_as_in_pytorch() {
         [-0.47669368871101303, 0.4681197759382529, 0.008573912772760194],
     ];
     assert_loss("labels", x, &x.cross_entropy(LABELS), 2.0352404030498565, gradient);
-    assert_loss("of open rank", x, &x.to_dyn().cross_entropy(LABELS), 2.0352404030498565, gradient);
+    assert_loss("dynamic rank", x, &x.to_dyn().cross_entropy(LABELS), 2.0352404030498565, gradient);
     let labels = Nd::<usize, IxDyn>::full(IxDyn(&[2]), 2);
     assert_eq!(x.cross_entropy(labels).predict().wait().unwrap(), x.cross_entropy([2, 2]).predict().wait().unwrap());
     // F.cross_entropy(x, y, label_smoothing=0.1)
@@ -82,7 +83,7 @@ fn cross_entropy_as_in_pytorch() {
     // … reduction='none'
     let each = x.cross_entropy_with(LABELS, &all.reduction(Each)).predict().wait().unwrap();
     assert_close("each", each.into_array(), [0.7192715779939607, 0.0]);
-    // F.cross_entropy(x, y, ignore_index=0), and with a label that is no class
+    // F.cross_entropy(x, y, ignore_index=0), and an ignored label that is not a class
     let gradient = [[0.6037488961486258, 0.030058887569574023, -0.6338077837181998], [0.0; 3]];
     for ignored in [0, 255] {
         let loss = x.cross_entropy_with([2, ignored], &plain().ignore_index(ignored));
@@ -91,7 +92,7 @@ fn cross_entropy_as_in_pytorch() {
 }
 
 #[test]
-fn class_probabilities_as_in_pytorch() {
+fn cross_entropy_of_probabilities_matches_pytorch() {
     let x = &logits();
     // F.cross_entropy(x, p)
     let gradient = [
@@ -112,7 +113,7 @@ fn class_probabilities_as_in_pytorch() {
 }
 
 #[test]
-fn positions_as_in_pytorch() {
+fn cross_entropy_of_positions_matches_pytorch() {
     // z = torch.arange(12.).reshape(1, 3, 2, 2).sin(); y = torch.tensor([[[0, 2], [1, 2]]])
     let z = Nd::from_vec([1, 3, 2, 2], (0..12).map(|i| f64::from(i).sin()).collect()).unwrap();
     let labels = Nd::from([[[0_usize, 2], [1, 2]]]);
@@ -124,7 +125,7 @@ fn positions_as_in_pytorch() {
     let each = z.log_softmax(1).nll_with(&labels, &CrossEntropy::new().reduction(Each)).predict().wait().unwrap();
     assert_close("each nll", each.into_array(), expected);
     let each = z.to_dyn().cross_entropy_with(&labels, &CrossEntropy::new().reduction(Each)).predict().wait().unwrap();
-    assert_close("each of open rank", each.into_array(), expected);
+    assert_close("each, dynamic rank", each.into_array(), expected);
     // F.cross_entropy(z, y, label_smoothing=.2, weight=w)
     let settings = CrossEntropy::new().label_smoothing(0.2).weights(class_weights());
     let loss = z.cross_entropy_with(&labels, &settings).predict().wait().unwrap();
@@ -132,7 +133,7 @@ fn positions_as_in_pytorch() {
 }
 
 #[test]
-fn losses_of_elements_as_in_pytorch() {
+fn elementwise_losses_match_pytorch() {
     let (x, p) = (&logits(), &probabilities());
     // F.nll_loss(x, y, weight=w)
     let gradient = [[0.0, 0.0, -1.0 / 3.0], [-2.0 / 3.0, 0.0, 0.0]];
@@ -193,7 +194,7 @@ fn every_reduction<R: Reduction>(reduction: R, number: impl Fn(Layer<R::Of<f64, 
 }
 
 #[test]
-fn gradients_of_classes() {
+fn classification_loss_gradients_match_differences() {
     every_reduction(Mean, |loss| loss);
     every_reduction(Sum, |loss| loss);
     every_reduction(BatchMean, |loss| loss);
@@ -201,15 +202,15 @@ fn gradients_of_classes() {
 }
 
 #[test]
-fn gradients_of_positions() {
+fn position_loss_gradients_match_differences() {
     let x = Weight::new(numbers([2, 3, 2, 2], -2.0, 2.0, 1));
     let labels = Nd::from_vec([2, 2, 2], vec![0_usize, 1, 2, 2, 1, 0, 0, 2]).unwrap();
     let full = CrossEntropy::new().ignore_index(2).label_smoothing(0.1).weights(Nd::from([1.0, 2.0, 0.5]));
     check_twice("plain", &x.cross_entropy(&labels), &x);
     check_twice("full", &x.cross_entropy_with(&labels, &full), &x);
     check_twice("each", &mixed(&x.cross_entropy_with(&labels, &full.reduction(Each))), &x);
-    check_twice("of open rank", &x.to_dyn().cross_entropy(labels.to_dyn()), &x);
-    check_twice("of a transposed one", &x.permute([0, 1, 3, 2]).cross_entropy(&labels), &x);
+    check_twice("dynamic rank", &x.to_dyn().cross_entropy(labels.to_dyn()), &x);
+    check_twice("transposed", &x.permute([0, 1, 3, 2]).cross_entropy(&labels), &x);
 }
 
 fn elementwise<D: Rank>(x: Weight<Nd<f64, D>>, y: Weight<Nd<f64, D>>) {
@@ -228,7 +229,7 @@ fn elementwise<D: Rank>(x: Weight<Nd<f64, D>>, y: Weight<Nd<f64, D>>) {
 }
 
 #[test]
-fn gradients_of_elements() {
+fn elementwise_loss_gradients_match_differences() {
     elementwise(Weight::new(numbers([2, 3], -2.0, 2.0, 1)), Weight::new(numbers([2, 3], 0.1, 0.9, 2)));
     elementwise(Weight::new(numbers(5, -2.0, 2.0, 3)), Weight::new(numbers(5, 0.1, 0.9, 4)));
     elementwise(Weight::new(numbers((), -2.0, 2.0, 5)), Weight::new(numbers((), 0.1, 0.9, 6)));
@@ -241,7 +242,7 @@ fn gradients_of_elements() {
 }
 
 #[test]
-fn a_huber_loss_is_smooth_at_0() {
+fn huber_second_derivative_at_zero_is_one() {
     let x = Weight::new(Nd::from([1.0, 2.0]));
     let loss = x.huber_with(Nd::from([1.0, 2.0]), 0.5, Sum);
     let second = loss.gradient(&x).sum().gradient(&x);
@@ -274,7 +275,7 @@ fn total<A: Element>(x: &Layer<Nd<A, Ix2>>) -> Layer<A> {
 }
 
 #[test]
-fn large_logits() {
+fn losses_of_large_logits_are_finite() {
     finite_at_large_logits::<f32>();
     finite_at_large_logits::<f64>();
     // without cancellation: ln(1 + e⁻³⁰)
@@ -285,11 +286,11 @@ fn large_logits() {
 }
 
 #[test]
-fn what_is_ignored_may_be_anything() {
+fn cross_entropy_ignored_positions_do_not_affect_loss() {
     let x = Nd::from([[f64::NAN, 0.0], [0.0, 0.0]]);
     let loss = x.cross_entropy_with([7, 1], &CrossEntropy::new().ignore_index(7));
     assert_eq!(loss.predict().wait().unwrap(), 2.0_f64.ln());
-    // a class that cannot be, and is not
+    // a class with logit −∞ and target probability 0
     let x = Nd::from([[f64::NEG_INFINITY, 0.0, 0.0]]);
     assert_eq!(x.cross_entropy(Nd::from([[0.0, 0.5, 0.5]])).predict().wait().unwrap(), 2.0_f64.ln());
 }

@@ -1,7 +1,7 @@
-//! Tensors, one file for each of their concerns. It is one program, as most of what each file needs
-//! is compiled for all of them.
+//! Tests of tensors, one module for each topic. They form one program, which compiles and links
+//! faster than one program each.
 
-// what several of them check with
+// helpers shared by several modules
 mod compare;
 mod faults;
 mod gradient_check;

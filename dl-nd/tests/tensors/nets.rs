@@ -1,5 +1,5 @@
-//! Normalisation, dropout and attention: PyTorch's values, gradients of both orders, and what a
-//! pass decides.
+//! Normalisation, dropout and attention: values from PyTorch, first and second derivatives, and the
+//! dependence on the mode and the seed of a pass.
 
 use crate::gradient_check::{check, check_twice, mixed, numbers};
 use dl_core::{Differentiable, Layer, Mode, Weight};
@@ -24,7 +24,7 @@ fn v() -> Nd<f64, Ix3> {
 }
 
 #[test]
-fn normalisations_as_in_pytorch() {
+fn normalisations_match_pytorch() {
     // F.batch_norm(v, None, None, torch.tensor([1.5, -0.5]), torch.tensor([0.25, 1.]), True, 0.1,
     // 1e-3)
     let expected = [
@@ -43,7 +43,7 @@ fn normalisations_as_in_pytorch() {
     ];
     let (gamma, beta) = (Nd::from([1.5, -0.5]), Nd::from([0.25, 1.0]));
     assert_close("batch_norm", &value(&v().batch_norm(1e-3).affine(&gamma, &beta)), &expected);
-    assert_close("of open rank", &value(&v().to_dyn().batch_norm(1e-3).affine(&gamma, &beta)), &expected);
+    assert_close("dynamic rank", &value(&v().to_dyn().batch_norm(1e-3).affine(&gamma, &beta)), &expected);
     // F.layer_norm(v, (2, 2), eps=1e-3)
     let expected = [
         -1.1634960484673904,
@@ -105,11 +105,11 @@ fn stats() -> RunningStats<f64> {
 }
 
 #[test]
-fn running_statistics_as_in_pytorch() {
+fn running_statistics_match_pytorch() {
     let (stats, w) = (stats(), Weight::new(v()));
     let y = w.batch_norm_with(&stats, 1e-3);
     let step = |y: &Layer<Nd<f64, Ix3>>| y.train(&Sgd::new(0.0)).wait().unwrap();
-    // bn(v): the value is that of the batch
+    // bn(v): normalised with the statistics of the batch
     assert_close("in training", &step(&y), value(&v().batch_norm(1e-3)).view().as_slice().unwrap());
     assert_close("mean", &stats.mean.value(), &[0.05272209467019682, -0.011602278203466121]);
     assert_close("variance", &stats.variance.value(), &[1.4926488635157287, 1.3360328591844572]);
@@ -133,13 +133,13 @@ fn running_statistics_as_in_pytorch() {
         -2.184410608794744,
     ];
     assert_close("in evaluation", &value(&y), &expected);
-    // evaluation writes nothing, nor does a prediction in training mode
+    // neither evaluation nor a prediction in training mode updates the statistics
     y.predict().mode(Mode::Train).wait().unwrap();
     assert_close("mean", &stats.mean.value(), &[0.3632665136042362, 0.2860772661558406]);
 }
 
 #[test]
-fn a_failed_step_leaves_the_statistics() {
+fn failed_step_leaves_running_statistics_unchanged() {
     let (stats, w) = (stats(), Weight::new(v()));
     let y = w.batch_norm_with(&stats, 1e-3).sum() + w.reshape([4, 3]).matmul(w.reshape([4, 3])).sum();
     assert!(y.train(&Sgd::new(0.1)).wait().unwrap_err().is_shape());
@@ -153,7 +153,7 @@ fn a_failed_step_leaves_the_statistics() {
 }
 
 #[test]
-fn gradients_of_normalisations() {
+fn normalisation_gradients_match_differences() {
     let x = Weight::new(numbers([3, 4, 2], -2.0, 2.0, 1));
     let (gamma, beta) = (Weight::new(numbers(4, 0.5, 2.0, 2)), Weight::new(numbers(4, -1.0, 1.0, 3)));
     let scale = Weight::new(numbers([4, 2], 0.5, 2.0, 4));
@@ -164,10 +164,10 @@ fn gradients_of_normalisations() {
         ("layer_norm", mixed(&(x.layer_norm(2, 1e-2) * &scale))),
         ("group_norm", mixed(&x.group_norm(2, 1e-2).affine(&gamma, &beta))),
         ("rms_norm", mixed(&(x.rms_norm(2, 1e-2) * &scale))),
-        ("group_norm of a transposed one", mixed(&x.permute([2, 1, 0]).group_norm(4, 1e-2))),
-        ("batch_norm of open rank", mixed(&open.batch_norm(1e-2).affine(&gamma, &beta))),
-        ("group_norm of open rank", mixed(&open.group_norm(2, 1e-2))),
-        ("layer_norm of open rank", mixed(&open.layer_norm(1, 1e-2))),
+        ("group_norm, transposed", mixed(&x.permute([2, 1, 0]).group_norm(4, 1e-2))),
+        ("batch_norm, dynamic rank", mixed(&open.batch_norm(1e-2).affine(&gamma, &beta))),
+        ("group_norm, dynamic rank", mixed(&open.group_norm(2, 1e-2))),
+        ("layer_norm, dynamic rank", mixed(&open.layer_norm(1, 1e-2))),
         ("batch_norm of a matrix", mixed(&x.reshape([6, 4]).batch_norm(1e-2).affine(&gamma, &beta))),
     ] {
         check_twice(what, &loss, &x);
@@ -178,8 +178,8 @@ fn gradients_of_normalisations() {
 }
 
 #[test]
-fn the_gradient_of_batch_norm_flows_through_the_statistics() {
-    // in training the gradient is that of batch_norm, with running statistics or without
+fn batch_norm_gradient_includes_batch_statistics() {
+    // in training, the gradient is the same with and without running statistics
     let (x, stats) = (Weight::new(v()), stats());
     let gradient = |y: &Layer<Nd<f64, Ix3>>| {
         let gradient = mixed(&(y * y * y)).gradient(&x);
@@ -193,7 +193,7 @@ fn ones(count: usize) -> Nd<f64, Ix1> {
 }
 
 #[test]
-fn dropout_in_training_only() {
+fn dropout_in_evaluation_is_identity() {
     let x = numbers([4, 5], -1.0, 1.0, 1);
     let y = x.dropout(0.5);
     assert_eq!(y.predict().wait().unwrap(), x);
@@ -204,7 +204,7 @@ fn dropout_in_training_only() {
 }
 
 #[test]
-fn dropout_keeps_the_mean() {
+fn dropout_preserves_mean() {
     for p in [0.1, 0.5, 0.9] {
         let y = ones(100_000).dropout(p).predict().mode(Mode::Train).seed(5).wait().unwrap();
         let kept = 1.0 / (1.0 - p);
@@ -216,7 +216,7 @@ fn dropout_keeps_the_mean() {
 }
 
 #[test]
-fn masks_depend_on_seed_and_place() {
+fn dropout_mask_depends_on_seed_and_location() {
     let (a, b) = (ones(64).dropout(0.5), ones(64).dropout(0.5));
     let both = concat(0, [a.clone(), b]);
     let run = |seed| both.predict().mode(Mode::Train).seed(seed).wait().unwrap();
@@ -227,7 +227,7 @@ fn masks_depend_on_seed_and_place() {
 }
 
 #[test]
-fn masks_are_the_same_on_any_number_of_threads_and_for_any_strides() {
+fn dropout_mask_on_any_threads_and_strides_is_same() {
     let x = numbers([32, 40], -1.0, 1.0, 1);
     let run = |threads: usize| {
         let layers: Vec<_> = (0..8).map(|_| x.dropout(0.3).exp()).collect();
@@ -246,7 +246,7 @@ fn masks_are_the_same_on_any_number_of_threads_and_for_any_strides() {
 }
 
 #[test]
-fn the_mask_of_the_gradient_is_that_of_the_value() {
+fn dropout_gradient_uses_mask_of_value() {
     let w = Weight::new(Nd::from(vec![2.0_f64; 50]));
     let y = w.dropout(0.4);
     let loss = (y.square() * &y).sum();
@@ -276,14 +276,14 @@ fn queries_keys_values() -> [Nd<f64>; 3] {
 }
 
 #[test]
-fn attention_as_in_pytorch() {
+fn attention_matches_pytorch() {
     let [q, k, v] = queries_keys_values();
     let rows = |first: f64, second: f64| [first, first + 1.0, second, second + 1.0];
     // F.scaled_dot_product_attention(q, k, v)
     let y = value(&scaled_dot_product_attention(&q, &k, &v));
     assert_close("plain", &y, &rows(2.1805657015203597, 1.8413979029162095));
     let y = value(&scaled_dot_product_attention(q.to_dyn(), k.to_dyn(), v.to_dyn()));
-    assert_close("of open rank", &y, &rows(2.1805657015203597, 1.8413979029162095));
+    assert_close("dynamic rank", &y, &rows(2.1805657015203597, 1.8413979029162095));
     let with = |settings: Attention<f64>| value(&scaled_dot_product_attention_with(&q, &k, &v, &settings));
     // … is_causal=True
     assert_close("causal", &with(Attention::new().causal()), &rows(0.0, 0.9860549045566581));
@@ -297,7 +297,7 @@ fn attention_as_in_pytorch() {
 }
 
 #[test]
-fn gradients_of_attention() {
+fn attention_gradients_match_differences() {
     let [q, k, v] = [(2, 3, 1), (4, 3, 2), (4, 2, 3)].map(|(m, n, seed)| Weight::new(numbers([m, n], -1.0, 1.0, seed)));
     let bias = Weight::new(numbers([2, 4], -1.0, 1.0, 4));
     let mask = Nd::from([[true, false, true, true], [false, false, false, false]]);
@@ -315,12 +315,12 @@ fn gradients_of_attention() {
         check(what, &mixed(&loss.gradient(&q)), &k);
     }
     let loss = mixed(&scaled_dot_product_attention(q.to_dyn(), k.to_dyn(), v.to_dyn()));
-    check_twice("of open rank", &loss, &q);
+    check_twice("dynamic rank", &loss, &q);
 }
 
 #[test]
-fn attention_of_many_heads() {
-    // [batch, heads, L or S, E]; the mask is one for all heads, the bias one for each head
+fn attention_with_heads_matches_single_heads() {
+    // [batch, heads, L or S, E]; the mask is shared by all heads, each head has its own bias
     let [q, k, v] =
         [(3, 2), (4, 2), (4, 3)].map(|(m, n)| Weight::new(numbers([2, 2, m, n], -1.0, 1.0, (m * n) as u64)));
     let bias = Weight::new(numbers([2, 3, 4], -1.0, 1.0, 1));
@@ -343,7 +343,7 @@ fn attention_of_many_heads() {
 }
 
 #[test]
-fn who_may_attend_to_nothing_gets_0() {
+fn attention_of_fully_masked_query_is_zero() {
     let [q, k, v] = queries_keys_values().map(Weight::new);
     let nothing = f64::NEG_INFINITY;
     for settings in
@@ -359,7 +359,7 @@ fn who_may_attend_to_nothing_gets_0() {
 }
 
 #[test]
-fn attention_with_dropout() {
+fn attention_dropout_is_seeded_and_training_only() {
     let [q, k, v] = queries_keys_values();
     let y = scaled_dot_product_attention_with(&q, &k, &v, &Attention::new().dropout(0.5));
     assert_eq!(value(&y), value(&scaled_dot_product_attention(&q, &k, &v)));
@@ -369,7 +369,7 @@ fn attention_with_dropout() {
 }
 
 #[test]
-fn single_precision_and_open_ranks() {
+fn normalisations_of_constant_f32_tensor_are_zero() {
     let x = Nd::<f32, _>::full(IxDyn(&[2, 4, 3]), 0.5);
     let stats = RunningStats::new(4);
     for y in [

@@ -1,4 +1,4 @@
-//! Optimizers on tables and tensors: sparse deltas, averages, saved state.
+//! Optimizers on tables and tensors: sparse deltas, weight averages, saved state.
 
 use crate::gradient_check::numbers;
 use dl_core::{Differentiable, Layer, Optimizer, OptimizerState, Result, Weight, WeightHandle};
@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 type Matrix = Nd<f64, Ix2>;
 
-/// All rules, with most of their settings, in parts.
+/// All optimizers, with most of their settings and several gradient transformations.
 fn optimizers() -> Vec<Arc<dyn Optimizer>> {
     vec![
         Arc::new(Sgd::new(0.1).weight_decay(0.5)),
@@ -31,10 +31,10 @@ fn loss(rows: &Layer<Matrix>) -> Layer<f64> {
     (rows * rows * rows - rows * 0.3).sum()
 }
 
-/// The rows that are read do what a tensor of these rows does; the others stay as they are, and so
-/// does their average.
+/// Rows that are read change like a tensor of these rows. The others and their averages do not
+/// change.
 #[test]
-fn on_a_sparse_delta_only_the_rows_that_it_touches_move() -> Result<()> {
+fn sparse_delta_moves_touched_rows_only() -> Result<()> {
     let start = numbers([6, 3], -1.0, 1.0, 1);
     for (sparse, dense) in optimizers().into_iter().zip(optimizers()) {
         let name = sparse.kind();
@@ -58,9 +58,9 @@ fn on_a_sparse_delta_only_the_rows_that_it_touches_move() -> Result<()> {
     Ok(())
 }
 
-/// The state of rows that a step leaves out stays, whatever other rows do.
+/// A step does not change the optimizer state of rows that it does not touch.
 #[test]
-fn rows_keep_their_state() -> Result<()> {
+fn untouched_rows_keep_optimizer_state() -> Result<()> {
     let (lazy, alone) = (Sgd::new(0.1).momentum(0.9), Sgd::new(0.1).momentum(0.9));
     let [both, one] = [(); 2].map(|()| Weight::<Table<f64>>::new([[1.0], [2.0]].into()));
     for _ in 0..3 {
@@ -95,9 +95,9 @@ impl Net {
     }
 }
 
-/// Weights of different types, their state in the types that they have.
+/// Weights of different types, with optimizer state of the same types.
 #[test]
-fn a_resumed_run_of_tables_and_tensors_is_bit_identical() -> Result<()> {
+fn resumed_run_of_tables_and_tensors_has_same_bits() -> Result<()> {
     let make = || Adam::new(Cosine::new(0.1, 20)).amsgrad().weight_decay(0.01).clip_norm(0.5).ema(0.9);
     let (net, optimizer) = (Net::new(), make());
     for step in 0..4 {
@@ -123,7 +123,7 @@ fn a_resumed_run_of_tables_and_tensors_is_bit_identical() -> Result<()> {
     assert_eq!((again.table.value(), again.bias.value()), (net.table.value(), net.bias.value()));
     assert_eq!(resumed.average(&again.table)?, optimizer.average(&net.table)?);
 
-    // of another shape
+    // state of another shape
     state.set_slot("bias", "exp_avg", Nd::<f32, Ix1>::from([1.0, 2.0, 3.0]));
     let error = resumed.load_state(&state, &again.named()).unwrap_err();
     assert!(error.is_shape() && error.place().is_some_and(|place| place.file().ends_with("optimizers.rs")), "{error}");

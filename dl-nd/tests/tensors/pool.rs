@@ -1,5 +1,5 @@
-//! Pooling and resampling against plain loops, their gradients against central differences, and
-//! their errors.
+//! Pooling and resampling: values compared with plain loops, gradients with central differences,
+//! and errors.
 
 use crate::compare::{Open, close, last, strided, value};
 use crate::faults::error_of;
@@ -8,8 +8,7 @@ use dl_core::{Differentiable, Layer, Weight};
 use dl_nd::{Nd, Pool, PoolOps, ResampleOps, ops::*};
 use ndarray::{ArrayD, Ix3, Ix4, Ix5, IxDyn, indices};
 
-/// A pooling over one to three axes, as long as the shape says. Settings are those of the last
-/// axes.
+/// A pooling over one to three spatial axes, depending on the shape. The last settings apply.
 #[derive(Clone, Copy, Debug)]
 struct Case {
     x: &'static [usize],
@@ -20,7 +19,7 @@ struct Case {
     ceil: bool,
 }
 
-/// The same along all axes.
+/// A case with the same settings along all axes.
 const fn case(x: &'static [usize], [kernel, stride, padding, dilation]: [usize; 4], ceil: bool) -> Case {
     Case { x, kernel: [kernel; 3], stride: [stride; 3], padding: [padding; 3], dilation: [dilation; 3], ceil }
 }
@@ -86,8 +85,8 @@ impl Case {
         }
     }
 
-    /// What `reduce` makes of each window: of its elements, and of how many elements and padding it
-    /// has.
+    /// Pools by loops. `reduce` gets the elements under a window, and their number including
+    /// padding.
     fn by_loops(&self, x: &Open, reduce: impl Fn(&[f64], usize) -> f64) -> Open {
         let (spatial, front) = (x.shape().len() - 2, 5 - x.shape().len());
         let mut shape = x.shape().to_vec();
@@ -123,7 +122,7 @@ impl Case {
 }
 
 #[test]
-fn poolings_agree_with_loops() {
+fn pool_matches_loops() {
     for case in CASES {
         let x = strided(&case.x());
         let max = case.by_loops(&x, |elements, _| elements.iter().copied().fold(f64::NEG_INFINITY, f64::max));
@@ -136,7 +135,7 @@ fn poolings_agree_with_loops() {
 }
 
 #[test]
-fn gradients_of_poolings() {
+fn pool_gradients_match_differences() {
     for case in CASES {
         let w = Weight::new(case.x());
         check_twice(&format!("maxima, {case:?}"), &mixed(&case.max(&w.layer()).square()), &w);
@@ -148,7 +147,7 @@ fn gradients_of_poolings() {
 }
 
 #[test]
-fn the_first_maximum_gets_the_gradient() {
+fn max_pool_gradient_flows_to_first_maximum() {
     let gradient = |x: [f64; 6], pool: Pool<1>| {
         let w = Weight::new(Nd::from([[x]]));
         let y = w.max_pool1d(pool);
@@ -156,7 +155,7 @@ fn the_first_maximum_gets_the_gradient() {
     };
     let (y, d) = gradient([1.0, 2.0, 2.0, 2.0, 1.0, 1.0], Pool::new(3).stride(1));
     assert_eq!((y, d), (vec![2.0; 4], Nd::from([[[0.0, 2.0, 1.0, 1.0, 0.0, 0.0]]])));
-    // NaN is the maximum; PyTorch lets the last one have the gradient
+    // NaN counts as the maximum; as in PyTorch, the gradient flows to the last one
     let (y, d) = gradient([1.0, f64::NAN, 3.0, f64::NAN, 5.0, 2.0], Pool::new(4).stride(1));
     assert!(y.iter().all(|y| y.is_nan()));
     assert_eq!(d, Nd::from([[[0.0, 0.0, 0.0, 3.0, 0.0, 0.0]]]));
@@ -165,7 +164,7 @@ fn the_first_maximum_gets_the_gradient() {
 }
 
 #[test]
-fn a_window_over_padding_alone_has_no_gradient() {
+fn max_pool_window_over_padding_has_no_gradient() {
     let w = Weight::new(Nd::from([[[5.0]]]));
     let y = w.max_pool1d(Pool::new(2).padding(1).dilation(2));
     assert_eq!(value(&y), Nd::from([[[f64::NEG_INFINITY]]]));
@@ -174,7 +173,7 @@ fn a_window_over_padding_alone_has_no_gradient() {
 }
 
 #[test]
-fn adaptive_pooling_agrees_with_loops() {
+fn adaptive_pool_matches_loops() {
     for (length, bins) in [(1, 1), (1, 3), (5, 2), (5, 3), (5, 5), (5, 7), (6, 1), (4, 0)] {
         let w: Weight<Nd<f64, Ix3>> = Weight::new(numbers([2, 2, length], -1.0, 1.0, 1));
         let y = w.adaptive_avg_pool1d([bins]);
@@ -191,11 +190,7 @@ fn adaptive_pooling_agrees_with_loops() {
     }
     let w: Weight<Nd<f64, Ix4>> = Weight::new(numbers([1, 2, 3, 4], -1.0, 1.0, 1));
     check_twice("adaptive, two axes", &mixed(&w.adaptive_avg_pool2d([2, 3]).square()), &w);
-    check_twice(
-        "adaptive, of other strides",
-        &mixed(&w.permute([1, 0, 3, 2]).adaptive_avg_pool2d([2, 5]).square()),
-        &w,
-    );
+    check_twice("adaptive, strided", &mixed(&w.permute([1, 0, 3, 2]).adaptive_avg_pool2d([2, 5]).square()), &w);
     let w: Weight<Nd<f64, Ix5>> = Weight::new(numbers([1, 1, 3, 2, 2], -1.0, 1.0, 1));
     check_twice("adaptive, three axes", &mixed(&w.adaptive_avg_pool3d([2, 1, 3]).square()), &w);
     let all = |x: &Weight<Nd<f64, Ix5>>| value(&(x.adaptive_avg_pool3d([1, 1, 1]).sum() - x.mean()));
@@ -203,7 +198,7 @@ fn adaptive_pooling_agrees_with_loops() {
 }
 
 #[test]
-fn upsampling_agrees_with_loops() {
+fn upsample_matches_loops() {
     for (length, wanted) in [(1, 1), (1, 4), (2, 1), (3, 5), (4, 7), (5, 2), (4, 4), (3, 9)] {
         for align_corners in [false, true] {
             let w: Weight<Nd<f64, Ix3>> = Weight::new(numbers([2, 1, length], -1.0, 1.0, 1));
@@ -231,23 +226,19 @@ fn upsampling_agrees_with_loops() {
     let both = w.upsample_bilinear([5, 2], false);
     close(&value(&both.to_dyn()), &value(&one_by_one.to_dyn()), "one axis after the other");
     check_twice("bilinear", &mixed(&w.upsample_bilinear([3, 7], true).square()), &w);
-    check_twice(
-        "bilinear, of other strides",
-        &mixed(&w.permute([1, 0, 3, 2]).upsample_bilinear([1, 3], true).square()),
-        &w,
-    );
+    check_twice("bilinear, strided", &mixed(&w.permute([1, 0, 3, 2]).upsample_bilinear([1, 3], true).square()), &w);
     let w: Weight<Nd<f64, Ix5>> = Weight::new(numbers([1, 1, 2, 2, 2], -1.0, 1.0, 1));
     check_twice("trilinear", &mixed(&w.upsample_trilinear([3, 1, 4], false).square()), &w);
 }
 
 #[test]
-fn infinity_does_not_spread_to_elements_that_are_only_copied() {
+fn upsample_of_infinity_keeps_other_elements_finite() {
     let x = Nd::from([[[1.0_f32, f32::INFINITY, 2.0]]]);
     assert_eq!(value(&x.upsample_linear([3], false)), x);
 }
 
 #[test]
-fn batches_and_channels_may_be_empty() {
+fn pool_with_empty_batch_or_channels_succeeds() {
     for shape in [[0, 2, 4, 4], [2, 0, 4, 4]] {
         let w = Weight::new(Nd::full(shape, 1.0_f32));
         let [batch, channels, ..] = shape;
@@ -264,7 +255,7 @@ fn batches_and_channels_may_be_empty() {
 }
 
 #[test]
-fn poolings_that_do_not_fit() {
+fn pool_with_invalid_shapes_or_settings_returns_error() {
     let x: Nd<f32, Ix4> = Nd::full([1, 2, 4, 3], 1.0);
     type Wrong = (Pool<2>, &'static [&'static str]);
     let wrong: [Wrong; 7] = [

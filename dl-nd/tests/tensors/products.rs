@@ -24,7 +24,7 @@ fn assert_close(what: &str, found: &ArrayD<f64>, expected: &ArrayD<f64>) {
     }
 }
 
-/// The product of tensors with at least two axes, one element after the other.
+/// The product of tensors with at least two axes, computed by loops.
 fn by_loops(a: &ArrayD<f64>, b: &ArrayD<f64>) -> ArrayD<f64> {
     let rank = a.ndim().max(b.ndim());
     let padded = |x: &ArrayD<f64>| {
@@ -45,8 +45,8 @@ fn by_loops(a: &ArrayD<f64>, b: &ArrayD<f64>) -> ArrayD<f64> {
     })
 }
 
-/// Checks value and gradients of a product, for static and for open ranks, of operands whose last
-/// two axes lie in either order.
+/// Checks value and gradients of a product, for static and dynamic ranks, and for operands with the
+/// last two axes in either memory order.
 fn product<S, T>(left: S, right: T)
 where
     S: IntoDimension + Clone,
@@ -84,17 +84,18 @@ where
     if row || column {
         return;
     }
-    let (a, b) = (turned(a.value()), turned(b.value()));
+    let (a, b) = (transposed_weight(a.value()), transposed_weight(b.value()));
     let loss = a.transpose(-2, -1).matmul(b.transpose(-2, -1));
     assert_close(&what, &value(&loss), &expected);
     check_twice(&what, &mixed(&loss), &a);
     check_twice(&what, &mixed(&loss), &b);
 }
 
-/// A weight whose transposed matrices are these: the same numbers with other strides.
-fn turned<D: Rank>(x: Nd<f64, D>) -> Weight<Nd<f64, D>> {
-    let turned = x.transpose(-2, -1).predict().wait().expect("matrices").into_array();
-    Weight::new(Nd::from(turned.as_standard_layout().into_owned()))
+/// A weight that holds the transposes of these matrices. Transposed again, it has the same elements
+/// with other strides.
+fn transposed_weight<D: Rank>(x: Nd<f64, D>) -> Weight<Nd<f64, D>> {
+    let transposed = x.transpose(-2, -1).predict().wait().expect("matrices").into_array();
+    Weight::new(Nd::from(transposed.as_standard_layout().into_owned()))
 }
 
 fn open(a: Layer<Open>, b: Layer<Open>) -> Layer<Open> {
@@ -102,7 +103,7 @@ fn open(a: Layer<Open>, b: Layer<Open>) -> Layer<Open> {
 }
 
 #[test]
-fn products_of_all_ranks() {
+fn matmul_of_all_ranks_matches_loops() {
     product(3, 3);
     product(3, [3, 2]);
     product([2, 3], 3);
@@ -121,7 +122,7 @@ fn products_of_all_ranks() {
 }
 
 #[test]
-fn products_with_lengths_of_0_and_1() {
+fn matmul_with_lengths_0_and_1_matches_loops() {
     for [batch, m, k, n] in [[0, 2, 3, 2], [2, 0, 3, 2], [2, 2, 0, 2], [2, 2, 3, 0], [1, 1, 1, 1], [2, 1, 3, 1]] {
         product([batch, m, k], [batch, k, n]);
         product([batch, m, k], [k, n]);
@@ -133,7 +134,7 @@ fn products_with_lengths_of_0_and_1() {
 }
 
 #[test]
-fn one_rank_open() {
+fn matmul_with_one_dynamic_rank_matches_static_ranks() {
     let a = Weight::new(numbers([2, 2, 3], -1.0, 1.0, 1));
     let b = Weight::new(numbers([2, 3, 2], -1.0, 1.0, 2));
     let v = Weight::new(numbers(3, -1.0, 1.0, 3));
@@ -145,14 +146,14 @@ fn one_rank_open() {
     ];
     for (product, expected) in products {
         assert_eq!(value(&product), expected);
-        check_twice("one rank open", &mixed(&product), &a);
-        check_twice("one rank open", &mixed(&product), &b);
-        check_twice("one rank open", &mixed(&product), &v);
+        check_twice("one dynamic rank", &mixed(&product), &a);
+        check_twice("one dynamic rank", &mixed(&product), &b);
+        check_twice("one dynamic rank", &mixed(&product), &v);
     }
 }
 
 #[test]
-fn linear() {
+fn linear_matches_matmul_plus_bias() {
     let weight = Weight::new(numbers((3, 2), -1.0, 1.0, 2));
     let bias = Weight::new(numbers(2, -1.0, 1.0, 3));
     fn check<D: Rank + MatMul<Ix2, Product = D>>(
@@ -174,26 +175,27 @@ fn linear() {
     check("a vector", &Weight::new(numbers(3, -1.0, 1.0, 1)), &weight, &bias);
     check("a batch", &Weight::new(numbers((2, 4, 3), -1.0, 1.0, 1)), &weight, &bias);
     check("open", &Weight::new(numbers(IxDyn(&[2, 4, 3]), -1.0, 1.0, 1)), &weight, &bias);
-    // so large that it is written in several pieces, and one of no columns
+    // large enough to be divided into chunks, and one without columns
     let (tall, broad) = (numbers((600, 3), -1.0, 1.0, 6), numbers((3, 70), -1.0, 1.0, 7));
     let along = numbers(70, -1.0, 1.0, 8);
     assert_eq!(value(&tall.linear(&broad, &along)), value(&(tall.matmul(&broad) + along.layer().lift::<Ix2>())));
     assert_eq!(value(&tall.linear(numbers((3, 0), 0.0, 1.0, 1), numbers(0, 0.0, 1.0, 1))).shape(), [600, 0]);
-    // operands that do not lie in row-major order
-    let turned = Weight::new(numbers((3, 4), -1.0, 1.0, 1));
-    for w in [&turned, &weight] {
-        check_twice("transposed", &mixed(&turned.t().linear(weight.flip(vec![0]), bias.flip(vec![0]))), w);
+    // operands that are not in row-major order
+    let transposed = Weight::new(numbers((3, 4), -1.0, 1.0, 1));
+    for w in [&transposed, &weight] {
+        check_twice("transposed", &mixed(&transposed.t().linear(weight.flip(vec![0]), bias.flip(vec![0]))), w);
     }
-    let steps = turned.t().matmul(weight.flip(vec![0])) + bias.flip(vec![0]).lift::<Ix2>();
-    assert_eq!(value(&turned.t().linear(weight.flip(vec![0]), bias.flip(vec![0]))), value(&steps));
-    // a sum over more terms than stay in registers is rounded otherwise, as it begins with the bias
+    let steps = transposed.t().matmul(weight.flip(vec![0])) + bias.flip(vec![0]).lift::<Ix2>();
+    assert_eq!(value(&transposed.t().linear(weight.flip(vec![0]), bias.flip(vec![0]))), value(&steps));
+    // the accumulation chain starts with the bias; beyond one k-block, the result is rounded
+    // differently from the product plus bias
     let (long, wide) = (numbers((5, 1300), -1.0, 1.0, 4), numbers((1300, 2), -1.0, 1.0, 5));
     let steps = long.matmul(&wide) + bias.lift::<Ix2>();
     assert_close("many terms", &value(&long.linear(&wide, &bias)), &value(&steps));
 }
 
 #[test]
-fn linear_layers_that_do_not_fit() {
+fn linear_with_incompatible_shapes_returns_error() {
     let (x, weight) = (Nd::full([2, 3], 1.0), Nd::full([3, 4], 1.0));
     for (layer, parts) in [
         (x.linear(&weight, Nd::full([1], 1.0)), ["linear: a bias of length 1", "[3, 4]", "4 columns"]),
@@ -206,7 +208,7 @@ fn linear_layers_that_do_not_fit() {
 }
 
 #[test]
-fn dot_and_outer() {
+fn dot_and_outer_match_definition() {
     let a = Weight::new(numbers(3, -1.0, 1.0, 1));
     let b = Weight::new(numbers(3, -1.0, 1.0, 2));
     let c = Weight::new(numbers(2, -1.0, 1.0, 3));
@@ -228,13 +230,13 @@ fn dot_and_outer() {
 }
 
 fn message<T: dl_core::Data + std::fmt::Debug>(layer: Layer<T>) -> (Error, String) {
-    let error = layer.predict().wait().expect_err("it does not fit");
+    let error = layer.predict().wait().expect_err("the layer should fail");
     let text = error.to_string();
     (error, text)
 }
 
 #[test]
-fn products_that_do_not_fit() {
+fn matmul_with_incompatible_shapes_returns_error() {
     let ones = |shape: &[usize]| Nd::full(IxDyn(shape), 1.0_f64);
     for (left, right, parts) in [
         (
@@ -267,8 +269,8 @@ fn products_that_do_not_fit() {
     assert!(error.is_shape() && text.contains("too large"), "{text}");
 }
 
-/// What a specification means, in loops: for every way to give numbers to the letters, a product is
-/// added up.
+/// The definition of `einsum`, by loops: for every assignment of indices to letters, the product of
+/// the operands is added to the output.
 fn einsum_by_loops(inputs: &[Vec<char>], output: &[char], operands: &[ArrayD<f64>]) -> ArrayD<f64> {
     let mut lengths = BTreeMap::new();
     for (labels, operand) in inputs.iter().zip(operands) {
@@ -300,14 +302,14 @@ fn einsum_by_loops(inputs: &[Vec<char>], output: &[char], operands: &[ArrayD<f64
     sum
 }
 
-/// A specification, and the labels of each operand and of the output.
-fn written(inputs: &[Vec<char>], output: &[char]) -> String {
+/// The text of a specification with these labels of operands and output.
+fn specification_text(inputs: &[Vec<char>], output: &[char]) -> String {
     let inputs: Vec<String> = inputs.iter().map(|labels| labels.iter().collect()).collect();
     format!("{}->{}", inputs.join(","), output.iter().collect::<String>())
 }
 
-/// A tensor whose axes lie in memory in a random order.
-fn somehow(shape: &[usize], rng: &mut impl Rng) -> Open {
+/// A tensor with a random memory order of its axes.
+fn with_random_layout(shape: &[usize], rng: &mut impl Rng) -> Open {
     let mut order: Vec<usize> = (0..shape.len()).collect();
     for axis in (1..order.len()).rev() {
         order.swap(axis, rng.random_range(0..=axis));
@@ -322,7 +324,7 @@ fn somehow(shape: &[usize], rng: &mut impl Rng) -> Open {
 }
 
 #[test]
-fn random_specifications() {
+fn einsum_of_random_specifications_matches_loops() {
     let mut rng = init::rng(7);
     for round in 0..400 {
         let lengths = [0; 5].map(|_| if rng.random_ratio(1, 12) { 0 } else { rng.random_range(1..4) });
@@ -331,11 +333,11 @@ fn random_specifications() {
         let mut operands = Vec::new();
         for _ in 0..rng.random_range(1..=4) {
             let picked: Vec<usize> = (0..rng.random_range(0..=4)).map(|_| rng.random_range(0..5)).collect();
-            // now and then an axis that broadcasts
+            // some axes have length 1 and broadcast
             let single: Vec<bool> = (0..5).map(|_| rng.random_ratio(1, 8)).collect();
             let shape: Vec<usize> = picked.iter().map(|&i| if single[i] { 1 } else { lengths[i] }).collect();
             inputs.push(picked.iter().map(|&i| letters[i]).collect::<Vec<char>>());
-            operands.push(somehow(&shape, &mut rng));
+            operands.push(with_random_layout(&shape, &mut rng));
         }
         let mut output: Vec<char> = Vec::new();
         for label in inputs.iter().flatten() {
@@ -343,7 +345,7 @@ fn random_specifications() {
                 output.insert(rng.random_range(0..=output.len()), *label);
             }
         }
-        let specification = written(&inputs, &output);
+        let specification = specification_text(&inputs, &output);
         let arrays: Vec<ArrayD<f64>> = operands.iter().map(|operand| operand.view().to_owned()).collect();
         let what =
             format!("round {round}: {specification} of {:?}", arrays.iter().map(|a| a.shape()).collect::<Vec<_>>());
@@ -360,10 +362,11 @@ fn random_specifications() {
     }
 }
 
-/// The value of a specification that is checked against central differences, too.
+/// The value of a specification. Compares its gradients with central differences, too.
 fn checked(specification: &str, shapes: &[&[usize]]) -> ArrayD<f64> {
     let mut rng = init::rng(3);
-    let weights: Vec<Weight<Open>> = shapes.iter().map(|shape| Weight::new(somehow(shape, &mut rng))).collect();
+    let weights: Vec<Weight<Open>> =
+        shapes.iter().map(|shape| Weight::new(with_random_layout(shape, &mut rng))).collect();
     let layer = einsum(specification, &weights);
     for weight in &weights {
         check_twice(specification, &mixed(&layer), weight);
@@ -372,7 +375,7 @@ fn checked(specification: &str, shapes: &[&[usize]]) -> ArrayD<f64> {
 }
 
 #[test]
-fn specifications_of_every_kind() {
+fn einsum_of_every_kind_of_specification_has_known_value() {
     for (specification, shapes, shape) in [
         ("ij,jk->ik", &[&[2, 3][..], &[3, 4]][..], &[2, 4][..]),
         ("ij,jk", &[&[2, 3], &[3, 4]], &[2, 4]),
@@ -408,13 +411,13 @@ fn specifications_of_every_kind() {
 }
 
 #[test]
-fn sums_without_elements_are_0() {
+fn einsum_over_no_elements_is_zero() {
     assert_eq!(checked("ij,jk->ik", &[&[2, 0], &[0, 3]]), ArrayD::<f64>::zeros(vec![2, 3]));
     assert_eq!(checked("ij->i", &[&[2, 0]]), ArrayD::<f64>::zeros(vec![2]));
 }
 
 #[test]
-fn the_same_operand_twice() {
+fn einsum_with_repeated_operand_has_correct_gradient() {
     let w = Weight::new(numbers(IxDyn(&[3, 3]), -1.0, 1.0, 1));
     check_twice("w·w", &mixed(&einsum("ij,jk->ik", [&w, &w])), &w);
     check_twice("sum of w³", &mixed(&einsum("ij,ij,ij->", [&w, &w, &w])), &w);
@@ -422,14 +425,14 @@ fn the_same_operand_twice() {
 }
 
 #[test]
-fn a_transposed_layer_is_a_view() {
+fn einsum_transpose_returns_view() {
     let x = numbers(IxDyn(&[2, 3]), -1.0, 1.0, 1);
     let transposed = einsum("ij->ji", [&x]).predict().wait().unwrap();
     assert_eq!(transposed.view().as_ptr(), x.view().as_ptr());
 }
 
 #[test]
-fn specifications_that_do_not_fit() {
+fn einsum_with_invalid_specification_returns_error() {
     let ones = |shape: &&[usize]| Nd::full(IxDyn(shape), 1.0_f64);
     for (specification, shapes, parts, is_shape) in [
         ("ij->ik", &[&[2, 3][..]][..], &["`ij->ik`", "output names `k`", "no operand"][..], false),
@@ -462,7 +465,7 @@ fn specifications_that_do_not_fit() {
 }
 
 #[test]
-fn in_single_precision() {
+fn f32_products_match_known_values() {
     let a = Nd::from([[1.0_f32, 2.0], [3.0, 4.0]]);
     let product: Nd<f32, Ix2> = a.matmul(&a).predict().wait().unwrap();
     let sums = einsum("ij,jk->ik", [a.to_dyn(), a.to_dyn()]).to_rank::<Ix2>();

@@ -1,11 +1,11 @@
-//! Tensors and tables as rows of numbers, and back.
+//! Conversion of tensors and tables to flat stored numbers, and back.
 
 use dl_core::{Buffer, DType, Differentiable, Module, NewValue, Numbers, Stored, Weight};
 use dl_nd::{Nd, ReduceOps, Table};
 use ndarray::{Ix2, Ix3, IxDyn};
 
 #[test]
-fn numbers_lie_in_row_major_order_whatever_the_strides() {
+fn stored_numbers_of_any_strides_are_row_major() {
     let x = Nd::from([[1.0_f32, 2.0], [3.0, 4.0]]);
     let transposed: Nd = x.view().reversed_axes().to_shared().into();
     assert_eq!(transposed.numbers(), Numbers::F32(vec![1.0, 3.0, 2.0, 4.0]));
@@ -15,7 +15,7 @@ fn numbers_lie_in_row_major_order_whatever_the_strides() {
 }
 
 #[test]
-fn every_kind_of_element_comes_back() {
+fn stored_elements_of_every_type_round_trip() {
     let (mask, labels) = (Nd::from([[true, false]]), Nd::from([[3_usize, 4]]));
     assert_eq!((mask.numbers().dtype(), labels.numbers().dtype()), (DType::Bool, DType::U64));
     assert_eq!(Nd::<bool, Ix2>::from_numbers(&[1, 2], mask.numbers()).unwrap(), mask);
@@ -28,7 +28,7 @@ fn every_kind_of_element_comes_back() {
 }
 
 #[test]
-fn what_does_not_fit_is_an_error() {
+fn stored_numbers_of_wrong_shape_or_type_return_error() {
     let numbers = || Numbers::F32(vec![1.0, 2.0]);
     assert!(Nd::<f32, Ix2>::from_numbers(&[1, 3], numbers()).unwrap_err().is_shape());
     assert!(Nd::<f32, Ix3>::from_numbers(&[1, 2], numbers()).unwrap_err().to_string().contains("3 axes"));
@@ -38,7 +38,7 @@ fn what_does_not_fit_is_an_error() {
 }
 
 #[test]
-fn a_table_is_set_as_a_tensor_is() {
+fn table_entry_is_set_like_tensor() {
     let net = (Weight::new(Table::from([[1.0_f32, 2.0]])), Weight::new(Nd::from([1.0_f64])));
     let new = [("0", vec![1, 2], Numbers::F32(vec![5.0, 6.0])), ("1", vec![1], Numbers::F64(vec![7.0]))];
     let new = new.map(|(path, shape, numbers)| net.entry(path).unwrap().check(&shape, numbers).unwrap());
@@ -47,12 +47,12 @@ fn a_table_is_set_as_a_tensor_is() {
     assert!(net.entry("0").unwrap().check(&[2, 1], Numbers::F32(vec![5.0, 6.0])).unwrap_err().is_shape());
 }
 
-/// A weight lies in memory in one way, which is that of one that was restored: so what is computed
-/// with it, and rounded by how it lies there, is the same.
+/// Weights are always stored in row-major order, as after restoring a file. Rounding that depends
+/// on the memory layout is therefore the same before and after.
 #[test]
-fn weights_lie_in_row_major_order() {
-    // the first row is 2²⁴ a hundred times and −2²⁴ a hundred times, which small numbers get lost
-    // in
+fn weight_of_any_strides_is_stored_row_major() {
+    // the first row is 2²⁴ a hundred times, then −2²⁴ a hundred times; numbers of size 1 are lost
+    // in partial sums of it
     let number = |(j, i): (usize, usize)| match i {
         0 if j < 100 => 16_777_216.0_f32,
         0 => -16_777_216.0,

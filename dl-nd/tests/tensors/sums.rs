@@ -1,5 +1,6 @@
-//! A weight that is used many times: in a step, the products that arrive at it are added up without
-//! being made, which changes nothing.
+//! The delta of a weight that is used many times is a sum of products. A step accumulates the
+//! products in place, without materializing each. The result must have the bits of the sum of
+//! materialized products. The module also tests sums and reductions of large tensors.
 
 use dl_core::record::Recorder;
 use dl_core::{Differentiable, Do, Layer, Optimizer, Result, Weight};
@@ -33,16 +34,16 @@ fn bits(x: &Matrix) -> Vec<u32> {
     x.clone().into_vec().into_iter().map(f32::to_bits).collect()
 }
 
-/// The weight after a step, and whether it was watched, which has all terms made.
-fn after<O: Optimizer + Clone + 'static>(
+/// The bits of the weight after a step. A recorded step materializes all terms.
+fn stepped_bits<O: Optimizer + Clone + 'static>(
     w: &Weight<Matrix>,
     loss: &Layer<f32>,
     optimizer: O,
-    watched: bool,
+    record: bool,
 ) -> Result<Vec<u32>> {
     let start = w.value();
     let step = loss.train(&optimizer);
-    if watched {
+    if record {
         step.recorded(&Recorder::new()).wait().map(drop)?
     } else {
         step.wait().map(drop)?
@@ -52,63 +53,62 @@ fn after<O: Optimizer + Clone + 'static>(
     Ok(end)
 }
 
-/// Shapes of a weight, and rows that it is used with: one row has an order of its own, and 300 are
-/// more than one chain.
+/// Shapes of a weight, and the numbers of rows that it is multiplied with. The sum over one row has
+/// an accumulation order of its own; 300 rows need more than one accumulation chain.
 fn cases() -> [([usize; 2], Vec<usize>); 4] {
     [([64, 192], vec![1; 31]), ([33, 17], vec![2, 300, 1, 5]), ([1, 7], vec![3, 4]), ([8, 1], vec![6, 2])]
 }
 
 #[test]
-fn the_sum_has_the_bits_of_the_sum_of_its_terms() -> Result<()> {
+fn fused_delta_sum_has_bits_of_sequential_sum() -> Result<()> {
     let mut rng = ChaCha8Rng::seed_from_u64(1);
     for (shape, rows) in cases() {
         let w = Weight::new(matrix(shape[0], shape[1], &mut rng));
         let (loss, deltas) = uses(&w, &rows, &mut rng);
         let deltas = deltas.iter().map(|delta| delta.predict().wait()).collect::<Result<Vec<_>>>()?;
-        // a walk back meets the last use first, or the first one: in either direction the terms are
-        // added one by one
+        // the reverse pass reaches the uses in either direction, and must add the terms one by one
         let stepped = |deltas: Vec<Matrix>| -> Result<Vec<u32>> {
             let sum = deltas.into_iter().map(|delta| delta.layer()).reduce(|sum, delta| sum + delta);
             Ok(bits(&(&w - sum.expect("there are deltas")).predict().wait()?))
         };
-        let back = stepped(deltas.iter().rev().cloned().collect())?;
-        let forth = stepped(deltas)?;
-        let found = after(&w, &loss, Sgd::new(1.0), false)?;
-        assert!(found == forth || found == back, "{shape:?}, {rows:?}");
+        let backwards = stepped(deltas.iter().rev().cloned().collect())?;
+        let forwards = stepped(deltas)?;
+        let found = stepped_bits(&w, &loss, Sgd::new(1.0), false)?;
+        assert!(found == forwards || found == backwards, "{shape:?}, {rows:?}");
     }
     Ok(())
 }
 
 #[test]
-fn a_step_has_the_bits_of_one_whose_terms_are_made() -> Result<()> {
+fn step_with_fused_deltas_has_bits_of_recorded_step() -> Result<()> {
     let mut rng = ChaCha8Rng::seed_from_u64(2);
     for (shape, rows) in cases() {
         let w = Weight::new(matrix(shape[0], shape[1], &mut rng));
         let (products, _) = uses(&w, &rows, &mut rng);
-        // a term that is no product, one of another use of a product, and a product that two want
+        // a delta that is not a product, a product of an operand with two uses, and that second use
         let (x, both) = (matrix(4, shape[0], &mut rng), w.tanh());
         let loss = products + (&w * &w).sum() + x.matmul(&both).sum() + both.sum();
-        assert_eq!(after(&w, &loss, Sgd::new(0.1), false)?, after(&w, &loss, Sgd::new(0.1), true)?);
-        assert_eq!(after(&w, &loss, Adam::new(0.1), false)?, after(&w, &loss, Adam::new(0.1), true)?);
+        assert_eq!(stepped_bits(&w, &loss, Sgd::new(0.1), false)?, stepped_bits(&w, &loss, Sgd::new(0.1), true)?);
+        assert_eq!(stepped_bits(&w, &loss, Adam::new(0.1), false)?, stepped_bits(&w, &loss, Adam::new(0.1), true)?);
     }
     Ok(())
 }
 
 #[test]
-fn products_that_nobody_else_wants_are_not_made() -> Result<()> {
+fn unshared_delta_products_are_not_materialized() -> Result<()> {
     let mut rng = ChaCha8Rng::seed_from_u64(3);
     let w = Weight::new(matrix(64, 192, &mut rng));
     let (few, _) = uses(&w, &[1; 2], &mut rng);
     let (many, _) = uses(&w, &[1; 40], &mut rng);
     let peak = |loss: &Layer<f32>| -> Result<usize> { Ok(loss.train(&Sgd::new(0.0)).counted().wait()?.1.bytes_peak) };
-    // 38 uses more keep a row of 192 numbers each, and their deltas, but no matrix of 64 × 192
+    // 38 more uses add a row of 192 elements and its delta each, but no matrix of 64 × 192
     assert!(peak(&many)? < peak(&few)? + 38 * 8 * 192 * size_of::<f32>());
     Ok(())
 }
 
-/// More elements than are added up at a time, fewer than are written down.
+/// More elements than one block of an addition, fewer than the deferral threshold.
 #[test]
-fn a_sum_of_some_thousand_elements() -> Result<()> {
+fn sum_of_medium_tensors_matches_elements() -> Result<()> {
     let mut rng = ChaCha8Rng::seed_from_u64(4);
     let terms: [Matrix; 3] = std::array::from_fn(|_| matrix(50, 61, &mut rng));
     let sum = terms.iter().map(|term| term.layer()).sum::<Layer<Matrix>>().predict().wait()?;
@@ -118,10 +118,10 @@ fn a_sum_of_some_thousand_elements() -> Result<()> {
     Ok(())
 }
 
-/// Large enough to be divided: along both axes the same as lane by lane, and to the bit the same
-/// for any number of threads.
+/// The tensor is large enough to be divided among threads. Reductions along both axes must match
+/// those of single lanes, and have the same bits for any number of threads.
 #[test]
-fn large_ones_are_those_of_their_lanes() -> Result<()> {
+fn large_reductions_match_lanes_on_any_thread_count() -> Result<()> {
     let mut rng = ChaCha8Rng::seed_from_u64(5);
     let x = Nd::<f64, Ix2>::from_vec([400, 500], (0..200_000).map(|_| rng.random_range(-1.0..1.0)).collect())?;
     let labels: Vec<usize> = (0..400).map(|_| rng.random_range(0..500)).collect();

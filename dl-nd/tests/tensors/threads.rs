@@ -1,11 +1,11 @@
-//! The number of threads changes no bit of a network's training.
+//! Training a network gives the same bits for any number of threads.
 
 use dl_core::{Differentiable, Layer, Weight};
 use dl_nd::{Nd, NdLayer, NdWeight, init, ops::*};
 use dl_optim::Sgd;
 
-/// Losses and weights of a net with parallel branches that share a weight, large enough to be
-/// offered to other threads.
+/// The losses and final weights of a network with parallel branches that share a weight. The
+/// branches are large enough to be offloaded to other threads.
 fn trace(threads: usize) -> Vec<u32> {
     let mut rng = init::rng(7);
     let images: Nd = init::normal([16, 64], 0.0, 1.0, &mut rng);
@@ -30,7 +30,7 @@ fn trace(threads: usize) -> Vec<u32> {
 }
 
 #[test]
-fn change_nothing() {
+fn training_on_any_thread_count_has_same_bits() {
     let one = trace(1);
     for threads in [1, 2, 4, 8] {
         assert_eq!(trace(threads), one, "{threads} threads");

@@ -1,5 +1,6 @@
-//! The sum of a large tensor, of which value and derivatives are wanted, is computed beside the
-//! derivatives, so that what both read is read once. That changes no bit, and shows nowhere.
+//! If a sum of a large lazy tensor is requested together with its gradients, one fused kernel
+//! computes both and reads the shared operands once. Values, errors and recordings must be those of
+//! separate evaluation, to the bit.
 
 use dl_core::record::Recorder;
 use dl_core::{Differentiable, Do, Layer, Result, Weight};
@@ -27,9 +28,8 @@ fn bits(tensor: &Vector) -> Vec<u32> {
     tensor.view().iter().map(|x| x.to_bits()).collect()
 }
 
-/// Value and gradients where the value waits, and where it does not, as each of them is asked for
-/// alone.
-fn is_the_same(y: &Layer<f32>, operands: &[Weight<Vector>; 4]) -> Result<()> {
+/// Compares value and gradients of a fused evaluation with separate evaluations.
+fn assert_same_bits(y: &Layer<f32>, operands: &[Weight<Vector>; 4]) -> Result<()> {
     let (value, gradients) = Do::predict(y.value_and_gradients(operands)).wait()?;
     assert_eq!(value.to_bits(), y.predict().wait()?.to_bits());
     for (operand, gradient) in operands.iter().zip(&gradients) {
@@ -40,17 +40,17 @@ fn is_the_same(y: &Layer<f32>, operands: &[Weight<Vector>; 4]) -> Result<()> {
 }
 
 #[test]
-fn sums_and_means_have_the_bits_that_they_have_alone() -> Result<()> {
+fn fused_sum_and_mean_have_bits_of_separate_evaluation() -> Result<()> {
     let operands = operands();
-    is_the_same(&terms(&operands).sum(), &operands)?;
-    is_the_same(&terms(&operands).mean(), &operands)?;
-    // what is summed is itself a gradient, or is read by one
+    assert_same_bits(&terms(&operands).sum(), &operands)?;
+    assert_same_bits(&terms(&operands).mean(), &operands)?;
+    // the summed terms are also operands of the gradient
     let terms = terms(&operands);
-    is_the_same(&(&terms * &terms).sum(), &operands)
+    assert_same_bits(&(&terms * &terms).sum(), &operands)
 }
 
 #[test]
-fn for_any_number_of_threads() {
+fn fused_sum_on_any_thread_count_has_same_bits() {
     let on = |threads| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a pool");
         pool.install(|| {
@@ -65,7 +65,7 @@ fn for_any_number_of_threads() {
 }
 
 #[test]
-fn the_sum_and_what_is_summed_may_be_variables_themselves() -> Result<()> {
+fn gradient_by_sum_and_by_terms_is_one() -> Result<()> {
     let (a, unrelated) = (Weight::new(numbers(0.3)), Weight::new(numbers(0.9)));
     let terms = a.tanh();
     let sum = terms.sum();
@@ -79,7 +79,7 @@ fn the_sum_and_what_is_summed_may_be_variables_themselves() -> Result<()> {
 }
 
 #[test]
-fn derivatives_are_differentiated_again() -> Result<()> {
+fn fused_sum_second_derivative_is_correct() -> Result<()> {
     let a = Weight::new(numbers(0.3));
     let slope = (&a * &a * &a).sum().gradient(&a);
     let second = slope.sum().gradient(&a).predict().wait()?;
@@ -90,7 +90,7 @@ fn derivatives_are_differentiated_again() -> Result<()> {
 }
 
 #[test]
-fn a_mean_of_rows_is_no_sum_of_all() -> Result<()> {
+fn mean_axis_of_lazy_tensor_is_not_fused_as_total() -> Result<()> {
     let x = Weight::new(Nd::<f32, Ix2>::full([300, 40], 0.5));
     let (value, gradient) = Do::predict(x.exp().mean_axis(0).value_and_gradient(&x)).wait()?;
     assert_eq!((value.len(), gradient.shape()), (40, &[300, 40][..]));
@@ -99,7 +99,7 @@ fn a_mean_of_rows_is_no_sum_of_all() -> Result<()> {
 }
 
 #[test]
-fn an_error_of_the_sum_is_the_same() {
+fn fused_sum_error_equals_separate_error() {
     let x = Weight::new(numbers(0.3));
     let variance = x.var(LEN);
     let error = variance.predict().wait().unwrap_err();
@@ -109,7 +109,7 @@ fn an_error_of_the_sum_is_the_same() {
 }
 
 #[test]
-fn whoever_watches_sees_the_sum_evaluated() -> Result<()> {
+fn recorded_pass_contains_fused_sum_once() -> Result<()> {
     let operands = operands();
     let recorder = Recorder::new();
     let mean = terms(&operands).mean();
@@ -121,7 +121,7 @@ fn whoever_watches_sees_the_sum_evaluated() -> Result<()> {
 }
 
 #[test]
-fn in_a_step_nothing_waits() -> Result<()> {
+fn training_loss_of_gradient_matches_prediction() -> Result<()> {
     let operands = operands();
     let sum = terms(&operands).sum();
     let loss = sum.gradient(&operands[1]).sum();

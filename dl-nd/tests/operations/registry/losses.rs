@@ -30,7 +30,7 @@ fn reduction(draw: &mut Draw) -> &'static str {
     draw.one_of(["mean", "sum", "none"])
 }
 
-/// Logits or their logarithms, and labels; with settings of all kinds.
+/// Logits or log-probabilities and labels, with random settings.
 fn labelled(draw: &mut Draw) -> Sample {
     let mut shape = draw.full_shape();
     shape.truncate(3);
@@ -48,7 +48,7 @@ fn labelled(draw: &mut Draw) -> Sample {
     Draw::sample(args, [draw.numbers(&shape, -2.0, 2.0)])
 }
 
-/// With labels, or with probabilities of all classes.
+/// Logits with labels or with class probabilities.
 fn classified(draw: &mut Draw) -> Sample {
     let mut sample = labelled(draw);
     if draw.flip() {

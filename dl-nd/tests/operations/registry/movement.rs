@@ -1,4 +1,4 @@
-//! Operations that move elements, and those that pick some.
+//! Operations that move or select elements.
 
 use super::{Drawn, Scalar, index, ops};
 use crate::case::{Args, integer};
@@ -7,7 +7,7 @@ use dl_nd::ops::*;
 use ndarray::{IxDyn, Slice, SliceInfo, SliceInfoElem};
 use serde_json::{Value, json};
 
-/// A tensor with at least so many axes, and arguments that depend on its shape.
+/// A tensor with at least `axes` axes, and arguments that depend on its shape.
 fn with(draw: &mut Draw, axes: usize, args: impl Fn(&mut Draw, &[usize]) -> Value) -> Sample {
     let shape = draw.shape_with_axes(axes);
     let args = args(draw, &shape);
@@ -22,7 +22,7 @@ const RESHAPED: Drawn = Some(|draw| {
     })
 });
 
-/// A shape with one more axis, of length 1, and its place.
+/// A tensor with an axis of length 1, and the position of this axis.
 fn squeezed(draw: &mut Draw) -> Sample {
     let mut shape = draw.shape();
     let axis = draw.between(0..=shape.len());
@@ -37,7 +37,7 @@ fn expanded(draw: &mut Draw) -> Sample {
     Draw::sample(json!({ "shape": to }), [draw.numbers(&shape, -2.0, 2.0)])
 }
 
-/// A range with a step: start, end or none, step.
+/// A range with a step: start, end or null, step.
 fn range(draw: &mut Draw, length: usize) -> Value {
     let start = draw.between(0..=length);
     let end = draw.between(start..=length);
@@ -50,7 +50,7 @@ fn slice(range: &Value) -> Slice {
     Slice { start: integer(&range[0]), end, step: integer(&range[2]) }
 }
 
-/// A range or a single place, for each axis.
+/// A range or a single index for each axis.
 fn sliced(draw: &mut Draw, shape: &[usize]) -> Value {
     let parts = shape.iter().map(|&length| {
         if length == 0 || draw.between(0..=4) > 0 {
@@ -65,10 +65,10 @@ fn sliced(draw: &mut Draw, shape: &[usize]) -> Value {
 fn parts(args: &Args) -> SliceInfo<Vec<SliceInfoElem>, IxDyn, IxDyn> {
     let part = |part: &Value| if part.is_array() { slice(part).into() } else { SliceInfoElem::Index(integer(part)) };
     let parts: Vec<_> = args.value("parts").as_array().expect("a list").iter().map(part).collect();
-    parts.try_into().expect("a slice of open rank")
+    parts.try_into().expect("a slice of dynamic rank")
 }
 
-/// Lengths along an axis, and one of the parts.
+/// Lengths that split an axis, and the number of one part.
 fn split(draw: &mut Draw, shape: &[usize]) -> Value {
     let axis = draw.axis(shape);
     let mut rest = shape[axis.rem_euclid(shape.len() as isize) as usize];
@@ -80,7 +80,7 @@ fn split(draw: &mut Draw, shape: &[usize]) -> Value {
     json!({ "axis": axis, "sizes": sizes, "part": draw.between(0..=sizes.len() - 1) })
 }
 
-/// Tensors that differ in length along an axis.
+/// Tensors of different lengths along one axis.
 fn joined(draw: &mut Draw) -> Sample {
     let shape = draw.shape_with_axes(1);
     let axis = draw.axis(&shape);
@@ -113,7 +113,8 @@ fn pads(args: &Args) -> Vec<(usize, usize)> {
     pads.iter().map(|pad| (integer(&pad[0]) as usize, integer(&pad[1]) as usize)).collect()
 }
 
-/// An axis, and the shape of as many places, no longer along other axes.
+/// A shape, arguments with an axis and indices, and the shape of the indices: at most the lengths
+/// of the first shape along the other axes.
 fn gathered(draw: &mut Draw) -> (Vec<usize>, Value, Vec<usize>) {
     let mut shape = draw.full_shape();
     shape.truncate(3);

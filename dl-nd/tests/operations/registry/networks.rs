@@ -1,4 +1,4 @@
-//! Operations of networks: normalisation and attention.
+//! Normalisation and attention.
 
 use super::{Scalar, mask, ops};
 use crate::case::{Args, Tensor};
@@ -7,7 +7,7 @@ use dl_nd::{Attention, Nd, RunningStats, ops::*, scaled_dot_product_attention_wi
 use ndarray::Ix1;
 use serde_json::{Value, json};
 
-/// `[batch, channels, …]`, with a weight and a bias for each channel or without.
+/// A tensor `[batch, channels, …]`, with or without a weight and a bias for each channel.
 fn channels(draw: &mut Draw, shape: &[usize], args: Value) -> Sample {
     let mut inputs = vec![draw.numbers(shape, -2.0, 2.0)];
     if draw.flip() {
@@ -33,7 +33,7 @@ fn group(draw: &mut Draw) -> Sample {
     channels(draw, &shape, json!({ "eps": 0.01, "groups": groups }))
 }
 
-/// A shape, and how many of its last axes belong together; with `weights` for these, or without.
+/// A tensor and the number of last axes to normalise, with or without `weights` of their shape.
 fn last(draw: &mut Draw, weights: usize) -> Sample {
     let mut shape = draw.full_shape();
     shape.truncate(3);
@@ -60,7 +60,7 @@ fn normalized_batch<A: Scalar>(args: &Args, x: &Tensor<A>) -> Tensor<A> {
     x.batch_norm_with(&stats, args.number("eps"))
 }
 
-/// Weighted and moved channel by channel, if there are weights.
+/// Applies weight and bias of each channel, if given.
 fn affine<A: Scalar>(x: Tensor<A>, weights: &[Tensor<A>]) -> Tensor<A> {
     match weights {
         [weight, bias] => x.affine(weight.to_rank::<Ix1>(), bias.to_rank::<Ix1>()),
@@ -68,7 +68,7 @@ fn affine<A: Scalar>(x: Tensor<A>, weights: &[Tensor<A>]) -> Tensor<A> {
     }
 }
 
-/// Queries, keys and values; sometimes with a bias, which is an operand, too.
+/// Queries, keys and values, sometimes with a bias as a fourth operand.
 fn attended(draw: &mut Draw) -> Sample {
     let [batch, queries, keys] = draw.lengths();
     let [length, width] = [(); 2].map(|()| draw.between(1..=3));

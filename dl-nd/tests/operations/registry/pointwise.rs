@@ -1,4 +1,4 @@
-//! Operations that work element by element, with broadcasting.
+//! Pointwise operations with broadcasting.
 
 use super::{Drawn, mask, ops};
 use crate::case::Args;
@@ -12,18 +12,18 @@ fn within(draw: &mut Draw, low: f64, high: f64) -> Sample {
     Draw::sample(json!({}), [draw.numbers(&shape, low, high)])
 }
 
-/// Any numbers, of either sign.
+/// Numbers of either sign.
 const ANY: Drawn = Some(|draw| within(draw, -2.0, 2.0));
 
 const POSITIVE: Drawn = Some(|draw| within(draw, 0.25, 3.0));
 
-/// Any numbers, and one for the operation.
+/// Numbers of either sign, and a number as an argument of the operation.
 const NUMBER: Drawn = Some(|draw| {
     let args = Args(json!({ "number": draw.one_of([0.25, 1.0, 1.5]) }));
     Sample { args, ..within(draw, -2.0, 2.0) }
 });
 
-/// Two tensors that broadcast, or a tensor and a number on one side.
+/// Two tensors that broadcast, or a tensor and a number on either side.
 fn two(draw: &mut Draw, left: (f64, f64), right: (f64, f64)) -> Sample {
     let [a, b] = draw.pair();
     match draw.between(0..=3) {
@@ -53,7 +53,7 @@ macro_rules! either {
     };
 }
 
-/// A comparison with a tensor or a number, as numbers.
+/// A comparison with a tensor or a number, converted to numbers.
 macro_rules! compared {
     ($args:ident, $x:ident, $compare:ident) => {
         match $x {

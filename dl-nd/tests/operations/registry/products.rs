@@ -1,4 +1,4 @@
-//! Products that sum over axes.
+//! Matrix products and `einsum`.
 
 use super::{Drawn, Scalar, ops};
 use crate::draw::{Draw, Sample};
@@ -6,7 +6,7 @@ use dl_nd::{einsum, ops::*};
 use serde_json::json;
 use std::collections::BTreeMap;
 
-/// Matrices or vectors, perhaps many of them.
+/// Vectors, matrices or batches of matrices.
 const MATRICES: Drawn = Some(|draw| {
     let [m, k, n] = [(); 3].map(|()| draw.between(0..=3));
     let [left, right] = draw.pair();
@@ -29,8 +29,8 @@ fn vectors(draw: &mut Draw, lengths: [usize; 2]) -> Sample {
     Draw::sample(json!({}), lengths.map(|length| draw.numbers(&[length], -1.5, 1.5)))
 }
 
-/// An expression, with random lengths of its letters; some of them are 1 in one operand, and
-/// repeated.
+/// An `einsum` expression with random lengths of its letters. Some lengths are 1 in one operand,
+/// and broadcast.
 fn summed(draw: &mut Draw) -> Sample {
     let expression = draw.one_of([
         "ij,jk->ik",

@@ -1,11 +1,11 @@
-//! Operations that reduce axes.
+//! Reductions.
 
 use super::{Drawn, Scalar, ops};
 use crate::draw::{Draw, Sample};
 use dl_nd::ops::*;
 use serde_json::json;
 
-/// A tensor with elements, some of its axes or all of them, and whether they stay.
+/// A tensor with elements, some or all of its axes, and whether these are kept.
 fn reduced(draw: &mut Draw, low: f64, high: f64) -> Sample {
     let shape = draw.full_shape();
     let args = json!({ "axes": draw.axes(&shape), "keep": draw.flip() });
@@ -14,7 +14,7 @@ fn reduced(draw: &mut Draw, low: f64, high: f64) -> Sample {
 
 const REDUCED: Drawn = Some(|draw| reduced(draw, -1.5, 1.5));
 
-/// With an axis and a correction; there are two elements at least.
+/// A tensor with an axis and a correction; at least two elements are reduced.
 const SPREAD: Drawn = Some(|draw| {
     let mut shape = draw.full_shape();
     shape.push(2 + draw.between(0..=1));
@@ -28,7 +28,7 @@ const ALONG: Drawn = Some(|draw| {
     Draw::sample(args, [draw.numbers(&shape, -1.5, 1.5)])
 });
 
-/// A call in one of its three forms: of all elements, over axes, over axes that stay.
+/// Calls a reduction in one of its three forms: all elements, axes removed, axes kept.
 macro_rules! reduced {
     ($args:ident, $x:ident, $total:ident $axis:ident $keepdim:ident $(, $more:expr)?) => {
         match ($args.has("axes"), $args.flag("keep")) {

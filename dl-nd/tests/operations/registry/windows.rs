@@ -1,5 +1,4 @@
-//! Operations of a window that moves over spatial axes: convolutions, pools; and other sizes of
-//! images.
+//! Convolution, pooling and resampling.
 
 use super::ops;
 use crate::case::Args;
@@ -8,7 +7,7 @@ use dl_nd::{AvgPool, Pool};
 use dl_nd::{Conv, ConvTranspose, ops::*};
 use serde_json::json;
 
-/// The setting of a window for each of its axes.
+/// The argument `name`, a setting for each spatial axis.
 fn each<const N: usize>(args: &Args, name: &str) -> [usize; N] {
     args.lengths(name).try_into().expect("one for each axis")
 }
@@ -31,7 +30,7 @@ fn avg_pool<const N: usize>(args: &Args) -> AvgPool<N> {
     pool(args).count_include_pad(args.flag("count_include_pad"))
 }
 
-/// A window along one axis, and a length of the axis on which it finds a place.
+/// A window along one axis, and a length of the padded axis that holds at least one window.
 struct Window {
     kernel: usize,
     stride: usize,
@@ -64,8 +63,8 @@ fn convolved<const N: usize>(draw: &mut Draw) -> Sample {
     Draw::sample(args, [draw.numbers(&x, -2.0, 2.0), draw.numbers(&w, -2.0, 2.0)])
 }
 
-/// The kernel of a transposed convolution sees more than the padding takes away, and the output
-/// padding is less than a step.
+/// A transposed convolution. The padding must not exceed the span of the kernel, and the output
+/// padding must be less than the stride.
 fn convolved_back<const N: usize>(draw: &mut Draw) -> Sample {
     let windows: [Window; N] = std::array::from_fn(|_| Window::draw(draw, 2));
     let (batch, groups, channels, out) = (draw.between(1..=2), draw.between(1..=2), 1, draw.between(1..=2));
@@ -81,7 +80,7 @@ fn convolved_back<const N: usize>(draw: &mut Draw) -> Sample {
     Draw::sample(args, [draw.numbers(&x, -2.0, 2.0), draw.numbers(&w, -2.0, 2.0)])
 }
 
-/// Either padded or dilated: a window over nothing but padding has no maximum.
+/// Windows are padded or dilated, not both, as a window that covers padding only has no maximum.
 fn pooled<const N: usize>(draw: &mut Draw, dilated: bool) -> Sample {
     let windows: [Window; N] = std::array::from_fn(|_| {
         let window = Window::draw(draw, if N == 1 { 3 } else { 2 });
