@@ -1,10 +1,10 @@
-//! Derivatives along a direction, through programs that decide as they run.
+//! Forward mode through programs with dynamic control flow.
 
 use dl::prelude::*;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-/// The square root by Newton's method: as many rounds as it takes.
+/// Square root by Newton's method, with a value-dependent number of iterations.
 #[differentiable]
 fn root(x: &Layer<f64>) -> Layer<f64> {
     let mut y = x.clone();
@@ -14,7 +14,7 @@ fn root(x: &Layer<f64>) -> Layer<f64> {
     y
 }
 
-/// A function in pieces, which asks for the value twice.
+/// A piecewise function, which reads a value twice.
 #[differentiable]
 fn pieces(x: &Layer<f64>, w: &Weight<f64>) -> Layer<f64> {
     if !x > 1.0 {
@@ -43,7 +43,7 @@ fn through_a_loop() {
         close(slope(&y, &w).predict().wait().unwrap(), 0.5 / x.sqrt());
         close(slope(&slope(&y, &w), &w).predict().wait().unwrap(), -0.25 / (x * x.sqrt()));
         close(slope(&y.gradient(&w), &w).predict().wait().unwrap(), -0.25 / (x * x.sqrt()));
-        // a difference quotient
+        // central difference quotient
         let at = |x: f64| root(&Layer::constant(x)).predict().wait().unwrap();
         close(slope(&y, &w).predict().wait().unwrap(), (at(x + 1e-6) - at(x - 1e-6)) / 2e-6);
     }
@@ -64,7 +64,7 @@ fn through_the_branch_that_is_taken() {
 
 #[test]
 fn inside_of_a_program_that_looks_at_it() {
-    /// Steps down a slope as long as it is steep.
+    /// Gradient descent while the slope is steep.
     #[differentiable]
     fn descend(x: &Weight<f64>) -> Layer<f64> {
         let mut at = x.layer();

@@ -1,4 +1,4 @@
-//! The guide and the README say what is so: chapters, expansions, messages, features.
+//! Consistency of the guide and the README with the code: chapters, expansions, messages, features.
 //!
 //! Their listings are doc tests of `dl::guide`.
 
@@ -29,13 +29,13 @@ fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
     found
 }
 
-/// A block of code of a chapter.
+/// A code block of a chapter.
 struct Block<'a> {
-    /// The line before it.
+    /// The preceding line.
     before: &'a str,
-    /// What follows the backticks.
+    /// The info string after the backticks.
     words: &'a str,
-    /// The number of its first line, from 0.
+    /// The index of its first line.
     first: usize,
     lines: Vec<&'a str>,
 }
@@ -55,7 +55,7 @@ fn blocks(chapter: &str) -> Vec<Block<'_>> {
     blocks
 }
 
-/// The name that a line of code declares, if it does.
+/// The name that a line of code declares.
 fn declared(line: &str) -> Option<&str> {
     let mut words = line.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty());
     words.find(|word| ["let", "fn", "struct", "enum", "trait", "impl", "use"].contains(word))?;
@@ -98,7 +98,7 @@ fn every_chapter_is_in_the_summary_and_in_the_documentation() {
     assert_eq!(there, listed.iter().map(|&name| name.to_owned()).collect());
 }
 
-/// The part of a text that begins and ends with the same lines as this one, moved to the left.
+/// The lines of `text` from the first to the last line of `shown`, with the indentation removed.
 fn like(shown: &[&str], text: &str) -> Option<Vec<String>> {
     let indent = |line: &str| line.len() - line.trim_start().len();
     let (first, last) = (shown.first()?.trim(), shown.last()?.trim());
@@ -109,8 +109,8 @@ fn like(shown: &[&str], text: &str) -> Option<Vec<String>> {
     Some(lines[..=until].iter().map(|line| line.get(left..).unwrap_or("").to_owned()).collect())
 }
 
-/// A block after the line `<!-- expansion: name -->` is part of `dl-macros/snapshots/name.rs`; only
-/// such a block is not compiled. `UPDATE_EXPECT=1` writes them anew.
+/// A block after the line `<!-- expansion: name -->` must be part of `dl-macros/snapshots/name.rs`;
+/// only such blocks are not compiled. `UPDATE_EXPECT=1` rewrites them.
 #[test]
 fn expansions_are_the_real_ones() {
     let mut checked = 0;
@@ -139,7 +139,7 @@ fn expansions_are_the_real_ones() {
     assert!(checked >= 6, "only {checked} expansions were found");
 }
 
-/// A message with what depends on the program left out.
+/// A message without the parts that depend on the program.
 fn template(message: &str) -> String {
     let quoted = |(number, part): (usize, &str)| match number % 2 {
         1 if !part.starts_with("#[") && part != "!" && part != "?" => "…".to_owned(),

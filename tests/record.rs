@@ -1,5 +1,4 @@
-//! Records of networks as users write them: shapes, the functions of the user, the ways that were
-//! taken.
+//! Records of networks: shapes, annotated functions, and branches that were taken.
 
 use dl::prelude::*;
 use dl::record::{Direction, NodeRecord, PassRecord, Recorder};

@@ -1,4 +1,4 @@
-//! Pictures, costs and traces of passes that really ran.
+//! Graphs, costs and traces of recorded passes.
 
 use dl::prelude::*;
 use dl::record::{Direction, NodeKind, PassRecord, Recorder, Recording, Span, SpanWork};
@@ -18,7 +18,7 @@ fn outer(x: &Layer<f64>, slope: &Weight<f64>) -> Layer<f64> {
     steep(x, slope) + 1.0
 }
 
-/// Halves until it is small.
+/// Halves `x` until it is at most 1.
 #[differentiable]
 fn halved(x: &Layer<f64>) -> Layer<f64> {
     let mut rest = x.clone();
@@ -45,7 +45,7 @@ fn the_arm_that_was_taken_is_named_and_the_other_one_is_not_computed() {
     let [taken, untaken, condition] = ["\"scaled.exp()\"", "\"scaled.sin()\"", "\"!scaled > 1.0\""]
         .map(|label| dot.lines().find(|line| line.contains(label)).unwrap_or_else(|| panic!("{label}: {dot}")));
     assert!(!taken.contains("dashed") && untaken.contains("dashed") && condition.contains("shape=diamond"));
-    // the operation has a time or bytes below its name
+    // a label has the time or the bytes below the name of the operation
     assert!(dot.contains("[label=\"exp") && !dot.contains("[label=\"sin"), "{dot}");
     assert!(dot.contains("tests/view.rs:") && dot.contains("in `steep`") && dot.contains("in `outer`"), "{dot}");
 }
@@ -59,7 +59,7 @@ fn rounds_of_a_loop_are_seen() {
     let [branch] = &costs.branches[..] else { panic!("{costs}") };
     let taken: Vec<usize> = branch.arms.iter().map(|(_, taken)| *taken).collect();
     assert_eq!((branch.condition.as_str(), taken), ("!rest > 1.0", vec![5, 1]));
-    // each round looked at what the one before computed
+    // each iteration reads the value of the previous one
     let looks: Vec<u32> = recording.passes[0].decisions.iter().map(|decision| decision.looked_at).collect();
     assert_eq!(looks, [1, 2, 3, 4, 5, 6]);
     let halving = costs.lines.iter().find(|line| line.evaluations == 5).expect("five rounds");
@@ -86,7 +86,7 @@ fn costs_are_those_of_lines_forward_and_backward() {
     assert!(head.contains("The backward pass is not drawn"), "{head}");
 }
 
-/// Walks are in a row of their own; what is forward is what was computed on the way there.
+/// The construction of the backward has a row of its own. Forward times include forward nodes only.
 fn check_the_way_back(costs: &Costs, pass: &PassRecord) {
     let took = |chosen: &dyn Fn(&Span) -> bool| -> Duration {
         pass.spans.iter().filter(|span| chosen(span)).map(|span| span.ended - span.began).sum()
@@ -123,7 +123,7 @@ fn a_failed_pass_shows_where() {
     let error = result.expect_err("the sizes differ");
     let svg = Graph::of(&recording.passes[0]).svg();
     assert!(error.is_shape() && svg.contains("item operation failed") && svg.contains("matmul"), "{svg}");
-    // the product is to blame, and what reads it was not computed
+    // the product has failed; its consumer was not computed
     assert_eq!(
         (svg.matches("item operation failed").count(), svg.matches("item not-computed").count()),
         (1, 1),
@@ -132,7 +132,7 @@ fn a_failed_pass_shows_where() {
     assert!(a.matmul(&b).graph().wait().expect_err("the same").is_shape());
 }
 
-/// Takes its time.
+/// An operation that sleeps.
 struct Pause;
 
 impl Primitive for Pause {
@@ -175,7 +175,7 @@ fn two_threads_overlap_in_a_trace() {
     let [(first, began, took), (second, other_began, other_took)] = pauses[..] else { panic!("{events:?}") };
     assert!(first != second && began < other_began + other_took && other_began < began + took, "{pauses:?}");
     assert!(took >= 30_000.0 && other_took >= 30_000.0, "{pauses:?}");
-    // 60 ms of work: the clock shows less
+    // 60 ms of work in less elapsed time
     let costs = Costs::of(&recording);
     assert!(costs.time() >= Duration::from_millis(60) && costs.elapsed < costs.time(), "{costs}");
 }
@@ -214,7 +214,7 @@ fn a_gradient_shows_the_way_there_and_back() {
     for name in ["mul", "sum", "expand"] {
         assert!(dot.contains(&format!("[label=\"{name}")), "{name}: {dot}");
     }
-    // with what is around it, also in a pass that keeps its values
+    // with consumers of the gradient, also in a pass that retains its values
     for around in [slope.sin(), slope.sin().keeping_values()] {
         let dot = around.graph().wait().expect("a picture").dot();
         assert!(["sin", "sum", "expand"].iter().all(|name| dot.contains(&format!("[label=\"{name}"))), "{dot}");
@@ -237,7 +237,7 @@ fn a_body_has_the_name_of_its_function() {
     assert!(Graph::of(&recording.passes[0]).dot().contains("body of `steep`: tests/view.rs"));
     let trace = chrome_trace(&recording);
     assert!(trace.contains("\"name\":\"steep\"") && !trace.contains("differentiable function"), "{trace}");
-    // also where it fails
+    // an error names the function, too
     let error = risky(&slope.layer()).predict().wait().expect_err("it panics");
     assert_eq!(error.op(), Some("risky"));
 }
@@ -263,7 +263,7 @@ fn weights_have_their_paths() {
     let (plain, named) = (graph.dot(), graph.clone().named(&net).dot());
     let count = |dot: &str| ["weight", "slope", "offset"].map(|name| weights(dot, name));
     assert_eq!((count(&plain), count(&named)), ([4, 0, 0], [2, 1, 1]), "{named}");
-    // several in one box: those who rest the mouse on it are told
+    // a box for several weights lists their paths in its tooltip
     let sum = (&net.slope + &net.offset).sin().sum();
     let folded = sum.graph().wait().expect("a picture").named(&net).at_most(4).dot();
     assert!(folded.contains("weight ×2") && folded.contains("slope, offset"), "{folded}");

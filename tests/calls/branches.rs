@@ -1,9 +1,9 @@
-//! Which arms are told.
+//! Recorded branches: the condition, the arm that was taken, and their place.
 
 use super::support::told;
 use dl::prelude::*;
 
-/// The condition, the arm, and the line of each decision, in the order of time.
+/// Condition, arm and line of each decision, in order of time.
 fn taken(layer: &Layer<f64>) -> Vec<(&'static str, &'static str, u32)> {
     let (result, record) = told(layer);
     result.unwrap();
@@ -15,7 +15,7 @@ fn taken(layer: &Layer<f64>) -> Vec<(&'static str, &'static str, u32)> {
     each.collect()
 }
 
-/// The same without lines.
+/// [`taken`] without lines.
 fn arms(layer: &Layer<f64>) -> Vec<(&'static str, &'static str)> {
     taken(layer).into_iter().map(|(condition, arm, _)| (condition, arm)).collect()
 }
@@ -55,7 +55,7 @@ fn three_ways(x: Layer<f64>, flag: bool) -> Layer<f64> {
 #[test]
 fn an_else_if() {
     let of = |x: f64| arms(&three_ways(Layer::constant(x), false));
-    // what stands before every bang is decided by no value
+    // statements before all bangs do not depend on a value and are not recorded
     assert_eq!(of(2.0), [("value > 1.0", "3.0"), ("flag", "nothing")]);
     let outer = ("value > 1.0", "if value > 0.0 …");
     assert_eq!(of(0.5), [outer, ("value > 0.0", "twice"), ("flag", "nothing")]);
@@ -162,7 +162,7 @@ fn in_a_block() {
 fn the_column_is_that_of_the_keyword() {
     let (_, record) = told(&two_ways(Layer::constant(1.0)));
     assert_eq!(record.decisions[0].branch.place.column(), 5);
-    // one branch, whichever way it goes
+    // both decisions have the same branch, regardless of the arm
     let (_, other) = told(&two_ways(Layer::constant(-1.0)));
     assert!(std::ptr::eq(record.decisions[0].branch, other.decisions[0].branch));
 }

@@ -1,4 +1,4 @@
-//! What a layer knows of the functions in which it was written.
+//! Call chains: the annotated functions in which a layer was created.
 
 use super::support::{broken, chain, functions, told};
 use dl::prelude::*;
@@ -110,7 +110,7 @@ fn recursion_is_told_once() {
     assert_eq!(functions(error.calls()), ["odd", "even", "even"]);
 }
 
-/// Waits for something on its way.
+/// Suspends at two bangs before it creates its result.
 #[differentiable]
 fn leaf(x: &Layer<f64>, i: u32) -> Layer<f64> {
     let first = !slow(x);

@@ -1,4 +1,4 @@
-//! What errors say of the functions in which they come up.
+//! Call chains in error messages.
 
 use super::support::{broken, chain, functions};
 use dl::prelude::*;
@@ -51,7 +51,7 @@ fn a_panic() {
     let error = panics(&Layer::constant(1.0)).predict().wait().unwrap_err();
     assert!(error.is_panic());
     assert_eq!(functions(error.calls()), ["panics"]);
-    // whoever panics leaves the function
+    // the panic leaves the function before it returns a layer
     #[differentiable]
     fn at_once(x: &Layer<f64>) -> Layer<f64> {
         assert!(x.predict().wait().is_err(), "on purpose");
@@ -62,7 +62,7 @@ fn a_panic() {
     assert!(dl::Calls::here().is_empty());
 }
 
-/// Its rule is wrong.
+/// An operation with an incorrect pullback rule.
 struct Wrong(fn(&Layer<f64>) -> Layer<f64>);
 
 impl Primitive for Wrong {
@@ -91,13 +91,13 @@ fn wrong(x: &Layer<f64>, rule: fn(&Layer<f64>) -> Layer<f64>) -> Layer<f64> {
 fn in_the_backward() {
     let w = Weight::new(1.0);
     let line = line!();
-    // the rule makes a delta that cannot be computed: this is the line of the rule, and these are
-    // the functions of the operation
+    // the rule creates a delta that fails: the error has the line of the rule and the calls of the
+    // operation
     let loss = wrong(&w.layer(), |delta| broken(delta)) * 3.0;
     let error = loss.train(&Sgd::new(0.1)).wait().unwrap_err();
     assert_eq!((error.op(), error.place().map(|place| place.line())), (Some("broken"), Some(line + 2)));
     assert_eq!(chain(error.calls()), [("wrong", line + 2)]);
-    // the rule itself fails
+    // the rule panics
     let loss = wrong(&w.layer(), |_| panic!("on purpose"));
     let error = loss.train(&Sgd::new(0.1)).wait().unwrap_err();
     assert_eq!((error.op(), functions(error.calls())), (Some("wrong"), vec!["wrong"]));

@@ -1,5 +1,5 @@
-//! Weights are the same to the last bit after two steps, with marks and without, for any number of
-//! threads.
+//! Weights after two steps are bit-identical with and without checkpoint boundaries, for any number
+//! of threads.
 
 use super::nets::{Marks, Row, bits, numbers, on_threads};
 use dl::prelude::*;
@@ -72,8 +72,7 @@ fn weights_that_segments_share() {
     });
 }
 
-/// The deltas of one weight come from segments and from between them, in an order that no segment
-/// has to itself.
+/// The deltas of a weight come from inside and outside of segments, in an interleaved order.
 #[test]
 fn a_shared_weight_in_nested_skips() {
     same(1, |marks, w| {
@@ -194,7 +193,7 @@ fn statistics_that_are_tracked() {
     assert_eq!(run(Marks::With), plain);
 }
 
-/// A backward of the user's that hands on ten times the delta.
+/// The identity, with a hand-written backward that multiplies the delta by ten.
 fn tenfold(x: &Layer<Row>) -> Layer<Row> {
     let x = x.clone();
     let tape = Do::now(()).flat_map(move |()| {
@@ -216,7 +215,7 @@ fn a_backward_by_hand_in_a_segment() {
     });
 }
 
-/// A weight that only decides gets no step, not even one of momentum.
+/// A weight that affects only a decision is not updated, although it has momentum.
 #[test]
 fn a_weight_that_no_gradient_reaches() {
     same(3, |marks, w| {
@@ -227,7 +226,7 @@ fn a_weight_that_no_gradient_reaches() {
     });
     let w = [Weight::new(numbers(4, 4, 1)), Weight::new(numbers(4, 4, 2))];
     let adam = Adam::new(0.1);
-    // first a step that gives both of them momentum
+    // this step gives both weights momentum
     (w[0].matmul(&w[1])).square().sum().train(&adam).wait().unwrap();
     let before = w[1].value();
     let x = input().matmul(&w[0]).tanh();
@@ -252,8 +251,8 @@ fn deltas_as_a_vector_space() {
     assert_eq!(run(Marks::With), run(Marks::Without));
 }
 
-/// What arrives at a mark arrives at what it marks, also where the mark was evaluated before its
-/// consumers were built.
+/// The delta of a boundary is propagated to the marked layer, also if the boundary was evaluated
+/// before its consumers were created.
 #[test]
 fn a_mark_that_was_evaluated_before() {
     let gradient = |before: bool| {
@@ -281,7 +280,7 @@ fn a_mark_that_was_evaluated_before() {
     assert_eq!(gradient(true), gradient(false));
 }
 
-/// A body that turns out to be a leaf has nothing below it that waits.
+/// A body that resolves to a weight has no segment to rematerialize.
 #[test]
 fn a_segment_behind_a_body_that_is_a_weight() {
     let weights = [[0.3, -0.2], [0.1, 0.4]];

@@ -1,4 +1,4 @@
-//! What is evaluated how often.
+//! Number of evaluations per operation, with checkpoint boundaries.
 
 use super::nets::{Log, Row, numbers, on_threads, weights};
 use dl::prelude::*;
@@ -39,7 +39,7 @@ fn predict_and_forward_run_nothing_twice() {
     log.clear();
     let tape = chain(&log, &w).forward().wait().unwrap();
     assert_eq!(["a", "b", "c", "d", "e"].map(|name| log.count(name)), [1; 5]);
-    // each backward evaluates it again
+    // each backward rematerializes the segments
     for _ in 0..2 {
         log.clear();
         tape.backward(Do::now(1.0)).step(&Sgd::new(0.1)).wait().unwrap();
@@ -75,8 +75,8 @@ fn nothing_trained_nothing_evaluated_again() {
     assert_eq!(["a-", "b-", "c-", "d-", "e-"].map(|name| log.count(name)), [0, 0, 0, 0, 1]);
 }
 
-/// A bang in the middle of a segment: what it was computed from is kept, and what it alone needs
-/// does not run again.
+/// A bang in the middle of a segment: its operands are retained, and operations that only the bang
+/// needs are not rematerialized.
 #[test]
 fn a_bang_looks_into_a_segment() {
     let (log, w) = (Log::default(), weights(2));
@@ -99,7 +99,8 @@ fn a_bang_looks_into_a_segment() {
     assert_eq!(bodies.load(SeqCst), 1, "a body does not run again");
 }
 
-/// Values between marks are gone when the forward is through, and again after the backward.
+/// Activations between boundaries are discarded after the forward pass, and again after the
+/// backward pass.
 #[test]
 fn the_pass_holds_what_is_marked() {
     const LAYERS: usize = 64;
@@ -141,7 +142,7 @@ impl Primitive for Three {
     }
 }
 
-/// A long pass gives up entries, and later nodes lie where those were of which it has known.
+/// A long pass reuses slots, so that later nodes have the slots of earlier ones.
 #[test]
 fn a_mark_of_a_number_that_another_pass_has_claimed_goes_with_its_consumer() {
     let numbers = Do::from_fn(|| async {

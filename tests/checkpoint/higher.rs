@@ -1,4 +1,4 @@
-//! Derivatives of derivatives, through marks.
+//! Higher-order derivatives through checkpoint boundaries.
 
 use super::nets::{Marks, Row, numbers, weights};
 use dl::prelude::*;
@@ -44,7 +44,7 @@ fn a_third_derivative_is_the_same() {
     assert!(plain.into_vec().iter().any(|&x| x != 0.0));
 }
 
-/// A penalty on the gradient, which is trained on.
+/// Training on a gradient penalty.
 #[test]
 fn a_step_on_a_gradient_is_the_same() {
     let run = |marks: Marks| {
@@ -59,7 +59,7 @@ fn a_step_on_a_gradient_is_the_same() {
     assert_eq!(run(Marks::With), run(Marks::Without));
 }
 
-/// Against differences, so that not both are wrong.
+/// Comparison with finite differences, which are independent of the implementation.
 #[test]
 fn a_gradient_is_that_of_differences() {
     let w = weights(2);
@@ -78,7 +78,7 @@ fn a_gradient_is_that_of_differences() {
     }
 }
 
-/// The marked layer and the mark are the same layer: what arrives at both is one sum.
+/// A consumer of the marked layer and a consumer of its boundary: their deltas are summed.
 #[test]
 fn a_layer_beside_its_mark() {
     let run = |marks: Marks| {

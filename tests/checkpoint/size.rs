@@ -1,4 +1,4 @@
-//! Long chains of marks, on small stacks, and what they leave behind.
+//! Long chains of checkpoint boundaries on small stacks, and the memory that remains afterwards.
 
 use super::nets::{Row, numbers};
 use dl::prelude::*;
@@ -22,7 +22,7 @@ fn a_hundred_thousand_marks_on_numbers() {
 
 #[test]
 fn many_marks_on_tensors() {
-    // a development build takes half a minute for so many, and would overflow by far fewer
+    // a debug build takes half a minute for 200,000 operations, and fewer would overflow the stack
     let operations = if cfg!(debug_assertions) { 40_000 } else { 200_000 };
     on_a_small_stack(move || {
         let run = |every: usize| {

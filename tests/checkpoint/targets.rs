@@ -1,12 +1,12 @@
-//! Derivatives with respect to inputs, intermediate and marked layers, backward and forward, in
-//! nets with marks: the same as without.
+//! Derivatives with respect to inputs, intermediate layers and marked layers, in reverse and
+//! forward mode, are the same with and without checkpoint boundaries.
 
 use dl::prelude::*;
 
 type Weights = Vec<NdWeight<Ix1, f64>>;
 type Layers = Vec<NdLayer<Ix1, f64>>;
 
-/// Tensors, so that there is something to forget; a mark every third layer.
+/// A chain of tensors, whose activations can be discarded, with a boundary at every third layer.
 fn net(marked: bool) -> (Weights, Layers, Layer<f64>) {
     let weights: Weights =
         (0..12).map(|i| Weight::new(Nd::from([0.1 * f64::from(i) + 0.3, 1.0 - 0.05 * f64::from(i)]))).collect();
@@ -16,7 +16,7 @@ fn net(marked: bool) -> (Weights, Layers, Layer<f64>) {
         layers.push(if marked && i % 3 == 2 { h.checkpoint() } else { h });
     }
     let loss = (&layers[12] * &layers[12]).sum();
-    // the chain alone holds what lies between: a handle would keep it
+    // a handle to an intermediate layer would retain its value
     let kept = [0, 3, 6].map(|i| layers[i].clone()).to_vec();
     (weights, kept, loss)
 }
@@ -56,10 +56,10 @@ fn as_without_marks() {
             let (weights, layers, loss) = net(marked);
             let derivatives = of(&weights, &layers, &loss);
             let predicted = Do::predict(derivatives.clone()).wait().unwrap();
-            // inside of a training pass, which forgets
+            // in a training pass, which discards activations
             let trained: Vec<Nd<f64, Ix1>> =
                 derivatives.iter().map(|slope| (slope + 0.0 * &loss).train(&Sgd::new(0.0)).wait().unwrap()).collect();
-            // a step on the derivatives themselves
+            // training on the derivatives
             let penalty = derivatives.iter().map(|slope| slope.square().sum()).sum::<Layer<f64>>();
             penalty.train(&Sgd::new(0.01)).wait().unwrap();
             let stepped: Vec<Nd<f64, Ix1>> = weights.iter().map(Weight::value).collect();

@@ -1,5 +1,5 @@
-//! Gradients with respect to weights, inputs and what lies between, in the shape of what was asked
-//! for.
+//! Gradients with respect to weights, inputs and intermediate layers, in the structure of the
+//! variables.
 
 use dl::Trainable;
 use dl::prelude::*;
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 type Log = Arc<[AtomicUsize; 2]>;
 
-/// x, with a count of how often the value and the delta were computed.
+/// x, with counts of the evaluations of its value and its delta.
 fn counted(x: &Layer<f64>, log: &Log) -> Layer<f64> {
     struct Counted(Log);
     impl dl::Primitive for Counted {
@@ -61,7 +61,7 @@ struct List {
 #[variables(gradients = Slopes)]
 struct Net(Line, Vec<Line>, #[variables(skip)] usize, Option<Weight<f64>>);
 
-/// What is left out, its parameters and their conditions do not come up among the derivatives.
+/// Parameters of skipped fields, and their bounds, do not occur in the derived type.
 #[derive(Variables)]
 pub(crate) struct Acting<'a, L: Fitted<F>, F>
 where
@@ -73,15 +73,15 @@ where
     act: &'a F,
 }
 
-/// It is nobody else's.
+/// A private type.
 #[derive(Variables)]
 struct Own<L>(L);
 
-/// The other conditions stay.
+/// Bounds on retained parameters are retained.
 pub(crate) trait Fitted<F> {}
 impl<F> Fitted<F> for Weight<f64> {}
 
-/// Two that hold each other.
+/// Two mutually recursive types.
 #[derive(Variables)]
 struct Trunk<T: Trainable> {
     weight: Weight<T>,
@@ -94,14 +94,14 @@ struct Branch<T: Trainable> {
     weights: Vec<Weight<T>>,
 }
 
-/// One that holds itself.
+/// A recursive type.
 #[derive(Variables)]
 struct Chain<L> {
     link: L,
     next: Option<Box<Chain<L>>>,
 }
 
-/// Of a condition that a parameter has part in which is left out, the rest stays.
+/// Bounds that mention a skipped parameter are dropped; other bounds are retained.
 #[derive(Variables)]
 struct Named<'a, 'b: 'a, L, N: ?Sized>
 where
@@ -173,7 +173,7 @@ fn of_structs_in_structs() {
     assert_eq!((slope.predict().wait().unwrap(), offset.predict().wait().unwrap()), (15.0, 1.5));
     let slopes: Vec<f64> = rest.iter().map(|line| line.slope.predict().wait().unwrap()).collect();
     assert_eq!(slopes, [10.5, 62.0]);
-    // gradients are variables, too: that is the shape of a direction
+    // gradients are variables with the same structure, so they can be the direction
     let along = y.hvp(&net, &y.gradients(&net)).0.slope.predict().wait().unwrap();
     // ∂²y/∂a∂b = x·c, ∂²y/∂a∂c = x·b, ∂²y/∂a∂(b's offset) = 0: along the gradient itself
     assert_eq!(along, 10.0 * 0.5 * 10.5 + 10.0 * 3.0 * 62.0 - 0.0);
@@ -194,13 +194,14 @@ fn of_generic_structs_and_of_lists() {
 
 #[test]
 fn a_descent_in_the_graph_itself() {
-    // x ← x − 0.1 · d(x²)/dx, each gradient with respect to the last x: walks end there
+    // x ← x − 0.1 · d(x²)/dx; each gradient is with respect to the previous x, where its traversal
+    // ends
     let w = Weight::new(1.0);
     let x = (0..300).fold(w.layer(), |x, _| &x - 0.1 * x.square().gradient(&x));
     let expected = 0.8_f64.powi(300);
     let found = x.keeping_values().predict().wait().unwrap();
     assert!((found / expected - 1.0).abs() < 1e-12);
-    // and through all of it
+    // the derivative through all steps
     let slope = x.gradient(&w).keeping_values().predict().wait().unwrap();
     assert!((slope / expected - 1.0).abs() < 1e-12);
 }
@@ -214,12 +215,12 @@ fn of_an_input_and_of_what_lies_between() {
     let at = |layer: Layer<f64>| layer.predict().wait().unwrap();
     assert_eq!(at(y.gradient(&hidden)), 2.0 * h);
     assert!((at(y.gradient(&input)) - (2.0 * h * (1.0 - h * h) * 3.0 + 1.0)).abs() < 1e-15);
-    // the total derivative: what depends on another variable does not hide it
+    // total derivatives: another variable on the path does not stop the gradient
     let (by_hidden, by_w) = y.gradients(&(&hidden, &w));
     assert_eq!(at(by_hidden), 2.0 * h);
     assert_eq!(at(by_w), at(y.gradient(&w)));
     assert_eq!(at(y.gradient(&y)), 1.0);
-    // weights that are exempt from training are variables like others
+    // frozen weights are variables, too
     w.freeze();
     assert_ne!(at(y.gradient(&w)), 0.0);
 }
@@ -249,7 +250,7 @@ fn only_the_path_to_what_was_asked_for_is_evaluated() {
     for (i, log) in logs.iter().enumerate() {
         assert_eq!(counts(log), (1, usize::from(i == 42)), "weight {i}");
     }
-    // what is asked for together is computed together, once
+    // gradients that are requested together share one evaluation
     let two = y.gradients(&[&weights[7], &weights[8]]);
     assert_eq!(Do::predict(two).wait().unwrap(), [1.0, 1.0]);
     assert_eq!([7, 8, 9].map(|i| counts(&logs[i])), [(2, 1), (2, 1), (2, 0)]);
@@ -262,7 +263,7 @@ fn a_value_comes_with_its_gradients_from_one_evaluation() {
     let (value, slopes) = y.value_and_gradients(&[&a, &b]);
     assert_eq!(Do::predict((value, slopes)).wait().unwrap(), (144.0, [96.0, 72.0]));
     assert_eq!(counts(&log), (1, 1));
-    // a loss with its own gradient in it, trained
+    // training on a loss that contains its own gradient
     let (value, slope) = y.value_and_gradient(&a);
     (value + slope).train(&Sgd::new(0.0)).wait().unwrap();
     assert_eq!(counts(&log).0, 2);
@@ -328,8 +329,8 @@ fn a_direction_of_another_shape_is_refused() {
     assert!(error.to_string().contains("a direction of 1 layers was given for 2 variables"), "{error}");
 }
 
-/// A delta that is given by hand has the shape of the value: it is not broadcast, and the error is
-/// that of the line that gives it.
+/// A delta that is passed to a backward must have the shape of the value. It is not broadcast, and
+/// the error has the place of that call.
 #[test]
 fn a_delta_of_another_shape_is_refused() -> dl::Result<()> {
     let w = Weight::new(Nd::from([[1.0_f64, 2.0, 3.0], [4.0, 5.0, 6.0]]));
@@ -346,8 +347,8 @@ fn a_delta_of_another_shape_is_refused() -> dl::Result<()> {
     Ok(())
 }
 
-/// What is hand-written hands nothing to a layer that is no weight: forward mode says so, as a
-/// gradient does. Who only looks for numbers that are not finite need not hear of it.
+/// A hand-written backward has no derivative with respect to a layer that is not a weight: forward
+/// and reverse mode return an error. The search for non-finite numbers ignores it.
 #[test]
 fn beside_a_backward_of_the_users() -> dl::Result<()> {
     let hand = |x: &Layer<f64>| {

@@ -1,4 +1,4 @@
-//! Hessian-vector products of a two-layer net against PyTorch's double backward
+//! Hessian-vector products of a two-layer network against PyTorch's double backward
 //! (`tests/reference/hvp.py`).
 
 use dl::prelude::*;
@@ -82,7 +82,7 @@ fn as_in_pytorch() {
         check(&loss.gradients(&net), &case["gradients"], &format!("{name}: gradients"));
         let hvp = loss.hvp(&net, &direction);
         check(&hvp, &case["hvp"], &format!("{name}: hvp"));
-        // and once more: the derivative of the product along the same direction
+        // the derivative of the product along the same direction
         let along = [
             (&hvp.0 * &direction.0).sum(),
             (&hvp.1 * &direction.1).sum(),

@@ -1,4 +1,4 @@
-//! A training step in parts: accumulate, clip, look, and one step for all of it.
+//! Training steps in parts: gradient accumulation, clipping, inspection, one commit.
 
 use dl::prelude::*;
 use dl::{At, Deltas, Primitive, Result};
@@ -29,7 +29,7 @@ fn clipped_by_the_norm_of_all() {
     assert!((clipped.norm().wait().unwrap() - 5.0).abs() < 1e-6);
     clipped.step(&Sgd::new(1.0)).wait().unwrap();
     assert!((a.value() + 3.0).abs() < 1e-6 && (b.value() + 4.0).abs() < 1e-6);
-    // what is short enough stays as it is, bit by bit
+    // a gradient below the bound is unchanged, bit by bit
     let small = (0.1 * &a).backward().wait().unwrap();
     assert_eq!(small.clip_norm(5.0).wait().unwrap().delta(&a).wait().unwrap(), Some(0.1));
     for senseless in [-1.0, f64::NAN] {
@@ -107,7 +107,7 @@ fn side_effects_are_a_vector_space() {
 
 type Row = Nd<f64, Ix1>;
 
-/// a·b, which counts how often it is computed.
+/// a·b, with a count of its evaluations.
 #[derive(Clone)]
 struct Times(Arc<AtomicUsize>);
 
@@ -140,7 +140,8 @@ impl Primitive for Times {
     }
 }
 
-/// A weight is used at several places: its delta is a sum, which is there when somebody asks again.
+/// The delta of a weight with several uses is a sum. It is computed once, also if it is requested
+/// again.
 #[test]
 fn a_delta_that_was_computed_is_not_computed_again() {
     let w = Weight::new(Nd::from([0.5, 2.0]));
@@ -153,8 +154,8 @@ fn a_delta_that_was_computed_is_not_computed_again() {
     assert_eq!(counted.load(SeqCst), 3 + 2 + 3, "forward, towards what is below, and for the weight");
 }
 
-/// A weight is used twice below a backward that is written by hand: its delta is a sum that may be
-/// differentiated.
+/// A weight is used twice below a hand-written backward. Its delta is a sum, which is
+/// differentiable.
 #[test]
 fn a_derivative_of_what_a_backward_by_hand_does() {
     let w = Weight::new(Nd::from([[0.5, -1.0], [2.0, 0.25]]));

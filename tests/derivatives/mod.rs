@@ -1,4 +1,4 @@
-//! Derivatives as values: what they are taken with respect to, of what order, and by whose rule.
+//! Derivatives as layers: variables, orders, and user-defined rules.
 
 mod gradients;
 mod hvp;

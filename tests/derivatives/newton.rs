@@ -1,4 +1,4 @@
-//! Newton's method over `hvp`, on the digits: what the example shows, held to its figures.
+//! Newton's method with `hvp` on the digits: the figures of the example.
 
 #[path = "../../examples/newton_cg/newton.rs"]
 mod method;

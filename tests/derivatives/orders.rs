@@ -1,8 +1,8 @@
-//! Higher orders against closed forms.
+//! Higher-order derivatives against closed forms.
 
 use dl::prelude::*;
 
-/// The first `n` derivatives with respect to `w`, after the value.
+/// The value, then the first `n` derivatives with respect to `w`.
 fn derivatives(y: Layer<f64>, w: &Weight<f64>, n: usize) -> Vec<f64> {
     let orders = std::iter::successors(Some(y), |y| Some(y.gradient(w)));
     orders.take(n + 1).map(|y| y.predict().wait().unwrap()).collect()
@@ -62,7 +62,7 @@ fn the_hessian_of_rosenbrock() {
 
 #[test]
 fn through_a_loop_and_a_decision() {
-    // the power of w at which it is past 100: w⁴ for 4
+    // the first power of w above 100: w⁴ for w = 4
     #[differentiable]
     fn past(w: &Weight<f64>) -> Layer<f64> {
         let mut y = w.layer();
@@ -80,7 +80,7 @@ fn through_a_loop_and_a_decision() {
 #[test]
 fn a_step_on_a_second_derivative() {
     let w = Weight::new(0.5_f64);
-    // (d²/dw² w⁴)² = 144 w⁴: its slope is 576 w³
+    // (d²/dw² w⁴)² = 144 w⁴: its derivative is 576 w³
     let penalty = w.square().square().gradient(&w).gradient(&w).square();
     penalty.train(&Sgd::new(0.01)).wait().unwrap();
     assert!((w.value() - (0.5 - 0.01 * 576.0 * 0.125)).abs() < 1e-12);

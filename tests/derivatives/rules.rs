@@ -1,4 +1,4 @@
-//! Rules of the user's in the place of those of a function.
+//! User-defined pullback rules of functions.
 
 use dl::prelude::*;
 use dl::with_rule;
@@ -17,7 +17,7 @@ fn straight_through() {
 
 #[test]
 fn a_rule_that_is_more_exact_than_the_function() {
-    // ln(1 + eˣ), as it stands, has the derivative ∞ / ∞ at 1000
+    // the derivative of ln(1 + eˣ) by its operations is ∞ / ∞ at 1000
     let x = Weight::new(1000.0_f64);
     let naive = |x: &Layer<f64>| (1.0 + x.exp()).ln();
     assert!(naive(&x.layer()).gradient(&x).predict().wait().unwrap().is_nan());
@@ -49,7 +49,7 @@ fn a_bang_inside_of_the_function() {
         if !x > 0.0 { x * 2.0 } else { x * 0.0 }
     }
     let w = Weight::new(-3.0);
-    // leaks where the gate is shut
+    // the rule lets 0.1 of the delta pass where the gate is closed
     let y = w.layer().with_rule(gated, |_, _, delta| 0.1 * delta);
     assert_eq!((y.predict().wait().unwrap(), y.gradient(&w).predict().wait().unwrap()), (0.0, 0.1));
 }
