@@ -1,8 +1,8 @@
-//! A step that fails anywhere changes nothing: neither weights nor state of the optimizer.
+//! A failed step changes neither weights nor optimizer state.
 //!
-//! The fault is tried at every place in turn: evaluations forward and backward, rules, bodies, a
-//! backward written by hand, each weight of the commit. After each failed step a good one follows,
-//! and does what it does to a twin that never failed.
+//! Faults are injected at every site in turn: forward and backward evaluations, rules, bodies, a
+//! hand-written backward, and each weight of the commit. After each failed step, a successful step
+//! must have the same result as in a twin network without failures.
 
 use super::fragile::{Break, Give};
 use super::fuse::{BurningOptimizer, Fault, Fuse, Site};
@@ -14,8 +14,7 @@ use dl::{At, Chunk, Data, Deltas, Primitive, Result, Run, Trainable};
 use futures::FutureExt;
 use std::collections::BTreeSet;
 
-/// A net of scalars and tensors, with a node that is decided by a value and one whose backward is
-/// written by hand.
+/// A network of scalars and tensors, with a dynamic node and a hand-written backward.
 #[derive(Clone)]
 struct Net {
     a: Weight<f64>,
@@ -37,7 +36,7 @@ fn decided(x: &Layer<f64>, net: &Net, fuse: &Fuse) -> Layer<f64> {
     }
 }
 
-/// Twice x; its backward is written by hand.
+/// 2x, with a hand-written backward.
 fn twice(x: &Layer<f64>, fuse: &Fuse) -> Layer<f64> {
     let fuse = fuse.clone();
     Layer::from(x.forward().map(move |tape| {
@@ -50,7 +49,7 @@ fn twice(x: &Layer<f64>, fuse: &Fuse) -> Layer<f64> {
 }
 
 impl Net {
-    /// In the middle of a training, so that there is state to spoil.
+    /// A network after three steps, with optimizer state.
     fn new() -> Self {
         let random = &mut init::rng(7);
         let net = Net {
@@ -82,14 +81,14 @@ impl Net {
     }
 }
 
-/// How many pieces of user code burn the fuse in a step, and where.
+/// Number and kinds of the sites of a step that burn the fuse.
 fn places(fault: Fault) -> (usize, BTreeSet<Site>) {
     let fuse = Fuse::armed(usize::MAX, fault);
     Net::new().step(&fuse).wait().unwrap();
     fuse.burnt()
 }
 
-/// A good step of both: they do the same.
+/// Runs a successful step of both networks, and checks that they agree.
 fn agree(net: &Net, twin: &Net) {
     let [left, right] = [net, twin].map(|net| {
         net.witness.take_bits();
@@ -99,7 +98,7 @@ fn agree(net: &Net, twin: &Net) {
     assert_eq!(left, right, "loss, weights, and all that the optimizer wrote");
 }
 
-/// Polls a step until it has come to the k-th place, which holds it, and drops it there.
+/// Polls a run until its k-th site, which blocks, then drops the run.
 fn drop_when_hit(mut run: Run<f64>, fuse: &Fuse) {
     while fuse.hit().is_none() {
         let ended = (&mut run).now_or_never();
@@ -131,8 +130,8 @@ fn a_fault_at_every_place_in_turn() {
     }
 }
 
-/// The run is dropped while its k-th evaluation is under way on another thread, or its k-th body
-/// waits.
+/// The run is dropped while its k-th evaluation is in progress on another thread, or while its k-th
+/// body is suspended.
 #[test]
 fn a_drop_at_every_evaluation() {
     watched("a drop", || {
@@ -149,7 +148,7 @@ fn a_drop_at_every_evaluation() {
     });
 }
 
-/// The same on workers, which do the work inside the poll, for as far as bodies let them.
+/// On a worker, a poll of the run executes kernels and bodies itself.
 #[test]
 fn a_drop_at_every_body_on_a_worker() {
     for threads in [1, 2, 4] {
@@ -194,7 +193,7 @@ fn an_aborted_task_at_every_evaluation() {
     }
 }
 
-/// Dropped after so many polls, wherever that is: either the step has ended, or nothing has
+/// A run is dropped after a number of polls. Then either the step is complete, or nothing has
 /// changed.
 #[test]
 fn a_drop_after_every_number_of_polls() {
@@ -217,8 +216,7 @@ fn a_drop_after_every_number_of_polls() {
     });
 }
 
-/// A value that cannot be handed out fails the step: whoever gets an error can rely on it that
-/// nothing has changed.
+/// If the value of the loss cannot be cloned for the caller, the step must fail without a change.
 #[test]
 fn a_value_that_breaks_when_it_is_handed_out() {
     for optimizer in [Sgd::new(0.1), Sgd::new(0.1).momentum(0.9)] {
@@ -231,7 +229,7 @@ fn a_value_that_breaks_when_it_is_handed_out() {
     }
 }
 
-/// A number whose steps of plain gradient descent are the user's own, and panic if the delta is 13.
+/// A number with its own in-place descent, which panics if the delta is 13.
 #[derive(Clone, Debug, PartialEq)]
 struct Fragile(f64);
 

@@ -1,5 +1,4 @@
-//! Operations that one thread runs one after the other, as one job: they fail, stop and meet others
-//! as if they were not.
+//! Task chains: they must not change results, failures or cancellation.
 
 use crate::support::{on_threads, watched};
 use dl::prelude::*;
@@ -13,7 +12,8 @@ use std::task::{Context, Waker};
 use std::thread::ThreadId;
 use std::time::Duration;
 
-/// `x + 1`, after doing something; so is its derivative, though that is wrong.
+/// `x + 1`, after a function call. Its pullback passes the delta through `Step` as well, so the
+/// delta is incremented, too.
 #[derive(Clone)]
 struct Step<F> {
     nanoseconds: f64,
@@ -55,14 +55,14 @@ fn a_branch_stays_on_its_thread() {
             let threads = threads.clone();
             step(&x, 4_000.0, move || {
                 threads.lock().unwrap().insert(std::thread::current().id());
-                std::thread::sleep(Duration::from_micros(100)); // time for others to come
+                std::thread::sleep(Duration::from_micros(100)); // time for another thread to take a part
                 Ok(())
             })
         })
     };
     let sum: Layer<f64> = threads.iter().map(branch).sum();
     assert_eq!(on_threads(2, || sum.predict().wait()).unwrap(), 128.0);
-    // a branch that is being entered when somebody takes its beginning may be divided
+    // a branch may be split if a worker takes its head while its tail is being discovered
     let whole = threads.iter().filter(|threads| threads.lock().unwrap().len() == 1).count();
     assert!(whole >= 8, "of 16 branches {whole} stayed on their threads");
 }
@@ -108,7 +108,7 @@ fn what_follows_a_failure_is_not_run() {
     }
 }
 
-/// The second of two dear operations that need the same value does not wait for the first.
+/// An expensive operation must not wait for another one that needs the same input.
 #[test]
 fn a_chain_keeps_nobody_waiting() {
     let both = Arc::new(Barrier::new(2));
@@ -125,7 +125,7 @@ fn a_chain_keeps_nobody_waiting() {
     assert_eq!(watched("a chain", move || on_threads(2, || sum.predict().wait())).unwrap(), 5.0);
 }
 
-/// Has others work for this run, and drops it when a kernel says that it has begun.
+/// Polls the run once, and drops it when a kernel has begun on a worker.
 fn drop_when<T>(run: Run<T>, begins: &mpsc::Receiver<()>) {
     let mut run = pin!(run);
     assert!(run.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
@@ -156,14 +156,14 @@ fn nothing_is_begun_when_nobody_waits_any_more() {
         });
         drop_when(y.predict().run(), &begins);
         go_on.send(()).unwrap();
-        std::thread::sleep(Duration::from_millis(20)); // only makes a wrong answer likelier
+        std::thread::sleep(Duration::from_millis(20)); // only makes a failure more likely
         let again = y.predict().wait().unwrap();
         assert_eq!((again, runs.load(SeqCst)), (10.0, 12));
     });
 }
 
-/// Deltas that were being computed in a pass when nobody waited for them any more are computed
-/// there in the end, each once.
+/// Deltas that are being computed in a pass when the run is dropped are completed in that pass,
+/// each once.
 #[test]
 fn a_chain_that_was_interrupted_goes_on_where_it_was() {
     watched("an interrupted chain", || {
@@ -193,7 +193,7 @@ fn a_chain_that_was_interrupted_goes_on_where_it_was() {
     });
 }
 
-/// What only an operation had is handed out while that operation, with which its value was to go,
+/// A value that only one operation uses is extracted while that operation, which will release it,
 /// is running.
 #[test]
 fn an_operand_is_asked_for_while_it_is_used_up() {
@@ -221,7 +221,7 @@ fn an_operand_is_asked_for_while_it_is_used_up() {
                 }
             }
         });
-        // enough for a second thread, which begins with the operations, as they come last
+        // enough to wake a second thread; it begins with the operations, which are discovered last
         let other = || Layer::dynamic(|| async { Ok(Layer::constant(0.0)) });
         let (x, _, y) = Do::predict((asks, [other(), other()], y)).wait().unwrap();
         (x, y)

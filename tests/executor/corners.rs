@@ -1,5 +1,5 @@
-//! Corners in which promises were broken once: code of the user's where nobody expects any, wakes
-//! and rests that meet, steps inside steps. Those that would hang are ended by a watchdog.
+//! Regression tests: user code that waits or panics at unusual places, nested steps, destructors. A
+//! watchdog fails tests that hang.
 
 use crate::support::watched;
 use dl::prelude::*;
@@ -120,7 +120,7 @@ fn an_optimizer_that_evaluates_in_a_step_on_a_snapshot() {
     watched("a corner", || {
         let w = Weight::new(1.0);
         let y = &w * 2.0;
-        // decides, so that the step is not taken at once
+        // a dynamic node, so that the step does not run inline
         let loss = Layer::dynamic(move || {
             let y = y.clone();
             async move { Ok(y) }
@@ -129,7 +129,7 @@ fn an_optimizer_that_evaluates_in_a_step_on_a_snapshot() {
     });
 }
 
-/// 0: `bytes` panics; else that many bytes.
+/// Data of this declared size. `bytes` panics if it is 0.
 #[derive(Clone)]
 struct Sized_(usize);
 impl Data for Sized_ {
@@ -217,7 +217,7 @@ fn seeds_do_not_depend_on_who_comes_first() {
                     Layer::dynamic(move || {
                         let seed = seed.clone();
                         async move {
-                            // lets the other one go first
+                            // lets the other body run first
                             let mut turns = if which == slow { 3 } else { 0 };
                             std::future::poll_fn(|cx| {
                                 if turns == 0 {
@@ -234,7 +234,7 @@ fn seeds_do_not_depend_on_who_comes_first() {
                 };
                 let (x, y) = (body(0, a), body(1, b));
                 match apart {
-                    // a pass of its own
+                    // evaluates them in a nested pass
                     true => Do::predict((x, y)).await,
                     false => futures::future::try_join(x.extract(), y.extract()).await,
                 }
@@ -297,7 +297,7 @@ fn both_errors_of_a_zip_are_reported() {
     assert_eq!(fail("a").zip(fail("b")).wait().unwrap_err().others().len(), 1);
 }
 
-/// A number whose copies in the state of an optimizer panic when they go.
+/// A number. The copies in the optimizer state panic when they are dropped, if armed.
 #[derive(Clone)]
 struct Slotted(f64, bool, Arc<AtomicBool>);
 impl Drop for Slotted {
@@ -380,7 +380,7 @@ fn a_task_of_tokio_while_all_workers_of_rayon_block_on_it() {
     });
 }
 
-/// x + x, as data whose sum panics.
+/// Data whose delta cannot be summed.
 #[derive(Clone)]
 struct NoSum;
 impl Data for NoSum {

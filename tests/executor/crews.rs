@@ -1,5 +1,5 @@
-//! Kernels that are divided: whoever is at hand takes a part, workers of the pool and those who
-//! wait for the pass; and nobody is called for what is not worth it.
+//! Kernels with parallel regions: idle workers and waiting threads help, and cheap work wakes no
+//! worker.
 
 use crate::support::{on_threads, watched};
 use dl::parallel::for_each;
@@ -11,7 +11,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
-/// `x + 1`, after doing something.
+/// `x + 1`, after a function call.
 struct After<F> {
     nanoseconds: f64,
     does: F,
@@ -43,7 +43,7 @@ fn after(nanoseconds: f64, does: impl Fn() + Send + Sync + 'static) -> Layer<f64
     Layer::apply(After { nanoseconds, does }, (Weight::new(0.0).layer(),))
 }
 
-/// Who has come so far.
+/// The threads that have arrived.
 #[derive(Default)]
 struct Arrivals {
     threads: Mutex<HashSet<ThreadId>>,
@@ -51,7 +51,7 @@ struct Arrivals {
 }
 
 impl Arrivals {
-    /// Comes, and says whether so many have come before long.
+    /// Registers this thread, and returns whether `many` threads have arrived before the timeout.
     fn arrive_and_await(&self, many: usize) -> bool {
         let mut threads = self.threads.lock().unwrap();
         threads.insert(std::thread::current().id());
@@ -62,8 +62,9 @@ impl Arrivals {
     }
 }
 
-/// One operation ends when the other has begun on the second thread. Then the first thread has
-/// nothing left to do: it waits for the pass, and being a worker that waits, it takes no ticket.
+/// One operation ends when the other has begun on the second thread. The first thread is then idle:
+/// it waits for the pass. A worker that waits takes no tokens, and must help with the region
+/// anyway.
 fn who_waits_takes_a_part(what: &'static str, run: impl Fn(Layer<f64>) -> Result<f64> + Send + 'static) {
     watched(what, move || {
         for round in 0..20 {
@@ -78,7 +79,7 @@ fn who_waits_takes_a_part(what: &'static str, run: impl Fn(Layer<f64>) -> Result
                 move || {
                     assert!(begun.arrive_and_await(2));
                     if round % 2 == 0 {
-                        std::thread::sleep(Duration::from_millis(2)); // by then the other one sleeps
+                        std::thread::sleep(Duration::from_millis(2)); // by then the other thread is parked
                     }
                     for_each(4, 1e6, |_| {
                         divided_by_two.fetch_or(parts.arrive_and_await(2), SeqCst);
@@ -107,8 +108,9 @@ fn who_waits_for_a_pass_around_takes_a_part() {
     });
 }
 
-/// Three threads, two kernels. The third thread comes to help with the first one, while the second
-/// is being divided: all threads work at that moment, and yet he is led there when he is through.
+/// Two kernels and three threads. The third thread helps with the first kernel when the second one
+/// starts its region. All threads are busy at that moment; the third thread must help with the
+/// second kernel when it has finished its piece.
 #[test]
 fn who_has_helped_with_one_kernel_helps_with_another() {
     watched("two kernels and three threads", || {
@@ -132,7 +134,7 @@ fn who_has_helped_with_one_kernel_helps_with_another() {
                             assert!(until(&is_done), "nobody helps with the second kernel");
                         } else {
                             assert!(until(&is_divided));
-                            std::thread::sleep(Duration::from_millis(1)); // until it is offered
+                            std::thread::sleep(Duration::from_millis(1)); // until the region is announced
                         }
                     });
                 }
@@ -152,7 +154,7 @@ fn who_has_helped_with_one_kernel_helps_with_another() {
     });
 }
 
-/// A value that is a recipe: who hands it out has to make it, in parts.
+/// A lazy value, which must be computed in a parallel region before it is returned.
 #[derive(Clone)]
 struct Recipe {
     parts: Arc<Arrivals>,
@@ -174,7 +176,7 @@ impl Data for Recipe {
     }
 }
 
-/// Takes a recipe from the shelf, after its operand.
+/// Returns its lazy value.
 struct Cook(Recipe);
 
 impl Primitive for Cook {
@@ -194,7 +196,7 @@ impl Primitive for Cook {
     }
 }
 
-/// A body is polled by whichever thread comes first; the other one waits for the pass.
+/// Either thread may poll the body; the other one waits for the pass.
 #[test]
 fn who_waits_for_a_pass_takes_a_part_in_what_a_body_hands_out() {
     watched("a body that hands out what is made in parts", || {
@@ -227,7 +229,7 @@ fn nobody_is_called_for_a_little_beside_something_dear() {
             let threads = threads.clone();
             after(nanoseconds, move || {
                 threads.lock().unwrap().insert(std::thread::current().id());
-                std::thread::sleep(pause); // time for others to come
+                std::thread::sleep(pause); // time for another thread to take a part
             })
         };
         let sum: Layer<f64> = nanoseconds.iter().map(operation).sum();
@@ -241,8 +243,8 @@ fn nobody_is_called_for_a_little_beside_something_dear() {
     }
 }
 
-/// Who divides a kernel may hold what an estimate of costs wants, which somebody else makes with
-/// the books of the pass in hand.
+/// A thread in a parallel region holds a lock that a cost estimate takes while the estimating
+/// thread holds the state lock.
 #[test]
 fn a_lock_for_kernels_and_for_costs() {
     struct Locking(Arc<Mutex<f64>>);
@@ -286,7 +288,7 @@ fn a_lock_for_kernels_and_for_costs() {
     });
 }
 
-/// What comes of the little may be dear: it is not kept waiting.
+/// The consumers of a cheap kernel may be expensive, so it must not be delayed.
 #[test]
 fn a_little_comes_before_something_dear() {
     let order = Arc::new(Mutex::new(Vec::new()));

@@ -1,4 +1,4 @@
-//! Many passes at once over the same layers and weights, and wake-ups that come at a bad time.
+//! Concurrent passes over the same layers and weights.
 
 use super::shake::Shake;
 use super::support::{on_threads, on_tokio, tokio_runtime, watched};
@@ -9,16 +9,16 @@ use std::sync::{Arc, Mutex, mpsc};
 
 const PASSES: usize = 40;
 
-/// `slope · w`, by one of two branches, with something to wait for.
+/// `slope · w`, as a dynamic node with two branches and an asynchronous operand.
 #[differentiable]
 fn linear(w: &Weight<f64>, slope: f64, shake: &Shake) -> Layer<f64> {
     let score = shake.of(&shake.late(&w.layer()));
     if !score > -50.0 { score * slope } else { shake.of(&(slope * w)) }
 }
 
-/// Steps over overlapping sets of weights. The deltas are whole numbers that do not depend on the
-/// weights, so what comes out does not depend on the order of the steps; but a step that is lost,
-/// or done twice, shows.
+/// Concurrent steps over overlapping sets of weights. The deltas are integers that do not depend on
+/// the weights, so the order of the steps has no effect on the result, but a lost or repeated step
+/// has.
 #[test]
 fn no_step_is_lost() {
     let shake = Shake::seeded(1);
@@ -46,7 +46,7 @@ fn no_step_is_lost() {
             }
         });
         tasks.into_iter().for_each(|task| runtime.block_on(task).unwrap());
-        // three crowds, and each weight is in three of the four losses
+        // three groups of passes; each weight occurs in three of the four losses
         let steps = (3 * 3 * PASSES) as f64;
         let values: Vec<_> = weights.iter().map(Weight::value).collect();
         assert_eq!(values, [-steps, -2.0 * steps, -3.0 * steps]);
@@ -59,8 +59,8 @@ fn train(loss: &Layer<f64>, sgd: &Sgd) {
     }
 }
 
-/// Passes over the same layers keep their values apart: each has its own number, which a body takes
-/// at its start.
+/// Concurrent passes over the same layers have separate values. A body reads a number that differs
+/// from pass to pass.
 #[test]
 fn no_pass_sees_the_values_of_another() {
     let (shake, count) = (Shake::seeded(2), Arc::new(Mutex::new(0.0)));
@@ -94,8 +94,8 @@ fn no_pass_sees_the_values_of_another() {
     });
 }
 
-/// Two are joined. While the second one blocks its thread in a `wait()` of its own, the first one's
-/// answer comes.
+/// Two futures are joined. The waker of the first one is called while the second one blocks the
+/// thread in a nested `wait()`.
 #[test]
 fn a_wake_up_during_an_inner_wait_is_not_lost() {
     for threads in [None, Some(1), Some(2)] {
@@ -106,7 +106,7 @@ fn a_wake_up_during_an_inner_wait_is_not_lost() {
             let outside = std::thread::spawn(move || {
                 asked.recv().unwrap();
                 answer.send(1.0).unwrap();
-                std::thread::sleep(std::time::Duration::from_millis(20)); // lets the inner wait take notice
+                std::thread::sleep(std::time::Duration::from_millis(20)); // until the nested wait has begun
                 release.send(2.0).unwrap();
             });
             let first = Do::from_future(async move { first.await.map_err(Error::other) });

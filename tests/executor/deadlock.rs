@@ -1,5 +1,5 @@
-//! A pass may be started anywhere, inside other passes however deep, on pools of any size, under
-//! any executor.
+//! A pass can be started anywhere: in user code of other passes at any depth, in pools of any size,
+//! under any executor.
 
 use super::support::{Log, block_on, on_threads, on_tokio, sweep, watched_by_log};
 use dl::prelude::*;
@@ -10,25 +10,25 @@ use rand_chacha::ChaCha8Rng;
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-/// Some user code, called at one of the sites below.
+/// User code that is called at a site.
 type Hook = Arc<dyn Fn() + Send + Sync>;
 
-/// Where user code runs inside a pass.
+/// The site of user code within a pass.
 #[derive(Clone, Copy, Debug)]
 enum Site {
-    /// The value of an operation.
+    /// The kernel of an operation.
     Value,
-    /// A body of a dynamic layer.
+    /// The body of a dynamic node.
     Body,
-    /// An operation of a pass that such a body awaits.
+    /// An operation of a pass that a body awaits.
     BodyAwait,
-    /// The same, joined with another one.
+    /// An operation of a pass that a body awaits, joined with another pass.
     BodyJoin,
     /// A closure of `Do::map`.
     Map,
     /// A closure of `Do::flat_map`, in a layer.
     FlatMap,
-    /// A backward that is written by hand.
+    /// A hand-written backward.
     HandWritten,
     /// An optimizer.
     Optimizer,
@@ -54,7 +54,7 @@ const SITES: [Site; 11] = [
     Site::Job,
 ];
 
-/// x, whose evaluation calls the hook.
+/// x; the kernel calls the hook.
 struct Hooked(Hook);
 
 impl Hooked {
@@ -81,7 +81,7 @@ impl Primitive for Hooked {
     }
 }
 
-/// Something else to do at the same time, for as many threads as there are. It is zero.
+/// Zero, with parallel work for all threads.
 fn company() -> Layer<f64> {
     let nothing: Hook = Arc::new(|| ());
     (0..6).map(|_| Layer::apply(Hooked(nothing.clone()), (Layer::constant(0.0),))).sum()
@@ -151,7 +151,7 @@ impl Optimizer for HookedOptimizer {
     }
 }
 
-/// Runs a pass that calls the hook at this site.
+/// Runs a pass that calls the hook at a site.
 fn call(site: Site, hook: Hook) -> Result<f64> {
     match site {
         Site::Value => Hooked::layer(&hook).predict().wait(),
@@ -214,26 +214,26 @@ fn call(site: Site, hook: Hook) -> Result<f64> {
     }
 }
 
-/// A pass inside a pass inside a pass, …: how deep it came.
+/// Runs nested passes at these sites, the outermost first. Returns the depth that was reached.
 fn nest(sites: &[Site]) -> Result<usize> {
     let Some((&site, rest)) = sites.split_first() else { return company().predict().wait().map(|_| 0) };
     let rest = rest.to_vec();
     let (result, inner) = mpsc::channel();
     let hook: Hook = Arc::new(move || result.send(nest(&rest)).expect("somebody waits for it"));
     call(site, hook)?;
-    // a destructor may run on another thread when the pass has ended
+    // a destructor may run on another thread after the pass has ended
     let inner = inner.recv_timeout(Duration::from_secs(60)).expect("the hook is called");
     inner.map(|depth| depth + 1)
 }
 
-/// Where the outermost pass is started.
+/// The context in which the outermost pass is started.
 #[derive(Clone, Copy, Debug)]
 enum From {
     Thread,
     Pool(usize),
-    /// A task of tokio that blocks.
+    /// A blocking task of tokio.
     Task(Option<usize>),
-    /// A task of tokio that awaits a pass around it all.
+    /// A task of tokio that awaits a pass, whose kernel starts the nested passes.
     Awaited(Option<usize>),
 }
 

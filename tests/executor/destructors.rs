@@ -1,4 +1,4 @@
-//! Destructors that panic, at the worst of times.
+//! Destructors that panic.
 
 use super::fragile::{Break, Give, Take};
 use super::support::{on_threads, watched};
@@ -8,13 +8,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
 
-/// A number whose destructor panics from the moment on when a step of it is worked out.
+/// A number. Once an update has been computed, the next destructor panics.
 #[derive(Clone)]
 struct Number(f64, Arc<AtomicBool>);
 
 impl Drop for Number {
     fn drop(&mut self) {
-        // once: a second panic while the first one unwinds would end the process
+        // only once: a second panic during unwinding would abort the process
         assert!(!self.1.swap(false, SeqCst), "a destructor breaks");
     }
 }
@@ -43,9 +43,9 @@ impl Trainable for Number {
     }
 }
 
-/// The value that a step has replaced breaks when it is dropped. By then the step has happened:
-/// either that is what the caller is told, or nothing has changed. What is handed out is the
-/// caller's, who may break by it.
+/// The destructor of a replaced value panics, after the commit. The result must say whether the
+/// step has happened: a success if the weight has changed, an error if not. The caller may drop the
+/// returned value, too, and must handle its panic.
 #[test]
 fn of_a_value_that_a_step_replaced() {
     for threads in [1, 2] {
@@ -64,7 +64,7 @@ fn broken() -> Layer<f64> {
     (0..20).map(|_| Layer::apply(Take, (Layer::apply(Give(Break::Drop), (Layer::constant(2.0),)),))).sum()
 }
 
-/// Whatever is said about it: the pass ends without a panic of its own, and the next one works.
+/// The pass must end with its value or an error, without unwinding, and the next pass must succeed.
 fn ends(pass: Do<f64>) {
     for threads in [1, 2] {
         on_threads(threads, || {
@@ -89,7 +89,7 @@ fn of_a_value_that_is_kept_for_the_backward() {
     ends(broken().train(&Sgd::new(0.1)));
 }
 
-/// When it goes, it replaces what has replaced it.
+/// When it is dropped, it sets the buffer from which it was replaced.
 #[derive(Clone)]
 struct Last(Option<Arc<OnceLock<Buffer<Last>>>>);
 

@@ -1,5 +1,5 @@
-//! Losses, weights and state of the optimizer are bit-identical for any number of threads, any
-//! schedule, any executor.
+//! Losses, weights and optimizer state are bit-identical for any number of threads, any schedule
+//! and any executor.
 
 use super::nets::{Benchmark, Digits, Net, Random, Witness};
 use super::shake::Shake;
@@ -9,14 +9,14 @@ use dl::prelude::*;
 use dl::record::Recorder;
 use std::sync::Arc;
 
-/// How the steps of a training are run.
+/// How training steps are run.
 #[derive(Clone, Copy, Debug)]
 enum Way {
-    /// `wait()` in a pool of so many threads.
+    /// `wait()` in a pool of this number of threads.
     Wait(usize),
-    /// `.await` in a task of a tokio runtime with so many workers, or on the caller's thread alone.
+    /// `.await` in a task of a tokio runtime with this number of workers, or on the calling thread.
     Await(Option<usize>),
-    /// `.await` in a task that is polled by the only thread of a pool.
+    /// `.await` in a task that the only thread of a pool polls.
     AwaitOnWorker,
 }
 
@@ -40,8 +40,8 @@ async fn awaited<N: Net>(net: Arc<N>, shake: Shake, witness: Witness) -> Vec<u64
     losses
 }
 
-/// The bits of every loss, then those of every weight after every step, with its momentum, then of
-/// what came of it.
+/// The bits of all losses, then of each weight and its momentum after each step, then of the
+/// outcome.
 fn trace<N: Net>(way: Way, shake: Shake) -> Vec<u64> {
     watched(&format!("{way:?}"), move || {
         let (net, witness) = (Arc::new(N::new()), Witness::new(0.05));
@@ -87,9 +87,9 @@ fn random_nets_that_branch_loop_and_vote() {
     same_everywhere::<Random>();
 }
 
-/// A tensor that is read in overlapping parts, some of them behind an operation that hands its
-/// delta on as it is: in which order the parts are added up does not depend on what has been
-/// computed already, which is more on one thread.
+/// Overlapping slices of a tensor; the pullback of one of them returns its delta as it is. The
+/// order of summation must not depend on the values that are already computed, which are more on
+/// one thread.
 #[test]
 fn overlapping_parts() {
     let numbers = |seed: u64, len: usize| -> Nd<f32, Ix1> { init::uniform([len], -1.0, 1.0, &mut init::rng(seed)) };

@@ -1,16 +1,16 @@
-//! Values and operations that panic at a place of choice.
+//! Values and operations that panic at a given place.
 
 use dl::{At, Chunk, Data, Error, Layer, Primitive, Result, Trainable, Value};
 use std::panic::panic_any;
 
-/// The place.
+/// The place of the panic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Break {
     Never,
     Value,
-    /// With a payload that is no text.
+    /// In the kernel, with a payload that is not a string.
     Payload,
-    /// With a payload whose destructor panics.
+    /// In the kernel, with a payload whose destructor panics.
     PayloadDrop,
     Name,
     Cost,
@@ -53,7 +53,7 @@ impl Primitive for Tell {
         match self.0 {
             Break::Payload => panic_any(7),
             Break::PayloadDrop => panic_any(PayloadThatBreaks),
-            // only a failure makes anybody ask for the name
+            // the name is only requested after a failure
             Break::Name => Err(Error::invalid("no value")),
             _ => Ok(*x),
         }
@@ -70,7 +70,7 @@ impl Primitive for Tell {
     }
 }
 
-/// A value, and a weight.
+/// A value, also of weights.
 pub(crate) struct Fragile(pub(crate) Break);
 
 impl Clone for Fragile {
@@ -113,7 +113,7 @@ impl Trainable for Fragile {
     }
 }
 
-/// Makes one.
+/// Creates a `Fragile`.
 pub(crate) struct Give(pub(crate) Break);
 
 impl Primitive for Give {
@@ -133,7 +133,7 @@ impl Primitive for Give {
     }
 }
 
-/// Looks at one.
+/// Reads a `Fragile`.
 pub(crate) struct Take;
 
 impl Primitive for Take {

@@ -1,5 +1,5 @@
-//! A fuse that every piece of user code in a training step burns down a little: whoever comes k-th
-//! fails, or is held.
+//! Fault injection: user code of a training step counts its calls, and the k-th call fails or
+//! blocks.
 
 use dl::{At, Chunk, Data, Error, Layer, Memory, Optimizer, Primitive, Result, Slot};
 use std::collections::BTreeSet;
@@ -9,19 +9,19 @@ use std::time::Duration;
 
 use super::nets::Witness;
 
-/// What happens to the k-th.
+/// The effect on the k-th call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     Error,
     Panic,
-    /// It is held until it is released, so that its run can be dropped meanwhile. Rules and
-    /// optimizers, which work under locks, do not count.
+    /// It blocks until it is released, so that its run can be dropped meanwhile. Rules and
+    /// optimizers are not counted: they run under locks.
     Hold,
-    /// Only bodies count, and the k-th never goes on.
+    /// It never resumes. Only bodies are counted.
     Pend,
 }
 
-/// Whose turn it is.
+/// The kind of user code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Site {
     Forward,
@@ -32,7 +32,7 @@ pub(crate) enum Site {
     Commit,
 }
 
-/// One for each step: what is left of a step that was dropped must not burn the next one's.
+/// Each step has its own fuse: calls of a dropped step must not count for the next one.
 #[derive(Clone, Default)]
 pub(crate) struct Fuse(Arc<(Mutex<State>, Condvar)>);
 
@@ -46,30 +46,30 @@ struct State {
 }
 
 impl Fuse {
-    /// The k-th fails; with a k that nobody reaches, they are only counted.
+    /// The k-th call fails. With a large k, calls are only counted.
     pub(crate) fn armed(k: usize, fault: Fault) -> Self {
         let state = State { armed: Some((k, fault)), ..State::default() };
         Fuse(Arc::new((Mutex::new(state), Condvar::new())))
     }
 
-    /// How many have burnt it, and where.
+    /// The number of calls, and their sites.
     pub(crate) fn burnt(&self) -> (usize, BTreeSet<Site>) {
         let state = self.0.0.lock().unwrap();
         (state.burnt, state.sites.clone())
     }
 
-    /// Where the k-th was.
+    /// The site of the k-th call.
     pub(crate) fn hit(&self) -> Option<Site> {
         self.0.0.lock().unwrap().hit
     }
 
-    /// Lets go of whoever is held.
+    /// Resumes the blocked call.
     pub(crate) fn release(&self) {
         self.0.0.lock().unwrap().released = true;
         self.0.1.notify_all();
     }
 
-    /// Counts; what the k-th has to suffer.
+    /// Counts a call. Returns the fault of the k-th call.
     fn strike(&self, site: Site) -> Option<Fault> {
         let mut state = self.0.0.lock().unwrap();
         let (k, fault) = state.armed?;
@@ -113,12 +113,12 @@ impl Fuse {
         }
     }
 
-    /// For a backward that is written by hand, which has no result but a panic.
+    /// For a hand-written backward, which can only fail by a panic.
     pub(crate) fn burn_by_hand(&self) {
         self.burn(Site::HandWritten).unwrap();
     }
 
-    /// x, whose evaluation, rule and delta burn the fuse.
+    /// x; its evaluation, its rule and its delta burn the fuse.
     #[track_caller]
     pub(crate) fn of<T: Data>(&self, x: &Layer<T>) -> Layer<T> {
         self.at(Site::Forward, x)
@@ -159,7 +159,7 @@ impl<T: Data> Primitive for Burning<T> {
     }
 }
 
-/// Momentum that has written the numbers of its weight when it burns the fuse.
+/// Momentum that burns the fuse after the update of a weight.
 #[derive(Clone)]
 pub(crate) struct BurningOptimizer {
     pub(crate) witness: Witness,

@@ -1,7 +1,7 @@
-//! Laws of the executor, under circumstances that are as bad as can be had: schedules that are
-//! shaken, faults at every place in turn, passes inside passes, leaves that wait for the outside.
+//! Tests of the executor under adverse conditions: randomized schedules, fault injection at every
+//! site, nested passes, futures that wait for external events.
 //!
-//! `DL_SWEEP=1` tries far more of them.
+//! `DL_SWEEP=1` runs more cases.
 
 mod atomicity;
 mod chains;
@@ -22,7 +22,7 @@ mod state;
 mod support;
 mod wakes;
 
-// the main example's network and its data, as they are
+// the network and the data of the main example
 #[path = "../../examples/common/digits.rs"]
 mod digits;
 #[path = "../../examples/gated_net/network.rs"]

@@ -1,4 +1,4 @@
-//! Steps inside steps: an optimizer that trains other weights while it works out a step.
+//! Nested steps: an optimizer that trains other weights during a step.
 
 use super::support::{on_threads, watched};
 use dl::prelude::*;
@@ -6,7 +6,7 @@ use dl::schedule::Linear;
 use dl::{Chunk, Memory, Result, Slot, Snapshot, Step};
 use std::sync::{Arc, Barrier};
 
-/// Gradient descent that calls something before each step.
+/// Gradient descent that calls a function before each step.
 #[derive(Clone)]
 struct Before {
     sgd: Sgd,
@@ -32,7 +32,7 @@ impl Optimizer for Before {
     }
 }
 
-/// Chains of optimizers, each of which trains the next weight.
+/// A chain of optimizers, each of which trains the next weight.
 #[test]
 fn a_chain_of_optimizers() {
     let weights: Vec<Weight<f64>> = (0..10).map(|_| Weight::new(0.0)).collect();
@@ -48,8 +48,7 @@ fn a_chain_of_optimizers() {
     }
 }
 
-/// What an inner step has done stays done when the outer one fails: it was a training step of its
-/// own.
+/// A nested step is independent: its result is kept if the outer step fails.
 #[test]
 fn an_inner_step_stands_when_the_outer_one_fails() {
     let (inner, outer) = (Weight::new(0.0), Weight::new(0.0));
@@ -62,8 +61,8 @@ fn an_inner_step_stands_when_the_outer_one_fails() {
     assert_eq!((inner.value(), outer.value()), (-1.0, 0.0));
 }
 
-/// A step inside a step waits for nobody: what the step around it holds is refused, and the whole
-/// step with it.
+/// A nested step must not wait: if it needs a lock that the outer step holds, it is refused, and
+/// the outer step fails, too.
 #[test]
 fn an_optimizer_that_trains_other_weights_with_its_own_memory() {
     let (inner, outer) = (Weight::new(0.0), Weight::new(0.0));
@@ -101,7 +100,7 @@ fn two_optimizers_that_train_each_others_weights() {
     assert_eq!(kept.map(|w| w.value()), [0.0, 0.0]);
 }
 
-/// Gradient descent that says where it is, at the beginning of each step and for each weight.
+/// Adam that formats its own state at the beginning of each step and for each weight.
 #[derive(Clone)]
 struct Telling(Adam);
 
@@ -139,7 +138,7 @@ fn an_optimizer_looks_at_itself_in_a_step() {
     assert!(telling.tell().unwrap().starts_with("0.099 1 false"), "{}", telling.tell().unwrap());
 }
 
-/// A weight that a step holds cannot be set in the middle of that step.
+/// A weight that is locked by a step cannot be set during that step.
 #[test]
 fn an_optimizer_that_sets_the_weight_of_its_step() {
     let (w, other) = (Weight::new(1.0_f64), Weight::new(1.0_f64));
@@ -154,8 +153,7 @@ fn an_optimizer_that_sets_the_weight_of_its_step() {
     assert_eq!((w.value(), other.value()), (1.0, 5.0));
 }
 
-/// What a step evaluates is evaluated by several threads, none of which waits for what the step
-/// holds.
+/// A pass within a step uses several threads. None of them may wait for a lock that the step holds.
 #[test]
 fn bodies_inside_a_step_on_two_threads() {
     bodies_inside_a_step(false);
@@ -169,7 +167,7 @@ fn bodies_inside_a_step(blocking: bool) {
         let (w, both) = (w.clone(), both.clone());
         Layer::dynamic(move || {
             let w = w.clone();
-            both.wait(); // so they are on two threads
+            both.wait(); // so that two threads run the bodies
             async move {
                 if train {
                     let step = w.train(&Sgd::new(1.0));

@@ -1,5 +1,5 @@
-//! Leaves that wait for the outside hold no worker: what they wait for comes only after another
-//! layer was evaluated, by the only thread there is.
+//! A layer that waits for an external event must not block its worker: here the event occurs after
+//! the evaluation of another layer, on the only thread.
 
 use super::support::{Log, block_on, on_threads, tokio_runtime, watched_by_log};
 use dl::prelude::*;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::watch;
 
-/// x, whose evaluation is logged, and tells the outside that it has happened.
+/// x; its evaluation is logged and signalled.
 struct Independent {
     log: Log,
     happened: watch::Sender<bool>,
@@ -34,8 +34,8 @@ impl Primitive for Independent {
     }
 }
 
-/// The two parts of a net: a leaf that asks the outside, and a layer that has nothing to do with
-/// it.
+/// A layer that waits for an external event, and an independent layer whose evaluation triggers the
+/// event.
 struct Scene {
     log: Log,
     happened: watch::Sender<bool>,
@@ -51,7 +51,7 @@ impl Scene {
         Layer::apply(op, (Layer::constant(1.0),))
     }
 
-    /// What the leaf does, with lines in the log around it.
+    /// A layer that awaits `ask`, with log entries before and after.
     fn leaf<F, Fut>(&self, ask: F) -> Layer<f64>
     where
         F: Fn(watch::Receiver<bool>) -> Fut + Send + Sync + 'static,
@@ -69,7 +69,7 @@ impl Scene {
         }))
     }
 
-    /// The leaf waits while the other is evaluated, whichever way the pass is run.
+    /// Checks the order of events in every way to run the pass.
     fn check(self, leaf: Layer<f64>) {
         let expected = ["the leaf asks", "the independent layer is evaluated", "the leaf has its answer"];
         let ways: [fn(Do<f64>) -> Result<f64>; 3] = [
@@ -93,8 +93,8 @@ async fn until(mut happened: watch::Receiver<bool>) -> Result<()> {
 
 #[test]
 fn a_timer() {
-    // not the leaf's: who wakes a pass may be the last who has it, and a worker of the runtime must
-    // not drop that
+    // not owned by the leaf: the last owner of the pass may be a waker, and a worker of a runtime
+    // must not drop that runtime
     let runtime = tokio_runtime(Some(1));
     let handle = runtime.handle().clone();
     let scene = Scene::new();
@@ -119,8 +119,8 @@ fn a_timer() {
 
 #[test]
 fn a_socket() {
-    // a server that answers when the independent layer was evaluated
-    let runtime = tokio_runtime(Some(1)); // not the leaf's, as above
+    // a server that answers after the evaluation of the independent layer
+    let runtime = tokio_runtime(Some(1)); // not owned by the leaf, as above
     let handle = runtime.handle().clone();
     let scene = Scene::new();
     let listener = runtime.block_on(tokio::net::TcpListener::bind(("127.0.0.1", 0))).unwrap();
@@ -168,7 +168,7 @@ fn a_channel_that_another_thread_feeds() {
     scene.check(leaf);
 }
 
-/// Hundreds of leaves wait at once, and are answered in the opposite order.
+/// Hundreds of layers wait concurrently, and are completed in reverse order.
 #[test]
 fn hundreds_of_channels() {
     const LEAVES: usize = 300;
@@ -202,7 +202,7 @@ fn hundreds_of_channels() {
     assert_eq!(answered.len(), LEAVES, "each of them once");
 }
 
-/// A backward whose delta comes from the outside, while the pass evaluates another one.
+/// A backward whose delta depends on an external event, concurrent with another layer.
 #[test]
 fn a_delta_from_the_outside() {
     let (log, happened) = (Log::default(), watch::Sender::new(false));

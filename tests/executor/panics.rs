@@ -1,5 +1,5 @@
-//! A panic in user code, wherever it is, is an error with its message and the line where the layer
-//! was written; the pool survives, and the panic hook is left alone.
+//! A panic in user code becomes an error with its message and the place of the layer. The pool
+//! remains usable, and the panic hook is not replaced.
 
 use super::fragile::{Break, Fragile, Give, Take, Tell};
 use super::support::{block_on, on_tokio, watched};
@@ -12,13 +12,13 @@ fn source() -> Layer<f64> {
     Layer::constant(2.0)
 }
 
-/// Nine times two, with enough to do for several threads.
+/// 18, as a sum of nine layers, which provides work for several threads.
 fn good() -> Layer<f64> {
     (0..9).map(|_| Layer::apply(Tell(Break::Never), (source(),))).sum()
 }
 
-/// A pass that panics does so as an error, on pools of several sizes and under several executors;
-/// the next pass on the same pool works.
+/// The pass must fail with this message and line, in pools of several sizes and under several
+/// executors. The next pass in the same pool must succeed.
 #[track_caller]
 fn told(pass: Do<f64>, message: &str, line: u32) {
     let check = |error: dl::Error| {
@@ -123,7 +123,7 @@ fn in_a_backward_by_hand() {
     told((good() + y).train(&Sgd::new(0.1)), "backward breaks", line);
 }
 
-/// Keeps some state, and breaks.
+/// An optimizer with state, which panics.
 #[derive(Clone, Default)]
 struct Broken(Memory);
 
@@ -179,7 +179,7 @@ fn in_the_delta_that_a_backward_starts_with() {
     told(w.train(&Sgd::new(0.1)).map(|_| 1.0), "one breaks", line);
 }
 
-/// The panic's own payload breaks when it is dropped: that must not tear down what runs the pass.
+/// If the destructor of the payload panics, the worker must not unwind.
 #[test]
 fn with_a_payload_that_breaks_itself() {
     let y = Layer::apply(Tell(Break::PayloadDrop), (source(),)); // this line
@@ -187,8 +187,8 @@ fn with_a_payload_that_breaks_itself() {
     watched("a payload that breaks itself", move || told((good() + y).predict(), "not text", line));
 }
 
-/// The hook that a program has set is called for every panic, before, in and after a pass, and
-/// nobody replaces it.
+/// The hook of the program is called for every panic before, during and after a pass, and it is not
+/// replaced.
 #[test]
 fn the_hook_stays_what_it_was() {
     let seen = Arc::<Mutex<Vec<String>>>::default();
@@ -207,5 +207,5 @@ fn the_hook_stays_what_it_was() {
     assert_eq!(*seen.lock().unwrap(), ["before", "first", "second", "after"]);
 }
 
-/// A payload that this file's hook knows.
+/// A payload that the hook of this test recognizes.
 struct Marked(&'static str);

@@ -1,7 +1,7 @@
-//! Shaken schedules: operations that dawdle and lie about their cost, futures that another thread
-//! wakes late.
+//! Randomized schedules: kernels with random durations and incorrect cost estimates, futures that
+//! another thread wakes with a delay.
 //!
-//! All of them are identities, so they change when and where things are computed, and nothing else.
+//! All of them are identities, so they change times and threads, but not values.
 
 use dl::{At, Data, Layer, Primitive, Result};
 use std::marker::PhantomData;
@@ -9,12 +9,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// A source of delays. They differ from call to call, whoever calls.
+/// A source of delays, which are different at each call.
 #[derive(Clone)]
 pub(crate) struct Shake(Option<Arc<AtomicU64>>);
 
 impl Shake {
-    /// The identities stay in the net, but do not delay anything.
+    /// The same identities without delays.
     pub(crate) fn none() -> Self {
         Shake(None)
     }
@@ -23,13 +23,13 @@ impl Shake {
         Shake(Some(Arc::new(AtomicU64::new(seed << 32))))
     }
 
-    /// x, some time later.
+    /// x, after a delay.
     #[track_caller]
     pub(crate) fn of<T: Data>(&self, x: &Layer<T>) -> Layer<T> {
         Layer::apply(Dawdle(self.clone(), PhantomData), (x.clone(),))
     }
 
-    /// x, once another thread has woken it.
+    /// x, after a wake-up by another thread.
     #[track_caller]
     pub(crate) fn late<T: Data>(&self, x: &Layer<T>) -> Layer<T> {
         let (shake, x) = (self.clone(), x.clone());
@@ -47,7 +47,7 @@ impl Shake {
         let (send, receive) = futures::channel::oneshot::channel();
         std::thread::spawn(move || {
             dawdle(random >> 2);
-            let _ = send.send(()); // nobody listens if the pass was dropped
+            let _ = send.send(()); // the receiver is gone if the pass was dropped
         });
         let _ = receive.await;
     }

@@ -1,5 +1,5 @@
-//! The net of the paper's benchmark, smaller: columns, a coarse classifier, and fine ones of which
-//! one is evaluated.
+//! The network of the paper's benchmark, smaller: columns, a coarse classifier, and fine
+//! classifiers of which one is evaluated.
 
 use super::{Net, Witness};
 use crate::shake::Shake;
@@ -54,7 +54,7 @@ struct Classifiers {
     fine: Vec<(Column, Dense)>,
 }
 
-/// The coarse classifier decides which fine one is trained.
+/// The coarse classifier selects the fine classifier that is trained.
 #[differentiable]
 fn loss(hidden: &NdLayer, coarse_label: usize, fine_labels: &[usize], net: &Classifiers, shake: &Shake) -> Layer<f32> {
     let coarse = net.coarse.of(hidden, shake);

@@ -1,5 +1,4 @@
-//! The main example: a gate and two experts learn handwritten digits, a graph of its own for each
-//! image.
+//! The main example: a gate and two experts learn handwritten digits. Each image has its own graph.
 
 use super::{Net, Witness};
 use crate::digits::{Digits as Data, PIXELS, shuffled};
@@ -44,7 +43,7 @@ impl Net for Digits {
         network::batch_loss(&images, &labels, &self.net).train(optimizer)
     }
 
-    /// Logits of held-out images, and how often each expert was built.
+    /// The logits of held-out images, and the number of times that each expert was built.
     fn outcome(&self) -> Vec<u64> {
         let logits = self.held_out.iter().take(8).map(|image| network::gated_net(image, &self.net).predict());
         let logits = Do::join(logits).wait().unwrap();

@@ -1,5 +1,5 @@
-//! Nets that nobody drew: bodies that branch, loop and vote on values, nested and in parallel,
-//! grown from a seed.
+//! Random networks, generated from a seed: dynamic nodes with branches, loops and selections,
+//! nested and in parallel.
 
 use super::{Net, Witness};
 use crate::shake::Shake;
@@ -10,14 +10,14 @@ use rand_chacha::ChaCha8Rng;
 const WEIGHTS: usize = 6;
 const DEPTH: u32 = 4;
 
-/// Where nets grow.
+/// The weights and the sources of delays that the networks use.
 #[derive(Clone)]
 struct Ground {
     weights: Vec<Weight<f64>>,
     shake: Shake,
 }
 
-/// A net over x that is as deep as said.
+/// A network over x of this depth.
 fn grow(seed: u64, depth: u32, x: &Layer<f64>, ground: &Ground) -> Layer<f64> {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let w = &ground.weights[random.random_range(0..WEIGHTS)];
@@ -53,7 +53,7 @@ fn repeat(seeds: [u64; 3], depth: u32, x: &Layer<f64>, ground: &Ground) -> Layer
     y.tanh()
 }
 
-/// Three bangs in one: the two best are added up.
+/// Three bangs in one expression: the sum of the two largest values.
 #[differentiable]
 fn vote(seeds: [u64; 3], depth: u32, x: &Layer<f64>, ground: &Ground) -> Layer<f64> {
     let candidates = seeds.map(|seed| grow(seed, depth, x, ground));
@@ -74,7 +74,7 @@ impl Net for Random {
         Random((0..WEIGHTS).map(|_| Weight::new(random.random_range(-1.0..1.0))).collect())
     }
 
-    /// A net of its own in each step.
+    /// Each step trains another network.
     fn step(&self, step: usize, shake: &Shake, optimizer: &Witness) -> Do<f64> {
         let ground = Ground { weights: self.0.clone(), shake: shake.clone() };
         let x = shake.of(&self.0[step % WEIGHTS].layer());
