@@ -1,5 +1,5 @@
-//! Passes of every kind and with every end: when the threads that ran them have ended, exactly as
-//! much is alive as was before.
+//! Leak tests: passes of every kind that succeed, fail, panic or are cancelled. After their threads
+//! have ended, no more memory may be live than before.
 
 use super::allocator::{Alive, alive};
 use super::soon;
@@ -10,12 +10,12 @@ use futures::FutureExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// So many passes must not leave a trace.
+/// The number of passes per case.
 const PASSES: usize = 600;
 
 const TOO_LARGE: &str = " is too large";
 
-/// x, by other threads if there are any; above a limit it fails, or panics.
+/// x; expensive enough for other threads; above the limit it fails or panics.
 #[derive(Clone)]
 struct Checked {
     limit: f64,
@@ -49,7 +49,7 @@ impl Primitive for Checked {
     }
 }
 
-/// A net of everything: scalars, tensors, bodies that decide, loop and wait.
+/// A network with scalars, tensors, and bodies that branch, loop and suspend.
 #[derive(Clone)]
 struct Net {
     w: Weight<f64>,
@@ -69,11 +69,11 @@ fn decided(x: &Layer<f64>, net: &Net) -> Layer<f64> {
     if !y > 1.0 { y * woken } else { net.checked.of(&y) }
 }
 
-/// One, from another thread's hands.
+/// One, after a wake-up by another thread.
 async fn woken_elsewhere() -> Result<f64> {
     let (send, receive) = futures::channel::oneshot::channel();
     std::thread::spawn(move || {
-        let _ = send.send(1.0); // nobody listens if the pass was dropped
+        let _ = send.send(1.0); // the receiver is gone if the pass was dropped
     });
     receive.await.map_err(Error::other)
 }
@@ -92,15 +92,14 @@ impl Net {
     }
 }
 
-/// Runs a pass many times on threads of its own, one and two of them, and counts when they have
-/// ended: what a thread keeps for its next pass goes with the thread. The pool that they belong to
-/// leaves some things to be collected later, a bounded number; if every pass left as much as one
-/// block, that would be more than is tolerated.
+/// Runs a pass many times in pools of one and two threads, and counts blocks after the threads have
+/// ended, because thread-local caches are freed with their thread. The pool itself frees some
+/// blocks later, a bounded number; the tolerance is less than one block per pass.
 fn leaves_nothing(what: &str, pass: impl Fn() + Sync) {
     leaves_nothing_with(what, || (), |()| pass());
 }
 
-/// The same with something that is made for each round, on its thread, and goes with it.
+/// [`leaves_nothing`] with a value that is created on the thread of each round and dropped there.
 fn leaves_nothing_with<R>(what: &str, make: impl Fn() -> R + Sync, pass: impl Fn(&R) + Sync) {
     for threads in [1, 2] {
         let round = |passes: usize| {
@@ -110,7 +109,7 @@ fn leaves_nothing_with<R>(what: &str, make: impl Fn() -> R + Sync, pass: impl Fn
                 (0..passes).for_each(|_| pass(&made));
             });
         };
-        // what is made once and for all is made here
+        // initializes statics
         std::thread::scope(|scope| scope.spawn(|| round(5)).join().unwrap());
         let before = alive_at_rest();
         std::thread::scope(|scope| scope.spawn(|| round(PASSES)).join().unwrap());
@@ -119,15 +118,15 @@ fn leaves_nothing_with<R>(what: &str, make: impl Fn() -> R + Sync, pass: impl Fn
     }
 }
 
-/// What is alive when threads that live on have let go of their free buffers: tasks of others are
-/// offered to rayon's own pool.
+/// Live memory after all threads have released their free buffers, those of the global rayon pool
+/// included, which may have run tasks.
 pub(crate) fn alive_at_rest() -> Alive {
     dl::buffers::release();
     rayon::broadcast(|_| dl::buffers::release());
     alive()
 }
 
-/// What a thread keeps for its next pass is bounded, whichever thread made it.
+/// Thread-local caches must be bounded.
 fn keeps_little(what: &str, pass: impl Fn() + Sync) {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
     let before = alive();
@@ -140,7 +139,7 @@ fn ended(pass: Do<f64>) {
     assert!(pass.wait().unwrap().is_finite());
 }
 
-/// An optimizer that refuses the last weight of every step.
+/// An optimizer that fails at the last weight of every step.
 #[derive(Clone)]
 struct Refuses(Sgd, Arc<AtomicUsize>);
 
@@ -229,8 +228,8 @@ pub(crate) fn run_all() {
     }
 }
 
-/// Nothing is kept of a large pass, and of nodes that another thread has made, but what a thread
-/// keeps of a small one, once what is free is handed back; before that, it is bounded.
+/// After a large pass, and after nodes of another thread are dropped, caches must be bounded. When
+/// free buffers are released, they must be as small as after a small pass.
 fn keeps_little_of_what_is_large() {
     let before = alive().bytes;
     let kept = |nodes: usize| {
@@ -253,7 +252,7 @@ fn keeps_little_of_what_is_large() {
     }
 }
 
-/// Passes of many nodes, each with other tables that become large.
+/// Large passes, each of which fills other tables.
 const LARGE: [(&str, fn()); 4] = [
     ("a large step", || {
         let w = Weight::new(1.0);
@@ -281,7 +280,7 @@ const LARGE: [(&str, fn()); 4] = [
     }),
     ("nodes that go in no order", || {
         let mut nodes: Vec<Option<Layer<f64>>> = (0..1 << 18).map(|_| Some(Layer::constant(1.0))).collect();
-        // each from another block than the one before
+        // consecutive drops are in different blocks
         (0..1 << 18).for_each(|i| drop(nodes[i * 1_001 % (1 << 18)].take()));
     }),
 ];

@@ -1,7 +1,7 @@
-//! What passes leave behind, and what they need at their peak, counted by the allocator.
+//! Leaks and peak memory of passes, counted by the allocator.
 //!
-//! The counts are those of the whole process, so the cases run one after the other, and without the
-//! usual harness: it has a thread that allocates, too, when a test takes long.
+//! Counts are those of the whole process. Therefore the cases run in sequence and without the
+//! standard test harness, whose thread allocates when a test takes long.
 
 mod allocator;
 mod cases;
@@ -13,14 +13,14 @@ use std::time::{Duration, Instant};
 #[global_allocator]
 static ALLOCATOR: allocator::Counting = allocator::Counting;
 
-/// The most memory that is held meanwhile, beyond what is held before. Buffers that wait for
-/// another use do not count.
+/// Runs `f`. Returns the peak of live bytes during the call, relative to the bytes before it. Free
+/// buffers are not counted.
 fn peak_of<R>(f: impl FnOnce() -> R) -> (R, isize) {
     dl::buffers::release();
     allocator::peak_of(f)
 }
 
-/// Whether this is so within some seconds: threads that are told to end take a moment.
+/// Whether the condition holds within some seconds: threads that were asked to end take a moment.
 fn soon(so: impl Fn() -> bool) -> bool {
     let deadline = Instant::now() + Duration::from_secs(5);
     while !so() {

@@ -1,10 +1,10 @@
 //! `y2` and the figures *diamond* and *reference-counted backpropagation*: every backward runs
-//! once, in the figure's order.
+//! once, in the order of the figure.
 
 use dl::{At, Differentiable, Layer, Primitive, Result, Sgd, Weight};
 use std::sync::{Arc, Mutex};
 
-/// A product that writes down its evaluations.
+/// A product that logs its evaluations.
 #[derive(Clone)]
 struct Multiply(&'static str, Arc<Mutex<Vec<String>>>);
 

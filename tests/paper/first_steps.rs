@@ -1,4 +1,4 @@
-//! The smallest programs: a weight that is driven somewhere, with learning rate 1.
+//! Minimal programs: training of one weight, with learning rate 1.
 
 use dl::prelude::*;
 

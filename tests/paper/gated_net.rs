@@ -1,6 +1,6 @@
-//! `naiveGatedNet`, `monadicGatedNet`, `applicativeMonadicGatedNet`, `dslGatedNet`: four ways to
-//! write one net. They have equal values and gradients; they differ in how often the gate is
-//! evaluated, and in what runs in parallel.
+//! `naiveGatedNet`, `monadicGatedNet`, `applicativeMonadicGatedNet`, `dslGatedNet`: four
+//! definitions of one network. Values and gradients are equal. The number of evaluations of the
+//! gate differs, and so does parallelism.
 
 use dl::prelude::*;
 use dl::{At, Primitive, Result};
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-/// Passes its operand on, and writes down that it was evaluated.
+/// The identity, with a count of its evaluations.
 struct Watch(Arc<AtomicUsize>);
 
 impl Primitive for Watch {
@@ -47,7 +47,7 @@ impl Subnet {
 struct Net {
     gate: NdWeight,
     gate_evaluations: Arc<AtomicUsize>,
-    /// What each score goes through: two scores can be made to wait for each other.
+    /// Applied to each score; a test makes two scores wait for each other.
     score: Arc<dyn Fn(Layer<f32>) -> Layer<f32> + Send + Sync>,
     left: Subnet,
     right: Subnet,
@@ -64,7 +64,7 @@ impl Net {
         }
     }
 
-    /// Preferences for the two sub-networks.
+    /// The scores of the two sub-networks.
     fn gate(&self, input: &NdLayer) -> (Layer<f32>, Layer<f32>) {
         let watched = Layer::apply(Watch(self.gate_evaluations.clone()), (input.matmul(&self.gate),));
         let scores = watched.softmax(1);
@@ -181,7 +181,7 @@ fn the_other_sub_network_is_never_built() {
     }
 }
 
-/// A score that can be had only while the other one is being computed.
+/// The identity. Its kernel waits until another one runs, or fails after a timeout.
 struct Meet(Arc<(Mutex<usize>, Condvar)>, Duration);
 
 impl Primitive for Meet {

@@ -27,9 +27,9 @@ fn predict() -> dl::Result<()> {
     Ok(())
 }
 
-/// Two equations leave four unknowns open, so nothing is asked of other questions here. The
-/// learning rate is half of what the listing uses, since 0.001 is too much for the second question,
-/// whose error would be multiplied by 1 − 2 · 0.001 · (13² + 19² + 25² + 1) = −1.3 in each step.
+/// Two equations leave four unknowns undetermined, so this test checks only the two questions. The
+/// learning rate is half of that in the listing: with 0.001, the error of the second question would
+/// be multiplied by 1 − 2 · 0.001 · (13² + 19² + 25² + 1) = −1.3 in each step.
 #[test]
 fn train_on_the_two_questions_of_the_paper() -> dl::Result<()> {
     let (weights, bias) = random_robot();
@@ -45,8 +45,8 @@ fn train_on_the_two_questions_of_the_paper() -> dl::Result<()> {
     Ok(())
 }
 
-/// Arithmetic progressions in all directions determine the weights: the robot finds the rule,
-/// `[3, 6, 9] -> 12`.
+/// Arithmetic progressions in all directions determine the weights: the robot finds the rule, `[3,
+/// 6, 9] -> 12`.
 #[test]
 fn predict_trained() -> dl::Result<()> {
     let (weights, bias) = random_robot();

@@ -1,4 +1,4 @@
-//! `polymorphicDifferentiableFunction`: one function for every kind of operand.
+//! `polymorphicDifferentiableFunction`: one function for all kinds of operands.
 
 use dl::prelude::*;
 
@@ -8,7 +8,7 @@ fn polymorphic(a: impl NdExpression, b: impl NdExpression, c: impl NdExpression,
     a * b + c * d
 }
 
-/// A differentiable type of a user's: a matrix that is never negative.
+/// A user-defined differentiable type: a non-negative matrix.
 struct Positive(NdWeight);
 
 impl Differentiable for Positive {
@@ -48,7 +48,7 @@ fn the_gradient_reaches_whatever_can_learn() {
     assert_eq!(own.0.value().view()[[0, 0]], -0.5 * 5.0);
 }
 
-/// The same for scalars, and all nine built-in kinds.
+/// The same for scalars, with all nine pairs of built-in kinds.
 #[differentiable]
 fn scalar<A, B>(a: A, b: B) -> Layer<f64>
 where

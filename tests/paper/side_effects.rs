@@ -11,7 +11,7 @@ fn effects(y: &Layer<f64>, delta: f64) -> SideEffects {
     y.forward().wait().unwrap().backward(Do::now(delta))
 }
 
-/// What a step with learning rate 1 subtracts from the weights.
+/// The change of the weights in a step with learning rate 1.
 fn deltas(weights: [&Weight<f64>; 2], effects: SideEffects) -> [f64; 2] {
     let before = weights.map(Weight::value);
     effects.step(&Sgd::new(1.0)).wait().unwrap();

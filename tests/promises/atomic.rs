@@ -1,4 +1,4 @@
-//! Promise 4: a training step happens whole, or not at all; and nothing is swallowed.
+//! Promise 4: a training step is atomic, and no error is swallowed.
 
 use super::support::{Custom, on_threads, watched};
 use dl::nd::{Nd, ndarray::Ix1, ops::*};
@@ -21,7 +21,7 @@ fn product(weights: &[Weight<f64>]) -> Layer<f64> {
     weights.iter().fold(Layer::constant(1.0), |product, w| product * w)
 }
 
-/// Trains once with the fault, sees that nothing changed, and that the next step succeeds.
+/// A step with this loss must fail and change nothing, and the next step must succeed.
 fn refused(weights: &[Weight<f64>], loss: Layer<f64>) -> Error {
     let before = bits(weights);
     let sgd = Sgd::new(0.1).momentum(0.9);
@@ -55,8 +55,8 @@ fn a_panic_in_the_body_of_a_dynamic_layer() {
     assert!(error.is_panic() && error.to_string().contains("no way out"), "{error}");
 }
 
-/// x · y, which can say that it adds itself to a weight, and must not: a step of a plain number
-/// asks nobody.
+/// x · y, which may declare that it accumulates. Its `accumulate` must not be called: steps of
+/// plain numbers do not accumulate.
 struct Unable {
     says_that_it_can: bool,
 }
@@ -100,8 +100,7 @@ fn numbers_take_no_steps_by_operations_of_the_users() {
 
 type Row = Nd<f64, Ix1>;
 
-/// x · y, element by element. It says that it costs nothing, and panics where it is added to other
-/// terms of a delta.
+/// x · y, element by element, with declared cost 0. It may panic in `accumulate`.
 #[derive(Clone)]
 struct Brittle {
     breaks: bool,
@@ -141,9 +140,9 @@ impl dl::Primitive for Brittle {
     }
 }
 
-/// The delta of a weight that is used several times is a sum, to which terms of an operation of the
-/// user's are added one by one. They are his code, so they are not run under the lock of the books,
-/// as the library's own are, where a panic would make the pass run them again.
+/// The delta of a weight with several uses is a sum. Terms of user operations must be accumulated
+/// without the state lock, unlike those of built-in operations: after a panic under the lock, the
+/// pass would run them again.
 #[test]
 fn a_panic_while_terms_of_a_delta_are_added_up() {
     for threads in [1, 2] {
@@ -169,7 +168,7 @@ fn a_panic_while_terms_of_a_delta_are_added_up() {
     }
 }
 
-/// x ↦ x, whose delta fails, or whose rule panics.
+/// x ↦ x; its delta fails, or its rule panics.
 struct Backward(fn(f64) -> Result<f64>, bool);
 
 impl dl::Primitive for Backward {
@@ -196,7 +195,7 @@ fn a_fault_in_backward() {
     assert!(refused(&weights, faulty(Backward(Ok, true))).is_panic());
 }
 
-/// Fails, in some way, at the k-th weight.
+/// Fails or panics at the k-th weight.
 #[derive(Clone)]
 struct FailsAt {
     k: usize,
@@ -235,7 +234,7 @@ fn a_fault_of_the_optimizer_at_every_weight() {
             assert_eq!(error.is_panic(), panics);
             assert_eq!(bits(&tried), before);
             assert!(optimizer.memory.is_empty(), "no state of the optimizer has changed");
-            // the next step is as if the failed one had never been
+            // the next step is not affected by the failed one
             product(&tried).train(&FailsAt { k: 99, ..optimizer }).wait().unwrap();
             let fresh = FailsAt { k: 99, seen: Arc::default(), panics, memory: Memory::new() };
             product(&never).train(&fresh).wait().unwrap();
@@ -276,7 +275,7 @@ fn one_step_for_a_weight_used_many_times() {
     assert_eq!(w.value(), -1.0);
 }
 
-/// Two steps of one tape at once: when one ends, the other goes on.
+/// Two concurrent steps of one tape: when one ends, the other continues.
 #[test]
 fn two_steps_of_one_tape() {
     let (v, w) = (Weight::new(1.0), Weight::new(1.0));
@@ -296,7 +295,7 @@ fn two_steps_of_one_tape() {
     assert_eq!((v.value(), w.value()), (0.8, 0.8));
 }
 
-/// A step inside the body of a dynamic layer, in the pass that is running.
+/// A training step in the body of a dynamic node.
 #[test]
 fn a_step_inside_a_pass() {
     let w = Weight::new(1.0_f64);
@@ -313,7 +312,7 @@ fn a_step_inside_a_pass() {
     assert!((w.value() - 0.7).abs() < 1e-12);
 }
 
-/// User code that panics in unlikely places, on the driver's thread and on a worker.
+/// User code that panics in unusual places, on the waiting thread and on a worker.
 #[test]
 fn a_panic_in_a_name_or_a_destructor() {
     struct Nameless;
@@ -354,14 +353,14 @@ fn a_panic_in_a_name_or_a_destructor() {
     assert!(refused(&weights, y * product(&weights)).is_panic());
 }
 
-/// Tensors, which plain gradient descent changes in place, and a loss of theirs.
+/// Tensors, which gradient descent updates in place, and a loss.
 fn tensors() -> ([Weight<Nd>; 2], Layer<f32>) {
     let weights = [Weight::new(Nd::full([40, 30], 0.5)), Weight::new(Nd::full([30, 20], 0.25))];
     let loss = Nd::<f32>::full([8, 40], 1.0).matmul(&weights[0]).matmul(&weights[1]).sum();
     (weights, loss)
 }
 
-/// Gives up.
+/// An optimizer that fails.
 struct Refuses;
 
 impl Optimizer for Refuses {

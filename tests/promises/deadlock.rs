@@ -1,4 +1,4 @@
-//! Promise 8: `wait()` works from any thread, `.await` under any executor.
+//! Promise 8: `wait()` works on any thread, `.await` under any executor.
 
 use super::support::{Counted, Custom, on_threads, watched};
 use dl::{Differentiable, Layer, Sgd, Weight};
@@ -9,7 +9,7 @@ fn dear_net(w: &Weight<f64>) -> Layer<f64> {
     (0..20).map(|_| dear.of(&dear.of(&w.layer()))).sum()
 }
 
-/// The results of `f` in a pool of one thread, and in one of two.
+/// The results of `f` in a pool of one thread and in a pool of two.
 fn in_small_pools<R: Send + 'static>(f: impl Fn() -> R + Copy + Send + 'static) -> [R; 2] {
     [1, 2].map(|threads| watched(move || on_threads(threads, f)))
 }
@@ -93,7 +93,7 @@ fn waiting_for_the_outside_holds_no_worker() {
             let answer = Layer::from(dl::Do::from_future(async move {
                 receive.await.map_err(|_| dl::Error::invalid("nobody answered"))
             }));
-            // the only worker evaluates this meanwhile, and it is this that answers
+            // the only worker evaluates this operation, which completes the other one
             let send = std::sync::Mutex::new(Some(send));
             let question = Custom(move |x| {
                 if let Some(send) = send.lock().unwrap().take() {
@@ -125,7 +125,7 @@ fn many_passes_over_the_same_layers_and_weights() {
     assert_eq!(w.value(), 1.0);
 }
 
-/// An extract that has begun in one pass and is polled by somebody else, while that pass ends or is
+/// An extract that has begun in one pass is polled by another thread, while that pass ends or is
 /// cancelled.
 #[test]
 fn an_extract_that_outlives_its_driver_is_served_or_told() {
@@ -175,7 +175,7 @@ fn an_extract_that_outlives_its_driver_is_served_or_told() {
     }
 }
 
-/// A run that was begun on a worker is moved to an executor whose threads do no work for it.
+/// A run that was started on a worker is moved to an executor whose threads do not work for it.
 #[test]
 fn a_run_that_moves() {
     use futures::FutureExt;
@@ -185,7 +185,7 @@ fn a_run_that_moves() {
         let mut run = (dear_net(&Weight::new(1.0)) + Custom(Ok).of(&question)).predict().run();
         on_threads(1, || assert!((&mut run).now_or_never().is_none()));
         let elsewhere = std::thread::spawn(move || futures::executor::block_on(run));
-        std::thread::sleep(std::time::Duration::from_millis(20)); // lets it park
+        std::thread::sleep(std::time::Duration::from_millis(20)); // until it is parked
         send.send(2.0).unwrap();
         elsewhere.join().unwrap()
     });

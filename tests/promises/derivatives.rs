@@ -1,5 +1,5 @@
-//! Promise 11: the gradient of a layer is a layer: it can be inspected, trained on, differentiated
-//! again.
+//! Promise 11: the gradient of a layer is a layer: it can be evaluated, trained on, and
+//! differentiated.
 
 use dl::{Differentiable, Layer, Sgd, Weight};
 
@@ -24,7 +24,7 @@ fn four_derivatives_of_tanh() {
 
 #[test]
 fn a_gradient_can_be_trained_on() {
-    // minimise (d/dw w³)² = 9w⁴: its own derivative is 36w³
+    // minimizes (d/dw w³)² = 9w⁴; its derivative is 36w³
     let w = Weight::new(0.5);
     let penalty = (&w * &w * &w).gradient(&w).square();
     penalty.train(&Sgd::new(0.1)).wait().unwrap();

@@ -1,4 +1,4 @@
-//! Promise 9: errors point to where the user wrote the operation.
+//! Promise 9: an error has the place where the user code created the operation.
 
 use super::support::Custom;
 use dl::{Differentiable, Error, Layer, Weight};

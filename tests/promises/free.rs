@@ -1,5 +1,5 @@
-//! Promise 5: no global tape, no leak; values go as soon as nobody needs them; dropping a future
-//! cancels its work.
+//! Promise 5: no global tape and no leak; values are released after their last use; dropping a
+//! future cancels its work.
 
 use super::support::on_threads;
 use dl::{At, Data, Delta, Differentiable, Layer, Primitive, Result, Value};
@@ -8,14 +8,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-/// Counts how many there are, and the most there ever were.
+/// The number of live values, and its maximum.
 #[derive(Default)]
 struct Ledger {
     alive: AtomicUsize,
     most: AtomicUsize,
 }
 
-/// A number that is entered in a ledger while it lives.
+/// A number that counts its live instances.
 struct Big(f64, Arc<Ledger>);
 
 impl Big {
@@ -107,7 +107,7 @@ fn a_value_that_can_still_be_asked_for_is_kept() {
         let x = kept.clone();
         async move {
             let next = Layer::apply(Next, (x.clone(),));
-            next.extract().await?; // x has no consumers left that the pass knows of
+            next.extract().await?; // the pass knows no further consumers of x
             Ok(Layer::apply(Next, (x.clone(),)))
         }
     });
@@ -206,8 +206,8 @@ fn a_backward_inside_predict_says_why_it_cannot_be() {
     assert_eq!(w.value(), 2.0);
 }
 
-/// Bangs in a loop leave nothing behind, in a computation as in a dynamic layer; what is kept for
-/// later is still right after many others have been swept away.
+/// A loop of bangs retains only what it uses, in a computation and in a dynamic node. Retained
+/// layers keep their values after many others have been swept.
 #[test]
 fn a_long_loop_holds_what_it_uses() {
     let ledger = Arc::<Ledger>::default();
@@ -247,7 +247,7 @@ fn a_long_loop_holds_what_it_uses() {
     assert_eq!(on_threads(1, run_both), before, "where nobody helps, all is gone at once");
     run_both();
     drop((run, dynamic));
-    // a helper may have the last values in hand when it loses its processor
+    // a worker that is preempted may still own the last values
     let since = Instant::now();
     while ledger.alive.load(SeqCst) > 0 {
         assert!(since.elapsed() < Duration::from_secs(60), "{} values are left", ledger.alive.load(SeqCst));

@@ -1,4 +1,4 @@
-//! Promise 7: a delta that nobody trains on is never computed.
+//! Promise 7: a delta without a trained weight is never computed.
 
 use super::support::Counted;
 use dl::{Differentiable, Layer, Sgd, Weight};

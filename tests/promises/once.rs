@@ -1,4 +1,4 @@
-//! Promise 1: in one pass each layer is evaluated at most once, however it is reached.
+//! Promise 1: a pass evaluates each layer at most once, regardless of how it is reached.
 
 use super::support::Counted;
 use dl::{At, Differentiable, Layer, Primitive, Result, Sgd, Weight};
@@ -18,7 +18,7 @@ fn a_diamond_a_thousand_deep_costs_a_thousand() {
 
 #[test]
 fn scalar_diamonds_are_linear_too() {
-    // 2^1000 visits would never end
+    // 2^1000 visits would not terminate
     let w = Weight::new(0.001_f32);
     let mut y = w.layer();
     for _ in 0..1000 {
@@ -42,7 +42,7 @@ fn however_it_is_reached() {
             Ok(&x * bang) // by an operator
         }
     });
-    let y = &decided + &x; // and from outside
+    let y = &decided + &x; // and from outside of the body
     assert_eq!(y.predict().wait().unwrap(), 42.0);
     assert_eq!(shared.counts(), (1, 0));
     y.train(&Sgd::new(0.0)).wait().unwrap();
@@ -78,7 +78,7 @@ fn two_passes_over_the_same_layers_at_once() {
     assert_eq!(counted.counts(), (4 * 50 * 100, 0));
 }
 
-/// x ↦ x², whose rule mentions its operand, to which nobody else has a handle.
+/// x ↦ x², whose rule uses its operand, which has no other handle.
 struct Squared;
 
 impl Primitive for Squared {
@@ -106,7 +106,7 @@ fn an_operand_that_only_a_rule_reaches_again() {
     squared.train(&Sgd::new(1.0)).wait().unwrap();
     assert_eq!(counted.counts(), (1, 1));
     assert_eq!(w.value(), 3.0 - 1.5);
-    // and again where the gradient is differentiated once more
+    // a second derivative uses it again
     let counted = Counted::new(0.5);
     let squared = Layer::apply(Squared, (counted.of(&w.layer()),));
     let curvature = squared.gradient(&w).gradient(&w);

@@ -1,5 +1,5 @@
-//! Promise 2: independent parts run in parallel, small work never pays for it, and the leftmost
-//! error is the one reported.
+//! Promise 2: independent operations run in parallel, cheap ones do not pay for it, and the
+//! leftmost error is reported.
 
 use super::support::{Custom, Meeting, Together, on_threads, watched};
 use dl::{Differentiable, Do, Error, Layer, Sgd, Weight};
@@ -84,7 +84,7 @@ fn the_leftmost_error_is_reported_although_it_comes_last() {
     let (early, late) = (meeting.clone(), meeting);
     let left = Custom(move |_| {
         late.join()?;
-        std::thread::sleep(std::time::Duration::from_millis(20)); // only makes a wrong answer likelier
+        std::thread::sleep(std::time::Duration::from_millis(20)); // only makes a failure more likely
         Err(Error::invalid("left"))
     })
     .of(&x);

@@ -1,4 +1,4 @@
-//! Promise 6: a million operations build, run, drop and train on a small stack.
+//! Promise 6: a million operations are built, run, trained and dropped on a small stack.
 
 use super::support::Counted;
 use dl::{Differentiable, Layer, Sgd, Weight};
