@@ -1,11 +1,11 @@
-//! What the random graphs have found, each as small as it could be made.
+//! Minimized failures that random graphs have found.
 
 use dl::{Differentiable, Do, Layer, Sgd, SideEffects, Tape, Weight};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-/// `x + x`, with a backward written by hand that hands the delta on twice.
+/// `x + x`, with a hand-written backward that propagates the delta twice.
 fn twice(x: &Layer<f64>, backwards: &Arc<AtomicUsize>) -> Layer<f64> {
     let backwards = backwards.clone();
     let tape = x.forward().zip(x.forward()).map(move |(left, right)| {
@@ -27,7 +27,7 @@ fn a_diamond_of_tapes_is_linear() {
     assert_eq!(backwards.load(SeqCst), 12);
 }
 
-/// A training step over so many tapes side by side.
+/// The duration of a training step over this number of parallel tapes.
 fn side_by_side(tapes: usize) -> Duration {
     let w = Weight::new(1.0);
     let one = || {
