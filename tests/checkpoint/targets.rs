@@ -6,7 +6,7 @@ use dl::prelude::*;
 type Weights = Vec<NdWeight<Ix1, f64>>;
 type Layers = Vec<NdLayer<Ix1, f64>>;
 
-/// A chain of tensors, whose activations can be discarded, with a boundary at every third layer.
+/// A chain of tensors with activations that can be discarded, and a boundary at every third layer.
 fn net(marked: bool) -> (Weights, Layers, Layer<f64>) {
     let weights: Weights =
         (0..12).map(|i| Weight::new(Nd::from([0.1 * f64::from(i) + 0.3, 1.0 - 0.05 * f64::from(i)]))).collect();

@@ -380,7 +380,7 @@ fn a_task_of_tokio_while_all_workers_of_rayon_block_on_it() {
     });
 }
 
-/// Data whose delta cannot be summed.
+/// Data. The sum of its deltas panics.
 #[derive(Clone)]
 struct NoSum;
 impl Data for NoSum {

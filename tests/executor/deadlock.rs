@@ -87,7 +87,7 @@ fn company() -> Layer<f64> {
     (0..6).map(|_| Layer::apply(Hooked(nothing.clone()), (Layer::constant(0.0),))).sum()
 }
 
-/// A value whose destructor calls the hook.
+/// A value. Its destructor calls the hook.
 #[derive(Clone)]
 struct Dropped(#[allow(dead_code, reason = "held for its destructor")] Arc<DropHook>);
 
@@ -233,7 +233,7 @@ enum From {
     Pool(usize),
     /// A blocking task of tokio.
     Task(Option<usize>),
-    /// A task of tokio that awaits a pass, whose kernel starts the nested passes.
+    /// A task of tokio that awaits a pass. A kernel of that pass starts the nested passes.
     Awaited(Option<usize>),
 }
 

@@ -59,7 +59,7 @@ fn of_a_value_that_a_step_replaced() {
     }
 }
 
-/// Twenty values whose destructors panic.
+/// Twenty values with destructors that panic.
 fn broken() -> Layer<f64> {
     (0..20).map(|_| Layer::apply(Take, (Layer::apply(Give(Break::Drop), (Layer::constant(2.0),)),))).sum()
 }

@@ -10,7 +10,7 @@ pub(crate) enum Break {
     Value,
     /// In the kernel, with a payload that is not a string.
     Payload,
-    /// In the kernel, with a payload whose destructor panics.
+    /// In the kernel, with a payload that panics when it is dropped.
     PayloadDrop,
     Name,
     Cost,

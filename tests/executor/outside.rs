@@ -34,8 +34,8 @@ impl Primitive for Independent {
     }
 }
 
-/// A layer that waits for an external event, and an independent layer whose evaluation triggers the
-/// event.
+/// A layer that waits for an external event, and an independent layer that triggers the event when
+/// it is evaluated.
 struct Scene {
     log: Log,
     happened: watch::Sender<bool>,
@@ -202,7 +202,7 @@ fn hundreds_of_channels() {
     assert_eq!(answered.len(), LEAVES, "each of them once");
 }
 
-/// A backward whose delta depends on an external event, concurrent with another layer.
+/// The delta of a backward depends on an external event, concurrent with another layer.
 #[test]
 fn a_delta_from_the_outside() {
     let (log, happened) = (Log::default(), watch::Sender::new(false));

@@ -1,7 +1,7 @@
 //! Leaks and peak memory of passes, counted by the allocator.
 //!
 //! Counts are those of the whole process. Therefore the cases run in sequence and without the
-//! standard test harness, whose thread allocates when a test takes long.
+//! standard test harness, which has a thread that allocates when a test takes long.
 
 mod allocator;
 mod cases;

@@ -175,7 +175,7 @@ fn an_extract_that_outlives_its_driver_is_served_or_told() {
     }
 }
 
-/// A run that was started on a worker is moved to an executor whose threads do not work for it.
+/// A run that was started on a worker is moved to an executor with threads that do not work for it.
 #[test]
 fn a_run_that_moves() {
     use futures::FutureExt;

@@ -206,7 +206,7 @@ fn a_backward_inside_predict_says_why_it_cannot_be() {
     assert_eq!(w.value(), 2.0);
 }
 
-/// A loop of bangs retains only what it uses, in a computation and in a dynamic node. Retained
+/// A loop of bangs retains only the values in use, in a computation and in a dynamic node. Retained
 /// layers keep their values after many others have been swept.
 #[test]
 fn a_long_loop_holds_what_it_uses() {

@@ -78,7 +78,7 @@ fn two_passes_over_the_same_layers_at_once() {
     assert_eq!(counted.counts(), (4 * 50 * 100, 0));
 }
 
-/// x ↦ x², whose rule uses its operand, which has no other handle.
+/// x ↦ x². The rule uses the operand, which has no other handle.
 struct Squared;
 
 impl Primitive for Squared {

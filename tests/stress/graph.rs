@@ -1,7 +1,7 @@
 //! The description of a graph, which the reference interprets and from which layers are created.
 //!
-//! A [`Scope`] is a list of nodes, whose operands are indices of earlier nodes. The body of a
-//! dynamic node contains scopes of its own. They see all nodes before that node, and their indices
+//! A [`Scope`] is a list of nodes. Operands are indices of earlier nodes. The body of a dynamic
+//! node contains scopes of its own. They see all nodes before that node, and their indices
 //! continue from its index.
 
 use std::sync::Arc;
@@ -16,7 +16,7 @@ pub(crate) enum Kind {
     F32,
     /// A tensor of `f64` with [`LENGTH`] elements.
     Many,
-    /// A number whose copies are counted.
+    /// A number. Its copies are counted.
     Counted,
 }
 

@@ -90,7 +90,7 @@ impl Drop for Token {
     }
 }
 
-/// A number whose copies are counted.
+/// A number. Its copies are counted.
 #[derive(Clone)]
 pub(crate) struct Counted {
     pub(crate) number: f64,

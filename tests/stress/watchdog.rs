@@ -20,7 +20,7 @@ impl Watchdog {
                 if let Some((seed, since)) = running
                     && since.elapsed() > TOO_LONG
                 {
-                    // not with `eprintln`, whose output the test harness captures until the test
+                    // not with `eprintln`: the test harness captures its output until the test
                     // ends
                     let _ = writeln!(std::io::stderr(), "the graph hangs; {}", again(seed));
                     std::process::exit(101);

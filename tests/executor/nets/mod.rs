@@ -1,4 +1,4 @@
-//! Networks whose graph depends on values, and an optimizer that records all updates.
+//! Networks with graphs that depend on values, and an optimizer that records all updates.
 
 mod benchmark;
 mod digits;

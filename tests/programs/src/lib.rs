@@ -82,7 +82,7 @@ fn term(random: &mut Random, depth: usize) -> Term {
     }
 }
 
-/// A random program, whose statements are nested to at most this depth.
+/// A random program with statements nested to at most this depth.
 pub fn program(random: &mut Random, depth: usize) -> Program {
     (0..1 + random.below(3)).map(|_| statement(random, depth)).collect()
 }
