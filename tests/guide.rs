@@ -63,7 +63,7 @@ fn declared(line: &str) -> Option<&str> {
 }
 
 #[test]
-fn what_a_reader_sees_of_a_listing_is_enough() {
+fn visible_names_of_listings_are_declared_in_visible_lines() {
     let mut listings = 0;
     for chapter in files(&root().join("docs/src"), "md").into_iter().chain([root().join("README.md")]) {
         let text = text(&chapter);
@@ -82,7 +82,7 @@ fn what_a_reader_sees_of_a_listing_is_enough() {
 }
 
 #[test]
-fn every_chapter_is_in_the_summary_and_in_the_documentation() {
+fn every_chapter_is_in_summary_and_doc_tests() {
     let summary = text("docs/src/SUMMARY.md");
     let listed: Vec<_> =
         summary.split("](").skip(1).map(|link| link.split(".md)").next().expect("a chapter")).collect();
@@ -112,7 +112,7 @@ fn like(shown: &[&str], text: &str) -> Option<Vec<String>> {
 /// A block after the line `<!-- expansion: name -->` must be part of `dl-macros/snapshots/name.rs`;
 /// only such blocks are not compiled. `UPDATE_EXPECT=1` rewrites them.
 #[test]
-fn expansions_are_the_real_ones() {
+fn expansions_match_snapshots() {
     let mut checked = 0;
     for path in files(&root().join("docs/src"), "md").into_iter().chain([root().join("README.md")]) {
         let chapter = text(&path);
@@ -149,7 +149,7 @@ fn template(message: &str) -> String {
 }
 
 #[test]
-fn every_message_of_the_compiler_is_in_the_catalogue() {
+fn every_compiler_message_is_in_catalogue() {
     let mut messages = BTreeSet::new();
     for path in files(&root().join("tests/mistakes/tests/ui"), "stderr") {
         let stderr = text(path);
@@ -169,7 +169,7 @@ fn every_message_of_the_compiler_is_in_the_catalogue() {
 }
 
 #[test]
-fn every_example_is_in_the_gallery() {
+fn every_example_is_in_gallery() {
     let gallery = text("docs/src/gallery.md");
     let mut seen = 0;
     for entry in read_dir(root().join("examples")).expect("the examples") {
@@ -191,7 +191,7 @@ fn features(manifest: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_feature_is_in_the_documentation_of_its_crate() {
+fn every_feature_is_in_documentation_of_its_crate() {
     let mut seen = 0;
     for folder in
         ["", "dl-core", "dl-data", "dl-macros", "dl-math", "dl-nd", "dl-nn", "dl-optim", "dl-train", "dl-view"]

@@ -42,7 +42,7 @@ fn named<'a>(pass: &'a PassRecord, name: &str, direction: Direction) -> Vec<&'a 
 }
 
 #[test]
-fn shapes() {
+fn record_has_shapes_of_values() {
     let pass = train(1.0);
     let values =
         |name, direction| -> Vec<&str> { named(&pass, name, direction).iter().map(|node| &*node.value).collect() };
@@ -56,7 +56,7 @@ fn shapes() {
 }
 
 #[test]
-fn functions_and_ways() {
+fn record_has_functions_and_taken_branches() {
     for (sign, arm) in [(1.0, 0), (-1.0, 1)] {
         let pass = train(sign);
         let [decision] = &pass.decisions[..] else { panic!("{:?}", pass.decisions) };

@@ -39,7 +39,7 @@ fn matrix(shape: [usize; 2]) -> NdWeight {
 }
 
 #[test]
-fn the_arm_that_was_taken_is_named_and_the_other_one_is_not_computed() {
+fn graph_names_taken_arm_and_not_untaken_operations() {
     let slope = Weight::new(2.0);
     let dot = outer(&(3.0 * &slope), &slope).graph().wait().expect("a picture").dot();
     let [taken, untaken, condition] = ["\"scaled.exp()\"", "\"scaled.sin()\"", "\"!scaled > 1.0\""]
@@ -51,7 +51,7 @@ fn the_arm_that_was_taken_is_named_and_the_other_one_is_not_computed() {
 }
 
 #[test]
-fn rounds_of_a_loop_are_seen() {
+fn loop_iterations_are_recorded() {
     let weight = Weight::new(20.0);
     let (value, recording) = recorded(&halved(&weight.layer()).predict());
     assert_eq!(value.expect("a number"), 0.625);
@@ -67,7 +67,7 @@ fn rounds_of_a_loop_are_seen() {
 }
 
 #[test]
-fn costs_are_those_of_lines_forward_and_backward() {
+fn costs_are_per_line_forward_and_backward() {
     let (a, b) = (matrix([64, 64]), matrix([64, 64]));
     let sum = a.matmul(&b).sum(); // this line
     let line = line!() - 1;
@@ -103,7 +103,7 @@ fn check_the_way_back(costs: &Costs, pass: &PassRecord) {
 }
 
 #[test]
-fn the_way_back_of_plain_numbers_is_a_row() {
+fn scalar_backward_has_cost_row() {
     let weight = Weight::new(3.0_f64);
     let (loss, recording) = recorded(&(&weight * &weight).train(&Sgd::new(0.1)));
     loss.expect("a step");
@@ -117,7 +117,7 @@ fn the_way_back_of_plain_numbers_is_a_row() {
 }
 
 #[test]
-fn a_failed_pass_shows_where() {
+fn graph_of_failed_pass_marks_failed_node() {
     let (a, b) = (matrix([2, 3]), matrix([2, 3]));
     let (result, recording) = recorded(&a.matmul(&b).relu().predict());
     let error = result.expect_err("the sizes differ");
@@ -158,7 +158,7 @@ impl Primitive for Pause {
 }
 
 #[test]
-fn two_threads_overlap_in_a_trace() {
+fn spans_of_two_threads_overlap_in_trace() {
     let (a, b) = (Weight::new(1.0), Weight::new(2.0));
     let branches = Layer::apply(Pause, (a.layer(),)) + Layer::apply(Pause, (b.layer(),));
     let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().expect("a pool");
@@ -192,7 +192,7 @@ macro_rules! choices {
 choices! { x: waves x.sin(), x.cos(); grows x.exp(), x * 2.0; }
 
 #[test]
-fn functions_of_one_macro_call_decide_each_for_itself() {
+fn functions_of_one_macro_call_have_separate_branches() {
     let weight = Weight::new(1.0);
     let (value, recording) = recorded(&(waves(&weight.layer()) + grows(&(-&weight))).predict());
     assert_eq!(value.expect("a number"), 1_f64.sin() - 2.0);
@@ -205,7 +205,7 @@ fn functions_of_one_macro_call_decide_each_for_itself() {
 }
 
 #[test]
-fn a_gradient_shows_the_way_there_and_back() {
+fn graph_of_gradient_shows_forward_and_backward() {
     let weight = matrix([2, 3]);
     let squares = (&weight * &weight).sum();
     let slope = squares.gradient(&weight); // this line
@@ -228,7 +228,7 @@ fn a_gradient_shows_the_way_there_and_back() {
 }
 
 #[test]
-fn a_body_has_the_name_of_its_function() {
+fn body_has_name_of_its_function() {
     let slope = Weight::new(2.0);
     let (value, recording) = recorded(&outer(&(3.0 * &slope), &slope).predict());
     assert!(value.is_ok());
@@ -254,7 +254,7 @@ struct Line {
 }
 
 #[test]
-fn weights_have_their_paths() {
+fn weights_have_paths_in_graph() {
     let net = Line { slope: matrix([3, 2]), offset: matrix([1, 2]) };
     let other = matrix([2, 2]);
     let y = (other.matmul(&matrix([2, 3])).matmul(&net.slope) + &net.offset).sum();

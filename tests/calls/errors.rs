@@ -15,7 +15,7 @@ fn gate(x: &Layer<f64>) -> Layer<f64> {
 }
 
 #[test]
-fn one_line_or_all() {
+fn error_displays_calls_only_in_alternate_format() {
     assert_eq!(line!(), 19);
     let file = file!();
     let error = score(&Layer::constant(1.0)).predict().wait().unwrap_err(); // line 21
@@ -29,7 +29,7 @@ fn one_line_or_all() {
 }
 
 #[test]
-fn failures_in_parallel() {
+fn parallel_failures_display_calls_of_each_error() {
     let x = Layer::constant(1.0);
     let error = (score(&x) + gate(&x)).predict().wait().unwrap_err();
     let text = format!("{error:?}");
@@ -47,7 +47,7 @@ fn panics(x: &Layer<f64>) -> Layer<f64> {
 }
 
 #[test]
-fn a_panic() {
+fn panic_in_body_has_calls() {
     let error = panics(&Layer::constant(1.0)).predict().wait().unwrap_err();
     assert!(error.is_panic());
     assert_eq!(functions(error.calls()), ["panics"]);
@@ -88,7 +88,7 @@ fn wrong(x: &Layer<f64>, rule: fn(&Layer<f64>) -> Layer<f64>) -> Layer<f64> {
 }
 
 #[test]
-fn in_the_backward() {
+fn error_in_backward_has_calls_of_operation() {
     let w = Weight::new(1.0);
     let line = line!();
     // the rule creates a delta that fails: the error has the line of the rule and the calls of the
@@ -110,7 +110,7 @@ fn root(x: &Layer<f64>) -> Layer<f64> {
 }
 
 #[test]
-fn numbers_that_are_not_finite() {
+fn non_finite_value_and_derivative_have_calls() {
     let w = Weight::new(-1.0);
     let line = line!();
     let loss = root(&w.layer()) + 1.0;
@@ -128,7 +128,7 @@ fn numbers_that_are_not_finite() {
 
 #[cfg(feature = "train")]
 #[test]
-fn the_guard_of_a_trainer() {
+fn step_refused_by_guard_has_calls() {
     let (w, sgd) = (Weight::new(-1.0), Sgd::new(0.1));
     let trainer = dl::train::Trainer::new(&sgd, 1).refuse_non_finite();
     let error = trainer.run(|_| Ok([1.0, 2.0].map(Ok)), |scale: f64| root(&(&w * scale))).unwrap_err();

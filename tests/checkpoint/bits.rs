@@ -23,7 +23,7 @@ fn input() -> Layer<Row> {
 }
 
 #[test]
-fn a_chain() {
+fn chain_is_bit_identical_with_checkpoints() {
     same(12, |marks, w| {
         let mut h = input();
         for (number, w) in w.iter().enumerate() {
@@ -37,7 +37,7 @@ fn a_chain() {
 }
 
 #[test]
-fn diamonds_in_a_segment() {
+fn diamonds_in_segment_are_bit_identical() {
     same(4, |marks, w| {
         let mut h = input();
         for w in w {
@@ -50,7 +50,7 @@ fn diamonds_in_a_segment() {
 }
 
 #[test]
-fn a_skip_over_marks() {
+fn skip_connection_over_checkpoints_is_bit_identical() {
     same(6, |marks, w| {
         let first = input().matmul(&w[0]).tanh();
         let inside = first.matmul(&w[1]).tanh();
@@ -62,7 +62,7 @@ fn a_skip_over_marks() {
 }
 
 #[test]
-fn weights_that_segments_share() {
+fn weights_shared_by_segments_are_bit_identical() {
     same(2, |marks, w| {
         let mut h = input();
         for _ in 0..9 {
@@ -74,7 +74,7 @@ fn weights_that_segments_share() {
 
 /// The deltas of a weight come from inside and outside of segments, in an interleaved order.
 #[test]
-fn a_shared_weight_in_nested_skips() {
+fn weight_in_nested_skip_connections_is_bit_identical() {
     same(1, |marks, w| {
         let w = &w[0];
         let below = input().matmul(w).tanh();
@@ -86,7 +86,7 @@ fn a_shared_weight_in_nested_skips() {
 }
 
 #[test]
-fn what_several_segments_compute_from() {
+fn input_shared_by_segments_is_bit_identical() {
     same(3, |marks, w| {
         let shared = (w[0].layer() * 2.0).tanh();
         let mut h = input();
@@ -98,7 +98,7 @@ fn what_several_segments_compute_from() {
 }
 
 #[test]
-fn parallel_segments_and_marks_on_marks() {
+fn parallel_segments_and_repeated_checkpoints_are_bit_identical() {
     same(8, |marks, w| {
         let x = marks.mark(marks.mark(input().matmul(&w[0]).tanh()));
         let branch = |w: &Weight<Row>| marks.mark((x.matmul(w).tanh() + &x).exp().tanh());
@@ -108,7 +108,7 @@ fn parallel_segments_and_marks_on_marks() {
 }
 
 #[test]
-fn numbers_in_a_segment() {
+fn scalars_in_segment_are_bit_identical() {
     same(4, |marks, w| {
         let mut h = input();
         let mut losses = Layer::constant(0.0);
@@ -124,7 +124,7 @@ fn numbers_in_a_segment() {
 }
 
 #[test]
-fn parts_of_a_tensor() {
+fn slices_in_segment_are_bit_identical() {
     same(2, |marks, w| {
         let mut h = input().matmul(&w[0]);
         for _ in 0..3 {
@@ -149,7 +149,7 @@ fn halve_until_small(mut x: Layer<Row>, w: &Weight<Row>, marks: Marks) -> Layer<
 }
 
 #[test]
-fn decisions_and_loops_in_a_segment() {
+fn dynamic_nodes_in_segment_are_bit_identical() {
     same(4, |marks, w| {
         let mut h = input();
         for w in w {
@@ -160,7 +160,7 @@ fn decisions_and_loops_in_a_segment() {
 }
 
 #[test]
-fn random_layers() {
+fn dropout_in_segment_is_bit_identical() {
     same(4, |marks, w| {
         let mut h = input();
         for w in w {
@@ -171,7 +171,7 @@ fn random_layers() {
 }
 
 #[test]
-fn statistics_that_are_tracked() {
+fn buffers_updated_in_segment_are_bit_identical() {
     let run = |marks: Marks| {
         let (w, mean) = (Weight::new(numbers(4, 4, 5)), Buffer::new(0.5));
         for _ in 0..3 {
@@ -207,7 +207,7 @@ fn tenfold(x: &Layer<Row>) -> Layer<Row> {
 }
 
 #[test]
-fn a_backward_by_hand_in_a_segment() {
+fn hand_written_backward_in_segment_is_bit_identical() {
     same(4, |marks, w| {
         let x = marks.mark(input().matmul(&w[0]).tanh().matmul(&w[1]).tanh());
         let y = marks.mark((tenfold(&x.matmul(&w[2])) + x).tanh());
@@ -217,7 +217,7 @@ fn a_backward_by_hand_in_a_segment() {
 
 /// A weight that affects only a decision is not updated, although it has momentum.
 #[test]
-fn a_weight_that_no_gradient_reaches() {
+fn weight_without_gradient_is_not_updated() {
     same(3, |marks, w| {
         let x = marks.mark(input().matmul(&w[0]).tanh());
         let mask = x.matmul(&w[1]).greater(&Layer::constant(numbers(3, 4, 9))).to_floats::<f64>();
@@ -236,7 +236,7 @@ fn a_weight_that_no_gradient_reaches() {
 }
 
 #[test]
-fn deltas_as_a_vector_space() {
+fn scaled_and_added_side_effects_are_bit_identical() {
     let run = |marks: Marks| {
         let w = Weight::new(numbers(4, 4, 3));
         let x = marks.mark((input().matmul(&w) + 0.1).tanh());
@@ -254,7 +254,7 @@ fn deltas_as_a_vector_space() {
 /// The delta of a boundary is propagated to the marked layer, also if the boundary was evaluated
 /// before its consumers were created.
 #[test]
-fn a_mark_that_was_evaluated_before() {
+fn checkpoint_evaluated_before_its_consumers_propagates_delta() {
     let gradient = |before: bool| {
         let w = Weight::new(1.0);
         let loss = Layer::dynamic({
@@ -282,7 +282,7 @@ fn a_mark_that_was_evaluated_before() {
 
 /// A body that resolves to a weight has no segment to rematerialize.
 #[test]
-fn a_segment_behind_a_body_that_is_a_weight() {
+fn body_resolving_to_weight_is_bit_identical() {
     let weights = [[0.3, -0.2], [0.1, 0.4]];
     let step = |mark: bool| {
         let w = Weight::new(Nd::<f64, _>::from(weights));

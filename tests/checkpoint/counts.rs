@@ -18,7 +18,7 @@ fn chain(log: &Log, w: &[Weight<Row>]) -> Layer<f64> {
 }
 
 #[test]
-fn a_segment_runs_twice_and_the_marked_layer_once() {
+fn segment_is_evaluated_twice_and_marked_layer_once() {
     for threads in [1, 2, 4] {
         let (log, w) = (Log::default(), weights(3));
         let loss = chain(&log, &w);
@@ -32,7 +32,7 @@ fn a_segment_runs_twice_and_the_marked_layer_once() {
 }
 
 #[test]
-fn predict_and_forward_run_nothing_twice() {
+fn predict_and_forward_do_not_rematerialize() {
     let (log, w) = (Log::default(), weights(3));
     chain(&log, &w).predict().wait().unwrap();
     assert_eq!(["a", "b", "c", "d", "e"].map(|name| log.count(name)), [1; 5]);
@@ -48,7 +48,7 @@ fn predict_and_forward_run_nothing_twice() {
 }
 
 #[test]
-fn what_is_used_elsewhere_is_kept() {
+fn value_used_outside_of_segment_is_not_rematerialized() {
     let (log, w) = (Log::default(), weights(4));
     let skip = log.of("skip", &log.of("below", &input().matmul(&w[0])));
     let b = log.of("b", &log.of("a", &skip.matmul(&w[1]))).checkpoint();
@@ -62,7 +62,7 @@ fn what_is_used_elsewhere_is_kept() {
 }
 
 #[test]
-fn nothing_trained_nothing_evaluated_again() {
+fn segment_without_trained_weight_is_not_rematerialized() {
     let (log, w) = (Log::default(), weights(3));
     let loss = chain(&log, &w);
     w[0].freeze();
@@ -78,7 +78,7 @@ fn nothing_trained_nothing_evaluated_again() {
 /// A bang in the middle of a segment: its operands are retained, and operations that only the bang
 /// needs are not rematerialized.
 #[test]
-fn a_bang_looks_into_a_segment() {
+fn bang_in_segment_retains_its_operands() {
     let (log, w) = (Log::default(), weights(2));
     let bodies = Arc::new(AtomicUsize::new(0));
     let loss = {
@@ -102,7 +102,7 @@ fn a_bang_looks_into_a_segment() {
 /// Activations between boundaries are discarded after the forward pass, and again after the
 /// backward pass.
 #[test]
-fn the_pass_holds_what_is_marked() {
+fn pass_retains_only_values_at_checkpoints() {
     const LAYERS: usize = 64;
     let peak = |every: usize| {
         let w = weights(LAYERS);
@@ -144,7 +144,7 @@ impl Primitive for Three {
 
 /// A long pass reuses slots, so that later nodes have the slots of earlier ones.
 #[test]
-fn a_mark_of_a_number_that_another_pass_has_claimed_goes_with_its_consumer() {
+fn checkpoint_stamped_by_another_pass_is_released_with_its_consumer() {
     let numbers = Do::from_fn(|| async {
         let zero = Layer::constant(0.0);
         for i in 0..1_000 {

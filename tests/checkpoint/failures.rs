@@ -44,7 +44,7 @@ fn values(w: &[Weight<Row>]) -> Vec<Row> {
 }
 
 #[test]
-fn an_error_surfaces_and_nothing_changes() {
+fn error_in_rematerialization_changes_nothing() {
     for threads in [1, 2] {
         let w = weights(3);
         let before = values(&w);
@@ -58,7 +58,7 @@ fn an_error_surfaces_and_nothing_changes() {
 }
 
 #[test]
-fn a_panic_surfaces_and_nothing_changes() {
+fn panic_in_rematerialization_changes_nothing() {
     let w = weights(3);
     let before = values(&w);
     let error = net(&w, || panic!("never again")).train(&Adam::new(0.1)).wait().unwrap_err().to_string();
@@ -67,7 +67,7 @@ fn a_panic_surfaces_and_nothing_changes() {
 }
 
 #[test]
-fn a_step_that_is_dropped_in_the_second_evaluation_changes_nothing() {
+fn step_dropped_in_rematerialization_changes_nothing() {
     let w = weights(3);
     let before = values(&w);
     let (entered, at) = std::sync::mpsc::channel();
@@ -96,7 +96,7 @@ fn a_step_that_is_dropped_in_the_second_evaluation_changes_nothing() {
 
 /// Rematerialization must read the same weights and buffers as the first evaluation.
 #[test]
-fn another_step_commits_in_between() {
+fn rematerialization_after_concurrent_commit_reads_old_weights() {
     let run = |disturb: bool| {
         let w = weights(3);
         let outside = w.clone();
@@ -134,7 +134,7 @@ impl Optimizer for Taken {
 /// Two concurrent backwards of one tape: each rematerializes the segments or shares the values of
 /// the other.
 #[test]
-fn backwards_at_the_same_time() {
+fn concurrent_backwards_of_one_tape_agree() {
     let alone = bits(4, &Sgd::new(0.0), |w| segments(&Log::default(), w));
     for _ in 0..20 {
         let (log, w) = (Log::default(), weights(4));

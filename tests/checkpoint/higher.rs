@@ -11,7 +11,7 @@ fn net(marks: Marks, w: &[Weight<Row>]) -> Layer<f64> {
 }
 
 #[test]
-fn a_gradient_is_the_same() {
+fn gradient_is_same_with_checkpoints() {
     let w = weights(2);
     for weight in &w {
         let gradient = |marks| net(marks, &w).gradient(weight).predict().wait().unwrap();
@@ -20,7 +20,7 @@ fn a_gradient_is_the_same() {
 }
 
 #[test]
-fn a_gradient_of_a_gradient_is_the_same() {
+fn second_derivative_is_same_with_checkpoints() {
     let w = weights(2);
     for (first, second) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
         let second = |marks| {
@@ -32,7 +32,7 @@ fn a_gradient_of_a_gradient_is_the_same() {
 }
 
 #[test]
-fn a_third_derivative_is_the_same() {
+fn third_derivative_is_same_with_checkpoints() {
     let w = weights(2);
     let third = |marks| {
         let slope = net(marks, &w).gradient(&w[0]).square().sum();
@@ -46,7 +46,7 @@ fn a_third_derivative_is_the_same() {
 
 /// Training on a gradient penalty.
 #[test]
-fn a_step_on_a_gradient_is_the_same() {
+fn gradient_penalty_step_is_same_with_checkpoints() {
     let run = |marks: Marks| {
         let w = weights(2);
         for _ in 0..3 {
@@ -61,7 +61,7 @@ fn a_step_on_a_gradient_is_the_same() {
 
 /// Comparison with finite differences, which are independent of the implementation.
 #[test]
-fn a_gradient_is_that_of_differences() {
+fn gradient_with_checkpoints_matches_finite_differences() {
     let w = weights(2);
     let gradient = net(Marks::With, &w).gradient(&w[0]).predict().wait().unwrap().into_vec();
     let value = w[0].value().into_vec();
@@ -80,7 +80,7 @@ fn a_gradient_is_that_of_differences() {
 
 /// A consumer of the marked layer and a consumer of its boundary: their deltas are summed.
 #[test]
-fn a_layer_beside_its_mark() {
+fn delta_of_marked_layer_and_checkpoint_is_summed() {
     let run = |marks: Marks| {
         let w = weights(2);
         let x = Layer::constant(numbers(30, 4, 3)).matmul(&w[0]).tanh();

@@ -33,7 +33,7 @@ fn assert_same(marked: &[Nd<f64, Ix1>], plain: &[Nd<f64, Ix1>], what: &str) {
 type Of = fn(&Weights, &Layers, &Layer<f64>) -> Layers;
 
 #[test]
-fn as_without_marks() {
+fn derivatives_of_all_targets_are_same_with_checkpoints() {
     let cases: [(&str, Of); 6] = [
         ("weights", |w, _, y| y.gradients(w)),
         ("input", |_, l, y| vec![y.gradient(&l[0])]),
@@ -73,7 +73,7 @@ fn as_without_marks() {
 }
 
 #[test]
-fn a_delta_that_does_not_arrive_is_none_also_when_it_is_scaled() {
+fn delta_of_unreached_weight_is_none_after_scaling() {
     for marked in [true, false] {
         let (w, v) = (Weight::new(Nd::from([1.25, 0.5])), Weight::new(Nd::from([1.0, 1.0])));
         let h = (w.layer() * 2.0).floor() * &v;

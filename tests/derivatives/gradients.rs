@@ -117,7 +117,7 @@ trait Labelled<N: ?Sized> {}
 impl<N: ?Sized> Labelled<N> for Weight<f64> {}
 
 #[test]
-fn of_structs_that_hold_each_other() {
+fn gradients_of_mutually_recursive_structs() {
     let [a, b, c] = [2.0, 3.0, 5.0].map(Weight::new);
     let inner = Trunk { weight: b, branch: None };
     let branch = Branch { trunk: Some(Box::new(inner)), weights: vec![c] };
@@ -142,7 +142,7 @@ fn of_structs_that_hold_each_other() {
 }
 
 #[test]
-fn of_structs_with_parameters() {
+fn gradients_of_structs_with_type_parameters() {
     let [a, b, c] = [2.0, 3.0, 5.0].map(Weight::new);
     let double = |x| 2.0 * x;
     let net = Acting { layer: a, lines: vec![(b, Own(c))], act: &double };
@@ -163,7 +163,7 @@ impl Line {
 }
 
 #[test]
-fn of_structs_in_structs() {
+fn gradients_of_nested_structs() {
     let net = Net(line(2.0, 1.0), vec![line(3.0, -1.0), line(0.5, 0.0)], 7, None);
     let x = Layer::constant(10.0);
     let y = net.1.iter().fold(net.0.of(&x), |x, line| line.of(&x));
@@ -180,7 +180,7 @@ fn of_structs_in_structs() {
 }
 
 #[test]
-fn of_generic_structs_and_of_lists() {
+fn gradients_of_generic_structs_and_lists() {
     let pair = Pair(Weight::new(2.0), [Weight::new(3.0), Weight::new(4.0)]);
     let PairGradients(first, [second, _]) = (&pair.0 * &pair.1[0] * &pair.1[1]).gradients(&pair).clone();
     assert_eq!((first.predict().wait().unwrap(), second.predict().wait().unwrap()), (12.0, 8.0));
@@ -193,7 +193,7 @@ fn of_generic_structs_and_of_lists() {
 }
 
 #[test]
-fn a_descent_in_the_graph_itself() {
+fn gradient_descent_in_graph_is_differentiable() {
     // x ← x − 0.1 · d(x²)/dx; each gradient is with respect to the previous x, where its traversal
     // ends
     let w = Weight::new(1.0);
@@ -207,7 +207,7 @@ fn a_descent_in_the_graph_itself() {
 }
 
 #[test]
-fn of_an_input_and_of_what_lies_between() {
+fn gradients_of_inputs_and_intermediate_layers() {
     let (w, input) = (Weight::new(3.0), Layer::constant(2.0));
     let hidden = (&w * &input).tanh();
     let y = &hidden * &hidden + &input;
@@ -226,7 +226,7 @@ fn of_an_input_and_of_what_lies_between() {
 }
 
 #[test]
-fn of_tensors_and_through_decisions() {
+fn gradients_of_tensors_through_dynamic_nodes() {
     #[differentiable]
     fn steep(x: &NdLayer<Ix1>, w: &NdWeight<Ix1>) -> Layer<f32> {
         let mut y = x * w;
@@ -242,7 +242,7 @@ fn of_tensors_and_through_decisions() {
 }
 
 #[test]
-fn only_the_path_to_what_was_asked_for_is_evaluated() {
+fn gradient_evaluates_only_path_to_its_variables() {
     let weights: Vec<Weight<f64>> = (0..100).map(|i| Weight::new(f64::from(i))).collect();
     let logs: Vec<Log> = weights.iter().map(|_| Log::default()).collect();
     let y: Layer<f64> = weights.iter().zip(&logs).map(|(w, log)| counted(&w.layer(), log)).sum();
@@ -257,7 +257,7 @@ fn only_the_path_to_what_was_asked_for_is_evaluated() {
 }
 
 #[test]
-fn a_value_comes_with_its_gradients_from_one_evaluation() {
+fn value_and_gradient_evaluates_layers_once() {
     let (a, b, log) = (Weight::new(3.0), Weight::new(4.0), Log::default());
     let y = counted(&(&a * &b), &log).square();
     let (value, slopes) = y.value_and_gradients(&[&a, &b]);
@@ -270,7 +270,7 @@ fn a_value_comes_with_its_gradients_from_one_evaluation() {
 }
 
 #[test]
-fn zero_for_what_has_nothing_to_do_with_it() {
+fn gradient_of_unrelated_variable_is_zero() {
     let (w, stranger) = (Weight::new(2.0), Weight::new(Nd::from([1.0, 2.0, 3.0])));
     let (own, theirs) = (&w * 2.0).gradients(&(&w, &stranger));
     assert_eq!(own.predict().wait().unwrap(), 2.0);
@@ -279,7 +279,7 @@ fn zero_for_what_has_nothing_to_do_with_it() {
 }
 
 #[test]
-fn through_a_backward_of_the_users_to_weights() {
+fn gradient_through_hand_written_backward_reaches_weights_only() {
     let (w, v) = (Weight::new(2.0), Weight::new(5.0));
     let inner = w.clone();
     let tripled: Layer<f64> = Layer::from(Do::now(()).flat_map(move |()| {
@@ -294,7 +294,7 @@ fn through_a_backward_of_the_users_to_weights() {
 }
 
 #[test]
-fn weights_built_into_layers_on_another_thread() {
+fn gradient_of_weight_used_on_another_thread() {
     let w = Weight::new(3.0);
     let there = w.clone();
     let y = std::thread::spawn(move || &there * &there).join().unwrap();
@@ -303,7 +303,7 @@ fn weights_built_into_layers_on_another_thread() {
 }
 
 #[test]
-fn a_function_becomes_its_derivative() {
+fn function_is_mapped_to_its_derivative() {
     let cube = |x: Layer<f64>| &x * &x * &x;
     assert_eq!(derivative(cube)(2.0.into_layer()).predict().wait().unwrap(), 12.0);
     assert_eq!(derivative(derivative(derivative(cube)))(2.0.into_layer()).predict().wait().unwrap(), 6.0);
@@ -314,7 +314,7 @@ fn a_function_becomes_its_derivative() {
 }
 
 #[test]
-fn a_chain_of_a_hundred_thousand() {
+fn gradient_of_long_chain_does_not_overflow_stack() {
     let (w, x) = (Weight::new(1.0), Layer::constant(0.5));
     let y = (0..100_000).fold(x.clone(), |y, _| y * &w);
     assert_eq!(y.gradient(&x).predict().wait().unwrap(), 1.0);
@@ -322,7 +322,7 @@ fn a_chain_of_a_hundred_thousand() {
 }
 
 #[test]
-fn a_direction_of_another_shape_is_refused() {
+fn hvp_with_direction_of_wrong_length_is_error() {
     let weights = vec![Weight::new(1.0), Weight::new(2.0)];
     let y = &weights[0] * &weights[1];
     let error = y.hvp(&weights, &vec![Layer::constant(1.0)])[0].predict().wait().unwrap_err();
@@ -332,7 +332,7 @@ fn a_direction_of_another_shape_is_refused() {
 /// A delta that is passed to a backward must have the shape of the value. It is not broadcast, and
 /// the error has the place of that call.
 #[test]
-fn a_delta_of_another_shape_is_refused() -> dl::Result<()> {
+fn backward_with_delta_of_wrong_shape_is_error() -> dl::Result<()> {
     let w = Weight::new(Nd::from([[1.0_f64, 2.0, 3.0], [4.0, 5.0, 6.0]]));
     let tape = (&w * Nd::from([[1.0, 1.0, 1.0], [2.0, 2.0, 2.0]])).forward().wait()?;
     let delta = tape.backward(Do::now(Nd::from([[1.0, 1.0, 1.0]]))).delta(&w).wait();
@@ -350,7 +350,7 @@ fn a_delta_of_another_shape_is_refused() -> dl::Result<()> {
 /// A hand-written backward has no derivative with respect to a layer that is not a weight: forward
 /// and reverse mode return an error. The search for non-finite numbers ignores it.
 #[test]
-fn beside_a_backward_of_the_users() -> dl::Result<()> {
+fn jvp_with_hand_written_backward_is_error() -> dl::Result<()> {
     let hand = |x: &Layer<f64>| {
         Layer::from(
             x.forward().map(|tape| Tape::new(3.0 * tape.data(), move |d: Do<f64>| tape.backward(d.map(|d| 3.0 * d)))),

@@ -49,7 +49,7 @@ fn elements<D: dl::nd::Rank>(x: &Nd<f64, D>) -> Vec<f64> {
 }
 
 #[test]
-fn as_in_pytorch() {
+fn hvp_matches_pytorch() {
     let cases: Value = serde_json::from_str(include_str!("../reference/hvp.json")).unwrap();
     for case in cases.as_array().unwrap() {
         let name = case["name"].as_str().unwrap();

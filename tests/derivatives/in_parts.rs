@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 #[test]
-fn several_losses_one_step() {
+fn gradients_of_several_losses_are_accumulated() {
     let (a, b) = (Weight::new(1.0_f64), Weight::new(Nd::from([1.0_f32, -1.0])));
     let first = (&a * &a).backward().wait().unwrap();
     let second = (&b * &b * 0.5).backward().wait().unwrap();
@@ -22,7 +22,7 @@ fn several_losses_one_step() {
 }
 
 #[test]
-fn clipped_by_the_norm_of_all() {
+fn clip_norm_uses_norm_of_all_weights() {
     let (a, b) = (Weight::new(0.0_f64), Weight::new(0.0_f64));
     let effects = (30.0 * &a + 40.0 * &b).backward().wait().unwrap();
     let clipped = effects.clip_norm(5.0).wait().unwrap();
@@ -38,7 +38,7 @@ fn clipped_by_the_norm_of_all() {
 }
 
 #[test]
-fn a_part_that_fails_takes_all_with_it() {
+fn failure_of_one_part_changes_nothing() {
     let (a, b) = (Weight::new(1.0), Weight::new(Nd::from([1.0, 2.0])));
     let good = (&a * 2.0).backward().wait().unwrap();
     let tape = (&b * 1.0).forward().wait().unwrap();
@@ -49,7 +49,7 @@ fn a_part_that_fails_takes_all_with_it() {
 }
 
 #[test]
-fn computed_effects_let_go_of_the_forward_values() {
+fn computed_side_effects_release_forward_values() {
     let w = Weight::new(Nd::from([1.0_f64, 2.0]));
     let alive = std::sync::Arc::new(());
     let mut all = SideEffects::none();
@@ -77,7 +77,7 @@ fn computed_effects_let_go_of_the_forward_values() {
 }
 
 #[test]
-fn without_a_norm_there_is_no_clipping() {
+fn clip_norm_with_non_finite_norm_is_error() {
     assert_eq!(SideEffects::none().norm().wait().unwrap().to_bits(), 0.0_f64.to_bits());
     let w = Weight::new(0.0_f64);
     let effects = w.sqrt().backward().wait().unwrap();
@@ -85,7 +85,7 @@ fn without_a_norm_there_is_no_clipping() {
 }
 
 #[test]
-fn as_train_does_it() {
+fn step_in_parts_equals_train() {
     let (once, parts) = (Weight::new(0.3), Weight::new(0.3));
     let loss = |w: &Weight<f64>| (w.tanh() * w).exp();
     loss(&once).train(&Sgd::new(0.1)).wait().unwrap();
@@ -143,7 +143,7 @@ impl Primitive for Times {
 /// The delta of a weight with several uses is a sum. It is computed once, also if it is requested
 /// again.
 #[test]
-fn a_delta_that_was_computed_is_not_computed_again() {
+fn delta_requested_again_is_not_recomputed() {
     let w = Weight::new(Nd::from([0.5, 2.0]));
     let counted = Arc::<AtomicUsize>::default();
     let ones = Layer::constant(Nd::from([1.0, 1.0]));
@@ -157,7 +157,7 @@ fn a_delta_that_was_computed_is_not_computed_again() {
 /// A weight is used twice below a hand-written backward. Its delta is a sum, which is
 /// differentiable.
 #[test]
-fn a_derivative_of_what_a_backward_by_hand_does() {
+fn delta_of_hand_written_backward_is_differentiable() {
     let w = Weight::new(Nd::from([[0.5, -1.0], [2.0, 0.25]]));
     let penalty = |by_hand: bool| {
         let x = Layer::constant(Nd::from([[1.0, 2.0]]));

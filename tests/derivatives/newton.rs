@@ -4,7 +4,7 @@
 mod method;
 
 #[test]
-fn ten_steps_to_the_minimum() {
+fn newton_method_converges_in_ten_steps() {
     let (images, labels) = method::digits::tensors().unwrap();
     let net = method::Softmax::zeros();
     let loss = net.loss(&images, &labels);

@@ -108,7 +108,7 @@ fn drop_when_hit(mut run: Run<f64>, fuse: &Fuse) {
 }
 
 #[test]
-fn a_fault_at_every_place_in_turn() {
+fn step_with_fault_at_any_site_changes_nothing() {
     for threads in if sweep() { vec![1, 2, 3, 8] } else { vec![1, 3] } {
         for fault in [Fault::Error, Fault::Panic] {
             watched(&format!("{fault:?} on {threads} threads"), move || {
@@ -133,7 +133,7 @@ fn a_fault_at_every_place_in_turn() {
 /// The run is dropped while its k-th evaluation is in progress on another thread, or while its k-th
 /// body is suspended.
 #[test]
-fn a_drop_at_every_evaluation() {
+fn step_dropped_at_any_evaluation_changes_nothing() {
     watched("a drop", || {
         let (places, sites) = places(Fault::Hold);
         assert_eq!(sites, BTreeSet::from([Site::Forward, Site::Backward, Site::Body]));
@@ -150,7 +150,7 @@ fn a_drop_at_every_evaluation() {
 
 /// On a worker, a poll of the run executes kernels and bodies itself.
 #[test]
-fn a_drop_at_every_body_on_a_worker() {
+fn step_dropped_at_any_body_on_worker_changes_nothing() {
     for threads in [1, 2, 4] {
         watched("a drop on a worker", move || {
             on_threads(threads, || {
@@ -169,7 +169,7 @@ fn a_drop_at_every_body_on_a_worker() {
 }
 
 #[test]
-fn an_aborted_task_at_every_evaluation() {
+fn step_in_aborted_task_changes_nothing() {
     for workers in [None, Some(2)] {
         watched("an aborted task", move || {
             let (places, _) = places(Fault::Hold);
@@ -196,7 +196,7 @@ fn an_aborted_task_at_every_evaluation() {
 /// A run is dropped after a number of polls. Then either the step is complete, or nothing has
 /// changed.
 #[test]
-fn a_drop_after_every_number_of_polls() {
+fn step_dropped_after_any_number_of_polls_is_atomic() {
     watched("a drop after some polls", || {
         let (net, twin) = (Net::new(), Net::new());
         for polls in 0..if sweep() { 2000 } else { 60 } {
@@ -218,7 +218,7 @@ fn a_drop_after_every_number_of_polls() {
 
 /// If the value of the loss cannot be cloned for the caller, the step must fail without a change.
 #[test]
-fn a_value_that_breaks_when_it_is_handed_out() {
+fn step_with_panicking_clone_of_loss_is_atomic() {
     for optimizer in [Sgd::new(0.1), Sgd::new(0.1).momentum(0.9)] {
         for place in [Break::Clone, Break::Never] {
             let w = Weight::new(1.0_f64);
@@ -279,7 +279,7 @@ impl Primitive for Number {
 }
 
 #[test]
-fn steps_of_the_users_own_type() {
+fn step_with_panicking_descend_of_user_type_changes_no_weight() {
     let weights = [1.0, 2.0, 3.0].map(|x| Weight::new(Fragile(x)));
     let loss = |factors: [f64; 3]| -> Layer<f64> {
         weights.iter().zip(factors).map(|(w, factor)| Layer::apply(Number(factor), (w.layer(),))).sum()

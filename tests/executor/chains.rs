@@ -47,7 +47,7 @@ fn step(x: &Layer<f64>, nanoseconds: f64, does: impl Fn() -> Result<()> + Clone 
 }
 
 #[test]
-fn a_branch_stays_on_its_thread() {
+fn task_chain_stays_on_its_thread() {
     let threads: Vec<Arc<Mutex<HashSet<ThreadId>>>> = (0..16).map(|_| Arc::default()).collect();
     let branch = |threads: &Arc<Mutex<HashSet<ThreadId>>>| {
         let x = Weight::new(0.0).layer();
@@ -75,7 +75,7 @@ enum Fault {
 }
 
 #[test]
-fn what_follows_a_failure_is_not_run() {
+fn consumers_of_failed_operation_are_not_run() {
     for fault in [Fault::Error, Fault::Panic, Fault::PanicOfCost] {
         for at in 0..6 {
             let told = [1, 2, 4].map(|threads| {
@@ -110,7 +110,7 @@ fn what_follows_a_failure_is_not_run() {
 
 /// An expensive operation must not wait for another one that needs the same input.
 #[test]
-fn a_chain_keeps_nobody_waiting() {
+fn expensive_sibling_is_not_appended_to_chain() {
     let both = Arc::new(Barrier::new(2));
     let shared = step(&Weight::new(0.0).layer(), 4_000.0, || Ok(()));
     let dear = |_| {
@@ -133,7 +133,7 @@ fn drop_when<T>(run: Run<T>, begins: &mpsc::Receiver<()>) {
 }
 
 #[test]
-fn nothing_is_begun_when_nobody_waits_any_more() {
+fn dropped_run_starts_no_further_kernel() {
     watched("a dropped future", || {
         let runs = Arc::new(AtomicUsize::new(0));
         let (begun, begins) = mpsc::channel();
@@ -165,7 +165,7 @@ fn nothing_is_begun_when_nobody_waits_any_more() {
 /// Deltas that are being computed in a pass when the run is dropped are completed in that pass,
 /// each once.
 #[test]
-fn a_chain_that_was_interrupted_goes_on_where_it_was() {
+fn interrupted_chain_is_resumed_without_recomputation() {
     watched("an interrupted chain", || {
         let runs = Arc::new(AtomicUsize::new(0));
         let (begun, begins) = mpsc::channel();
@@ -196,7 +196,7 @@ fn a_chain_that_was_interrupted_goes_on_where_it_was() {
 /// A value that only one operation uses is extracted while that operation, which will release it,
 /// is running.
 #[test]
-fn an_operand_is_asked_for_while_it_is_used_up() {
+fn extract_of_operand_during_its_consumer_succeeds() {
     static BEGUN: AtomicUsize = AtomicUsize::new(0);
     let slow = |x: Layer<f64>| {
         let does: fn() -> Result<()> = || {

@@ -61,7 +61,7 @@ impl Primitive for Op {
 }
 
 #[test]
-fn a_destructor_that_waits_during_a_sweep() {
+fn wait_in_destructor_during_sweep_does_not_deadlock() {
     watched("a corner", || {
         Do::from_fn(|| async {
             for _ in 0..1000 {
@@ -75,14 +75,14 @@ fn a_destructor_that_waits_during_a_sweep() {
 }
 
 #[test]
-fn an_estimate_of_the_cost_that_waits() {
+fn wait_in_cost_estimate_does_not_deadlock() {
     watched("a corner", || {
         Do::from_fn(|| async { Layer::apply(Op(Waits::Cost), (Layer::constant(1.0),)).extract().await }).wait().unwrap()
     });
 }
 
 #[test]
-fn a_rule_that_waits() {
+fn wait_in_pullback_rule_does_not_deadlock() {
     watched("a corner", || {
         Layer::apply(Op(Waits::Rule), (Weight::new(1.0).layer(),)).train(&Sgd::new(0.1)).wait().unwrap()
     });
@@ -98,7 +98,7 @@ impl Optimizer for Looks {
 }
 
 #[test]
-fn an_optimizer_that_evaluates_on_a_snapshot() {
+fn optimizer_predicts_on_snapshot_during_step() {
     let loss = watched("a corner", || {
         let w = Weight::new(1.0);
         let looks = Looks(w.clone(), Snapshot::take());
@@ -116,7 +116,7 @@ impl Optimizer for Plain {
     }
 }
 #[test]
-fn an_optimizer_that_evaluates_in_a_step_on_a_snapshot() {
+fn optimizer_predicts_during_step_on_snapshot() {
     watched("a corner", || {
         let w = Weight::new(1.0);
         let y = &w * 2.0;
@@ -178,22 +178,22 @@ fn sized(n: usize) -> Layer<f64> {
 }
 
 #[test]
-fn a_size_that_panics_in_a_wait() {
+fn panic_in_bytes_during_wait_is_error() {
     let error = watched("a corner", || sized(0).predict().wait()).unwrap_err();
     assert!(error.is_panic());
 }
 #[test]
-fn a_size_that_panics_in_the_pool() {
+fn panic_in_bytes_on_worker_is_error() {
     let error = watched("a corner", || futures::executor::block_on(sized(0).predict().run())).unwrap_err();
     assert!(error.is_panic());
 }
 #[test]
-fn a_size_that_is_enormous() {
+fn huge_declared_sizes_do_not_overflow() {
     watched("a corner", || sized(usize::MAX / 2).predict().wait()).unwrap();
 }
 
 #[test]
-fn seeds_of_a_run_and_of_a_wait_inside_it_differ() {
+fn seeds_of_outer_and_nested_passes_differ() {
     let (a, b, c) = Do::from_fn(|| async {
         let draw = Do::from_fn(|| async { Seed::draw().extract().await });
         let a = Seed::draw().extract().await?;
@@ -207,7 +207,7 @@ fn seeds_of_a_run_and_of_a_wait_inside_it_differ() {
 }
 
 #[test]
-fn seeds_do_not_depend_on_who_comes_first() {
+fn seeds_are_independent_of_body_order() {
     let values = |slow: usize, apart: bool| {
         let (a, b) = (Seed::draw(), Seed::draw());
         Do::from_fn(move || {
@@ -251,7 +251,7 @@ fn seeds_do_not_depend_on_who_comes_first() {
 }
 
 #[test]
-fn a_deep_graph_that_goes_with_its_thread() {
+fn deep_graph_in_thread_local_is_dropped_without_overflow() {
     thread_local! {
         static KEPT: RefCell<Option<Layer<f64>>> = const { RefCell::new(None) };
     }
@@ -268,7 +268,7 @@ fn a_deep_graph_that_goes_with_its_thread() {
 }
 
 #[test]
-fn an_old_tape_does_not_overwrite_a_buffer() {
+fn step_of_old_tape_does_not_decrease_buffer() {
     let (w, steps) = (Weight::new(1.0), Buffer::new(0.0));
     let loss = (&w * 1.0).updating(&steps, &steps.layer() + 1.0);
     let tape = loss.forward().wait().unwrap();
@@ -281,7 +281,7 @@ fn an_old_tape_does_not_overwrite_a_buffer() {
 }
 
 #[test]
-fn a_step_on_frozen_weights_writes_buffers() {
+fn step_with_frozen_weights_writes_buffers() {
     let (w, steps) = (Weight::new(1.0), Buffer::new(0.0));
     w.freeze();
     let loss = (&w * 1.0).updating(&steps, &steps.layer() + 1.0);
@@ -292,7 +292,7 @@ fn a_step_on_frozen_weights_writes_buffers() {
 }
 
 #[test]
-fn both_errors_of_a_zip_are_reported() {
+fn zip_reports_both_errors() {
     let fail = |what: &'static str| Do::<f64>::fail(Error::invalid(what));
     assert_eq!(fail("a").zip(fail("b")).wait().unwrap_err().others().len(), 1);
 }
@@ -357,7 +357,7 @@ impl Optimizer for WithSlot {
 }
 
 #[test]
-fn a_step_is_whole_although_old_state_panics_when_it_goes() {
+fn step_with_panicking_destructor_of_old_state_is_atomic() {
     let bomb = Arc::<AtomicBool>::default();
     let (a, b) = (Weight::new(Slotted(0.0, false, bomb.clone())), Weight::new(Slotted(0.0, false, bomb.clone())));
     let sum = Layer::apply(Add2, (a.layer(), b.layer()));
@@ -370,7 +370,7 @@ fn a_step_is_whole_although_old_state_panics_when_it_goes() {
 
 #[test]
 #[ignore = "a limit, see the docs of `Do`: under a foreign executor a pass needs a worker that is free"]
-fn a_task_of_tokio_while_all_workers_of_rayon_block_on_it() {
+fn tokio_task_completes_while_all_rayon_workers_block_on_it() {
     let rt = Arc::new(tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap());
     watched("a corner", move || {
         rayon::broadcast(|_| {
@@ -426,7 +426,7 @@ impl Primitive for Pair {
     }
 }
 #[test]
-fn a_sum_that_panics_has_a_place() {
+fn panic_in_delta_sum_has_place() {
     let w = Weight::new(NoSum);
     let error = Layer::apply(Pair, (w.layer(), w.layer())).train(&Sgd::new(0.1)).map(|_| ()).wait().unwrap_err();
     assert!(error.is_panic() && error.place().is_some(), "{error}");

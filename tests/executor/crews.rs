@@ -93,12 +93,12 @@ fn who_waits_takes_a_part(what: &'static str, run: impl Fn(Layer<f64>) -> Result
 }
 
 #[test]
-fn who_waits_for_a_pass_takes_a_part() {
+fn thread_waiting_for_pass_helps_with_region() {
     who_waits_takes_a_part("a kernel that is divided", |sum| on_threads(2, || sum.predict().wait()));
 }
 
 #[test]
-fn who_waits_for_a_pass_around_takes_a_part() {
+fn thread_waiting_for_outer_pass_helps_with_region() {
     who_waits_takes_a_part("a kernel that is divided, in a pass inside a pass", |sum| {
         let inside = Layer::dynamic(move || {
             let sum = sum.clone();
@@ -112,7 +112,7 @@ fn who_waits_for_a_pass_around_takes_a_part() {
 /// starts its region. All threads are busy at that moment; the third thread must help with the
 /// second kernel when it has finished its piece.
 #[test]
-fn who_has_helped_with_one_kernel_helps_with_another() {
+fn thread_that_helped_one_region_helps_the_next() {
     watched("two kernels and three threads", || {
         for _ in 0..20 {
             let (inside, parts) = (Arc::new(Arrivals::default()), Arc::new(Arrivals::default()));
@@ -198,7 +198,7 @@ impl Primitive for Cook {
 
 /// Either thread may poll the body; the other one waits for the pass.
 #[test]
-fn who_waits_for_a_pass_takes_a_part_in_what_a_body_hands_out() {
+fn thread_waiting_for_pass_helps_to_realize_extracted_value() {
     watched("a body that hands out what is made in parts", || {
         for _ in 0..20 {
             let begun = Arc::new(Arrivals::default());
@@ -222,7 +222,7 @@ fn who_waits_for_a_pass_takes_a_part_in_what_a_body_hands_out() {
 }
 
 #[test]
-fn nobody_is_called_for_a_little_beside_something_dear() {
+fn cheap_operations_beside_expensive_one_wake_no_worker() {
     let threads_of = |nanoseconds: &[f64], pause: Duration| {
         let threads: Arc<Mutex<HashSet<ThreadId>>> = Arc::default();
         let operation = |&nanoseconds: &f64| {
@@ -246,7 +246,7 @@ fn nobody_is_called_for_a_little_beside_something_dear() {
 /// A thread in a parallel region holds a lock that a cost estimate takes while the estimating
 /// thread holds the state lock.
 #[test]
-fn a_lock_for_kernels_and_for_costs() {
+fn lock_shared_by_kernel_and_cost_estimate_does_not_deadlock() {
     struct Locking(Arc<Mutex<f64>>);
 
     impl Primitive for Locking {
@@ -290,7 +290,7 @@ fn a_lock_for_kernels_and_for_costs() {
 
 /// The consumers of a cheap kernel may be expensive, so it must not be delayed.
 #[test]
-fn a_little_comes_before_something_dear() {
+fn cheap_operation_runs_before_expensive_one() {
     let order = Arc::new(Mutex::new(Vec::new()));
     let tells = |name: &'static str| {
         let order = order.clone();

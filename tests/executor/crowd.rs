@@ -20,7 +20,7 @@ fn linear(w: &Weight<f64>, slope: f64, shake: &Shake) -> Layer<f64> {
 /// the weights, so the order of the steps has no effect on the result, but a lost or repeated step
 /// has.
 #[test]
-fn no_step_is_lost() {
+fn concurrent_steps_are_all_applied() {
     let shake = Shake::seeded(1);
     let weights: Vec<Weight<f64>> = (0..3).map(|_| Weight::new(0.0)).collect();
     let [u, v, w] = [0, 1, 2].map(|i| linear(&weights[i], (i + 1) as f64, &shake));
@@ -62,7 +62,7 @@ fn train(loss: &Layer<f64>, sgd: &Sgd) {
 /// Concurrent passes over the same layers have separate values. A body reads a number that differs
 /// from pass to pass.
 #[test]
-fn no_pass_sees_the_values_of_another() {
+fn concurrent_passes_have_separate_values() {
     let (shake, count) = (Shake::seeded(2), Arc::new(Mutex::new(0.0)));
     let number = Layer::from(Do::from_fn(move || {
         let mut count = count.lock().unwrap();
@@ -97,7 +97,7 @@ fn no_pass_sees_the_values_of_another() {
 /// Two futures are joined. The waker of the first one is called while the second one blocks the
 /// thread in a nested `wait()`.
 #[test]
-fn a_wake_up_during_an_inner_wait_is_not_lost() {
+fn wake_up_during_nested_wait_is_not_lost() {
     for threads in [None, Some(1), Some(2)] {
         let value = watched("the first one's wake-up was lost", move || {
             let (answer, first) = oneshot::channel::<f64>();

@@ -270,7 +270,7 @@ fn nest_all(from: From, all: impl IntoIterator<Item = Vec<Site>> + Send + 'stati
 }
 
 #[test]
-fn every_site_inside_every_other() {
+fn passes_nested_at_any_pair_of_sites_do_not_deadlock() {
     for from in FROM {
         let pairs = SITES.into_iter().flat_map(|outer| SITES.map(|inner| vec![outer, inner]));
         nest_all(from, pairs);
@@ -278,7 +278,7 @@ fn every_site_inside_every_other() {
 }
 
 #[test]
-fn many_sites_deep() {
+fn deeply_nested_passes_do_not_deadlock() {
     for from in FROM {
         let mut random = ChaCha8Rng::seed_from_u64(5);
         let samples = if sweep() { 500 } else { 20 };

@@ -47,7 +47,7 @@ impl Trainable for Number {
 /// step has happened: a success if the weight has changed, an error if not. The caller may drop the
 /// returned value, too, and must handle its panic.
 #[test]
-fn of_a_value_that_a_step_replaced() {
+fn panicking_destructor_of_replaced_weight_is_reported() {
     for threads in [1, 2] {
         let w = Weight::new(Number(1.0, Arc::default()));
         let result = on_threads(threads, || {
@@ -80,12 +80,12 @@ fn ends(pass: Do<f64>) {
 }
 
 #[test]
-fn of_an_intermediate_value() {
+fn panicking_destructor_of_intermediate_value_does_not_unwind() {
     ends(broken().predict());
 }
 
 #[test]
-fn of_a_value_that_is_kept_for_the_backward() {
+fn panicking_destructor_of_residual_does_not_unwind() {
     ends(broken().train(&Sgd::new(0.1)));
 }
 
@@ -112,7 +112,7 @@ impl Data for Last {
 }
 
 #[test]
-fn of_a_replaced_value_that_sets_its_variable() {
+fn destructor_of_replaced_value_can_set_its_variable() {
     watched("a destructor that sets", || {
         let place = Arc::new(OnceLock::new());
         let buffer = Buffer::new(Last(Some(place.clone())));

@@ -73,17 +73,17 @@ fn same_everywhere<N: Net>() {
 }
 
 #[test]
-fn the_gated_net_on_digits() {
+fn gated_net_is_bit_identical_under_all_schedules() {
     same_everywhere::<Digits>();
 }
 
 #[test]
-fn the_benchmark_net_that_skips_fine_classifiers() {
+fn benchmark_net_is_bit_identical_under_all_schedules() {
     same_everywhere::<Benchmark>();
 }
 
 #[test]
-fn random_nets_that_branch_loop_and_vote() {
+fn random_nets_are_bit_identical_under_all_schedules() {
     same_everywhere::<Random>();
 }
 
@@ -91,7 +91,7 @@ fn random_nets_that_branch_loop_and_vote() {
 /// order of summation must not depend on the values that are already computed, which are more on
 /// one thread.
 #[test]
-fn overlapping_parts() {
+fn deltas_of_overlapping_slices_are_summed_in_fixed_order() {
     let numbers = |seed: u64, len: usize| -> Nd<f32, Ix1> { init::uniform([len], -1.0, 1.0, &mut init::rng(seed)) };
     for len in [30, 3_000] {
         let step = |recorded: bool| {

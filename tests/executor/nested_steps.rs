@@ -34,7 +34,7 @@ impl Optimizer for Before {
 
 /// A chain of optimizers, each of which trains the next weight.
 #[test]
-fn a_chain_of_optimizers() {
+fn chain_of_nested_steps_succeeds() {
     let weights: Vec<Weight<f64>> = (0..10).map(|_| Weight::new(0.0)).collect();
     let chain = weights.iter().fold(Do::now(0.0), |next, w| {
         w.train(&Before::new(&Sgd::new(1.0).momentum(0.5), move || next.wait().map(drop)))
@@ -50,7 +50,7 @@ fn a_chain_of_optimizers() {
 
 /// A nested step is independent: its result is kept if the outer step fails.
 #[test]
-fn an_inner_step_stands_when_the_outer_one_fails() {
+fn nested_step_is_kept_when_outer_step_fails() {
     let (inner, outer) = (Weight::new(0.0), Weight::new(0.0));
     let step = inner.train(&Sgd::new(1.0));
     let fails = Before::new(&Sgd::new(1.0), move || {
@@ -64,7 +64,7 @@ fn an_inner_step_stands_when_the_outer_one_fails() {
 /// A nested step must not wait: if it needs a lock that the outer step holds, it is refused, and
 /// the outer step fails, too.
 #[test]
-fn an_optimizer_that_trains_other_weights_with_its_own_memory() {
+fn nested_step_with_memory_of_outer_step_is_error() {
     let (inner, outer) = (Weight::new(0.0), Weight::new(0.0));
     let (sgd, kept) = (Sgd::new(1.0).momentum(0.5), [inner.clone(), outer.clone()]);
     watched("the same memory", move || {
@@ -76,7 +76,7 @@ fn an_optimizer_that_trains_other_weights_with_its_own_memory() {
 }
 
 #[test]
-fn two_optimizers_that_train_each_others_weights() {
+fn nested_steps_on_each_others_weights_do_not_deadlock() {
     let weights = [Weight::new(0.0), Weight::new(0.0)];
     let kept = weights.clone();
     watched("each other's weights", move || {
@@ -129,7 +129,7 @@ impl Optimizer for Telling {
 }
 
 #[test]
-fn an_optimizer_looks_at_itself_in_a_step() {
+fn optimizer_reads_own_state_during_step() {
     let w = Weight::new(1.0_f64);
     let telling = Telling(Adam::new(Linear::new(0.1, 0.0, 100)));
     assert!(telling.tell().unwrap().starts_with("0.1 0 true"));
@@ -140,7 +140,7 @@ fn an_optimizer_looks_at_itself_in_a_step() {
 
 /// A weight that is locked by a step cannot be set during that step.
 #[test]
-fn an_optimizer_that_sets_the_weight_of_its_step() {
+fn set_of_weight_during_its_step_is_error() {
     let (w, other) = (Weight::new(1.0_f64), Weight::new(1.0_f64));
     let (same, free) = (w.clone(), other.clone());
     let step = w.train(&Before::new(&Sgd::new(1.0), move || {
@@ -155,7 +155,7 @@ fn an_optimizer_that_sets_the_weight_of_its_step() {
 
 /// A pass within a step uses several threads. None of them may wait for a lock that the step holds.
 #[test]
-fn bodies_inside_a_step_on_two_threads() {
+fn bodies_in_step_on_two_threads_do_not_deadlock() {
     bodies_inside_a_step(false);
     bodies_inside_a_step(true);
 }

@@ -92,7 +92,7 @@ async fn until(mut happened: watch::Receiver<bool>) -> Result<()> {
 }
 
 #[test]
-fn a_timer() {
+fn layer_awaiting_timer_does_not_block_worker() {
     // not owned by the leaf: the last owner of the pass may be a waker, and a worker of a runtime
     // must not drop that runtime
     let runtime = tokio_runtime(Some(1));
@@ -118,7 +118,7 @@ fn a_timer() {
 }
 
 #[test]
-fn a_socket() {
+fn layer_awaiting_socket_does_not_block_worker() {
     // a server that answers after the evaluation of the independent layer
     let runtime = tokio_runtime(Some(1)); // not owned by the leaf, as above
     let handle = runtime.handle().clone();
@@ -155,7 +155,7 @@ fn a_socket() {
 }
 
 #[test]
-fn a_channel_that_another_thread_feeds() {
+fn layer_awaiting_channel_does_not_block_worker() {
     let scene = Scene::new();
     let leaf = scene.leaf(|happened| {
         let (send, receive) = futures::channel::oneshot::channel();
@@ -170,7 +170,7 @@ fn a_channel_that_another_thread_feeds() {
 
 /// Hundreds of layers wait concurrently, and are completed in reverse order.
 #[test]
-fn hundreds_of_channels() {
+fn hundreds_of_waiting_layers_complete_once() {
     const LEAVES: usize = 300;
     let (ask, asked) = mpsc::channel();
     let log = Log::default();
@@ -204,7 +204,7 @@ fn hundreds_of_channels() {
 
 /// The delta of a backward depends on an external event, concurrent with another layer.
 #[test]
-fn a_delta_from_the_outside() {
+fn delta_awaiting_event_does_not_block_worker() {
     let (log, happened) = (Log::default(), watch::Sender::new(false));
     let w = Weight::new(1.0);
     let op = Independent { log: log.clone(), happened: happened.clone() };

@@ -43,35 +43,35 @@ fn told(pass: Do<f64>, message: &str, line: u32) {
 }
 
 #[test]
-fn in_the_value_of_an_operation() {
+fn panic_in_kernel_is_error() {
     let y = Layer::apply(Tell(Break::Value), (source(),)); // this line
     let line = line!() - 1;
     told((good() + y).predict(), "value breaks", line);
 }
 
 #[test]
-fn with_a_payload_that_is_no_text() {
+fn panic_with_non_string_payload_is_error() {
     let y = Layer::apply(Tell(Break::Payload), (source(),)); // this line
     let line = line!() - 1;
     told((good() + y).predict(), "not text", line);
 }
 
 #[test]
-fn in_a_name() {
+fn panic_in_name_is_error() {
     let y = Layer::apply(Tell(Break::Name), (source(),)); // this line
     let line = line!() - 1;
     told((good() + y).predict(), "name breaks", line);
 }
 
 #[test]
-fn in_an_estimate_of_cost() {
+fn panic_in_cost_estimate_is_error() {
     let y = Layer::apply(Tell(Break::Cost), (source(),)); // this line
     let line = line!() - 1;
     told((good() + y).predict(), "cost breaks", line);
 }
 
 #[test]
-fn in_a_rule() {
+fn panic_in_pullback_rule_is_error() {
     let w = Weight::new(1.0);
     let y = Layer::apply(Tell(Break::Rule), (w.layer(),)); // this line
     let line = line!() - 1;
@@ -79,7 +79,7 @@ fn in_a_rule() {
 }
 
 #[test]
-fn in_the_body_of_a_dynamic_layer() {
+fn panic_in_body_is_error() {
     let before = Layer::dynamic(|| -> std::future::Ready<Result<Layer<f64>>> { panic!("body breaks") }); // this line
     let line = line!() - 1;
     told((good() + before).predict(), "body breaks", line);
@@ -97,12 +97,12 @@ fn decided(x: &Layer<f64>, limits: &[f64]) -> Layer<f64> {
 }
 
 #[test]
-fn in_a_differentiable_function() {
+fn panic_in_differentiable_function_is_error() {
     told((good() + decided(&source(), &[1.0])).predict(), "index out of bounds", DECIDED);
 }
 
 #[test]
-fn in_a_closure_of_a_computation() {
+fn panic_in_closure_of_computation_is_error() {
     let mapped = Layer::from(good().predict().map(|_| -> f64 { panic!("map breaks") })); // this line
     let line = line!() - 1;
     told((good() + mapped).predict(), "map breaks", line);
@@ -115,7 +115,7 @@ fn in_a_closure_of_a_computation() {
 }
 
 #[test]
-fn in_a_backward_by_hand() {
+fn panic_in_hand_written_backward_is_error() {
     let w = Weight::new(1.0);
     let forward = w.forward().map(|tape| Tape::new(*tape.data(), |_| panic!("backward breaks")));
     let y = Layer::from(forward); // this line
@@ -140,7 +140,7 @@ impl Optimizer for Broken {
 }
 
 #[test]
-fn in_an_optimizer() {
+fn panic_in_optimizer_is_error() {
     let w = Weight::new(1.0); // this line
     let line = line!() - 1;
     told((good() + &w).train(&Broken::default()), "optimizer breaks", line);
@@ -148,7 +148,7 @@ fn in_an_optimizer() {
 }
 
 #[test]
-fn in_the_step_of_a_weight_of_the_users() {
+fn panic_in_update_of_user_weight_is_error() {
     for (broken, message) in
         [(Break::Clone, "clone breaks"), (Break::Zeros, "zeros break"), (Break::Update, "update breaks")]
     {
@@ -159,21 +159,21 @@ fn in_the_step_of_a_weight_of_the_users() {
 }
 
 #[test]
-fn in_the_destructor_of_an_intermediate_value() {
+fn panic_in_destructor_of_intermediate_value_is_error() {
     let x = Layer::apply(Give(Break::Drop), (source(),)); // this line
     let line = line!() - 1;
     told((good() + Layer::apply(Take, (x,))).predict(), "drop breaks", line);
 }
 
 #[test]
-fn in_the_clone_that_hands_a_value_out() {
+fn panic_in_clone_of_result_is_error() {
     let x = Layer::apply(Give(Break::Clone), (source(),)); // this line
     let line = line!() - 1;
     told(x.predict().map(|_| 1.0), "clone breaks", line);
 }
 
 #[test]
-fn in_the_delta_that_a_backward_starts_with() {
+fn panic_in_initial_delta_is_error() {
     let w = Weight::new(Fragile(Break::One)); // this line
     let line = line!() - 1;
     told(w.train(&Sgd::new(0.1)).map(|_| 1.0), "one breaks", line);
@@ -181,7 +181,7 @@ fn in_the_delta_that_a_backward_starts_with() {
 
 /// If the destructor of the payload panics, the worker must not unwind.
 #[test]
-fn with_a_payload_that_breaks_itself() {
+fn panic_payload_with_panicking_destructor_is_error() {
     let y = Layer::apply(Tell(Break::PayloadDrop), (source(),)); // this line
     let line = line!() - 1;
     watched("a payload that breaks itself", move || told((good() + y).predict(), "not text", line));
@@ -190,7 +190,7 @@ fn with_a_payload_that_breaks_itself() {
 /// The hook of the program is called for every panic before, during and after a pass, and it is not
 /// replaced.
 #[test]
-fn the_hook_stays_what_it_was() {
+fn panic_hook_is_not_replaced() {
     let seen = Arc::<Mutex<Vec<String>>>::default();
     let (notes, others) = (seen.clone(), std::panic::take_hook());
     std::panic::set_hook(Box::new(move |info| match info.payload().downcast_ref::<Marked>() {

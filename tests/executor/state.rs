@@ -47,7 +47,7 @@ fn walk(x: &Layer<f64>, steps: usize) -> Layer<f64> {
 }
 
 #[test]
-fn draws_depend_on_the_seed_and_on_nothing_else() {
+fn draws_depend_only_on_seed() {
     let w = Weight::new(1.0);
     let program = || {
         let walks: Layer<f64> = (0..8).map(|i| walk(&(&w * f64::from(i)), 5)).sum();
@@ -69,7 +69,7 @@ fn draws_depend_on_the_seed_and_on_nothing_else() {
 }
 
 #[test]
-fn without_a_seed_a_draw_is_an_error_that_says_what_to_write() {
+fn draw_without_seed_is_error_with_advice() {
     let x = uniform();
     let error = x.predict().wait().unwrap_err();
     assert!(error.is_invalid() && error.to_string().contains("`.seed("), "{error}");
@@ -104,7 +104,7 @@ fn modes() -> Layer<f64> {
 }
 
 #[test]
-fn the_mode_is_that_of_the_pass_unless_it_is_overridden() {
+fn mode_is_inherited_unless_overridden() {
     let (x, sgd) = (modes(), Sgd::new(0.1));
     assert_eq!(x.predict().wait().unwrap(), 0.0);
     assert_eq!(x.train(&sgd).wait().unwrap(), 11.0);
@@ -126,7 +126,7 @@ fn the_mode_is_that_of_the_pass_unless_it_is_overridden() {
 
 /// Two weights are always updated by the same step, so they are equal in every snapshot.
 #[test]
-fn a_snapshot_shows_all_weights_as_they_were() {
+fn snapshot_during_training_is_consistent() {
     watched("a snapshot while training", || {
         let (a, b) = (Weight::new(0.0), Weight::new(Nd::from([0.0, 0.0])));
         let step = (&a + b.sum()).train(&Sgd::new(-1.0));
@@ -156,7 +156,7 @@ fn a_snapshot_shows_all_weights_as_they_were() {
 }
 
 #[test]
-fn a_buffer_is_written_by_a_step_that_succeeds_and_by_nothing_else() {
+fn buffer_is_written_only_by_successful_step() {
     for threads in [1, 2] {
         on_threads(threads, || {
             let (w, steps, mean) = (Weight::new(2.0), Buffer::new(0.0), Buffer::new(Nd::from([1.0, 1.0])));
@@ -184,7 +184,7 @@ fn failing() -> Layer<f64> {
 }
 
 #[test]
-fn a_buffer_that_two_layers_write_is_an_error_that_names_both() {
+fn buffer_with_two_updates_is_error_with_both_places() {
     let (w, b) = (Weight::new(1.0), Buffer::new(0.0));
     let twice = w.layer().updating(&b, 1.0) + w.layer().updating(&b, 2.0);
     let error = twice.train(&Sgd::new(0.1)).wait().unwrap_err();
@@ -193,7 +193,7 @@ fn a_buffer_that_two_layers_write_is_an_error_that_names_both() {
 }
 
 #[test]
-fn all_failures_of_parallel_parts_are_reported() {
+fn failures_of_parallel_operations_are_all_reported() {
     let fails = |what: &'static str| Layer::from(Do::<f64>::fail(Error::invalid(what)));
     let parts = (fails("first") + 1.0) * fails("second") + fails("third");
     for threads in [1, 4] {
@@ -206,7 +206,7 @@ fn all_failures_of_parallel_parts_are_reported() {
 }
 
 #[test]
-fn a_step_has_no_more_in_memory_than_its_forward_has_left() {
+fn backward_peak_memory_does_not_exceed_residuals() {
     let (layers, rows, columns) = (20, 500, 64);
     let x: Nd<f32> = Nd::full([rows, columns], 0.5);
     let weights: Vec<NdWeight<Ix2>> = (0..layers).map(|_| Weight::new(Nd::full([columns, columns], 0.01))).collect();
@@ -223,7 +223,7 @@ fn a_step_has_no_more_in_memory_than_its_forward_has_left() {
 }
 
 #[test]
-fn buffers_of_values_that_are_gone_are_used_again() {
+fn buffers_of_released_values_are_reused() {
     let x = Nd::from_vec([3000], vec![0.5_f64; 3000]).unwrap();
     let deep = |depth| (0..depth).fold(Layer::constant(x.clone()), |y, _| y.tanh() + 0.25);
     let (_, shallow): (_, Counters) = deep(10).predict().counted().wait().unwrap();
@@ -260,7 +260,7 @@ impl Primitive for Together {
 }
 
 #[test]
-fn the_width_is_the_number_of_threads_that_worked() {
+fn parallel_width_is_number_of_working_threads() {
     watched("two that meet", || {
         let meeting = Arc::new(Barrier::new(2));
         let met: Layer<f64> = (0..2).map(|_| Layer::apply(Together(meeting.clone()), (Layer::constant(1.0),))).sum();
@@ -276,7 +276,7 @@ fn the_width_is_the_number_of_threads_that_worked() {
 }
 
 #[test]
-fn what_is_computed_in_a_walk_is_counted_and_freed_as_what_interrupts_it() {
+fn inline_and_queued_kernels_have_same_counters() {
     watched("both ways", || {
         let deep = || {
             let x = Layer::constant(Nd::from([0.5_f32; 100]));
@@ -306,7 +306,7 @@ fn what_is_computed_in_a_walk_is_counted_and_freed_as_what_interrupts_it() {
 /// found again, or later; as operands of different operations; and with or without the stamp of
 /// another pass.
 #[test]
-fn a_weight_is_met_once_by_a_pass() {
+fn weight_used_repeatedly_is_one_node_of_pass() {
     for n in [1, 7, 8, 9, 20] {
         let weights: Vec<Weight<f64>> = (0..n).map(|i| Weight::new(f64::from(i))).collect();
         let squares = || weights.iter().map(|w| w * w).collect::<Vec<_>>();
@@ -350,7 +350,7 @@ impl Primitive for Sum3 {
 }
 
 #[test]
-fn a_weight_that_an_operation_on_many_has_met_is_met_once() {
+fn weight_of_operation_with_many_operands_is_one_node() {
     let weights = [1.0, 2.0, 3.0].map(Weight::new);
     let [x, y, z] = weights.each_ref().map(Weight::layer);
     let sum = || Layer::apply(Sum3, (x.clone(), y.clone(), z.clone()));
@@ -372,7 +372,7 @@ fn a_weight_that_an_operation_on_many_has_met_is_met_once() {
 /// A live nested pass takes the stamp of a weight that the outer pass has discovered, and discovers
 /// again.
 #[test]
-fn a_weight_that_somebody_else_has_claimed_in_between_is_met_once() {
+fn weight_stamped_by_nested_pass_is_one_node() {
     let w = Weight::new(3.0_f64);
     let (inside, held) = (w.clone(), Arc::new(std::sync::Mutex::new(None)));
     let theirs = held.clone();
@@ -388,7 +388,7 @@ fn a_weight_that_somebody_else_has_claimed_in_between_is_met_once() {
 }
 
 #[test]
-fn an_error_in_a_walk_points_to_the_operation() {
+fn error_in_inline_kernel_has_place_of_operation() {
     let (a, b) = (Layer::constant(Nd::from([1.0_f32, 2.0])), Layer::constant(Nd::from([1.0_f32, 2.0, 3.0])));
     for threads in [1, 2] {
         let line = line!() + 1;
@@ -399,7 +399,7 @@ fn an_error_in_a_walk_points_to_the_operation() {
 }
 
 #[test]
-fn a_derivative_has_the_mode_around_it() {
+fn gradient_inherits_mode_of_pass() {
     let w = Weight::new(1.0);
     let by_mode = Layer::dynamic({
         let w = w.clone();
@@ -414,7 +414,7 @@ fn a_derivative_has_the_mode_around_it() {
 }
 
 #[test]
-fn passes_inside_a_pass_see_its_snapshot() {
+fn nested_passes_inherit_snapshot() {
     let w = Weight::new(3.0);
     let before = Snapshot::take();
     w.set(5.0);
@@ -432,7 +432,7 @@ fn passes_inside_a_pass_see_its_snapshot() {
 }
 
 #[test]
-fn an_update_before_a_long_loop_of_bangs_is_not_lost() {
+fn buffer_update_before_long_loop_of_bangs_is_not_lost() {
     let (w, seen) = (Weight::new(3.0), Buffer::new(0.0));
     let loss = Layer::dynamic({
         let (w, seen) = (w.clone(), seen.clone());
@@ -479,7 +479,7 @@ impl Primitive for Draws {
 }
 
 #[test]
-fn what_a_kernel_builds_has_no_position_in_a_body() {
+fn layers_created_in_kernel_do_not_affect_draws() {
     let run = |draws: bool| {
         on_threads(1, || {
             let program = Layer::dynamic(move || async move {
@@ -515,7 +515,7 @@ impl Primitive for Disturbs {
 
 /// In a prediction, a gradient is a nested pass. It must read the same weights as the outer one.
 #[test]
-fn a_derivative_sees_the_weights_of_the_pass_around_it() {
+fn gradient_reads_same_weights_as_outer_pass() {
     for derivative_first in [false, true] {
         let w = Weight::new(2.0);
         let y = Layer::apply(Disturbs(w.clone()), (w.layer(),)) * &w;

@@ -37,13 +37,13 @@ impl Event {
 }
 
 #[test]
-fn a_task_that_is_woken_while_its_pass_comes_to_rest() {
+fn task_woken_while_pass_becomes_idle_is_polled() {
     rests(true);
 }
 
 /// For comparison: the pass is idle before the wake-up.
 #[test]
-fn a_task_that_is_woken_when_its_pass_has_come_to_rest() {
+fn task_woken_after_pass_is_idle_is_polled() {
     rests(false);
 }
 
@@ -119,7 +119,7 @@ fn rests(meanwhile: bool) {
 
 /// A waiter is polled about twice, and the cost per waiter does not depend on their number.
 #[test]
-fn many_who_wait_for_one() {
+fn waiters_of_one_node_are_polled_in_linear_time() {
     let time = |n: usize| {
         let (event, polls) = (Arc::<Event>::default(), Arc::<AtomicUsize>::default());
         let one = {
@@ -179,12 +179,12 @@ fn many_who_wait_for_one() {
 
 /// A run that was woken for queued work is dropped without a poll. Another run must do the work.
 #[test]
-fn a_driver_leaves_what_it_was_woken_for() {
+fn run_dropped_after_wake_up_leaves_work_to_another() {
     a_driver_does_nothing(true);
 }
 
 #[test]
-fn a_driver_that_was_woken_is_not_polled() {
+fn run_woken_but_not_polled_does_not_block_others() {
     a_driver_does_nothing(false);
 }
 
@@ -252,7 +252,7 @@ async fn yield_now() {
 }
 
 #[test]
-fn a_body_that_wakes_itself_until_the_driver_has_done_something() {
+fn self_waking_body_does_not_starve_waiting_thread() {
     // an extract belongs to the pass of the waiting thread; a `predict` is a nested run that is
     // polled with it
     for (threads, own) in [(1, true), (2, true), (1, false), (2, false)] {
@@ -294,7 +294,7 @@ fn a_body_that_wakes_itself_until_the_driver_has_done_something() {
 /// While a thread waits in a body for a nested pass, another body is woken on which the nested pass
 /// depends.
 #[test]
-fn a_woken_body_that_somebody_waits_for_who_should_run_it() {
+fn body_woken_during_nested_wait_is_polled() {
     // with a third thread, a second body waits as well
     for threads in [2, 3] {
         let value = watched("a woken body", move || {

@@ -29,7 +29,7 @@ impl Primitive for Multiply {
 }
 
 #[test]
-fn y2() {
+fn diamond_runs_every_backward_once_in_order() {
     let log = Arc::<Mutex<Vec<String>>>::default();
     let multiply =
         |name, a: &Layer<f64>, b: &Layer<f64>| Layer::apply(Multiply(name, log.clone()), (a.clone(), b.clone()));

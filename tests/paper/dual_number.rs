@@ -30,7 +30,7 @@ mod listings {
 use listings::DualNumber;
 
 #[test]
-fn dual_arithmetic_is_that_of_the_paper() {
+fn dual_arithmetic_matches_paper() {
     let numbers = [-2.0, 0.0, 0.5, 3.0];
     for (left, right) in numbers.into_iter().flat_map(|left| numbers.map(|right| (left, right))) {
         let (a, b) = (Dual::new(left, 1.5), Dual::new(right, -4.0));
@@ -50,7 +50,7 @@ fn computational_tree<A: Algebra>(x: &Term<A>, w0: &Term<A>, w1: &Term<A>) -> Te
 }
 
 #[test]
-fn one_tree_in_numbers_dual_numbers_and_layers() {
+fn computational_tree_agrees_in_all_algebras() {
     let (x, w0, w1) = (3.0, 0.5, -2.0);
     assert_eq!(computational_tree(&Term(x), &Term(w0), &Term(w1)).0, -3.0);
 
@@ -73,7 +73,7 @@ fn one_tree_in_numbers_dual_numbers_and_layers() {
 }
 
 #[test]
-fn tangents_of_arrays_are_layers() {
+fn array_tangents_are_layers() {
     let x = Weight::new(Nd::from([1.0_f64, 2.0, 3.0]));
     let cube = Dual::variable(x.layer());
     let cube = &cube * &cube * &cube;

@@ -139,7 +139,7 @@ fn image(pixels: [f32; 2]) -> NdLayer {
 }
 
 #[test]
-fn equal_values_and_gradients() {
+fn all_definitions_have_equal_values_and_gradients() {
     let (mut lefts, mut rights) = (0, 0);
     for pixels in INPUTS {
         let results = ALL.map(|(_, build, _)| {
@@ -160,7 +160,7 @@ fn equal_values_and_gradients() {
 }
 
 #[test]
-fn how_often_the_gate_is_evaluated() {
+fn gate_evaluations_depend_on_definition() {
     for (name, build, evaluations) in ALL {
         let net = Net::new();
         build(&image(INPUTS[0]), &net).predict().wait().unwrap();
@@ -169,7 +169,7 @@ fn how_often_the_gate_is_evaluated() {
 }
 
 #[test]
-fn the_other_sub_network_is_never_built() {
+fn unselected_sub_network_is_not_built() {
     for (name, build, _) in ALL {
         for pixels in INPUTS {
             let net = Net::new();
@@ -207,7 +207,7 @@ impl Primitive for Meet {
 }
 
 #[test]
-fn the_last_two_compute_the_scores_in_parallel() {
+fn applicative_definitions_compute_scores_in_parallel() {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
     let parallel = ALL[1..].iter().map(|(_, build, _)| {
         let here = Arc::<(Mutex<usize>, Condvar)>::default();

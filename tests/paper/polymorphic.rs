@@ -29,7 +29,7 @@ fn check(y: NdLayer, expected: f32) {
 }
 
 #[test]
-fn values_weights_layers_and_own_types() {
+fn polymorphic_function_accepts_all_operand_kinds() {
     let (value, weight, own) = (matrix(2.0), Weight::new(matrix(3.0)), Positive(Weight::new(matrix(0.0))));
     let layer: NdLayer = &weight + 1.0;
     check(polymorphic(&value, &weight, &layer, &own), 2.0 * 3.0 + 4.0 * 1.0);
@@ -41,7 +41,7 @@ fn values_weights_layers_and_own_types() {
 }
 
 #[test]
-fn the_gradient_reaches_whatever_can_learn() {
+fn gradient_reaches_all_weights() {
     let (weight, own) = (Weight::new(matrix(3.0)), Positive(Weight::new(matrix(0.0))));
     polymorphic(matrix(2.0), &weight, &own, matrix(5.0)).train(&Sgd::new(0.5)).wait().unwrap();
     assert_eq!(weight.value().view()[[0, 0]], 3.0 - 0.5 * 2.0);
@@ -59,7 +59,7 @@ where
 }
 
 #[test]
-fn scalars() {
+fn polymorphic_scalar_function_accepts_all_operand_kinds() {
     let weight = Weight::new(3.0);
     let layer = &weight * 2.0;
     for (y, expected) in

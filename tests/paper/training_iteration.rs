@@ -23,7 +23,7 @@ impl Primitive for Counted {
 }
 
 #[test]
-fn the_five_steps() {
+fn training_iteration_has_five_steps() {
     let ran = Arc::<AtomicUsize>::default();
     let w = Weight::new(3.0);
 
@@ -48,7 +48,7 @@ fn the_five_steps() {
 }
 
 #[test]
-fn a_recipe_can_be_followed_again_and_again() {
+fn computation_can_be_run_repeatedly() {
     let w = Weight::new(1.0);
     let y = &w * 2.0;
     let (predict, train) = (y.predict(), y.train(&Sgd::new(0.25)));

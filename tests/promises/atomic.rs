@@ -33,14 +33,14 @@ fn refused(weights: &[Weight<f64>], loss: Layer<f64>) -> Error {
 }
 
 #[test]
-fn an_error_in_forward() {
+fn step_with_error_in_forward_changes_nothing() {
     let weights = weights();
     let loss = Custom(|_| Err(Error::shape("[2] and [3] do not fit"))).of(&product(&weights));
     assert!(refused(&weights, loss + product(&weights)).is_shape());
 }
 
 #[test]
-fn a_panic_in_forward() {
+fn step_with_panic_in_forward_changes_nothing() {
     let weights = weights();
     let error = refused(&weights, Custom(|x| panic!("user code gives up at {x}")).of(&product(&weights)));
     assert!(error.is_panic() && error.to_string().contains("user code gives up"), "{error}");
@@ -48,7 +48,7 @@ fn a_panic_in_forward() {
 }
 
 #[test]
-fn a_panic_in_the_body_of_a_dynamic_layer() {
+fn step_with_panic_in_body_changes_nothing() {
     let weights = weights();
     let loss = Layer::<f64>::dynamic(|| async { panic!("no way out") });
     let error = refused(&weights, loss * product(&weights));
@@ -89,7 +89,7 @@ impl dl::Primitive for Unable {
 }
 
 #[test]
-fn numbers_take_no_steps_by_operations_of_the_users() {
+fn scalar_step_does_not_call_accumulate_of_user_operation() {
     for says_that_it_can in [false, true] {
         let weights = [2.0, 3.0].map(Weight::new);
         let product = Layer::apply(Unable { says_that_it_can }, (weights[0].layer(), weights[1].layer()));
@@ -144,7 +144,7 @@ impl dl::Primitive for Brittle {
 /// without the state lock, unlike those of built-in operations: after a panic under the lock, the
 /// pass would run them again.
 #[test]
-fn a_panic_while_terms_of_a_delta_are_added_up() {
+fn panic_in_accumulate_changes_nothing_and_is_not_retried() {
     for threads in [1, 2] {
         watched(move || {
             on_threads(threads, || {
@@ -187,7 +187,7 @@ impl dl::Primitive for Backward {
 }
 
 #[test]
-fn a_fault_in_backward() {
+fn step_with_failing_delta_changes_no_weight() {
     let weights = weights();
     let faulty = |op| Layer::apply(op, (product(&weights[1..]),)) * &weights[0];
     assert!(refused(&weights, faulty(Backward(|_| Err(Error::invalid("no delta")), false))).is_invalid());
@@ -224,7 +224,7 @@ impl Optimizer for FailsAt {
 }
 
 #[test]
-fn a_fault_of_the_optimizer_at_every_weight() {
+fn step_with_optimizer_failing_at_any_weight_changes_nothing() {
     for panics in [false, true] {
         for k in 0..5 {
             let (tried, never) = (weights(), weights());
@@ -244,7 +244,7 @@ fn a_fault_of_the_optimizer_at_every_weight() {
 }
 
 #[test]
-fn a_guard_that_refuses_nan() {
+fn step_refused_by_guard_changes_nothing() {
     let weights = weights();
     let before = bits(&weights);
     let zero = Weight::new(0.0);
@@ -255,7 +255,7 @@ fn a_guard_that_refuses_nan() {
 }
 
 #[test]
-fn a_dropped_future() {
+fn dropped_step_changes_nothing() {
     let weights = weights();
     let before = bits(&weights);
     let never = Layer::<f64>::dynamic(std::future::pending);
@@ -268,7 +268,7 @@ fn a_dropped_future() {
 }
 
 #[test]
-fn one_step_for_a_weight_used_many_times() {
+fn weight_used_many_times_is_updated_once() {
     let w = Weight::new(3.0);
     let y = &w + &w + &w * 2.0;
     y.train(&Sgd::new(1.0)).wait().unwrap();
@@ -277,7 +277,7 @@ fn one_step_for_a_weight_used_many_times() {
 
 /// Two concurrent steps of one tape: when one ends, the other continues.
 #[test]
-fn two_steps_of_one_tape() {
+fn concurrent_steps_of_one_tape_both_succeed() {
     let (v, w) = (Weight::new(1.0), Weight::new(1.0));
     let tape = (&v * &w).forward().wait().unwrap();
     let delta = |milliseconds| {
@@ -297,7 +297,7 @@ fn two_steps_of_one_tape() {
 
 /// A training step in the body of a dynamic node.
 #[test]
-fn a_step_inside_a_pass() {
+fn step_in_body_of_running_pass_succeeds() {
     let w = Weight::new(1.0_f64);
     let held = w.clone();
     let y = Layer::dynamic(move || {
@@ -314,7 +314,7 @@ fn a_step_inside_a_pass() {
 
 /// User code that panics in unusual places, on the waiting thread and on a worker.
 #[test]
-fn a_panic_in_a_name_or_a_destructor() {
+fn panic_in_name_cost_or_destructor_is_error() {
     struct Nameless;
 
     impl dl::Primitive for Nameless {
@@ -370,7 +370,7 @@ impl Optimizer for Refuses {
 }
 
 #[test]
-fn steps_in_place_are_taken_when_nothing_can_fail_any_more() {
+fn failed_step_changes_no_tensor_in_place() {
     for fails in [0, 1] {
         let (weights, loss) = tensors();
         let before = weights.each_ref().map(|w| w.value());
@@ -384,7 +384,7 @@ fn steps_in_place_are_taken_when_nothing_can_fail_any_more() {
 }
 
 #[test]
-fn a_learning_rate_that_is_no_number_changes_no_tensor() {
+fn nan_learning_rate_changes_no_tensor() {
     let (weights, loss) = tensors();
     let before = weights.each_ref().map(|w| w.value());
     assert!(loss.train(&Sgd::new(f64::NAN)).wait().unwrap_err().is_invalid());
@@ -392,7 +392,7 @@ fn a_learning_rate_that_is_no_number_changes_no_tensor() {
 }
 
 #[test]
-fn a_snapshot_keeps_what_a_step_in_place_changes() {
+fn snapshot_is_unaffected_by_in_place_step() {
     let (weights, loss) = tensors();
     let before = weights.each_ref().map(|w| w.value());
     let value = loss.predict().wait().unwrap();

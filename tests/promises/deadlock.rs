@@ -15,7 +15,7 @@ fn in_small_pools<R: Send + 'static>(f: impl Fn() -> R + Copy + Send + 'static) 
 }
 
 #[test]
-fn inside_every_worker_of_a_pool() {
+fn wait_inside_every_worker_does_not_deadlock() {
     for threads in [1, 2, 4] {
         let sum = watched(move || {
             let w = Weight::new(1.0);
@@ -26,7 +26,7 @@ fn inside_every_worker_of_a_pool() {
 }
 
 #[test]
-fn inside_an_operation_of_another_pass() {
+fn wait_inside_kernel_does_not_deadlock() {
     let values = in_small_pools(|| {
         let inner = dear_net(&Weight::new(1.0));
         let outer: Layer<f64> = (0..8)
@@ -43,7 +43,7 @@ fn inside_an_operation_of_another_pass() {
 }
 
 #[test]
-fn inside_a_dynamic_layer_by_wait_and_by_await() {
+fn nested_pass_in_body_does_not_deadlock() {
     let values = in_small_pools(|| {
         let inner = dear_net(&Weight::new(1.0));
         let outer = Layer::dynamic(move || {
@@ -61,7 +61,7 @@ fn inside_a_dynamic_layer_by_wait_and_by_await() {
 }
 
 #[test]
-fn under_other_executors() {
+fn pass_completes_under_foreign_executors() {
     let w = Weight::new(1.0);
     let net = dear_net(&w);
     let by_futures = watched({
@@ -86,7 +86,7 @@ fn under_other_executors() {
 }
 
 #[test]
-fn waiting_for_the_outside_holds_no_worker() {
+fn awaiting_external_event_does_not_block_worker() {
     let value = watched(|| {
         on_threads(1, || {
             let (send, receive) = futures::channel::oneshot::channel();
@@ -109,7 +109,7 @@ fn waiting_for_the_outside_holds_no_worker() {
 }
 
 #[test]
-fn many_passes_over_the_same_layers_and_weights() {
+fn concurrent_passes_over_shared_layers_do_not_deadlock() {
     let w = Weight::new(1.0);
     let net = dear_net(&w);
     watched({
@@ -128,7 +128,7 @@ fn many_passes_over_the_same_layers_and_weights() {
 /// An extract that has begun in one pass is polled by another thread, while that pass ends or is
 /// cancelled.
 #[test]
-fn an_extract_that_outlives_its_driver_is_served_or_told() {
+fn extract_that_outlives_its_run_is_completed_or_cancelled() {
     use futures::FutureExt;
     for cancel in [false, true] {
         let outcome = watched(move || {
@@ -177,7 +177,7 @@ fn an_extract_that_outlives_its_driver_is_served_or_told() {
 
 /// A run that was started on a worker is moved to an executor with threads that do not work for it.
 #[test]
-fn a_run_that_moves() {
+fn run_moved_to_another_executor_completes() {
     use futures::FutureExt;
     let value = watched(|| {
         let (send, receive) = futures::channel::oneshot::channel::<f64>();
@@ -193,7 +193,7 @@ fn a_run_that_moves() {
 }
 
 #[test]
-fn another_executor_inside_a_dynamic_layer() {
+fn foreign_executor_inside_body_does_not_deadlock() {
     let values = in_small_pools(|| {
         let inner = dear_net(&Weight::new(1.0));
         let outer = Layer::dynamic(move || {

@@ -23,7 +23,7 @@ fn four_derivatives_of_tanh() {
 }
 
 #[test]
-fn a_gradient_can_be_trained_on() {
+fn gradient_can_be_trained_on() {
     // minimizes (d/dw w³)² = 9w⁴; its derivative is 36w³
     let w = Weight::new(0.5);
     let penalty = (&w * &w * &w).gradient(&w).square();
@@ -33,7 +33,7 @@ fn a_gradient_can_be_trained_on() {
 }
 
 #[test]
-fn through_the_path_taken() {
+fn gradient_follows_taken_path() {
     let w = Weight::new(-2.0);
     let held = w.clone();
     let y = Layer::dynamic(move || {
@@ -45,7 +45,7 @@ fn through_the_path_taken() {
 }
 
 #[test]
-fn zero_for_a_stranger() {
+fn gradient_of_unrelated_weight_is_zero() {
     let (w, stranger) = (Weight::new(2.0), Weight::new(3.0));
     assert_eq!((&w * 2.0).gradient(&stranger).predict().wait().unwrap(), 0.0);
 }

@@ -36,7 +36,7 @@ fn trace(threads: usize) -> Vec<u64> {
 }
 
 #[test]
-fn the_number_of_threads_does_not_matter() {
+fn results_are_independent_of_thread_count() {
     let one = trace(1);
     for threads in [1, 2, 3, 4, 8] {
         for _ in 0..3 {
@@ -47,7 +47,7 @@ fn the_number_of_threads_does_not_matter() {
 
 /// The order in which two joined bangs complete must not affect the sum of the deltas below them.
 #[test]
-fn nor_does_the_order_in_which_bangs_are_answered() {
+fn results_are_independent_of_completion_order_of_bangs() {
     use dl::Do;
     let trained = |delays: [u64; 2]| {
         let w = Weight::new(0.0_f64);
@@ -81,7 +81,7 @@ fn nor_does_the_order_in_which_bangs_are_answered() {
 /// treat them as one weight: read once, its deltas summed in the order of the graph, and updated
 /// once.
 #[test]
-fn a_weight_that_several_threads_have_built_upon() {
+fn weight_used_by_several_threads_is_one_weight() {
     let factors: Vec<f64> = (0..64).map(|i| (f64::from(i) * 0.7).sin() * 10_f64.powi(i % 9 - 4)).collect();
     let trained = |threads: usize| {
         let w = Weight::new(0.3);
@@ -106,7 +106,7 @@ fn a_weight_that_several_threads_have_built_upon() {
 }
 
 #[test]
-fn many_weights_that_two_threads_have_built_upon() {
+fn many_weights_used_by_two_threads_are_bit_identical() {
     let weights: Vec<Weight<f64>> = (0..40).map(|i| Weight::new(f64::from(i))).collect();
     let half = || -> Vec<Layer<f64>> { weights.iter().map(|w| w * 2.0).collect() };
     let (here, there) = (half(), std::thread::scope(|scope| scope.spawn(half).join().unwrap()));

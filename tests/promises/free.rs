@@ -87,7 +87,7 @@ fn chain(length: usize, ledger: &Arc<Ledger>) -> Layer<Big> {
 }
 
 #[test]
-fn predict_on_a_deep_net_holds_its_width_not_its_depth() {
+fn predict_memory_is_independent_of_depth() {
     let ledger = Arc::<Ledger>::default();
     for threads in [1, 2] {
         let y = chain(1000, &ledger);
@@ -99,7 +99,7 @@ fn predict_on_a_deep_net_holds_its_width_not_its_depth() {
 }
 
 #[test]
-fn a_value_that_can_still_be_asked_for_is_kept() {
+fn value_with_live_handle_is_retained() {
     let ledger = Arc::<Ledger>::default();
     let x = chain(3, &ledger);
     let kept = x.clone();
@@ -117,7 +117,7 @@ fn a_value_that_can_still_be_asked_for_is_kept() {
 }
 
 #[test]
-fn a_forward_without_a_backward_leaves_nothing() {
+fn tape_dropped_without_backward_releases_values() {
     let ledger = Arc::<Ledger>::default();
     let tape = chain(100, &ledger).forward().wait().unwrap();
     assert!(ledger.alive.load(SeqCst) >= 100, "a tape keeps the values for its backward");
@@ -126,7 +126,7 @@ fn a_forward_without_a_backward_leaves_nothing() {
 }
 
 #[test]
-fn a_dropped_future_frees_everything() {
+fn dropped_run_releases_all_values() {
     let ledger = Arc::<Ledger>::default();
     let held = chain(100, &ledger);
     let y = Layer::dynamic(move || {
@@ -152,7 +152,7 @@ fn a_dropped_future_frees_everything() {
 }
 
 #[test]
-fn the_work_of_a_dropped_future_stops() {
+fn dropped_run_starts_no_further_operation() {
     let ran = Arc::<AtomicUsize>::default();
     let count = ran.clone();
     let (started, wait) = std::sync::mpsc::channel();
@@ -180,7 +180,7 @@ fn the_work_of_a_dropped_future_stops() {
 }
 
 #[test]
-fn optimizer_state_goes_with_its_weight() {
+fn optimizer_state_is_released_with_its_weight() {
     let sgd = dl::Sgd::new(0.1).momentum(0.9);
     for _ in 0..100 {
         let w = dl::Weight::new(1.0);
@@ -190,7 +190,7 @@ fn optimizer_state_goes_with_its_weight() {
 }
 
 #[test]
-fn a_backward_inside_predict_says_why_it_cannot_be() {
+fn backward_inside_predict_is_error() {
     let w = dl::Weight::new(2.0);
     let held = w.clone();
     let y = Layer::dynamic(move || {
@@ -209,7 +209,7 @@ fn a_backward_inside_predict_says_why_it_cannot_be() {
 /// A loop of bangs retains only the values in use, in a computation and in a dynamic node. Retained
 /// layers keep their values after many others have been swept.
 #[test]
-fn a_long_loop_holds_what_it_uses() {
+fn long_loop_of_bangs_releases_unused_values() {
     let ledger = Arc::<Ledger>::default();
     let (kept, loop_ledger) = (chain(3, &ledger), ledger.clone());
     let run = move || {
@@ -256,7 +256,7 @@ fn a_long_loop_holds_what_it_uses() {
 }
 
 #[test]
-fn a_tape_outlives_a_step_that_was_dropped() {
+fn tape_is_usable_after_dropped_step() {
     let w = dl::Weight::new(1.0);
     let tape = super::support::Custom(Ok).of(&(&w * 2.0)).forward().wait().unwrap();
     let step = || {
@@ -274,7 +274,7 @@ fn a_tape_outlives_a_step_that_was_dropped() {
 }
 
 #[test]
-fn nothing_starts_after_a_pass_has_failed() {
+fn failed_pass_starts_no_further_operation() {
     let ran = Arc::<AtomicUsize>::default();
     let count = ran.clone();
     let y = Layer::<f64>::dynamic(move || {

@@ -13,7 +13,7 @@ fn first_unset_bit(text: &str, skip: bool) -> Result<u32, std::num::ParseIntErro
 }
 
 #[test]
-fn functions_that_return_no_layer() {
+fn function_without_layer_result_is_plain_rust() {
     assert_eq!(first_unset_bit(" 7 ", false), Ok(3));
     assert_eq!(first_unset_bit("0", false), Ok(0));
     assert_eq!(first_unset_bit("0", true), Ok(0));
@@ -33,7 +33,7 @@ fn mixed(x: &Layer<f64>, flag: bool, mask: u8, text: &str) -> Layer<f64> {
 }
 
 #[test]
-fn functions_that_do() {
+fn function_with_layer_result_mixes_bangs_and_plain_rust() {
     let x = Weight::new(3.0).layer();
     let value = |flag, text| mixed(&x, flag, 0xF0, text).predict().wait();
     assert_eq!(value(false, "").unwrap(), 45.0);

@@ -20,7 +20,7 @@ fn twice(x: &Layer<f64>, backwards: &Arc<AtomicUsize>) -> Layer<f64> {
 
 #[test]
 #[ignore = "each of two backwards of one layer is a walk of its own, so n levels cost 2ⁿ"]
-fn a_diamond_of_tapes_is_linear() {
+fn diamond_of_tapes_takes_linear_time() {
     let backwards = Arc::<AtomicUsize>::default();
     let diamond = (0..12).fold(Weight::new(1.0).layer(), |x, _| twice(&x, &backwards));
     assert_eq!(diamond.train(&Sgd::new(0.1)).wait().unwrap(), 4096.0);
@@ -43,7 +43,7 @@ fn side_by_side(tapes: usize) -> Duration {
 }
 
 #[test]
-fn tapes_side_by_side_are_linear() {
+fn parallel_tapes_take_linear_time() {
     let (few, many) = (side_by_side(2_000), side_by_side(16_000));
     assert!(many < few * 20, "eight times as many tapes: {few:?}, {many:?}");
 }

@@ -337,7 +337,7 @@ fn random_programs_agree_in_all_interpreters() {
 
 /// Tests random expansions: each program is a function that the macro has expanded.
 #[test]
-fn written_programs_agree() {
+fn expanded_programs_agree_with_interpreters() {
     let programs = programs::programs(generated::SEED, generated::ALL.len());
     let mut random = Random::new(1);
     let mut compared = 0;
