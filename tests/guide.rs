@@ -73,7 +73,10 @@ fn visible_names_of_listings_are_declared_in_visible_lines() {
             let is_seen = |name: &str| seen.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == name);
             for name in hidden.into_iter().filter(|line| *line != "# use dl::prelude::*;").filter_map(declared) {
                 let place = format!("{}:{}", chapter.display(), block.first + 1);
-                assert!(["main", "_"].contains(&name) || !is_seen(name), "{place}: `{name}` is declared out of sight");
+                assert!(
+                    ["main", "_"].contains(&name) || !is_seen(name),
+                    "{place}: `{name}` is declared in a hidden line"
+                );
             }
             listings += 1;
         }
@@ -120,7 +123,7 @@ fn expansions_match_snapshots() {
         for Block { before, words, first, lines } in blocks(&chapter).into_iter().rev() {
             let Some(name) = before.strip_prefix("<!-- expansion: ").and_then(|name| name.strip_suffix(" -->")) else {
                 let skipped = words.contains("ignore") || words.contains("no_run");
-                assert!(!skipped, "{}: a listing that does not run", path.display());
+                assert!(!skipped, "{}: a listing that is not compiled", path.display());
                 continue;
             };
             let hidden = lines.iter().take_while(|line| line.starts_with("# ")).count();
@@ -133,7 +136,7 @@ fn expansions_match_snapshots() {
         if updated != chapter && std::env::var_os("UPDATE_EXPECT").is_some() {
             write(&path, updated).expect("a chapter");
         } else {
-            assert!(updated == chapter, "{}: the macro expands to something else by now", path.display());
+            assert!(updated == chapter, "{}: differs from the snapshot", path.display());
         }
     }
     assert!(checked >= 6, "only {checked} expansions were found");

@@ -80,14 +80,14 @@ fn costs_are_per_line_forward_and_backward() {
     assert!(costs.runtime.iter().any(|row| row.what == "optimizer steps"), "{costs}");
     let [pass] = &recording.passes[..] else { panic!("{recording:?}") };
     assert!(pass.nodes.iter().any(|node| node.direction == Direction::Backward));
-    check_the_way_back(&costs, pass);
+    check_backward_row(&costs, pass);
     assert!(!cost.backward.is_zero(), "{costs}");
     let head = Graph::of(pass).title("").dot();
     assert!(head.contains("The backward pass is not drawn"), "{head}");
 }
 
 /// The construction of the backward has a row of its own. Forward times include forward nodes only.
-fn check_the_way_back(costs: &Costs, pass: &PassRecord) {
+fn check_backward_row(costs: &Costs, pass: &PassRecord) {
     let took = |chosen: &dyn Fn(&Span) -> bool| -> Duration {
         pass.spans.iter().filter(|span| chosen(span)).map(|span| span.ended - span.began).sum()
     };
@@ -108,7 +108,7 @@ fn scalar_backward_has_cost_row() {
     let (loss, recording) = recorded(&(&weight * &weight).train(&Sgd::new(0.1)));
     loss.expect("a step");
     let costs = Costs::of(&recording);
-    check_the_way_back(&costs, &recording.passes[0]);
+    check_backward_row(&costs, &recording.passes[0]);
     assert!(costs.lines.iter().all(|line| line.time().is_zero()), "{costs}");
     let trace: Value = serde_json::from_str(&chrome_trace(&recording)).expect("JSON");
     let walk = trace["traceEvents"].as_array().expect("events").iter().find(|event| event["cat"] == "backward");
@@ -129,7 +129,7 @@ fn graph_of_failed_pass_marks_failed_node() {
         (1, 1),
         "{svg}"
     );
-    assert!(a.matmul(&b).graph().wait().expect_err("the same").is_shape());
+    assert!(a.matmul(&b).graph().wait().expect_err("the sizes differ").is_shape());
 }
 
 /// An operation that sleeps.
@@ -232,13 +232,14 @@ fn body_has_name_of_its_function() {
     let slope = Weight::new(2.0);
     let (value, recording) = recorded(&outer(&(3.0 * &slope), &slope).predict());
     assert!(value.is_ok());
-    let body = recording.passes[0].nodes.iter().find(|node| node.kind == NodeKind::Decision).expect("it decides");
+    let body =
+        recording.passes[0].nodes.iter().find(|node| node.kind == NodeKind::Decision).expect("there is a dynamic node");
     assert_eq!(body.name, "steep");
     assert!(Graph::of(&recording.passes[0]).dot().contains("body of `steep`: tests/view.rs"));
     let trace = chrome_trace(&recording);
     assert!(trace.contains("\"name\":\"steep\"") && !trace.contains("differentiable function"), "{trace}");
     // an error names the function, too
-    let error = risky(&slope.layer()).predict().wait().expect_err("it panics");
+    let error = risky(&slope.layer()).predict().wait().expect_err("the body panics");
     assert_eq!(error.op(), Some("risky"));
 }
 

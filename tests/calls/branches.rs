@@ -1,11 +1,11 @@
 //! Recorded branches: the condition, the arm that was taken, and their place.
 
-use super::support::told;
+use super::support::recorded_pass;
 use dl::prelude::*;
 
 /// Condition, arm and line of each decision, in order of time.
 fn taken(layer: &Layer<f64>) -> Vec<(&'static str, &'static str, u32)> {
-    let (result, record) = told(layer);
+    let (result, record) = recorded_pass(layer);
     result.unwrap();
     let each = record.decisions.iter().map(|decision| {
         let branch = decision.branch;
@@ -124,8 +124,8 @@ fn in_rounds(x: Layer<f64>) -> Layer<f64> {
 
 #[test]
 fn decisions_are_recorded_in_order_of_iterations() {
-    let told = arms(&in_rounds(Layer::constant(1.0)));
-    assert_eq!(told, [("i > 0", "nothing"), ("i > 0", "count += 1.0"), ("i > 0", "count += 1.0")]);
+    let decisions = arms(&in_rounds(Layer::constant(1.0)));
+    assert_eq!(decisions, [("i > 0", "nothing"), ("i > 0", "count += 1.0"), ("i > 0", "count += 1.0")]);
 }
 
 #[differentiable]
@@ -160,9 +160,9 @@ fn decision_in_block_is_recorded() {
 
 #[test]
 fn branch_place_has_column_of_keyword() {
-    let (_, record) = told(&two_ways(Layer::constant(1.0)));
+    let (_, record) = recorded_pass(&two_ways(Layer::constant(1.0)));
     assert_eq!(record.decisions[0].branch.place.column(), 5);
     // both decisions have the same branch, regardless of the arm
-    let (_, other) = told(&two_ways(Layer::constant(-1.0)));
+    let (_, other) = recorded_pass(&two_ways(Layer::constant(-1.0)));
     assert!(std::ptr::eq(record.decisions[0].branch, other.decisions[0].branch));
 }

@@ -1,6 +1,6 @@
 //! Call chains: the annotated functions in which a layer was created.
 
-use super::support::{broken, chain, functions, told};
+use super::support::{broken, chain, functions, recorded_pass};
 use dl::prelude::*;
 use dl::record::{Direction, Recorder};
 
@@ -141,7 +141,7 @@ fn right(x: &Layer<f64>, i: u32) -> Layer<f64> {
 fn calls_are_independent_of_resuming_thread() {
     let x = Weight::new(0.5).layer();
     let all: Vec<Layer<f64>> = (0..100).map(|i| if i % 2 == 0 { left(&x, i) } else { right(&x, i) }).collect();
-    let (value, record) = told(&all.into_iter().sum());
+    let (value, record) = recorded_pass(&all.into_iter().sum());
     value.unwrap();
     let sines: Vec<_> = record.nodes.iter().filter(|node| node.name == "sin").collect();
     assert_eq!(sines.len(), 100);

@@ -37,7 +37,7 @@ pub(crate) fn functions(calls: Calls) -> Vec<&'static str> {
 }
 
 /// Runs `predict`. Returns its result and the record of its pass.
-pub(crate) fn told(layer: &Layer<f64>) -> (Result<f64>, PassRecord) {
+pub(crate) fn recorded_pass(layer: &Layer<f64>) -> (Result<f64>, PassRecord) {
     let recorder = Recorder::new();
     let result = layer.predict().recorded(&recorder).wait();
     (result, recorder.take().passes.swap_remove(0))

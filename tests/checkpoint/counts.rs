@@ -96,7 +96,7 @@ fn bang_in_segment_retains_its_operands() {
     };
     loss.train(&Sgd::new(0.1)).wait().unwrap();
     assert_eq!(["a", "b", "c", "d", "never"].map(|name| log.count(name)), [1, 1, 2, 1, 0]);
-    assert_eq!(bodies.load(SeqCst), 1, "a body does not run again");
+    assert_eq!(bodies.load(SeqCst), 1, "a body must not run again");
 }
 
 /// Activations between boundaries are discarded after the forward pass, and again after the
@@ -118,8 +118,8 @@ fn pass_retains_only_values_at_checkpoints() {
         counters.bytes_peak as f64 / (2_000 * 4 * size_of::<f64>()) as f64
     };
     let (plain, marked) = (peak(usize::MAX), peak(8));
-    assert!(plain > 3.0 * LAYERS as f64, "{plain} values without marks");
-    assert!(marked < 8.0 * 2.0 + 8.0 * 6.0, "{marked} values with marks, {plain} without");
+    assert!(plain > 3.0 * LAYERS as f64, "{plain} values without checkpoints");
+    assert!(marked < 8.0 * 2.0 + 8.0 * 6.0, "{marked} values with checkpoints, {plain} without");
 }
 
 /// The sum of three numbers.
@@ -148,8 +148,8 @@ fn checkpoint_stamped_by_another_pass_is_released_with_its_consumer() {
     let numbers = Do::from_fn(|| async {
         let zero = Layer::constant(0.0);
         for i in 0..1_000 {
-            let mark = Layer::constant(f64::from(i)).checkpoint();
-            let sum = Layer::apply(Three, (mark, zero.clone(), zero.clone()));
+            let boundary = Layer::constant(f64::from(i)).checkpoint();
+            let sum = Layer::apply(Three, (boundary, zero.clone(), zero.clone()));
             let tape = sum.forward().wait()?;
             assert_eq!(sum.extract().await?, f64::from(i));
             drop(tape);

@@ -10,17 +10,17 @@ pub(crate) type Row = Nd<f64, Ix2>;
 
 /// Whether to insert a checkpoint boundary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Marks {
+pub(crate) enum Checkpoints {
     With,
     Without,
 }
 
-impl Marks {
+impl Checkpoints {
     #[track_caller]
-    pub(crate) fn mark<T: dl::Data>(self, x: Layer<T>) -> Layer<T> {
+    pub(crate) fn at<T: dl::Data>(self, x: Layer<T>) -> Layer<T> {
         match self {
-            Marks::With => x.checkpoint(),
-            Marks::Without => x,
+            Checkpoints::With => x.checkpoint(),
+            Checkpoints::Without => x,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 mod gradients;
 mod hvp;
-mod in_parts;
 mod newton;
 mod orders;
 mod rules;
+mod step_in_parts;

@@ -4,9 +4,9 @@
 //! hand-written backward, and each weight of the commit. After each failed step, a successful step
 //! must have the same result as in a twin network without failures.
 
-use super::fragile::{Break, Give};
-use super::fuse::{BurningOptimizer, Fault, Fuse, Site};
+use super::fault_injection::{Fault, FaultInjector, FaultyOptimizer, Site};
 use super::nets::Witness;
+use super::panicking::{Break, MakeFragile};
 use super::support::{on_threads, sweep, tokio_runtime, watched};
 use dl::nd::{init, ops::*};
 use dl::prelude::*;
@@ -25,11 +25,11 @@ struct Net {
 }
 
 #[differentiable]
-fn decided(x: &Layer<f64>, net: &Net, fuse: &Fuse) -> Layer<f64> {
-    fuse.burn_in_body().await?;
-    let y = fuse.of(x);
+fn decided(x: &Layer<f64>, net: &Net, injector: &FaultInjector) -> Layer<f64> {
+    injector.reach_body().await?;
+    let y = injector.of(x);
     if !y > 0.0 {
-        fuse.burn_in_body().await?;
+        injector.reach_body().await?;
         y * &net.a
     } else {
         y - &net.b
@@ -37,12 +37,12 @@ fn decided(x: &Layer<f64>, net: &Net, fuse: &Fuse) -> Layer<f64> {
 }
 
 /// 2x, with a hand-written backward.
-fn twice(x: &Layer<f64>, fuse: &Fuse) -> Layer<f64> {
-    let fuse = fuse.clone();
+fn twice(x: &Layer<f64>, injector: &FaultInjector) -> Layer<f64> {
+    let injector = injector.clone();
     Layer::from(x.forward().map(move |tape| {
-        let fuse = fuse.clone();
+        let injector = injector.clone();
         Tape::new(2.0 * tape.data(), move |delta: Do<f64>| {
-            fuse.burn_by_hand();
+            injector.reach_hand_written();
             tape.backward(delta.map(|delta| 2.0 * delta))
         })
     }))
@@ -60,18 +60,18 @@ impl Net {
             witness: Witness::new(0.001),
         };
         for _ in 0..3 {
-            net.step(&Fuse::default()).wait().unwrap();
+            net.step(&FaultInjector::default()).wait().unwrap();
         }
         net
     }
 
-    fn step(&self, fuse: &Fuse) -> Do<f64> {
+    fn step(&self, injector: &FaultInjector) -> Do<f64> {
         let input = Nd::from([[0.5, -0.25, 1.0], [1.5, 0.75, -1.0]]);
-        let hidden = fuse.of(&(fuse.of(&input.matmul(&self.table)) + &self.bias)).tanh();
-        let score = fuse.of(&hidden.square().mean());
-        let product = fuse.of(&(&self.a * &self.b));
-        let loss = fuse.of(&(&score * &product)) + decided(&product, self, fuse) + twice(&score, fuse);
-        loss.train(&BurningOptimizer { witness: self.witness.clone(), fuse: fuse.clone() })
+        let hidden = injector.of(&(injector.of(&input.matmul(&self.table)) + &self.bias)).tanh();
+        let score = injector.of(&hidden.square().mean());
+        let product = injector.of(&(&self.a * &self.b));
+        let loss = injector.of(&(&score * &product)) + decided(&product, self, injector) + twice(&score, injector);
+        loss.train(&FaultyOptimizer { witness: self.witness.clone(), injector: injector.clone() })
     }
 
     fn bits(&self) -> Vec<u64> {
@@ -81,28 +81,28 @@ impl Net {
     }
 }
 
-/// Number and kinds of the sites of a step that burn the fuse.
+/// The number of calls of user code in a step, and their sites.
 fn places(fault: Fault) -> (usize, BTreeSet<Site>) {
-    let fuse = Fuse::armed(usize::MAX, fault);
-    Net::new().step(&fuse).wait().unwrap();
-    fuse.burnt()
+    let injector = FaultInjector::armed(usize::MAX, fault);
+    Net::new().step(&injector).wait().unwrap();
+    injector.calls()
 }
 
 /// Runs a successful step of both networks, and checks that they agree.
 fn agree(net: &Net, twin: &Net) {
     let [left, right] = [net, twin].map(|net| {
         net.witness.take_bits();
-        let loss = net.step(&Fuse::default()).wait().unwrap();
+        let loss = net.step(&FaultInjector::default()).wait().unwrap();
         (loss.to_bits(), net.bits(), net.witness.take_bits())
     });
-    assert_eq!(left, right, "loss, weights, and all that the optimizer wrote");
+    assert_eq!(left, right, "loss, weights and recorded updates");
 }
 
 /// Polls a run until its k-th site, which blocks, then drops the run.
-fn drop_when_hit(mut run: Run<f64>, fuse: &Fuse) {
-    while fuse.hit().is_none() {
+fn drop_when_hit(mut run: Run<f64>, injector: &FaultInjector) {
+    while injector.hit().is_none() {
         let ended = (&mut run).now_or_never();
-        assert!(ended.is_none(), "the step cannot end, but it did: {ended:?}");
+        assert!(ended.is_none(), "the step must not complete: {ended:?}");
         std::thread::yield_now();
     }
 }
@@ -114,13 +114,13 @@ fn step_with_fault_at_any_site_changes_nothing() {
             watched(&format!("{fault:?} on {threads} threads"), move || {
                 on_threads(threads, || {
                     let (places, sites) = places(fault);
-                    assert_eq!(sites.len(), 6, "all kinds of places: {sites:?}");
+                    assert_eq!(sites.len(), 6, "all kinds of sites: {sites:?}");
                     let (net, twin) = (Net::new(), Net::new());
                     for k in 0..places {
-                        let (before, fuse) = (net.bits(), Fuse::armed(k, fault));
-                        let error = net.step(&fuse).wait().unwrap_err();
-                        let site = fuse.hit().expect("the fault was hit");
-                        assert!(error.to_string().contains(&format!("blown in {site:?}")), "{error}");
+                        let (before, injector) = (net.bits(), FaultInjector::armed(k, fault));
+                        let error = net.step(&injector).wait().unwrap_err();
+                        let site = injector.hit().expect("the fault was hit");
+                        assert!(error.to_string().contains(&format!("injected fault in {site:?}")), "{error}");
                         assert_eq!(net.bits(), before, "{fault:?} number {k} of {places}, in {site:?}");
                         agree(&net, &twin);
                     }
@@ -134,15 +134,15 @@ fn step_with_fault_at_any_site_changes_nothing() {
 /// body is suspended.
 #[test]
 fn step_dropped_at_any_evaluation_changes_nothing() {
-    watched("a drop", || {
+    watched("a dropped step", || {
         let (places, sites) = places(Fault::Hold);
         assert_eq!(sites, BTreeSet::from([Site::Forward, Site::Backward, Site::Body]));
         let (net, twin) = (Net::new(), Net::new());
         for k in 0..places {
-            let (before, fuse) = (net.bits(), Fuse::armed(k, Fault::Hold));
-            drop_when_hit(net.step(&fuse).run(), &fuse);
+            let (before, injector) = (net.bits(), FaultInjector::armed(k, Fault::Hold));
+            drop_when_hit(net.step(&injector).run(), &injector);
             assert_eq!(net.bits(), before, "dropped at evaluation {k} of {places}");
-            fuse.release();
+            injector.release();
             agree(&net, &twin);
         }
     });
@@ -152,14 +152,14 @@ fn step_dropped_at_any_evaluation_changes_nothing() {
 #[test]
 fn step_dropped_at_any_body_on_worker_changes_nothing() {
     for threads in [1, 2, 4] {
-        watched("a drop on a worker", move || {
+        watched("a step dropped on a worker", move || {
             on_threads(threads, || {
                 let (places, _) = places(Fault::Pend);
                 assert_eq!(places, 2);
                 let (net, twin) = (Net::new(), Net::new());
                 for k in 0..places {
-                    let (before, fuse) = (net.bits(), Fuse::armed(k, Fault::Pend));
-                    drop_when_hit(net.step(&fuse).run(), &fuse);
+                    let (before, injector) = (net.bits(), FaultInjector::armed(k, Fault::Pend));
+                    drop_when_hit(net.step(&injector).run(), &injector);
                     assert_eq!(net.bits(), before);
                     agree(&net, &twin);
                 }
@@ -176,17 +176,17 @@ fn step_in_aborted_task_changes_nothing() {
             let (net, twin) = (Net::new(), Net::new());
             let runtime = tokio_runtime(workers);
             for k in (0..places).step_by(if sweep() { 1 } else { 3 }) {
-                let (before, fuse) = (net.bits(), Fuse::armed(k, Fault::Hold));
+                let (before, injector) = (net.bits(), FaultInjector::armed(k, Fault::Hold));
                 runtime.block_on(async {
-                    let task = tokio::spawn(net.step(&fuse).run());
-                    while fuse.hit().is_none() {
+                    let task = tokio::spawn(net.step(&injector).run());
+                    while injector.hit().is_none() {
                         tokio::task::yield_now().await;
                     }
                     task.abort();
                     assert!(task.await.unwrap_err().is_cancelled());
                 });
                 assert_eq!(net.bits(), before, "aborted at evaluation {k} of {places}");
-                fuse.release();
+                injector.release();
                 agree(&net, &twin);
             }
         });
@@ -197,18 +197,18 @@ fn step_in_aborted_task_changes_nothing() {
 /// changed.
 #[test]
 fn step_dropped_after_any_number_of_polls_is_atomic() {
-    watched("a drop after some polls", || {
+    watched("a step dropped after some polls", || {
         let (net, twin) = (Net::new(), Net::new());
         for polls in 0..if sweep() { 2000 } else { 60 } {
             let before = net.bits();
-            let mut run = net.step(&Fuse::default()).run();
+            let mut run = net.step(&FaultInjector::default()).run();
             let ended = (0..polls).any(|_| {
                 std::thread::yield_now();
                 (&mut run).now_or_never().is_some_and(|loss| loss.is_ok())
             });
             drop(run);
             if ended {
-                twin.step(&Fuse::default()).wait().unwrap();
+                twin.step(&FaultInjector::default()).wait().unwrap();
             }
             assert_eq!(net.bits() == before, !ended, "after {polls} polls");
             agree(&net, &twin);
@@ -222,7 +222,7 @@ fn step_with_panicking_clone_of_loss_is_atomic() {
     for optimizer in [Sgd::new(0.1), Sgd::new(0.1).momentum(0.9)] {
         for place in [Break::Clone, Break::Never] {
             let w = Weight::new(1.0_f64);
-            let result = Layer::apply(Give(place), (w.layer(),)).train(&optimizer).wait();
+            let result = Layer::apply(MakeFragile(place), (w.layer(),)).train(&optimizer).wait();
             assert_eq!(result.is_ok(), w.value() != 1.0, "{place:?}");
             assert!(place == Break::Clone || result.is_ok());
         }

@@ -37,7 +37,7 @@ impl<F: Fn() -> Result<()> + Clone + Send + Sync + 'static> Primitive for Step<F
     }
 
     fn cost(&self, _: (&f64,)) -> f64 {
-        assert!(self.nanoseconds >= 0.0, "nobody knows how long it takes");
+        assert!(self.nanoseconds >= 0.0, "unknown cost");
         self.nanoseconds
     }
 }
@@ -78,7 +78,7 @@ enum Fault {
 fn consumers_of_failed_operation_are_not_run() {
     for fault in [Fault::Error, Fault::Panic, Fault::PanicOfCost] {
         for at in 0..6 {
-            let told = [1, 2, 4].map(|threads| {
+            let messages = [1, 2, 4].map(|threads| {
                 let weights = [0; 4].map(|_| Weight::new(1.0));
                 let runs = Arc::new(AtomicUsize::new(0));
                 let branch = |(number, w): (usize, &Weight<f64>)| {
@@ -103,7 +103,7 @@ fn consumers_of_failed_operation_are_not_run() {
                 assert_eq!(runs.load(SeqCst), expected, "{fault:?} at {at} on {threads} threads");
                 error.to_string()
             });
-            assert!(told[0].contains("step") && told.iter().all(|text| *text == told[0]), "{told:?}");
+            assert!(messages[0].contains("step") && messages.iter().all(|text| *text == messages[0]), "{messages:?}");
         }
     }
 }
@@ -113,16 +113,16 @@ fn consumers_of_failed_operation_are_not_run() {
 fn expensive_sibling_is_not_appended_to_chain() {
     let both = Arc::new(Barrier::new(2));
     let shared = step(&Weight::new(0.0).layer(), 4_000.0, || Ok(()));
-    let dear = |_| {
+    let expensive = |_| {
         let both = both.clone();
         step(&shared, 1e6, move || {
             both.wait();
             Ok(())
         })
     };
-    let [a, b] = [0, 1].map(dear);
+    let [a, b] = [0, 1].map(expensive);
     let sum = step(&a, 4_000.0, || Ok(())) + b;
-    assert_eq!(watched("a chain", move || on_threads(2, || sum.predict().wait())).unwrap(), 5.0);
+    assert_eq!(watched("an expensive sibling", move || on_threads(2, || sum.predict().wait())).unwrap(), 5.0);
 }
 
 /// Polls the run once, and drops it when a kernel has begun on a worker.
@@ -134,7 +134,7 @@ fn drop_when<T>(run: Run<T>, begins: &mpsc::Receiver<()>) {
 
 #[test]
 fn dropped_run_starts_no_further_kernel() {
-    watched("a dropped future", || {
+    watched("a dropped run", || {
         let runs = Arc::new(AtomicUsize::new(0));
         let (begun, begins) = mpsc::channel();
         let (go_on, goes_on) = mpsc::channel::<()>();
@@ -216,7 +216,7 @@ fn extract_of_operand_during_its_consumer_succeeds() {
                     while BEGUN.load(SeqCst) < 2 {
                         std::thread::sleep(Duration::from_millis(1));
                     }
-                    let (_, (x,)) = y.applied::<Step<fn() -> Result<()>>>().expect("it is that operation");
+                    let (_, (x,)) = y.applied::<Step<fn() -> Result<()>>>().expect("the operation is `Step`");
                     Ok(Layer::constant(x.extract().await?))
                 }
             }
@@ -226,5 +226,5 @@ fn extract_of_operand_during_its_consumer_succeeds() {
         let (x, _, y) = Do::predict((asks, [other(), other()], y)).wait().unwrap();
         (x, y)
     };
-    assert_eq!(watched("an operand that is used up", move || on_threads(2, ask)), (1.0, 2.0));
+    assert_eq!(watched("an extracted operand", move || on_threads(2, ask)), (1.0, 2.0));
 }

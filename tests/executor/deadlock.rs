@@ -59,7 +59,7 @@ struct Hooked(Hook);
 
 impl Hooked {
     fn layer(hook: &Hook) -> Layer<f64> {
-        company() + Layer::apply(Hooked(hook.clone()), (Layer::constant(1.0),))
+        parallel_zero() + Layer::apply(Hooked(hook.clone()), (Layer::constant(1.0),))
     }
 }
 
@@ -82,7 +82,7 @@ impl Primitive for Hooked {
 }
 
 /// Zero, with parallel work for all threads.
-fn company() -> Layer<f64> {
+fn parallel_zero() -> Layer<f64> {
     let nothing: Hook = Arc::new(|| ());
     (0..6).map(|_| Layer::apply(Hooked(nothing.clone()), (Layer::constant(0.0),))).sum()
 }
@@ -158,37 +158,37 @@ fn call(site: Site, hook: Hook) -> Result<f64> {
         Site::Body => {
             let body = Layer::dynamic(move || {
                 hook();
-                std::future::ready(Ok(company()))
+                std::future::ready(Ok(parallel_zero()))
             });
-            (company() + body).predict().wait()
+            (parallel_zero() + body).predict().wait()
         }
         Site::BodyAwait => {
             let body = Layer::dynamic(move || {
                 let inner = Hooked::layer(&hook).predict();
                 async move { inner.await.map(Layer::constant) }
             });
-            (company() + body).predict().wait()
+            (parallel_zero() + body).predict().wait()
         }
         Site::BodyJoin => {
             let body = Layer::dynamic(move || {
-                let both = Hooked::layer(&hook).predict().zip(company().predict());
+                let both = Hooked::layer(&hook).predict().zip(parallel_zero().predict());
                 async move { both.await.map(|(x, _)| Layer::constant(x)) }
             });
-            (company() + body).predict().wait()
+            (parallel_zero() + body).predict().wait()
         }
         Site::Map => {
-            let mapped = company().predict().map(move |x| {
+            let mapped = parallel_zero().predict().map(move |x| {
                 hook();
                 x
             });
             mapped.wait()
         }
         Site::FlatMap => {
-            let computed = company().forward().flat_map(move |_| {
+            let computed = parallel_zero().forward().flat_map(move |_| {
                 hook();
-                company().forward()
+                parallel_zero().forward()
             });
-            (company() + Layer::from(computed)).train(&Sgd::new(0.1)).wait()
+            (parallel_zero() + Layer::from(computed)).train(&Sgd::new(0.1)).wait()
         }
         Site::HandWritten => {
             let w = Weight::new(1.0);
@@ -199,16 +199,17 @@ fn call(site: Site, hook: Hook) -> Result<f64> {
                     tape.backward(delta)
                 })
             });
-            (company() + Layer::from(twice)).train(&Sgd::new(0.1)).wait()
+            (parallel_zero() + Layer::from(twice)).train(&Sgd::new(0.1)).wait()
         }
-        Site::Optimizer => (company() + &Weight::new(1.0)).train(&HookedOptimizer(hook)).wait(),
+        Site::Optimizer => (parallel_zero() + &Weight::new(1.0)).train(&HookedOptimizer(hook)).wait(),
         Site::Drop => {
             let made = Layer::apply(Make(hook), (Layer::constant(0.0),));
-            (company() + Layer::apply(Use, (made,)) + company()).predict().wait()
+            (parallel_zero() + Layer::apply(Use, (made,)) + parallel_zero()).predict().wait()
         }
         Site::BlockOn => block_on(Hooked::layer(&hook).predict().run()),
         Site::Job => {
-            let (left, right) = rayon::join(|| company().predict().wait(), || Hooked::layer(&hook).predict().wait());
+            let (left, right) =
+                rayon::join(|| parallel_zero().predict().wait(), || Hooked::layer(&hook).predict().wait());
             left.and(right)
         }
     }
@@ -216,13 +217,13 @@ fn call(site: Site, hook: Hook) -> Result<f64> {
 
 /// Runs nested passes at these sites, the outermost first. Returns the depth that was reached.
 fn nest(sites: &[Site]) -> Result<usize> {
-    let Some((&site, rest)) = sites.split_first() else { return company().predict().wait().map(|_| 0) };
+    let Some((&site, rest)) = sites.split_first() else { return parallel_zero().predict().wait().map(|_| 0) };
     let rest = rest.to_vec();
     let (result, inner) = mpsc::channel();
-    let hook: Hook = Arc::new(move || result.send(nest(&rest)).expect("somebody waits for it"));
+    let hook: Hook = Arc::new(move || result.send(nest(&rest)).expect("the receiver is alive"));
     call(site, hook)?;
     // a destructor may run on another thread after the pass has ended
-    let inner = inner.recv_timeout(Duration::from_secs(60)).expect("the hook is called");
+    let inner = inner.recv_timeout(Duration::from_secs(60)).expect("the hook must be called");
     inner.map(|depth| depth + 1)
 }
 

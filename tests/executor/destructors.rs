@@ -1,6 +1,6 @@
 //! Destructors that panic.
 
-use super::fragile::{Break, Give, Take};
+use super::panicking::{Break, MakeFragile, ReadFragile};
 use super::support::{on_threads, watched};
 use dl::prelude::*;
 use dl::{Chunk, Data, Result, Trainable, Value};
@@ -15,7 +15,7 @@ struct Number(f64, Arc<AtomicBool>);
 impl Drop for Number {
     fn drop(&mut self) {
         // only once: a second panic during unwinding would abort the process
-        assert!(!self.1.swap(false, SeqCst), "a destructor breaks");
+        assert!(!self.1.swap(false, SeqCst), "panic in destructor");
     }
 }
 
@@ -61,17 +61,17 @@ fn panicking_destructor_of_replaced_weight_is_reported() {
 
 /// Twenty values with destructors that panic.
 fn broken() -> Layer<f64> {
-    (0..20).map(|_| Layer::apply(Take, (Layer::apply(Give(Break::Drop), (Layer::constant(2.0),)),))).sum()
+    (0..20).map(|_| Layer::apply(ReadFragile, (Layer::apply(MakeFragile(Break::Drop), (Layer::constant(2.0),)),))).sum()
 }
 
 /// The pass must end with its value or an error, without unwinding, and the next pass must succeed.
-fn ends(pass: Do<f64>) {
+fn succeeds_or_fails(pass: Do<f64>) {
     for threads in [1, 2] {
         on_threads(threads, || {
             for _ in 0..3 {
                 match pass.wait() {
                     Ok(value) => assert_eq!(value, 20.0),
-                    Err(error) => assert!(error.is_panic() && error.to_string().contains("drop breaks"), "{error}"),
+                    Err(error) => assert!(error.is_panic() && error.to_string().contains("panic in drop"), "{error}"),
                 }
                 assert_eq!(Layer::constant(3.0).predict().wait().unwrap(), 3.0);
             }
@@ -81,12 +81,12 @@ fn ends(pass: Do<f64>) {
 
 #[test]
 fn panicking_destructor_of_intermediate_value_does_not_unwind() {
-    ends(broken().predict());
+    succeeds_or_fails(broken().predict());
 }
 
 #[test]
 fn panicking_destructor_of_residual_does_not_unwind() {
-    ends(broken().train(&Sgd::new(0.1)));
+    succeeds_or_fails(broken().train(&Sgd::new(0.1)));
 }
 
 /// When it is dropped, it sets the buffer from which it was replaced.
@@ -113,7 +113,7 @@ impl Data for Last {
 
 #[test]
 fn destructor_of_replaced_value_can_set_its_variable() {
-    watched("a destructor that sets", || {
+    watched("a destructor that sets a buffer", || {
         let place = Arc::new(OnceLock::new());
         let buffer = Buffer::new(Last(Some(place.clone())));
         assert!(place.set(buffer.clone()).is_ok());

@@ -5,22 +5,22 @@
 
 mod atomicity;
 mod chains;
-mod corners;
-mod crews;
-mod crowd;
+mod concurrent_passes;
 mod deadlock;
 mod destructors;
 mod determinism;
-mod fragile;
-mod fuse;
+mod external_events;
+mod fault_injection;
+mod jitter;
 mod nested_steps;
 mod nets;
-mod outside;
+mod panicking;
 mod panics;
-mod shake;
+mod parallel_regions;
+mod regressions;
 mod state;
 mod support;
-mod wakes;
+mod wake_ups;
 
 // the network and the data of the main example
 #[path = "../../examples/common/digits.rs"]

@@ -39,7 +39,7 @@ fn chain_of_nested_steps_succeeds() {
     let chain = weights.iter().fold(Do::now(0.0), |next, w| {
         w.train(&Before::new(&Sgd::new(1.0).momentum(0.5), move || next.wait().map(drop)))
     });
-    watched("a chain of optimizers", move || {
+    watched("a chain of nested steps", move || {
         chain.wait().unwrap();
         chain.wait().unwrap();
     });
@@ -67,7 +67,7 @@ fn nested_step_is_kept_when_outer_step_fails() {
 fn nested_step_with_memory_of_outer_step_is_error() {
     let (inner, outer) = (Weight::new(0.0), Weight::new(0.0));
     let (sgd, kept) = (Sgd::new(1.0).momentum(0.5), [inner.clone(), outer.clone()]);
-    watched("the same memory", move || {
+    watched("a nested step with the same memory", move || {
         let step = inner.train(&sgd);
         let error = outer.train(&Before::new(&sgd, move || step.wait().map(drop))).wait().unwrap_err();
         assert!(error.to_string().contains("a memory that another step holds"), "{error}");
@@ -79,7 +79,7 @@ fn nested_step_with_memory_of_outer_step_is_error() {
 fn nested_steps_on_each_others_weights_do_not_deadlock() {
     let weights = [Weight::new(0.0), Weight::new(0.0)];
     let kept = weights.clone();
-    watched("each other's weights", move || {
+    watched("nested steps on each other's weights", move || {
         let both = Arc::new(Barrier::new(2));
         std::thread::scope(|scope| {
             for [own, other] in [[0, 1], [1, 0]].map(|pair| pair.map(|i| weights[i].clone())) {
@@ -102,16 +102,16 @@ fn nested_steps_on_each_others_weights_do_not_deadlock() {
 
 /// Adam that formats its own state at the beginning of each step and for each weight.
 #[derive(Clone)]
-struct Telling(Adam);
+struct SelfReading(Adam);
 
-impl Telling {
-    fn tell(&self) -> Result<String> {
-        let memory = self.0.memory().expect("it has one");
+impl SelfReading {
+    fn describe(&self) -> Result<String> {
+        let memory = self.0.memory().expect("Adam has a memory");
         Ok(format!("{} {} {} {memory:?} {:?}", self.0.learning_rate()?, memory.steps(), memory.is_empty(), self.0))
     }
 }
 
-impl Optimizer for Telling {
+impl Optimizer for SelfReading {
     fn slots(&self) -> &[Slot] {
         self.0.slots()
     }
@@ -119,11 +119,11 @@ impl Optimizer for Telling {
         self.0.memory()
     }
     fn begin<'o>(&'o self, step: &Step<'_>) -> Result<Option<Box<dyn Optimizer + 'o>>> {
-        assert!(!self.tell()?.is_empty());
+        assert!(!self.describe()?.is_empty());
         self.0.begin(step)
     }
     fn step(&self, chunk: Chunk<'_>, steps: u64) -> Result<()> {
-        assert!(!self.tell()?.is_empty());
+        assert!(!self.describe()?.is_empty());
         self.0.step(chunk, steps)
     }
 }
@@ -131,11 +131,11 @@ impl Optimizer for Telling {
 #[test]
 fn optimizer_reads_own_state_during_step() {
     let w = Weight::new(1.0_f64);
-    let telling = Telling(Adam::new(Linear::new(0.1, 0.0, 100)));
-    assert!(telling.tell().unwrap().starts_with("0.1 0 true"));
-    let step = w.train(&telling);
-    watched("an optimizer that looks at itself", move || step.wait().unwrap());
-    assert!(telling.tell().unwrap().starts_with("0.099 1 false"), "{}", telling.tell().unwrap());
+    let self_reading = SelfReading(Adam::new(Linear::new(0.1, 0.0, 100)));
+    assert!(self_reading.describe().unwrap().starts_with("0.1 0 true"));
+    let step = w.train(&self_reading);
+    watched("an optimizer that reads its state", move || step.wait().unwrap());
+    assert!(self_reading.describe().unwrap().starts_with("0.099 1 false"), "{}", self_reading.describe().unwrap());
 }
 
 /// A weight that is locked by a step cannot be set during that step.
@@ -148,7 +148,7 @@ fn set_of_weight_during_its_step_is_error() {
         same.set(0.5);
         Ok(())
     }));
-    let error = watched("a weight that is set in its step", move || step.wait().unwrap_err());
+    let error = watched("a weight that is set during its step", move || step.wait().unwrap_err());
     assert!(error.is_panic() && error.to_string().contains("that this or another step holds"), "{error}");
     assert_eq!((w.value(), other.value()), (1.0, 5.0));
 }
@@ -185,6 +185,6 @@ fn bodies_inside_a_step(blocking: bool) {
         Ok(())
     };
     let step = w.train(&Before::new(&Sgd::new(1.0), call));
-    watched("bodies inside a step", move || on_threads(2, || step.wait()).unwrap());
+    watched("bodies in a step", move || on_threads(2, || step.wait()).unwrap());
     assert_eq!(w.value(), 2.0);
 }

@@ -127,7 +127,7 @@ fn mode_is_inherited_unless_overridden() {
 /// Two weights are always updated by the same step, so they are equal in every snapshot.
 #[test]
 fn snapshot_during_training_is_consistent() {
-    watched("a snapshot while training", || {
+    watched("a snapshot during training", || {
         let (a, b) = (Weight::new(0.0), Weight::new(Nd::from([0.0, 0.0])));
         let step = (&a + b.sum()).train(&Sgd::new(-1.0));
         let done = Arc::new(AtomicBool::new(false));
@@ -261,7 +261,7 @@ impl Primitive for Together {
 
 #[test]
 fn parallel_width_is_number_of_working_threads() {
-    watched("two that meet", || {
+    watched("two kernels at a barrier", || {
         let meeting = Arc::new(Barrier::new(2));
         let met: Layer<f64> = (0..2).map(|_| Layer::apply(Together(meeting.clone()), (Layer::constant(1.0),))).sum();
         let (_, counters) = on_threads(2, || met.predict().counted().wait().unwrap());
@@ -277,7 +277,7 @@ fn parallel_width_is_number_of_working_threads() {
 
 #[test]
 fn inline_and_queued_kernels_have_same_counters() {
-    watched("both ways", || {
+    watched("inline and queued kernels", || {
         let deep = || {
             let x = Layer::constant(Nd::from([0.5_f32; 100]));
             // each value is an operand of one operation twice, and of the next one
@@ -378,7 +378,7 @@ fn weight_stamped_by_nested_pass_is_one_node() {
     let theirs = held.clone();
     let body = Layer::dynamic(move || {
         let tape = (&inside * &inside + &inside).forward().wait();
-        *theirs.lock().unwrap() = Some(tape.expect("it succeeds"));
+        *theirs.lock().unwrap() = Some(tape.expect("the pass must succeed"));
         let again = &inside * 5.0 + &inside;
         async { Ok(again) }
     });
@@ -493,14 +493,14 @@ fn layers_created_in_kernel_do_not_affect_draws() {
 }
 
 /// x; the kernel sets a weight.
-struct Disturbs(Weight<f64>);
+struct SetsWeight(Weight<f64>);
 
-impl Primitive for Disturbs {
+impl Primitive for SetsWeight {
     type Operands = (Layer<f64>,);
     type Output = f64;
 
     fn name(&self) -> &'static str {
-        "disturbs"
+        "sets weight"
     }
 
     fn value(&self, (x,): (&f64,)) -> Result<f64> {
@@ -518,12 +518,12 @@ impl Primitive for Disturbs {
 fn gradient_reads_same_weights_as_outer_pass() {
     for derivative_first in [false, true] {
         let w = Weight::new(2.0);
-        let y = Layer::apply(Disturbs(w.clone()), (w.layer(),)) * &w;
+        let y = Layer::apply(SetsWeight(w.clone()), (w.layer(),)) * &w;
         let slope = y.gradient(&w);
         let (y, slope) = match derivative_first {
             false => Do::predict((y, slope)).wait().unwrap(),
             true => Do::predict((slope, y)).map(|(slope, y)| (y, slope)).wait().unwrap(),
         };
-        assert_eq!(slope * slope, 4.0 * y, "at one value of w, whatever it is");
+        assert_eq!(slope * slope, 4.0 * y, "both use the same value of w");
     }
 }

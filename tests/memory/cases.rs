@@ -132,7 +132,7 @@ fn keeps_little(what: &str, pass: impl Fn() + Sync) {
     let before = alive();
     pool.install(|| (0..10 * PASSES).for_each(|_| pass()));
     let kept = alive().bytes - before.bytes;
-    assert!(kept < 4 << 20, "{what}: {kept} bytes are kept");
+    assert!(kept < 4 << 20, "{what}: {kept} bytes are retained");
 }
 
 fn ended(pass: Do<f64>) {
@@ -172,14 +172,14 @@ pub(crate) fn run_all() {
     leaves_nothing("predict", || ended(good.loss().predict()));
     leaves_nothing("train", || ended(good.loss().train(&good.sgd)));
     let kept = good.loss();
-    leaves_nothing("train, of one layer", || ended(kept.train(&good.sgd)));
-    leaves_nothing("a tape, and steps of it", || {
+    leaves_nothing("train with one layer", || ended(kept.train(&good.sgd)));
+    leaves_nothing("a tape and its steps", || {
         let tape = good.loss().forward().wait().unwrap();
         tape.backward(Do::now(1.0)).step(&good.sgd).wait().unwrap();
         (0.5 * tape.backward(Do::now(1.0))).step(&good.sgd).wait().unwrap();
     });
     leaves_nothing("a gradient", || ended(good.loss().gradient(&good.w).predict()));
-    leaves_nothing("what a body does with a derivative of its own", || {
+    leaves_nothing("a gradient in a body", || {
         let y = &good.w * &good.w;
         let slope = Layer::dynamic({
             let (y, w) = (y.clone(), good.w.clone());
@@ -240,15 +240,15 @@ fn keeps_little_of_what_is_large() {
         alive().bytes - before
     };
     let once = kept(200_000);
-    assert!(kept(200_000) < once + (4 << 20), "the memory of the first pass is used again");
-    assert!(kept(3_000_000) < 300 << 20, "of the largest one it is not all kept");
+    assert!(kept(200_000) < once + (4 << 20), "memory of the first pass must be reused");
+    assert!(kept(3_000_000) < 300 << 20, "memory of the largest pass must not all be retained");
     dl::buffers::release();
     let kept = alive().bytes - before;
-    assert!(kept < 4 << 20, "{kept} bytes are kept");
+    assert!(kept < 4 << 20, "{kept} bytes are retained");
     for (what, pass) in LARGE {
         pass();
         let kept = || alive_at_rest().bytes - before;
-        assert!(soon(|| kept() < 4 << 20), "{what}: {} bytes are kept", kept());
+        assert!(soon(|| kept() < 4 << 20), "{what}: {} bytes are retained", kept());
     }
 }
 
@@ -259,7 +259,7 @@ const LARGE: [(&str, fn()); 4] = [
         let large = (0..200_000).fold(w.layer(), |x, _| x + 1e-6);
         ended(large.train(&Sgd::new(0.1)));
     }),
-    ("many bodies that wait", || {
+    ("many suspended bodies", || {
         let all = Arc::new(tokio::sync::Barrier::new(100_000));
         let body = |_| {
             let all = all.clone();
@@ -278,7 +278,7 @@ const LARGE: [(&str, fn()); 4] = [
         let weights: Vec<Weight<f64>> = (0..200_000).map(|_| Weight::new(1.0)).collect();
         ended(weights.iter().map(Weight::layer).sum::<Layer<f64>>().predict());
     }),
-    ("nodes that go in no order", || {
+    ("nodes dropped out of order", || {
         let mut nodes: Vec<Option<Layer<f64>>> = (0..1 << 18).map(|_| Some(Layer::constant(1.0))).collect();
         // consecutive drops are in different blocks
         (0..1 << 18).for_each(|i| drop(nodes[i * 1_001 % (1 << 18)].take()));

@@ -34,10 +34,13 @@ fn soon(so: impl Fn() -> bool) -> bool {
 
 fn main() {
     let parts: [(&str, fn()); 4] = [
-        ("passes leave nothing behind", cases::run_all),
-        ("predict holds its width", peak::predict_holds_its_width),
-        ("an embedding costs its rows", peak::an_embedding_costs_its_rows),
-        ("marks save memory", remat::marks_save_memory),
+        ("passes do not leak", cases::run_all),
+        ("predict memory is independent of depth", peak::predict_memory_is_independent_of_depth),
+        (
+            "embedding step memory is independent of table height",
+            peak::embedding_step_memory_is_independent_of_table_height,
+        ),
+        ("checkpoints reduce memory", remat::checkpoints_reduce_memory),
     ];
     for (name, part) in parts {
         println!("{name} ...");

@@ -13,7 +13,7 @@ fn chain(depth: usize, w: &NdWeight<Ix1>) -> NdLayer<Ix1> {
     (0..depth).fold(w.layer(), |x, _| x.flip(0).cumsum(0))
 }
 
-pub(crate) fn predict_holds_its_width() {
+pub(crate) fn predict_memory_is_independent_of_depth() {
     let w = Weight::new(Nd::full([ELEMENTS], 1.0_f32));
     for threads in [1, 2] {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
@@ -29,21 +29,21 @@ pub(crate) fn predict_holds_its_width() {
         };
         peak(400, false); // warm-up: passes reuse their tables
         let (shallow, deep) = (peak(50, false), peak(400, false));
-        assert!(deep < shallow + 4 * BUFFER, "{} buffers more for 8 times the depth", (deep - shallow) / BUFFER);
+        assert!(deep < shallow + 4 * BUFFER, "{} additional buffers for 8 times the depth", (deep - shallow) / BUFFER);
         assert!(shallow < 12 * BUFFER, "{} buffers for a chain", shallow / BUFFER);
         // one of the two operations of an iteration has a value of its own
         let trained = (peak(100, true) - peak(50, true)) / BUFFER;
-        assert!(trained > 45, "values are kept for the backward, and this test sees it");
+        assert!(trained > 45, "values are retained for the backward: {trained}");
         // with other threads, deltas of this size are queued, so that all of them are live at the
         // same time
         assert!(
             threads > 1 || trained < 60,
-            "{trained} buffers more for 50 rounds: each delta goes when it has been used"
+            "{trained} additional buffers for 50 iterations: each delta must be released after its use"
         );
     }
 }
 
-pub(crate) fn an_embedding_costs_its_rows() {
+pub(crate) fn embedding_step_memory_is_independent_of_table_height() {
     const WIDTH: usize = 16;
     const ROWS: usize = 32;
     fn peak(height: usize, optimizer: &(impl Optimizer + Clone + 'static)) -> isize {

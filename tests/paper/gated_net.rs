@@ -153,10 +153,10 @@ fn all_definitions_have_equal_values_and_gradients() {
             (value, net.weights().map(|weight| weight.value()))
         });
         for result in &results[1..] {
-            assert_eq!(*result, results[0], "bit by bit");
+            assert_eq!(*result, results[0], "results must be bit-identical");
         }
     }
-    assert!(lefts > 0 && rights > 0, "the inputs take both sides");
+    assert!(lefts > 0 && rights > 0, "the inputs must select both sub-networks");
 }
 
 #[test]
@@ -196,7 +196,7 @@ impl Primitive for Meet {
         *count += 1;
         changed.notify_all();
         let (_count, late) = changed.wait_timeout_while(count, self.1, |count| *count < 2).unwrap();
-        if late.timed_out() { Err(dl::Error::invalid("the scores were computed in turn")) } else { Ok(*score) }
+        if late.timed_out() { Err(dl::Error::invalid("the scores were computed in sequence")) } else { Ok(*score) }
     }
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<f32>>,) {
         (Some(at.delta.clone()),)

@@ -31,7 +31,7 @@ fn training_iteration_has_five_steps() {
     let y = Layer::apply(Counted(ran.clone()), (w.layer(),)) * 2.0;
     // 2. `forward` creates a computation
     let forward: Do<_> = y.forward();
-    assert_eq!(ran.load(SeqCst), 0, "nothing has run");
+    assert_eq!(ran.load(SeqCst), 0, "no kernel may run");
 
     // 3. running it creates a tape
     let tape = forward.wait().unwrap();

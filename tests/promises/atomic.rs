@@ -79,7 +79,7 @@ impl dl::Primitive for Unable {
     }
 
     fn accumulate(&self, _: (&f64, &f64), _: f64, _: &mut f64) {
-        panic!("it was not to be asked");
+        panic!("`accumulate` must not be called");
     }
 
     fn pullback(&self, at: &dl::At<'_, Self>) -> dl::Deltas<Self> {
@@ -158,7 +158,7 @@ fn panic_in_accumulate_changes_nothing_and_is_not_retried() {
                 let error = loss(true, &added).train(&Sgd::new(0.1)).wait().expect_err("this step must fail");
                 assert!(error.is_panic() && error.to_string().contains("this term breaks"), "{error}");
                 assert_eq!(w.value(), Nd::from([0.5, 2.0]));
-                assert_eq!(added.load(SeqCst), 1, "it is not run again");
+                assert_eq!(added.load(SeqCst), 1, "it must not run again");
                 loss(false, &added).train(&Sgd::new(0.1)).wait().unwrap();
                 assert_eq!(added.load(SeqCst), 1 + 2);
                 let moved = w.value().view().to_owned() - Nd::from([0.425, 0.8]).view();
@@ -233,7 +233,7 @@ fn step_with_optimizer_failing_at_any_weight_changes_nothing() {
             let error = product(&tried).train(&optimizer).wait().unwrap_err();
             assert_eq!(error.is_panic(), panics);
             assert_eq!(bits(&tried), before);
-            assert!(optimizer.memory.is_empty(), "no state of the optimizer has changed");
+            assert!(optimizer.memory.is_empty(), "the optimizer state must not change");
             // the next step is not affected by the failed one
             product(&tried).train(&FailsAt { k: 99, ..optimizer }).wait().unwrap();
             let fresh = FailsAt { k: 99, seen: Arc::default(), panics, memory: Memory::new() };
@@ -260,7 +260,7 @@ fn dropped_step_changes_nothing() {
     let before = bits(&weights);
     let never = Layer::<f64>::dynamic(std::future::pending);
     let mut step = (product(&weights) * never).train(&Sgd::new(0.1)).run();
-    assert!((&mut step).now_or_never().is_none(), "it waits for ever");
+    assert!((&mut step).now_or_never().is_none(), "the step must be pending");
     drop(step);
     assert_eq!(bits(&weights), before);
     product(&weights).train(&Sgd::new(0.1)).wait().unwrap();

@@ -4,9 +4,9 @@ use super::support::{Counted, Custom, on_threads, watched};
 use dl::{Differentiable, Layer, Sgd, Weight};
 use rayon::prelude::*;
 
-fn dear_net(w: &Weight<f64>) -> Layer<f64> {
-    let dear = Counted { nanoseconds: 1e5, ..Counted::new(0.5) };
-    (0..20).map(|_| dear.of(&dear.of(&w.layer()))).sum()
+fn expensive_net(w: &Weight<f64>) -> Layer<f64> {
+    let expensive = Counted { nanoseconds: 1e5, ..Counted::new(0.5) };
+    (0..20).map(|_| expensive.of(&expensive.of(&w.layer()))).sum()
 }
 
 /// The results of `f` in a pool of one thread and in a pool of two.
@@ -19,7 +19,9 @@ fn wait_inside_every_worker_does_not_deadlock() {
     for threads in [1, 2, 4] {
         let sum = watched(move || {
             let w = Weight::new(1.0);
-            on_threads(threads, || (0..64).into_par_iter().map(|_| dear_net(&w).predict().wait().unwrap()).sum::<f64>())
+            on_threads(threads, || {
+                (0..64).into_par_iter().map(|_| expensive_net(&w).predict().wait().unwrap()).sum::<f64>()
+            })
         });
         assert_eq!(sum, 64.0 * 5.0);
     }
@@ -28,7 +30,7 @@ fn wait_inside_every_worker_does_not_deadlock() {
 #[test]
 fn wait_inside_kernel_does_not_deadlock() {
     let values = in_small_pools(|| {
-        let inner = dear_net(&Weight::new(1.0));
+        let inner = expensive_net(&Weight::new(1.0));
         let outer: Layer<f64> = (0..8)
             .map(|_| {
                 let inner = inner.clone();
@@ -45,7 +47,7 @@ fn wait_inside_kernel_does_not_deadlock() {
 #[test]
 fn nested_pass_in_body_does_not_deadlock() {
     let values = in_small_pools(|| {
-        let inner = dear_net(&Weight::new(1.0));
+        let inner = expensive_net(&Weight::new(1.0));
         let outer = Layer::dynamic(move || {
             let inner = inner.clone();
             async move {
@@ -63,7 +65,7 @@ fn nested_pass_in_body_does_not_deadlock() {
 #[test]
 fn pass_completes_under_foreign_executors() {
     let w = Weight::new(1.0);
-    let net = dear_net(&w);
+    let net = expensive_net(&w);
     let by_futures = watched({
         let net = net.clone();
         move || futures::executor::block_on(async { net.predict().await })
@@ -90,9 +92,10 @@ fn awaiting_external_event_does_not_block_worker() {
     let value = watched(|| {
         on_threads(1, || {
             let (send, receive) = futures::channel::oneshot::channel();
-            let answer = Layer::from(dl::Do::from_future(async move {
-                receive.await.map_err(|_| dl::Error::invalid("nobody answered"))
-            }));
+            let answer =
+                Layer::from(dl::Do::from_future(
+                    async move { receive.await.map_err(|_| dl::Error::invalid("no answer")) },
+                ));
             // the only worker evaluates this operation, which completes the other one
             let send = std::sync::Mutex::new(Some(send));
             let question = Custom(move |x| {
@@ -111,7 +114,7 @@ fn awaiting_external_event_does_not_block_worker() {
 #[test]
 fn concurrent_passes_over_shared_layers_do_not_deadlock() {
     let w = Weight::new(1.0);
-    let net = dear_net(&w);
+    let net = expensive_net(&w);
     watched({
         let net = net.clone();
         move || {
@@ -143,7 +146,7 @@ fn extract_that_outlives_its_run_is_completed_or_cancelled() {
                 let mut extract = slow.extract();
                 let send = held.lock().unwrap().take();
                 async move {
-                    futures::poll!(&mut extract).is_pending().then_some(()).expect("it has only begun");
+                    futures::poll!(&mut extract).is_pending().then_some(()).expect("the extract must be pending");
                     send.unwrap().send(extract).unwrap();
                     if cancel {
                         std::future::pending::<()>().await;
@@ -182,7 +185,7 @@ fn run_moved_to_another_executor_completes() {
     let value = watched(|| {
         let (send, receive) = futures::channel::oneshot::channel::<f64>();
         let question = Layer::from(dl::Do::from_future(async move { receive.await.map_err(dl::Error::other) }));
-        let mut run = (dear_net(&Weight::new(1.0)) + Custom(Ok).of(&question)).predict().run();
+        let mut run = (expensive_net(&Weight::new(1.0)) + Custom(Ok).of(&question)).predict().run();
         on_threads(1, || assert!((&mut run).now_or_never().is_none()));
         let elsewhere = std::thread::spawn(move || futures::executor::block_on(run));
         std::thread::sleep(std::time::Duration::from_millis(20)); // until it is parked
@@ -195,7 +198,7 @@ fn run_moved_to_another_executor_completes() {
 #[test]
 fn foreign_executor_inside_body_does_not_deadlock() {
     let values = in_small_pools(|| {
-        let inner = dear_net(&Weight::new(1.0));
+        let inner = expensive_net(&Weight::new(1.0));
         let outer = Layer::dynamic(move || {
             let inner = inner.clone();
             async move { Ok(Layer::constant(futures::executor::block_on(inner.predict().run())?)) }

@@ -14,15 +14,15 @@ fn trace(threads: usize) -> Vec<u64> {
         for step in 0..20 {
             let branches = (0..24).map(|branch| {
                 let (a, b) = (weights[(branch * 5) % 8].clone(), weights[(branch * 3 + 1) % 8].clone());
-                let dear = Counted { nanoseconds: 20_000.0, ..Counted::new(1.0 / (branch as f64 + 3.0)) };
+                let expensive = Counted { nanoseconds: 20_000.0, ..Counted::new(1.0 / (branch as f64 + 3.0)) };
                 Layer::dynamic(move || {
-                    let (a, b, dear) = (a.clone(), b.clone(), dear.clone());
+                    let (a, b, expensive) = (a.clone(), b.clone(), expensive.clone());
                     async move {
-                        let score = dear.of(&(&a * (0.1 * step as f64)));
+                        let score = expensive.of(&(&a * (0.1 * step as f64)));
                         if score.extract().await? > 0.02 {
-                            Ok((dear.of(&(&a * &b)) + &score).tanh())
+                            Ok((expensive.of(&(&a * &b)) + &score).tanh())
                         } else {
-                            Ok(dear.of(&(&b * &score)).sin() + &a)
+                            Ok(expensive.of(&(&b * &score)).sin() + &a)
                         }
                     }
                 })
@@ -165,7 +165,8 @@ fn instructions_can_be_pinned() {
             let output = test.env("DL_INSTRUCTIONS", instructions).env("RAYON_NUM_THREADS", threads).output().unwrap();
             let [out, errors] = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
             assert!(output.status.success(), "{errors}");
-            let computed = out.lines().find(|line| line.ends_with(']')).expect("it prints them").to_owned();
+            let computed =
+                out.lines().find(|line| line.ends_with(']')).expect("the process must print its results").to_owned();
             (computed, errors.contains(&format!("DL_INSTRUCTIONS={instructions}: not one of ")))
         })
     };

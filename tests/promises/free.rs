@@ -94,7 +94,7 @@ fn predict_memory_is_independent_of_depth() {
         let value = on_threads(threads, || y.predict().wait()).unwrap();
         assert_eq!(value.0, 1000.0);
     }
-    assert!(ledger.most.load(SeqCst) < 10, "{} at once", ledger.most.load(SeqCst));
+    assert!(ledger.most.load(SeqCst) < 10, "{} live values", ledger.most.load(SeqCst));
     assert_eq!(ledger.alive.load(SeqCst), 0);
 }
 
@@ -120,7 +120,7 @@ fn value_with_live_handle_is_retained() {
 fn tape_dropped_without_backward_releases_values() {
     let ledger = Arc::<Ledger>::default();
     let tape = chain(100, &ledger).forward().wait().unwrap();
-    assert!(ledger.alive.load(SeqCst) >= 100, "a tape keeps the values for its backward");
+    assert!(ledger.alive.load(SeqCst) >= 100, "a tape must retain the residuals");
     drop(tape);
     assert_eq!(ledger.alive.load(SeqCst), 0);
 }
@@ -176,7 +176,7 @@ fn dropped_run_starts_no_further_operation() {
     wait.recv_timeout(std::time::Duration::from_secs(60)).expect("the first operation starts on the pool");
     drop(run);
     std::thread::sleep(std::time::Duration::from_millis(200));
-    assert_eq!(ran.load(SeqCst), 1, "what had started ends, nothing else starts");
+    assert_eq!(ran.load(SeqCst), 1, "no further operation may start");
 }
 
 #[test]
@@ -244,13 +244,13 @@ fn long_loop_of_bangs_releases_unused_values() {
         ledger.alive.load(SeqCst)
     };
     let before = ledger.alive.load(SeqCst);
-    assert_eq!(on_threads(1, run_both), before, "where nobody helps, all is gone at once");
+    assert_eq!(on_threads(1, run_both), before, "without helpers all values must be released immediately");
     run_both();
     drop((run, dynamic));
     // a worker that is preempted may still own the last values
     let since = Instant::now();
     while ledger.alive.load(SeqCst) > 0 {
-        assert!(since.elapsed() < Duration::from_secs(60), "{} values are left", ledger.alive.load(SeqCst));
+        assert!(since.elapsed() < Duration::from_secs(60), "{} live values", ledger.alive.load(SeqCst));
         std::thread::yield_now();
     }
 }
@@ -297,5 +297,5 @@ fn failed_pass_starts_no_further_operation() {
     assert!(on_threads(2, || y.predict().wait()).is_err());
     let at_the_end = ran.load(SeqCst);
     std::thread::sleep(std::time::Duration::from_millis(100));
-    assert!(ran.load(SeqCst) <= at_the_end + 4, "what had started ends, nothing else starts");
+    assert!(ran.load(SeqCst) <= at_the_end + 4, "no further operation may start");
 }

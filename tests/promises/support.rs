@@ -77,7 +77,7 @@ impl Meeting {
         while *arrived < (round + 1) * self.size {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return Err(Error::invalid("nobody else came: this ran alone"));
+                return Err(Error::invalid("no other operation ran at the same time"));
             }
             arrived = self.all_here.wait_timeout(arrived, left).unwrap().0;
         }

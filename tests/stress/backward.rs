@@ -151,7 +151,7 @@ impl Pass<'_> {
             (_, [first, others @ ..]) => {
                 others.iter().fold(*first, |sum, term| self.add(Expression::Binary(Binary::Add, [sum, *term])))
             }
-            (_, []) => unreachable!("something has arrived"),
+            (_, []) => unreachable!("a delta has arrived"),
         }
     }
 }

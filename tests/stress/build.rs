@@ -36,7 +36,7 @@ struct Seen(Vec<Option<Any>>);
 
 impl Seen {
     fn of<T: Typed>(&self, node: usize) -> Layer<T> {
-        T::of(self.0[node].as_ref().expect("a body keeps what it mentions"))
+        T::of(self.0[node].as_ref().expect("a body owns the layers that it uses"))
     }
 
     fn all<T: Typed>(&self, nodes: &[usize]) -> Vec<Layer<T>> {
@@ -72,7 +72,7 @@ impl Builder {
             };
             seen.0.push(Some(layer));
         }
-        seen.0[scope.result].clone().expect("a body keeps what it mentions")
+        seen.0[scope.result].clone().expect("a body owns the layers that it uses")
     }
 
     fn node<T: Typed>(&self, op: &Op, seen: &Seen) -> Any {

@@ -50,7 +50,7 @@ macro_rules! typed {
             fn of(any: &Any) -> Layer<$T> {
                 match any {
                     Any::$Kind(layer) => layer.clone(),
-                    _ => unreachable!("a node is used as what it is"),
+                    _ => unreachable!("a node is used with its kind"),
                 }
             }
 

@@ -2,8 +2,8 @@
 
 use super::{Net, Witness};
 use crate::digits::{Digits as Data, PIXELS, shuffled};
+use crate::jitter::Jitter;
 use crate::network;
-use crate::shake::Shake;
 use dl::prelude::*;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -36,9 +36,9 @@ impl Net for Digits {
         }
     }
 
-    fn step(&self, step: usize, shake: &Shake, optimizer: &Witness) -> Do<f32> {
+    fn step(&self, step: usize, jitter: &Jitter, optimizer: &Witness) -> Do<f32> {
         let batch = &self.order[step * BATCH..][..BATCH];
-        let images: Vec<_> = batch.iter().map(|&image| shake.of(&shake.late(&self.images[image]))).collect();
+        let images: Vec<_> = batch.iter().map(|&image| jitter.of(&jitter.late(&self.images[image]))).collect();
         let labels: Vec<_> = batch.iter().map(|&image| self.labels[image]).collect();
         network::batch_loss(&images, &labels, &self.net).train(optimizer)
     }

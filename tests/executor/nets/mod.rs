@@ -10,7 +10,7 @@ pub(crate) use digits::Digits;
 pub(crate) use random::Random;
 pub(crate) use witness::Witness;
 
-use super::shake::Shake;
+use super::jitter::Jitter;
 use dl::Do;
 
 /// A network with its data.
@@ -24,7 +24,7 @@ pub(crate) trait Net: Send + Sync + 'static {
     fn new() -> Self;
 
     /// A training step, which returns the loss.
-    fn step(&self, step: usize, shake: &Shake, optimizer: &Witness) -> Do<Self::Loss>;
+    fn step(&self, step: usize, jitter: &Jitter, optimizer: &Witness) -> Do<Self::Loss>;
 
     /// Further results that must be deterministic.
     fn outcome(&self) -> Vec<u64> {

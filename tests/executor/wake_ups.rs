@@ -38,16 +38,16 @@ impl Event {
 
 #[test]
 fn task_woken_while_pass_becomes_idle_is_polled() {
-    rests(true);
+    wake_all_tasks(true);
 }
 
 /// For comparison: the pass is idle before the wake-up.
 #[test]
 fn task_woken_after_pass_is_idle_is_polled() {
-    rests(false);
+    wake_all_tasks(false);
 }
 
-fn rests(meanwhile: bool) {
+fn wake_all_tasks(meanwhile: bool) {
     const TASKS: usize = 3000;
     for round in 0..100_u64 {
         let event = Arc::<Event>::default();
@@ -111,7 +111,7 @@ fn rests(meanwhile: bool) {
         });
         let effects = tape.backward(sum);
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            watched("a corner", move || effects.step(&Sgd::new(1.0)).wait()).unwrap();
+            watched("a task that is woken", move || effects.step(&Sgd::new(1.0)).wait()).unwrap();
         }));
         assert!(result.is_ok(), "round {round}");
     }
@@ -180,15 +180,15 @@ fn waiters_of_one_node_are_polled_in_linear_time() {
 /// A run that was woken for queued work is dropped without a poll. Another run must do the work.
 #[test]
 fn run_dropped_after_wake_up_leaves_work_to_another() {
-    a_driver_does_nothing(true);
+    run_woken_without_poll(true);
 }
 
 #[test]
 fn run_woken_but_not_polled_does_not_block_others() {
-    a_driver_does_nothing(false);
+    run_woken_without_poll(false);
 }
 
-fn a_driver_does_nothing(leaves: bool) {
+fn run_woken_without_poll(leaves: bool) {
     let w = Weight::new(3.0_f64);
     let event = Arc::<Event>::default();
     let tape = (&w * &w).forward().wait().unwrap();
@@ -204,7 +204,7 @@ fn a_driver_does_nothing(leaves: bool) {
     }));
     let delta = {
         let (effects, event) = (effects.clone(), event.clone());
-        watched("the driver that is left", move || {
+        watched("a run beside another one", move || {
             on_threads(2, || {
                 struct Flag(AtomicUsize);
                 impl Wake for Flag {
@@ -256,7 +256,7 @@ fn self_waking_body_does_not_starve_waiting_thread() {
     // an extract belongs to the pass of the waiting thread; a `predict` is a nested run that is
     // polled with it
     for (threads, own) in [(1, true), (2, true), (1, false), (2, false)] {
-        let value = watched("a body that wakes itself", move || {
+        let value = watched("a self-waking body", move || {
             on_threads(threads, move || {
                 let flag = Arc::<AtomicBool>::default();
                 let body = Layer::dynamic({
@@ -297,7 +297,7 @@ fn self_waking_body_does_not_starve_waiting_thread() {
 fn body_woken_during_nested_wait_is_polled() {
     // with a third thread, a second body waits as well
     for threads in [2, 3] {
-        let value = watched("a woken body", move || {
+        let value = watched("a body woken during a nested wait", move || {
             on_threads(threads, || {
                 let (rang, woke) = (Arc::<Event>::default(), Arc::<Event>::default());
                 let waits = || {

@@ -11,32 +11,32 @@ use std::time::Duration;
 
 /// A source of delays, which are different at each call.
 #[derive(Clone)]
-pub(crate) struct Shake(Option<Arc<AtomicU64>>);
+pub(crate) struct Jitter(Option<Arc<AtomicU64>>);
 
-impl Shake {
+impl Jitter {
     /// The same identities without delays.
     pub(crate) fn none() -> Self {
-        Shake(None)
+        Jitter(None)
     }
 
     pub(crate) fn seeded(seed: u64) -> Self {
-        Shake(Some(Arc::new(AtomicU64::new(seed << 32))))
+        Jitter(Some(Arc::new(AtomicU64::new(seed << 32))))
     }
 
     /// x, after a delay.
     #[track_caller]
     pub(crate) fn of<T: Data>(&self, x: &Layer<T>) -> Layer<T> {
-        Layer::apply(Dawdle(self.clone(), PhantomData), (x.clone(),))
+        Layer::apply(Delay(self.clone(), PhantomData), (x.clone(),))
     }
 
     /// x, after a wake-up by another thread.
     #[track_caller]
     pub(crate) fn late<T: Data>(&self, x: &Layer<T>) -> Layer<T> {
-        let (shake, x) = (self.clone(), x.clone());
+        let (jitter, x) = (self.clone(), x.clone());
         Layer::dynamic(move || {
-            let (shake, x) = (shake.clone(), x.clone());
+            let (jitter, x) = (jitter.clone(), x.clone());
             async move {
-                shake.woken_late().await;
+                jitter.woken_late().await;
                 Ok(x)
             }
         })
@@ -46,7 +46,7 @@ impl Shake {
         let Some(random) = self.draw().filter(|random| random % 4 == 0) else { return };
         let (send, receive) = futures::channel::oneshot::channel();
         std::thread::spawn(move || {
-            dawdle(random >> 2);
+            delay(random >> 2);
             let _ = send.send(()); // the receiver is gone if the pass was dropped
         });
         let _ = receive.await;
@@ -61,7 +61,7 @@ impl Shake {
     }
 }
 
-fn dawdle(random: u64) {
+fn delay(random: u64) {
     match random % 8 {
         0..=3 => {}
         4 | 5 => std::thread::yield_now(),
@@ -70,19 +70,19 @@ fn dawdle(random: u64) {
     }
 }
 
-struct Dawdle<T>(Shake, PhantomData<fn() -> T>);
+struct Delay<T>(Jitter, PhantomData<fn() -> T>);
 
-impl<T: Data> Primitive for Dawdle<T> {
+impl<T: Data> Primitive for Delay<T> {
     type Operands = (Layer<T>,);
     type Output = T;
 
     fn name(&self) -> &'static str {
-        "dawdle"
+        "delay"
     }
 
     fn value(&self, (x,): (&T,)) -> Result<T> {
         if let Some(random) = self.0.draw() {
-            dawdle(random);
+            delay(random);
         }
         Ok(x.clone())
     }
@@ -92,7 +92,7 @@ impl<T: Data> Primitive for Dawdle<T> {
     }
 
     fn cost(&self, _: (&T,)) -> f64 {
-        const LIES: [f64; 8] = [0.0, -1.0, 1.0, 1e3, 1e5, 1e12, f64::INFINITY, f64::NAN];
-        self.0.draw().map_or(100.0, |random| LIES[(random % 8) as usize])
+        const INCORRECT: [f64; 8] = [0.0, -1.0, 1.0, 1e3, 1e5, 1e12, f64::INFINITY, f64::NAN];
+        self.0.draw().map_or(100.0, |random| INCORRECT[(random % 8) as usize])
     }
 }

@@ -12,7 +12,7 @@ fn gradients_of_several_losses_are_accumulated() {
     let second = (&b * &b * 0.5).backward().wait().unwrap();
     let third = (3.0 * &a).backward().wait().unwrap();
     let all = first + 2.0 * second + third;
-    assert_eq!((a.value(), b.value()), (1.0, Nd::from([1.0, -1.0])), "nothing is done before the step");
+    assert_eq!((a.value(), b.value()), (1.0, Nd::from([1.0, -1.0])), "weights must not change before the step");
     assert_eq!(all.delta(&a).wait().unwrap(), Some(5.0));
     assert_eq!(all.delta(&b).wait().unwrap(), Some(Nd::from([2.0, -2.0])));
     assert!((all.norm().wait().unwrap() - 33.0_f64.sqrt()).abs() < 1e-12);
@@ -65,12 +65,12 @@ fn computed_side_effects_release_forward_values() {
         all += seen.backward().wait().unwrap();
         drop(seen);
         all = all.evaluate().wait().unwrap();
-        assert_eq!(std::sync::Arc::strong_count(&alive), 1, "the graph is gone");
+        assert_eq!(std::sync::Arc::strong_count(&alive), 1, "the graph must be dropped");
     }
     assert_eq!(all.delta(&w).wait().unwrap(), Some(Nd::from([10.0, 10.0])));
     w.freeze();
     all.step(&Sgd::new(0.1)).wait().unwrap();
-    assert_eq!(w.value(), Nd::from([1.0, 2.0]), "frozen in the meantime");
+    assert_eq!(w.value(), Nd::from([1.0, 2.0]), "a frozen weight must not change");
     w.unfreeze();
     all.step(&Sgd::new(0.1)).wait().unwrap();
     assert_eq!(w.value(), Nd::from([0.0, 1.0]));
@@ -151,7 +151,7 @@ fn delta_requested_again_is_not_recomputed() {
     let effects = loss.sum().backward().wait().unwrap();
     effects.clip_norm(0.1).wait().unwrap().step(&Sgd::new(0.1)).wait().unwrap();
     assert_eq!(effects.delta(&w).wait().unwrap(), Some(Nd::from([0.75, 12.0])));
-    assert_eq!(counted.load(SeqCst), 3 + 2 + 3, "forward, towards what is below, and for the weight");
+    assert_eq!(counted.load(SeqCst), 3 + 2 + 3, "forward, deltas of operands, and deltas of the weight");
 }
 
 /// A weight is used twice below a hand-written backward. Its delta is a sum, which is

@@ -65,7 +65,7 @@ impl Arrivals {
 /// One operation ends when the other has begun on the second thread. The first thread is then idle:
 /// it waits for the pass. A worker that waits takes no tokens, and must help with the region
 /// anyway.
-fn who_waits_takes_a_part(what: &'static str, run: impl Fn(Layer<f64>) -> Result<f64> + Send + 'static) {
+fn waiting_thread_helps(what: &'static str, run: impl Fn(Layer<f64>) -> Result<f64> + Send + 'static) {
     watched(what, move || {
         for round in 0..20 {
             let (begun, parts) = (Arc::new(Arrivals::default()), Arc::new(Arrivals::default()));
@@ -94,12 +94,12 @@ fn who_waits_takes_a_part(what: &'static str, run: impl Fn(Layer<f64>) -> Result
 
 #[test]
 fn thread_waiting_for_pass_helps_with_region() {
-    who_waits_takes_a_part("a kernel that is divided", |sum| on_threads(2, || sum.predict().wait()));
+    waiting_thread_helps("a kernel with a region", |sum| on_threads(2, || sum.predict().wait()));
 }
 
 #[test]
 fn thread_waiting_for_outer_pass_helps_with_region() {
-    who_waits_takes_a_part("a kernel that is divided, in a pass inside a pass", |sum| {
+    waiting_thread_helps("a kernel with a region in a nested pass", |sum| {
         let inside = Layer::dynamic(move || {
             let sum = sum.clone();
             async move { Ok(Layer::constant(sum.predict().await?)) }
@@ -129,9 +129,9 @@ fn thread_that_helped_one_region_helps_the_next() {
                 move || {
                     let here = std::thread::current().id();
                     for_each(2, 1e9, |_| {
-                        assert!(inside.arrive_and_await(2), "nobody helps with the first kernel");
+                        assert!(inside.arrive_and_await(2), "no thread helps with the first kernel");
                         if std::thread::current().id() == here {
-                            assert!(until(&is_done), "nobody helps with the second kernel");
+                            assert!(until(&is_done), "no thread helps with the second kernel");
                         } else {
                             assert!(until(&is_divided));
                             std::thread::sleep(Duration::from_millis(1)); // until the region is announced
@@ -156,12 +156,12 @@ fn thread_that_helped_one_region_helps_the_next() {
 
 /// A lazy value, which must be computed in a parallel region before it is returned.
 #[derive(Clone)]
-struct Recipe {
+struct LazyValue {
     parts: Arc<Arrivals>,
     by_two: Arc<AtomicBool>,
 }
 
-impl Data for Recipe {
+impl Data for LazyValue {
     type Delta = Nothing;
 
     fn one(&self) -> Nothing {
@@ -169,7 +169,7 @@ impl Data for Recipe {
     }
 
     fn settle(values: &[&Self]) {
-        let Recipe { parts, by_two } = values[0];
+        let LazyValue { parts, by_two } = values[0];
         for_each(4, 1e6, |_| {
             by_two.fetch_or(parts.arrive_and_await(2), SeqCst);
         });
@@ -177,17 +177,17 @@ impl Data for Recipe {
 }
 
 /// Returns its lazy value.
-struct Cook(Recipe);
+struct MakeLazy(LazyValue);
 
-impl Primitive for Cook {
+impl Primitive for MakeLazy {
     type Operands = (Layer<f64>,);
-    type Output = Recipe;
+    type Output = LazyValue;
 
     fn name(&self) -> &'static str {
-        "cook"
+        "make lazy"
     }
 
-    fn value(&self, _: (&f64,)) -> Result<Recipe> {
+    fn value(&self, _: (&f64,)) -> Result<LazyValue> {
         Ok(self.0.clone())
     }
 
@@ -199,24 +199,24 @@ impl Primitive for Cook {
 /// Either thread may poll the body; the other one waits for the pass.
 #[test]
 fn thread_waiting_for_pass_helps_to_realize_extracted_value() {
-    watched("a body that hands out what is made in parts", || {
+    watched("a body that returns a lazy value", || {
         for _ in 0..20 {
             let begun = Arc::new(Arrivals::default());
-            let recipe = Recipe { parts: Arc::default(), by_two: Arc::default() };
+            let lazy = LazyValue { parts: Arc::default(), by_two: Arc::default() };
             let arrives = |begun: &Arc<Arrivals>| {
                 let begun = begun.clone();
                 after(1e6, move || assert!(begun.arrive_and_await(2)))
             };
             let body = Layer::dynamic({
-                let cooked = Layer::apply(Cook(recipe.clone()), (arrives(&begun),));
+                let made = Layer::apply(MakeLazy(lazy.clone()), (arrives(&begun),));
                 move || {
-                    let cooked = cooked.clone();
-                    async move { cooked.extract().await.map(|_| Layer::constant(1.0)) }
+                    let made = made.clone();
+                    async move { made.extract().await.map(|_| Layer::constant(1.0)) }
                 }
             });
             let sum = arrives(&begun) + body;
             assert_eq!(on_threads(2, || sum.predict().wait()).unwrap(), 2.0);
-            assert!(recipe.by_two.load(SeqCst), "one thread made all parts");
+            assert!(lazy.by_two.load(SeqCst), "one thread made all parts");
         }
     });
 }
@@ -273,7 +273,7 @@ fn lock_shared_by_kernel_and_cost_estimate_does_not_deadlock() {
         }
     }
 
-    watched("a lock for kernels and for costs", || {
+    watched("a lock shared by kernels and cost estimates", || {
         let shared = Arc::new(Mutex::new(1.0));
         let branch = |_| {
             let x = Weight::new(0.0).layer();
@@ -292,11 +292,11 @@ fn lock_shared_by_kernel_and_cost_estimate_does_not_deadlock() {
 #[test]
 fn cheap_operation_runs_before_expensive_one() {
     let order = Arc::new(Mutex::new(Vec::new()));
-    let tells = |name: &'static str| {
+    let logs = |name: &'static str| {
         let order = order.clone();
         move || order.lock().unwrap().push(name)
     };
-    let sum = after(1e6, tells("dear")) + after(1_500.0, tells("little"));
+    let sum = after(1e6, logs("expensive")) + after(1_500.0, logs("cheap"));
     assert_eq!(on_threads(2, || sum.predict().wait()).unwrap(), 2.0);
-    assert_eq!(*order.lock().unwrap(), ["little", "dear"]);
+    assert_eq!(*order.lock().unwrap(), ["cheap", "expensive"]);
 }

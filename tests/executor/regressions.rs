@@ -62,7 +62,7 @@ impl Primitive for Op {
 
 #[test]
 fn wait_in_destructor_during_sweep_does_not_deadlock() {
-    watched("a corner", || {
+    watched("a wait in a destructor", || {
         Do::from_fn(|| async {
             for _ in 0..1000 {
                 Layer::apply(Op(Waits::Drop), (Layer::constant(1.0),)).extract().await?;
@@ -76,48 +76,48 @@ fn wait_in_destructor_during_sweep_does_not_deadlock() {
 
 #[test]
 fn wait_in_cost_estimate_does_not_deadlock() {
-    watched("a corner", || {
+    watched("a wait in a cost estimate", || {
         Do::from_fn(|| async { Layer::apply(Op(Waits::Cost), (Layer::constant(1.0),)).extract().await }).wait().unwrap()
     });
 }
 
 #[test]
 fn wait_in_pullback_rule_does_not_deadlock() {
-    watched("a corner", || {
+    watched("a wait in a pullback rule", || {
         Layer::apply(Op(Waits::Rule), (Weight::new(1.0).layer(),)).train(&Sgd::new(0.1)).wait().unwrap()
     });
 }
 
 #[derive(Clone)]
-struct Looks(Weight<f64>, Snapshot);
-impl Optimizer for Looks {
+struct PredictsOn(Weight<f64>, Snapshot);
+impl Optimizer for PredictsOn {
     fn step(&self, _: Chunk<'_>, _: u64) -> Result<()> {
         let seen = self.0.predict().on(&self.1).wait()?;
-        if seen == 1.0 { Ok(()) } else { Err(Error::invalid(format!("it saw {seen}"))) }
+        if seen == 1.0 { Ok(()) } else { Err(Error::invalid(format!("the snapshot has {seen}"))) }
     }
 }
 
 #[test]
 fn optimizer_predicts_on_snapshot_during_step() {
-    let loss = watched("a corner", || {
+    let loss = watched("an optimizer that predicts on a snapshot", || {
         let w = Weight::new(1.0);
-        let looks = Looks(w.clone(), Snapshot::take());
+        let predicts = PredictsOn(w.clone(), Snapshot::take());
         w.set(5.0);
-        (&w * 2.0).train(&looks).wait().unwrap()
+        (&w * 2.0).train(&predicts).wait().unwrap()
     });
     assert_eq!(loss, 10.0);
 }
 
 #[derive(Clone)]
-struct Plain(Weight<f64>);
-impl Optimizer for Plain {
+struct Predicts(Weight<f64>);
+impl Optimizer for Predicts {
     fn step(&self, _: Chunk<'_>, _: u64) -> Result<()> {
         self.0.layer().predict().wait().map(|_| ())
     }
 }
 #[test]
 fn optimizer_predicts_during_step_on_snapshot() {
-    watched("a corner", || {
+    watched("an optimizer that predicts", || {
         let w = Weight::new(1.0);
         let y = &w * 2.0;
         // a dynamic node, so that the step does not run inline
@@ -125,32 +125,32 @@ fn optimizer_predicts_during_step_on_snapshot() {
             let y = y.clone();
             async move { Ok(y) }
         });
-        assert_eq!(loss.train(&Plain(w.clone())).on(&Snapshot::take()).wait().unwrap(), 2.0);
+        assert_eq!(loss.train(&Predicts(w.clone())).on(&Snapshot::take()).wait().unwrap(), 2.0);
     });
 }
 
 /// Data of this declared size. `bytes` panics if it is 0.
 #[derive(Clone)]
-struct Sized_(usize);
-impl Data for Sized_ {
+struct WithSize(usize);
+impl Data for WithSize {
     type Delta = f64;
     fn one(&self) -> f64 {
         1.0
     }
     fn bytes(&self) -> usize {
-        assert!(self.0 != 0, "bytes breaks");
+        assert!(self.0 != 0, "panic in bytes");
         self.0
     }
 }
 struct Make(usize);
 impl Primitive for Make {
     type Operands = (Layer<f64>,);
-    type Output = Sized_;
+    type Output = WithSize;
     fn name(&self) -> &'static str {
         "make"
     }
-    fn value(&self, _: (&f64,)) -> Result<Sized_> {
-        Ok(Sized_(self.0))
+    fn value(&self, _: (&f64,)) -> Result<WithSize> {
+        Ok(WithSize(self.0))
     }
     fn cost(&self, _: (&f64,)) -> f64 {
         50_000.0
@@ -161,12 +161,12 @@ impl Primitive for Make {
 }
 struct Both;
 impl Primitive for Both {
-    type Operands = Vec<Layer<Sized_>>;
+    type Operands = Vec<Layer<WithSize>>;
     type Output = f64;
     fn name(&self) -> &'static str {
         "both"
     }
-    fn value(&self, _: Vec<&Sized_>) -> Result<f64> {
+    fn value(&self, _: Vec<&WithSize>) -> Result<f64> {
         Ok(1.0)
     }
     fn pullback(&self, _: &At<'_, Self>) -> Vec<Option<Layer<f64>>> {
@@ -179,17 +179,18 @@ fn sized(n: usize) -> Layer<f64> {
 
 #[test]
 fn panic_in_bytes_during_wait_is_error() {
-    let error = watched("a corner", || sized(0).predict().wait()).unwrap_err();
+    let error = watched("a panic in `bytes` during a wait", || sized(0).predict().wait()).unwrap_err();
     assert!(error.is_panic());
 }
 #[test]
 fn panic_in_bytes_on_worker_is_error() {
-    let error = watched("a corner", || futures::executor::block_on(sized(0).predict().run())).unwrap_err();
+    let error = watched("a panic in `bytes` on a worker", || futures::executor::block_on(sized(0).predict().run()))
+        .unwrap_err();
     assert!(error.is_panic());
 }
 #[test]
 fn huge_declared_sizes_do_not_overflow() {
-    watched("a corner", || sized(usize::MAX / 2).predict().wait()).unwrap();
+    watched("huge declared sizes", || sized(usize::MAX / 2).predict().wait()).unwrap();
 }
 
 #[test]
@@ -246,7 +247,7 @@ fn seeds_are_independent_of_body_order() {
     };
     for apart in [false, true] {
         let (one, two) = (values(0, apart), values(1, apart));
-        assert_eq!(one, two, "in a pass of its own: {apart}");
+        assert_eq!(one, two, "in a nested pass: {apart}");
     }
 }
 
@@ -277,7 +278,7 @@ fn step_of_old_tape_does_not_decrease_buffer() {
     loss.train(&Sgd::new(0.1)).wait().unwrap();
     assert_eq!(steps.value(), 2.0);
     effects.step(&Sgd::new(0.1)).wait().unwrap();
-    assert!(steps.value() >= 2.0, "the count of steps went back to {}", steps.value());
+    assert!(steps.value() >= 2.0, "the buffer was set back to {}", steps.value());
 }
 
 #[test]
@@ -302,7 +303,7 @@ fn zip_reports_both_errors() {
 struct Slotted(f64, bool, Arc<AtomicBool>);
 impl Drop for Slotted {
     fn drop(&mut self) {
-        assert!(!(self.1 && self.2.swap(false, SeqCst)), "a slot breaks");
+        assert!(!(self.1 && self.2.swap(false, SeqCst)), "panic in slot");
     }
 }
 impl Data for Slotted {
@@ -365,14 +366,14 @@ fn step_with_panicking_destructor_of_old_state_is_atomic() {
     sum.train(&optimizer).wait().unwrap();
     assert_eq!((a.value().0, b.value().0), (-1.0, -1.0));
     let result = sum.train(&optimizer).wait();
-    assert_eq!(a.value().0, b.value().0, "half a step: {result:?}");
+    assert_eq!(a.value().0, b.value().0, "partial step: {result:?}");
 }
 
 #[test]
 #[ignore = "a limit, see the docs of `Do`: under a foreign executor a pass needs a worker that is free"]
 fn tokio_task_completes_while_all_rayon_workers_block_on_it() {
     let rt = Arc::new(tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap());
-    watched("a corner", move || {
+    watched("tokio tasks in all rayon workers", move || {
         rayon::broadcast(|_| {
             let task = rt.spawn(async { Layer::apply(Op(Waits::Value), (Layer::constant(1.0),)).predict().await });
             rt.block_on(task).unwrap().unwrap()
@@ -392,7 +393,7 @@ impl Data for NoSum {
 
 impl Delta for NoSum {
     fn sum(_: Vec<Layer<Self>>) -> Layer<Self> {
-        panic!("sum breaks")
+        panic!("panic in sum")
     }
 
     fn scale(layer: &Layer<Self>, _: f64) -> Layer<Self> {

@@ -1,6 +1,6 @@
 //! Concurrent passes over the same layers and weights.
 
-use super::shake::Shake;
+use super::jitter::Jitter;
 use super::support::{on_threads, on_tokio, tokio_runtime, watched};
 use dl::Error;
 use dl::prelude::*;
@@ -11,9 +11,9 @@ const PASSES: usize = 40;
 
 /// `slope · w`, as a dynamic node with two branches and an asynchronous operand.
 #[differentiable]
-fn linear(w: &Weight<f64>, slope: f64, shake: &Shake) -> Layer<f64> {
-    let score = shake.of(&shake.late(&w.layer()));
-    if !score > -50.0 { score * slope } else { shake.of(&(slope * w)) }
+fn linear(w: &Weight<f64>, slope: f64, jitter: &Jitter) -> Layer<f64> {
+    let score = jitter.of(&jitter.late(&w.layer()));
+    if !score > -50.0 { score * slope } else { jitter.of(&(slope * w)) }
 }
 
 /// Concurrent steps over overlapping sets of weights. The deltas are integers that do not depend on
@@ -21,12 +21,12 @@ fn linear(w: &Weight<f64>, slope: f64, shake: &Shake) -> Layer<f64> {
 /// has.
 #[test]
 fn concurrent_steps_are_all_applied() {
-    let shake = Shake::seeded(1);
+    let jitter = Jitter::seeded(1);
     let weights: Vec<Weight<f64>> = (0..3).map(|_| Weight::new(0.0)).collect();
-    let [u, v, w] = [0, 1, 2].map(|i| linear(&weights[i], (i + 1) as f64, &shake));
+    let [u, v, w] = [0, 1, 2].map(|i| linear(&weights[i], (i + 1) as f64, &jitter));
     let losses = Arc::new([&u + &v, &w + &u, &v + &w, &u + &v + &w]);
     let sgd = Sgd::new(1.0);
-    watched("many steps at once", move || {
+    watched("concurrent steps", move || {
         let runtime = tokio_runtime(Some(2));
         let tasks: Vec<_> = (0..4)
             .map(|i| {
@@ -63,15 +63,15 @@ fn train(loss: &Layer<f64>, sgd: &Sgd) {
 /// from pass to pass.
 #[test]
 fn concurrent_passes_have_separate_values() {
-    let (shake, count) = (Shake::seeded(2), Arc::new(Mutex::new(0.0)));
+    let (jitter, count) = (Jitter::seeded(2), Arc::new(Mutex::new(0.0)));
     let number = Layer::from(Do::from_fn(move || {
         let mut count = count.lock().unwrap();
         *count += 1.0;
         std::future::ready(Ok(*count))
     }));
-    let halves = [shake.of(&shake.late(&number)), shake.of(&(&number * 2.0))];
-    let difference: Layer<f64> = (0..10).map(|_| shake.of(&halves[0]) * 2.0 - shake.of(&halves[1])).sum();
-    watched("many predictions at once", move || {
+    let halves = [jitter.of(&jitter.late(&number)), jitter.of(&(&number * 2.0))];
+    let difference: Layer<f64> = (0..10).map(|_| jitter.of(&halves[0]) * 2.0 - jitter.of(&halves[1])).sum();
+    watched("concurrent predictions", move || {
         std::thread::scope(|scope| {
             for threads in [1, 2, 3] {
                 let difference = &difference;
@@ -99,7 +99,7 @@ fn concurrent_passes_have_separate_values() {
 #[test]
 fn wake_up_during_nested_wait_is_not_lost() {
     for threads in [None, Some(1), Some(2)] {
-        let value = watched("the first one's wake-up was lost", move || {
+        let value = watched("a wake-up during a nested wait", move || {
             let (answer, first) = oneshot::channel::<f64>();
             let (release, inner) = oneshot::channel::<f64>();
             let (ask, asked) = mpsc::channel();

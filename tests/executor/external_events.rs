@@ -199,7 +199,7 @@ fn hundreds_of_waiting_layers_complete_once() {
     assert_eq!(answered.len(), LEAVES);
     answered.sort_unstable();
     answered.dedup();
-    assert_eq!(answered.len(), LEAVES, "each of them once");
+    assert_eq!(answered.len(), LEAVES, "each layer must complete once");
 }
 
 /// The delta of a backward depends on an external event, concurrent with another layer.
