@@ -91,8 +91,7 @@ fn wrong(x: &Layer<f64>, rule: fn(&Layer<f64>) -> Layer<f64>) -> Layer<f64> {
 fn error_in_backward_has_calls_of_operation() {
     let w = Weight::new(1.0);
     let line = line!();
-    // the rule creates a delta that fails: the error has the line of the rule and the calls of the
-    // operation
+    // a failing delta: the error has the line of the rule and the calls of the operation
     let loss = wrong(&w.layer(), |delta| broken(delta)) * 3.0;
     let error = loss.train(&Sgd::new(0.1)).wait().unwrap_err();
     assert_eq!((error.op(), error.place().map(|place| place.line())), (Some("broken"), Some(line + 2)));
