@@ -1,6 +1,6 @@
-//! All tests of the library but those that need a process of their own (`executor`, `memory`,
-//! `stress`) and those of the macros (`macros`). They are one program, since linking one for each
-//! file takes longer than compiling it.
+//! Tests of the library, as one program: linking a program per file takes longer than compiling it.
+//! The tests in `executor`, `memory` and `stress` need a process of their own. `macros` tests the
+//! macros.
 
 mod calls;
 mod checkpoint;

@@ -1,9 +1,9 @@
-//! Every public item has an example that runs: its own, or one of what it belongs to, a trait, a
-//! type or a module, in which it is used by name.
+//! Every public item must have an example that runs: one of its own, or one of its trait, type or
+//! module that uses the item by name.
 //!
-//! The items are those that rustdoc finds, so what macros write and what is re-exported counts as
-//! well. Its JSON output is not stable: `RUSTC_BOOTSTRAP` is set for rustdoc alone, so that nothing else is
-//! built anew.
+//! The items are those that rustdoc finds, which include the output of macros and re-exports. The
+//! JSON output of rustdoc is unstable: `RUSTC_BOOTSTRAP` is set for rustdoc only, so that nothing
+//! is rebuilt.
 
 #![cfg(unix)]
 
@@ -14,16 +14,16 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Documented elsewhere: the macros have their examples where they are re-exported, since they need
-/// the library.
+/// Items documented elsewhere: the examples of the macros need the library and stand at the
+/// re-exports.
 const ELSEWHERE: [&str; 5] = ["Layers", "Module", "Variables", "differentiable", "direct"];
 
 const CRATES: [&str; 10] =
     ["dl", "dl_core", "dl_data", "dl_macros", "dl_math", "dl_nd", "dl_nn", "dl_optim", "dl_train", "dl_view"];
 
-/// A `rustdoc` that writes documentation as JSON where it is asked to run the doc tests of a crate.
-/// `cargo test --doc` hands over the libraries that `cargo test` has built, whereas `cargo doc`
-/// would check all dependencies first.
+/// A `rustdoc` that writes JSON documentation when cargo runs the doc tests of a crate. `cargo test
+/// --doc` passes the libraries that `cargo test` has built, whereas `cargo doc` would check all
+/// dependencies first.
 const RUSTDOC: &str = r#"#!/bin/sh
 tests= value=
 for argument; do
@@ -41,7 +41,7 @@ fi
 RUSTC_BOOTSTRAP=1 exec rustdoc "$@"
 "#;
 
-/// The folder with the JSON of all crates.
+/// Writes the JSON documentation of all crates. Returns its folder.
 fn documentation() -> PathBuf {
     let tmp = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
     let (rustdoc, documentation) = (tmp.join("rustdoc"), tmp.join("documentation"));
@@ -59,7 +59,7 @@ fn documentation() -> PathBuf {
     documentation
 }
 
-/// The examples in a documentation, one after the other.
+/// The examples of an item, concatenated.
 fn examples(item: &Value) -> String {
     let (mut examples, mut open) = (String::new(), None);
     for line in item["docs"].as_str().unwrap_or_default().lines() {
@@ -81,12 +81,12 @@ fn mentions(examples: &str, name: &str) -> bool {
     examples.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == name)
 }
 
-/// Whether an item of a trait need not be written in an implementation.
+/// Whether an item of a trait has a default.
 fn is_provided(item: &Value) -> bool {
     item["inner"]["function"]["has_body"] == true || item["inner"]["assoc_const"]["value"].is_string()
 }
 
-/// What an item belongs to: its path, and the examples on the way there.
+/// The path to an item, and the examples of the items that contain it.
 #[derive(Clone, Copy)]
 struct Around<'a> {
     path: &'a str,
@@ -96,7 +96,7 @@ struct Around<'a> {
 struct Crate {
     json: Value,
     seen: BTreeSet<u64>,
-    /// How many items were looked at.
+    /// The number of items that were checked.
     items: usize,
     missing: BTreeSet<String>,
 }
@@ -148,10 +148,10 @@ impl Crate {
                 self.need(around, name, &item);
                 let parts = inner["items"].as_array().into_iter().flatten();
                 let parts: Vec<Value> = parts.filter_map(|id| self.item(id)).collect();
-                // an example of one shows what belongs together
+                // one example is enough for items that belong together
                 let all: String = std::iter::once(all).chain(parts.iter().map(self::examples)).collect();
                 let within = Around { path: &path, examples: &all };
-                // what has to be there is in every implementation; what is provided is not
+                // required items occur in every implementation, provided ones do not
                 for part in parts.iter().filter(|part| is_provided(part)) {
                     self.need(within, part["name"].as_str().expect("a name"), part);
                 }

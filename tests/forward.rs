@@ -1,10 +1,10 @@
-//! Derivatives along a direction, through programs that decide as they run.
+//! Forward mode through programs with dynamic control flow.
 
 use dl::prelude::*;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-/// The square root by Newton's method: as many rounds as it takes.
+/// Square root by Newton's method, with a value-dependent number of iterations.
 #[differentiable]
 fn root(x: &Layer<f64>) -> Layer<f64> {
     let mut y = x.clone();
@@ -14,7 +14,7 @@ fn root(x: &Layer<f64>) -> Layer<f64> {
     y
 }
 
-/// A function in pieces, which asks for the value twice.
+/// A piecewise function, which reads a value twice.
 #[differentiable]
 fn pieces(x: &Layer<f64>, w: &Weight<f64>) -> Layer<f64> {
     if !x > 1.0 {
@@ -35,7 +35,7 @@ fn close(a: f64, b: f64) {
 }
 
 #[test]
-fn through_a_loop() {
+fn jvp_through_loop_matches_closed_form() {
     for x in [0.25_f64, 2.0, 30.0] {
         let w = Weight::new(x);
         let y = root(&w.layer());
@@ -43,14 +43,14 @@ fn through_a_loop() {
         close(slope(&y, &w).predict().wait().unwrap(), 0.5 / x.sqrt());
         close(slope(&slope(&y, &w), &w).predict().wait().unwrap(), -0.25 / (x * x.sqrt()));
         close(slope(&y.gradient(&w), &w).predict().wait().unwrap(), -0.25 / (x * x.sqrt()));
-        // a difference quotient
+        // central difference quotient
         let at = |x: f64| root(&Layer::constant(x)).predict().wait().unwrap();
         close(slope(&y, &w).predict().wait().unwrap(), (at(x + 1e-6) - at(x - 1e-6)) / 2e-6);
     }
 }
 
 #[test]
-fn through_the_branch_that_is_taken() {
+fn jvp_follows_taken_branch() {
     let w = Weight::new(3.0);
     for (x, by_x, by_w) in [(2.0_f64, 3.0, 2.0), (0.25, 1.0, 6.0), (-1.0, -1.0, 0.0)] {
         let x = Weight::new(x);
@@ -63,8 +63,8 @@ fn through_the_branch_that_is_taken() {
 }
 
 #[test]
-fn inside_of_a_program_that_looks_at_it() {
-    /// Steps down a slope as long as it is steep.
+fn jvp_in_loop_condition_is_differentiable() {
+    /// Gradient descent while the slope is steep.
     #[differentiable]
     fn descend(x: &Weight<f64>) -> Layer<f64> {
         let mut at = x.layer();
@@ -84,7 +84,7 @@ fn inside_of_a_program_that_looks_at_it() {
 }
 
 #[test]
-fn dropout_moves_as_its_mask_says() {
+fn jvp_of_dropout_uses_same_mask() {
     let x = Weight::new(Nd::<f64, _>::full([64], 1.0));
     let direction = Layer::constant((1..=64).map(f64::from).collect::<Nd<f64, Ix1>>());
     let y = x.dropout(0.5);
@@ -98,7 +98,7 @@ fn dropout_moves_as_its_mask_says() {
 }
 
 #[test]
-fn the_same_for_any_number_of_threads() {
+fn jvp_is_independent_of_thread_count() {
     let run = |threads: usize| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         pool.install(|| {

@@ -1,4 +1,4 @@
-//! The guide and the README say what is so: chapters, expansions, messages, features.
+//! Consistency of the guide and the README with the code: chapters, expansions, messages, features.
 //!
 //! Their listings are doc tests of `dl::guide`.
 
@@ -29,13 +29,13 @@ fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
     found
 }
 
-/// A block of code of a chapter.
+/// A code block of a chapter.
 struct Block<'a> {
-    /// The line before it.
+    /// The preceding line.
     before: &'a str,
-    /// What follows the backticks.
+    /// The info string after the backticks.
     words: &'a str,
-    /// The number of its first line, from 0.
+    /// The index of its first line.
     first: usize,
     lines: Vec<&'a str>,
 }
@@ -55,7 +55,7 @@ fn blocks(chapter: &str) -> Vec<Block<'_>> {
     blocks
 }
 
-/// The name that a line of code declares, if it does.
+/// The name that a line of code declares.
 fn declared(line: &str) -> Option<&str> {
     let mut words = line.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty());
     words.find(|word| ["let", "fn", "struct", "enum", "trait", "impl", "use"].contains(word))?;
@@ -63,7 +63,7 @@ fn declared(line: &str) -> Option<&str> {
 }
 
 #[test]
-fn what_a_reader_sees_of_a_listing_is_enough() {
+fn visible_names_of_listings_are_declared_in_visible_lines() {
     let mut listings = 0;
     for chapter in files(&root().join("docs/src"), "md").into_iter().chain([root().join("README.md")]) {
         let text = text(&chapter);
@@ -73,7 +73,10 @@ fn what_a_reader_sees_of_a_listing_is_enough() {
             let is_seen = |name: &str| seen.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == name);
             for name in hidden.into_iter().filter(|line| *line != "# use dl::prelude::*;").filter_map(declared) {
                 let place = format!("{}:{}", chapter.display(), block.first + 1);
-                assert!(["main", "_"].contains(&name) || !is_seen(name), "{place}: `{name}` is declared out of sight");
+                assert!(
+                    ["main", "_"].contains(&name) || !is_seen(name),
+                    "{place}: `{name}` is declared in a hidden line"
+                );
             }
             listings += 1;
         }
@@ -82,7 +85,7 @@ fn what_a_reader_sees_of_a_listing_is_enough() {
 }
 
 #[test]
-fn every_chapter_is_in_the_summary_and_in_the_documentation() {
+fn every_chapter_is_in_summary_and_doc_tests() {
     let summary = text("docs/src/SUMMARY.md");
     let listed: Vec<_> =
         summary.split("](").skip(1).map(|link| link.split(".md)").next().expect("a chapter")).collect();
@@ -98,7 +101,7 @@ fn every_chapter_is_in_the_summary_and_in_the_documentation() {
     assert_eq!(there, listed.iter().map(|&name| name.to_owned()).collect());
 }
 
-/// The part of a text that begins and ends with the same lines as this one, moved to the left.
+/// The lines of `text` from the first to the last line of `shown`, with the indentation removed.
 fn like(shown: &[&str], text: &str) -> Option<Vec<String>> {
     let indent = |line: &str| line.len() - line.trim_start().len();
     let (first, last) = (shown.first()?.trim(), shown.last()?.trim());
@@ -109,10 +112,10 @@ fn like(shown: &[&str], text: &str) -> Option<Vec<String>> {
     Some(lines[..=until].iter().map(|line| line.get(left..).unwrap_or("").to_owned()).collect())
 }
 
-/// A block after the line `<!-- expansion: name -->` is part of `dl-macros/snapshots/name.rs`; only
-/// such a block is not compiled. `UPDATE_EXPECT=1` writes them anew.
+/// A block after the line `<!-- expansion: name -->` must be part of `dl-macros/snapshots/name.rs`;
+/// only such blocks are not compiled. `UPDATE_EXPECT=1` rewrites them.
 #[test]
-fn expansions_are_the_real_ones() {
+fn expansions_match_snapshots() {
     let mut checked = 0;
     for path in files(&root().join("docs/src"), "md").into_iter().chain([root().join("README.md")]) {
         let chapter = text(&path);
@@ -120,7 +123,7 @@ fn expansions_are_the_real_ones() {
         for Block { before, words, first, lines } in blocks(&chapter).into_iter().rev() {
             let Some(name) = before.strip_prefix("<!-- expansion: ").and_then(|name| name.strip_suffix(" -->")) else {
                 let skipped = words.contains("ignore") || words.contains("no_run");
-                assert!(!skipped, "{}: a listing that does not run", path.display());
+                assert!(!skipped, "{}: a listing that is not compiled", path.display());
                 continue;
             };
             let hidden = lines.iter().take_while(|line| line.starts_with("# ")).count();
@@ -133,13 +136,13 @@ fn expansions_are_the_real_ones() {
         if updated != chapter && std::env::var_os("UPDATE_EXPECT").is_some() {
             write(&path, updated).expect("a chapter");
         } else {
-            assert!(updated == chapter, "{}: the macro expands to something else by now", path.display());
+            assert!(updated == chapter, "{}: differs from the snapshot", path.display());
         }
     }
     assert!(checked >= 6, "only {checked} expansions were found");
 }
 
-/// A message with what depends on the program left out.
+/// A message without the parts that depend on the program.
 fn template(message: &str) -> String {
     let quoted = |(number, part): (usize, &str)| match number % 2 {
         1 if !part.starts_with("#[") && part != "!" && part != "?" => "…".to_owned(),
@@ -149,7 +152,7 @@ fn template(message: &str) -> String {
 }
 
 #[test]
-fn every_message_of_the_compiler_is_in_the_catalogue() {
+fn every_compiler_message_is_in_catalogue() {
     let mut messages = BTreeSet::new();
     for path in files(&root().join("tests/mistakes/tests/ui"), "stderr") {
         let stderr = text(path);
@@ -169,7 +172,7 @@ fn every_message_of_the_compiler_is_in_the_catalogue() {
 }
 
 #[test]
-fn every_example_is_in_the_gallery() {
+fn every_example_is_in_gallery() {
     let gallery = text("docs/src/gallery.md");
     let mut seen = 0;
     for entry in read_dir(root().join("examples")).expect("the examples") {
@@ -191,7 +194,7 @@ fn features(manifest: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_feature_is_in_the_documentation_of_its_crate() {
+fn every_feature_is_in_documentation_of_its_crate() {
     let mut seen = 0;
     for folder in
         ["", "dl-core", "dl-data", "dl-macros", "dl-math", "dl-nd", "dl-nn", "dl-optim", "dl-train", "dl-view"]

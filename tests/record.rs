@@ -1,5 +1,4 @@
-//! Records of networks as users write them: shapes, the functions of the user, the ways that were
-//! taken.
+//! Records of networks: shapes, annotated functions, and branches that were taken.
 
 use dl::prelude::*;
 use dl::record::{Direction, NodeRecord, PassRecord, Recorder};
@@ -43,7 +42,7 @@ fn named<'a>(pass: &'a PassRecord, name: &str, direction: Direction) -> Vec<&'a 
 }
 
 #[test]
-fn shapes() {
+fn record_has_shapes_of_values() {
     let pass = train(1.0);
     let values =
         |name, direction| -> Vec<&str> { named(&pass, name, direction).iter().map(|node| &*node.value).collect() };
@@ -57,7 +56,7 @@ fn shapes() {
 }
 
 #[test]
-fn functions_and_ways() {
+fn record_has_functions_and_taken_branches() {
     for (sign, arm) in [(1.0, 0), (-1.0, 1)] {
         let pass = train(sign);
         let [decision] = &pass.decisions[..] else { panic!("{:?}", pass.decisions) };

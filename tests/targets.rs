@@ -1,10 +1,10 @@
-//! Every file of tests is built: with `autotests = false`, cargo looks for none itself.
+//! Every test file must be built: with `autotests = false`, cargo discovers no targets.
 
 use std::fs::{read_dir, read_to_string};
 use std::path::Path;
 
-/// The modules and targets in the folder of tests of a package that are not in its list of targets
-/// and not modules of a target.
+/// Test files and folders of a package that are neither targets of its manifest nor modules of a
+/// target.
 fn unused(package: &Path) -> Vec<String> {
     let Ok(entries) = read_dir(package.join("tests")) else { return Vec::new() };
     let manifest = read_to_string(package.join("Cargo.toml")).expect("a manifest");

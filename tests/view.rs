@@ -1,4 +1,4 @@
-//! Pictures, costs and traces of passes that really ran.
+//! Graphs, costs and traces of recorded passes.
 
 use dl::prelude::*;
 use dl::record::{Direction, NodeKind, PassRecord, Recorder, Recording, Span, SpanWork};
@@ -18,7 +18,7 @@ fn outer(x: &Layer<f64>, slope: &Weight<f64>) -> Layer<f64> {
     steep(x, slope) + 1.0
 }
 
-/// Halves until it is small.
+/// Halves `x` until it is at most 1.
 #[differentiable]
 fn halved(x: &Layer<f64>) -> Layer<f64> {
     let mut rest = x.clone();
@@ -39,19 +39,19 @@ fn matrix(shape: [usize; 2]) -> NdWeight {
 }
 
 #[test]
-fn the_arm_that_was_taken_is_named_and_the_other_one_is_not_computed() {
+fn graph_names_taken_arm_and_not_untaken_operations() {
     let slope = Weight::new(2.0);
     let dot = outer(&(3.0 * &slope), &slope).graph().wait().expect("a picture").dot();
     let [taken, untaken, condition] = ["\"scaled.exp()\"", "\"scaled.sin()\"", "\"!scaled > 1.0\""]
         .map(|label| dot.lines().find(|line| line.contains(label)).unwrap_or_else(|| panic!("{label}: {dot}")));
     assert!(!taken.contains("dashed") && untaken.contains("dashed") && condition.contains("shape=diamond"));
-    // the operation has a time or bytes below its name
+    // a label has the time or the bytes below the name of the operation
     assert!(dot.contains("[label=\"exp") && !dot.contains("[label=\"sin"), "{dot}");
     assert!(dot.contains("tests/view.rs:") && dot.contains("in `steep`") && dot.contains("in `outer`"), "{dot}");
 }
 
 #[test]
-fn rounds_of_a_loop_are_seen() {
+fn loop_iterations_are_recorded() {
     let weight = Weight::new(20.0);
     let (value, recording) = recorded(&halved(&weight.layer()).predict());
     assert_eq!(value.expect("a number"), 0.625);
@@ -59,7 +59,7 @@ fn rounds_of_a_loop_are_seen() {
     let [branch] = &costs.branches[..] else { panic!("{costs}") };
     let taken: Vec<usize> = branch.arms.iter().map(|(_, taken)| *taken).collect();
     assert_eq!((branch.condition.as_str(), taken), ("!rest > 1.0", vec![5, 1]));
-    // each round looked at what the one before computed
+    // each iteration reads the value of the previous one
     let looks: Vec<u32> = recording.passes[0].decisions.iter().map(|decision| decision.looked_at).collect();
     assert_eq!(looks, [1, 2, 3, 4, 5, 6]);
     let halving = costs.lines.iter().find(|line| line.evaluations == 5).expect("five rounds");
@@ -67,7 +67,7 @@ fn rounds_of_a_loop_are_seen() {
 }
 
 #[test]
-fn costs_are_those_of_lines_forward_and_backward() {
+fn costs_are_per_line_forward_and_backward() {
     let (a, b) = (matrix([64, 64]), matrix([64, 64]));
     let sum = a.matmul(&b).sum(); // this line
     let line = line!() - 1;
@@ -80,14 +80,14 @@ fn costs_are_those_of_lines_forward_and_backward() {
     assert!(costs.runtime.iter().any(|row| row.what == "optimizer steps"), "{costs}");
     let [pass] = &recording.passes[..] else { panic!("{recording:?}") };
     assert!(pass.nodes.iter().any(|node| node.direction == Direction::Backward));
-    check_the_way_back(&costs, pass);
+    check_backward_row(&costs, pass);
     assert!(!cost.backward.is_zero(), "{costs}");
     let head = Graph::of(pass).title("").dot();
     assert!(head.contains("The backward pass is not drawn"), "{head}");
 }
 
-/// Walks are in a row of their own; what is forward is what was computed on the way there.
-fn check_the_way_back(costs: &Costs, pass: &PassRecord) {
+/// The construction of the backward has a row of its own. Forward times include forward nodes only.
+fn check_backward_row(costs: &Costs, pass: &PassRecord) {
     let took = |chosen: &dyn Fn(&Span) -> bool| -> Duration {
         pass.spans.iter().filter(|span| chosen(span)).map(|span| span.ended - span.began).sum()
     };
@@ -103,12 +103,12 @@ fn check_the_way_back(costs: &Costs, pass: &PassRecord) {
 }
 
 #[test]
-fn the_way_back_of_plain_numbers_is_a_row() {
+fn scalar_backward_has_cost_row() {
     let weight = Weight::new(3.0_f64);
     let (loss, recording) = recorded(&(&weight * &weight).train(&Sgd::new(0.1)));
     loss.expect("a step");
     let costs = Costs::of(&recording);
-    check_the_way_back(&costs, &recording.passes[0]);
+    check_backward_row(&costs, &recording.passes[0]);
     assert!(costs.lines.iter().all(|line| line.time().is_zero()), "{costs}");
     let trace: Value = serde_json::from_str(&chrome_trace(&recording)).expect("JSON");
     let walk = trace["traceEvents"].as_array().expect("events").iter().find(|event| event["cat"] == "backward");
@@ -117,22 +117,22 @@ fn the_way_back_of_plain_numbers_is_a_row() {
 }
 
 #[test]
-fn a_failed_pass_shows_where() {
+fn graph_of_failed_pass_marks_failed_node() {
     let (a, b) = (matrix([2, 3]), matrix([2, 3]));
     let (result, recording) = recorded(&a.matmul(&b).relu().predict());
     let error = result.expect_err("the sizes differ");
     let svg = Graph::of(&recording.passes[0]).svg();
     assert!(error.is_shape() && svg.contains("item operation failed") && svg.contains("matmul"), "{svg}");
-    // the product is to blame, and what reads it was not computed
+    // the product has failed; its consumer was not computed
     assert_eq!(
         (svg.matches("item operation failed").count(), svg.matches("item not-computed").count()),
         (1, 1),
         "{svg}"
     );
-    assert!(a.matmul(&b).graph().wait().expect_err("the same").is_shape());
+    assert!(a.matmul(&b).graph().wait().expect_err("the sizes differ").is_shape());
 }
 
-/// Takes its time.
+/// An operation that sleeps.
 struct Pause;
 
 impl Primitive for Pause {
@@ -158,7 +158,7 @@ impl Primitive for Pause {
 }
 
 #[test]
-fn two_threads_overlap_in_a_trace() {
+fn spans_of_two_threads_overlap_in_trace() {
     let (a, b) = (Weight::new(1.0), Weight::new(2.0));
     let branches = Layer::apply(Pause, (a.layer(),)) + Layer::apply(Pause, (b.layer(),));
     let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().expect("a pool");
@@ -175,7 +175,7 @@ fn two_threads_overlap_in_a_trace() {
     let [(first, began, took), (second, other_began, other_took)] = pauses[..] else { panic!("{events:?}") };
     assert!(first != second && began < other_began + other_took && other_began < began + took, "{pauses:?}");
     assert!(took >= 30_000.0 && other_took >= 30_000.0, "{pauses:?}");
-    // 60 ms of work: the clock shows less
+    // 60 ms of work in less elapsed time
     let costs = Costs::of(&recording);
     assert!(costs.time() >= Duration::from_millis(60) && costs.elapsed < costs.time(), "{costs}");
 }
@@ -192,7 +192,7 @@ macro_rules! choices {
 choices! { x: waves x.sin(), x.cos(); grows x.exp(), x * 2.0; }
 
 #[test]
-fn functions_of_one_macro_call_decide_each_for_itself() {
+fn functions_of_one_macro_call_have_separate_branches() {
     let weight = Weight::new(1.0);
     let (value, recording) = recorded(&(waves(&weight.layer()) + grows(&(-&weight))).predict());
     assert_eq!(value.expect("a number"), 1_f64.sin() - 2.0);
@@ -205,7 +205,7 @@ fn functions_of_one_macro_call_decide_each_for_itself() {
 }
 
 #[test]
-fn a_gradient_shows_the_way_there_and_back() {
+fn graph_of_gradient_shows_forward_and_backward() {
     let weight = matrix([2, 3]);
     let squares = (&weight * &weight).sum();
     let slope = squares.gradient(&weight); // this line
@@ -214,7 +214,7 @@ fn a_gradient_shows_the_way_there_and_back() {
     for name in ["mul", "sum", "expand"] {
         assert!(dot.contains(&format!("[label=\"{name}")), "{name}: {dot}");
     }
-    // with what is around it, also in a pass that keeps its values
+    // with consumers of the gradient, also in a pass that retains its values
     for around in [slope.sin(), slope.sin().keeping_values()] {
         let dot = around.graph().wait().expect("a picture").dot();
         assert!(["sin", "sum", "expand"].iter().all(|name| dot.contains(&format!("[label=\"{name}"))), "{dot}");
@@ -228,17 +228,18 @@ fn a_gradient_shows_the_way_there_and_back() {
 }
 
 #[test]
-fn a_body_has_the_name_of_its_function() {
+fn body_has_name_of_its_function() {
     let slope = Weight::new(2.0);
     let (value, recording) = recorded(&outer(&(3.0 * &slope), &slope).predict());
     assert!(value.is_ok());
-    let body = recording.passes[0].nodes.iter().find(|node| node.kind == NodeKind::Decision).expect("it decides");
+    let body =
+        recording.passes[0].nodes.iter().find(|node| node.kind == NodeKind::Decision).expect("there is a dynamic node");
     assert_eq!(body.name, "steep");
     assert!(Graph::of(&recording.passes[0]).dot().contains("body of `steep`: tests/view.rs"));
     let trace = chrome_trace(&recording);
     assert!(trace.contains("\"name\":\"steep\"") && !trace.contains("differentiable function"), "{trace}");
-    // also where it fails
-    let error = risky(&slope.layer()).predict().wait().expect_err("it panics");
+    // an error names the function, too
+    let error = risky(&slope.layer()).predict().wait().expect_err("the body panics");
     assert_eq!(error.op(), Some("risky"));
 }
 
@@ -254,7 +255,7 @@ struct Line {
 }
 
 #[test]
-fn weights_have_their_paths() {
+fn weights_have_paths_in_graph() {
     let net = Line { slope: matrix([3, 2]), offset: matrix([1, 2]) };
     let other = matrix([2, 2]);
     let y = (other.matmul(&matrix([2, 3])).matmul(&net.slope) + &net.offset).sum();
@@ -263,7 +264,7 @@ fn weights_have_their_paths() {
     let (plain, named) = (graph.dot(), graph.clone().named(&net).dot());
     let count = |dot: &str| ["weight", "slope", "offset"].map(|name| weights(dot, name));
     assert_eq!((count(&plain), count(&named)), ([4, 0, 0], [2, 1, 1]), "{named}");
-    // several in one box: those who rest the mouse on it are told
+    // a box for several weights lists their paths in its tooltip
     let sum = (&net.slope + &net.offset).sin().sum();
     let folded = sum.graph().wait().expect("a picture").named(&net).at_most(4).dot();
     assert!(folded.contains("weight ×2") && folded.contains("slope, offset"), "{folded}");

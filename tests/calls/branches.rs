@@ -1,11 +1,11 @@
-//! Which arms are told.
+//! Recorded branches: the condition, the arm that was taken, and their place.
 
-use super::support::told;
+use super::support::recorded_pass;
 use dl::prelude::*;
 
-/// The condition, the arm, and the line of each decision, in the order of time.
+/// Condition, arm and line of each decision, in order of time.
 fn taken(layer: &Layer<f64>) -> Vec<(&'static str, &'static str, u32)> {
-    let (result, record) = told(layer);
+    let (result, record) = recorded_pass(layer);
     result.unwrap();
     let each = record.decisions.iter().map(|decision| {
         let branch = decision.branch;
@@ -15,7 +15,7 @@ fn taken(layer: &Layer<f64>) -> Vec<(&'static str, &'static str, u32)> {
     each.collect()
 }
 
-/// The same without lines.
+/// [`taken`] without lines.
 fn arms(layer: &Layer<f64>) -> Vec<(&'static str, &'static str)> {
     taken(layer).into_iter().map(|(condition, arm, _)| (condition, arm)).collect()
 }
@@ -26,7 +26,7 @@ fn two_ways(x: Layer<f64>) -> Layer<f64> {
 }
 
 #[test]
-fn an_if() {
+fn if_records_condition_and_arm() {
     assert_eq!(line!(), 30);
     assert_eq!(taken(&two_ways(Layer::constant(1.0))), [("!x > 0.0", "x * 2.0", 25)]);
     assert_eq!(taken(&two_ways(Layer::constant(-1.0))), [("!x > 0.0", "-x", 25)]);
@@ -53,9 +53,9 @@ fn three_ways(x: Layer<f64>, flag: bool) -> Layer<f64> {
 }
 
 #[test]
-fn an_else_if() {
+fn else_if_records_each_evaluated_condition() {
     let of = |x: f64| arms(&three_ways(Layer::constant(x), false));
-    // what stands before every bang is decided by no value
+    // statements before all bangs do not depend on a value and are not recorded
     assert_eq!(of(2.0), [("value > 1.0", "3.0"), ("flag", "nothing")]);
     let outer = ("value > 1.0", "if value > 0.0 …");
     assert_eq!(of(0.5), [outer, ("value > 0.0", "twice"), ("flag", "nothing")]);
@@ -76,7 +76,7 @@ fn by_match(x: Layer<f64>) -> Layer<f64> {
 }
 
 #[test]
-fn a_match() {
+fn match_records_pattern_and_guard_of_arm() {
     let of = |x: f64| arms(&by_match(Layer::constant(x)));
     assert_eq!(of(0.0), [("!x", "0.0 => x")]);
     assert_eq!(of(-1.0), [("!x", "value if value < 0.0 => -x")]);
@@ -103,7 +103,7 @@ fn popped(x: Layer<f64>) -> Layer<f64> {
 }
 
 #[test]
-fn loops() {
+fn loops_record_a_decision_per_iteration() {
     let round = ("!x < 10.0", "another round");
     assert_eq!(arms(&doubled(Layer::constant(3.0))), [round, round, ("!x < 10.0", "end")]);
     let round = ("let Some(next) = left.pop()", "another round");
@@ -123,9 +123,9 @@ fn in_rounds(x: Layer<f64>) -> Layer<f64> {
 }
 
 #[test]
-fn later_in_a_round_is_before_the_next() {
-    let told = arms(&in_rounds(Layer::constant(1.0)));
-    assert_eq!(told, [("i > 0", "nothing"), ("i > 0", "count += 1.0"), ("i > 0", "count += 1.0")]);
+fn decisions_are_recorded_in_order_of_iterations() {
+    let decisions = arms(&in_rounds(Layer::constant(1.0)));
+    assert_eq!(decisions, [("i > 0", "nothing"), ("i > 0", "count += 1.0"), ("i > 0", "count += 1.0")]);
 }
 
 #[differentiable]
@@ -142,7 +142,7 @@ fn if_there_is_one(x: Layer<f64>, scale: Option<f64>) -> Layer<f64> {
 }
 
 #[test]
-fn a_let_else_and_an_if_let() {
+fn let_else_and_if_let_record_their_arms() {
     let of = |x: f64, scale| arms(&if_there_is_one(Layer::constant(x), scale));
     assert_eq!(of(1.0, None), [("let Some(scale) = scale", "return x * value")]);
     let there = ("let Some(scale) = scale", "Some(scale)");
@@ -152,17 +152,17 @@ fn a_let_else_and_an_if_let() {
 }
 
 #[test]
-fn in_a_block() {
+fn decision_in_block_is_recorded() {
     let x = Layer::constant(1.0);
     let layer = direct! { if !x > 0.0 { x } else { -x } };
     assert_eq!(arms(&layer), [("!x > 0.0", "x")]);
 }
 
 #[test]
-fn the_column_is_that_of_the_keyword() {
-    let (_, record) = told(&two_ways(Layer::constant(1.0)));
+fn branch_place_has_column_of_keyword() {
+    let (_, record) = recorded_pass(&two_ways(Layer::constant(1.0)));
     assert_eq!(record.decisions[0].branch.place.column(), 5);
-    // one branch, whichever way it goes
-    let (_, other) = told(&two_ways(Layer::constant(-1.0)));
+    // both decisions have the same branch, regardless of the arm
+    let (_, other) = recorded_pass(&two_ways(Layer::constant(-1.0)));
     assert!(std::ptr::eq(record.decisions[0].branch, other.decisions[0].branch));
 }

@@ -1,6 +1,6 @@
-//! What a layer knows of the functions in which it was written.
+//! Call chains: the annotated functions in which a layer was created.
 
-use super::support::{broken, chain, functions, told};
+use super::support::{broken, chain, functions, recorded_pass};
 use dl::prelude::*;
 use dl::record::{Direction, Recorder};
 
@@ -30,7 +30,7 @@ fn encode(x: &Layer<f64>) -> Layer<f64> {
 }
 
 #[test]
-fn through_functions_and_methods() {
+fn calls_include_functions_and_methods() {
     assert_eq!(line!(), 34);
     let net = Net { w: Weight::new(2.0) };
     let score = net.score(&Layer::constant(1.0));
@@ -42,7 +42,7 @@ fn through_functions_and_methods() {
 }
 
 #[test]
-fn outside_of_annotated_functions_there_are_none() {
+fn layer_outside_of_annotated_functions_has_no_calls() {
     let error = broken(&Layer::constant(1.0)).predict().wait().unwrap_err();
     assert!(error.calls().is_empty());
 }
@@ -75,7 +75,7 @@ fn generic<M: Model>(model: &M, x: &Layer<f64>) -> Layer<f64> {
 }
 
 #[test]
-fn through_traits() {
+fn calls_include_trait_methods() {
     let model = nested::Deep(vec![1_u8]);
     let error = generic(&model, &Layer::constant(1.0)).predict().wait().unwrap_err();
     assert_eq!(functions(error.calls()), ["Deep::inner", "Deep::outer", "generic"]);
@@ -98,7 +98,7 @@ fn odd(x: &Layer<f64>, n: u32) -> Layer<f64> {
 }
 
 #[test]
-fn recursion_is_told_once() {
+fn recursive_calls_are_recorded_once() {
     let x = Layer::constant(1.0);
     let error = countdown(&x, 100_000).predict().wait().unwrap_err();
     assert_eq!(functions(error.calls()), ["countdown", "countdown"]);
@@ -110,7 +110,7 @@ fn recursion_is_told_once() {
     assert_eq!(functions(error.calls()), ["odd", "even", "even"]);
 }
 
-/// Waits for something on its way.
+/// Suspends at two bangs before it creates its result.
 #[differentiable]
 fn leaf(x: &Layer<f64>, i: u32) -> Layer<f64> {
     let first = !slow(x);
@@ -138,10 +138,10 @@ fn right(x: &Layer<f64>, i: u32) -> Layer<f64> {
 }
 
 #[test]
-fn whatever_thread_goes_on() {
+fn calls_are_independent_of_resuming_thread() {
     let x = Weight::new(0.5).layer();
     let all: Vec<Layer<f64>> = (0..100).map(|i| if i % 2 == 0 { left(&x, i) } else { right(&x, i) }).collect();
-    let (value, record) = told(&all.into_iter().sum());
+    let (value, record) = recorded_pass(&all.into_iter().sum());
     value.unwrap();
     let sines: Vec<_> = record.nodes.iter().filter(|node| node.name == "sin").collect();
     assert_eq!(sines.len(), 100);
@@ -160,13 +160,13 @@ fn computed(x: &Layer<f64>) -> Do<f64> {
 }
 
 #[test]
-fn in_a_computation() {
+fn calls_in_do_computation_are_recorded() {
     let error = computed(&Layer::constant(1.0)).wait().unwrap_err();
     assert_eq!(functions(error.calls()), ["computed"]);
 }
 
 #[test]
-fn blocks_are_in_the_function_around_them() {
+fn block_belongs_to_enclosing_function() {
     #[differentiable]
     fn around(x: &Layer<f64>) -> Layer<f64> {
         let x = x.clone();
@@ -182,7 +182,7 @@ fn product(x: &NdLayer<Ix2, f64>, w: &NdWeight<Ix2, f64>) -> NdLayer<Ix2, f64> {
 }
 
 #[test]
-fn deltas_have_the_place_and_the_calls_of_their_operation() {
+fn deltas_have_place_and_calls_of_their_operation() {
     let line = line!();
     let (x, w) = (Weight::new(Nd::from([[1.0, 2.0]])), Weight::new(Nd::from([[0.5], [0.25]])));
     let loss = product(&x.layer(), &w).sum();

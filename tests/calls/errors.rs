@@ -1,4 +1,4 @@
-//! What errors say of the functions in which they come up.
+//! Call chains in error messages.
 
 use super::support::{broken, chain, functions};
 use dl::prelude::*;
@@ -15,7 +15,7 @@ fn gate(x: &Layer<f64>) -> Layer<f64> {
 }
 
 #[test]
-fn one_line_or_all() {
+fn error_displays_calls_only_in_alternate_format() {
     assert_eq!(line!(), 19);
     let file = file!();
     let error = score(&Layer::constant(1.0)).predict().wait().unwrap_err(); // line 21
@@ -29,7 +29,7 @@ fn one_line_or_all() {
 }
 
 #[test]
-fn failures_in_parallel() {
+fn parallel_failures_display_calls_of_each_error() {
     let x = Layer::constant(1.0);
     let error = (score(&x) + gate(&x)).predict().wait().unwrap_err();
     let text = format!("{error:?}");
@@ -47,11 +47,11 @@ fn panics(x: &Layer<f64>) -> Layer<f64> {
 }
 
 #[test]
-fn a_panic() {
+fn panic_in_body_has_calls() {
     let error = panics(&Layer::constant(1.0)).predict().wait().unwrap_err();
     assert!(error.is_panic());
     assert_eq!(functions(error.calls()), ["panics"]);
-    // whoever panics leaves the function
+    // the panic leaves the function before it returns a layer
     #[differentiable]
     fn at_once(x: &Layer<f64>) -> Layer<f64> {
         assert!(x.predict().wait().is_err(), "on purpose");
@@ -62,7 +62,7 @@ fn a_panic() {
     assert!(dl::Calls::here().is_empty());
 }
 
-/// Its rule is wrong.
+/// An operation with an incorrect pullback rule.
 struct Wrong(fn(&Layer<f64>) -> Layer<f64>);
 
 impl Primitive for Wrong {
@@ -88,16 +88,15 @@ fn wrong(x: &Layer<f64>, rule: fn(&Layer<f64>) -> Layer<f64>) -> Layer<f64> {
 }
 
 #[test]
-fn in_the_backward() {
+fn error_in_backward_has_calls_of_operation() {
     let w = Weight::new(1.0);
     let line = line!();
-    // the rule makes a delta that cannot be computed: this is the line of the rule, and these are
-    // the functions of the operation
+    // a failing delta: the error has the line of the rule and the calls of the operation
     let loss = wrong(&w.layer(), |delta| broken(delta)) * 3.0;
     let error = loss.train(&Sgd::new(0.1)).wait().unwrap_err();
     assert_eq!((error.op(), error.place().map(|place| place.line())), (Some("broken"), Some(line + 2)));
     assert_eq!(chain(error.calls()), [("wrong", line + 2)]);
-    // the rule itself fails
+    // the rule panics
     let loss = wrong(&w.layer(), |_| panic!("on purpose"));
     let error = loss.train(&Sgd::new(0.1)).wait().unwrap_err();
     assert_eq!((error.op(), functions(error.calls())), (Some("wrong"), vec!["wrong"]));
@@ -110,7 +109,7 @@ fn root(x: &Layer<f64>) -> Layer<f64> {
 }
 
 #[test]
-fn numbers_that_are_not_finite() {
+fn non_finite_value_and_derivative_have_calls() {
     let w = Weight::new(-1.0);
     let line = line!();
     let loss = root(&w.layer()) + 1.0;
@@ -128,7 +127,7 @@ fn numbers_that_are_not_finite() {
 
 #[cfg(feature = "train")]
 #[test]
-fn the_guard_of_a_trainer() {
+fn step_refused_by_guard_has_calls() {
     let (w, sgd) = (Weight::new(-1.0), Sgd::new(0.1));
     let trainer = dl::train::Trainer::new(&sgd, 1).refuse_non_finite();
     let error = trainer.run(|_| Ok([1.0, 2.0].map(Ok)), |scale: f64| root(&(&w * scale))).unwrap_err();

@@ -1,5 +1,4 @@
-//! Where a layer was written: the chain of annotated functions, in errors and in what a pass tells;
-//! and which way a body goes on.
+//! Call chains of layers in errors and records, and the branches that bodies take.
 
 mod branches;
 mod chains;

@@ -26,18 +26,18 @@ pub(crate) fn broken(x: &Layer<f64>) -> Layer<f64> {
     Layer::apply(Broken, (x.clone(),))
 }
 
-/// Functions and lines, the innermost first.
+/// Functions and call lines, innermost first.
 pub(crate) fn chain(calls: Calls) -> Vec<(&'static str, u32)> {
     calls.frames().map(|call| (call.function, call.from.line())).collect()
 }
 
-/// The names of the functions only.
+/// The names of the functions.
 pub(crate) fn functions(calls: Calls) -> Vec<&'static str> {
     calls.frames().map(|call| call.function).collect()
 }
 
-/// Predicts, and says what the pass did.
-pub(crate) fn told(layer: &Layer<f64>) -> (Result<f64>, PassRecord) {
+/// Runs `predict`. Returns its result and the record of its pass.
+pub(crate) fn recorded_pass(layer: &Layer<f64>) -> (Result<f64>, PassRecord) {
     let recorder = Recorder::new();
     let result = layer.predict().recorded(&recorder).wait();
     (result, recorder.take().passes.swap_remove(0))

@@ -1,20 +1,20 @@
-//! Weights are the same to the last bit after two steps, with marks and without, for any number of
-//! threads.
+//! Weights after two steps are bit-identical with and without checkpoint boundaries, for any number
+//! of threads.
 
-use super::nets::{Marks, Row, bits, numbers, on_threads};
+use super::nets::{Checkpoints, Row, bits, numbers, on_threads};
 use dl::prelude::*;
 
 #[track_caller]
-fn same(count: usize, net: impl Fn(Marks, &[Weight<Row>]) -> Layer<f64> + Sync) {
+fn same(count: usize, net: impl Fn(Checkpoints, &[Weight<Row>]) -> Layer<f64> + Sync) {
     for momentum in [0.0, 0.9] {
         let sgd = Sgd::new(0.1).momentum(momentum);
-        let plain = bits(count, &sgd, |w| net(Marks::Without, w));
+        let plain = bits(count, &sgd, |w| net(Checkpoints::Without, w));
         for threads in [1, 2, 4] {
-            let marked = on_threads(threads, || bits(count, &sgd.clone(), |w| net(Marks::With, w)));
+            let marked = on_threads(threads, || bits(count, &sgd.clone(), |w| net(Checkpoints::With, w)));
             assert_eq!(marked, plain, "{threads} threads");
         }
-        let plain = bits(count, &Adam::new(0.1), |w| net(Marks::Without, w));
-        assert_eq!(bits(count, &Adam::new(0.1), |w| net(Marks::With, w)), plain);
+        let plain = bits(count, &Adam::new(0.1), |w| net(Checkpoints::Without, w));
+        assert_eq!(bits(count, &Adam::new(0.1), |w| net(Checkpoints::With, w)), plain);
     }
 }
 
@@ -23,13 +23,13 @@ fn input() -> Layer<Row> {
 }
 
 #[test]
-fn a_chain() {
-    same(12, |marks, w| {
+fn chain_is_bit_identical_with_checkpoints() {
+    same(12, |checkpoints, w| {
         let mut h = input();
         for (number, w) in w.iter().enumerate() {
             h = (h.matmul(w) + 0.25).tanh();
             if number % 3 == 2 {
-                h = marks.mark(h);
+                h = checkpoints.at(h);
             }
         }
         h.square().sum()
@@ -37,143 +37,142 @@ fn a_chain() {
 }
 
 #[test]
-fn diamonds_in_a_segment() {
-    same(4, |marks, w| {
+fn diamonds_in_segment_are_bit_identical() {
+    same(4, |checkpoints, w| {
         let mut h = input();
         for w in w {
             let x = h.matmul(w);
             let (a, b) = (x.tanh(), x.exp());
-            h = marks.mark((&a * &b + &x) * a);
+            h = checkpoints.at((&a * &b + &x) * a);
         }
         h.square().mean()
     });
 }
 
 #[test]
-fn a_skip_over_marks() {
-    same(6, |marks, w| {
+fn skip_connection_over_checkpoints_is_bit_identical() {
+    same(6, |checkpoints, w| {
         let first = input().matmul(&w[0]).tanh();
         let inside = first.matmul(&w[1]).tanh();
-        let marked = marks.mark(inside.matmul(&w[2]).tanh());
-        let second = marks.mark((marked.matmul(&w[3]) + &inside).tanh());
-        let third = marks.mark((second.matmul(&w[4]) * &first + inside).tanh());
+        let marked = checkpoints.at(inside.matmul(&w[2]).tanh());
+        let second = checkpoints.at((marked.matmul(&w[3]) + &inside).tanh());
+        let third = checkpoints.at((second.matmul(&w[4]) * &first + inside).tanh());
         (third.matmul(&w[5]) + first).square().sum()
     });
 }
 
 #[test]
-fn weights_that_segments_share() {
-    same(2, |marks, w| {
+fn weights_shared_by_segments_are_bit_identical() {
+    same(2, |checkpoints, w| {
         let mut h = input();
         for _ in 0..9 {
-            h = marks.mark((h.matmul(&w[0]) + h.matmul(&w[1])).tanh());
+            h = checkpoints.at((h.matmul(&w[0]) + h.matmul(&w[1])).tanh());
         }
         (h.matmul(&w[0]) + h).square().sum()
     });
 }
 
-/// The deltas of one weight come from segments and from between them, in an order that no segment
-/// has to itself.
+/// The deltas of a weight come from inside and outside of segments, in an interleaved order.
 #[test]
-fn a_shared_weight_in_nested_skips() {
-    same(1, |marks, w| {
+fn weight_in_nested_skip_connections_is_bit_identical() {
+    same(1, |checkpoints, w| {
         let w = &w[0];
         let below = input().matmul(w).tanh();
-        let inside = (marks.mark(below.matmul(w).tanh()).matmul(w) + &below).matmul(w);
-        let c = marks.mark((inside.tanh().matmul(w) + &below).tanh().matmul(w));
-        let d = marks.mark((c.matmul(w) * &inside).tanh());
+        let inside = (checkpoints.at(below.matmul(w).tanh()).matmul(w) + &below).matmul(w);
+        let c = checkpoints.at((inside.tanh().matmul(w) + &below).tanh().matmul(w));
+        let d = checkpoints.at((c.matmul(w) * &inside).tanh());
         (d.matmul(w) + below.matmul(w) + c).square().sum()
     });
 }
 
 #[test]
-fn what_several_segments_compute_from() {
-    same(3, |marks, w| {
+fn input_shared_by_segments_is_bit_identical() {
+    same(3, |checkpoints, w| {
         let shared = (w[0].layer() * 2.0).tanh();
         let mut h = input();
         for _ in 0..5 {
-            h = marks.mark(h.matmul(&shared).tanh().matmul(&w[1]).tanh());
+            h = checkpoints.at(h.matmul(&shared).tanh().matmul(&w[1]).tanh());
         }
         (h.matmul(&w[2]) + h.matmul(&shared)).square().sum()
     });
 }
 
 #[test]
-fn parallel_segments_and_marks_on_marks() {
-    same(8, |marks, w| {
-        let x = marks.mark(marks.mark(input().matmul(&w[0]).tanh()));
-        let branch = |w: &Weight<Row>| marks.mark((x.matmul(w).tanh() + &x).exp().tanh());
-        let sum = w[1..7].iter().map(branch).reduce(|a, b| marks.mark(marks.mark(a) * b + 0.5));
+fn parallel_segments_and_repeated_checkpoints_are_bit_identical() {
+    same(8, |checkpoints, w| {
+        let x = checkpoints.at(checkpoints.at(input().matmul(&w[0]).tanh()));
+        let branch = |w: &Weight<Row>| checkpoints.at((x.matmul(w).tanh() + &x).exp().tanh());
+        let sum = w[1..7].iter().map(branch).reduce(|a, b| checkpoints.at(checkpoints.at(a) * b + 0.5));
         sum.unwrap().matmul(&w[7]).square().sum()
     });
 }
 
 #[test]
-fn numbers_in_a_segment() {
-    same(4, |marks, w| {
+fn scalars_in_segment_are_bit_identical() {
+    same(4, |checkpoints, w| {
         let mut h = input();
         let mut losses = Layer::constant(0.0);
         for w in w {
             let x = h.matmul(w);
             let mean = x.mean();
-            let scale = marks.mark(1.0 + (&mean * &mean).sqrt() * 0.5);
-            h = marks.mark((x / &scale).tanh());
-            losses = losses + marks.mark(h.square().mean() * scale);
+            let scale = checkpoints.at(1.0 + (&mean * &mean).sqrt() * 0.5);
+            h = checkpoints.at((x / &scale).tanh());
+            losses = losses + checkpoints.at(h.square().mean() * scale);
         }
-        marks.mark(losses.clone() * losses)
+        checkpoints.at(losses.clone() * losses)
     });
 }
 
 #[test]
-fn parts_of_a_tensor() {
-    same(2, |marks, w| {
+fn slices_in_segment_are_bit_identical() {
+    same(2, |checkpoints, w| {
         let mut h = input().matmul(&w[0]);
         for _ in 0..3 {
             let (left, right) = (h.slice_axis(-1, 0..2), h.slice_axis(-1, 2..4));
-            h = marks.mark(concat(-1, [left.tanh() * &right, right.exp()]).matmul(&w[1]));
+            h = checkpoints.at(concat(-1, [left.tanh() * &right, right.exp()]).matmul(&w[1]));
         }
         h.square().sum()
     });
 }
 
 #[differentiable]
-fn halve_until_small(mut x: Layer<Row>, w: &Weight<Row>, marks: Marks) -> Layer<Row> {
+fn halve_until_small(mut x: Layer<Row>, w: &Weight<Row>, checkpoints: Checkpoints) -> Layer<Row> {
     let mut turns = 0;
     while !x.square().sum() > 0.2 && turns < 10 {
         x = (x * 0.7).matmul(w).tanh();
         turns += 1;
         if turns % 2 == 0 {
-            x = marks.mark(x);
+            x = checkpoints.at(x);
         }
     }
     if !x.sum() > 0.0 { x.exp() } else { x - 1.0 }
 }
 
 #[test]
-fn decisions_and_loops_in_a_segment() {
-    same(4, |marks, w| {
+fn dynamic_nodes_in_segment_are_bit_identical() {
+    same(4, |checkpoints, w| {
         let mut h = input();
         for w in w {
-            h = marks.mark((halve_until_small(h, w, marks) + 0.1).tanh());
+            h = checkpoints.at((halve_until_small(h, w, checkpoints) + 0.1).tanh());
         }
         h.square().sum()
     });
 }
 
 #[test]
-fn random_layers() {
-    same(4, |marks, w| {
+fn dropout_in_segment_is_bit_identical() {
+    same(4, |checkpoints, w| {
         let mut h = input();
         for w in w {
-            h = marks.mark(h.matmul(w).dropout(0.3).tanh().dropout(0.2));
+            h = checkpoints.at(h.matmul(w).dropout(0.3).tanh().dropout(0.2));
         }
         h.dropout(0.1).square().sum()
     });
 }
 
 #[test]
-fn statistics_that_are_tracked() {
-    let run = |marks: Marks| {
+fn buffers_updated_in_segment_are_bit_identical() {
+    let run = |checkpoints: Checkpoints| {
         let (w, mean) = (Weight::new(numbers(4, 4, 5)), Buffer::new(0.5));
         for _ in 0..3 {
             let mut h = input();
@@ -183,18 +182,18 @@ fn statistics_that_are_tracked() {
                     let new = mean.layer() * 0.9 + h.mean() * 0.1;
                     h = h.updating(&mean, new);
                 }
-                h = marks.mark((h + mean.layer()).tanh());
+                h = checkpoints.at((h + mean.layer()).tanh());
             }
             h.square().sum().train(&Sgd::new(0.1)).wait().unwrap();
         }
         (w.value().into_vec(), mean.value())
     };
-    let plain = run(Marks::Without);
+    let plain = run(Checkpoints::Without);
     assert_ne!(plain.1, 0.5);
-    assert_eq!(run(Marks::With), plain);
+    assert_eq!(run(Checkpoints::With), plain);
 }
 
-/// A backward of the user's that hands on ten times the delta.
+/// The identity, with a hand-written backward that multiplies the delta by ten.
 fn tenfold(x: &Layer<Row>) -> Layer<Row> {
     let x = x.clone();
     let tape = Do::now(()).flat_map(move |()| {
@@ -208,26 +207,26 @@ fn tenfold(x: &Layer<Row>) -> Layer<Row> {
 }
 
 #[test]
-fn a_backward_by_hand_in_a_segment() {
-    same(4, |marks, w| {
-        let x = marks.mark(input().matmul(&w[0]).tanh().matmul(&w[1]).tanh());
-        let y = marks.mark((tenfold(&x.matmul(&w[2])) + x).tanh());
+fn hand_written_backward_in_segment_is_bit_identical() {
+    same(4, |checkpoints, w| {
+        let x = checkpoints.at(input().matmul(&w[0]).tanh().matmul(&w[1]).tanh());
+        let y = checkpoints.at((tenfold(&x.matmul(&w[2])) + x).tanh());
         (y.matmul(&w[3])).square().sum()
     });
 }
 
-/// A weight that only decides gets no step, not even one of momentum.
+/// A weight that affects only a decision is not updated, although it has momentum.
 #[test]
-fn a_weight_that_no_gradient_reaches() {
-    same(3, |marks, w| {
-        let x = marks.mark(input().matmul(&w[0]).tanh());
+fn weight_without_gradient_is_not_updated() {
+    same(3, |checkpoints, w| {
+        let x = checkpoints.at(input().matmul(&w[0]).tanh());
         let mask = x.matmul(&w[1]).greater(&Layer::constant(numbers(3, 4, 9))).to_floats::<f64>();
-        let y = marks.mark((x.matmul(&w[2]) * mask).tanh());
+        let y = checkpoints.at((x.matmul(&w[2]) * mask).tanh());
         y.square().sum()
     });
     let w = [Weight::new(numbers(4, 4, 1)), Weight::new(numbers(4, 4, 2))];
     let adam = Adam::new(0.1);
-    // first a step that gives both of them momentum
+    // this step gives both weights momentum
     (w[0].matmul(&w[1])).square().sum().train(&adam).wait().unwrap();
     let before = w[1].value();
     let x = input().matmul(&w[0]).tanh();
@@ -237,11 +236,11 @@ fn a_weight_that_no_gradient_reaches() {
 }
 
 #[test]
-fn deltas_as_a_vector_space() {
-    let run = |marks: Marks| {
+fn scaled_and_added_side_effects_are_bit_identical() {
+    let run = |checkpoints: Checkpoints| {
         let w = Weight::new(numbers(4, 4, 3));
-        let x = marks.mark((input().matmul(&w) + 0.1).tanh());
-        let loss = marks.mark(x.matmul(&w).tanh()).square().sum();
+        let x = checkpoints.at((input().matmul(&w) + 0.1).tanh());
+        let loss = checkpoints.at(x.matmul(&w).tanh()).square().sum();
         let tape = loss.forward().wait().unwrap();
         let first = tape.backward(Do::now(1.0));
         let second = tape.backward(Do::now(0.3));
@@ -249,13 +248,13 @@ fn deltas_as_a_vector_space() {
         first.step(&Sgd::new(0.1)).wait().unwrap();
         w.value()
     };
-    assert_eq!(run(Marks::With), run(Marks::Without));
+    assert_eq!(run(Checkpoints::With), run(Checkpoints::Without));
 }
 
-/// What arrives at a mark arrives at what it marks, also where the mark was evaluated before its
-/// consumers were built.
+/// The delta of a boundary is propagated to the marked layer, also if the boundary was evaluated
+/// before its consumers were created.
 #[test]
-fn a_mark_that_was_evaluated_before() {
+fn checkpoint_evaluated_before_its_consumers_propagates_delta() {
     let gradient = |before: bool| {
         let w = Weight::new(1.0);
         let loss = Layer::dynamic({
@@ -267,11 +266,11 @@ fn a_mark_that_was_evaluated_before() {
                         let x = x.clone();
                         async move { Ok(x) }
                     });
-                    let mark = x.checkpoint();
+                    let boundary = x.checkpoint();
                     if before {
-                        mark.extract().await?;
+                        boundary.extract().await?;
                     }
-                    Ok((&mark * 0.1 + &x * 0.2) + &mark * 0.3)
+                    Ok((&boundary * 0.1 + &x * 0.2) + &boundary * 0.3)
                 }
             }
         });
@@ -281,11 +280,11 @@ fn a_mark_that_was_evaluated_before() {
     assert_eq!(gradient(true), gradient(false));
 }
 
-/// A body that turns out to be a leaf has nothing below it that waits.
+/// A body that resolves to a weight has no segment to rematerialize.
 #[test]
-fn a_segment_behind_a_body_that_is_a_weight() {
+fn body_resolving_to_weight_is_bit_identical() {
     let weights = [[0.3, -0.2], [0.1, 0.4]];
-    let step = |mark: bool| {
+    let step = |boundary: bool| {
         let w = Weight::new(Nd::<f64, _>::from(weights));
         let body = Layer::dynamic({
             let w = w.clone();
@@ -295,7 +294,7 @@ fn a_segment_behind_a_body_that_is_a_weight() {
             }
         });
         let hidden = Nd::<f64, _>::from([[1.0, 2.0]]).matmul(&body).tanh();
-        let hidden = if mark { hidden.checkpoint() } else { hidden };
+        let hidden = if boundary { hidden.checkpoint() } else { hidden };
         hidden.square().sum().train(&Sgd::new(0.1)).wait().unwrap();
         w.value()
     };

@@ -1,4 +1,4 @@
-//! What is evaluated how often.
+//! Number of evaluations per operation, with checkpoint boundaries.
 
 use super::nets::{Log, Row, numbers, on_threads, weights};
 use dl::prelude::*;
@@ -18,7 +18,7 @@ fn chain(log: &Log, w: &[Weight<Row>]) -> Layer<f64> {
 }
 
 #[test]
-fn a_segment_runs_twice_and_the_marked_layer_once() {
+fn segment_is_evaluated_twice_and_marked_layer_once() {
     for threads in [1, 2, 4] {
         let (log, w) = (Log::default(), weights(3));
         let loss = chain(&log, &w);
@@ -32,14 +32,14 @@ fn a_segment_runs_twice_and_the_marked_layer_once() {
 }
 
 #[test]
-fn predict_and_forward_run_nothing_twice() {
+fn predict_and_forward_do_not_rematerialize() {
     let (log, w) = (Log::default(), weights(3));
     chain(&log, &w).predict().wait().unwrap();
     assert_eq!(["a", "b", "c", "d", "e"].map(|name| log.count(name)), [1; 5]);
     log.clear();
     let tape = chain(&log, &w).forward().wait().unwrap();
     assert_eq!(["a", "b", "c", "d", "e"].map(|name| log.count(name)), [1; 5]);
-    // each backward evaluates it again
+    // each backward rematerializes the segments
     for _ in 0..2 {
         log.clear();
         tape.backward(Do::now(1.0)).step(&Sgd::new(0.1)).wait().unwrap();
@@ -48,7 +48,7 @@ fn predict_and_forward_run_nothing_twice() {
 }
 
 #[test]
-fn what_is_used_elsewhere_is_kept() {
+fn value_used_outside_of_segment_is_not_rematerialized() {
     let (log, w) = (Log::default(), weights(4));
     let skip = log.of("skip", &log.of("below", &input().matmul(&w[0])));
     let b = log.of("b", &log.of("a", &skip.matmul(&w[1]))).checkpoint();
@@ -62,7 +62,7 @@ fn what_is_used_elsewhere_is_kept() {
 }
 
 #[test]
-fn nothing_trained_nothing_evaluated_again() {
+fn segment_without_trained_weight_is_not_rematerialized() {
     let (log, w) = (Log::default(), weights(3));
     let loss = chain(&log, &w);
     w[0].freeze();
@@ -75,10 +75,10 @@ fn nothing_trained_nothing_evaluated_again() {
     assert_eq!(["a-", "b-", "c-", "d-", "e-"].map(|name| log.count(name)), [0, 0, 0, 0, 1]);
 }
 
-/// A bang in the middle of a segment: what it was computed from is kept, and what it alone needs
-/// does not run again.
+/// A bang in the middle of a segment: its operands are retained, and operations that only the bang
+/// needs are not rematerialized.
 #[test]
-fn a_bang_looks_into_a_segment() {
+fn bang_in_segment_retains_its_operands() {
     let (log, w) = (Log::default(), weights(2));
     let bodies = Arc::new(AtomicUsize::new(0));
     let loss = {
@@ -96,12 +96,13 @@ fn a_bang_looks_into_a_segment() {
     };
     loss.train(&Sgd::new(0.1)).wait().unwrap();
     assert_eq!(["a", "b", "c", "d", "never"].map(|name| log.count(name)), [1, 1, 2, 1, 0]);
-    assert_eq!(bodies.load(SeqCst), 1, "a body does not run again");
+    assert_eq!(bodies.load(SeqCst), 1, "a body must not run again");
 }
 
-/// Values between marks are gone when the forward is through, and again after the backward.
+/// Activations between boundaries are discarded after the forward pass, and again after the
+/// backward pass.
 #[test]
-fn the_pass_holds_what_is_marked() {
+fn pass_retains_only_values_at_checkpoints() {
     const LAYERS: usize = 64;
     let peak = |every: usize| {
         let w = weights(LAYERS);
@@ -117,8 +118,8 @@ fn the_pass_holds_what_is_marked() {
         counters.bytes_peak as f64 / (2_000 * 4 * size_of::<f64>()) as f64
     };
     let (plain, marked) = (peak(usize::MAX), peak(8));
-    assert!(plain > 3.0 * LAYERS as f64, "{plain} values without marks");
-    assert!(marked < 8.0 * 2.0 + 8.0 * 6.0, "{marked} values with marks, {plain} without");
+    assert!(plain > 3.0 * LAYERS as f64, "{plain} values without checkpoints");
+    assert!(marked < 8.0 * 2.0 + 8.0 * 6.0, "{marked} values with checkpoints, {plain} without");
 }
 
 /// The sum of three numbers.
@@ -141,14 +142,14 @@ impl Primitive for Three {
     }
 }
 
-/// A long pass gives up entries, and later nodes lie where those were of which it has known.
+/// A long pass reuses slots, so that later nodes have the slots of earlier ones.
 #[test]
-fn a_mark_of_a_number_that_another_pass_has_claimed_goes_with_its_consumer() {
+fn checkpoint_stamped_by_another_pass_is_released_with_its_consumer() {
     let numbers = Do::from_fn(|| async {
         let zero = Layer::constant(0.0);
         for i in 0..1_000 {
-            let mark = Layer::constant(f64::from(i)).checkpoint();
-            let sum = Layer::apply(Three, (mark, zero.clone(), zero.clone()));
+            let boundary = Layer::constant(f64::from(i)).checkpoint();
+            let sum = Layer::apply(Three, (boundary, zero.clone(), zero.clone()));
             let tape = sum.forward().wait()?;
             assert_eq!(sum.extract().await?, f64::from(i));
             drop(tape);

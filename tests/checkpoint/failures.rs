@@ -1,4 +1,4 @@
-//! What goes wrong in the second evaluation, and what changes meanwhile.
+//! Failures during rematerialization, and concurrent changes of weights.
 
 use super::nets::{Log, Row, bits, numbers, on_threads, weights};
 use dl::prelude::*;
@@ -7,7 +7,7 @@ use futures::FutureExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
-/// x ↦ x; does something else the second time.
+/// x ↦ x; runs a function at its second evaluation.
 #[derive(Clone)]
 struct Second<F>(Arc<AtomicUsize>, F);
 
@@ -31,7 +31,7 @@ impl<F: Fn() -> Result<()> + Clone + Send + Sync + 'static> Primitive for Second
     }
 }
 
-/// Three segments, the middle one with an operation that runs `f` when it is evaluated again.
+/// Three segments. An operation in the middle one runs `f` when it is rematerialized.
 fn net(w: &[Weight<Row>], f: impl Fn() -> Result<()> + Clone + Send + Sync + 'static) -> Layer<f64> {
     let a = Layer::constant(numbers(3, 4, 8)).matmul(&w[0]).tanh().checkpoint();
     let b = Layer::apply(Second(Arc::default(), f), (a.matmul(&w[1]),));
@@ -44,7 +44,7 @@ fn values(w: &[Weight<Row>]) -> Vec<Row> {
 }
 
 #[test]
-fn an_error_surfaces_and_nothing_changes() {
+fn error_in_rematerialization_changes_nothing() {
     for threads in [1, 2] {
         let w = weights(3);
         let before = values(&w);
@@ -58,7 +58,7 @@ fn an_error_surfaces_and_nothing_changes() {
 }
 
 #[test]
-fn a_panic_surfaces_and_nothing_changes() {
+fn panic_in_rematerialization_changes_nothing() {
     let w = weights(3);
     let before = values(&w);
     let error = net(&w, || panic!("never again")).train(&Adam::new(0.1)).wait().unwrap_err().to_string();
@@ -67,7 +67,7 @@ fn a_panic_surfaces_and_nothing_changes() {
 }
 
 #[test]
-fn a_step_that_is_dropped_in_the_second_evaluation_changes_nothing() {
+fn step_dropped_in_rematerialization_changes_nothing() {
     let w = weights(3);
     let before = values(&w);
     let (entered, at) = std::sync::mpsc::channel();
@@ -79,7 +79,7 @@ fn a_step_that_is_dropped_in_the_second_evaluation_changes_nothing() {
         Ok(())
     });
     let mut step = loss.train(&Sgd::new(0.1)).run();
-    // a foreign executor: rayon does the work
+    // with this executor, rayon workers do the work
     let watcher = std::thread::spawn(move || {
         at.recv_timeout(std::time::Duration::from_secs(60)).unwrap();
     });
@@ -94,9 +94,9 @@ fn a_step_that_is_dropped_in_the_second_evaluation_changes_nothing() {
     assert_ne!(values(&w), before);
 }
 
-/// The second evaluation sees the weights and buffers that the first one saw.
+/// Rematerialization must read the same weights and buffers as the first evaluation.
 #[test]
-fn another_step_commits_in_between() {
+fn rematerialization_after_concurrent_commit_reads_old_weights() {
     let run = |disturb: bool| {
         let w = weights(3);
         let outside = w.clone();
@@ -118,7 +118,7 @@ fn another_step_commits_in_between() {
     assert_eq!(run(true), run(false));
 }
 
-/// Writes down the deltas, and changes nothing.
+/// An optimizer that records deltas and changes nothing.
 #[derive(Clone)]
 struct Taken(Arc<std::sync::Mutex<Vec<u64>>>);
 
@@ -131,10 +131,10 @@ impl Optimizer for Taken {
     }
 }
 
-/// Two backwards of one tape at once: each evaluates the segments for itself, or shares them with
+/// Two concurrent backwards of one tape: each rematerializes the segments or shares the values of
 /// the other.
 #[test]
-fn backwards_at_the_same_time() {
+fn concurrent_backwards_of_one_tape_agree() {
     let alone = bits(4, &Sgd::new(0.0), |w| segments(&Log::default(), w));
     for _ in 0..20 {
         let (log, w) = (Log::default(), weights(4));

@@ -1,76 +1,76 @@
-//! Derivatives of derivatives, through marks.
+//! Higher-order derivatives through checkpoint boundaries.
 
-use super::nets::{Marks, Row, numbers, weights};
+use super::nets::{Checkpoints, Row, numbers, weights};
 use dl::prelude::*;
 
-fn net(marks: Marks, w: &[Weight<Row>]) -> Layer<f64> {
+fn net(checkpoints: Checkpoints, w: &[Weight<Row>]) -> Layer<f64> {
     let x = Layer::constant(numbers(3, 4, 3));
-    let a = marks.mark((x.matmul(&w[0]) + 0.1).tanh());
-    let b = marks.mark((a.matmul(&w[1]) * &a).exp().tanh());
-    marks.mark((b.matmul(&w[0]) + a).tanh().square()).sum()
+    let a = checkpoints.at((x.matmul(&w[0]) + 0.1).tanh());
+    let b = checkpoints.at((a.matmul(&w[1]) * &a).exp().tanh());
+    checkpoints.at((b.matmul(&w[0]) + a).tanh().square()).sum()
 }
 
 #[test]
-fn a_gradient_is_the_same() {
+fn gradient_is_same_with_checkpoints() {
     let w = weights(2);
     for weight in &w {
-        let gradient = |marks| net(marks, &w).gradient(weight).predict().wait().unwrap();
-        assert_eq!(gradient(Marks::With), gradient(Marks::Without));
+        let gradient = |checkpoints| net(checkpoints, &w).gradient(weight).predict().wait().unwrap();
+        assert_eq!(gradient(Checkpoints::With), gradient(Checkpoints::Without));
     }
 }
 
 #[test]
-fn a_gradient_of_a_gradient_is_the_same() {
+fn second_derivative_is_same_with_checkpoints() {
     let w = weights(2);
     for (first, second) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
-        let second = |marks| {
-            let slope = net(marks, &w).gradient(&w[first]).square().sum();
+        let second = |checkpoints| {
+            let slope = net(checkpoints, &w).gradient(&w[first]).square().sum();
             slope.gradient(&w[second]).predict().wait().unwrap()
         };
-        assert_eq!(second(Marks::With), second(Marks::Without));
+        assert_eq!(second(Checkpoints::With), second(Checkpoints::Without));
     }
 }
 
 #[test]
-fn a_third_derivative_is_the_same() {
+fn third_derivative_is_same_with_checkpoints() {
     let w = weights(2);
-    let third = |marks| {
-        let slope = net(marks, &w).gradient(&w[0]).square().sum();
+    let third = |checkpoints| {
+        let slope = net(checkpoints, &w).gradient(&w[0]).square().sum();
         let curvature = slope.gradient(&w[1]).square().sum();
         curvature.gradient(&w[0]).predict().wait().unwrap()
     };
-    let (marked, plain) = (third(Marks::With), third(Marks::Without));
+    let (marked, plain) = (third(Checkpoints::With), third(Checkpoints::Without));
     assert_eq!(marked, plain);
     assert!(plain.into_vec().iter().any(|&x| x != 0.0));
 }
 
-/// A penalty on the gradient, which is trained on.
+/// Training on a gradient penalty.
 #[test]
-fn a_step_on_a_gradient_is_the_same() {
-    let run = |marks: Marks| {
+fn gradient_penalty_step_is_same_with_checkpoints() {
+    let run = |checkpoints: Checkpoints| {
         let w = weights(2);
         for _ in 0..3 {
-            let loss = net(marks, &w);
-            let penalty = marks.mark(loss.gradient(&w[1]).square() * 0.1).sum();
+            let loss = net(checkpoints, &w);
+            let penalty = checkpoints.at(loss.gradient(&w[1]).square() * 0.1).sum();
             (loss + penalty).train(&Sgd::new(0.05)).wait().unwrap();
         }
         w.iter().map(Weight::value).collect::<Vec<_>>()
     };
-    assert_eq!(run(Marks::With), run(Marks::Without));
+    assert_eq!(run(Checkpoints::With), run(Checkpoints::Without));
 }
 
-/// Against differences, so that not both are wrong.
+/// Comparison with finite differences, which are independent of the implementation.
 #[test]
-fn a_gradient_is_that_of_differences() {
+fn gradient_with_checkpoints_matches_finite_differences() {
     let w = weights(2);
-    let gradient = net(Marks::With, &w).gradient(&w[0]).predict().wait().unwrap().into_vec();
+    let gradient = net(Checkpoints::With, &w).gradient(&w[0]).predict().wait().unwrap().into_vec();
     let value = w[0].value().into_vec();
     for at in 0..value.len() {
         let side = |by: f64| {
             let mut moved = value.clone();
             moved[at] += by;
             w[0].set(Nd::from_vec([4, 4], moved).unwrap());
-            net(Marks::With, &w).predict().wait().unwrap()
+            net(Checkpoints::With, &w).predict().wait().unwrap()
         };
         let difference = (side(1e-5) - side(-1e-5)) / 2e-5;
         assert!((difference - gradient[at]).abs() < 1e-8, "{difference} and {}", gradient[at]);
@@ -78,20 +78,20 @@ fn a_gradient_is_that_of_differences() {
     }
 }
 
-/// The marked layer and the mark are the same layer: what arrives at both is one sum.
+/// A consumer of the marked layer and a consumer of its boundary: their deltas are summed.
 #[test]
-fn a_layer_beside_its_mark() {
-    let run = |marks: Marks| {
+fn delta_of_marked_layer_and_checkpoint_is_summed() {
+    let run = |checkpoints: Checkpoints| {
         let w = weights(2);
         let x = Layer::constant(numbers(30, 4, 3)).matmul(&w[0]).tanh();
-        let marked = marks.mark(x.clone());
+        let marked = checkpoints.at(x.clone());
         let mean = (&x * 1.5).exp().mean();
-        let same = marks.mark(mean.clone());
+        let same = checkpoints.at(mean.clone());
         let numbers = &same * &mean + same.exp() * &mean + &same;
         let y = (marked.matmul(&w[1]) * &x + &marked * &x).tanh() * &same + &x;
         let loss = y.square().sum() * &mean + numbers;
         let value = (loss.gradient(&w[0]).square().sum() + &loss).train(&Sgd::new(0.01)).wait().unwrap();
         (value, w.iter().map(Weight::value).collect::<Vec<_>>())
     };
-    assert_eq!(run(Marks::With), run(Marks::Without));
+    assert_eq!(run(Checkpoints::With), run(Checkpoints::Without));
 }

@@ -1,4 +1,4 @@
-//! Marks in a net: the same gradients, less memory, and nothing else is different.
+//! Checkpoint boundaries reduce memory and change neither values nor gradients.
 
 mod bits;
 mod counts;

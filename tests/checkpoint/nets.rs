@@ -1,4 +1,4 @@
-//! Nets with and without marks, and what a step makes of their weights.
+//! Networks with and without checkpoint boundaries, and the bits of their weights after training.
 
 use dl::prelude::*;
 use dl::{At, Primitive, Result};
@@ -8,24 +8,24 @@ pub(crate) use test_support::on_threads;
 
 pub(crate) type Row = Nd<f64, Ix2>;
 
-/// Puts a mark, or leaves it.
+/// Whether to insert a checkpoint boundary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Marks {
+pub(crate) enum Checkpoints {
     With,
     Without,
 }
 
-impl Marks {
+impl Checkpoints {
     #[track_caller]
-    pub(crate) fn mark<T: dl::Data>(self, x: Layer<T>) -> Layer<T> {
+    pub(crate) fn at<T: dl::Data>(self, x: Layer<T>) -> Layer<T> {
         match self {
-            Marks::With => x.checkpoint(),
-            Marks::Without => x,
+            Checkpoints::With => x.checkpoint(),
+            Checkpoints::Without => x,
         }
     }
 }
 
-/// Numbers without a pattern, the same each time.
+/// Pseudo-random numbers, a function of the seed.
 pub(crate) fn numbers(rows: usize, columns: usize, seed: u64) -> Row {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let mut next = || {
@@ -39,7 +39,7 @@ pub(crate) fn weights(count: usize) -> Vec<Weight<Row>> {
     (0..count).map(|number| Weight::new(numbers(4, 4, number as u64 + 1))).collect()
 }
 
-/// The bits of what two steps make of some weights, and of the losses.
+/// The bits of the losses and of the weights after two steps.
 pub(crate) fn bits(
     count: usize,
     optimizer: &(impl Optimizer + Clone + 'static),
@@ -55,12 +55,13 @@ pub(crate) fn bits(
     bits
 }
 
-/// x ↦ x, which writes its name into a log, forward and, with a dash, backward.
+/// x ↦ x; logs its name at each forward evaluation, and with a dash at each evaluation of its
+/// delta.
 #[derive(Clone)]
 pub(crate) struct Logged {
     pub(crate) name: String,
     pub(crate) log: Log,
-    /// In nanoseconds, as the executor is told.
+    /// The declared cost, in nanoseconds.
     pub(crate) cost: f64,
 }
 

@@ -1,4 +1,4 @@
-//! Long chains of marks, on small stacks, and what they leave behind.
+//! Long chains of checkpoint boundaries on small stacks, and the memory that remains afterwards.
 
 use super::nets::{Row, numbers};
 use dl::prelude::*;
@@ -8,7 +8,7 @@ fn on_a_small_stack(f: impl FnOnce() + Send + 'static) {
 }
 
 #[test]
-fn a_hundred_thousand_marks_on_numbers() {
+fn hundred_thousand_scalar_checkpoints_do_not_overflow_stack() {
     on_a_small_stack(|| {
         let w = Weight::new(0.5_f64);
         let loss = (0..100_000).fold(w.layer(), |x, _| (x * 0.99999).checkpoint());
@@ -21,8 +21,8 @@ fn a_hundred_thousand_marks_on_numbers() {
 }
 
 #[test]
-fn many_marks_on_tensors() {
-    // a development build takes half a minute for so many, and would overflow by far fewer
+fn many_tensor_checkpoints_do_not_overflow_stack() {
+    // a debug build takes half a minute for 200,000 operations, and fewer would overflow the stack
     let operations = if cfg!(debug_assertions) { 40_000 } else { 200_000 };
     on_a_small_stack(move || {
         let run = |every: usize| {

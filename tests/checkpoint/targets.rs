@@ -1,12 +1,12 @@
-//! Derivatives with respect to inputs, intermediate and marked layers, backward and forward, in
-//! nets with marks: the same as without.
+//! Derivatives with respect to inputs, intermediate layers and marked layers, in reverse and
+//! forward mode, are the same with and without checkpoint boundaries.
 
 use dl::prelude::*;
 
 type Weights = Vec<NdWeight<Ix1, f64>>;
 type Layers = Vec<NdLayer<Ix1, f64>>;
 
-/// Tensors, so that there is something to forget; a mark every third layer.
+/// A chain of tensors with activations that can be discarded, and a boundary at every third layer.
 fn net(marked: bool) -> (Weights, Layers, Layer<f64>) {
     let weights: Weights =
         (0..12).map(|i| Weight::new(Nd::from([0.1 * f64::from(i) + 0.3, 1.0 - 0.05 * f64::from(i)]))).collect();
@@ -16,7 +16,7 @@ fn net(marked: bool) -> (Weights, Layers, Layer<f64>) {
         layers.push(if marked && i % 3 == 2 { h.checkpoint() } else { h });
     }
     let loss = (&layers[12] * &layers[12]).sum();
-    // the chain alone holds what lies between: a handle would keep it
+    // a handle to an intermediate layer would retain its value
     let kept = [0, 3, 6].map(|i| layers[i].clone()).to_vec();
     (weights, kept, loss)
 }
@@ -33,7 +33,7 @@ fn assert_same(marked: &[Nd<f64, Ix1>], plain: &[Nd<f64, Ix1>], what: &str) {
 type Of = fn(&Weights, &Layers, &Layer<f64>) -> Layers;
 
 #[test]
-fn as_without_marks() {
+fn derivatives_of_all_targets_are_same_with_checkpoints() {
     let cases: [(&str, Of); 6] = [
         ("weights", |w, _, y| y.gradients(w)),
         ("input", |_, l, y| vec![y.gradient(&l[0])]),
@@ -56,10 +56,10 @@ fn as_without_marks() {
             let (weights, layers, loss) = net(marked);
             let derivatives = of(&weights, &layers, &loss);
             let predicted = Do::predict(derivatives.clone()).wait().unwrap();
-            // inside of a training pass, which forgets
+            // in a training pass, which discards activations
             let trained: Vec<Nd<f64, Ix1>> =
                 derivatives.iter().map(|slope| (slope + 0.0 * &loss).train(&Sgd::new(0.0)).wait().unwrap()).collect();
-            // a step on the derivatives themselves
+            // training on the derivatives
             let penalty = derivatives.iter().map(|slope| slope.square().sum()).sum::<Layer<f64>>();
             penalty.train(&Sgd::new(0.01)).wait().unwrap();
             let stepped: Vec<Nd<f64, Ix1>> = weights.iter().map(Weight::value).collect();
@@ -73,7 +73,7 @@ fn as_without_marks() {
 }
 
 #[test]
-fn a_delta_that_does_not_arrive_is_none_also_when_it_is_scaled() {
+fn delta_of_unreached_weight_is_none_after_scaling() {
     for marked in [true, false] {
         let (w, v) = (Weight::new(Nd::from([1.25, 0.5])), Weight::new(Nd::from([1.0, 1.0])));
         let h = (w.layer() * 2.0).floor() * &v;

@@ -1,5 +1,5 @@
-//! Gradients with respect to weights, inputs and what lies between, in the shape of what was asked
-//! for.
+//! Gradients with respect to weights, inputs and intermediate layers, in the structure of the
+//! variables.
 
 use dl::Trainable;
 use dl::prelude::*;
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 type Log = Arc<[AtomicUsize; 2]>;
 
-/// x, with a count of how often the value and the delta were computed.
+/// x, with counts of the evaluations of its value and its delta.
 fn counted(x: &Layer<f64>, log: &Log) -> Layer<f64> {
     struct Counted(Log);
     impl dl::Primitive for Counted {
@@ -61,7 +61,7 @@ struct List {
 #[variables(gradients = Slopes)]
 struct Net(Line, Vec<Line>, #[variables(skip)] usize, Option<Weight<f64>>);
 
-/// What is left out, its parameters and their conditions do not come up among the derivatives.
+/// Parameters of skipped fields, and their bounds, do not occur in the derived type.
 #[derive(Variables)]
 pub(crate) struct Acting<'a, L: Fitted<F>, F>
 where
@@ -73,15 +73,15 @@ where
     act: &'a F,
 }
 
-/// It is nobody else's.
+/// A private type.
 #[derive(Variables)]
 struct Own<L>(L);
 
-/// The other conditions stay.
+/// Bounds on retained parameters are retained.
 pub(crate) trait Fitted<F> {}
 impl<F> Fitted<F> for Weight<f64> {}
 
-/// Two that hold each other.
+/// Two mutually recursive types.
 #[derive(Variables)]
 struct Trunk<T: Trainable> {
     weight: Weight<T>,
@@ -94,14 +94,14 @@ struct Branch<T: Trainable> {
     weights: Vec<Weight<T>>,
 }
 
-/// One that holds itself.
+/// A recursive type.
 #[derive(Variables)]
 struct Chain<L> {
     link: L,
     next: Option<Box<Chain<L>>>,
 }
 
-/// Of a condition that a parameter has part in which is left out, the rest stays.
+/// Bounds that mention a skipped parameter are dropped; other bounds are retained.
 #[derive(Variables)]
 struct Named<'a, 'b: 'a, L, N: ?Sized>
 where
@@ -117,7 +117,7 @@ trait Labelled<N: ?Sized> {}
 impl<N: ?Sized> Labelled<N> for Weight<f64> {}
 
 #[test]
-fn of_structs_that_hold_each_other() {
+fn gradients_of_mutually_recursive_structs() {
     let [a, b, c] = [2.0, 3.0, 5.0].map(Weight::new);
     let inner = Trunk { weight: b, branch: None };
     let branch = Branch { trunk: Some(Box::new(inner)), weights: vec![c] };
@@ -142,7 +142,7 @@ fn of_structs_that_hold_each_other() {
 }
 
 #[test]
-fn of_structs_with_parameters() {
+fn gradients_of_structs_with_type_parameters() {
     let [a, b, c] = [2.0, 3.0, 5.0].map(Weight::new);
     let double = |x| 2.0 * x;
     let net = Acting { layer: a, lines: vec![(b, Own(c))], act: &double };
@@ -163,7 +163,7 @@ impl Line {
 }
 
 #[test]
-fn of_structs_in_structs() {
+fn gradients_of_nested_structs() {
     let net = Net(line(2.0, 1.0), vec![line(3.0, -1.0), line(0.5, 0.0)], 7, None);
     let x = Layer::constant(10.0);
     let y = net.1.iter().fold(net.0.of(&x), |x, line| line.of(&x));
@@ -173,14 +173,14 @@ fn of_structs_in_structs() {
     assert_eq!((slope.predict().wait().unwrap(), offset.predict().wait().unwrap()), (15.0, 1.5));
     let slopes: Vec<f64> = rest.iter().map(|line| line.slope.predict().wait().unwrap()).collect();
     assert_eq!(slopes, [10.5, 62.0]);
-    // gradients are variables, too: that is the shape of a direction
+    // gradients are variables with the same structure, so they can be the direction
     let along = y.hvp(&net, &y.gradients(&net)).0.slope.predict().wait().unwrap();
     // ∂²y/∂a∂b = x·c, ∂²y/∂a∂c = x·b, ∂²y/∂a∂(b's offset) = 0: along the gradient itself
     assert_eq!(along, 10.0 * 0.5 * 10.5 + 10.0 * 3.0 * 62.0 - 0.0);
 }
 
 #[test]
-fn of_generic_structs_and_of_lists() {
+fn gradients_of_generic_structs_and_lists() {
     let pair = Pair(Weight::new(2.0), [Weight::new(3.0), Weight::new(4.0)]);
     let PairGradients(first, [second, _]) = (&pair.0 * &pair.1[0] * &pair.1[1]).gradients(&pair).clone();
     assert_eq!((first.predict().wait().unwrap(), second.predict().wait().unwrap()), (12.0, 8.0));
@@ -193,20 +193,21 @@ fn of_generic_structs_and_of_lists() {
 }
 
 #[test]
-fn a_descent_in_the_graph_itself() {
-    // x ← x − 0.1 · d(x²)/dx, each gradient with respect to the last x: walks end there
+fn gradient_descent_in_graph_is_differentiable() {
+    // x ← x − 0.1 · d(x²)/dx; each gradient is with respect to the previous x, where its traversal
+    // ends
     let w = Weight::new(1.0);
     let x = (0..300).fold(w.layer(), |x, _| &x - 0.1 * x.square().gradient(&x));
     let expected = 0.8_f64.powi(300);
     let found = x.keeping_values().predict().wait().unwrap();
     assert!((found / expected - 1.0).abs() < 1e-12);
-    // and through all of it
+    // the derivative through all steps
     let slope = x.gradient(&w).keeping_values().predict().wait().unwrap();
     assert!((slope / expected - 1.0).abs() < 1e-12);
 }
 
 #[test]
-fn of_an_input_and_of_what_lies_between() {
+fn gradients_of_inputs_and_intermediate_layers() {
     let (w, input) = (Weight::new(3.0), Layer::constant(2.0));
     let hidden = (&w * &input).tanh();
     let y = &hidden * &hidden + &input;
@@ -214,18 +215,18 @@ fn of_an_input_and_of_what_lies_between() {
     let at = |layer: Layer<f64>| layer.predict().wait().unwrap();
     assert_eq!(at(y.gradient(&hidden)), 2.0 * h);
     assert!((at(y.gradient(&input)) - (2.0 * h * (1.0 - h * h) * 3.0 + 1.0)).abs() < 1e-15);
-    // the total derivative: what depends on another variable does not hide it
+    // total derivatives: another variable on the path does not stop the gradient
     let (by_hidden, by_w) = y.gradients(&(&hidden, &w));
     assert_eq!(at(by_hidden), 2.0 * h);
     assert_eq!(at(by_w), at(y.gradient(&w)));
     assert_eq!(at(y.gradient(&y)), 1.0);
-    // weights that are exempt from training are variables like others
+    // frozen weights are variables, too
     w.freeze();
     assert_ne!(at(y.gradient(&w)), 0.0);
 }
 
 #[test]
-fn of_tensors_and_through_decisions() {
+fn gradients_of_tensors_through_dynamic_nodes() {
     #[differentiable]
     fn steep(x: &NdLayer<Ix1>, w: &NdWeight<Ix1>) -> Layer<f32> {
         let mut y = x * w;
@@ -241,7 +242,7 @@ fn of_tensors_and_through_decisions() {
 }
 
 #[test]
-fn only_the_path_to_what_was_asked_for_is_evaluated() {
+fn gradient_evaluates_only_path_to_its_variables() {
     let weights: Vec<Weight<f64>> = (0..100).map(|i| Weight::new(f64::from(i))).collect();
     let logs: Vec<Log> = weights.iter().map(|_| Log::default()).collect();
     let y: Layer<f64> = weights.iter().zip(&logs).map(|(w, log)| counted(&w.layer(), log)).sum();
@@ -249,27 +250,27 @@ fn only_the_path_to_what_was_asked_for_is_evaluated() {
     for (i, log) in logs.iter().enumerate() {
         assert_eq!(counts(log), (1, usize::from(i == 42)), "weight {i}");
     }
-    // what is asked for together is computed together, once
+    // gradients that are requested together share one evaluation
     let two = y.gradients(&[&weights[7], &weights[8]]);
     assert_eq!(Do::predict(two).wait().unwrap(), [1.0, 1.0]);
     assert_eq!([7, 8, 9].map(|i| counts(&logs[i])), [(2, 1), (2, 1), (2, 0)]);
 }
 
 #[test]
-fn a_value_comes_with_its_gradients_from_one_evaluation() {
+fn value_and_gradient_evaluates_layers_once() {
     let (a, b, log) = (Weight::new(3.0), Weight::new(4.0), Log::default());
     let y = counted(&(&a * &b), &log).square();
     let (value, slopes) = y.value_and_gradients(&[&a, &b]);
     assert_eq!(Do::predict((value, slopes)).wait().unwrap(), (144.0, [96.0, 72.0]));
     assert_eq!(counts(&log), (1, 1));
-    // a loss with its own gradient in it, trained
+    // training on a loss that contains its own gradient
     let (value, slope) = y.value_and_gradient(&a);
     (value + slope).train(&Sgd::new(0.0)).wait().unwrap();
     assert_eq!(counts(&log).0, 2);
 }
 
 #[test]
-fn zero_for_what_has_nothing_to_do_with_it() {
+fn gradient_of_unrelated_variable_is_zero() {
     let (w, stranger) = (Weight::new(2.0), Weight::new(Nd::from([1.0, 2.0, 3.0])));
     let (own, theirs) = (&w * 2.0).gradients(&(&w, &stranger));
     assert_eq!(own.predict().wait().unwrap(), 2.0);
@@ -278,7 +279,7 @@ fn zero_for_what_has_nothing_to_do_with_it() {
 }
 
 #[test]
-fn through_a_backward_of_the_users_to_weights() {
+fn gradient_through_hand_written_backward_reaches_weights_only() {
     let (w, v) = (Weight::new(2.0), Weight::new(5.0));
     let inner = w.clone();
     let tripled: Layer<f64> = Layer::from(Do::now(()).flat_map(move |()| {
@@ -293,7 +294,7 @@ fn through_a_backward_of_the_users_to_weights() {
 }
 
 #[test]
-fn weights_built_into_layers_on_another_thread() {
+fn gradient_of_weight_used_on_another_thread() {
     let w = Weight::new(3.0);
     let there = w.clone();
     let y = std::thread::spawn(move || &there * &there).join().unwrap();
@@ -302,7 +303,7 @@ fn weights_built_into_layers_on_another_thread() {
 }
 
 #[test]
-fn a_function_becomes_its_derivative() {
+fn function_is_mapped_to_its_derivative() {
     let cube = |x: Layer<f64>| &x * &x * &x;
     assert_eq!(derivative(cube)(2.0.into_layer()).predict().wait().unwrap(), 12.0);
     assert_eq!(derivative(derivative(derivative(cube)))(2.0.into_layer()).predict().wait().unwrap(), 6.0);
@@ -313,7 +314,7 @@ fn a_function_becomes_its_derivative() {
 }
 
 #[test]
-fn a_chain_of_a_hundred_thousand() {
+fn gradient_of_long_chain_does_not_overflow_stack() {
     let (w, x) = (Weight::new(1.0), Layer::constant(0.5));
     let y = (0..100_000).fold(x.clone(), |y, _| y * &w);
     assert_eq!(y.gradient(&x).predict().wait().unwrap(), 1.0);
@@ -321,17 +322,17 @@ fn a_chain_of_a_hundred_thousand() {
 }
 
 #[test]
-fn a_direction_of_another_shape_is_refused() {
+fn hvp_with_direction_of_wrong_length_is_error() {
     let weights = vec![Weight::new(1.0), Weight::new(2.0)];
     let y = &weights[0] * &weights[1];
     let error = y.hvp(&weights, &vec![Layer::constant(1.0)])[0].predict().wait().unwrap_err();
     assert!(error.to_string().contains("a direction of 1 layers was given for 2 variables"), "{error}");
 }
 
-/// A delta that is given by hand has the shape of the value: it is not broadcast, and the error is
-/// that of the line that gives it.
+/// A delta that is passed to a backward must have the shape of the value. It is not broadcast, and
+/// the error has the place of that call.
 #[test]
-fn a_delta_of_another_shape_is_refused() -> dl::Result<()> {
+fn backward_with_delta_of_wrong_shape_is_error() -> dl::Result<()> {
     let w = Weight::new(Nd::from([[1.0_f64, 2.0, 3.0], [4.0, 5.0, 6.0]]));
     let tape = (&w * Nd::from([[1.0, 1.0, 1.0], [2.0, 2.0, 2.0]])).forward().wait()?;
     let delta = tape.backward(Do::now(Nd::from([[1.0, 1.0, 1.0]]))).delta(&w).wait();
@@ -346,10 +347,10 @@ fn a_delta_of_another_shape_is_refused() -> dl::Result<()> {
     Ok(())
 }
 
-/// What is hand-written hands nothing to a layer that is no weight: forward mode says so, as a
-/// gradient does. Who only looks for numbers that are not finite need not hear of it.
+/// A hand-written backward has no derivative with respect to a layer that is not a weight: forward
+/// and reverse mode return an error. The search for non-finite numbers ignores it.
 #[test]
-fn beside_a_backward_of_the_users() -> dl::Result<()> {
+fn jvp_with_hand_written_backward_is_error() -> dl::Result<()> {
     let hand = |x: &Layer<f64>| {
         Layer::from(
             x.forward().map(|tape| Tape::new(3.0 * tape.data(), move |d: Do<f64>| tape.backward(d.map(|d| 3.0 * d)))),

@@ -1,4 +1,4 @@
-//! Hessian-vector products of a two-layer net against PyTorch's double backward
+//! Hessian-vector products of a two-layer network against PyTorch's double backward
 //! (`tests/reference/hvp.py`).
 
 use dl::prelude::*;
@@ -49,7 +49,7 @@ fn elements<D: dl::nd::Rank>(x: &Nd<f64, D>) -> Vec<f64> {
 }
 
 #[test]
-fn as_in_pytorch() {
+fn hvp_matches_pytorch() {
     let cases: Value = serde_json::from_str(include_str!("../reference/hvp.json")).unwrap();
     for case in cases.as_array().unwrap() {
         let name = case["name"].as_str().unwrap();
@@ -82,7 +82,7 @@ fn as_in_pytorch() {
         check(&loss.gradients(&net), &case["gradients"], &format!("{name}: gradients"));
         let hvp = loss.hvp(&net, &direction);
         check(&hvp, &case["hvp"], &format!("{name}: hvp"));
-        // and once more: the derivative of the product along the same direction
+        // the derivative of the product along the same direction
         let along = [
             (&hvp.0 * &direction.0).sum(),
             (&hvp.1 * &direction.1).sum(),

@@ -1,8 +1,8 @@
-//! Derivatives as values: what they are taken with respect to, of what order, and by whose rule.
+//! Derivatives as layers: variables, orders, and user-defined rules.
 
 mod gradients;
 mod hvp;
-mod in_parts;
 mod newton;
 mod orders;
 mod rules;
+mod step_in_parts;

@@ -1,10 +1,10 @@
-//! Newton's method over `hvp`, on the digits: what the example shows, held to its figures.
+//! Newton's method with `hvp` on the digits: the figures of the example.
 
 #[path = "../../examples/newton_cg/newton.rs"]
 mod method;
 
 #[test]
-fn ten_steps_to_the_minimum() {
+fn newton_method_converges_in_ten_steps() {
     let (images, labels) = method::digits::tensors().unwrap();
     let net = method::Softmax::zeros();
     let loss = net.loss(&images, &labels);

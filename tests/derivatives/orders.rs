@@ -1,8 +1,8 @@
-//! Higher orders against closed forms.
+//! Higher-order derivatives against closed forms.
 
 use dl::prelude::*;
 
-/// The first `n` derivatives with respect to `w`, after the value.
+/// The value, then the first `n` derivatives with respect to `w`.
 fn derivatives(y: Layer<f64>, w: &Weight<f64>, n: usize) -> Vec<f64> {
     let orders = std::iter::successors(Some(y), |y| Some(y.gradient(w)));
     orders.take(n + 1).map(|y| y.predict().wait().unwrap()).collect()
@@ -15,7 +15,7 @@ fn assert_close(found: &[f64], expected: &[f64]) {
 }
 
 #[test]
-fn four_of_tanh() {
+fn four_derivatives_of_tanh_match_closed_forms() {
     for x in [-3.0, -1.3, -0.2, 0.0, 0.4, 2.0_f64] {
         let w = Weight::new(x);
         let t = x.tanh();
@@ -26,7 +26,7 @@ fn four_of_tanh() {
 }
 
 #[test]
-fn four_of_x_to_the_power_of_x() {
+fn four_derivatives_of_x_to_the_x_match_closed_forms() {
     for x in [0.3, 1.0, 1.7, 2.5_f64] {
         let w = Weight::new(x);
         // with L = ln x + 1: f' = fL, f'' = f(L² + 1/x), f''' = f(L³ + 3L/x − 1/x²), f'''' = f(L⁴ +
@@ -44,7 +44,7 @@ fn four_of_x_to_the_power_of_x() {
 }
 
 #[test]
-fn the_hessian_of_rosenbrock() {
+fn hessian_of_rosenbrock_function_is_exact() {
     for (x, y) in [(1.0_f64, 1.0_f64), (-1.2, 1.0), (0.0, 0.0), (3.5, -2.25)] {
         let at = [Weight::new(x), Weight::new(y)];
         let [a, b] = &at;
@@ -61,8 +61,8 @@ fn the_hessian_of_rosenbrock() {
 }
 
 #[test]
-fn through_a_loop_and_a_decision() {
-    // the power of w at which it is past 100: w⁴ for 4
+fn higher_derivatives_through_loop_and_branch() {
+    // the first power of w above 100: w⁴ for w = 4
     #[differentiable]
     fn past(w: &Weight<f64>) -> Layer<f64> {
         let mut y = w.layer();
@@ -78,9 +78,9 @@ fn through_a_loop_and_a_decision() {
 }
 
 #[test]
-fn a_step_on_a_second_derivative() {
+fn second_derivative_can_be_trained_on() {
     let w = Weight::new(0.5_f64);
-    // (d²/dw² w⁴)² = 144 w⁴: its slope is 576 w³
+    // (d²/dw² w⁴)² = 144 w⁴: its derivative is 576 w³
     let penalty = w.square().square().gradient(&w).gradient(&w).square();
     penalty.train(&Sgd::new(0.01)).wait().unwrap();
     assert!((w.value() - (0.5 - 0.01 * 576.0 * 0.125)).abs() < 1e-12);

@@ -1,10 +1,10 @@
-//! Rules of the user's in the place of those of a function.
+//! User-defined pullback rules of functions.
 
 use dl::prelude::*;
 use dl::with_rule;
 
 #[test]
-fn straight_through() {
+fn straight_through_estimator_passes_delta() {
     let w = Weight::new(Nd::from([0.25, 1.75, -0.75]));
     let rounded = w.layer().with_rule(|x| (x + 0.5).floor(), |_, _, delta| delta.clone());
     assert_eq!(rounded.predict().wait().unwrap(), Nd::from([0.0, 2.0, -1.0]));
@@ -16,8 +16,8 @@ fn straight_through() {
 }
 
 #[test]
-fn a_rule_that_is_more_exact_than_the_function() {
-    // ln(1 + eˣ), as it stands, has the derivative ∞ / ∞ at 1000
+fn stable_rule_replaces_unstable_derivative() {
+    // the derivative of ln(1 + eˣ) by its operations is ∞ / ∞ at 1000
     let x = Weight::new(1000.0_f64);
     let naive = |x: &Layer<f64>| (1.0 + x.exp()).ln();
     assert!(naive(&x.layer()).gradient(&x).predict().wait().unwrap().is_nan());
@@ -30,7 +30,7 @@ fn a_rule_that_is_more_exact_than_the_function() {
 }
 
 #[test]
-fn of_two_operands_of_different_types() {
+fn rule_of_two_operands_of_different_types() {
     let (scale, x) = (Weight::new(2.0_f64), Weight::new(Nd::from([1.0, 2.0])));
     let scaled = with_rule(
         (scale.layer(), x.layer()),
@@ -43,19 +43,19 @@ fn of_two_operands_of_different_types() {
 }
 
 #[test]
-fn a_bang_inside_of_the_function() {
+fn rule_of_function_with_bang() {
     #[differentiable]
     fn gated(x: &Layer<f64>) -> Layer<f64> {
         if !x > 0.0 { x * 2.0 } else { x * 0.0 }
     }
     let w = Weight::new(-3.0);
-    // leaks where the gate is shut
+    // the rule lets 0.1 of the delta pass where the gate is closed
     let y = w.layer().with_rule(gated, |_, _, delta| 0.1 * delta);
     assert_eq!((y.predict().wait().unwrap(), y.gradient(&w).predict().wait().unwrap()), (0.0, 0.1));
 }
 
 #[test]
-fn a_panic_and_an_error_in_a_rule() {
+fn panic_in_rule_is_error() {
     let w = Weight::new(1.0);
     let y = w.layer().with_rule(|x| x * 2.0, |_, _, _| panic!("no rule"));
     let error = y.train(&Sgd::new(0.1)).wait().unwrap_err();
@@ -65,7 +65,7 @@ fn a_panic_and_an_error_in_a_rule() {
 }
 
 #[test]
-fn deltas_that_do_not_fit() {
+fn rule_with_wrong_delta_shape_or_count_is_error() {
     let (w, v) = (Weight::new(3.0), Weight::new(Nd::from([1.0, 2.0])));
     let many = with_rule(vec![w.layer()], |x| &x[0] * &x[0], |_, _, d| vec![Some(d.clone()), Some(d.clone())]);
     for error in [many.gradient(&w).predict().wait(), many.train(&Sgd::new(0.1)).wait()] {
@@ -82,7 +82,7 @@ fn deltas_that_do_not_fit() {
 }
 
 #[test]
-fn gradients_stop() {
+fn stop_gradient_blocks_delta() {
     let w = Weight::new(3.0);
     let y = &w * w.layer().stop_gradient() + w.layer().detach();
     assert_eq!(y.predict().wait().unwrap(), 12.0);

@@ -1,12 +1,12 @@
-//! A step that fails anywhere changes nothing: neither weights nor state of the optimizer.
+//! A failed step changes neither weights nor optimizer state.
 //!
-//! The fault is tried at every place in turn: evaluations forward and backward, rules, bodies, a
-//! backward written by hand, each weight of the commit. After each failed step a good one follows,
-//! and does what it does to a twin that never failed.
+//! Faults are injected at every site in turn: forward and backward evaluations, rules, bodies, a
+//! hand-written backward, and each weight of the commit. After each failed step, a successful step
+//! must have the same result as in a twin network without failures.
 
-use super::fragile::{Break, Give};
-use super::fuse::{BurningOptimizer, Fault, Fuse, Site};
+use super::fault_injection::{Fault, FaultInjector, FaultyOptimizer, Site};
 use super::nets::Witness;
+use super::panicking::{Break, MakeFragile};
 use super::support::{on_threads, sweep, tokio_runtime, watched};
 use dl::nd::{init, ops::*};
 use dl::prelude::*;
@@ -14,8 +14,7 @@ use dl::{At, Chunk, Data, Deltas, Primitive, Result, Run, Trainable};
 use futures::FutureExt;
 use std::collections::BTreeSet;
 
-/// A net of scalars and tensors, with a node that is decided by a value and one whose backward is
-/// written by hand.
+/// A network of scalars and tensors, with a dynamic node and a hand-written backward.
 #[derive(Clone)]
 struct Net {
     a: Weight<f64>,
@@ -26,31 +25,31 @@ struct Net {
 }
 
 #[differentiable]
-fn decided(x: &Layer<f64>, net: &Net, fuse: &Fuse) -> Layer<f64> {
-    fuse.burn_in_body().await?;
-    let y = fuse.of(x);
+fn decided(x: &Layer<f64>, net: &Net, injector: &FaultInjector) -> Layer<f64> {
+    injector.reach_body().await?;
+    let y = injector.of(x);
     if !y > 0.0 {
-        fuse.burn_in_body().await?;
+        injector.reach_body().await?;
         y * &net.a
     } else {
         y - &net.b
     }
 }
 
-/// Twice x; its backward is written by hand.
-fn twice(x: &Layer<f64>, fuse: &Fuse) -> Layer<f64> {
-    let fuse = fuse.clone();
+/// 2x, with a hand-written backward.
+fn twice(x: &Layer<f64>, injector: &FaultInjector) -> Layer<f64> {
+    let injector = injector.clone();
     Layer::from(x.forward().map(move |tape| {
-        let fuse = fuse.clone();
+        let injector = injector.clone();
         Tape::new(2.0 * tape.data(), move |delta: Do<f64>| {
-            fuse.burn_by_hand();
+            injector.reach_hand_written();
             tape.backward(delta.map(|delta| 2.0 * delta))
         })
     }))
 }
 
 impl Net {
-    /// In the middle of a training, so that there is state to spoil.
+    /// A network after three steps, with optimizer state.
     fn new() -> Self {
         let random = &mut init::rng(7);
         let net = Net {
@@ -61,18 +60,18 @@ impl Net {
             witness: Witness::new(0.001),
         };
         for _ in 0..3 {
-            net.step(&Fuse::default()).wait().unwrap();
+            net.step(&FaultInjector::default()).wait().unwrap();
         }
         net
     }
 
-    fn step(&self, fuse: &Fuse) -> Do<f64> {
+    fn step(&self, injector: &FaultInjector) -> Do<f64> {
         let input = Nd::from([[0.5, -0.25, 1.0], [1.5, 0.75, -1.0]]);
-        let hidden = fuse.of(&(fuse.of(&input.matmul(&self.table)) + &self.bias)).tanh();
-        let score = fuse.of(&hidden.square().mean());
-        let product = fuse.of(&(&self.a * &self.b));
-        let loss = fuse.of(&(&score * &product)) + decided(&product, self, fuse) + twice(&score, fuse);
-        loss.train(&BurningOptimizer { witness: self.witness.clone(), fuse: fuse.clone() })
+        let hidden = injector.of(&(injector.of(&input.matmul(&self.table)) + &self.bias)).tanh();
+        let score = injector.of(&hidden.square().mean());
+        let product = injector.of(&(&self.a * &self.b));
+        let loss = injector.of(&(&score * &product)) + decided(&product, self, injector) + twice(&score, injector);
+        loss.train(&FaultyOptimizer { witness: self.witness.clone(), injector: injector.clone() })
     }
 
     fn bits(&self) -> Vec<u64> {
@@ -82,46 +81,46 @@ impl Net {
     }
 }
 
-/// How many pieces of user code burn the fuse in a step, and where.
+/// The number of calls of user code in a step, and their sites.
 fn places(fault: Fault) -> (usize, BTreeSet<Site>) {
-    let fuse = Fuse::armed(usize::MAX, fault);
-    Net::new().step(&fuse).wait().unwrap();
-    fuse.burnt()
+    let injector = FaultInjector::armed(usize::MAX, fault);
+    Net::new().step(&injector).wait().unwrap();
+    injector.calls()
 }
 
-/// A good step of both: they do the same.
+/// Runs a successful step of both networks, and checks that they agree.
 fn agree(net: &Net, twin: &Net) {
     let [left, right] = [net, twin].map(|net| {
         net.witness.take_bits();
-        let loss = net.step(&Fuse::default()).wait().unwrap();
+        let loss = net.step(&FaultInjector::default()).wait().unwrap();
         (loss.to_bits(), net.bits(), net.witness.take_bits())
     });
-    assert_eq!(left, right, "loss, weights, and all that the optimizer wrote");
+    assert_eq!(left, right, "loss, weights and recorded updates");
 }
 
-/// Polls a step until it has come to the k-th place, which holds it, and drops it there.
-fn drop_when_hit(mut run: Run<f64>, fuse: &Fuse) {
-    while fuse.hit().is_none() {
+/// Polls a run until its k-th site, which blocks, then drops the run.
+fn drop_when_hit(mut run: Run<f64>, injector: &FaultInjector) {
+    while injector.hit().is_none() {
         let ended = (&mut run).now_or_never();
-        assert!(ended.is_none(), "the step cannot end, but it did: {ended:?}");
+        assert!(ended.is_none(), "the step must not complete: {ended:?}");
         std::thread::yield_now();
     }
 }
 
 #[test]
-fn a_fault_at_every_place_in_turn() {
+fn step_with_fault_at_any_site_changes_nothing() {
     for threads in if sweep() { vec![1, 2, 3, 8] } else { vec![1, 3] } {
         for fault in [Fault::Error, Fault::Panic] {
             watched(&format!("{fault:?} on {threads} threads"), move || {
                 on_threads(threads, || {
                     let (places, sites) = places(fault);
-                    assert_eq!(sites.len(), 6, "all kinds of places: {sites:?}");
+                    assert_eq!(sites.len(), 6, "all kinds of sites: {sites:?}");
                     let (net, twin) = (Net::new(), Net::new());
                     for k in 0..places {
-                        let (before, fuse) = (net.bits(), Fuse::armed(k, fault));
-                        let error = net.step(&fuse).wait().unwrap_err();
-                        let site = fuse.hit().expect("the fault was hit");
-                        assert!(error.to_string().contains(&format!("blown in {site:?}")), "{error}");
+                        let (before, injector) = (net.bits(), FaultInjector::armed(k, fault));
+                        let error = net.step(&injector).wait().unwrap_err();
+                        let site = injector.hit().expect("the fault was hit");
+                        assert!(error.to_string().contains(&format!("injected fault in {site:?}")), "{error}");
                         assert_eq!(net.bits(), before, "{fault:?} number {k} of {places}, in {site:?}");
                         agree(&net, &twin);
                     }
@@ -131,36 +130,36 @@ fn a_fault_at_every_place_in_turn() {
     }
 }
 
-/// The run is dropped while its k-th evaluation is under way on another thread, or its k-th body
-/// waits.
+/// The run is dropped while its k-th evaluation is in progress on another thread, or while its k-th
+/// body is suspended.
 #[test]
-fn a_drop_at_every_evaluation() {
-    watched("a drop", || {
+fn step_dropped_at_any_evaluation_changes_nothing() {
+    watched("a dropped step", || {
         let (places, sites) = places(Fault::Hold);
         assert_eq!(sites, BTreeSet::from([Site::Forward, Site::Backward, Site::Body]));
         let (net, twin) = (Net::new(), Net::new());
         for k in 0..places {
-            let (before, fuse) = (net.bits(), Fuse::armed(k, Fault::Hold));
-            drop_when_hit(net.step(&fuse).run(), &fuse);
+            let (before, injector) = (net.bits(), FaultInjector::armed(k, Fault::Hold));
+            drop_when_hit(net.step(&injector).run(), &injector);
             assert_eq!(net.bits(), before, "dropped at evaluation {k} of {places}");
-            fuse.release();
+            injector.release();
             agree(&net, &twin);
         }
     });
 }
 
-/// The same on workers, which do the work inside the poll, for as far as bodies let them.
+/// On a worker, a poll of the run executes kernels and bodies itself.
 #[test]
-fn a_drop_at_every_body_on_a_worker() {
+fn step_dropped_at_any_body_on_worker_changes_nothing() {
     for threads in [1, 2, 4] {
-        watched("a drop on a worker", move || {
+        watched("a step dropped on a worker", move || {
             on_threads(threads, || {
                 let (places, _) = places(Fault::Pend);
                 assert_eq!(places, 2);
                 let (net, twin) = (Net::new(), Net::new());
                 for k in 0..places {
-                    let (before, fuse) = (net.bits(), Fuse::armed(k, Fault::Pend));
-                    drop_when_hit(net.step(&fuse).run(), &fuse);
+                    let (before, injector) = (net.bits(), FaultInjector::armed(k, Fault::Pend));
+                    drop_when_hit(net.step(&injector).run(), &injector);
                     assert_eq!(net.bits(), before);
                     agree(&net, &twin);
                 }
@@ -170,46 +169,46 @@ fn a_drop_at_every_body_on_a_worker() {
 }
 
 #[test]
-fn an_aborted_task_at_every_evaluation() {
+fn step_in_aborted_task_changes_nothing() {
     for workers in [None, Some(2)] {
         watched("an aborted task", move || {
             let (places, _) = places(Fault::Hold);
             let (net, twin) = (Net::new(), Net::new());
             let runtime = tokio_runtime(workers);
             for k in (0..places).step_by(if sweep() { 1 } else { 3 }) {
-                let (before, fuse) = (net.bits(), Fuse::armed(k, Fault::Hold));
+                let (before, injector) = (net.bits(), FaultInjector::armed(k, Fault::Hold));
                 runtime.block_on(async {
-                    let task = tokio::spawn(net.step(&fuse).run());
-                    while fuse.hit().is_none() {
+                    let task = tokio::spawn(net.step(&injector).run());
+                    while injector.hit().is_none() {
                         tokio::task::yield_now().await;
                     }
                     task.abort();
                     assert!(task.await.unwrap_err().is_cancelled());
                 });
                 assert_eq!(net.bits(), before, "aborted at evaluation {k} of {places}");
-                fuse.release();
+                injector.release();
                 agree(&net, &twin);
             }
         });
     }
 }
 
-/// Dropped after so many polls, wherever that is: either the step has ended, or nothing has
+/// A run is dropped after a number of polls. Then either the step is complete, or nothing has
 /// changed.
 #[test]
-fn a_drop_after_every_number_of_polls() {
-    watched("a drop after some polls", || {
+fn step_dropped_after_any_number_of_polls_is_atomic() {
+    watched("a step dropped after some polls", || {
         let (net, twin) = (Net::new(), Net::new());
         for polls in 0..if sweep() { 2000 } else { 60 } {
             let before = net.bits();
-            let mut run = net.step(&Fuse::default()).run();
+            let mut run = net.step(&FaultInjector::default()).run();
             let ended = (0..polls).any(|_| {
                 std::thread::yield_now();
                 (&mut run).now_or_never().is_some_and(|loss| loss.is_ok())
             });
             drop(run);
             if ended {
-                twin.step(&Fuse::default()).wait().unwrap();
+                twin.step(&FaultInjector::default()).wait().unwrap();
             }
             assert_eq!(net.bits() == before, !ended, "after {polls} polls");
             agree(&net, &twin);
@@ -217,21 +216,20 @@ fn a_drop_after_every_number_of_polls() {
     });
 }
 
-/// A value that cannot be handed out fails the step: whoever gets an error can rely on it that
-/// nothing has changed.
+/// If the value of the loss cannot be cloned for the caller, the step must fail without a change.
 #[test]
-fn a_value_that_breaks_when_it_is_handed_out() {
+fn step_with_panicking_clone_of_loss_is_atomic() {
     for optimizer in [Sgd::new(0.1), Sgd::new(0.1).momentum(0.9)] {
         for place in [Break::Clone, Break::Never] {
             let w = Weight::new(1.0_f64);
-            let result = Layer::apply(Give(place), (w.layer(),)).train(&optimizer).wait();
+            let result = Layer::apply(MakeFragile(place), (w.layer(),)).train(&optimizer).wait();
             assert_eq!(result.is_ok(), w.value() != 1.0, "{place:?}");
             assert!(place == Break::Clone || result.is_ok());
         }
     }
 }
 
-/// A number whose steps of plain gradient descent are the user's own, and panic if the delta is 13.
+/// A number with its own in-place descent, which panics if the delta is 13.
 #[derive(Clone, Debug, PartialEq)]
 struct Fragile(f64);
 
@@ -281,7 +279,7 @@ impl Primitive for Number {
 }
 
 #[test]
-fn steps_of_the_users_own_type() {
+fn step_with_panicking_descend_of_user_type_changes_no_weight() {
     let weights = [1.0, 2.0, 3.0].map(|x| Weight::new(Fragile(x)));
     let loss = |factors: [f64; 3]| -> Layer<f64> {
         weights.iter().zip(factors).map(|(w, factor)| Layer::apply(Number(factor), (w.layer(),))).sum()

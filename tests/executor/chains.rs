@@ -1,5 +1,4 @@
-//! Operations that one thread runs one after the other, as one job: they fail, stop and meet others
-//! as if they were not.
+//! Task chains: they must not change results, failures or cancellation.
 
 use crate::support::{on_threads, watched};
 use dl::prelude::*;
@@ -13,7 +12,8 @@ use std::task::{Context, Waker};
 use std::thread::ThreadId;
 use std::time::Duration;
 
-/// `x + 1`, after doing something; so is its derivative, though that is wrong.
+/// `x + 1`, after a function call. Its pullback passes the delta through `Step` as well, so the
+/// delta is incremented, too.
 #[derive(Clone)]
 struct Step<F> {
     nanoseconds: f64,
@@ -37,7 +37,7 @@ impl<F: Fn() -> Result<()> + Clone + Send + Sync + 'static> Primitive for Step<F
     }
 
     fn cost(&self, _: (&f64,)) -> f64 {
-        assert!(self.nanoseconds >= 0.0, "nobody knows how long it takes");
+        assert!(self.nanoseconds >= 0.0, "unknown cost");
         self.nanoseconds
     }
 }
@@ -47,7 +47,7 @@ fn step(x: &Layer<f64>, nanoseconds: f64, does: impl Fn() -> Result<()> + Clone 
 }
 
 #[test]
-fn a_branch_stays_on_its_thread() {
+fn task_chain_stays_on_its_thread() {
     let threads: Vec<Arc<Mutex<HashSet<ThreadId>>>> = (0..16).map(|_| Arc::default()).collect();
     let branch = |threads: &Arc<Mutex<HashSet<ThreadId>>>| {
         let x = Weight::new(0.0).layer();
@@ -55,14 +55,14 @@ fn a_branch_stays_on_its_thread() {
             let threads = threads.clone();
             step(&x, 4_000.0, move || {
                 threads.lock().unwrap().insert(std::thread::current().id());
-                std::thread::sleep(Duration::from_micros(100)); // time for others to come
+                std::thread::sleep(Duration::from_micros(100)); // time for another thread to take a part
                 Ok(())
             })
         })
     };
     let sum: Layer<f64> = threads.iter().map(branch).sum();
     assert_eq!(on_threads(2, || sum.predict().wait()).unwrap(), 128.0);
-    // a branch that is being entered when somebody takes its beginning may be divided
+    // a branch may be split if a worker takes its head while its tail is being discovered
     let whole = threads.iter().filter(|threads| threads.lock().unwrap().len() == 1).count();
     assert!(whole >= 8, "of 16 branches {whole} stayed on their threads");
 }
@@ -75,10 +75,10 @@ enum Fault {
 }
 
 #[test]
-fn what_follows_a_failure_is_not_run() {
+fn consumers_of_failed_operation_are_not_run() {
     for fault in [Fault::Error, Fault::Panic, Fault::PanicOfCost] {
         for at in 0..6 {
-            let told = [1, 2, 4].map(|threads| {
+            let messages = [1, 2, 4].map(|threads| {
                 let weights = [0; 4].map(|_| Weight::new(1.0));
                 let runs = Arc::new(AtomicUsize::new(0));
                 let branch = |(number, w): (usize, &Weight<f64>)| {
@@ -103,29 +103,29 @@ fn what_follows_a_failure_is_not_run() {
                 assert_eq!(runs.load(SeqCst), expected, "{fault:?} at {at} on {threads} threads");
                 error.to_string()
             });
-            assert!(told[0].contains("step") && told.iter().all(|text| *text == told[0]), "{told:?}");
+            assert!(messages[0].contains("step") && messages.iter().all(|text| *text == messages[0]), "{messages:?}");
         }
     }
 }
 
-/// The second of two dear operations that need the same value does not wait for the first.
+/// An expensive operation must not wait for another one that needs the same input.
 #[test]
-fn a_chain_keeps_nobody_waiting() {
+fn expensive_sibling_is_not_appended_to_chain() {
     let both = Arc::new(Barrier::new(2));
     let shared = step(&Weight::new(0.0).layer(), 4_000.0, || Ok(()));
-    let dear = |_| {
+    let expensive = |_| {
         let both = both.clone();
         step(&shared, 1e6, move || {
             both.wait();
             Ok(())
         })
     };
-    let [a, b] = [0, 1].map(dear);
+    let [a, b] = [0, 1].map(expensive);
     let sum = step(&a, 4_000.0, || Ok(())) + b;
-    assert_eq!(watched("a chain", move || on_threads(2, || sum.predict().wait())).unwrap(), 5.0);
+    assert_eq!(watched("an expensive sibling", move || on_threads(2, || sum.predict().wait())).unwrap(), 5.0);
 }
 
-/// Has others work for this run, and drops it when a kernel says that it has begun.
+/// Polls the run once, and drops it when a kernel has begun on a worker.
 fn drop_when<T>(run: Run<T>, begins: &mpsc::Receiver<()>) {
     let mut run = pin!(run);
     assert!(run.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
@@ -133,8 +133,8 @@ fn drop_when<T>(run: Run<T>, begins: &mpsc::Receiver<()>) {
 }
 
 #[test]
-fn nothing_is_begun_when_nobody_waits_any_more() {
-    watched("a dropped future", || {
+fn dropped_run_starts_no_further_kernel() {
+    watched("a dropped run", || {
         let runs = Arc::new(AtomicUsize::new(0));
         let (begun, begins) = mpsc::channel();
         let (go_on, goes_on) = mpsc::channel::<()>();
@@ -156,16 +156,16 @@ fn nothing_is_begun_when_nobody_waits_any_more() {
         });
         drop_when(y.predict().run(), &begins);
         go_on.send(()).unwrap();
-        std::thread::sleep(Duration::from_millis(20)); // only makes a wrong answer likelier
+        std::thread::sleep(Duration::from_millis(20)); // only makes a failure more likely
         let again = y.predict().wait().unwrap();
         assert_eq!((again, runs.load(SeqCst)), (10.0, 12));
     });
 }
 
-/// Deltas that were being computed in a pass when nobody waited for them any more are computed
-/// there in the end, each once.
+/// Deltas that are being computed in a pass when the run is dropped are completed in that pass,
+/// each once.
 #[test]
-fn a_chain_that_was_interrupted_goes_on_where_it_was() {
+fn interrupted_chain_is_resumed_without_recomputation() {
     watched("an interrupted chain", || {
         let runs = Arc::new(AtomicUsize::new(0));
         let (begun, begins) = mpsc::channel();
@@ -193,10 +193,10 @@ fn a_chain_that_was_interrupted_goes_on_where_it_was() {
     });
 }
 
-/// What only an operation had is handed out while that operation, with which its value was to go,
+/// A value that only one operation uses is extracted while that operation, which will release it,
 /// is running.
 #[test]
-fn an_operand_is_asked_for_while_it_is_used_up() {
+fn extract_of_operand_during_its_consumer_succeeds() {
     static BEGUN: AtomicUsize = AtomicUsize::new(0);
     let slow = |x: Layer<f64>| {
         let does: fn() -> Result<()> = || {
@@ -216,15 +216,15 @@ fn an_operand_is_asked_for_while_it_is_used_up() {
                     while BEGUN.load(SeqCst) < 2 {
                         std::thread::sleep(Duration::from_millis(1));
                     }
-                    let (_, (x,)) = y.applied::<Step<fn() -> Result<()>>>().expect("it is that operation");
+                    let (_, (x,)) = y.applied::<Step<fn() -> Result<()>>>().expect("the operation is `Step`");
                     Ok(Layer::constant(x.extract().await?))
                 }
             }
         });
-        // enough for a second thread, which begins with the operations, as they come last
+        // enough to wake a second thread; it begins with the operations, which are discovered last
         let other = || Layer::dynamic(|| async { Ok(Layer::constant(0.0)) });
         let (x, _, y) = Do::predict((asks, [other(), other()], y)).wait().unwrap();
         (x, y)
     };
-    assert_eq!(watched("an operand that is used up", move || on_threads(2, ask)), (1.0, 2.0));
+    assert_eq!(watched("an extracted operand", move || on_threads(2, ask)), (1.0, 2.0));
 }

@@ -1,5 +1,5 @@
-//! A pass may be started anywhere, inside other passes however deep, on pools of any size, under
-//! any executor.
+//! A pass can be started anywhere: in user code of other passes at any depth, in pools of any size,
+//! under any executor.
 
 use super::support::{Log, block_on, on_threads, on_tokio, sweep, watched_by_log};
 use dl::prelude::*;
@@ -10,25 +10,25 @@ use rand_chacha::ChaCha8Rng;
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-/// Some user code, called at one of the sites below.
+/// User code that is called at a site.
 type Hook = Arc<dyn Fn() + Send + Sync>;
 
-/// Where user code runs inside a pass.
+/// The site of user code within a pass.
 #[derive(Clone, Copy, Debug)]
 enum Site {
-    /// The value of an operation.
+    /// The kernel of an operation.
     Value,
-    /// A body of a dynamic layer.
+    /// The body of a dynamic node.
     Body,
-    /// An operation of a pass that such a body awaits.
+    /// An operation of a pass that a body awaits.
     BodyAwait,
-    /// The same, joined with another one.
+    /// An operation of a pass that a body awaits, joined with another pass.
     BodyJoin,
     /// A closure of `Do::map`.
     Map,
     /// A closure of `Do::flat_map`, in a layer.
     FlatMap,
-    /// A backward that is written by hand.
+    /// A hand-written backward.
     HandWritten,
     /// An optimizer.
     Optimizer,
@@ -54,12 +54,12 @@ const SITES: [Site; 11] = [
     Site::Job,
 ];
 
-/// x, whose evaluation calls the hook.
+/// x; the kernel calls the hook.
 struct Hooked(Hook);
 
 impl Hooked {
     fn layer(hook: &Hook) -> Layer<f64> {
-        company() + Layer::apply(Hooked(hook.clone()), (Layer::constant(1.0),))
+        parallel_zero() + Layer::apply(Hooked(hook.clone()), (Layer::constant(1.0),))
     }
 }
 
@@ -81,13 +81,13 @@ impl Primitive for Hooked {
     }
 }
 
-/// Something else to do at the same time, for as many threads as there are. It is zero.
-fn company() -> Layer<f64> {
+/// Zero, with parallel work for all threads.
+fn parallel_zero() -> Layer<f64> {
     let nothing: Hook = Arc::new(|| ());
     (0..6).map(|_| Layer::apply(Hooked(nothing.clone()), (Layer::constant(0.0),))).sum()
 }
 
-/// A value whose destructor calls the hook.
+/// A value. Its destructor calls the hook.
 #[derive(Clone)]
 struct Dropped(#[allow(dead_code, reason = "held for its destructor")] Arc<DropHook>);
 
@@ -151,44 +151,44 @@ impl Optimizer for HookedOptimizer {
     }
 }
 
-/// Runs a pass that calls the hook at this site.
+/// Runs a pass that calls the hook at a site.
 fn call(site: Site, hook: Hook) -> Result<f64> {
     match site {
         Site::Value => Hooked::layer(&hook).predict().wait(),
         Site::Body => {
             let body = Layer::dynamic(move || {
                 hook();
-                std::future::ready(Ok(company()))
+                std::future::ready(Ok(parallel_zero()))
             });
-            (company() + body).predict().wait()
+            (parallel_zero() + body).predict().wait()
         }
         Site::BodyAwait => {
             let body = Layer::dynamic(move || {
                 let inner = Hooked::layer(&hook).predict();
                 async move { inner.await.map(Layer::constant) }
             });
-            (company() + body).predict().wait()
+            (parallel_zero() + body).predict().wait()
         }
         Site::BodyJoin => {
             let body = Layer::dynamic(move || {
-                let both = Hooked::layer(&hook).predict().zip(company().predict());
+                let both = Hooked::layer(&hook).predict().zip(parallel_zero().predict());
                 async move { both.await.map(|(x, _)| Layer::constant(x)) }
             });
-            (company() + body).predict().wait()
+            (parallel_zero() + body).predict().wait()
         }
         Site::Map => {
-            let mapped = company().predict().map(move |x| {
+            let mapped = parallel_zero().predict().map(move |x| {
                 hook();
                 x
             });
             mapped.wait()
         }
         Site::FlatMap => {
-            let computed = company().forward().flat_map(move |_| {
+            let computed = parallel_zero().forward().flat_map(move |_| {
                 hook();
-                company().forward()
+                parallel_zero().forward()
             });
-            (company() + Layer::from(computed)).train(&Sgd::new(0.1)).wait()
+            (parallel_zero() + Layer::from(computed)).train(&Sgd::new(0.1)).wait()
         }
         Site::HandWritten => {
             let w = Weight::new(1.0);
@@ -199,41 +199,42 @@ fn call(site: Site, hook: Hook) -> Result<f64> {
                     tape.backward(delta)
                 })
             });
-            (company() + Layer::from(twice)).train(&Sgd::new(0.1)).wait()
+            (parallel_zero() + Layer::from(twice)).train(&Sgd::new(0.1)).wait()
         }
-        Site::Optimizer => (company() + &Weight::new(1.0)).train(&HookedOptimizer(hook)).wait(),
+        Site::Optimizer => (parallel_zero() + &Weight::new(1.0)).train(&HookedOptimizer(hook)).wait(),
         Site::Drop => {
             let made = Layer::apply(Make(hook), (Layer::constant(0.0),));
-            (company() + Layer::apply(Use, (made,)) + company()).predict().wait()
+            (parallel_zero() + Layer::apply(Use, (made,)) + parallel_zero()).predict().wait()
         }
         Site::BlockOn => block_on(Hooked::layer(&hook).predict().run()),
         Site::Job => {
-            let (left, right) = rayon::join(|| company().predict().wait(), || Hooked::layer(&hook).predict().wait());
+            let (left, right) =
+                rayon::join(|| parallel_zero().predict().wait(), || Hooked::layer(&hook).predict().wait());
             left.and(right)
         }
     }
 }
 
-/// A pass inside a pass inside a pass, …: how deep it came.
+/// Runs nested passes at these sites, the outermost first. Returns the depth that was reached.
 fn nest(sites: &[Site]) -> Result<usize> {
-    let Some((&site, rest)) = sites.split_first() else { return company().predict().wait().map(|_| 0) };
+    let Some((&site, rest)) = sites.split_first() else { return parallel_zero().predict().wait().map(|_| 0) };
     let rest = rest.to_vec();
     let (result, inner) = mpsc::channel();
-    let hook: Hook = Arc::new(move || result.send(nest(&rest)).expect("somebody waits for it"));
+    let hook: Hook = Arc::new(move || result.send(nest(&rest)).expect("the receiver is alive"));
     call(site, hook)?;
-    // a destructor may run on another thread when the pass has ended
-    let inner = inner.recv_timeout(Duration::from_secs(60)).expect("the hook is called");
+    // a destructor may run on another thread after the pass has ended
+    let inner = inner.recv_timeout(Duration::from_secs(60)).expect("the hook must be called");
     inner.map(|depth| depth + 1)
 }
 
-/// Where the outermost pass is started.
+/// The context in which the outermost pass is started.
 #[derive(Clone, Copy, Debug)]
 enum From {
     Thread,
     Pool(usize),
-    /// A task of tokio that blocks.
+    /// A blocking task of tokio.
     Task(Option<usize>),
-    /// A task of tokio that awaits a pass around it all.
+    /// A task of tokio that awaits a pass. A kernel of that pass starts the nested passes.
     Awaited(Option<usize>),
 }
 
@@ -270,7 +271,7 @@ fn nest_all(from: From, all: impl IntoIterator<Item = Vec<Site>> + Send + 'stati
 }
 
 #[test]
-fn every_site_inside_every_other() {
+fn passes_nested_at_any_pair_of_sites_do_not_deadlock() {
     for from in FROM {
         let pairs = SITES.into_iter().flat_map(|outer| SITES.map(|inner| vec![outer, inner]));
         nest_all(from, pairs);
@@ -278,7 +279,7 @@ fn every_site_inside_every_other() {
 }
 
 #[test]
-fn many_sites_deep() {
+fn deeply_nested_passes_do_not_deadlock() {
     for from in FROM {
         let mut random = ChaCha8Rng::seed_from_u64(5);
         let samples = if sweep() { 500 } else { 20 };

@@ -1,6 +1,6 @@
-//! Destructors that panic, at the worst of times.
+//! Destructors that panic.
 
-use super::fragile::{Break, Give, Take};
+use super::panicking::{Break, MakeFragile, ReadFragile};
 use super::support::{on_threads, watched};
 use dl::prelude::*;
 use dl::{Chunk, Data, Result, Trainable, Value};
@@ -8,14 +8,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
 
-/// A number whose destructor panics from the moment on when a step of it is worked out.
+/// A number. Once an update has been computed, the next destructor panics.
 #[derive(Clone)]
 struct Number(f64, Arc<AtomicBool>);
 
 impl Drop for Number {
     fn drop(&mut self) {
-        // once: a second panic while the first one unwinds would end the process
-        assert!(!self.1.swap(false, SeqCst), "a destructor breaks");
+        // only once: a second panic during unwinding would abort the process
+        assert!(!self.1.swap(false, SeqCst), "panic in destructor");
     }
 }
 
@@ -43,11 +43,11 @@ impl Trainable for Number {
     }
 }
 
-/// The value that a step has replaced breaks when it is dropped. By then the step has happened:
-/// either that is what the caller is told, or nothing has changed. What is handed out is the
-/// caller's, who may break by it.
+/// The destructor of a replaced value panics, after the commit. The result must say whether the
+/// step has happened: a success if the weight has changed, an error if not. The caller may drop the
+/// returned value, too, and must handle its panic.
 #[test]
-fn of_a_value_that_a_step_replaced() {
+fn panicking_destructor_of_replaced_weight_is_reported() {
     for threads in [1, 2] {
         let w = Weight::new(Number(1.0, Arc::default()));
         let result = on_threads(threads, || {
@@ -59,19 +59,19 @@ fn of_a_value_that_a_step_replaced() {
     }
 }
 
-/// Twenty values whose destructors panic.
+/// Twenty values with destructors that panic.
 fn broken() -> Layer<f64> {
-    (0..20).map(|_| Layer::apply(Take, (Layer::apply(Give(Break::Drop), (Layer::constant(2.0),)),))).sum()
+    (0..20).map(|_| Layer::apply(ReadFragile, (Layer::apply(MakeFragile(Break::Drop), (Layer::constant(2.0),)),))).sum()
 }
 
-/// Whatever is said about it: the pass ends without a panic of its own, and the next one works.
-fn ends(pass: Do<f64>) {
+/// The pass must end with its value or an error, without unwinding, and the next pass must succeed.
+fn succeeds_or_fails(pass: Do<f64>) {
     for threads in [1, 2] {
         on_threads(threads, || {
             for _ in 0..3 {
                 match pass.wait() {
                     Ok(value) => assert_eq!(value, 20.0),
-                    Err(error) => assert!(error.is_panic() && error.to_string().contains("drop breaks"), "{error}"),
+                    Err(error) => assert!(error.is_panic() && error.to_string().contains("panic in drop"), "{error}"),
                 }
                 assert_eq!(Layer::constant(3.0).predict().wait().unwrap(), 3.0);
             }
@@ -80,16 +80,16 @@ fn ends(pass: Do<f64>) {
 }
 
 #[test]
-fn of_an_intermediate_value() {
-    ends(broken().predict());
+fn panicking_destructor_of_intermediate_value_does_not_unwind() {
+    succeeds_or_fails(broken().predict());
 }
 
 #[test]
-fn of_a_value_that_is_kept_for_the_backward() {
-    ends(broken().train(&Sgd::new(0.1)));
+fn panicking_destructor_of_residual_does_not_unwind() {
+    succeeds_or_fails(broken().train(&Sgd::new(0.1)));
 }
 
-/// When it goes, it replaces what has replaced it.
+/// When it is dropped, it sets the buffer from which it was replaced.
 #[derive(Clone)]
 struct Last(Option<Arc<OnceLock<Buffer<Last>>>>);
 
@@ -112,8 +112,8 @@ impl Data for Last {
 }
 
 #[test]
-fn of_a_replaced_value_that_sets_its_variable() {
-    watched("a destructor that sets", || {
+fn destructor_of_replaced_value_can_set_its_variable() {
+    watched("a destructor that sets a buffer", || {
         let place = Arc::new(OnceLock::new());
         let buffer = Buffer::new(Last(Some(place.clone())));
         assert!(place.set(buffer.clone()).is_ok());

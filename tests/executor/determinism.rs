@@ -1,22 +1,22 @@
-//! Losses, weights and state of the optimizer are bit-identical for any number of threads, any
-//! schedule, any executor.
+//! Losses, weights and optimizer state are bit-identical for any number of threads, any schedule
+//! and any executor.
 
+use super::jitter::Jitter;
 use super::nets::{Benchmark, Digits, Net, Random, Witness};
-use super::shake::Shake;
 use super::support::{on_threads, on_tokio, sweep, watched};
 use dl::nd::{init, ops::*};
 use dl::prelude::*;
 use dl::record::Recorder;
 use std::sync::Arc;
 
-/// How the steps of a training are run.
+/// How training steps are run.
 #[derive(Clone, Copy, Debug)]
 enum Way {
-    /// `wait()` in a pool of so many threads.
+    /// `wait()` in a pool of this number of threads.
     Wait(usize),
-    /// `.await` in a task of a tokio runtime with so many workers, or on the caller's thread alone.
+    /// `.await` in a task of a tokio runtime with this number of workers, or on the calling thread.
     Await(Option<usize>),
-    /// `.await` in a task that is polled by the only thread of a pool.
+    /// `.await` in a task that the only thread of a pool polls.
     AwaitOnWorker,
 }
 
@@ -32,66 +32,66 @@ const WAYS: [Way; 9] = [
     Way::AwaitOnWorker,
 ];
 
-async fn awaited<N: Net>(net: Arc<N>, shake: Shake, witness: Witness) -> Vec<u64> {
+async fn awaited<N: Net>(net: Arc<N>, jitter: Jitter, witness: Witness) -> Vec<u64> {
     let mut losses = Vec::new();
     for step in 0..N::STEPS {
-        losses.push(net.step(step, &shake, &witness).await.unwrap().into().to_bits());
+        losses.push(net.step(step, &jitter, &witness).await.unwrap().into().to_bits());
     }
     losses
 }
 
-/// The bits of every loss, then those of every weight after every step, with its momentum, then of
-/// what came of it.
-fn trace<N: Net>(way: Way, shake: Shake) -> Vec<u64> {
+/// The bits of all losses, then of each weight and its momentum after each step, then of the
+/// outcome.
+fn trace<N: Net>(way: Way, jitter: Jitter) -> Vec<u64> {
     watched(&format!("{way:?}"), move || {
         let (net, witness) = (Arc::new(N::new()), Witness::new(0.05));
         let losses = match way {
             Way::Wait(threads) => on_threads(threads, || {
-                (0..N::STEPS).map(|step| net.step(step, &shake, &witness).wait().unwrap().into().to_bits()).collect()
+                (0..N::STEPS).map(|step| net.step(step, &jitter, &witness).wait().unwrap().into().to_bits()).collect()
             }),
-            Way::Await(workers) => on_tokio(workers, awaited(net.clone(), shake, witness.clone())),
-            Way::AwaitOnWorker => on_threads(1, || on_tokio(None, awaited(net.clone(), shake, witness.clone()))),
+            Way::Await(workers) => on_tokio(workers, awaited(net.clone(), jitter, witness.clone())),
+            Way::AwaitOnWorker => on_threads(1, || on_tokio(None, awaited(net.clone(), jitter, witness.clone()))),
         };
         [losses, witness.take_bits(), net.outcome()].concat()
     })
 }
 
 fn same_everywhere<N: Net>() {
-    let expected = trace::<N>(Way::Wait(1), Shake::none());
+    let expected = trace::<N>(Way::Wait(1), Jitter::none());
     let losses = expected[..N::STEPS].iter().map(|&bits| f64::from_bits(bits)).collect::<Vec<_>>();
     assert!(losses.iter().all(|loss| loss.is_finite()), "{losses:?}");
-    assert!(losses.windows(2).all(|pair| pair[0] != pair[1]), "training changes the loss: {losses:?}");
-    assert!(expected.len() >= 3 * N::STEPS, "weights were stepped");
+    assert!(losses.windows(2).all(|pair| pair[0] != pair[1]), "each step must change the loss: {losses:?}");
+    assert!(expected.len() >= 3 * N::STEPS, "weights must be updated");
     for seed in 0..if sweep() { 20 } else { 1 } {
         for way in WAYS {
-            let found = trace::<N>(way, Shake::seeded(seed));
+            let found = trace::<N>(way, Jitter::seeded(seed));
             assert_eq!(found.len(), expected.len(), "{way:?}, seed {seed}");
             let different = found.iter().zip(&expected).position(|(found, expected)| found != expected);
-            assert_eq!(different, None, "{way:?}, seed {seed}: where the traces differ, of {}", expected.len());
+            assert_eq!(different, None, "{way:?}, seed {seed}: index of the first difference, of {}", expected.len());
         }
     }
 }
 
 #[test]
-fn the_gated_net_on_digits() {
+fn gated_net_is_bit_identical_under_all_schedules() {
     same_everywhere::<Digits>();
 }
 
 #[test]
-fn the_benchmark_net_that_skips_fine_classifiers() {
+fn benchmark_net_is_bit_identical_under_all_schedules() {
     same_everywhere::<Benchmark>();
 }
 
 #[test]
-fn random_nets_that_branch_loop_and_vote() {
+fn random_nets_are_bit_identical_under_all_schedules() {
     same_everywhere::<Random>();
 }
 
-/// A tensor that is read in overlapping parts, some of them behind an operation that hands its
-/// delta on as it is: in which order the parts are added up does not depend on what has been
-/// computed already, which is more on one thread.
+/// Overlapping slices of a tensor; the pullback of one of them returns its delta as it is. The
+/// order of summation must not depend on the values that are already computed, which are more on
+/// one thread.
 #[test]
-fn overlapping_parts() {
+fn deltas_of_overlapping_slices_are_summed_in_fixed_order() {
     let numbers = |seed: u64, len: usize| -> Nd<f32, Ix1> { init::uniform([len], -1.0, 1.0, &mut init::rng(seed)) };
     for len in [30, 3_000] {
         let step = |recorded: bool| {

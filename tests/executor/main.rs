@@ -1,28 +1,28 @@
-//! Laws of the executor, under circumstances that are as bad as can be had: schedules that are
-//! shaken, faults at every place in turn, passes inside passes, leaves that wait for the outside.
+//! Tests of the executor under adverse conditions: randomized schedules, fault injection at every
+//! site, nested passes, futures that wait for external events.
 //!
-//! `DL_SWEEP=1` tries far more of them.
+//! `DL_SWEEP=1` runs more cases.
 
 mod atomicity;
 mod chains;
-mod corners;
-mod crews;
-mod crowd;
+mod concurrent_passes;
 mod deadlock;
 mod destructors;
 mod determinism;
-mod fragile;
-mod fuse;
+mod external_events;
+mod fault_injection;
+mod jitter;
 mod nested_steps;
 mod nets;
-mod outside;
+mod panicking;
 mod panics;
-mod shake;
+mod parallel_regions;
+mod regressions;
 mod state;
 mod support;
-mod wakes;
+mod wake_ups;
 
-// the main example's network and its data, as they are
+// the network and the data of the main example
 #[path = "../../examples/common/digits.rs"]
 mod digits;
 #[path = "../../examples/gated_net/network.rs"]

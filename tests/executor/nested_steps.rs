@@ -1,4 +1,4 @@
-//! Steps inside steps: an optimizer that trains other weights while it works out a step.
+//! Nested steps: an optimizer that trains other weights during a step.
 
 use super::support::{on_threads, watched};
 use dl::prelude::*;
@@ -6,7 +6,7 @@ use dl::schedule::Linear;
 use dl::{Chunk, Memory, Result, Slot, Snapshot, Step};
 use std::sync::{Arc, Barrier};
 
-/// Gradient descent that calls something before each step.
+/// Gradient descent that calls a function before each step.
 #[derive(Clone)]
 struct Before {
     sgd: Sgd,
@@ -32,14 +32,14 @@ impl Optimizer for Before {
     }
 }
 
-/// Chains of optimizers, each of which trains the next weight.
+/// A chain of optimizers, each of which trains the next weight.
 #[test]
-fn a_chain_of_optimizers() {
+fn chain_of_nested_steps_succeeds() {
     let weights: Vec<Weight<f64>> = (0..10).map(|_| Weight::new(0.0)).collect();
     let chain = weights.iter().fold(Do::now(0.0), |next, w| {
         w.train(&Before::new(&Sgd::new(1.0).momentum(0.5), move || next.wait().map(drop)))
     });
-    watched("a chain of optimizers", move || {
+    watched("a chain of nested steps", move || {
         chain.wait().unwrap();
         chain.wait().unwrap();
     });
@@ -48,10 +48,9 @@ fn a_chain_of_optimizers() {
     }
 }
 
-/// What an inner step has done stays done when the outer one fails: it was a training step of its
-/// own.
+/// A nested step is independent: its result is kept if the outer step fails.
 #[test]
-fn an_inner_step_stands_when_the_outer_one_fails() {
+fn nested_step_is_kept_when_outer_step_fails() {
     let (inner, outer) = (Weight::new(0.0), Weight::new(0.0));
     let step = inner.train(&Sgd::new(1.0));
     let fails = Before::new(&Sgd::new(1.0), move || {
@@ -62,13 +61,13 @@ fn an_inner_step_stands_when_the_outer_one_fails() {
     assert_eq!((inner.value(), outer.value()), (-1.0, 0.0));
 }
 
-/// A step inside a step waits for nobody: what the step around it holds is refused, and the whole
-/// step with it.
+/// A nested step must not wait: if it needs a lock that the outer step holds, it is refused, and
+/// the outer step fails, too.
 #[test]
-fn an_optimizer_that_trains_other_weights_with_its_own_memory() {
+fn nested_step_with_memory_of_outer_step_is_error() {
     let (inner, outer) = (Weight::new(0.0), Weight::new(0.0));
     let (sgd, kept) = (Sgd::new(1.0).momentum(0.5), [inner.clone(), outer.clone()]);
-    watched("the same memory", move || {
+    watched("a nested step with the same memory", move || {
         let step = inner.train(&sgd);
         let error = outer.train(&Before::new(&sgd, move || step.wait().map(drop))).wait().unwrap_err();
         assert!(error.to_string().contains("a memory that another step holds"), "{error}");
@@ -77,10 +76,10 @@ fn an_optimizer_that_trains_other_weights_with_its_own_memory() {
 }
 
 #[test]
-fn two_optimizers_that_train_each_others_weights() {
+fn nested_steps_on_each_others_weights_do_not_deadlock() {
     let weights = [Weight::new(0.0), Weight::new(0.0)];
     let kept = weights.clone();
-    watched("each other's weights", move || {
+    watched("nested steps on each other's weights", move || {
         let both = Arc::new(Barrier::new(2));
         std::thread::scope(|scope| {
             for [own, other] in [[0, 1], [1, 0]].map(|pair| pair.map(|i| weights[i].clone())) {
@@ -101,18 +100,18 @@ fn two_optimizers_that_train_each_others_weights() {
     assert_eq!(kept.map(|w| w.value()), [0.0, 0.0]);
 }
 
-/// Gradient descent that says where it is, at the beginning of each step and for each weight.
+/// Adam that formats its own state at the beginning of each step and for each weight.
 #[derive(Clone)]
-struct Telling(Adam);
+struct SelfReading(Adam);
 
-impl Telling {
-    fn tell(&self) -> Result<String> {
-        let memory = self.0.memory().expect("it has one");
+impl SelfReading {
+    fn describe(&self) -> Result<String> {
+        let memory = self.0.memory().expect("Adam has a memory");
         Ok(format!("{} {} {} {memory:?} {:?}", self.0.learning_rate()?, memory.steps(), memory.is_empty(), self.0))
     }
 }
 
-impl Optimizer for Telling {
+impl Optimizer for SelfReading {
     fn slots(&self) -> &[Slot] {
         self.0.slots()
     }
@@ -120,28 +119,28 @@ impl Optimizer for Telling {
         self.0.memory()
     }
     fn begin<'o>(&'o self, step: &Step<'_>) -> Result<Option<Box<dyn Optimizer + 'o>>> {
-        assert!(!self.tell()?.is_empty());
+        assert!(!self.describe()?.is_empty());
         self.0.begin(step)
     }
     fn step(&self, chunk: Chunk<'_>, steps: u64) -> Result<()> {
-        assert!(!self.tell()?.is_empty());
+        assert!(!self.describe()?.is_empty());
         self.0.step(chunk, steps)
     }
 }
 
 #[test]
-fn an_optimizer_looks_at_itself_in_a_step() {
+fn optimizer_reads_own_state_during_step() {
     let w = Weight::new(1.0_f64);
-    let telling = Telling(Adam::new(Linear::new(0.1, 0.0, 100)));
-    assert!(telling.tell().unwrap().starts_with("0.1 0 true"));
-    let step = w.train(&telling);
-    watched("an optimizer that looks at itself", move || step.wait().unwrap());
-    assert!(telling.tell().unwrap().starts_with("0.099 1 false"), "{}", telling.tell().unwrap());
+    let self_reading = SelfReading(Adam::new(Linear::new(0.1, 0.0, 100)));
+    assert!(self_reading.describe().unwrap().starts_with("0.1 0 true"));
+    let step = w.train(&self_reading);
+    watched("an optimizer that reads its state", move || step.wait().unwrap());
+    assert!(self_reading.describe().unwrap().starts_with("0.099 1 false"), "{}", self_reading.describe().unwrap());
 }
 
-/// A weight that a step holds cannot be set in the middle of that step.
+/// A weight that is locked by a step cannot be set during that step.
 #[test]
-fn an_optimizer_that_sets_the_weight_of_its_step() {
+fn set_of_weight_during_its_step_is_error() {
     let (w, other) = (Weight::new(1.0_f64), Weight::new(1.0_f64));
     let (same, free) = (w.clone(), other.clone());
     let step = w.train(&Before::new(&Sgd::new(1.0), move || {
@@ -149,15 +148,14 @@ fn an_optimizer_that_sets_the_weight_of_its_step() {
         same.set(0.5);
         Ok(())
     }));
-    let error = watched("a weight that is set in its step", move || step.wait().unwrap_err());
+    let error = watched("a weight that is set during its step", move || step.wait().unwrap_err());
     assert!(error.is_panic() && error.to_string().contains("that this or another step holds"), "{error}");
     assert_eq!((w.value(), other.value()), (1.0, 5.0));
 }
 
-/// What a step evaluates is evaluated by several threads, none of which waits for what the step
-/// holds.
+/// A pass within a step uses several threads. None of them may wait for a lock that the step holds.
 #[test]
-fn bodies_inside_a_step_on_two_threads() {
+fn bodies_in_step_on_two_threads_do_not_deadlock() {
     bodies_inside_a_step(false);
     bodies_inside_a_step(true);
 }
@@ -169,7 +167,7 @@ fn bodies_inside_a_step(blocking: bool) {
         let (w, both) = (w.clone(), both.clone());
         Layer::dynamic(move || {
             let w = w.clone();
-            both.wait(); // so they are on two threads
+            both.wait(); // so that two threads run the bodies
             async move {
                 if train {
                     let step = w.train(&Sgd::new(1.0));
@@ -187,6 +185,6 @@ fn bodies_inside_a_step(blocking: bool) {
         Ok(())
     };
     let step = w.train(&Before::new(&Sgd::new(1.0), call));
-    watched("bodies inside a step", move || on_threads(2, || step.wait()).unwrap());
+    watched("bodies in a step", move || on_threads(2, || step.wait()).unwrap());
     assert_eq!(w.value(), 2.0);
 }

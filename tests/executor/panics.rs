@@ -1,7 +1,7 @@
-//! A panic in user code, wherever it is, is an error with its message and the line where the layer
-//! was written; the pool survives, and the panic hook is left alone.
+//! A panic in user code becomes an error with its message and the place of the layer. The pool
+//! remains usable, and the panic hook is not replaced.
 
-use super::fragile::{Break, Fragile, Give, Take, Tell};
+use super::panicking::{Break, Fragile, MakeFragile, PanickingOp, ReadFragile};
 use super::support::{block_on, on_tokio, watched};
 use dl::prelude::*;
 use dl::{Chunk, Memory, Result, Slot};
@@ -12,15 +12,15 @@ fn source() -> Layer<f64> {
     Layer::constant(2.0)
 }
 
-/// Nine times two, with enough to do for several threads.
-fn good() -> Layer<f64> {
-    (0..9).map(|_| Layer::apply(Tell(Break::Never), (source(),))).sum()
+/// 18, as a sum of nine layers, which provides work for several threads.
+fn sum_of_nine() -> Layer<f64> {
+    (0..9).map(|_| Layer::apply(PanickingOp(Break::Never), (source(),))).sum()
 }
 
-/// A pass that panics does so as an error, on pools of several sizes and under several executors;
-/// the next pass on the same pool works.
+/// The pass must fail with this message and line, in pools of several sizes and under several
+/// executors. The next pass in the same pool must succeed.
 #[track_caller]
-fn told(pass: Do<f64>, message: &str, line: u32) {
+fn fails_with(pass: Do<f64>, message: &str, line: u32) {
     let check = |error: dl::Error| {
         assert!(error.is_panic(), "{error}");
         assert!(error.to_string().contains(message), "{error}");
@@ -33,59 +33,59 @@ fn told(pass: Do<f64>, message: &str, line: u32) {
         for _ in 0..2 {
             let pass = pass.clone();
             check(pool.install(|| pass.wait()).unwrap_err());
-            assert_eq!(pool.install(|| good().predict().wait()).unwrap(), 18.0);
+            assert_eq!(pool.install(|| sum_of_nine().predict().wait()).unwrap(), 18.0);
         }
     }
     let run = pass.run();
     check(watched("block_on", || block_on(run)).unwrap_err());
     check(on_tokio(Some(1), pass.run()).unwrap_err());
-    assert_eq!(on_tokio(Some(1), good().predict().run()).unwrap(), 18.0);
+    assert_eq!(on_tokio(Some(1), sum_of_nine().predict().run()).unwrap(), 18.0);
 }
 
 #[test]
-fn in_the_value_of_an_operation() {
-    let y = Layer::apply(Tell(Break::Value), (source(),)); // this line
+fn panic_in_kernel_is_error() {
+    let y = Layer::apply(PanickingOp(Break::Value), (source(),)); // this line
     let line = line!() - 1;
-    told((good() + y).predict(), "value breaks", line);
+    fails_with((sum_of_nine() + y).predict(), "panic in value", line);
 }
 
 #[test]
-fn with_a_payload_that_is_no_text() {
-    let y = Layer::apply(Tell(Break::Payload), (source(),)); // this line
+fn panic_with_non_string_payload_is_error() {
+    let y = Layer::apply(PanickingOp(Break::Payload), (source(),)); // this line
     let line = line!() - 1;
-    told((good() + y).predict(), "not text", line);
+    fails_with((sum_of_nine() + y).predict(), "not text", line);
 }
 
 #[test]
-fn in_a_name() {
-    let y = Layer::apply(Tell(Break::Name), (source(),)); // this line
+fn panic_in_name_is_error() {
+    let y = Layer::apply(PanickingOp(Break::Name), (source(),)); // this line
     let line = line!() - 1;
-    told((good() + y).predict(), "name breaks", line);
+    fails_with((sum_of_nine() + y).predict(), "panic in name", line);
 }
 
 #[test]
-fn in_an_estimate_of_cost() {
-    let y = Layer::apply(Tell(Break::Cost), (source(),)); // this line
+fn panic_in_cost_estimate_is_error() {
+    let y = Layer::apply(PanickingOp(Break::Cost), (source(),)); // this line
     let line = line!() - 1;
-    told((good() + y).predict(), "cost breaks", line);
+    fails_with((sum_of_nine() + y).predict(), "panic in cost", line);
 }
 
 #[test]
-fn in_a_rule() {
+fn panic_in_pullback_rule_is_error() {
     let w = Weight::new(1.0);
-    let y = Layer::apply(Tell(Break::Rule), (w.layer(),)); // this line
+    let y = Layer::apply(PanickingOp(Break::Rule), (w.layer(),)); // this line
     let line = line!() - 1;
-    told((good() + y).train(&Sgd::new(0.1)), "rule breaks", line);
+    fails_with((sum_of_nine() + y).train(&Sgd::new(0.1)), "panic in rule", line);
 }
 
 #[test]
-fn in_the_body_of_a_dynamic_layer() {
-    let before = Layer::dynamic(|| -> std::future::Ready<Result<Layer<f64>>> { panic!("body breaks") }); // this line
+fn panic_in_body_is_error() {
+    let before = Layer::dynamic(|| -> std::future::Ready<Result<Layer<f64>>> { panic!("panic in body") }); // this line
     let line = line!() - 1;
-    told((good() + before).predict(), "body breaks", line);
-    let after = Layer::<f64>::dynamic(|| async { panic!("body breaks at {}", source().extract().await?) }); // this line
+    fails_with((sum_of_nine() + before).predict(), "panic in body", line);
+    let after = Layer::<f64>::dynamic(|| async { panic!("panic in body at {}", source().extract().await?) }); // this line
     let line = line!() - 1;
-    told((good() + after).predict(), "body breaks at 2", line);
+    fails_with((sum_of_nine() + after).predict(), "panic in body at 2", line);
 }
 
 /// The line of the function below.
@@ -97,33 +97,33 @@ fn decided(x: &Layer<f64>, limits: &[f64]) -> Layer<f64> {
 }
 
 #[test]
-fn in_a_differentiable_function() {
-    told((good() + decided(&source(), &[1.0])).predict(), "index out of bounds", DECIDED);
+fn panic_in_differentiable_function_is_error() {
+    fails_with((sum_of_nine() + decided(&source(), &[1.0])).predict(), "index out of bounds", DECIDED);
 }
 
 #[test]
-fn in_a_closure_of_a_computation() {
-    let mapped = Layer::from(good().predict().map(|_| -> f64 { panic!("map breaks") })); // this line
+fn panic_in_closure_of_computation_is_error() {
+    let mapped = Layer::from(sum_of_nine().predict().map(|_| -> f64 { panic!("panic in map") })); // this line
     let line = line!() - 1;
-    told((good() + mapped).predict(), "map breaks", line);
-    let chained = Layer::from(good().predict().flat_map(|_| -> Do<f64> { panic!("flat_map breaks") })); // this line
+    fails_with((sum_of_nine() + mapped).predict(), "panic in map", line);
+    let chained = Layer::from(sum_of_nine().predict().flat_map(|_| -> Do<f64> { panic!("panic in flat_map") })); // this line
     let line = line!() - 1;
-    told((good() + chained).predict(), "flat_map breaks", line);
-    let started = Layer::from(Do::from_fn(|| -> std::future::Ready<Result<f64>> { panic!("start breaks") })); // this line
+    fails_with((sum_of_nine() + chained).predict(), "panic in flat_map", line);
+    let started = Layer::from(Do::from_fn(|| -> std::future::Ready<Result<f64>> { panic!("panic in start") })); // this line
     let line = line!() - 1;
-    told((good() + started).predict(), "start breaks", line);
+    fails_with((sum_of_nine() + started).predict(), "panic in start", line);
 }
 
 #[test]
-fn in_a_backward_by_hand() {
+fn panic_in_hand_written_backward_is_error() {
     let w = Weight::new(1.0);
-    let forward = w.forward().map(|tape| Tape::new(*tape.data(), |_| panic!("backward breaks")));
+    let forward = w.forward().map(|tape| Tape::new(*tape.data(), |_| panic!("panic in backward")));
     let y = Layer::from(forward); // this line
     let line = line!() - 1;
-    told((good() + y).train(&Sgd::new(0.1)), "backward breaks", line);
+    fails_with((sum_of_nine() + y).train(&Sgd::new(0.1)), "panic in backward", line);
 }
 
-/// Keeps some state, and breaks.
+/// An optimizer with state, which panics.
 #[derive(Clone, Default)]
 struct Broken(Memory);
 
@@ -135,62 +135,64 @@ impl Optimizer for Broken {
         Some(&self.0)
     }
     fn step(&self, _: Chunk<'_>, _: u64) -> Result<()> {
-        panic!("optimizer breaks")
+        panic!("panic in optimizer")
     }
 }
 
 #[test]
-fn in_an_optimizer() {
+fn panic_in_optimizer_is_error() {
     let w = Weight::new(1.0); // this line
     let line = line!() - 1;
-    told((good() + &w).train(&Broken::default()), "optimizer breaks", line);
+    fails_with((sum_of_nine() + &w).train(&Broken::default()), "panic in optimizer", line);
     assert_eq!(w.value(), 1.0);
 }
 
 #[test]
-fn in_the_step_of_a_weight_of_the_users() {
+fn panic_in_update_of_user_weight_is_error() {
     for (broken, message) in
-        [(Break::Clone, "clone breaks"), (Break::Zeros, "zeros break"), (Break::Update, "update breaks")]
+        [(Break::Clone, "panic in clone"), (Break::Zeros, "panic in zeros"), (Break::Update, "panic in update")]
     {
         let w = Weight::new(Fragile(broken)); // this line
         let line = line!() - 1;
-        told(Layer::apply(Take, (w.layer(),)).train(&Sgd::new(0.1).momentum(0.9)), message, line);
+        fails_with(Layer::apply(ReadFragile, (w.layer(),)).train(&Sgd::new(0.1).momentum(0.9)), message, line);
     }
 }
 
 #[test]
-fn in_the_destructor_of_an_intermediate_value() {
-    let x = Layer::apply(Give(Break::Drop), (source(),)); // this line
+fn panic_in_destructor_of_intermediate_value_is_error() {
+    let x = Layer::apply(MakeFragile(Break::Drop), (source(),)); // this line
     let line = line!() - 1;
-    told((good() + Layer::apply(Take, (x,))).predict(), "drop breaks", line);
+    fails_with((sum_of_nine() + Layer::apply(ReadFragile, (x,))).predict(), "panic in drop", line);
 }
 
 #[test]
-fn in_the_clone_that_hands_a_value_out() {
-    let x = Layer::apply(Give(Break::Clone), (source(),)); // this line
+fn panic_in_clone_of_result_is_error() {
+    let x = Layer::apply(MakeFragile(Break::Clone), (source(),)); // this line
     let line = line!() - 1;
-    told(x.predict().map(|_| 1.0), "clone breaks", line);
+    fails_with(x.predict().map(|_| 1.0), "panic in clone", line);
 }
 
 #[test]
-fn in_the_delta_that_a_backward_starts_with() {
+fn panic_in_initial_delta_is_error() {
     let w = Weight::new(Fragile(Break::One)); // this line
     let line = line!() - 1;
-    told(w.train(&Sgd::new(0.1)).map(|_| 1.0), "one breaks", line);
+    fails_with(w.train(&Sgd::new(0.1)).map(|_| 1.0), "panic in one", line);
 }
 
-/// The panic's own payload breaks when it is dropped: that must not tear down what runs the pass.
+/// If the destructor of the payload panics, the worker must not unwind.
 #[test]
-fn with_a_payload_that_breaks_itself() {
-    let y = Layer::apply(Tell(Break::PayloadDrop), (source(),)); // this line
+fn panic_payload_with_panicking_destructor_is_error() {
+    let y = Layer::apply(PanickingOp(Break::PayloadDrop), (source(),)); // this line
     let line = line!() - 1;
-    watched("a payload that breaks itself", move || told((good() + y).predict(), "not text", line));
+    watched("a payload that panics when it is dropped", move || {
+        fails_with((sum_of_nine() + y).predict(), "not text", line)
+    });
 }
 
-/// The hook that a program has set is called for every panic, before, in and after a pass, and
-/// nobody replaces it.
+/// The hook of the program is called for every panic before, during and after a pass, and it is not
+/// replaced.
 #[test]
-fn the_hook_stays_what_it_was() {
+fn panic_hook_is_not_replaced() {
     let seen = Arc::<Mutex<Vec<String>>>::default();
     let (notes, others) = (seen.clone(), std::panic::take_hook());
     std::panic::set_hook(Box::new(move |info| match info.payload().downcast_ref::<Marked>() {
@@ -207,5 +209,5 @@ fn the_hook_stays_what_it_was() {
     assert_eq!(*seen.lock().unwrap(), ["before", "first", "second", "after"]);
 }
 
-/// A payload that this file's hook knows.
+/// A payload that the hook of this test recognizes.
 struct Marked(&'static str);

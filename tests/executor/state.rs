@@ -1,4 +1,4 @@
-//! What a pass carries: mode, seed, snapshot, buffers; and what it counts.
+//! The state of a pass: mode, seed, snapshot, buffers, counters.
 
 use crate::support::{on_threads, watched};
 use dl::prelude::*;
@@ -7,7 +7,7 @@ use dl::{At, Counters, Deltas, Primitive, Result};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Barrier};
 
-/// A number between 0 and 1 for each seed.
+/// A number between 0 and 1 as a function of a seed.
 struct Uniform;
 
 impl Primitive for Uniform {
@@ -35,7 +35,7 @@ fn uniform() -> Layer<f64> {
     Layer::apply(Uniform, (Seed::draw(),))
 }
 
-/// Draws in a body, once for each digit, and goes on as the numbers say.
+/// Draws a number per iteration, and branches on it.
 #[differentiable]
 fn walk(x: &Layer<f64>, steps: usize) -> Layer<f64> {
     let mut x = x.clone();
@@ -47,7 +47,7 @@ fn walk(x: &Layer<f64>, steps: usize) -> Layer<f64> {
 }
 
 #[test]
-fn draws_depend_on_the_seed_and_on_nothing_else() {
+fn draws_depend_only_on_seed() {
     let w = Weight::new(1.0);
     let program = || {
         let walks: Layer<f64> = (0..8).map(|i| walk(&(&w * f64::from(i)), 5)).sum();
@@ -61,7 +61,7 @@ fn draws_depend_on_the_seed_and_on_nothing_else() {
         }
     }
     assert_ne!(program().predict().seed(4).wait().unwrap(), expected);
-    // the same layer, whatever was built since
+    // the same layer; draws do not depend on the layers created in between
     let layer = program();
     let first = layer.predict().seed(5).wait().unwrap();
     let _others: Vec<Layer<f64>> = (0..10).map(|_| uniform()).collect();
@@ -69,14 +69,14 @@ fn draws_depend_on_the_seed_and_on_nothing_else() {
 }
 
 #[test]
-fn without_a_seed_a_draw_is_an_error_that_says_what_to_write() {
+fn draw_without_seed_is_error_with_advice() {
     let x = uniform();
     let error = x.predict().wait().unwrap_err();
     assert!(error.is_invalid() && error.to_string().contains("`.seed("), "{error}");
     assert!(error.place().is_some_and(|place| place.file().ends_with("state.rs")), "{error}");
 }
 
-/// What the body of a dynamic layer, and the kernel below it, see.
+/// The mode in the body of a dynamic node and in the kernel below it.
 fn modes() -> Layer<f64> {
     struct InAKernel;
 
@@ -104,13 +104,13 @@ fn modes() -> Layer<f64> {
 }
 
 #[test]
-fn the_mode_is_that_of_the_pass_unless_it_is_overridden() {
+fn mode_is_inherited_unless_overridden() {
     let (x, sgd) = (modes(), Sgd::new(0.1));
     assert_eq!(x.predict().wait().unwrap(), 0.0);
     assert_eq!(x.train(&sgd).wait().unwrap(), 11.0);
     assert_eq!(x.predict().mode(Mode::Train).wait().unwrap(), 11.0);
     assert_eq!(x.train(&sgd).mode(Mode::Evaluate).wait().unwrap(), 0.0);
-    // a pass inside a pass has the settings of the one around it, where it has none of its own
+    // a nested pass inherits the settings that it does not override
     let inner = modes();
     let outer = Layer::dynamic(move || {
         let inner = inner.clone();
@@ -124,10 +124,10 @@ fn the_mode_is_that_of_the_pass_unless_it_is_overridden() {
     assert_eq!(Mode::current(), None);
 }
 
-/// Two weights that every step moves together are never seen apart on a snapshot.
+/// Two weights are always updated by the same step, so they are equal in every snapshot.
 #[test]
-fn a_snapshot_shows_all_weights_as_they_were() {
-    watched("a snapshot while training", || {
+fn snapshot_during_training_is_consistent() {
+    watched("a snapshot during training", || {
         let (a, b) = (Weight::new(0.0), Weight::new(Nd::from([0.0, 0.0])));
         let step = (&a + b.sum()).train(&Sgd::new(-1.0));
         let done = Arc::new(AtomicBool::new(false));
@@ -156,7 +156,7 @@ fn a_snapshot_shows_all_weights_as_they_were() {
 }
 
 #[test]
-fn a_buffer_is_written_by_a_step_that_succeeds_and_by_nothing_else() {
+fn buffer_is_written_only_by_successful_step() {
     for threads in [1, 2] {
         on_threads(threads, || {
             let (w, steps, mean) = (Weight::new(2.0), Buffer::new(0.0), Buffer::new(Nd::from([1.0, 1.0])));
@@ -171,7 +171,7 @@ fn a_buffer_is_written_by_a_step_that_succeeds_and_by_nothing_else() {
                 loss.train(&Sgd::new(0.0)).wait().unwrap();
             }
             assert_eq!((steps.value(), mean.value()), (2.0, Nd::from([0.25, 0.25])));
-            // no gradient flows into what a buffer becomes
+            // no gradient flows to the new value of a buffer
             let through = w.layer().updating(&steps, w.exp());
             through.train(&Sgd::new(1.0)).wait().unwrap();
             assert_eq!((w.value(), steps.value()), (1.0, 2.0_f64.exp()));
@@ -184,7 +184,7 @@ fn failing() -> Layer<f64> {
 }
 
 #[test]
-fn a_buffer_that_two_layers_write_is_an_error_that_names_both() {
+fn buffer_with_two_updates_is_error_with_both_places() {
     let (w, b) = (Weight::new(1.0), Buffer::new(0.0));
     let twice = w.layer().updating(&b, 1.0) + w.layer().updating(&b, 2.0);
     let error = twice.train(&Sgd::new(0.1)).wait().unwrap_err();
@@ -193,7 +193,7 @@ fn a_buffer_that_two_layers_write_is_an_error_that_names_both() {
 }
 
 #[test]
-fn all_failures_of_parallel_parts_are_reported() {
+fn failures_of_parallel_operations_are_all_reported() {
     let fails = |what: &'static str| Layer::from(Do::<f64>::fail(Error::invalid(what)));
     let parts = (fails("first") + 1.0) * fails("second") + fails("third");
     for threads in [1, 4] {
@@ -206,24 +206,24 @@ fn all_failures_of_parallel_parts_are_reported() {
 }
 
 #[test]
-fn a_step_has_no_more_in_memory_than_its_forward_has_left() {
+fn backward_peak_memory_does_not_exceed_residuals() {
     let (layers, rows, columns) = (20, 500, 64);
     let x: Nd<f32> = Nd::full([rows, columns], 0.5);
     let weights: Vec<NdWeight<Ix2>> = (0..layers).map(|_| Weight::new(Nd::full([columns, columns], 0.01))).collect();
     for threads in [1, 2] {
         let y = weights.iter().fold(Layer::constant(x.clone()), |y, w| y.matmul(w));
-        // gradient descent would leave the products that are its deltas to the step, with what they
-        // are made of
+        // gradient descent would defer the products (its deltas) to the commit, and keep their
+        // operands
         let step = || y.mean().train(&Adam::new(0.0)).counted().wait().unwrap();
         let bytes = on_threads(threads, step).1.bytes_peak;
-        // with those on the way back, and with the deltas of the weights, which are as large as two
-        // or three
+        // plus the activation deltas, and the deltas of the weights, which are as large as two or
+        // three of them
         assert!(bytes <= (layers + 3) * rows * columns * size_of::<f32>(), "{bytes} bytes on {threads} threads");
     }
 }
 
 #[test]
-fn buffers_of_values_that_are_gone_are_used_again() {
+fn buffers_of_released_values_are_reused() {
     let x = Nd::from_vec([3000], vec![0.5_f64; 3000]).unwrap();
     let deep = |depth| (0..depth).fold(Layer::constant(x.clone()), |y, _| y.tanh() + 0.25);
     let (_, shallow): (_, Counters) = deep(10).predict().counted().wait().unwrap();
@@ -234,7 +234,7 @@ fn buffers_of_values_that_are_gone_are_used_again() {
     assert_eq!((deeper.nodes, deeper.evaluations), (2_000, 2_000));
 }
 
-/// Can be evaluated only while another one is.
+/// x; its kernel waits for another one.
 struct Together(Arc<Barrier>);
 
 impl Primitive for Together {
@@ -260,15 +260,15 @@ impl Primitive for Together {
 }
 
 #[test]
-fn the_width_is_the_number_of_threads_that_worked() {
-    watched("two that meet", || {
+fn parallel_width_is_number_of_working_threads() {
+    watched("two kernels at a barrier", || {
         let meeting = Arc::new(Barrier::new(2));
         let met: Layer<f64> = (0..2).map(|_| Layer::apply(Together(meeting.clone()), (Layer::constant(1.0),))).sum();
         let (_, counters) = on_threads(2, || met.predict().counted().wait().unwrap());
         assert_eq!(counters.parallel_width, 2);
         let (_, alone) = on_threads(2, || Layer::constant(1.0).predict().counted().wait().unwrap());
         assert_eq!(alone.parallel_width, 0);
-        // what is computed where it is met is work, too
+        // inline kernels count as work
         let small = Layer::constant(Nd::from([0.5_f32, 1.0])).tanh().exp();
         let (_, small) = on_threads(2, || small.predict().counted().wait().unwrap());
         assert_eq!((small.parallel_width, small.evaluations), (1, 2));
@@ -276,11 +276,11 @@ fn the_width_is_the_number_of_threads_that_worked() {
 }
 
 #[test]
-fn what_is_computed_in_a_walk_is_counted_and_freed_as_what_interrupts_it() {
-    watched("both ways", || {
+fn inline_and_queued_kernels_have_same_counters() {
+    watched("inline and queued kernels", || {
         let deep = || {
             let x = Layer::constant(Nd::from([0.5_f32; 100]));
-            // each is an operand of one operation twice, and of the next one
+            // each value is an operand of one operation twice, and of the next one
             (0..50).fold(x, |y, _| (&y * &y + &y).tanh()).sum()
         };
         for train in [false, true] {
@@ -291,7 +291,7 @@ fn what_is_computed_in_a_walk_is_counted_and_freed_as_what_interrupts_it() {
                     recorder.map_or(run.clone(), |recorder| run.recorded(recorder)).wait().unwrap()
                 })
             };
-            // in a pass that is recorded every kernel interrupts the walk
+            // in a recorded pass no kernel runs inline
             let ((value, counters), (recorded, other)) = (counted(None), counted(Some(&Recorder::new())));
             assert_eq!(value.to_bits(), recorded.to_bits());
             assert_eq!((counters.nodes, counters.evaluations), (other.nodes, other.evaluations));
@@ -302,10 +302,11 @@ fn what_is_computed_in_a_walk_is_counted_and_freed_as_what_interrupts_it() {
     });
 }
 
-/// Whether it is one of the first of a pass, which are not claimed until they are met again, or a
-/// later one; under which leaves it is met; and whether another pass has claimed it.
+/// Weights are discovered as one of the first nodes of a pass, which are stamped only when they are
+/// found again, or later; as operands of different operations; and with or without the stamp of
+/// another pass.
 #[test]
-fn a_weight_is_met_once_by_a_pass() {
+fn weight_used_repeatedly_is_one_node_of_pass() {
     for n in [1, 7, 8, 9, 20] {
         let weights: Vec<Weight<f64>> = (0..n).map(|i| Weight::new(f64::from(i))).collect();
         let squares = || weights.iter().map(|w| w * w).collect::<Vec<_>>();
@@ -328,7 +329,7 @@ fn a_weight_is_met_once_by_a_pass() {
     }
 }
 
-/// The sum of three.
+/// The sum of three numbers.
 struct Sum3;
 
 impl Primitive for Sum3 {
@@ -349,12 +350,12 @@ impl Primitive for Sum3 {
 }
 
 #[test]
-fn a_weight_that_an_operation_on_many_has_met_is_met_once() {
+fn weight_of_operation_with_many_operands_is_one_node() {
     let weights = [1.0, 2.0, 3.0].map(Weight::new);
     let [x, y, z] = weights.each_ref().map(Weight::layer);
     let sum = || Layer::apply(Sum3, (x.clone(), y.clone(), z.clone()));
     for threads in [1, 2] {
-        // the root is one of the weights, and so is what a body hands out
+        // the root is a weight, and so is the result of the body
         let inside = y.clone();
         let body = Layer::dynamic(move || std::future::ready(Ok(inside.clone())));
         let (value, counters) = on_threads(threads, || (sum() + sum() + body).predict().counted().wait().unwrap());
@@ -368,15 +369,16 @@ fn a_weight_that_an_operation_on_many_has_met_is_met_once() {
     assert_eq!(weights.map(|w| w.value()), [0.0, 1.0, 2.0]);
 }
 
-/// A pass that is alive has claimed a weight which the pass around it has met, and meets again.
+/// A live nested pass takes the stamp of a weight that the outer pass has discovered, and discovers
+/// again.
 #[test]
-fn a_weight_that_somebody_else_has_claimed_in_between_is_met_once() {
+fn weight_stamped_by_nested_pass_is_one_node() {
     let w = Weight::new(3.0_f64);
     let (inside, held) = (w.clone(), Arc::new(std::sync::Mutex::new(None)));
     let theirs = held.clone();
     let body = Layer::dynamic(move || {
         let tape = (&inside * &inside + &inside).forward().wait();
-        *theirs.lock().unwrap() = Some(tape.expect("it succeeds"));
+        *theirs.lock().unwrap() = Some(tape.expect("the pass must succeed"));
         let again = &inside * 5.0 + &inside;
         async { Ok(again) }
     });
@@ -386,7 +388,7 @@ fn a_weight_that_somebody_else_has_claimed_in_between_is_met_once() {
 }
 
 #[test]
-fn an_error_in_a_walk_points_to_the_operation() {
+fn error_in_inline_kernel_has_place_of_operation() {
     let (a, b) = (Layer::constant(Nd::from([1.0_f32, 2.0])), Layer::constant(Nd::from([1.0_f32, 2.0, 3.0])));
     for threads in [1, 2] {
         let line = line!() + 1;
@@ -397,7 +399,7 @@ fn an_error_in_a_walk_points_to_the_operation() {
 }
 
 #[test]
-fn a_derivative_has_the_mode_around_it() {
+fn gradient_inherits_mode_of_pass() {
     let w = Weight::new(1.0);
     let by_mode = Layer::dynamic({
         let w = w.clone();
@@ -412,12 +414,12 @@ fn a_derivative_has_the_mode_around_it() {
 }
 
 #[test]
-fn passes_inside_a_pass_see_its_snapshot() {
+fn nested_passes_inherit_snapshot() {
     let w = Weight::new(3.0);
     let before = Snapshot::take();
     w.set(5.0);
     let square = &w * &w;
-    // a derivative in a `predict` has a pass of its own
+    // in a prediction, a gradient is a nested pass
     assert_eq!(square.gradient(&w).predict().on(&before).wait().unwrap(), 6.0);
     let outer = Layer::dynamic(move || {
         let inner = square.clone();
@@ -430,7 +432,7 @@ fn passes_inside_a_pass_see_its_snapshot() {
 }
 
 #[test]
-fn an_update_before_a_long_loop_of_bangs_is_not_lost() {
+fn buffer_update_before_long_loop_of_bangs_is_not_lost() {
     let (w, seen) = (Weight::new(3.0), Buffer::new(0.0));
     let loss = Layer::dynamic({
         let (w, seen) = (w.clone(), seen.clone());
@@ -449,7 +451,7 @@ fn an_update_before_a_long_loop_of_bangs_is_not_lost() {
     assert_eq!((w.value(), seen.value()), (2.0, 6.0));
 }
 
-/// x; the kernel may draw, in vain.
+/// x; the kernel may create a layer with a random seed, which is not used.
 struct Draws(bool);
 
 impl Primitive for Draws {
@@ -477,7 +479,7 @@ impl Primitive for Draws {
 }
 
 #[test]
-fn what_a_kernel_builds_has_no_position_in_a_body() {
+fn layers_created_in_kernel_do_not_affect_draws() {
     let run = |draws: bool| {
         on_threads(1, || {
             let program = Layer::dynamic(move || async move {
@@ -490,15 +492,15 @@ fn what_a_kernel_builds_has_no_position_in_a_body() {
     assert_eq!(run(true), run(false));
 }
 
-/// x; when it is computed, this weight gets another value.
-struct Disturbs(Weight<f64>);
+/// x; the kernel sets a weight.
+struct SetsWeight(Weight<f64>);
 
-impl Primitive for Disturbs {
+impl Primitive for SetsWeight {
     type Operands = (Layer<f64>,);
     type Output = f64;
 
     fn name(&self) -> &'static str {
-        "disturbs"
+        "sets weight"
     }
 
     fn value(&self, (x,): (&f64,)) -> Result<f64> {
@@ -511,17 +513,17 @@ impl Primitive for Disturbs {
     }
 }
 
-/// A derivative in a `predict` has a pass of its own, and the values of the one around it.
+/// In a prediction, a gradient is a nested pass. It must read the same weights as the outer one.
 #[test]
-fn a_derivative_sees_the_weights_of_the_pass_around_it() {
+fn gradient_reads_same_weights_as_outer_pass() {
     for derivative_first in [false, true] {
         let w = Weight::new(2.0);
-        let y = Layer::apply(Disturbs(w.clone()), (w.layer(),)) * &w;
+        let y = Layer::apply(SetsWeight(w.clone()), (w.layer(),)) * &w;
         let slope = y.gradient(&w);
         let (y, slope) = match derivative_first {
             false => Do::predict((y, slope)).wait().unwrap(),
             true => Do::predict((slope, y)).map(|(slope, y)| (y, slope)).wait().unwrap(),
         };
-        assert_eq!(slope * slope, 4.0 * y, "at one value of w, whatever it is");
+        assert_eq!(slope * slope, 4.0 * y, "both use the same value of w");
     }
 }

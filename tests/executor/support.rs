@@ -1,4 +1,4 @@
-//! Where passes are run, and what watches over them.
+//! Executors and watchdogs.
 
 use std::future::Future;
 use std::pin::pin;
@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 pub(crate) use test_support::on_threads;
 
-/// A tokio runtime: of one thread, which is the caller's, or of so many workers.
+/// A tokio runtime on the calling thread, or with this number of workers.
 pub(crate) fn tokio_runtime(workers: Option<usize>) -> tokio::runtime::Runtime {
     let mut builder = match workers {
         None => tokio::runtime::Builder::new_current_thread(),
@@ -29,17 +29,17 @@ where
     runtime.block_on(task).unwrap()
 }
 
-/// Fails, rather than hangs, when `f` does not end. `what` says what hangs.
+/// Panics if `f` does not return in time. `what` is part of the message.
 pub(crate) fn watched<R: Send + 'static>(what: &str, f: impl FnOnce() -> R + Send + 'static) -> R {
     test_support::watched_as(|| what.to_owned(), f)
 }
 
-/// The same; what hangs is the last thing that was logged.
+/// [`watched`] with the last log entry as part of the message.
 pub(crate) fn watched_by_log<R: Send + 'static>(log: &Log, f: impl FnOnce() -> R + Send + 'static) -> R {
     test_support::watched_as(|| log.take().pop().unwrap_or_default(), f)
 }
 
-/// A foreign executor: the simplest one that is right, wherever it is called.
+/// A minimal foreign executor, which parks the thread until it is woken.
 pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     struct Signal(Mutex<bool>, Condvar);
 
@@ -61,7 +61,7 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// What happened, in order.
+/// Log entries in order.
 #[derive(Clone, Default)]
 pub(crate) struct Log(Arc<Mutex<Vec<String>>>);
 
@@ -70,13 +70,13 @@ impl Log {
         self.0.lock().unwrap().push(what.into());
     }
 
-    /// The lines so far, which are forgotten now.
+    /// Removes all entries and returns them.
     pub(crate) fn take(&self) -> Vec<String> {
         std::mem::take(&mut *self.0.lock().unwrap())
     }
 }
 
-/// Whether the long sweeps were asked for.
+/// Whether the long tests are enabled.
 pub(crate) fn sweep() -> bool {
     std::env::var_os("DL_SWEEP").is_some_and(|value| value != "0")
 }

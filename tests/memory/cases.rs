@@ -1,5 +1,5 @@
-//! Passes of every kind and with every end: when the threads that ran them have ended, exactly as
-//! much is alive as was before.
+//! Leak tests: passes of every kind that succeed, fail, panic or are cancelled. After their threads
+//! have ended, no more memory may be live than before.
 
 use super::allocator::{Alive, alive};
 use super::soon;
@@ -10,12 +10,12 @@ use futures::FutureExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// So many passes must not leave a trace.
+/// The number of passes per case.
 const PASSES: usize = 600;
 
 const TOO_LARGE: &str = " is too large";
 
-/// x, by other threads if there are any; above a limit it fails, or panics.
+/// x; expensive enough for other threads; above the limit it fails or panics.
 #[derive(Clone)]
 struct Checked {
     limit: f64,
@@ -49,7 +49,7 @@ impl Primitive for Checked {
     }
 }
 
-/// A net of everything: scalars, tensors, bodies that decide, loop and wait.
+/// A network with scalars, tensors, and bodies that branch, loop and suspend.
 #[derive(Clone)]
 struct Net {
     w: Weight<f64>,
@@ -69,11 +69,11 @@ fn decided(x: &Layer<f64>, net: &Net) -> Layer<f64> {
     if !y > 1.0 { y * woken } else { net.checked.of(&y) }
 }
 
-/// One, from another thread's hands.
+/// One, after a wake-up by another thread.
 async fn woken_elsewhere() -> Result<f64> {
     let (send, receive) = futures::channel::oneshot::channel();
     std::thread::spawn(move || {
-        let _ = send.send(1.0); // nobody listens if the pass was dropped
+        let _ = send.send(1.0); // the receiver is gone if the pass was dropped
     });
     receive.await.map_err(Error::other)
 }
@@ -92,15 +92,14 @@ impl Net {
     }
 }
 
-/// Runs a pass many times on threads of its own, one and two of them, and counts when they have
-/// ended: what a thread keeps for its next pass goes with the thread. The pool that they belong to
-/// leaves some things to be collected later, a bounded number; if every pass left as much as one
-/// block, that would be more than is tolerated.
+/// Runs a pass many times in pools of one and two threads, and counts blocks after the threads have
+/// ended, because thread-local caches are freed with their thread. The pool itself frees some
+/// blocks later, a bounded number; the tolerance is less than one block per pass.
 fn leaves_nothing(what: &str, pass: impl Fn() + Sync) {
     leaves_nothing_with(what, || (), |()| pass());
 }
 
-/// The same with something that is made for each round, on its thread, and goes with it.
+/// [`leaves_nothing`] with a value that is created on the thread of each round and dropped there.
 fn leaves_nothing_with<R>(what: &str, make: impl Fn() -> R + Sync, pass: impl Fn(&R) + Sync) {
     for threads in [1, 2] {
         let round = |passes: usize| {
@@ -110,7 +109,7 @@ fn leaves_nothing_with<R>(what: &str, make: impl Fn() -> R + Sync, pass: impl Fn
                 (0..passes).for_each(|_| pass(&made));
             });
         };
-        // what is made once and for all is made here
+        // initializes statics
         std::thread::scope(|scope| scope.spawn(|| round(5)).join().unwrap());
         let before = alive_at_rest();
         std::thread::scope(|scope| scope.spawn(|| round(PASSES)).join().unwrap());
@@ -119,28 +118,28 @@ fn leaves_nothing_with<R>(what: &str, make: impl Fn() -> R + Sync, pass: impl Fn
     }
 }
 
-/// What is alive when threads that live on have let go of their free buffers: tasks of others are
-/// offered to rayon's own pool.
+/// Live memory after all threads have released their free buffers, those of the global rayon pool
+/// included, which may have run tasks.
 pub(crate) fn alive_at_rest() -> Alive {
     dl::buffers::release();
     rayon::broadcast(|_| dl::buffers::release());
     alive()
 }
 
-/// What a thread keeps for its next pass is bounded, whichever thread made it.
+/// Thread-local caches must be bounded.
 fn keeps_little(what: &str, pass: impl Fn() + Sync) {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
     let before = alive();
     pool.install(|| (0..10 * PASSES).for_each(|_| pass()));
     let kept = alive().bytes - before.bytes;
-    assert!(kept < 4 << 20, "{what}: {kept} bytes are kept");
+    assert!(kept < 4 << 20, "{what}: {kept} bytes are retained");
 }
 
 fn ended(pass: Do<f64>) {
     assert!(pass.wait().unwrap().is_finite());
 }
 
-/// An optimizer that refuses the last weight of every step.
+/// An optimizer that fails at the last weight of every step.
 #[derive(Clone)]
 struct Refuses(Sgd, Arc<AtomicUsize>);
 
@@ -173,14 +172,14 @@ pub(crate) fn run_all() {
     leaves_nothing("predict", || ended(good.loss().predict()));
     leaves_nothing("train", || ended(good.loss().train(&good.sgd)));
     let kept = good.loss();
-    leaves_nothing("train, of one layer", || ended(kept.train(&good.sgd)));
-    leaves_nothing("a tape, and steps of it", || {
+    leaves_nothing("train with one layer", || ended(kept.train(&good.sgd)));
+    leaves_nothing("a tape and its steps", || {
         let tape = good.loss().forward().wait().unwrap();
         tape.backward(Do::now(1.0)).step(&good.sgd).wait().unwrap();
         (0.5 * tape.backward(Do::now(1.0))).step(&good.sgd).wait().unwrap();
     });
     leaves_nothing("a gradient", || ended(good.loss().gradient(&good.w).predict()));
-    leaves_nothing("what a body does with a derivative of its own", || {
+    leaves_nothing("a gradient in a body", || {
         let y = &good.w * &good.w;
         let slope = Layer::dynamic({
             let (y, w) = (y.clone(), good.w.clone());
@@ -229,8 +228,8 @@ pub(crate) fn run_all() {
     }
 }
 
-/// Nothing is kept of a large pass, and of nodes that another thread has made, but what a thread
-/// keeps of a small one, once what is free is handed back; before that, it is bounded.
+/// After a large pass, and after nodes of another thread are dropped, caches must be bounded. When
+/// free buffers are released, they must be as small as after a small pass.
 fn keeps_little_of_what_is_large() {
     let before = alive().bytes;
     let kept = |nodes: usize| {
@@ -241,26 +240,26 @@ fn keeps_little_of_what_is_large() {
         alive().bytes - before
     };
     let once = kept(200_000);
-    assert!(kept(200_000) < once + (4 << 20), "the memory of the first pass is used again");
-    assert!(kept(3_000_000) < 300 << 20, "of the largest one it is not all kept");
+    assert!(kept(200_000) < once + (4 << 20), "memory of the first pass must be reused");
+    assert!(kept(3_000_000) < 300 << 20, "memory of the largest pass must not all be retained");
     dl::buffers::release();
     let kept = alive().bytes - before;
-    assert!(kept < 4 << 20, "{kept} bytes are kept");
+    assert!(kept < 4 << 20, "{kept} bytes are retained");
     for (what, pass) in LARGE {
         pass();
         let kept = || alive_at_rest().bytes - before;
-        assert!(soon(|| kept() < 4 << 20), "{what}: {} bytes are kept", kept());
+        assert!(soon(|| kept() < 4 << 20), "{what}: {} bytes are retained", kept());
     }
 }
 
-/// Passes of many nodes, each with other tables that become large.
+/// Large passes, each of which fills other tables.
 const LARGE: [(&str, fn()); 4] = [
     ("a large step", || {
         let w = Weight::new(1.0);
         let large = (0..200_000).fold(w.layer(), |x, _| x + 1e-6);
         ended(large.train(&Sgd::new(0.1)));
     }),
-    ("many bodies that wait", || {
+    ("many suspended bodies", || {
         let all = Arc::new(tokio::sync::Barrier::new(100_000));
         let body = |_| {
             let all = all.clone();
@@ -279,9 +278,9 @@ const LARGE: [(&str, fn()); 4] = [
         let weights: Vec<Weight<f64>> = (0..200_000).map(|_| Weight::new(1.0)).collect();
         ended(weights.iter().map(Weight::layer).sum::<Layer<f64>>().predict());
     }),
-    ("nodes that go in no order", || {
+    ("nodes dropped out of order", || {
         let mut nodes: Vec<Option<Layer<f64>>> = (0..1 << 18).map(|_| Some(Layer::constant(1.0))).collect();
-        // each from another block than the one before
+        // consecutive drops are in different blocks
         (0..1 << 18).for_each(|i| drop(nodes[i * 1_001 % (1 << 18)].take()));
     }),
 ];

@@ -1,7 +1,7 @@
-//! What passes leave behind, and what they need at their peak, counted by the allocator.
+//! Leaks and peak memory of passes, counted by the allocator.
 //!
-//! The counts are those of the whole process, so the cases run one after the other, and without the
-//! usual harness: it has a thread that allocates, too, when a test takes long.
+//! Counts are those of the whole process. Therefore the cases run in sequence and without the
+//! standard test harness, which has a thread that allocates when a test takes long.
 
 mod allocator;
 mod cases;
@@ -13,14 +13,14 @@ use std::time::{Duration, Instant};
 #[global_allocator]
 static ALLOCATOR: allocator::Counting = allocator::Counting;
 
-/// The most memory that is held meanwhile, beyond what is held before. Buffers that wait for
-/// another use do not count.
+/// Runs `f`. Returns the peak of live bytes during the call, relative to the bytes before it. Free
+/// buffers are not counted.
 fn peak_of<R>(f: impl FnOnce() -> R) -> (R, isize) {
     dl::buffers::release();
     allocator::peak_of(f)
 }
 
-/// Whether this is so within some seconds: threads that are told to end take a moment.
+/// Whether the condition holds within some seconds: threads that were asked to end take a moment.
 fn soon(so: impl Fn() -> bool) -> bool {
     let deadline = Instant::now() + Duration::from_secs(5);
     while !so() {
@@ -34,10 +34,13 @@ fn soon(so: impl Fn() -> bool) -> bool {
 
 fn main() {
     let parts: [(&str, fn()); 4] = [
-        ("passes leave nothing behind", cases::run_all),
-        ("predict holds its width", peak::predict_holds_its_width),
-        ("an embedding costs its rows", peak::an_embedding_costs_its_rows),
-        ("marks save memory", remat::marks_save_memory),
+        ("passes do not leak", cases::run_all),
+        ("predict memory is independent of depth", peak::predict_memory_is_independent_of_depth),
+        (
+            "embedding step memory is independent of table height",
+            peak::embedding_step_memory_is_independent_of_table_height,
+        ),
+        ("checkpoints reduce memory", remat::checkpoints_reduce_memory),
     ];
     for (name, part) in parts {
         println!("{name} ...");

@@ -1,20 +1,19 @@
-//! `predict` needs memory for the width of a net, `train` for its depth; a step of an embedding,
-//! for the rows that it reads.
+//! Peak memory: `predict` needs memory for the width of a network, `train` for its depth, and a
+//! step of an embedding for the rows that it reads.
 
 use super::peak_of;
 use dl::prelude::*;
 
-/// Many, so that buffers count, and not what a pass notes down for each node.
+/// Large enough that buffers dominate the bookkeeping per node.
 const ELEMENTS: usize = 10_000;
 const BUFFER: isize = (ELEMENTS * size_of::<f32>()) as isize;
 
-/// A chain of tensors. Its operations are not computed together, as pointwise ones would be: each
-/// has its value in memory.
+/// A chain of tensor operations that do not fuse, so that each value is in memory.
 fn chain(depth: usize, w: &NdWeight<Ix1>) -> NdLayer<Ix1> {
     (0..depth).fold(w.layer(), |x, _| x.flip(0).cumsum(0))
 }
 
-pub(crate) fn predict_holds_its_width() {
+pub(crate) fn predict_memory_is_independent_of_depth() {
     let w = Weight::new(Nd::full([ELEMENTS], 1.0_f32));
     for threads in [1, 2] {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
@@ -28,28 +27,28 @@ pub(crate) fn predict_holds_its_width() {
             result.unwrap();
             peak
         };
-        peak(400, false); // the tables that passes reuse have grown
+        peak(400, false); // warm-up: passes reuse their tables
         let (shallow, deep) = (peak(50, false), peak(400, false));
-        assert!(deep < shallow + 4 * BUFFER, "{} buffers more for 8 times the depth", (deep - shallow) / BUFFER);
+        assert!(deep < shallow + 4 * BUFFER, "{} additional buffers for 8 times the depth", (deep - shallow) / BUFFER);
         assert!(shallow < 12 * BUFFER, "{} buffers for a chain", shallow / BUFFER);
-        // one of the two operations of a round has a value of its own
+        // one of the two operations of an iteration has a value of its own
         let trained = (peak(100, true) - peak(50, true)) / BUFFER;
-        assert!(trained > 45, "values are kept for the backward, and this test sees it");
-        // where others could help, deltas of this size are left to the executor, and all of them
-        // are there at a time
+        assert!(trained > 45, "values are retained for the backward: {trained}");
+        // with other threads, deltas of this size are queued, so that all of them are live at the
+        // same time
         assert!(
             threads > 1 || trained < 60,
-            "{trained} buffers more for 50 rounds: each delta goes when it has been used"
+            "{trained} additional buffers for 50 iterations: each delta must be released after its use"
         );
     }
 }
 
-pub(crate) fn an_embedding_costs_its_rows() {
+pub(crate) fn embedding_step_memory_is_independent_of_table_height() {
     const WIDTH: usize = 16;
     const ROWS: usize = 32;
     fn peak(height: usize, optimizer: &(impl Optimizer + Clone + 'static)) -> isize {
         let table: Weight<Table> = Weight::new(Table::zeros([height, WIDTH]).unwrap());
-        // a version that is held all the time: what it has to keep are the same rows
+        // a snapshot of the table, for which only the updated rows must be copied
         let before = table.value();
         let ids: Vec<usize> = (0..ROWS).map(|at| at * (height / ROWS)).collect();
         let loss = table.embedding(ids).square().sum();

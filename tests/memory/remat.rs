@@ -1,4 +1,4 @@
-//! A deep net with marks needs memory for some of its values.
+//! A deep network with checkpoint boundaries retains only a part of its activations.
 
 use super::cases::alive_at_rest;
 use super::{peak_of, soon};
@@ -37,7 +37,7 @@ impl Mlp {
         h.square().mean()
     }
 
-    /// The most bytes that a step needs, and the weights after it.
+    /// The peak memory of a step, and the weights after it.
     fn step(batch: usize, every: usize, threads: usize) -> (isize, Vec<Matrix>) {
         let net = Mlp::new(batch);
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
@@ -47,20 +47,20 @@ impl Mlp {
     }
 }
 
-pub(crate) fn marks_save_memory() {
-    // of x·W, of the sum with b, of its tanh
+pub(crate) fn checkpoints_reduce_memory() {
+    // of x·W, of the sum with b, and of its tanh
     let activations = (3 * LAYERS * BATCH * WIDTH * size_of::<f32>()) as isize;
     let plain = Mlp::step(BATCH, usize::MAX, 1);
-    assert!(plain.0 > activations, "{} bytes without marks", plain.0);
+    assert!(plain.0 > activations, "{} bytes without checkpoints", plain.0);
     for threads in [1, 2] {
-        // what nodes, weights and the tables of a pass need
+        // nodes, weights and tables of the pass
         let rest = Mlp::step(1, 32, threads).0;
         let before = alive_at_rest();
         let marked = Mlp::step(BATCH, 32, threads);
         let values = marked.0 - rest;
-        assert!(values * 100 < activations * 15, "{values} bytes with marks, {activations} in activations");
+        assert!(values * 100 < activations * 15, "{values} bytes with checkpoints, {activations} in activations");
         assert_eq!(marked.1, plain.1);
         drop(marked);
-        assert!(soon(|| alive_at_rest().bytes < before.bytes + activations / 100), "nothing stays");
+        assert!(soon(|| alive_at_rest().bytes < before.bytes + activations / 100), "all values must be released");
     }
 }

@@ -1,10 +1,10 @@
 //! `y2` and the figures *diamond* and *reference-counted backpropagation*: every backward runs
-//! once, in the figure's order.
+//! once, in the order of the figure.
 
 use dl::{At, Differentiable, Layer, Primitive, Result, Sgd, Weight};
 use std::sync::{Arc, Mutex};
 
-/// A product that writes down its evaluations.
+/// A product that logs its evaluations.
 #[derive(Clone)]
 struct Multiply(&'static str, Arc<Mutex<Vec<String>>>);
 
@@ -29,7 +29,7 @@ impl Primitive for Multiply {
 }
 
 #[test]
-fn y2() {
+fn diamond_runs_every_backward_once_in_order() {
     let log = Arc::<Mutex<Vec<String>>>::default();
     let multiply =
         |name, a: &Layer<f64>, b: &Layer<f64>| Layer::apply(Multiply(name, log.clone()), (a.clone(), b.clone()));

@@ -3,7 +3,7 @@
 use dl::prelude::*;
 use dl::{Algebra, Dual, Term};
 
-/// The listings of the paper, word for word.
+/// The listings of the paper, verbatim.
 mod listings {
     type Data = f64;
     type PartialDelta = f64;
@@ -30,7 +30,7 @@ mod listings {
 use listings::DualNumber;
 
 #[test]
-fn dual_arithmetic_is_that_of_the_paper() {
+fn dual_arithmetic_matches_paper() {
     let numbers = [-2.0, 0.0, 0.5, 3.0];
     for (left, right) in numbers.into_iter().flat_map(|left| numbers.map(|right| (left, right))) {
         let (a, b) = (Dual::new(left, 1.5), Dual::new(right, -4.0));
@@ -43,37 +43,37 @@ fn dual_arithmetic_is_that_of_the_paper() {
     }
 }
 
-/// `computationalTree`, for numbers of any kind.
+/// `computationalTree`, generic in the algebra.
 fn computational_tree<A: Algebra>(x: &Term<A>, w0: &Term<A>, w1: &Term<A>) -> Term<A> {
     let y0 = x * w0;
     y0 * w1
 }
 
 #[test]
-fn one_tree_in_numbers_dual_numbers_and_layers() {
+fn computational_tree_agrees_in_all_algebras() {
     let (x, w0, w1) = (3.0, 0.5, -2.0);
     assert_eq!(computational_tree(&Term(x), &Term(w0), &Term(w1)).0, -3.0);
 
-    // a dual number has one derivative: a pass for each variable
+    // a dual number has one derivative: one evaluation per variable
     let constant = |number: f64| Term(Dual::constant(number));
     let variable = |number: f64| Term(Dual::variable(number));
     let by_w0 = computational_tree(&constant(x), &variable(w0), &constant(w1)).0.tangent();
     let by_w1 = computational_tree(&constant(x), &constant(w0), &variable(w1)).0.tangent();
 
-    // layers have them all at once
+    // layers: all derivatives in one backward
     let weights = [w0, w1].map(Weight::new);
     let [v0, v1] = &weights;
     let layer = computational_tree(&Term(Layer::constant(x)), &Term(v0.layer()), &Term(v1.layer())).0;
     let gradients = layer.gradients(&weights).map(|gradient| gradient.predict().wait().unwrap());
     assert_eq!(gradients, [by_w0, by_w1]);
 
-    // and along a direction, from the same rules
+    // forward mode of layers, from the same rules
     let along = layer.jvp(&weights, &[1.0, 10.0].map(Layer::constant)).predict().wait().unwrap();
     assert_eq!(along, by_w0 + 10.0 * by_w1);
 }
 
 #[test]
-fn tangents_of_arrays_are_layers() {
+fn array_tangents_are_layers() {
     let x = Weight::new(Nd::from([1.0_f64, 2.0, 3.0]));
     let cube = Dual::variable(x.layer());
     let cube = &cube * &cube * &cube;

@@ -1,4 +1,4 @@
-//! The smallest programs: a weight that is driven somewhere, with learning rate 1.
+//! Minimal programs: training of one weight, with learning rate 1.
 
 use dl::prelude::*;
 
@@ -13,23 +13,23 @@ fn trained(times: usize, loss: impl Fn(&Weight<f32>) -> Layer<f32>) -> (f32, f32
 }
 
 #[test]
-fn plus() {
+fn weight_plus_constant_is_trained() {
     let x = 1.0_f32;
     assert_eq!(trained(5, |w| 6.7 + x + w + 5.5).0, -4.0);
 }
 
 #[test]
-fn minimum() {
+fn gradient_of_minimum_flows_to_smaller_operand() {
     assert_eq!(trained(4, |w| 5.0 - min(5.0, w)), (5.0, 0.0));
 }
 
 #[test]
-fn maximum() {
+fn gradient_of_maximum_flows_to_larger_operand() {
     assert_eq!(trained(9, |w| 10.0 - max(0.0, w)), (10.0, 0.0));
 }
 
 #[test]
-fn absolute_value() {
+fn gradient_of_absolute_value_has_sign_of_operand() {
     assert_eq!(trained(4, |w| 5.0 - w.abs()), (5.0, 0.0));
 }
 
@@ -39,7 +39,7 @@ fn one_bang(x: f32, w: &Weight<f32>) -> Layer<f32> {
 }
 
 #[test]
-fn no_gradient_flows_through_a_bang() {
+fn bang_stops_gradient() {
     assert_eq!(trained(5, |w| one_bang(1.0, w)).0, -4.0);
 }
 
@@ -50,6 +50,6 @@ fn three_bangs(x: f32, w: &Weight<f32>) -> Layer<f32> {
 }
 
 #[test]
-fn nor_through_a_bang_on_a_tuple() {
+fn bang_on_tuple_stops_gradient() {
     assert_eq!(trained(5, |w| three_bangs(1.0, w)).0, -4.0);
 }

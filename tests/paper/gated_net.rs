@@ -1,6 +1,6 @@
-//! `naiveGatedNet`, `monadicGatedNet`, `applicativeMonadicGatedNet`, `dslGatedNet`: four ways to
-//! write one net. They have equal values and gradients; they differ in how often the gate is
-//! evaluated, and in what runs in parallel.
+//! `naiveGatedNet`, `monadicGatedNet`, `applicativeMonadicGatedNet`, `dslGatedNet`: four
+//! definitions of one network. Values and gradients are equal. The number of evaluations of the
+//! gate differs, and so does parallelism.
 
 use dl::prelude::*;
 use dl::{At, Primitive, Result};
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-/// Passes its operand on, and writes down that it was evaluated.
+/// The identity, with a count of its evaluations.
 struct Watch(Arc<AtomicUsize>);
 
 impl Primitive for Watch {
@@ -47,7 +47,7 @@ impl Subnet {
 struct Net {
     gate: NdWeight,
     gate_evaluations: Arc<AtomicUsize>,
-    /// What each score goes through: two scores can be made to wait for each other.
+    /// Applied to each score; a test makes two scores wait for each other.
     score: Arc<dyn Fn(Layer<f32>) -> Layer<f32> + Send + Sync>,
     left: Subnet,
     right: Subnet,
@@ -64,7 +64,7 @@ impl Net {
         }
     }
 
-    /// Preferences for the two sub-networks.
+    /// The scores of the two sub-networks.
     fn gate(&self, input: &NdLayer) -> (Layer<f32>, Layer<f32>) {
         let watched = Layer::apply(Watch(self.gate_evaluations.clone()), (input.matmul(&self.gate),));
         let scores = watched.softmax(1);
@@ -139,7 +139,7 @@ fn image(pixels: [f32; 2]) -> NdLayer {
 }
 
 #[test]
-fn equal_values_and_gradients() {
+fn all_definitions_have_equal_values_and_gradients() {
     let (mut lefts, mut rights) = (0, 0);
     for pixels in INPUTS {
         let results = ALL.map(|(_, build, _)| {
@@ -153,14 +153,14 @@ fn equal_values_and_gradients() {
             (value, net.weights().map(|weight| weight.value()))
         });
         for result in &results[1..] {
-            assert_eq!(*result, results[0], "bit by bit");
+            assert_eq!(*result, results[0], "results must be bit-identical");
         }
     }
-    assert!(lefts > 0 && rights > 0, "the inputs take both sides");
+    assert!(lefts > 0 && rights > 0, "the inputs must select both sub-networks");
 }
 
 #[test]
-fn how_often_the_gate_is_evaluated() {
+fn gate_evaluations_depend_on_definition() {
     for (name, build, evaluations) in ALL {
         let net = Net::new();
         build(&image(INPUTS[0]), &net).predict().wait().unwrap();
@@ -169,7 +169,7 @@ fn how_often_the_gate_is_evaluated() {
 }
 
 #[test]
-fn the_other_sub_network_is_never_built() {
+fn unselected_sub_network_is_not_built() {
     for (name, build, _) in ALL {
         for pixels in INPUTS {
             let net = Net::new();
@@ -181,7 +181,7 @@ fn the_other_sub_network_is_never_built() {
     }
 }
 
-/// A score that can be had only while the other one is being computed.
+/// The identity. Its kernel waits until another one runs, or fails after a timeout.
 struct Meet(Arc<(Mutex<usize>, Condvar)>, Duration);
 
 impl Primitive for Meet {
@@ -196,7 +196,7 @@ impl Primitive for Meet {
         *count += 1;
         changed.notify_all();
         let (_count, late) = changed.wait_timeout_while(count, self.1, |count| *count < 2).unwrap();
-        if late.timed_out() { Err(dl::Error::invalid("the scores were computed in turn")) } else { Ok(*score) }
+        if late.timed_out() { Err(dl::Error::invalid("the scores were computed in sequence")) } else { Ok(*score) }
     }
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<f32>>,) {
         (Some(at.delta.clone()),)
@@ -207,7 +207,7 @@ impl Primitive for Meet {
 }
 
 #[test]
-fn the_last_two_compute_the_scores_in_parallel() {
+fn applicative_definitions_compute_scores_in_parallel() {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
     let parallel = ALL[1..].iter().map(|(_, build, _)| {
         let here = Arc::<(Mutex<usize>, Condvar)>::default();

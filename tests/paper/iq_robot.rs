@@ -20,18 +20,18 @@ fn random_robot() -> (Vec<Weight<f64>>, Weight<f64>) {
 }
 
 #[test]
-fn predict() -> dl::Result<()> {
+fn untrained_robot_predicts() -> dl::Result<()> {
     let (weights, bias) = random_robot();
     let guess = guess_next_number(&[42.0, 43.0, 44.0], &weights, &bias).predict().wait()?;
     assert!((guess - (42.0 * 0.31 + 43.0 * 0.77 + 44.0 * 0.05 + 0.42)).abs() < 1e-12);
     Ok(())
 }
 
-/// Two equations leave four unknowns open, so nothing is asked of other questions here. The
-/// learning rate is half of what the listing uses, since 0.001 is too much for the second question,
-/// whose error would be multiplied by 1 − 2 · 0.001 · (13² + 19² + 25² + 1) = −1.3 in each step.
+/// Two equations leave four unknowns undetermined, so this test checks only the two questions. The
+/// learning rate is half of that in the listing: with 0.001, the error of the second question would
+/// be multiplied by 1 − 2 · 0.001 · (13² + 19² + 25² + 1) = −1.3 in each step.
 #[test]
-fn train_on_the_two_questions_of_the_paper() -> dl::Result<()> {
+fn training_on_two_questions_fits_both() -> dl::Result<()> {
     let (weights, bias) = random_robot();
     let sgd = Sgd::new(0.0005);
     for _ in 0..5000 {
@@ -45,10 +45,10 @@ fn train_on_the_two_questions_of_the_paper() -> dl::Result<()> {
     Ok(())
 }
 
-/// Arithmetic progressions in all directions determine the weights: the robot finds the rule,
-/// `[3, 6, 9] -> 12`.
+/// Arithmetic progressions in all directions determine the weights: the robot finds the rule, `[3,
+/// 6, 9] -> 12`.
 #[test]
-fn predict_trained() -> dl::Result<()> {
+fn trained_robot_finds_rule() -> dl::Result<()> {
     let (weights, bias) = random_robot();
     let sgd = Sgd::new(0.01);
     let questions =
@@ -64,7 +64,7 @@ fn predict_trained() -> dl::Result<()> {
 }
 
 #[test]
-fn inside_async_code() {
+fn robot_trains_in_async_code() {
     let (weights, bias) = random_robot();
     let answer = futures::executor::block_on(async {
         let robot = guess_next_number(&[3.0, 4.0, 5.0], &weights, &bias);

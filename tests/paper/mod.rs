@@ -1,5 +1,4 @@
-//! The listings of *Monadic Deep Learning*, as a user of `dl` writes them, under their labels in
-//! the paper.
+//! The listings of *Monadic Deep Learning* in `dl`, under their labels in the paper.
 
 mod diamond;
 mod dual_number;

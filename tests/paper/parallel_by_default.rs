@@ -4,7 +4,7 @@ use dl::{At, Differentiable, Error, Layer, Primitive, Result, Sgd, Weight};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-/// A dear product, which ends only while another one runs.
+/// An expensive product. Its kernel waits until another one runs.
 #[derive(Clone)]
 struct Multiply {
     here: Arc<(Mutex<usize>, Condvar)>,

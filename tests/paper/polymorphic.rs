@@ -1,4 +1,4 @@
-//! `polymorphicDifferentiableFunction`: one function for every kind of operand.
+//! `polymorphicDifferentiableFunction`: one function for all kinds of operands.
 
 use dl::prelude::*;
 
@@ -8,7 +8,7 @@ fn polymorphic(a: impl NdExpression, b: impl NdExpression, c: impl NdExpression,
     a * b + c * d
 }
 
-/// A differentiable type of a user's: a matrix that is never negative.
+/// A user-defined differentiable type: a non-negative matrix.
 struct Positive(NdWeight);
 
 impl Differentiable for Positive {
@@ -29,7 +29,7 @@ fn check(y: NdLayer, expected: f32) {
 }
 
 #[test]
-fn values_weights_layers_and_own_types() {
+fn polymorphic_function_accepts_all_operand_kinds() {
     let (value, weight, own) = (matrix(2.0), Weight::new(matrix(3.0)), Positive(Weight::new(matrix(0.0))));
     let layer: NdLayer = &weight + 1.0;
     check(polymorphic(&value, &weight, &layer, &own), 2.0 * 3.0 + 4.0 * 1.0);
@@ -41,14 +41,14 @@ fn values_weights_layers_and_own_types() {
 }
 
 #[test]
-fn the_gradient_reaches_whatever_can_learn() {
+fn gradient_reaches_all_weights() {
     let (weight, own) = (Weight::new(matrix(3.0)), Positive(Weight::new(matrix(0.0))));
     polymorphic(matrix(2.0), &weight, &own, matrix(5.0)).train(&Sgd::new(0.5)).wait().unwrap();
     assert_eq!(weight.value().view()[[0, 0]], 3.0 - 0.5 * 2.0);
     assert_eq!(own.0.value().view()[[0, 0]], -0.5 * 5.0);
 }
 
-/// The same for scalars, and all nine built-in kinds.
+/// The same for scalars, with all nine pairs of built-in kinds.
 #[differentiable]
 fn scalar<A, B>(a: A, b: B) -> Layer<f64>
 where
@@ -59,7 +59,7 @@ where
 }
 
 #[test]
-fn scalars() {
+fn polymorphic_scalar_function_accepts_all_operand_kinds() {
     let weight = Weight::new(3.0);
     let layer = &weight * 2.0;
     for (y, expected) in

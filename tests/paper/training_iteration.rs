@@ -1,5 +1,5 @@
-//! *The Overview of a Training Iteration*: steps 1 and 2 have no side effect; 3 to 5 happen only
-//! when awaited.
+//! *The Overview of a Training Iteration*: steps 1 and 2 have no side effects; steps 3 to 5 happen
+//! only when awaited.
 
 use dl::{At, Differentiable, Do, Layer, Primitive, Result, Sgd, Weight};
 use std::sync::Arc;
@@ -23,32 +23,32 @@ impl Primitive for Counted {
 }
 
 #[test]
-fn the_five_steps() {
+fn training_iteration_has_five_steps() {
     let ran = Arc::<AtomicUsize>::default();
     let w = Weight::new(3.0);
 
-    // 1. executing the differentiable function gives an expression
+    // 1. calling the differentiable function creates an expression
     let y = Layer::apply(Counted(ran.clone()), (w.layer(),)) * 2.0;
-    // 2. forward gives a computation
+    // 2. `forward` creates a computation
     let forward: Do<_> = y.forward();
-    assert_eq!(ran.load(SeqCst), 0, "nothing has run");
+    assert_eq!(ran.load(SeqCst), 0, "no kernel may run");
 
-    // 3. performing it gives a tape
+    // 3. running it creates a tape
     let tape = forward.wait().unwrap();
     assert_eq!((*tape.data(), ran.load(SeqCst)), (6.0, 1));
 
-    // 4. its backward collects side effects, and performs none
+    // 4. the backward of the tape collects side effects, and performs none
     let effects = tape.backward(Do::now(1.0));
     let step = effects.step(&Sgd::new(0.5));
     assert_eq!((w.value(), ran.load(SeqCst)), (3.0, 1));
 
-    // 5. which happen when they are awaited
+    // 5. they are performed when awaited
     step.wait().unwrap();
     assert_eq!((w.value(), ran.load(SeqCst)), (2.0, 2));
 }
 
 #[test]
-fn a_recipe_can_be_followed_again_and_again() {
+fn computation_can_be_run_repeatedly() {
     let w = Weight::new(1.0);
     let y = &w * 2.0;
     let (predict, train) = (y.predict(), y.train(&Sgd::new(0.25)));

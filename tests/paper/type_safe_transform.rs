@@ -11,7 +11,7 @@ fn transform<F: Fn(f64) -> Layer<f64>>(f: F) -> impl Fn(f64) -> SideEffects {
 }
 
 #[test]
-fn of_a_function_with_two_weights() {
+fn transform_of_function_with_two_weights() {
     let (slope, offset) = (Weight::new(2.0), Weight::new(1.0));
     let derivative = transform(|x| x * &slope + &offset);
     let effects = derivative(3.0);

@@ -1,6 +1,6 @@
-//! Writes random programs as annotated functions, which `tests/programs.rs` includes.
+//! Generates random programs as annotated functions, which `tests/programs.rs` includes.
 //!
-//! `DL_PROGRAMS=200` writes so many instead of a few dozen, `DL_PROGRAMS_SEED=17` others.
+//! `DL_PROGRAMS=200` sets their number, `DL_PROGRAMS_SEED=17` their seed.
 
 #[allow(unreachable_pub, reason = "it is the library of this package")]
 #[path = "src/lib.rs"]

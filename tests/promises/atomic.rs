@@ -1,4 +1,4 @@
-//! Promise 4: a training step happens whole, or not at all; and nothing is swallowed.
+//! Promise 4: a training step is atomic, and no error is swallowed.
 
 use super::support::{Custom, on_threads, watched};
 use dl::nd::{Nd, ndarray::Ix1, ops::*};
@@ -21,7 +21,7 @@ fn product(weights: &[Weight<f64>]) -> Layer<f64> {
     weights.iter().fold(Layer::constant(1.0), |product, w| product * w)
 }
 
-/// Trains once with the fault, sees that nothing changed, and that the next step succeeds.
+/// A step with this loss must fail and change nothing, and the next step must succeed.
 fn refused(weights: &[Weight<f64>], loss: Layer<f64>) -> Error {
     let before = bits(weights);
     let sgd = Sgd::new(0.1).momentum(0.9);
@@ -33,14 +33,14 @@ fn refused(weights: &[Weight<f64>], loss: Layer<f64>) -> Error {
 }
 
 #[test]
-fn an_error_in_forward() {
+fn step_with_error_in_forward_changes_nothing() {
     let weights = weights();
     let loss = Custom(|_| Err(Error::shape("[2] and [3] do not fit"))).of(&product(&weights));
     assert!(refused(&weights, loss + product(&weights)).is_shape());
 }
 
 #[test]
-fn a_panic_in_forward() {
+fn step_with_panic_in_forward_changes_nothing() {
     let weights = weights();
     let error = refused(&weights, Custom(|x| panic!("user code gives up at {x}")).of(&product(&weights)));
     assert!(error.is_panic() && error.to_string().contains("user code gives up"), "{error}");
@@ -48,15 +48,15 @@ fn a_panic_in_forward() {
 }
 
 #[test]
-fn a_panic_in_the_body_of_a_dynamic_layer() {
+fn step_with_panic_in_body_changes_nothing() {
     let weights = weights();
     let loss = Layer::<f64>::dynamic(|| async { panic!("no way out") });
     let error = refused(&weights, loss * product(&weights));
     assert!(error.is_panic() && error.to_string().contains("no way out"), "{error}");
 }
 
-/// x · y, which can say that it adds itself to a weight, and must not: a step of a plain number
-/// asks nobody.
+/// x · y, which may declare that it accumulates. Its `accumulate` must not be called: steps of
+/// plain numbers do not accumulate.
 struct Unable {
     says_that_it_can: bool,
 }
@@ -79,7 +79,7 @@ impl dl::Primitive for Unable {
     }
 
     fn accumulate(&self, _: (&f64, &f64), _: f64, _: &mut f64) {
-        panic!("it was not to be asked");
+        panic!("`accumulate` must not be called");
     }
 
     fn pullback(&self, at: &dl::At<'_, Self>) -> dl::Deltas<Self> {
@@ -89,7 +89,7 @@ impl dl::Primitive for Unable {
 }
 
 #[test]
-fn numbers_take_no_steps_by_operations_of_the_users() {
+fn scalar_step_does_not_call_accumulate_of_user_operation() {
     for says_that_it_can in [false, true] {
         let weights = [2.0, 3.0].map(Weight::new);
         let product = Layer::apply(Unable { says_that_it_can }, (weights[0].layer(), weights[1].layer()));
@@ -100,8 +100,7 @@ fn numbers_take_no_steps_by_operations_of_the_users() {
 
 type Row = Nd<f64, Ix1>;
 
-/// x · y, element by element. It says that it costs nothing, and panics where it is added to other
-/// terms of a delta.
+/// x · y, element by element, with declared cost 0. It may panic in `accumulate`.
 #[derive(Clone)]
 struct Brittle {
     breaks: bool,
@@ -141,11 +140,11 @@ impl dl::Primitive for Brittle {
     }
 }
 
-/// The delta of a weight that is used several times is a sum, to which terms of an operation of the
-/// user's are added one by one. They are his code, so they are not run under the lock of the books,
-/// as the library's own are, where a panic would make the pass run them again.
+/// The delta of a weight with several uses is a sum. Terms of user operations must be accumulated
+/// without the state lock, unlike those of built-in operations: after a panic under the lock, the
+/// pass would run them again.
 #[test]
-fn a_panic_while_terms_of_a_delta_are_added_up() {
+fn panic_in_accumulate_changes_nothing_and_is_not_retried() {
     for threads in [1, 2] {
         watched(move || {
             on_threads(threads, || {
@@ -159,7 +158,7 @@ fn a_panic_while_terms_of_a_delta_are_added_up() {
                 let error = loss(true, &added).train(&Sgd::new(0.1)).wait().expect_err("this step must fail");
                 assert!(error.is_panic() && error.to_string().contains("this term breaks"), "{error}");
                 assert_eq!(w.value(), Nd::from([0.5, 2.0]));
-                assert_eq!(added.load(SeqCst), 1, "it is not run again");
+                assert_eq!(added.load(SeqCst), 1, "it must not run again");
                 loss(false, &added).train(&Sgd::new(0.1)).wait().unwrap();
                 assert_eq!(added.load(SeqCst), 1 + 2);
                 let moved = w.value().view().to_owned() - Nd::from([0.425, 0.8]).view();
@@ -169,7 +168,7 @@ fn a_panic_while_terms_of_a_delta_are_added_up() {
     }
 }
 
-/// x ↦ x, whose delta fails, or whose rule panics.
+/// x ↦ x; its delta fails, or its rule panics.
 struct Backward(fn(f64) -> Result<f64>, bool);
 
 impl dl::Primitive for Backward {
@@ -188,7 +187,7 @@ impl dl::Primitive for Backward {
 }
 
 #[test]
-fn a_fault_in_backward() {
+fn step_with_failing_delta_changes_no_weight() {
     let weights = weights();
     let faulty = |op| Layer::apply(op, (product(&weights[1..]),)) * &weights[0];
     assert!(refused(&weights, faulty(Backward(|_| Err(Error::invalid("no delta")), false))).is_invalid());
@@ -196,7 +195,7 @@ fn a_fault_in_backward() {
     assert!(refused(&weights, faulty(Backward(Ok, true))).is_panic());
 }
 
-/// Fails, in some way, at the k-th weight.
+/// Fails or panics at the k-th weight.
 #[derive(Clone)]
 struct FailsAt {
     k: usize,
@@ -225,7 +224,7 @@ impl Optimizer for FailsAt {
 }
 
 #[test]
-fn a_fault_of_the_optimizer_at_every_weight() {
+fn step_with_optimizer_failing_at_any_weight_changes_nothing() {
     for panics in [false, true] {
         for k in 0..5 {
             let (tried, never) = (weights(), weights());
@@ -234,8 +233,8 @@ fn a_fault_of_the_optimizer_at_every_weight() {
             let error = product(&tried).train(&optimizer).wait().unwrap_err();
             assert_eq!(error.is_panic(), panics);
             assert_eq!(bits(&tried), before);
-            assert!(optimizer.memory.is_empty(), "no state of the optimizer has changed");
-            // the next step is as if the failed one had never been
+            assert!(optimizer.memory.is_empty(), "the optimizer state must not change");
+            // the next step is not affected by the failed one
             product(&tried).train(&FailsAt { k: 99, ..optimizer }).wait().unwrap();
             let fresh = FailsAt { k: 99, seen: Arc::default(), panics, memory: Memory::new() };
             product(&never).train(&fresh).wait().unwrap();
@@ -245,7 +244,7 @@ fn a_fault_of_the_optimizer_at_every_weight() {
 }
 
 #[test]
-fn a_guard_that_refuses_nan() {
+fn step_refused_by_guard_changes_nothing() {
     let weights = weights();
     let before = bits(&weights);
     let zero = Weight::new(0.0);
@@ -256,12 +255,12 @@ fn a_guard_that_refuses_nan() {
 }
 
 #[test]
-fn a_dropped_future() {
+fn dropped_step_changes_nothing() {
     let weights = weights();
     let before = bits(&weights);
     let never = Layer::<f64>::dynamic(std::future::pending);
     let mut step = (product(&weights) * never).train(&Sgd::new(0.1)).run();
-    assert!((&mut step).now_or_never().is_none(), "it waits for ever");
+    assert!((&mut step).now_or_never().is_none(), "the step must be pending");
     drop(step);
     assert_eq!(bits(&weights), before);
     product(&weights).train(&Sgd::new(0.1)).wait().unwrap();
@@ -269,16 +268,16 @@ fn a_dropped_future() {
 }
 
 #[test]
-fn one_step_for_a_weight_used_many_times() {
+fn weight_used_many_times_is_updated_once() {
     let w = Weight::new(3.0);
     let y = &w + &w + &w * 2.0;
     y.train(&Sgd::new(1.0)).wait().unwrap();
     assert_eq!(w.value(), -1.0);
 }
 
-/// Two steps of one tape at once: when one ends, the other goes on.
+/// Two concurrent steps of one tape: when one ends, the other continues.
 #[test]
-fn two_steps_of_one_tape() {
+fn concurrent_steps_of_one_tape_both_succeed() {
     let (v, w) = (Weight::new(1.0), Weight::new(1.0));
     let tape = (&v * &w).forward().wait().unwrap();
     let delta = |milliseconds| {
@@ -296,9 +295,9 @@ fn two_steps_of_one_tape() {
     assert_eq!((v.value(), w.value()), (0.8, 0.8));
 }
 
-/// A step inside the body of a dynamic layer, in the pass that is running.
+/// A training step in the body of a dynamic node.
 #[test]
-fn a_step_inside_a_pass() {
+fn step_in_body_of_running_pass_succeeds() {
     let w = Weight::new(1.0_f64);
     let held = w.clone();
     let y = Layer::dynamic(move || {
@@ -313,9 +312,9 @@ fn a_step_inside_a_pass() {
     assert!((w.value() - 0.7).abs() < 1e-12);
 }
 
-/// User code that panics in unlikely places, on the driver's thread and on a worker.
+/// User code that panics in unusual places, on the waiting thread and on a worker.
 #[test]
-fn a_panic_in_a_name_or_a_destructor() {
+fn panic_in_name_cost_or_destructor_is_error() {
     struct Nameless;
 
     impl dl::Primitive for Nameless {
@@ -354,14 +353,14 @@ fn a_panic_in_a_name_or_a_destructor() {
     assert!(refused(&weights, y * product(&weights)).is_panic());
 }
 
-/// Tensors, which plain gradient descent changes in place, and a loss of theirs.
+/// Tensors, which gradient descent updates in place, and a loss.
 fn tensors() -> ([Weight<Nd>; 2], Layer<f32>) {
     let weights = [Weight::new(Nd::full([40, 30], 0.5)), Weight::new(Nd::full([30, 20], 0.25))];
     let loss = Nd::<f32>::full([8, 40], 1.0).matmul(&weights[0]).matmul(&weights[1]).sum();
     (weights, loss)
 }
 
-/// Gives up.
+/// An optimizer that fails.
 struct Refuses;
 
 impl Optimizer for Refuses {
@@ -371,7 +370,7 @@ impl Optimizer for Refuses {
 }
 
 #[test]
-fn steps_in_place_are_taken_when_nothing_can_fail_any_more() {
+fn failed_step_changes_no_tensor_in_place() {
     for fails in [0, 1] {
         let (weights, loss) = tensors();
         let before = weights.each_ref().map(|w| w.value());
@@ -385,7 +384,7 @@ fn steps_in_place_are_taken_when_nothing_can_fail_any_more() {
 }
 
 #[test]
-fn a_learning_rate_that_is_no_number_changes_no_tensor() {
+fn nan_learning_rate_changes_no_tensor() {
     let (weights, loss) = tensors();
     let before = weights.each_ref().map(|w| w.value());
     assert!(loss.train(&Sgd::new(f64::NAN)).wait().unwrap_err().is_invalid());
@@ -393,7 +392,7 @@ fn a_learning_rate_that_is_no_number_changes_no_tensor() {
 }
 
 #[test]
-fn a_snapshot_keeps_what_a_step_in_place_changes() {
+fn snapshot_is_unaffected_by_in_place_step() {
     let (weights, loss) = tensors();
     let before = weights.each_ref().map(|w| w.value());
     let value = loss.predict().wait().unwrap();

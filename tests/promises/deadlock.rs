@@ -1,34 +1,36 @@
-//! Promise 8: `wait()` works from any thread, `.await` under any executor.
+//! Promise 8: `wait()` works on any thread, `.await` under any executor.
 
 use super::support::{Counted, Custom, on_threads, watched};
 use dl::{Differentiable, Layer, Sgd, Weight};
 use rayon::prelude::*;
 
-fn dear_net(w: &Weight<f64>) -> Layer<f64> {
-    let dear = Counted { nanoseconds: 1e5, ..Counted::new(0.5) };
-    (0..20).map(|_| dear.of(&dear.of(&w.layer()))).sum()
+fn expensive_net(w: &Weight<f64>) -> Layer<f64> {
+    let expensive = Counted { nanoseconds: 1e5, ..Counted::new(0.5) };
+    (0..20).map(|_| expensive.of(&expensive.of(&w.layer()))).sum()
 }
 
-/// The results of `f` in a pool of one thread, and in one of two.
+/// The results of `f` in a pool of one thread and in a pool of two.
 fn in_small_pools<R: Send + 'static>(f: impl Fn() -> R + Copy + Send + 'static) -> [R; 2] {
     [1, 2].map(|threads| watched(move || on_threads(threads, f)))
 }
 
 #[test]
-fn inside_every_worker_of_a_pool() {
+fn wait_inside_every_worker_does_not_deadlock() {
     for threads in [1, 2, 4] {
         let sum = watched(move || {
             let w = Weight::new(1.0);
-            on_threads(threads, || (0..64).into_par_iter().map(|_| dear_net(&w).predict().wait().unwrap()).sum::<f64>())
+            on_threads(threads, || {
+                (0..64).into_par_iter().map(|_| expensive_net(&w).predict().wait().unwrap()).sum::<f64>()
+            })
         });
         assert_eq!(sum, 64.0 * 5.0);
     }
 }
 
 #[test]
-fn inside_an_operation_of_another_pass() {
+fn wait_inside_kernel_does_not_deadlock() {
     let values = in_small_pools(|| {
-        let inner = dear_net(&Weight::new(1.0));
+        let inner = expensive_net(&Weight::new(1.0));
         let outer: Layer<f64> = (0..8)
             .map(|_| {
                 let inner = inner.clone();
@@ -43,9 +45,9 @@ fn inside_an_operation_of_another_pass() {
 }
 
 #[test]
-fn inside_a_dynamic_layer_by_wait_and_by_await() {
+fn nested_pass_in_body_does_not_deadlock() {
     let values = in_small_pools(|| {
-        let inner = dear_net(&Weight::new(1.0));
+        let inner = expensive_net(&Weight::new(1.0));
         let outer = Layer::dynamic(move || {
             let inner = inner.clone();
             async move {
@@ -61,9 +63,9 @@ fn inside_a_dynamic_layer_by_wait_and_by_await() {
 }
 
 #[test]
-fn under_other_executors() {
+fn pass_completes_under_foreign_executors() {
     let w = Weight::new(1.0);
-    let net = dear_net(&w);
+    let net = expensive_net(&w);
     let by_futures = watched({
         let net = net.clone();
         move || futures::executor::block_on(async { net.predict().await })
@@ -86,14 +88,15 @@ fn under_other_executors() {
 }
 
 #[test]
-fn waiting_for_the_outside_holds_no_worker() {
+fn awaiting_external_event_does_not_block_worker() {
     let value = watched(|| {
         on_threads(1, || {
             let (send, receive) = futures::channel::oneshot::channel();
-            let answer = Layer::from(dl::Do::from_future(async move {
-                receive.await.map_err(|_| dl::Error::invalid("nobody answered"))
-            }));
-            // the only worker evaluates this meanwhile, and it is this that answers
+            let answer =
+                Layer::from(dl::Do::from_future(
+                    async move { receive.await.map_err(|_| dl::Error::invalid("no answer")) },
+                ));
+            // the only worker evaluates this operation, which completes the other one
             let send = std::sync::Mutex::new(Some(send));
             let question = Custom(move |x| {
                 if let Some(send) = send.lock().unwrap().take() {
@@ -109,9 +112,9 @@ fn waiting_for_the_outside_holds_no_worker() {
 }
 
 #[test]
-fn many_passes_over_the_same_layers_and_weights() {
+fn concurrent_passes_over_shared_layers_do_not_deadlock() {
     let w = Weight::new(1.0);
-    let net = dear_net(&w);
+    let net = expensive_net(&w);
     watched({
         let net = net.clone();
         move || {
@@ -125,10 +128,10 @@ fn many_passes_over_the_same_layers_and_weights() {
     assert_eq!(w.value(), 1.0);
 }
 
-/// An extract that has begun in one pass and is polled by somebody else, while that pass ends or is
+/// An extract that has begun in one pass is polled by another thread, while that pass ends or is
 /// cancelled.
 #[test]
-fn an_extract_that_outlives_its_driver_is_served_or_told() {
+fn extract_that_outlives_its_run_is_completed_or_cancelled() {
     use futures::FutureExt;
     for cancel in [false, true] {
         let outcome = watched(move || {
@@ -143,7 +146,7 @@ fn an_extract_that_outlives_its_driver_is_served_or_told() {
                 let mut extract = slow.extract();
                 let send = held.lock().unwrap().take();
                 async move {
-                    futures::poll!(&mut extract).is_pending().then_some(()).expect("it has only begun");
+                    futures::poll!(&mut extract).is_pending().then_some(()).expect("the extract must be pending");
                     send.unwrap().send(extract).unwrap();
                     if cancel {
                         std::future::pending::<()>().await;
@@ -175,17 +178,17 @@ fn an_extract_that_outlives_its_driver_is_served_or_told() {
     }
 }
 
-/// A run that was begun on a worker is moved to an executor whose threads do no work for it.
+/// A run that was started on a worker is moved to an executor with threads that do not work for it.
 #[test]
-fn a_run_that_moves() {
+fn run_moved_to_another_executor_completes() {
     use futures::FutureExt;
     let value = watched(|| {
         let (send, receive) = futures::channel::oneshot::channel::<f64>();
         let question = Layer::from(dl::Do::from_future(async move { receive.await.map_err(dl::Error::other) }));
-        let mut run = (dear_net(&Weight::new(1.0)) + Custom(Ok).of(&question)).predict().run();
+        let mut run = (expensive_net(&Weight::new(1.0)) + Custom(Ok).of(&question)).predict().run();
         on_threads(1, || assert!((&mut run).now_or_never().is_none()));
         let elsewhere = std::thread::spawn(move || futures::executor::block_on(run));
-        std::thread::sleep(std::time::Duration::from_millis(20)); // lets it park
+        std::thread::sleep(std::time::Duration::from_millis(20)); // until it is parked
         send.send(2.0).unwrap();
         elsewhere.join().unwrap()
     });
@@ -193,9 +196,9 @@ fn a_run_that_moves() {
 }
 
 #[test]
-fn another_executor_inside_a_dynamic_layer() {
+fn foreign_executor_inside_body_does_not_deadlock() {
     let values = in_small_pools(|| {
-        let inner = dear_net(&Weight::new(1.0));
+        let inner = expensive_net(&Weight::new(1.0));
         let outer = Layer::dynamic(move || {
             let inner = inner.clone();
             async move { Ok(Layer::constant(futures::executor::block_on(inner.predict().run())?)) }

@@ -1,5 +1,5 @@
-//! Promise 11: the gradient of a layer is a layer: it can be inspected, trained on, differentiated
-//! again.
+//! Promise 11: the gradient of a layer is a layer: it can be evaluated, trained on, and
+//! differentiated.
 
 use dl::{Differentiable, Layer, Sgd, Weight};
 
@@ -23,8 +23,8 @@ fn four_derivatives_of_tanh() {
 }
 
 #[test]
-fn a_gradient_can_be_trained_on() {
-    // minimise (d/dw w³)² = 9w⁴: its own derivative is 36w³
+fn gradient_can_be_trained_on() {
+    // minimizes (d/dw w³)² = 9w⁴; its derivative is 36w³
     let w = Weight::new(0.5);
     let penalty = (&w * &w * &w).gradient(&w).square();
     penalty.train(&Sgd::new(0.1)).wait().unwrap();
@@ -33,7 +33,7 @@ fn a_gradient_can_be_trained_on() {
 }
 
 #[test]
-fn through_the_path_taken() {
+fn gradient_follows_taken_path() {
     let w = Weight::new(-2.0);
     let held = w.clone();
     let y = Layer::dynamic(move || {
@@ -45,7 +45,7 @@ fn through_the_path_taken() {
 }
 
 #[test]
-fn zero_for_a_stranger() {
+fn gradient_of_unrelated_weight_is_zero() {
     let (w, stranger) = (Weight::new(2.0), Weight::new(3.0));
     assert_eq!((&w * 2.0).gradient(&stranger).predict().wait().unwrap(), 0.0);
 }

@@ -1,11 +1,11 @@
-//! Promise 3: bit-identical values, gradients and weights for any number of threads and any
-//! scheduling, with an instruction set that can be pinned.
+//! Promise 3: values, gradients and weights are bit-identical for any number of threads and any
+//! schedule. The instruction set can be pinned.
 
 use super::support::{Counted, on_threads, watched};
 use dl::{Differentiable, Layer, Sgd, Weight};
 
-/// A net with parallel branches, decisions and shared weights, whose sums depend on their order in
-/// the last bits.
+/// A network with parallel branches, decisions and shared weights. The last bits of its sums depend
+/// on their order.
 fn trace(threads: usize) -> Vec<u64> {
     let weights: Vec<Weight<f64>> = (0..8).map(|i| Weight::new((i as f64 * 0.7).sin())).collect();
     let sgd = Sgd::new(0.01).momentum(0.9);
@@ -14,15 +14,15 @@ fn trace(threads: usize) -> Vec<u64> {
         for step in 0..20 {
             let branches = (0..24).map(|branch| {
                 let (a, b) = (weights[(branch * 5) % 8].clone(), weights[(branch * 3 + 1) % 8].clone());
-                let dear = Counted { nanoseconds: 20_000.0, ..Counted::new(1.0 / (branch as f64 + 3.0)) };
+                let expensive = Counted { nanoseconds: 20_000.0, ..Counted::new(1.0 / (branch as f64 + 3.0)) };
                 Layer::dynamic(move || {
-                    let (a, b, dear) = (a.clone(), b.clone(), dear.clone());
+                    let (a, b, expensive) = (a.clone(), b.clone(), expensive.clone());
                     async move {
-                        let score = dear.of(&(&a * (0.1 * step as f64)));
+                        let score = expensive.of(&(&a * (0.1 * step as f64)));
                         if score.extract().await? > 0.02 {
-                            Ok((dear.of(&(&a * &b)) + &score).tanh())
+                            Ok((expensive.of(&(&a * &b)) + &score).tanh())
                         } else {
-                            Ok(dear.of(&(&b * &score)).sin() + &a)
+                            Ok(expensive.of(&(&b * &score)).sin() + &a)
                         }
                     }
                 })
@@ -36,7 +36,7 @@ fn trace(threads: usize) -> Vec<u64> {
 }
 
 #[test]
-fn the_number_of_threads_does_not_matter() {
+fn results_are_independent_of_thread_count() {
     let one = trace(1);
     for threads in [1, 2, 3, 4, 8] {
         for _ in 0..3 {
@@ -45,10 +45,9 @@ fn the_number_of_threads_does_not_matter() {
     }
 }
 
-/// Two joined bangs are answered in either order: the sum of deltas that meets below them does not
-/// care.
+/// The order in which two joined bangs complete must not affect the sum of the deltas below them.
 #[test]
-fn nor_does_the_order_in_which_bangs_are_answered() {
+fn results_are_independent_of_completion_order_of_bangs() {
     use dl::Do;
     let trained = |delays: [u64; 2]| {
         let w = Weight::new(0.0_f64);
@@ -71,18 +70,18 @@ fn nor_does_the_order_in_which_bangs_are_answered() {
                 (u + v + q).forward().await
             }
         });
-        let tape = futures::executor::block_on(forward.run()).unwrap(); // this thread does no work meanwhile
+        let tape = futures::executor::block_on(forward.run()).unwrap(); // this thread does not work for the run
         tape.backward(Do::now(1.0)).step(&Sgd::new(1.0)).wait().unwrap();
         w.value().to_bits()
     };
     assert_eq!(trained([1, 30]), trained([30, 1]));
 }
 
-/// The parts of a graph are built by several threads, each with its own handle to the weight: to
-/// the pass it is one weight, read once, whose deltas are summed in the order of the graph, and
-/// which is stepped once.
+/// Several threads create parts of a graph, each with its own handle to the weight. The pass must
+/// treat them as one weight: read once, its deltas summed in the order of the graph, and updated
+/// once.
 #[test]
-fn a_weight_that_several_threads_have_built_upon() {
+fn weight_used_by_several_threads_is_one_weight() {
     let factors: Vec<f64> = (0..64).map(|i| (f64::from(i) * 0.7).sin() * 10_f64.powi(i % 9 - 4)).collect();
     let trained = |threads: usize| {
         let w = Weight::new(0.3);
@@ -95,7 +94,7 @@ fn a_weight_that_several_threads_have_built_upon() {
                 .collect();
             parts.into_iter().map(|part| part.join().unwrap()).collect()
         });
-        // interleaved, so that neighbours come from different threads
+        // interleaved, so that adjacent terms come from different threads
         let sum: Layer<f64> = (0..factors.len()).map(|i| &built[i % threads][i / threads]).sum();
         (sum * 1e-3).train(&Sgd::new(1e-2)).wait().unwrap();
         w.value().to_bits()
@@ -107,7 +106,7 @@ fn a_weight_that_several_threads_have_built_upon() {
 }
 
 #[test]
-fn many_weights_that_two_threads_have_built_upon() {
+fn many_weights_used_by_two_threads_are_bit_identical() {
     let weights: Vec<Weight<f64>> = (0..40).map(|i| Weight::new(f64::from(i))).collect();
     let half = || -> Vec<Layer<f64>> { weights.iter().map(|w| w * 2.0).collect() };
     let (here, there) = (half(), std::thread::scope(|scope| scope.spawn(half).join().unwrap()));
@@ -116,14 +115,13 @@ fn many_weights_that_two_threads_have_built_upon() {
     assert!(weights.iter().enumerate().all(|(i, w)| w.value() == i as f64 - 1.0));
 }
 
-/// The bits of some numbers, in one.
+/// The bits of some numbers, combined into one word.
 fn folded(numbers: impl IntoIterator<Item = f32>) -> u64 {
     numbers.into_iter().fold(0, |bits: u64, x| bits.rotate_left(5).wrapping_mul(31) ^ u64::from(x.to_bits()))
 }
 
-/// What depends on the instruction set: a product; one whose numbers are summed up in lanes;
-/// functions of a large tensor, and a long sum; functions of a number; and what Adam makes of all
-/// that.
+/// Results that depend on the instruction set: a matrix product; a product that is summed in lanes;
+/// functions and a long sum of a large tensor; scalar functions; and weights after steps of Adam.
 fn computed() -> [u64; 5] {
     use dl::nd::{Nd, init, ops::*};
     let mut rng = init::rng(3);
@@ -147,12 +145,12 @@ fn computed() -> [u64; 5] {
     ]
 }
 
-/// What that comes to on any x86-64 that fuses products and sums, and on any that does not.
+/// The results on any x86-64 with and without fused multiply-add.
 const FUSED: [u64; 5] = [0xc552b476f8ccc28, 0x447be5ee, 0x68c790949e13c6b5, 0x2a41085f79f03b9e, 0x3d47c06880586e15];
 const UNFUSED: [u64; 5] = [0x18792ffbf04ab175, 0x447be5f0, 0xf2ca784e912ae0a2, 0x4c042302f892ee3c, 0xf6d0f7b1c8ca29a6];
 
-/// `DL_INSTRUCTIONS` decides what is computed with, whatever else the processor has. A name that it
-/// does not have is refused, with a line on standard error.
+/// `DL_INSTRUCTIONS` selects the instruction set, regardless of other features of the processor. An
+/// unknown name is rejected with a warning on standard error.
 #[test]
 fn instructions_can_be_pinned() {
     const PRINTS: &str = "DL_TEST_PRINTS_WHAT_IT_COMPUTES";
@@ -167,7 +165,8 @@ fn instructions_can_be_pinned() {
             let output = test.env("DL_INSTRUCTIONS", instructions).env("RAYON_NUM_THREADS", threads).output().unwrap();
             let [out, errors] = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
             assert!(output.status.success(), "{errors}");
-            let computed = out.lines().find(|line| line.ends_with(']')).expect("it prints them").to_owned();
+            let computed =
+                out.lines().find(|line| line.ends_with(']')).expect("the process must print its results").to_owned();
             (computed, errors.contains(&format!("DL_INSTRUCTIONS={instructions}: not one of ")))
         })
     };

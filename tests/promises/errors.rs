@@ -1,10 +1,10 @@
-//! Promise 9: errors point to where the user wrote the operation.
+//! Promise 9: an error has the place where the user code created the operation.
 
 use super::support::Custom;
 use dl::{Differentiable, Error, Layer, Weight};
 
 #[test]
-fn at_the_line_of_the_user() {
+fn error_has_place_in_user_code() {
     let x = Weight::new(1.0).layer();
     let bad = Custom(|_| Err(Error::shape("[2, 3] and [4, 5] do not fit"))).of(&x); // this line
     let line = line!() - 1;
@@ -21,7 +21,7 @@ fn at_the_line_of_the_user() {
 }
 
 #[test]
-fn through_dynamic_layers() {
+fn error_in_body_has_place_in_user_code() {
     let y = Layer::<f64>::dynamic(|| async {
         Ok(Custom(|_| Err(Error::shape("no"))).of(&Layer::constant(1.0))) // this line
     });
@@ -30,14 +30,14 @@ fn through_dynamic_layers() {
 }
 
 #[test]
-fn errors_of_the_user_keep_their_words() {
+fn user_error_keeps_its_message() {
     let y = Layer::<f64>::dynamic(|| async { Err(Error::other("1,5".parse::<f64>().unwrap_err())) });
     let error = y.predict().wait().unwrap_err();
     assert!(error.to_string().contains("invalid float literal"), "{error}");
 }
 
 #[test]
-fn a_shape_error_names_the_operation_both_shapes_and_the_line() {
+fn shape_error_has_operation_shapes_and_place() {
     use dl::nd::Nd;
     use dl::prelude::ProductOps;
     let (x, w) = (Weight::new(Nd::from([[1.0_f32, 2.0, 3.0]])), Weight::new(Nd::from([[1.0_f32, 2.0]])));

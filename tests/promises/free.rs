@@ -1,5 +1,5 @@
-//! Promise 5: no global tape, no leak; values go as soon as nobody needs them; dropping a future
-//! cancels its work.
+//! Promise 5: no global tape and no leak; values are released after their last use; dropping a
+//! future cancels its work.
 
 use super::support::on_threads;
 use dl::{At, Data, Delta, Differentiable, Layer, Primitive, Result, Value};
@@ -8,14 +8,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-/// Counts how many there are, and the most there ever were.
+/// The number of live values, and its maximum.
 #[derive(Default)]
 struct Ledger {
     alive: AtomicUsize,
     most: AtomicUsize,
 }
 
-/// A number that is entered in a ledger while it lives.
+/// A number that counts its live instances.
 struct Big(f64, Arc<Ledger>);
 
 impl Big {
@@ -87,19 +87,19 @@ fn chain(length: usize, ledger: &Arc<Ledger>) -> Layer<Big> {
 }
 
 #[test]
-fn predict_on_a_deep_net_holds_its_width_not_its_depth() {
+fn predict_memory_is_independent_of_depth() {
     let ledger = Arc::<Ledger>::default();
     for threads in [1, 2] {
         let y = chain(1000, &ledger);
         let value = on_threads(threads, || y.predict().wait()).unwrap();
         assert_eq!(value.0, 1000.0);
     }
-    assert!(ledger.most.load(SeqCst) < 10, "{} at once", ledger.most.load(SeqCst));
+    assert!(ledger.most.load(SeqCst) < 10, "{} live values", ledger.most.load(SeqCst));
     assert_eq!(ledger.alive.load(SeqCst), 0);
 }
 
 #[test]
-fn a_value_that_can_still_be_asked_for_is_kept() {
+fn value_with_live_handle_is_retained() {
     let ledger = Arc::<Ledger>::default();
     let x = chain(3, &ledger);
     let kept = x.clone();
@@ -107,7 +107,7 @@ fn a_value_that_can_still_be_asked_for_is_kept() {
         let x = kept.clone();
         async move {
             let next = Layer::apply(Next, (x.clone(),));
-            next.extract().await?; // x has no consumers left that the pass knows of
+            next.extract().await?; // the pass knows no further consumers of x
             Ok(Layer::apply(Next, (x.clone(),)))
         }
     });
@@ -117,16 +117,16 @@ fn a_value_that_can_still_be_asked_for_is_kept() {
 }
 
 #[test]
-fn a_forward_without_a_backward_leaves_nothing() {
+fn tape_dropped_without_backward_releases_values() {
     let ledger = Arc::<Ledger>::default();
     let tape = chain(100, &ledger).forward().wait().unwrap();
-    assert!(ledger.alive.load(SeqCst) >= 100, "a tape keeps the values for its backward");
+    assert!(ledger.alive.load(SeqCst) >= 100, "a tape must retain the residuals");
     drop(tape);
     assert_eq!(ledger.alive.load(SeqCst), 0);
 }
 
 #[test]
-fn a_dropped_future_frees_everything() {
+fn dropped_run_releases_all_values() {
     let ledger = Arc::<Ledger>::default();
     let held = chain(100, &ledger);
     let y = Layer::dynamic(move || {
@@ -152,7 +152,7 @@ fn a_dropped_future_frees_everything() {
 }
 
 #[test]
-fn the_work_of_a_dropped_future_stops() {
+fn dropped_run_starts_no_further_operation() {
     let ran = Arc::<AtomicUsize>::default();
     let count = ran.clone();
     let (started, wait) = std::sync::mpsc::channel();
@@ -176,11 +176,11 @@ fn the_work_of_a_dropped_future_stops() {
     wait.recv_timeout(std::time::Duration::from_secs(60)).expect("the first operation starts on the pool");
     drop(run);
     std::thread::sleep(std::time::Duration::from_millis(200));
-    assert_eq!(ran.load(SeqCst), 1, "what had started ends, nothing else starts");
+    assert_eq!(ran.load(SeqCst), 1, "no further operation may start");
 }
 
 #[test]
-fn optimizer_state_goes_with_its_weight() {
+fn optimizer_state_is_released_with_its_weight() {
     let sgd = dl::Sgd::new(0.1).momentum(0.9);
     for _ in 0..100 {
         let w = dl::Weight::new(1.0);
@@ -190,7 +190,7 @@ fn optimizer_state_goes_with_its_weight() {
 }
 
 #[test]
-fn a_backward_inside_predict_says_why_it_cannot_be() {
+fn backward_inside_predict_is_error() {
     let w = dl::Weight::new(2.0);
     let held = w.clone();
     let y = Layer::dynamic(move || {
@@ -206,10 +206,10 @@ fn a_backward_inside_predict_says_why_it_cannot_be() {
     assert_eq!(w.value(), 2.0);
 }
 
-/// Bangs in a loop leave nothing behind, in a computation as in a dynamic layer; what is kept for
-/// later is still right after many others have been swept away.
+/// A loop of bangs retains only the values in use, in a computation and in a dynamic node. Retained
+/// layers keep their values after many others have been swept.
 #[test]
-fn a_long_loop_holds_what_it_uses() {
+fn long_loop_of_bangs_releases_unused_values() {
     let ledger = Arc::<Ledger>::default();
     let (kept, loop_ledger) = (chain(3, &ledger), ledger.clone());
     let run = move || {
@@ -244,19 +244,19 @@ fn a_long_loop_holds_what_it_uses() {
         ledger.alive.load(SeqCst)
     };
     let before = ledger.alive.load(SeqCst);
-    assert_eq!(on_threads(1, run_both), before, "where nobody helps, all is gone at once");
+    assert_eq!(on_threads(1, run_both), before, "without helpers all values must be released immediately");
     run_both();
     drop((run, dynamic));
-    // a helper may have the last values in hand when it loses its processor
+    // a worker that is preempted may still own the last values
     let since = Instant::now();
     while ledger.alive.load(SeqCst) > 0 {
-        assert!(since.elapsed() < Duration::from_secs(60), "{} values are left", ledger.alive.load(SeqCst));
+        assert!(since.elapsed() < Duration::from_secs(60), "{} live values", ledger.alive.load(SeqCst));
         std::thread::yield_now();
     }
 }
 
 #[test]
-fn a_tape_outlives_a_step_that_was_dropped() {
+fn tape_is_usable_after_dropped_step() {
     let w = dl::Weight::new(1.0);
     let tape = super::support::Custom(Ok).of(&(&w * 2.0)).forward().wait().unwrap();
     let step = || {
@@ -274,7 +274,7 @@ fn a_tape_outlives_a_step_that_was_dropped() {
 }
 
 #[test]
-fn nothing_starts_after_a_pass_has_failed() {
+fn failed_pass_starts_no_further_operation() {
     let ran = Arc::<AtomicUsize>::default();
     let count = ran.clone();
     let y = Layer::<f64>::dynamic(move || {
@@ -297,5 +297,5 @@ fn nothing_starts_after_a_pass_has_failed() {
     assert!(on_threads(2, || y.predict().wait()).is_err());
     let at_the_end = ran.load(SeqCst);
     std::thread::sleep(std::time::Duration::from_millis(100));
-    assert!(ran.load(SeqCst) <= at_the_end + 4, "what had started ends, nothing else starts");
+    assert!(ran.load(SeqCst) <= at_the_end + 4, "no further operation may start");
 }

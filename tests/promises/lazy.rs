@@ -1,10 +1,10 @@
-//! Promise 7: a delta that nobody trains on is never computed.
+//! Promise 7: a delta without a trained weight is never computed.
 
 use super::support::Counted;
 use dl::{Differentiable, Layer, Sgd, Weight};
 
 #[test]
-fn none_for_plain_inputs_frozen_weights_and_predict() {
+fn no_delta_for_constants_frozen_weights_and_predict() {
     let (input, frozen, trained) = (Counted::new(1.0), Counted::new(1.0), Counted::new(1.0));
     let (w, f) = (Weight::new(2.0), Weight::new(3.0));
     f.freeze();
@@ -19,7 +19,7 @@ fn none_for_plain_inputs_frozen_weights_and_predict() {
 }
 
 #[test]
-fn none_for_the_untaken_branch_and_for_bangs() {
+fn no_delta_for_untaken_branch_and_bangs() {
     let (score, taken, untaken) = (Counted::new(1.0), Counted::new(1.0), Counted::new(1.0));
     let w = Weight::new(2.0);
     let parts = (score.clone(), taken.clone(), untaken.clone(), w.clone());
@@ -35,7 +35,7 @@ fn none_for_the_untaken_branch_and_for_bangs() {
 }
 
 #[test]
-fn a_gradient_evaluates_only_its_path() {
+fn gradient_evaluates_only_its_path() {
     let (a, b) = (Weight::new(2.0), Weight::new(3.0));
     let (of_a, of_b) = (Counted::new(1.0), Counted::new(1.0));
     let y = of_a.of(&a.layer()) + of_b.of(&b.layer());

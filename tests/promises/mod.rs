@@ -1,4 +1,4 @@
-//! The eleven promises, a file each, with tests that fail when the promise is broken.
+//! The eleven promises, one file each. Each test fails if its promise is broken.
 
 mod atomic;
 mod deadlock;

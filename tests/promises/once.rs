@@ -1,10 +1,10 @@
-//! Promise 1: in one pass each layer is evaluated at most once, however it is reached.
+//! Promise 1: a pass evaluates each layer at most once, regardless of how it is reached.
 
 use super::support::Counted;
 use dl::{At, Differentiable, Layer, Primitive, Result, Sgd, Weight};
 
 #[test]
-fn a_diamond_a_thousand_deep_costs_a_thousand() {
+fn nested_diamonds_are_evaluated_in_linear_time() {
     let w = Weight::new(1e-9);
     let step = Counted::new(0.5);
     let mut y = w.layer();
@@ -17,8 +17,8 @@ fn a_diamond_a_thousand_deep_costs_a_thousand() {
 }
 
 #[test]
-fn scalar_diamonds_are_linear_too() {
-    // 2^1000 visits would never end
+fn nested_scalar_diamonds_are_evaluated_in_linear_time() {
+    // 2^1000 visits would not terminate
     let w = Weight::new(0.001_f32);
     let mut y = w.layer();
     for _ in 0..1000 {
@@ -28,7 +28,7 @@ fn scalar_diamonds_are_linear_too() {
 }
 
 #[test]
-fn however_it_is_reached() {
+fn layer_reached_in_several_ways_is_evaluated_once() {
     let w = Weight::new(2.0);
     let shared = Counted::new(3.0);
     let x = shared.of(&w.layer());
@@ -42,7 +42,7 @@ fn however_it_is_reached() {
             Ok(&x * bang) // by an operator
         }
     });
-    let y = &decided + &x; // and from outside
+    let y = &decided + &x; // and from outside of the body
     assert_eq!(y.predict().wait().unwrap(), 42.0);
     assert_eq!(shared.counts(), (1, 0));
     y.train(&Sgd::new(0.0)).wait().unwrap();
@@ -50,7 +50,7 @@ fn however_it_is_reached() {
 }
 
 #[test]
-fn each_pass_anew() {
+fn each_pass_evaluates_layers_again() {
     let counted = Counted::new(1.0);
     let y = counted.of(&Weight::new(1.0).layer());
     for passes in 1..=3 {
@@ -60,7 +60,7 @@ fn each_pass_anew() {
 }
 
 #[test]
-fn two_passes_over_the_same_layers_at_once() {
+fn concurrent_passes_evaluate_layers_once_each() {
     let counted = Counted::new(1.0);
     let mut y = Weight::new(1.0).layer();
     for _ in 0..100 {
@@ -78,7 +78,7 @@ fn two_passes_over_the_same_layers_at_once() {
     assert_eq!(counted.counts(), (4 * 50 * 100, 0));
 }
 
-/// x ↦ x², whose rule mentions its operand, to which nobody else has a handle.
+/// x ↦ x². The rule uses the operand, which has no other handle.
 struct Squared;
 
 impl Primitive for Squared {
@@ -99,14 +99,14 @@ impl Primitive for Squared {
 }
 
 #[test]
-fn an_operand_that_only_a_rule_reaches_again() {
+fn operand_used_again_by_rule_is_evaluated_once() {
     let w = Weight::new(3.0);
     let counted = Counted::new(0.5);
     let squared = Layer::apply(Squared, (counted.of(&w.layer()),));
     squared.train(&Sgd::new(1.0)).wait().unwrap();
     assert_eq!(counted.counts(), (1, 1));
     assert_eq!(w.value(), 3.0 - 1.5);
-    // and again where the gradient is differentiated once more
+    // a second derivative uses it again
     let counted = Counted::new(0.5);
     let squared = Layer::apply(Squared, (counted.of(&w.layer()),));
     let curvature = squared.gradient(&w).gradient(&w);

@@ -1,5 +1,5 @@
-//! Promise 2: independent parts run in parallel, small work never pays for it, and the leftmost
-//! error is the one reported.
+//! Promise 2: independent operations run in parallel, cheap ones do not pay for it, and the
+//! leftmost error is reported.
 
 use super::support::{Custom, Meeting, Together, on_threads, watched};
 use dl::{Differentiable, Do, Error, Layer, Sgd, Weight};
@@ -11,7 +11,7 @@ fn together() -> Together {
 }
 
 #[test]
-fn operands_of_an_operator() {
+fn operands_of_operator_run_in_parallel() {
     let (a, b) = (Weight::new(2.0), Weight::new(3.0));
     let both = together();
     let y = both.of(&a.layer()) * both.of(&b.layer());
@@ -24,7 +24,7 @@ fn operands_of_an_operator() {
 }
 
 #[test]
-fn operands_of_an_operator_when_awaited_elsewhere() {
+fn operands_of_awaited_operator_run_in_parallel() {
     let both = together();
     let y = both.of(&Weight::new(2.0).layer()) * both.of(&Weight::new(3.0).layer());
     let value = watched(move || on_threads(2, || futures::executor::block_on(y.predict().run())));
@@ -32,7 +32,7 @@ fn operands_of_an_operator_when_awaited_elsewhere() {
 }
 
 #[test]
-fn members_of_a_join() {
+fn joined_bangs_run_in_parallel() {
     let both = together();
     let members = [1.0, 2.0].map(|x| both.of(&Weight::new(x).layer()).predict());
     let values = watched(move || on_threads(2, || Do::join(members).wait()));
@@ -40,7 +40,7 @@ fn members_of_a_join() {
 }
 
 #[test]
-fn one_thread_does_it_all_in_turn() {
+fn single_thread_runs_all_operations_in_sequence() {
     let both = Together { forward: Meeting::of(1), backward: Meeting::of(1) };
     let (a, b) = (Weight::new(2.0), Weight::new(3.0));
     let y = both.of(&a.layer()) * both.of(&b.layer());
@@ -49,7 +49,7 @@ fn one_thread_does_it_all_in_turn() {
 }
 
 #[test]
-fn small_work_stays_on_its_thread() {
+fn cheap_work_stays_on_its_thread() {
     struct Where(Arc<Mutex<HashSet<std::thread::ThreadId>>>);
 
     impl dl::Primitive for Where {
@@ -78,13 +78,13 @@ fn small_work_stays_on_its_thread() {
 }
 
 #[test]
-fn the_leftmost_error_is_reported_although_it_comes_last() {
+fn leftmost_error_is_reported_regardless_of_timing() {
     let meeting = Meeting::of(2);
     let x = Weight::new(1.0).layer();
     let (early, late) = (meeting.clone(), meeting);
     let left = Custom(move |_| {
         late.join()?;
-        std::thread::sleep(std::time::Duration::from_millis(20)); // only makes a wrong answer likelier
+        std::thread::sleep(std::time::Duration::from_millis(20)); // only makes a failure more likely
         Err(Error::invalid("left"))
     })
     .of(&x);

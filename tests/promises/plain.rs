@@ -1,8 +1,8 @@
-//! Promise 10: plain Rust stays plain Rust inside `#[differentiable]`.
+//! Promise 10: plain Rust is unchanged inside `#[differentiable]`.
 
 use dl::prelude::*;
 
-/// `!` is "not", `?` and `return` are Rust's: this function returns no layer.
+/// `!` is "not", `?` and `return` are those of Rust: this function does not return a layer.
 #[differentiable]
 fn first_unset_bit(text: &str, skip: bool) -> Result<u32, std::num::ParseIntError> {
     let bits: u32 = text.trim().parse()?;
@@ -13,7 +13,7 @@ fn first_unset_bit(text: &str, skip: bool) -> Result<u32, std::num::ParseIntErro
 }
 
 #[test]
-fn functions_that_return_no_layer() {
+fn function_without_layer_result_is_plain_rust() {
     assert_eq!(first_unset_bit(" 7 ", false), Ok(3));
     assert_eq!(first_unset_bit("0", false), Ok(0));
     assert_eq!(first_unset_bit("0", true), Ok(0));
@@ -21,7 +21,7 @@ fn functions_that_return_no_layer() {
 }
 
 /// Here `!x` is a bang, `!flag` and `!mask` are "not", `?` makes the layer fail, and `return`
-/// leaves early.
+/// returns early.
 #[differentiable]
 fn mixed(x: &Layer<f64>, flag: bool, mask: u8, text: &str) -> Layer<f64> {
     if !flag {
@@ -33,7 +33,7 @@ fn mixed(x: &Layer<f64>, flag: bool, mask: u8, text: &str) -> Layer<f64> {
 }
 
 #[test]
-fn functions_that_do() {
+fn function_with_layer_result_mixes_bangs_and_plain_rust() {
     let x = Weight::new(3.0).layer();
     let value = |flag, text| mixed(&x, flag, 0xF0, text).predict().wait();
     assert_eq!(value(false, "").unwrap(), 45.0);
@@ -41,7 +41,7 @@ fn functions_that_do() {
     assert!(value(true, "1,5").unwrap_err().to_string().contains("invalid float literal"));
 }
 
-/// An operator never moves a layer, and leaves plain operands alone.
+/// Operators do not move layers, and plain operands are unchanged.
 #[differentiable]
 fn operands(x: Layer<f64>, mut count: i32) -> Layer<f64> {
     count += 1;

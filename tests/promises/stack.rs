@@ -1,4 +1,4 @@
-//! Promise 6: a million operations build, run, drop and train on a small stack.
+//! Promise 6: a million operations are built, run, trained and dropped on a small stack.
 
 use super::support::Counted;
 use dl::{Differentiable, Layer, Sgd, Weight};
@@ -10,7 +10,7 @@ fn on_a_small_stack(f: impl FnOnce() + Send + 'static) {
 }
 
 #[test]
-fn a_chain_of_a_million_scalar_operations() {
+fn million_scalar_operations_do_not_overflow_stack() {
     on_a_small_stack(|| {
         let w = Weight::new(1.0_f64);
         let mut y = w.layer();
@@ -24,7 +24,7 @@ fn a_chain_of_a_million_scalar_operations() {
 }
 
 #[test]
-fn a_chain_of_general_operations() {
+fn long_chain_of_operations_does_not_overflow_stack() {
     on_a_small_stack(|| {
         let w = Weight::new(1.0);
         let step = Counted::new(1.0);
@@ -38,7 +38,7 @@ fn a_chain_of_general_operations() {
 }
 
 #[test]
-fn a_tower_of_dynamic_layers() {
+fn nested_dynamic_layers_do_not_overflow_stack() {
     on_a_small_stack(|| {
         let w = Weight::new(1.0);
         let mut y = w.layer();
@@ -55,7 +55,7 @@ fn a_tower_of_dynamic_layers() {
 }
 
 #[test]
-fn a_million_wide_sum() {
+fn million_term_sum_does_not_overflow_stack() {
     on_a_small_stack(|| {
         let w = Weight::new(1.0_f64);
         let y: Layer<f64> = (0..MILLION).map(|_| w.layer()).sum();
@@ -65,7 +65,7 @@ fn a_million_wide_sum() {
 }
 
 #[test]
-fn a_loop_of_a_million_bangs() {
+fn million_bangs_in_loop_do_not_overflow_stack() {
     on_a_small_stack(|| {
         let w = Weight::new(1.0);
         let held = w.clone();

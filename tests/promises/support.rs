@@ -1,4 +1,4 @@
-//! Operations that write down what happens to them.
+//! Operations that count, wait or call a function.
 
 use dl::{At, Error, Layer, Primitive, Result};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 
 pub(crate) use test_support::{on_threads, watched};
 
-/// x ↦ factor · x, which counts its evaluations, forward and backward.
+/// x ↦ factor · x, with counts of its evaluations, forward and backward.
 #[derive(Clone)]
 pub(crate) struct Counted {
     pub(crate) factor: f64,
     pub(crate) forward: Arc<AtomicUsize>,
     pub(crate) backward: Arc<AtomicUsize>,
-    /// What the executor is told of its cost.
+    /// The declared cost.
     pub(crate) nanoseconds: f64,
 }
 
@@ -27,7 +27,7 @@ impl Counted {
         Layer::apply(self.clone(), (x.clone(),))
     }
 
-    /// Evaluations forward, and of the delta.
+    /// The number of evaluations of the value and of the delta.
     pub(crate) fn counts(&self) -> (usize, usize) {
         (self.forward.load(SeqCst), self.backward.load(SeqCst))
     }
@@ -56,7 +56,7 @@ impl Primitive for Counted {
     }
 }
 
-/// A place where several threads have to meet; whoever waits alone for too long gives up.
+/// A barrier with a timeout.
 pub(crate) struct Meeting {
     arrived: Mutex<usize>,
     all_here: Condvar,
@@ -77,7 +77,7 @@ impl Meeting {
         while *arrived < (round + 1) * self.size {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return Err(Error::invalid("nobody else came: this ran alone"));
+                return Err(Error::invalid("no other operation ran at the same time"));
             }
             arrived = self.all_here.wait_timeout(arrived, left).unwrap().0;
         }
@@ -85,7 +85,7 @@ impl Meeting {
     }
 }
 
-/// x ↦ x, which can be evaluated only while another one is, forward and backward.
+/// x ↦ x; its kernel waits until another one runs, forward and backward.
 #[derive(Clone)]
 pub(crate) struct Together {
     pub(crate) forward: Arc<Meeting>,
@@ -122,7 +122,7 @@ impl Primitive for Together {
     }
 }
 
-/// x ↦ whatever the function makes of it.
+/// x ↦ f(x).
 pub(crate) struct Custom<F>(pub(crate) F);
 
 impl<F: Fn(f64) -> Result<f64> + Send + Sync + 'static> Custom<F> {

@@ -1,14 +1,16 @@
-//! The backward of the reference: deltas as expressions, and the order in which they are summed.
+//! The backward of the reference: deltas as expressions, and their order of summation.
 //!
-//! - Expressions are listed by a depth-first walk from the root, operands from the left, each one
-//!   after its operands; only those through which a gradient can flow to a weight.
-//! - From the end of that list to its beginning, each one hands its delta on to its operands, from
-//!   the left.
-//! - What has arrived somewhere is summed in the order of arrival.
+//! - Expressions are listed by a depth-first traversal from the root, operands from left to right,
+//!   each after its operands. Only expressions through which a gradient can flow to a weight are
+//!   listed.
+//! - From the end of the list to its beginning, each expression propagates its delta to its
+//!   operands, from left to right.
+//! - The deltas of an expression are summed in the order of arrival.
 //!
-//! So consumers are served in the reverse order of that walk. A dynamic node has the layer that it
-//! turned out to be as its operand; a backward written by hand is a walk of its own, at the place
-//! of its node. A weight's delta is the sum of what those walks found for it, in their order.
+//! So consumers are visited in reverse order of the traversal. The operand of a dynamic node is the
+//! layer to which it has resolved. A hand-written backward is a traversal of its own, at the
+//! position of its node. The delta of a weight is the sum of the results of all traversals, in
+//! their order.
 
 use super::graph::{Binary, Kernel, Kind, Part};
 use super::numbers::{Failure, Value};
@@ -16,14 +18,14 @@ use super::reference::{Expression, Id, Pass};
 use super::rules;
 use std::collections::HashMap;
 
-/// What a training step finds out: the value, and the delta of each weight that it reaches.
+/// The result of a training step: the value, and the delta of each weight that it reaches.
 #[derive(Clone, Debug)]
 pub(crate) struct Trained {
     pub(crate) value: Value,
     pub(crate) deltas: Vec<(usize, Value)>,
 }
 
-/// What a backward does to the weights.
+/// The side effects of a backward.
 #[derive(Default)]
 struct Effects {
     terms: Vec<(usize, Id)>,
@@ -42,8 +44,8 @@ impl Pass<'_> {
         Ok(Trained { value, deltas: deltas.collect::<Result<_, Failure>>()? })
     }
 
-    /// The delta of a weight, as an expression. A pass that keeps nothing for a backward has
-    /// another one find its value.
+    /// The delta of a weight, as an expression. In a pass that retains nothing for a backward, a
+    /// nested pass computes its value.
     pub(crate) fn gradient(&mut self, of: Id, weight: usize) -> Result<Id, Failure> {
         if self.predict {
             let mut inside = self.inside(false);
@@ -61,8 +63,8 @@ impl Pass<'_> {
         })
     }
 
-    /// The expressions below which a weight is, frozen or not. What a backward written by hand
-    /// reaches is not known.
+    /// The expressions that depend on a weight, frozen or not. Dependencies of a hand-written
+    /// backward are unknown.
     fn leading_to(&self, root: Id, weight: usize) -> Vec<bool> {
         let mut order = Vec::new();
         let all = vec![true; self.expressions.len()];
@@ -78,13 +80,13 @@ impl Pass<'_> {
         leads
     }
 
-    /// Writes down the deltas of the weights that are trained.
+    /// Creates the deltas of all trained weights.
     fn backward(&mut self, root: Id, delta: Id) -> Result<Effects, Failure> {
         let trained = self.trained.clone();
         self.backward_along(root, delta, &trained)
     }
 
-    /// Writes down the deltas of the weights that these expressions lead to.
+    /// Creates the deltas of the weights that `leads` reaches.
     fn backward_along(&mut self, root: Id, delta: Id, leads: &[bool]) -> Result<Effects, Failure> {
         let mut effects = Effects::default();
         let mut order = Vec::new();
@@ -130,8 +132,8 @@ impl Pass<'_> {
         effects
     }
 
-    /// The expressions through which a gradient flows from this one to where they lead, each after
-    /// its operands.
+    /// The expressions through which a gradient flows from this one along `leads`, each after its
+    /// operands.
     fn walk(&self, id: Id, leads: &[bool], seen: &mut [bool], order: &mut Vec<Id>) {
         if !std::mem::replace(&mut seen[id], true) {
             for &operand in self.operands(id).iter().filter(|&&operand| leads[operand]) {
@@ -141,7 +143,7 @@ impl Pass<'_> {
         }
     }
 
-    /// The sum of what has arrived at an expression of this kind.
+    /// The sum of the deltas of an expression of this kind.
     fn sum(&mut self, kind: Kind, terms: Vec<Id>) -> Id {
         match (kind, terms.as_slice()) {
             (_, [term]) => *term,
@@ -149,7 +151,7 @@ impl Pass<'_> {
             (_, [first, others @ ..]) => {
                 others.iter().fold(*first, |sum, term| self.add(Expression::Binary(Binary::Add, [sum, *term])))
             }
-            (_, []) => unreachable!("something has arrived"),
+            (_, []) => unreachable!("a delta has arrived"),
         }
     }
 }
@@ -160,7 +162,7 @@ impl Effects {
         self.failure = self.failure.take().or(other.failure);
     }
 
-    /// The terms of each weight, in the order of first mention.
+    /// The terms of each weight, in the order of first occurrence.
     fn by_weight(self) -> Result<Vec<(usize, Vec<Id>)>, Failure> {
         if let Some(failure) = self.failure {
             return Err(failure);

@@ -1,4 +1,4 @@
-//! From the description of a graph to layers.
+//! Creates layers from the description of a graph.
 
 use super::foreign::{ask, block_on};
 use super::graph::*;
@@ -17,7 +17,7 @@ pub(crate) struct Built {
     pub(crate) places: Places,
 }
 
-/// Where each faulty node was written.
+/// The source location of each faulty node.
 pub(crate) type Places = Arc<Mutex<HashMap<usize, &'static Location<'static>>>>;
 
 pub(crate) fn build(graph: &Graph, ledger: &Arc<Ledger>) -> Built {
@@ -30,13 +30,13 @@ pub(crate) fn build(graph: &Graph, ledger: &Arc<Ledger>) -> Built {
     Built { weights, roots, places }
 }
 
-/// The layers of the nodes that a body sees, as far as it mentions them.
+/// The layers of the nodes that a body can use, restricted to those that it does use.
 #[derive(Clone)]
 struct Seen(Vec<Option<Any>>);
 
 impl Seen {
     fn of<T: Typed>(&self, node: usize) -> Layer<T> {
-        T::of(self.0[node].as_ref().expect("a body keeps what it mentions"))
+        T::of(self.0[node].as_ref().expect("a body owns the layers that it uses"))
     }
 
     fn all<T: Typed>(&self, nodes: &[usize]) -> Vec<Layer<T>> {
@@ -52,7 +52,7 @@ impl Seen {
     }
 }
 
-/// What layers are built with; bodies of dynamic nodes keep one, too.
+/// The context for creating layers. Bodies of dynamic nodes own a copy.
 #[derive(Clone)]
 struct Builder {
     weights: Arc<[AnyWeight]>,
@@ -61,7 +61,7 @@ struct Builder {
 }
 
 impl Builder {
-    /// Builds the nodes of a scope after those that it sees. Says which one is the result.
+    /// Creates the nodes of a scope after those that it sees. Returns its result.
     fn scope(&self, scope: &Scope, seen: &mut Seen) -> Any {
         for node in &scope.nodes {
             let layer = match node.kind {
@@ -72,7 +72,7 @@ impl Builder {
             };
             seen.0.push(Some(layer));
         }
-        seen.0[scope.result].clone().expect("a body keeps what it mentions")
+        seen.0[scope.result].clone().expect("a body owns the layers that it uses")
     }
 
     fn node<T: Typed>(&self, op: &Op, seen: &Seen) -> Any {
@@ -94,7 +94,7 @@ impl Builder {
             Op::Computed(parts, together) => Any::F64(Layer::from(computed(seen.all(parts), *together))),
             Op::Dynamic(body) => match **body {
                 Body::Fails { number, .. } if number % 2 == 0 => self.dynamic::<T>(body, seen),
-                Body::Fails { .. } => self.dynamic::<T>(body, seen), // written at another place
+                Body::Fails { .. } => self.dynamic::<T>(body, seen), // has a source location of its own
                 _ => self.dynamic::<T>(body, seen),
             },
         }
@@ -127,7 +127,7 @@ impl Builder {
                 let faulty = ops::Faulty { work, number: *fault_number, fault: *fault };
                 let layer = match fault_number % 3 {
                     0 => self.faulty(faulty, number(0)),
-                    1 => self.faulty(faulty, number(0)), // written at another place
+                    1 => self.faulty(faulty, number(0)), // has a source location of its own
                     _ => self.faulty(faulty, number(0)),
                 };
                 layer.erase()
@@ -212,7 +212,7 @@ impl Builder {
         }
     }
 
-    /// The forward of a tape with a backward of its own.
+    /// The forward of a tape with a hand-written backward.
     fn tape(&self, tape: &Tape, seen: &Seen) -> Do<dl::Tape<f64, f64>> {
         let layers = tape.parts.iter().map(|part| seen.of::<f64>(part.of)).collect::<Vec<_>>();
         let (parts, token) = (tape.parts.clone(), Token::new(&self.ledger));

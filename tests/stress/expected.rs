@@ -1,4 +1,5 @@
-//! What the reference says of a graph, and whether the library agrees: to the last bit.
+//! The results of the reference for a graph, and their bitwise comparison with those of the
+//! library.
 
 use super::backward::Trained;
 use super::build::Built;
@@ -9,10 +10,10 @@ use super::reference::Pass;
 use dl::{Chunk, Error, Optimizer, Result};
 use std::sync::{Arc, Mutex};
 
-/// The outcome of a test: what is wrong, if something is.
+/// The outcome of a test. An error describes the difference.
 pub(crate) type Verdict = std::result::Result<(), String>;
 
-/// What the passes from one root end with, and how many kernels they evaluate.
+/// The results of the passes from one root, and the number of kernels that they evaluate.
 pub(crate) struct Expected {
     pub(crate) predicted: std::result::Result<Value, Failure>,
     pub(crate) trained: std::result::Result<Trained, Failure>,
@@ -38,7 +39,7 @@ impl Expected {
         }
     }
 
-    /// `deltas` is what a [`Recorder`] has seen.
+    /// `deltas` are those that a [`Recorder`] has recorded.
     pub(crate) fn judge_trained(&self, built: &Built, found: Result<f64>, deltas: &[f64]) -> Verdict {
         match (&self.trained, found) {
             (Ok(trained), Ok(found)) => {
@@ -61,8 +62,7 @@ impl Expected {
     }
 }
 
-/// Compares bits. A NaN is as good as another: which one an operation ends with is the compiler's
-/// choice.
+/// Compares bits. All NaNs are equal: the compiler chooses their bits.
 pub(crate) fn same(what: &str, expected: &[f64], found: &[f64]) -> Verdict {
     let equal = |(a, b): (&f64, &f64)| a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan());
     if expected.len() == found.len() && expected.iter().zip(found).all(equal) {
@@ -85,7 +85,7 @@ pub(crate) fn same_failure(built: &Built, failure: &Failure, error: &Error) -> V
     if right { Ok(()) } else { Err(format!("failed with {error:?} instead of {failure:?}")) }
 }
 
-/// An optimizer that changes nothing and writes down all deltas, in the order of the weights.
+/// An optimizer that changes nothing and records all deltas, in the order of the weights.
 #[derive(Clone, Default)]
 pub(crate) struct Recorder(Arc<Mutex<Vec<f64>>>);
 

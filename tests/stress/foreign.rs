@@ -1,5 +1,5 @@
-//! What is not the library's: an executor that does no work for a pass, and a thread that answers
-//! questions, by which whoever awaits an answer is woken.
+//! A foreign executor, which does no work for a pass, and a thread that answers requests and wakes
+//! their futures.
 
 use dl::{Error, Result};
 use futures::channel::oneshot;
@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 
-/// Sends the number to another thread, which sends it back.
+/// Sends a number to another thread, which sends it back.
 pub(crate) async fn ask(number: f64) -> Result<f64> {
     type Question = (f64, oneshot::Sender<f64>);
     static QUESTIONS: OnceLock<Sender<Question>> = OnceLock::new();
@@ -19,7 +19,7 @@ pub(crate) async fn ask(number: f64) -> Result<f64> {
         std::thread::spawn(move || {
             for (number, answer) in asked {
                 std::thread::yield_now();
-                let _ = answer.send(number); // whoever asked may have been cancelled
+                let _ = answer.send(number); // the receiver is gone if the request was cancelled
             }
         });
         questions
@@ -29,8 +29,8 @@ pub(crate) async fn ask(number: f64) -> Result<f64> {
     answered.await.map_err(Error::other)
 }
 
-/// Polls a future to its end on this thread. Unlike the one of the `futures` crate it may run
-/// inside another one.
+/// Polls a future to completion on this thread. Unlike the function of the `futures` crate, it can
+/// be nested.
 pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     struct Unpark(Thread);
 

@@ -1,22 +1,22 @@
-//! The description of a graph: what the reference interprets and what layers are built from.
+//! The description of a graph, which the reference interprets and from which layers are created.
 //!
-//! A [`Scope`] is a list of nodes; the operands of a node are the numbers of earlier ones. The body
-//! of a dynamic node contains scopes of its own, which see everything before that node: their nodes
-//! are numbered on from it.
+//! A [`Scope`] is a list of nodes. Operands are indices of earlier nodes. The body of a dynamic
+//! node contains scopes of its own. They see all nodes before that node, and their indices
+//! continue from its index.
 
 use std::sync::Arc;
 
-/// How many elements a tensor has.
+/// The number of elements of a tensor.
 pub(crate) const LENGTH: usize = 3;
 
-/// The type of a node's value.
+/// The type of the value of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     F64,
     F32,
     /// A tensor of `f64` with [`LENGTH`] elements.
     Many,
-    /// A number whose copies are counted.
+    /// A number. Its copies are counted.
     Counted,
 }
 
@@ -24,7 +24,7 @@ pub(crate) enum Kind {
 pub(crate) struct Graph {
     pub(crate) weights: Vec<Variable>,
     pub(crate) scope: Scope,
-    /// The nodes that passes are started from; numbers of type `f64`.
+    /// The roots of passes; numbers of type `f64`.
     pub(crate) roots: Vec<usize>,
 }
 
@@ -50,13 +50,12 @@ pub(crate) struct Node {
 
 #[derive(Debug)]
 pub(crate) enum Op {
-    /// As the value of a [`Variable`].
+    /// A constant with the value of a [`Variable`].
     Constant(f64),
     Weight(usize),
     Unary(Unary, usize),
     Binary(Binary, [usize; 2]),
-    /// An operation on a layer and a number written in the code, which stands on the left if the
-    /// flag is set.
+    /// An operation on a layer and a literal, which is the left operand if the flag is set.
     Literal(Binary, usize, f64, bool),
     Kernel(Kernel, Vec<usize>, Effort),
     /// The gradient of a layer with respect to a weight, as a layer.
@@ -93,11 +92,11 @@ pub(crate) enum Binary {
     Div,
     Min,
     Max,
-    /// The share of a gradient that the left one takes in a contest; appears in deltas only.
+    /// The share of the left operand in the gradient of a maximum or minimum; only in deltas.
     Above,
-    /// The left one where the right one is positive, else 0; appears in deltas only.
+    /// The left operand where the right one is positive, else 0; only in deltas.
     Gate,
-    /// `a · b`, and 0 where `a` is 0; appears in deltas only.
+    /// `a · b`, and 0 where `a` is 0; only in deltas.
     StrongMul,
 }
 
@@ -110,7 +109,7 @@ pub(crate) enum Kernel {
     Blend,
     /// `a · b + c`, where no gradient flows to `b`.
     Fused,
-    /// The sum of the operands with these factors; no gradient flows where the factor is 0.
+    /// The weighted sum of the operands. No gradient flows to an operand with factor 0.
     Gather(Vec<f64>),
     /// From `f32` to `f64`, and back.
     Widen,
@@ -122,18 +121,18 @@ pub(crate) enum Kernel {
     Mix,
     /// `k · x`, counted.
     Stretch(f64),
-    /// From a number to a tensor: `x, x / 2, x / 3, …`; and the transposed of that.
+    /// From a number to a tensor: `x, x / 2, x / 3, …`; and the transpose.
     Spread,
     Total,
-    /// The sum of tensors, or of counted numbers; appears in deltas only.
+    /// The sum of tensors, or of counted numbers; only in deltas.
     Sum,
-    /// `x`, but something fails.
+    /// `x`, with a fault.
     Faulty(usize, Fault),
-    /// The delta of an operation that fails there; appears in deltas only.
+    /// The delta of an operation, with a fault; only in deltas.
     FaultyDelta(usize, Fault),
 }
 
-/// How an operation fails.
+/// The failure of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     ValueFails,
@@ -143,15 +142,15 @@ pub(crate) enum Fault {
     DeltaPanics,
 }
 
-/// What a kernel says that it costs, and how long it spins.
+/// The declared cost of a kernel, and the number of its spins.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Effort {
     pub(crate) nanoseconds: f64,
     pub(crate) spins: u32,
 }
 
-/// A value with a backward written by hand: the sum of the parts with their factors. In the
-/// backward a part may be scaled once more.
+/// A value with a hand-written backward: a weighted sum of parts. The backward may scale a part
+/// once more.
 #[derive(Clone, Debug)]
 pub(crate) struct Tape {
     pub(crate) parts: Vec<Part>,
@@ -165,7 +164,7 @@ pub(crate) struct Part {
     pub(crate) scale: Option<f64>,
 }
 
-/// How computations are put together.
+/// The combination of computations.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Together {
     Zip,
@@ -176,10 +175,10 @@ pub(crate) enum Together {
 /// The body of a dynamic node.
 #[derive(Debug)]
 pub(crate) enum Body {
-    /// One scope or the other, depending on the sum of the scores.
+    /// One of two scopes, selected by the sum of the scores.
     Branch {
         scores: Vec<usize>,
-        /// Whether they are extracted at once, rather than one after the other.
+        /// Whether the scores are extracted concurrently, rather than in sequence.
         joined: bool,
         /// Whether the sum is sent to another thread and awaited from there.
         foreign: bool,
@@ -187,10 +186,10 @@ pub(crate) enum Body {
         then: Scope,
         otherwise: Scope,
     },
-    /// A state goes through the scope, as its first node, some times, or until it exceeds the
-    /// limit.
+    /// A state goes through the scope, as its first node, a number of times, or until it exceeds
+    /// the limit.
     Loop { start: usize, rounds: usize, limit: f64, scope: Scope },
-    /// A layer times the value of another one, which is got by this route.
+    /// A layer times the value of another one, which is extracted by this route.
     Detached { of: usize, number: usize, route: Route },
     /// Extracts a node, then fails or panics.
     Fails { after: usize, number: usize, panics: bool },
@@ -200,14 +199,14 @@ pub(crate) enum Body {
 pub(crate) enum Route {
     Extract,
     Forward,
-    /// A pass inside the pass: awaited, waited for, or run by another executor.
+    /// A nested pass: awaited, waited for, or run by another executor.
     Predict,
     Wait,
     BlockOn,
 }
 
 impl Op {
-    /// The numbers of all nodes that it mentions, those inside its body included.
+    /// The indices of all nodes that it uses, in its body as well.
     pub(crate) fn mentions(&self, found: &mut Vec<usize>) {
         match self {
             Op::Constant(_) | Op::Weight(_) => {}

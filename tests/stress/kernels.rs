@@ -8,11 +8,11 @@ use dl::{At, Error, Layer, Primitive, Result};
 /// A tensor of the graph.
 pub(crate) type Many = Nd<f64, Ix1>;
 
-/// What all operations have: an estimate of their cost, and the ledger that counts them.
+/// The common part of all operations: a declared cost, and the ledger that counts evaluations.
 #[derive(Clone)]
 pub(crate) struct Work {
     pub(crate) effort: Effort,
-    /// An operation that has no token counts itself in the ledger of its operand.
+    /// An operation without a token counts in the ledger of its operand.
     pub(crate) token: Option<Token>,
 }
 
@@ -131,7 +131,7 @@ kernels! {
         |at| (Some(at.delta.clone()),);
 }
 
-/// The sum of its operands with these factors.
+/// The weighted sum of its operands.
 pub(crate) struct Gather {
     pub(crate) work: Work,
     pub(crate) factors: Vec<f64>,
@@ -186,7 +186,7 @@ impl Primitive for Sum {
     }
 }
 
-/// What the error, or the panic, of this fault says.
+/// The message of this fault.
 pub(crate) fn planned(number: usize) -> String {
     format!("planned fault {number}.")
 }

@@ -1,5 +1,5 @@
-//! What is alive: every value, tape, body and operation of a graph holds a token, and is entered in
-//! a ledger while it lives.
+//! Leak detection: every value, tape, body and operation of a graph owns a token, and the ledger
+//! counts the live tokens.
 
 use dl::{Chunk, Data, Delta, Layer, Result, Trainable, Value};
 use std::collections::HashSet;
@@ -13,7 +13,7 @@ use super::kernels::{Stretch, Sum, Work};
 #[derive(Default)]
 pub(crate) struct Ledger {
     tokens: Mutex<Tokens>,
-    /// Evaluations of kernels.
+    /// The number of kernel evaluations.
     kernels: AtomicUsize,
 }
 
@@ -22,7 +22,7 @@ struct Tokens {
     alive: HashSet<usize>,
     made: usize,
     released: usize,
-    /// How often a token was released that was not alive.
+    /// The number of releases of tokens that were not live.
     twice: usize,
 }
 
@@ -39,8 +39,8 @@ impl Ledger {
         self.tokens.lock().unwrap().made
     }
 
-    /// Sees that everything has been released, exactly once. Work that had begun when its pass was
-    /// dropped gets time to end.
+    /// Checks that every token has been released exactly once. Waits for kernels that were running
+    /// when their pass was dropped.
     pub(crate) fn close(&self) -> std::result::Result<(), String> {
         let deadline = Instant::now() + Duration::from_secs(20);
         loop {
@@ -58,7 +58,7 @@ impl Ledger {
     }
 }
 
-/// An entry in a ledger. A clone is an entry of its own.
+/// A token in a ledger. A clone is another token.
 pub(crate) struct Token {
     pub(crate) ledger: Arc<Ledger>,
     number: usize,
@@ -90,7 +90,7 @@ impl Drop for Token {
     }
 }
 
-/// A number whose copies are counted.
+/// A number. Its copies are counted.
 #[derive(Clone)]
 pub(crate) struct Counted {
     pub(crate) number: f64,
@@ -102,13 +102,13 @@ impl Counted {
         Counted { number, token: Token::new(ledger) }
     }
 
-    /// Another number of the same ledger.
+    /// Another number in the same ledger.
     pub(crate) fn with(&self, number: f64) -> Self {
         Counted::new(number, &self.token.ledger)
     }
 }
 
-/// What a sum or a multiple says that it costs.
+/// The declared cost of a sum or a multiple.
 const EFFORT: Effort = Effort { nanoseconds: 100.0, spins: 0 };
 
 impl Data for Counted {

@@ -1,22 +1,21 @@
-//! Random graphs on 1 to 8 threads, against a sequential reference interpreter: values and
-//! gradients are equal to the last bit, failures are the right ones, weights change in whole steps,
-//! everything is released exactly once, and nothing hangs.
+//! Random graphs on 1 to 8 threads against a sequential reference interpreter: values and gradients
+//! are bit-identical, the errors are the same, steps are atomic, every value is released exactly
+//! once, and no pass hangs.
 //!
-//! `cargo test --test stress` takes a sample. The long run, of seeds 0 to 99,999:
+//! `cargo test --test stress` tests a sample. The long run tests seeds 0 to 99,999:
 //!
 //! ```sh
 //! DL_STRESS_GRAPHS=100000 cargo test --release --test stress -- --nocapture
 //! ```
 //!
-//! A graph that fails is named by its seed; `DL_STRESS_SEED=17 cargo test --release --test stress`
-//! tests that graph a hundred times (or `DL_STRESS_GRAPHS` times), because much depends on how its
-//! threads are scheduled.
+//! A failure reports the seed of its graph. `DL_STRESS_SEED=17 cargo test --release --test stress`
+//! tests that graph a hundred times (or `DL_STRESS_GRAPHS` times), because failures may depend on
+//! the schedule of the threads.
 
 mod backward;
 mod build;
 mod expected;
 mod foreign;
-mod found;
 mod graph;
 mod kernels;
 mod ledger;
@@ -24,6 +23,7 @@ mod nodes;
 mod numbers;
 mod random;
 mod reference;
+mod regressions;
 mod rules;
 mod run;
 mod statistics;
@@ -32,7 +32,7 @@ mod watchdog;
 
 use std::time::Instant;
 
-/// How many graphs are tested when nobody says otherwise.
+/// The default number of graphs.
 const SAMPLE: u64 = 800;
 
 #[test]
@@ -66,7 +66,7 @@ fn stress() {
     statistics.report();
 }
 
-/// Panics that belong to the test need no backtrace.
+/// Suppresses the messages of injected panics.
 fn silence_planned_panics() {
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {

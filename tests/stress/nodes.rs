@@ -1,4 +1,4 @@
-//! Nodes of a random graph that have no scopes of their own.
+//! Nodes of a random graph without scopes of their own.
 
 use super::graph::*;
 use super::random::Maker;
@@ -122,7 +122,7 @@ impl Maker {
         self.push(nodes, Kind::F64, bound, Op::Tape(tape));
     }
 
-    /// One fault, or several whose errors, or whose deltas, meet.
+    /// One fault, or several with a common consumer of their errors or deltas.
     pub(crate) fn faults(&mut self, nodes: &mut Vec<Node>) {
         let mut faulty = Vec::new();
         for _ in 0..self.rng.random_range(1..4) {

@@ -1,10 +1,10 @@
-//! Values as the reference sees them, and what the operations make of them: the same roundings as
-//! the library's, in the same order.
+//! Values of the reference, and the operations on them, with the same roundings as in the library,
+//! in the same order.
 
 use super::graph::{Binary, Fault, Kernel, Kind, LENGTH, Unary};
 use dl::Number;
 
-/// A forward value. A counted number is a plain one here.
+/// A forward value. A counted number is a plain number here.
 #[derive(Clone, Debug)]
 pub(crate) enum Value {
     F64(f64),
@@ -12,19 +12,19 @@ pub(crate) enum Value {
     Many(Vec<f64>),
 }
 
-/// Why a pass fails: the fault of this number, at this operation.
+/// The failure of a pass: the index of the fault, and its operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
     pub(crate) number: usize,
     pub(crate) panics: bool,
-    /// Whether it is in a delta.
+    /// Whether it occurs in a delta.
     pub(crate) delta: bool,
-    /// What the error says of the operation.
+    /// The name of the operation in the error.
     pub(crate) op: &'static str,
 }
 
 impl Value {
-    /// The value of a variable or of a constant that is described by one number.
+    /// The value of a variable or constant that one number describes.
     pub(crate) fn of(kind: Kind, value: f64) -> Value {
         match kind {
             Kind::F32 => Value::F32(value as f32),
@@ -33,7 +33,7 @@ impl Value {
         }
     }
 
-    /// A number in every element of something like this.
+    /// This number in all elements of a value of the same shape.
     pub(crate) fn filled(&self, number: f64) -> Value {
         match self {
             Value::F64(_) => Value::F64(number),
@@ -49,7 +49,7 @@ impl Value {
         }
     }
 
-    /// All elements. No bit is lost in `f64`.
+    /// All elements. The conversion to `f64` is exact.
     pub(crate) fn elements(&self) -> Vec<f64> {
         match self {
             Value::F64(x) => vec![*x],
@@ -58,7 +58,7 @@ impl Value {
         }
     }
 
-    /// One step of gradient descent with momentum.
+    /// A step of gradient descent with momentum.
     pub(crate) fn step(&mut self, velocity: &mut Value, delta: &Value, rate: f64, momentum: f64) {
         match (self, velocity, delta) {
             (Value::F64(w), Value::F64(v), Value::F64(d)) => {

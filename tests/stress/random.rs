@@ -7,7 +7,7 @@ use rand_chacha::ChaCha8Rng;
 use std::mem::take;
 use std::sync::Arc;
 
-/// The graph of this seed.
+/// The graph of a seed.
 pub(crate) fn graph(seed: u64) -> Graph {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let size = match rng.random_range(0..100) {
@@ -31,19 +31,19 @@ pub(crate) fn graph(seed: u64) -> Graph {
     maker.graph(size)
 }
 
-/// What is known while a graph is made.
+/// The state of the generator.
 pub(crate) struct Maker {
     pub(crate) rng: ChaCha8Rng,
-    /// How often an operand is one of the latest nodes: small makes a graph flat, large makes it
-    /// deep.
+    /// The probability that an operand is one of the latest nodes: small values make a graph flat,
+    /// large ones make it deep.
     recent: f64,
     pub(crate) kinds: Vec<Kind>,
-    /// A rough bound of the magnitude of each node, so that few numbers overflow.
+    /// A rough bound on the magnitude of each node, which keeps most numbers from overflowing.
     pub(crate) bounds: Vec<f64>,
-    /// How deep in bodies of dynamic nodes we are.
+    /// The nesting depth in bodies of dynamic nodes.
     nested: usize,
-    /// How many more nodes there may be with a pass of their own, with a backward written by hand,
-    /// and gradients: their costs multiply. None in a loop.
+    /// The remaining number of nodes with a nested pass, with a hand-written backward, and
+    /// gradients: their costs multiply. Zero in a loop.
     passes: usize,
     tapes: usize,
     gradients: usize,
@@ -51,7 +51,7 @@ pub(crate) struct Maker {
     pub(crate) next_fault: usize,
 }
 
-/// Magnitudes above this one are squashed.
+/// Larger magnitudes are squashed.
 const LARGE: f64 = 8.0;
 
 impl Maker {
@@ -74,8 +74,7 @@ impl Maker {
         Graph { weights, scope: Scope { nodes, result: roots[0] }, roots }
     }
 
-    /// A scope, and a bound of its result. A state that it starts from, if there is one, is its
-    /// first node.
+    /// A scope, and a bound on its result. The first node is its state, if it has one.
     fn scope(&mut self, kind: Kind, state: bool, weights: &[Variable]) -> (Scope, f64) {
         let base = self.kinds.len();
         if state {
@@ -167,7 +166,7 @@ impl Maker {
         }
     }
 
-    /// A kind that has arithmetic.
+    /// A kind with arithmetic.
     pub(crate) fn arithmetic(&mut self) -> Kind {
         match self.kind() {
             Kind::Counted => Kind::F64,
@@ -218,7 +217,7 @@ impl Maker {
         self.push(nodes, kind, bound, Op::Dynamic(Arc::new(body)));
     }
 
-    /// A node that brings some of the others together.
+    /// A node that combines some of the others.
     fn collect(&mut self, nodes: &mut Vec<Node>) -> usize {
         let mut sum = self.pick(Kind::F64);
         for _ in 0..self.rng.random_range(0..6) {

@@ -1,8 +1,8 @@
 //! The reference: a sequential interpreter of graphs, which shares no code with the library.
 //!
-//! A pass keeps expressions in one list and evaluates each at most once, on demand, operands from
-//! the left: so the first failure that it meets is the leftmost one. A backward writes down deltas
-//! as further expressions (see `backward.rs`).
+//! A pass has a list of expressions and evaluates each at most once, on demand, operands from left
+//! to right, so its first failure is the leftmost one. A backward appends deltas to the list (see
+//! `backward.rs`).
 
 use super::graph::*;
 use super::numbers::{self, Failure, Value};
@@ -10,7 +10,7 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// The number of an expression.
+/// The index of an expression.
 pub(crate) type Id = usize;
 
 #[derive(Clone)]
@@ -22,33 +22,33 @@ pub(crate) enum Expression<'g> {
     Kernel(Kernel, Vec<Id>),
     /// The value times a number; no gradient flows through it.
     Detached(Id, f64),
-    /// Another expression, and the same for its deltas.
+    /// Another expression; its deltas are the same.
     Same([Id; 1]),
     Computed(Vec<Id>),
     Tape(&'g [Part], Vec<Id>),
     Gradient(Id, usize),
-    /// The body sees what was there before it.
+    /// The body sees all earlier expressions.
     Dynamic(&'g Body, Rc<[Id]>),
 }
 
 pub(crate) struct Pass<'g> {
     pub(crate) graph: &'g Graph,
-    /// The values of the weights; the first expressions are these.
+    /// The values of the weights, which are the first expressions.
     pub(crate) weights: &'g [Value],
-    /// Whether it keeps nothing for a backward.
+    /// Whether nothing is retained for a backward.
     pub(crate) predict: bool,
     pub(crate) expressions: Vec<Expression<'g>>,
     results: Vec<Option<Result<Value, Failure>>>,
-    /// Whether a gradient could flow through an evaluated expression to some weight.
+    /// Whether a gradient can flow through an evaluated expression to some weight.
     pub(crate) trained: Vec<bool>,
-    /// What a dynamic node or a gradient turned out to be.
+    /// The expression to which a dynamic node or a gradient has resolved.
     sources: HashMap<Id, [Id; 1]>,
-    /// How many kernels have been evaluated, in passes inside this one, too.
+    /// The number of evaluated kernels, those of nested passes included.
     kernels: Rc<Cell<usize>>,
 }
 
 impl<'g> Pass<'g> {
-    /// A pass, and the expressions of all nodes of the graph.
+    /// Creates a pass, and the expressions of all nodes of the graph.
     pub(crate) fn new(graph: &'g Graph, weights: &'g [Value], predict: bool) -> (Self, Vec<Id>) {
         let mut pass = Pass {
             graph,
@@ -151,7 +151,7 @@ impl<'g> Pass<'g> {
         }
     }
 
-    /// Enters the nodes of a scope after those that it sees. Says which one is the result.
+    /// Creates the expressions of a scope after those that it sees. Returns its result.
     fn enter(&mut self, scope: &'g Scope, seen: &mut Vec<Id>) -> Id {
         for node in &scope.nodes {
             let expression = match &node.op {
@@ -182,7 +182,7 @@ impl<'g> Pass<'g> {
         seen[scope.result]
     }
 
-    /// What the body of a dynamic node ends with.
+    /// The expression to which the body of a dynamic node resolves.
     fn decide(&mut self, body: &'g Body, mut seen: Vec<Id>) -> Result<Id, Failure> {
         match body {
             Body::Branch { scores, threshold, then, otherwise, .. } => {
@@ -220,7 +220,7 @@ impl<'g> Pass<'g> {
         }
     }
 
-    /// A pass inside this one: it sees the same expressions, and evaluates them anew.
+    /// A nested pass: it sees the same expressions, and evaluates them again.
     pub(crate) fn inside(&self, predict: bool) -> Pass<'g> {
         let new = self.expressions.len();
         Pass {
@@ -234,7 +234,7 @@ impl<'g> Pass<'g> {
         }
     }
 
-    /// What kind of value an evaluated expression has.
+    /// The kind of the value of an evaluated expression.
     pub(crate) fn kind(&self, id: Id) -> Kind {
         match &self.expressions[id] {
             Expression::Weight(weight) => self.graph.weights[*weight].kind,

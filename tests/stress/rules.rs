@@ -1,4 +1,4 @@
-//! The derivative rules of the reference: deltas as expressions.
+//! The pullback rules of the reference: deltas as expressions.
 
 use super::graph::{Binary, Fault, Kernel, Kind, Unary};
 use super::numbers::{Failure, Value};
@@ -26,7 +26,7 @@ pub(crate) fn scale(pass: &mut Pass<'_>, kind: Kind, delta: Id, factor: f64) -> 
     }
 }
 
-/// Writes expressions of the kind of some other one.
+/// Creates expressions of the kind of another one.
 struct Writer<'p, 'g>(&'p mut Pass<'g>, Id);
 
 impl Writer<'_, '_> {

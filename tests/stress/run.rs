@@ -1,4 +1,4 @@
-//! Everything that is done with one graph.
+//! All tests of one graph.
 
 use super::build::{Built, build};
 use super::expected::{Expected, Recorder, Verdict, same};
@@ -24,7 +24,7 @@ pub(crate) fn pools() -> Vec<ThreadPool> {
     (1..=8).map(pool).collect()
 }
 
-/// Tests the graph of this seed.
+/// Tests the graph of a seed.
 pub(crate) fn check(seed: u64, pools: &[ThreadPool], statistics: &Statistics) -> Verdict {
     let graph = random::graph(seed);
     let weights: Vec<Value> = graph.weights.iter().map(|variable| Value::of(variable.kind, variable.value)).collect();
@@ -53,18 +53,17 @@ pub(crate) fn check(seed: u64, pools: &[ThreadPool], statistics: &Statistics) ->
 struct Case<'s> {
     rng: ChaCha8Rng,
     graph: Graph,
-    /// The values of the weights, as the reference has them.
+    /// The values of the weights in the reference.
     weights: Vec<Value>,
     built: Built,
-    /// For each root.
+    /// The expected results of each root.
     expected: Vec<Expected>,
     ledger: Arc<Ledger>,
     statistics: &'s Statistics,
 }
 
 impl Case<'_> {
-    /// The first passes: nothing that was left behind by others runs meanwhile, so kernels can be
-    /// counted.
+    /// The first passes. No earlier work is still running, so kernels can be counted.
     fn once(&self, pool: &ThreadPool) -> Verdict {
         for (root, expected) in self.expected.iter().enumerate() {
             if expected.predicted.is_err() || expected.trained.is_err() {
@@ -83,7 +82,7 @@ impl Case<'_> {
         Ok(())
     }
 
-    /// Something random on this pool; afterwards every weight is as it was.
+    /// A random action in this pool. Afterwards every weight must be unchanged.
     fn round(&mut self, pool: &ThreadPool) -> Verdict {
         let root = self.rng.random_range(0..self.expected.len());
         match self.rng.random_range(0..14) {
@@ -121,7 +120,7 @@ impl Case<'_> {
         self.expected[root].judge_trained(&self.built, found, &recorder.deltas())
     }
 
-    /// Forward, and then the backward twice.
+    /// One forward, then two backwards.
     fn by_tape(&self, root: usize) -> Verdict {
         let expected = &self.expected[root];
         let tape = match self.built.roots[root].forward().wait() {
@@ -136,7 +135,7 @@ impl Case<'_> {
         Ok(())
     }
 
-    /// The optimizer refuses the step at some weight.
+    /// The optimizer fails at some weight.
     fn refused(&mut self, root: usize, pool: &ThreadPool) -> Verdict {
         let Ok(trained) = &self.expected[root].trained else { return Ok(()) };
         let refusing = Refusing { at: self.rng.random_range(0..4), calls: Arc::default() };
@@ -145,7 +144,7 @@ impl Case<'_> {
             Err(error) if is_refused && error.to_string().contains("planned refusal") => Ok(()),
             Ok(_) if trained.deltas.is_empty() => Ok(()),
             Ok(_) if !is_refused => {
-                // it has changed the weights: put them back
+                // the step succeeded and changed the weights: restore them
                 for (weight, value) in self.built.weights.iter().zip(&self.weights) {
                     weight.set(value, &self.ledger);
                 }
@@ -155,7 +154,7 @@ impl Case<'_> {
         }
     }
 
-    /// Several passes at once over the same layers, on threads of the pool and on others.
+    /// Concurrent passes over the same layers, on threads of the pool and on others.
     fn at_once(&mut self, pool: &ThreadPool) -> Verdict {
         let jobs: Vec<(usize, u8)> = (0..self.rng.random_range(2..5))
             .map(|_| (self.rng.random_range(0..self.expected.len()), self.rng.random_range(0..4)))
@@ -185,7 +184,8 @@ impl Case<'_> {
         .map_err(|wrong| format!("one of several passes: {wrong}"))
     }
 
-    /// Polls a run some times and drops it, here or on another thread, unless it has ended before.
+    /// Polls a run several times and drops it, here or on another thread. Returns its result if it
+    /// has completed before.
     fn cancelled(&mut self, mut run: Run<f64>, pool: &ThreadPool) -> Option<Result<f64>> {
         let (polls, yields) = (self.rng.random_range(0..6), self.rng.random_range(0..20));
         let mut poll = || {
@@ -211,7 +211,7 @@ impl Case<'_> {
         found
     }
 
-    /// Real steps, with momentum, between some that are cancelled or fail.
+    /// Steps with momentum, alternating with steps that are cancelled or fail.
     fn steps(&mut self, pool: &ThreadPool) -> Verdict {
         const RATE: f64 = 0.02;
         const MOMENTUM: f64 = 0.9;
@@ -241,14 +241,14 @@ impl Case<'_> {
         Ok(())
     }
 
-    /// Every weight is what the reference has.
+    /// Checks that every weight has the value of the reference.
     fn unchanged(&self) -> Verdict {
         let pairs = self.weights.iter().zip(self.built.weights.iter());
         pairs.into_iter().try_for_each(|(weight, built)| same("weight", &weight.elements(), &built.elements()))
     }
 }
 
-/// An optimizer that changes weights, but refuses the step at this one.
+/// An optimizer that updates weights, but fails at a given one.
 #[derive(Clone)]
 struct Refusing {
     at: usize,

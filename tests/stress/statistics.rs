@@ -1,4 +1,4 @@
-//! What the graphs of a run were like: a stress test that tests nothing should show.
+//! Statistics of the tested graphs, which show whether the test covers all kinds of cases.
 
 use super::expected::Expected;
 use super::graph::{Graph, Op, Scope};
@@ -12,9 +12,9 @@ pub(crate) struct Statistics {
     tokens: AtomicUsize,
     roots: AtomicUsize,
     failing: AtomicUsize,
-    /// Values or deltas that are not finite: they say little.
+    /// Results that are not finite. They test little.
     not_finite: AtomicUsize,
-    /// Steps that were dropped before they ended.
+    /// Steps that were dropped before completion.
     pub(crate) cancelled: AtomicUsize,
 }
 
@@ -38,7 +38,7 @@ impl Statistics {
         }
     }
 
-    /// Prints all, and sees that a large run has something of everything.
+    /// Prints the statistics. After a large run, checks that all kinds of cases have occurred.
     pub(crate) fn report(&self) {
         let [graphs, nodes, dynamic, tokens, roots, failing, not_finite, cancelled] = [
             &self.graphs,
@@ -63,7 +63,7 @@ impl Statistics {
     }
 }
 
-/// How many nodes a scope has, with those inside of bodies, and how many of them are dynamic.
+/// The number of nodes in a scope, those in bodies included, and the number of dynamic ones.
 fn size(scope: &Scope) -> (usize, usize) {
     scope.nodes.iter().fold((0, 0), |(nodes, dynamic), node| {
         let (inner, inner_dynamic) = match &node.op {

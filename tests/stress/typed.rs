@@ -1,4 +1,4 @@
-//! Layers and weights whose type is known only when a graph is read.
+//! Layers and weights with dynamic types.
 
 use super::graph::{Binary, Kind, LENGTH, Unary, Variable};
 use super::kernels::Many;
@@ -24,13 +24,13 @@ pub(crate) enum AnyWeight {
     Counted(Weight<Counted>),
 }
 
-/// One of the kinds.
+/// A type of one of the kinds.
 pub(crate) trait Typed: Data {
     fn of(any: &Any) -> Layer<Self>;
 
     fn any(layer: Layer<Self>) -> Any;
 
-    /// The constant that is described by this number.
+    /// The constant that one number describes.
     fn described(value: f64, ledger: &Arc<Ledger>) -> Layer<Self>;
 }
 
@@ -50,7 +50,7 @@ macro_rules! typed {
             fn of(any: &Any) -> Layer<$T> {
                 match any {
                     Any::$Kind(layer) => layer.clone(),
-                    _ => unreachable!("a node is used as what it is"),
+                    _ => unreachable!("a node is used with its kind"),
                 }
             }
 

@@ -1,4 +1,4 @@
-//! Ends the process, and says which graph it was, when a graph does not come to an end.
+//! Aborts the process with the seed of the graph if a test hangs.
 
 use std::io::Write;
 use std::sync::{Arc, Mutex};
@@ -20,7 +20,8 @@ impl Watchdog {
                 if let Some((seed, since)) = running
                     && since.elapsed() > TOO_LONG
                 {
-                    // not by `eprintln`, which the test harness keeps for a test that ends
+                    // not with `eprintln`: the test harness captures its output until the test
+                    // ends
                     let _ = writeln!(std::io::stderr(), "the graph hangs; {}", again(seed));
                     std::process::exit(101);
                 }
@@ -30,7 +31,7 @@ impl Watchdog {
         Watchdog(watched)
     }
 
-    /// Runs the test of the graph of this seed under the eyes of the watchdog.
+    /// Runs the test of a graph under supervision.
     pub(crate) fn watch<R>(&self, seed: u64, test: impl FnOnce() -> R) -> R {
         *self.0.lock().unwrap() = Some((seed, Instant::now()));
         let result = test();
@@ -39,7 +40,7 @@ impl Watchdog {
     }
 }
 
-/// How to run a graph again.
+/// The command that runs a graph again.
 pub(crate) fn again(seed: u64) -> String {
     format!("again, a hundred times: DL_STRESS_SEED={seed} cargo test --release --test stress")
 }

@@ -55,7 +55,7 @@ pub(super) const CHAIN_LENGTH: usize = 32;
 
 /// In polls: after so many polls of bodies that had waited before, a driver has its own future
 /// polled, and others that are polled with it. Bodies may wake one another again and again, and
-/// wait for what only these do. (`tests/executor/wakes.rs`.)
+/// wait for what only these do. (`tests/executor/wake_ups.rs`.)
 pub(super) const TURNS: usize = 16;
 /// In polls: the cost of a body that was cheap is measured again after so many, as to read the
 /// clock takes a good part of that cost. (`executor`: bangs.)

@@ -1,8 +1,8 @@
-//! The net of the paper's benchmark, smaller: columns, a coarse classifier, and fine ones of which
-//! one is evaluated.
+//! The network of the paper's benchmark, smaller: columns, a coarse classifier, and fine
+//! classifiers of which one is evaluated.
 
 use super::{Net, Witness};
-use crate::shake::Shake;
+use crate::jitter::Jitter;
 use dl::nd::init;
 use dl::prelude::*;
 use rand_chacha::ChaCha8Rng;
@@ -29,8 +29,8 @@ impl Dense {
         }
     }
 
-    fn of(&self, x: &NdLayer, shake: &Shake) -> NdLayer {
-        shake.of(&(x.matmul(&self.weight) + &self.bias))
+    fn of(&self, x: &NdLayer, jitter: &Jitter) -> NdLayer {
+        jitter.of(&(x.matmul(&self.weight) + &self.bias))
     }
 }
 
@@ -43,8 +43,8 @@ impl Column {
         Column([Dense::new(inputs, HIDDEN, random), Dense::new(HIDDEN, HIDDEN, random)])
     }
 
-    fn of(&self, x: &NdLayer, shake: &Shake) -> NdLayer {
-        self.0[1].of(&self.0[0].of(x, shake).relu(), shake).relu()
+    fn of(&self, x: &NdLayer, jitter: &Jitter) -> NdLayer {
+        self.0[1].of(&self.0[0].of(x, jitter).relu(), jitter).relu()
     }
 }
 
@@ -54,14 +54,20 @@ struct Classifiers {
     fine: Vec<(Column, Dense)>,
 }
 
-/// The coarse classifier decides which fine one is trained.
+/// The coarse classifier selects the fine classifier that is trained.
 #[differentiable]
-fn loss(hidden: &NdLayer, coarse_label: usize, fine_labels: &[usize], net: &Classifiers, shake: &Shake) -> Layer<f32> {
-    let coarse = net.coarse.of(hidden, shake);
+fn loss(
+    hidden: &NdLayer,
+    coarse_label: usize,
+    fine_labels: &[usize],
+    net: &Classifiers,
+    jitter: &Jitter,
+) -> Layer<f32> {
+    let coarse = net.coarse.of(hidden, jitter);
     let scores = !coarse;
     let picked = (0..COARSE).max_by(|&a, &b| scores[[0, a]].total_cmp(&scores[[0, b]])).unwrap_or(0);
     let (column, output) = &net.fine[picked];
-    let fine = output.of(&column.of(hidden, shake), shake);
+    let fine = output.of(&column.of(hidden, jitter), jitter);
     coarse.cross_entropy([coarse_label; BATCH]) + fine.cross_entropy(fine_labels)
 }
 
@@ -87,11 +93,11 @@ impl Net for Benchmark {
         }
     }
 
-    fn step(&self, step: usize, shake: &Shake, optimizer: &Witness) -> Do<f32> {
+    fn step(&self, step: usize, jitter: &Jitter, optimizer: &Witness) -> Do<f32> {
         let batch = step % BATCHES;
-        let input = shake.late(&self.batches[batch]);
-        let hidden: NdLayer = self.columns.iter().map(|column| column.of(&input, shake)).sum();
+        let input = jitter.late(&self.batches[batch]);
+        let hidden: NdLayer = self.columns.iter().map(|column| column.of(&input, jitter)).sum();
         let fine_labels: Vec<_> = (0..BATCH).map(|sample| (7 * batch + 3 * sample) % FINE).collect();
-        loss(&hidden, batch % COARSE, &fine_labels, &self.classifiers, shake).train(optimizer)
+        loss(&hidden, batch % COARSE, &fine_labels, &self.classifiers, jitter).train(optimizer)
     }
 }

@@ -1,10 +1,9 @@
-//! The main example: a gate and two experts learn handwritten digits, a graph of its own for each
-//! image.
+//! The main example: a gate and two experts learn handwritten digits. Each image has its own graph.
 
 use super::{Net, Witness};
 use crate::digits::{Digits as Data, PIXELS, shuffled};
+use crate::jitter::Jitter;
 use crate::network;
-use crate::shake::Shake;
 use dl::prelude::*;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -37,14 +36,14 @@ impl Net for Digits {
         }
     }
 
-    fn step(&self, step: usize, shake: &Shake, optimizer: &Witness) -> Do<f32> {
+    fn step(&self, step: usize, jitter: &Jitter, optimizer: &Witness) -> Do<f32> {
         let batch = &self.order[step * BATCH..][..BATCH];
-        let images: Vec<_> = batch.iter().map(|&image| shake.of(&shake.late(&self.images[image]))).collect();
+        let images: Vec<_> = batch.iter().map(|&image| jitter.of(&jitter.late(&self.images[image]))).collect();
         let labels: Vec<_> = batch.iter().map(|&image| self.labels[image]).collect();
         network::batch_loss(&images, &labels, &self.net).train(optimizer)
     }
 
-    /// Logits of held-out images, and how often each expert was built.
+    /// The logits of held-out images, and the number of times that each expert was built.
     fn outcome(&self) -> Vec<u64> {
         let logits = self.held_out.iter().take(8).map(|image| network::gated_net(image, &self.net).predict());
         let logits = Do::join(logits).wait().unwrap();

@@ -1,5 +1,4 @@
-//! Three networks whose shape depends on their values, and an optimizer that remembers all that it
-//! was told to write.
+//! Networks with graphs that depend on values, and an optimizer that records all updates.
 
 mod benchmark;
 mod digits;
@@ -11,23 +10,23 @@ pub(crate) use digits::Digits;
 pub(crate) use random::Random;
 pub(crate) use witness::Witness;
 
-use super::shake::Shake;
+use super::jitter::Jitter;
 use dl::Do;
 
 /// A network with its data.
 pub(crate) trait Net: Send + Sync + 'static {
     type Loss: Into<f64> + Send + 'static;
 
-    /// How long it is trained.
+    /// The number of training steps.
     const STEPS: usize;
 
-    /// With its initial weights, the same each time.
+    /// Creates the network, with fixed initial weights.
     fn new() -> Self;
 
-    /// A step of its training, which ends with the loss.
-    fn step(&self, step: usize, shake: &Shake, optimizer: &Witness) -> Do<Self::Loss>;
+    /// A training step, which returns the loss.
+    fn step(&self, step: usize, jitter: &Jitter, optimizer: &Witness) -> Do<Self::Loss>;
 
-    /// What else must be the same in the end.
+    /// Further results that must be deterministic.
     fn outcome(&self) -> Vec<u64> {
         Vec::new()
     }

@@ -1,9 +1,9 @@
-//! Gradient descent with momentum that keeps the bits of all it writes.
+//! Gradient descent with momentum that records the bits of all updates.
 
 use dl::{Chunk, Memory, Optimizer, Result, Sgd, Slot};
 use std::sync::{Arc, Mutex};
 
-/// Weights are stepped one after the other, so what is kept has an order.
+/// Weights are updated in a fixed order, and so are the records.
 #[derive(Clone)]
 pub(crate) struct Witness {
     sgd: Sgd,
@@ -15,8 +15,7 @@ impl Witness {
         Witness { sgd: Sgd::new(learning_rate).momentum(0.9), bits: Arc::default() }
     }
 
-    /// For each weight and step: a digest of the bits of its numbers, then of its momentum. They
-    /// are forgotten now.
+    /// For each step and weight, a digest of its values, then of its momentum. Removes the records.
     pub(crate) fn take_bits(&self) -> Vec<u64> {
         std::mem::take(&mut *self.bits.lock().unwrap())
     }
@@ -47,7 +46,7 @@ impl Optimizer for Witness {
     }
 }
 
-/// FNV-1a, over words.
+/// FNV-1a over words.
 fn digest<A: Copy>(numbers: &[A], bits: impl Fn(A) -> u64) -> u64 {
     numbers.iter().fold(0xCBF2_9CE4_8422_2325, |hash, &x| (hash ^ bits(x)).wrapping_mul(0x0100_0000_01B3))
 }

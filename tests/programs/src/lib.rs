@@ -31,11 +31,11 @@ pub enum Statement {
     /// While a variable is greater than a limit: scales the variable by a factor and runs the body.
     /// The integer is the maximal number of iterations.
     While(usize, f64, f64, usize, Program),
-    /// Runs the body so many times.
+    /// Runs the body this number of times.
     For(usize, Program),
     /// Returns the term if a variable is less than a limit.
     ReturnIf(usize, f64, Term),
-    /// Assigns to a variable, as the integral part of the term decides.
+    /// Assigns to a variable. The integral part of the term selects the arm.
     Match(Term, usize),
 }
 
@@ -82,7 +82,7 @@ fn term(random: &mut Random, depth: usize) -> Term {
     }
 }
 
-/// A random program, whose statements are nested to at most this depth.
+/// A random program with statements nested to at most this depth.
 pub fn program(random: &mut Random, depth: usize) -> Program {
     (0..1 + random.below(3)).map(|_| statement(random, depth)).collect()
 }
@@ -142,7 +142,7 @@ fn expression(term: &Term) -> String {
     }
 }
 
-/// A variable that is no operand would be moved.
+/// A term as an expression. A term that is only a variable would be moved, so it is cloned.
 fn whole_expression(term: &Term) -> String {
     match term {
         Term::Variable(v) => format!("x{v}.clone()"),

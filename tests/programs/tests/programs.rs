@@ -1,8 +1,8 @@
-//! Random programs give the same value and gradient in three interpreters: an annotated one, one
-//! written by hand with `flat_map` and `zip`, and an eager one without layers.
+//! Random programs have the same value and gradient in three interpreters: the annotated one, one
+//! written with `flat_map` and `zip`, and an eager one without layers.
 //!
-//! A program is a list of statements over three variables, two of which are trained. Its branches
-//! and loops depend on values.
+//! A program is a list of statements over three variables, two of which are trained. Branches and
+//! loops depend on values.
 
 use dl::prelude::*;
 use programs::{Program, Random, Statement, Term};
@@ -335,9 +335,9 @@ fn random_programs_agree_in_all_interpreters() {
     assert!(moved > 1000, "{moved} programs have a gradient");
 }
 
-/// Here the expansion itself is random: each program is a function that the macro has rewritten.
+/// Tests random expansions: each program is a function that the macro has expanded.
 #[test]
-fn written_programs_agree() {
+fn expanded_programs_agree_with_interpreters() {
     let programs = programs::programs(generated::SEED, generated::ALL.len());
     let mut random = Random::new(1);
     let mut compared = 0;

@@ -1,27 +1,28 @@
-//! Readers of files, run on random and on damaged bytes.
+//! Runs file readers on random and on corrupted bytes.
 
 use rand::seq::IndexedRandom;
 use rand::{Rng, RngCore, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-/// A reader, and the files that are damaged for it.
+/// A reader, and the files to corrupt.
 #[derive(Clone, Copy)]
 pub struct Fuzz<'a> {
-    /// The name of the test. A file that makes the reader panic is kept under it.
+    /// The name of the test. If the reader panics, its input is saved under this name.
     pub name: &'a str,
-    /// Panics if it reads something wrong.
+    /// The reader. It panics if the result is wrong.
     pub reader: fn(&[u8]),
-    /// Files that the reader accepts.
+    /// Valid files.
     pub good: &'a [Vec<u8>],
-    /// Texts that mean something in such a file.
+    /// Strings with a meaning in the format.
     pub words: &'a [&'a str],
-    /// Makes a file of the bytes, so that damage lies inside of an intact container.
+    /// Wraps the bytes in a container, so that the container is intact.
     pub wrap: fn(&[u8]) -> Vec<u8>,
 }
 
 impl Fuzz<'_> {
-    /// Runs the reader on 3,000 files, or on `DL_FUZZ_RUNS` many. Each is a function of its number.
+    /// Runs the reader on 3,000 files; `DL_FUZZ_RUNS` sets another number. Each file is a function
+    /// of its number.
     pub fn run(&self) {
         for file in self.good {
             (self.reader)(&(self.wrap)(file));
@@ -89,7 +90,7 @@ fn random(rng: &mut ChaCha8Rng) -> Vec<u8> {
     bytes
 }
 
-/// A length that may overflow, or the pattern of a special float, in either byte order.
+/// A length that may overflow, or the bits of a special float, in either byte order.
 fn number(rng: &mut ChaCha8Rng) -> Vec<u8> {
     const NUMBERS: [u64; 11] =
         [0, 1, 0x7F, 0xFF, 0x7FFF, 0xFFFF, 0x7FFF_FFFF, 0xFFFF_FFFF, 1 << 60, 0x7FF0 << 48, u64::MAX];

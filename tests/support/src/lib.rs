@@ -1,4 +1,4 @@
-//! Helpers that the tests of several packages share.
+//! Helpers for the tests of several packages.
 
 #![forbid(unsafe_code)]
 
@@ -12,12 +12,12 @@ pub fn on_threads<R: Send>(threads: usize, f: impl FnOnce() -> R + Send) -> R {
     rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(f)
 }
 
-/// Runs `f` on a thread of its own. Panics if `f` does not return within two minutes.
+/// Runs `f` on a new thread. Panics if `f` does not return within two minutes.
 pub fn watched<R: Send + 'static>(f: impl FnOnce() -> R + Send + 'static) -> R {
     watched_as(String::new, f)
 }
 
-/// [`watched`], with a description of what hangs for the panic.
+/// [`watched`], with a description of `f` for the panic message.
 pub fn watched_as<R: Send + 'static>(what: impl FnOnce() -> String, f: impl FnOnce() -> R + Send + 'static) -> R {
     let (done, result) = mpsc::channel();
     let worker = std::thread::spawn(move || done.send(f()));

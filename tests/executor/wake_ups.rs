@@ -1,5 +1,5 @@
-//! Wakes and rests that meet: tasks that are woken while their pass comes to rest, many who wait
-//! for one, drivers that are woken and do nothing. What would hang is ended by a watchdog.
+//! Wake-ups: tasks that are woken while their pass becomes idle, many waiters of one node, runs
+//! that are woken and not polled. A watchdog fails tests that hang.
 
 use crate::support::{on_threads, watched};
 use dl::prelude::*;
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
-/// Something outside that happens once.
+/// An external event that occurs once, and the number of pending polls.
 #[derive(Default)]
 struct Event(Mutex<(bool, Vec<Waker>)>, AtomicUsize);
 impl Event {
@@ -37,17 +37,17 @@ impl Event {
 }
 
 #[test]
-fn a_task_that_is_woken_while_its_pass_comes_to_rest() {
-    rests(true);
+fn task_woken_while_pass_becomes_idle_is_polled() {
+    wake_all_tasks(true);
 }
 
-/// For comparison: holds.
+/// For comparison: the pass is idle before the wake-up.
 #[test]
-fn a_task_that_is_woken_when_its_pass_has_come_to_rest() {
-    rests(false);
+fn task_woken_after_pass_is_idle_is_polled() {
+    wake_all_tasks(false);
 }
 
-fn rests(meanwhile: bool) {
+fn wake_all_tasks(meanwhile: bool) {
     const TASKS: usize = 3000;
     for round in 0..100_u64 {
         let event = Arc::<Event>::default();
@@ -111,16 +111,15 @@ fn rests(meanwhile: bool) {
         });
         let effects = tape.backward(sum);
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            watched("a corner", move || effects.step(&Sgd::new(1.0)).wait()).unwrap();
+            watched("a task that is woken", move || effects.step(&Sgd::new(1.0)).wait()).unwrap();
         }));
         assert!(result.is_ok(), "round {round}");
     }
 }
 
-/// Each of them is polled twice, or hardly more often, and what that costs does not depend on how
-/// many there are.
+/// A waiter is polled about twice, and the cost per waiter does not depend on their number.
 #[test]
-fn many_who_wait_for_one() {
+fn waiters_of_one_node_are_polled_in_linear_time() {
     let time = |n: usize| {
         let (event, polls) = (Arc::<Event>::default(), Arc::<AtomicUsize>::default());
         let one = {
@@ -164,8 +163,8 @@ fn many_who_wait_for_one() {
         assert!(polls <= 4 * n, "{polls} polls of {n}");
         took
     };
-    // eight times as many took 64 times as long, if each looked at all others; on a busy machine
-    // now these are slow and now those
+    // if each waiter visited all others, eight times as many would take 64 times as long; the
+    // minimum of several measurements, as the machine may be busy
     let mut least = [Duration::MAX; 2];
     for _ in 0..20 {
         for (least, n) in least.iter_mut().zip([10_000, 80_000]) {
@@ -178,18 +177,18 @@ fn many_who_wait_for_one() {
     panic!("{least:?}");
 }
 
-/// A driver that was woken for what is queued goes without doing it: another one does.
+/// A run that was woken for queued work is dropped without a poll. Another run must do the work.
 #[test]
-fn a_driver_leaves_what_it_was_woken_for() {
-    a_driver_does_nothing(true);
+fn run_dropped_after_wake_up_leaves_work_to_another() {
+    run_woken_without_poll(true);
 }
 
 #[test]
-fn a_driver_that_was_woken_is_not_polled() {
-    a_driver_does_nothing(false);
+fn run_woken_but_not_polled_does_not_block_others() {
+    run_woken_without_poll(false);
 }
 
-fn a_driver_does_nothing(leaves: bool) {
+fn run_woken_without_poll(leaves: bool) {
     let w = Weight::new(3.0_f64);
     let event = Arc::<Event>::default();
     let tape = (&w * &w).forward().wait().unwrap();
@@ -205,7 +204,7 @@ fn a_driver_does_nothing(leaves: bool) {
     }));
     let delta = {
         let (effects, event) = (effects.clone(), event.clone());
-        watched("the driver that is left", move || {
+        watched("a run beside another one", move || {
             on_threads(2, || {
                 struct Flag(AtomicUsize);
                 impl Wake for Flag {
@@ -232,14 +231,14 @@ fn a_driver_does_nothing(leaves: bool) {
                     drop(first);
                     return second.join().unwrap().unwrap();
                 }
-                second.join().unwrap().unwrap() // while the first one is there
+                second.join().unwrap().unwrap() // the first run is alive, but not polled
             })
         })
     };
     assert_eq!(delta, Some(6.0));
 }
 
-/// Once around.
+/// Yields to the executor once.
 async fn yield_now() {
     let mut yielded = false;
     std::future::poll_fn(|cx| {
@@ -253,10 +252,11 @@ async fn yield_now() {
 }
 
 #[test]
-fn a_body_that_wakes_itself_until_the_driver_has_done_something() {
-    // an extract is the driver's own, a `predict` a run of its own that is polled with it
+fn self_waking_body_does_not_starve_waiting_thread() {
+    // an extract belongs to the pass of the waiting thread; a `predict` is a nested run that is
+    // polled with it
     for (threads, own) in [(1, true), (2, true), (1, false), (2, false)] {
-        let value = watched("a body that wakes itself", move || {
+        let value = watched("a self-waking body", move || {
             on_threads(threads, move || {
                 let flag = Arc::<AtomicBool>::default();
                 let body = Layer::dynamic({
@@ -291,12 +291,13 @@ fn a_body_that_wakes_itself_until_the_driver_has_done_something() {
     }
 }
 
-/// While a thread waits in a body for a pass of its own, another body is woken that it depends on.
+/// While a thread waits in a body for a nested pass, another body is woken on which the nested pass
+/// depends.
 #[test]
-fn a_woken_body_that_somebody_waits_for_who_should_run_it() {
-    // with a third thread, a second body waits too
+fn body_woken_during_nested_wait_is_polled() {
+    // with a third thread, a second body waits as well
     for threads in [2, 3] {
-        let value = watched("a woken body", move || {
+        let value = watched("a body woken during a nested wait", move || {
             on_threads(threads, || {
                 let (rang, woke) = (Arc::<Event>::default(), Arc::<Event>::default());
                 let waits = || {

@@ -1,7 +1,7 @@
-//! Shaken schedules: operations that dawdle and lie about their cost, futures that another thread
-//! wakes late.
+//! Randomized schedules: kernels with random durations and incorrect cost estimates, futures that
+//! another thread wakes with a delay.
 //!
-//! All of them are identities, so they change when and where things are computed, and nothing else.
+//! All of them are identities, so they change times and threads, but not values.
 
 use dl::{At, Data, Layer, Primitive, Result};
 use std::marker::PhantomData;
@@ -9,34 +9,34 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// A source of delays. They differ from call to call, whoever calls.
+/// A source of delays, which are different at each call.
 #[derive(Clone)]
-pub(crate) struct Shake(Option<Arc<AtomicU64>>);
+pub(crate) struct Jitter(Option<Arc<AtomicU64>>);
 
-impl Shake {
-    /// The identities stay in the net, but do not delay anything.
+impl Jitter {
+    /// The same identities without delays.
     pub(crate) fn none() -> Self {
-        Shake(None)
+        Jitter(None)
     }
 
     pub(crate) fn seeded(seed: u64) -> Self {
-        Shake(Some(Arc::new(AtomicU64::new(seed << 32))))
+        Jitter(Some(Arc::new(AtomicU64::new(seed << 32))))
     }
 
-    /// x, some time later.
+    /// x, after a delay.
     #[track_caller]
     pub(crate) fn of<T: Data>(&self, x: &Layer<T>) -> Layer<T> {
-        Layer::apply(Dawdle(self.clone(), PhantomData), (x.clone(),))
+        Layer::apply(Delay(self.clone(), PhantomData), (x.clone(),))
     }
 
-    /// x, once another thread has woken it.
+    /// x, after a wake-up by another thread.
     #[track_caller]
     pub(crate) fn late<T: Data>(&self, x: &Layer<T>) -> Layer<T> {
-        let (shake, x) = (self.clone(), x.clone());
+        let (jitter, x) = (self.clone(), x.clone());
         Layer::dynamic(move || {
-            let (shake, x) = (shake.clone(), x.clone());
+            let (jitter, x) = (jitter.clone(), x.clone());
             async move {
-                shake.woken_late().await;
+                jitter.woken_late().await;
                 Ok(x)
             }
         })
@@ -46,8 +46,8 @@ impl Shake {
         let Some(random) = self.draw().filter(|random| random % 4 == 0) else { return };
         let (send, receive) = futures::channel::oneshot::channel();
         std::thread::spawn(move || {
-            dawdle(random >> 2);
-            let _ = send.send(()); // nobody listens if the pass was dropped
+            delay(random >> 2);
+            let _ = send.send(()); // the receiver is gone if the pass was dropped
         });
         let _ = receive.await;
     }
@@ -61,7 +61,7 @@ impl Shake {
     }
 }
 
-fn dawdle(random: u64) {
+fn delay(random: u64) {
     match random % 8 {
         0..=3 => {}
         4 | 5 => std::thread::yield_now(),
@@ -70,19 +70,19 @@ fn dawdle(random: u64) {
     }
 }
 
-struct Dawdle<T>(Shake, PhantomData<fn() -> T>);
+struct Delay<T>(Jitter, PhantomData<fn() -> T>);
 
-impl<T: Data> Primitive for Dawdle<T> {
+impl<T: Data> Primitive for Delay<T> {
     type Operands = (Layer<T>,);
     type Output = T;
 
     fn name(&self) -> &'static str {
-        "dawdle"
+        "delay"
     }
 
     fn value(&self, (x,): (&T,)) -> Result<T> {
         if let Some(random) = self.0.draw() {
-            dawdle(random);
+            delay(random);
         }
         Ok(x.clone())
     }
@@ -92,7 +92,7 @@ impl<T: Data> Primitive for Dawdle<T> {
     }
 
     fn cost(&self, _: (&T,)) -> f64 {
-        const LIES: [f64; 8] = [0.0, -1.0, 1.0, 1e3, 1e5, 1e12, f64::INFINITY, f64::NAN];
-        self.0.draw().map_or(100.0, |random| LIES[(random % 8) as usize])
+        const INCORRECT: [f64; 8] = [0.0, -1.0, 1.0, 1e3, 1e5, 1e12, f64::INFINITY, f64::NAN];
+        self.0.draw().map_or(100.0, |random| INCORRECT[(random % 8) as usize])
     }
 }

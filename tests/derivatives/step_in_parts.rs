@@ -1,4 +1,4 @@
-//! A training step in parts: accumulate, clip, look, and one step for all of it.
+//! Training steps in parts: gradient accumulation, clipping, inspection, one commit.
 
 use dl::prelude::*;
 use dl::{At, Deltas, Primitive, Result};
@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 #[test]
-fn several_losses_one_step() {
+fn gradients_of_several_losses_are_accumulated() {
     let (a, b) = (Weight::new(1.0_f64), Weight::new(Nd::from([1.0_f32, -1.0])));
     let first = (&a * &a).backward().wait().unwrap();
     let second = (&b * &b * 0.5).backward().wait().unwrap();
     let third = (3.0 * &a).backward().wait().unwrap();
     let all = first + 2.0 * second + third;
-    assert_eq!((a.value(), b.value()), (1.0, Nd::from([1.0, -1.0])), "nothing is done before the step");
+    assert_eq!((a.value(), b.value()), (1.0, Nd::from([1.0, -1.0])), "weights must not change before the step");
     assert_eq!(all.delta(&a).wait().unwrap(), Some(5.0));
     assert_eq!(all.delta(&b).wait().unwrap(), Some(Nd::from([2.0, -2.0])));
     assert!((all.norm().wait().unwrap() - 33.0_f64.sqrt()).abs() < 1e-12);
@@ -22,14 +22,14 @@ fn several_losses_one_step() {
 }
 
 #[test]
-fn clipped_by_the_norm_of_all() {
+fn clip_norm_uses_norm_of_all_weights() {
     let (a, b) = (Weight::new(0.0_f64), Weight::new(0.0_f64));
     let effects = (30.0 * &a + 40.0 * &b).backward().wait().unwrap();
     let clipped = effects.clip_norm(5.0).wait().unwrap();
     assert!((clipped.norm().wait().unwrap() - 5.0).abs() < 1e-6);
     clipped.step(&Sgd::new(1.0)).wait().unwrap();
     assert!((a.value() + 3.0).abs() < 1e-6 && (b.value() + 4.0).abs() < 1e-6);
-    // what is short enough stays as it is, bit by bit
+    // a gradient below the bound is unchanged, bit by bit
     let small = (0.1 * &a).backward().wait().unwrap();
     assert_eq!(small.clip_norm(5.0).wait().unwrap().delta(&a).wait().unwrap(), Some(0.1));
     for senseless in [-1.0, f64::NAN] {
@@ -38,7 +38,7 @@ fn clipped_by_the_norm_of_all() {
 }
 
 #[test]
-fn a_part_that_fails_takes_all_with_it() {
+fn failure_of_one_part_changes_nothing() {
     let (a, b) = (Weight::new(1.0), Weight::new(Nd::from([1.0, 2.0])));
     let good = (&a * 2.0).backward().wait().unwrap();
     let tape = (&b * 1.0).forward().wait().unwrap();
@@ -49,7 +49,7 @@ fn a_part_that_fails_takes_all_with_it() {
 }
 
 #[test]
-fn computed_effects_let_go_of_the_forward_values() {
+fn computed_side_effects_release_forward_values() {
     let w = Weight::new(Nd::from([1.0_f64, 2.0]));
     let alive = std::sync::Arc::new(());
     let mut all = SideEffects::none();
@@ -65,19 +65,19 @@ fn computed_effects_let_go_of_the_forward_values() {
         all += seen.backward().wait().unwrap();
         drop(seen);
         all = all.evaluate().wait().unwrap();
-        assert_eq!(std::sync::Arc::strong_count(&alive), 1, "the graph is gone");
+        assert_eq!(std::sync::Arc::strong_count(&alive), 1, "the graph must be dropped");
     }
     assert_eq!(all.delta(&w).wait().unwrap(), Some(Nd::from([10.0, 10.0])));
     w.freeze();
     all.step(&Sgd::new(0.1)).wait().unwrap();
-    assert_eq!(w.value(), Nd::from([1.0, 2.0]), "frozen in the meantime");
+    assert_eq!(w.value(), Nd::from([1.0, 2.0]), "a frozen weight must not change");
     w.unfreeze();
     all.step(&Sgd::new(0.1)).wait().unwrap();
     assert_eq!(w.value(), Nd::from([0.0, 1.0]));
 }
 
 #[test]
-fn without_a_norm_there_is_no_clipping() {
+fn clip_norm_with_non_finite_norm_is_error() {
     assert_eq!(SideEffects::none().norm().wait().unwrap().to_bits(), 0.0_f64.to_bits());
     let w = Weight::new(0.0_f64);
     let effects = w.sqrt().backward().wait().unwrap();
@@ -85,7 +85,7 @@ fn without_a_norm_there_is_no_clipping() {
 }
 
 #[test]
-fn as_train_does_it() {
+fn step_in_parts_equals_train() {
     let (once, parts) = (Weight::new(0.3), Weight::new(0.3));
     let loss = |w: &Weight<f64>| (w.tanh() * w).exp();
     loss(&once).train(&Sgd::new(0.1)).wait().unwrap();
@@ -107,7 +107,7 @@ fn side_effects_are_a_vector_space() {
 
 type Row = Nd<f64, Ix1>;
 
-/// a·b, which counts how often it is computed.
+/// a·b, with a count of its evaluations.
 #[derive(Clone)]
 struct Times(Arc<AtomicUsize>);
 
@@ -140,9 +140,10 @@ impl Primitive for Times {
     }
 }
 
-/// A weight is used at several places: its delta is a sum, which is there when somebody asks again.
+/// The delta of a weight with several uses is a sum. It is computed once, also if it is requested
+/// again.
 #[test]
-fn a_delta_that_was_computed_is_not_computed_again() {
+fn delta_requested_again_is_not_recomputed() {
     let w = Weight::new(Nd::from([0.5, 2.0]));
     let counted = Arc::<AtomicUsize>::default();
     let ones = Layer::constant(Nd::from([1.0, 1.0]));
@@ -150,13 +151,13 @@ fn a_delta_that_was_computed_is_not_computed_again() {
     let effects = loss.sum().backward().wait().unwrap();
     effects.clip_norm(0.1).wait().unwrap().step(&Sgd::new(0.1)).wait().unwrap();
     assert_eq!(effects.delta(&w).wait().unwrap(), Some(Nd::from([0.75, 12.0])));
-    assert_eq!(counted.load(SeqCst), 3 + 2 + 3, "forward, towards what is below, and for the weight");
+    assert_eq!(counted.load(SeqCst), 3 + 2 + 3, "forward, deltas of operands, and deltas of the weight");
 }
 
-/// A weight is used twice below a backward that is written by hand: its delta is a sum that may be
-/// differentiated.
+/// A weight is used twice below a hand-written backward. Its delta is a sum, which is
+/// differentiable.
 #[test]
-fn a_derivative_of_what_a_backward_by_hand_does() {
+fn delta_of_hand_written_backward_is_differentiable() {
     let w = Weight::new(Nd::from([[0.5, -1.0], [2.0, 0.25]]));
     let penalty = |by_hand: bool| {
         let x = Layer::constant(Nd::from([[1.0, 2.0]]));

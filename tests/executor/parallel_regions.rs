@@ -1,5 +1,5 @@
-//! Kernels that are divided: whoever is at hand takes a part, workers of the pool and those who
-//! wait for the pass; and nobody is called for what is not worth it.
+//! Kernels with parallel regions: idle workers and waiting threads help, and cheap work wakes no
+//! worker.
 
 use crate::support::{on_threads, watched};
 use dl::parallel::for_each;
@@ -11,7 +11,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
-/// `x + 1`, after doing something.
+/// `x + 1`, after a function call.
 struct After<F> {
     nanoseconds: f64,
     does: F,
@@ -43,7 +43,7 @@ fn after(nanoseconds: f64, does: impl Fn() + Send + Sync + 'static) -> Layer<f64
     Layer::apply(After { nanoseconds, does }, (Weight::new(0.0).layer(),))
 }
 
-/// Who has come so far.
+/// The threads that have arrived.
 #[derive(Default)]
 struct Arrivals {
     threads: Mutex<HashSet<ThreadId>>,
@@ -51,7 +51,7 @@ struct Arrivals {
 }
 
 impl Arrivals {
-    /// Comes, and says whether so many have come before long.
+    /// Registers this thread, and returns whether `many` threads have arrived before the timeout.
     fn arrive_and_await(&self, many: usize) -> bool {
         let mut threads = self.threads.lock().unwrap();
         threads.insert(std::thread::current().id());
@@ -62,9 +62,10 @@ impl Arrivals {
     }
 }
 
-/// One operation ends when the other has begun on the second thread. Then the first thread has
-/// nothing left to do: it waits for the pass, and being a worker that waits, it takes no ticket.
-fn who_waits_takes_a_part(what: &'static str, run: impl Fn(Layer<f64>) -> Result<f64> + Send + 'static) {
+/// One operation ends when the other has begun on the second thread. The first thread is then idle:
+/// it waits for the pass. A worker that waits takes no tokens, and must help with the region
+/// anyway.
+fn waiting_thread_helps(what: &'static str, run: impl Fn(Layer<f64>) -> Result<f64> + Send + 'static) {
     watched(what, move || {
         for round in 0..20 {
             let (begun, parts) = (Arc::new(Arrivals::default()), Arc::new(Arrivals::default()));
@@ -78,7 +79,7 @@ fn who_waits_takes_a_part(what: &'static str, run: impl Fn(Layer<f64>) -> Result
                 move || {
                     assert!(begun.arrive_and_await(2));
                     if round % 2 == 0 {
-                        std::thread::sleep(Duration::from_millis(2)); // by then the other one sleeps
+                        std::thread::sleep(Duration::from_millis(2)); // by then the other thread is parked
                     }
                     for_each(4, 1e6, |_| {
                         divided_by_two.fetch_or(parts.arrive_and_await(2), SeqCst);
@@ -92,13 +93,13 @@ fn who_waits_takes_a_part(what: &'static str, run: impl Fn(Layer<f64>) -> Result
 }
 
 #[test]
-fn who_waits_for_a_pass_takes_a_part() {
-    who_waits_takes_a_part("a kernel that is divided", |sum| on_threads(2, || sum.predict().wait()));
+fn thread_waiting_for_pass_helps_with_region() {
+    waiting_thread_helps("a kernel with a region", |sum| on_threads(2, || sum.predict().wait()));
 }
 
 #[test]
-fn who_waits_for_a_pass_around_takes_a_part() {
-    who_waits_takes_a_part("a kernel that is divided, in a pass inside a pass", |sum| {
+fn thread_waiting_for_outer_pass_helps_with_region() {
+    waiting_thread_helps("a kernel with a region in a nested pass", |sum| {
         let inside = Layer::dynamic(move || {
             let sum = sum.clone();
             async move { Ok(Layer::constant(sum.predict().await?)) }
@@ -107,10 +108,11 @@ fn who_waits_for_a_pass_around_takes_a_part() {
     });
 }
 
-/// Three threads, two kernels. The third thread comes to help with the first one, while the second
-/// is being divided: all threads work at that moment, and yet he is led there when he is through.
+/// Two kernels and three threads. The third thread helps with the first kernel when the second one
+/// starts its region. All threads are busy at that moment; the third thread must help with the
+/// second kernel when it has finished its piece.
 #[test]
-fn who_has_helped_with_one_kernel_helps_with_another() {
+fn thread_that_helped_one_region_helps_the_next() {
     watched("two kernels and three threads", || {
         for _ in 0..20 {
             let (inside, parts) = (Arc::new(Arrivals::default()), Arc::new(Arrivals::default()));
@@ -127,12 +129,12 @@ fn who_has_helped_with_one_kernel_helps_with_another() {
                 move || {
                     let here = std::thread::current().id();
                     for_each(2, 1e9, |_| {
-                        assert!(inside.arrive_and_await(2), "nobody helps with the first kernel");
+                        assert!(inside.arrive_and_await(2), "no thread helps with the first kernel");
                         if std::thread::current().id() == here {
-                            assert!(until(&is_done), "nobody helps with the second kernel");
+                            assert!(until(&is_done), "no thread helps with the second kernel");
                         } else {
                             assert!(until(&is_divided));
-                            std::thread::sleep(Duration::from_millis(1)); // until it is offered
+                            std::thread::sleep(Duration::from_millis(1)); // until the region is announced
                         }
                     });
                 }
@@ -152,14 +154,14 @@ fn who_has_helped_with_one_kernel_helps_with_another() {
     });
 }
 
-/// A value that is a recipe: who hands it out has to make it, in parts.
+/// A lazy value, which must be computed in a parallel region before it is returned.
 #[derive(Clone)]
-struct Recipe {
+struct LazyValue {
     parts: Arc<Arrivals>,
     by_two: Arc<AtomicBool>,
 }
 
-impl Data for Recipe {
+impl Data for LazyValue {
     type Delta = Nothing;
 
     fn one(&self) -> Nothing {
@@ -167,25 +169,25 @@ impl Data for Recipe {
     }
 
     fn settle(values: &[&Self]) {
-        let Recipe { parts, by_two } = values[0];
+        let LazyValue { parts, by_two } = values[0];
         for_each(4, 1e6, |_| {
             by_two.fetch_or(parts.arrive_and_await(2), SeqCst);
         });
     }
 }
 
-/// Takes a recipe from the shelf, after its operand.
-struct Cook(Recipe);
+/// Returns its lazy value.
+struct MakeLazy(LazyValue);
 
-impl Primitive for Cook {
+impl Primitive for MakeLazy {
     type Operands = (Layer<f64>,);
-    type Output = Recipe;
+    type Output = LazyValue;
 
     fn name(&self) -> &'static str {
-        "cook"
+        "make lazy"
     }
 
-    fn value(&self, _: (&f64,)) -> Result<Recipe> {
+    fn value(&self, _: (&f64,)) -> Result<LazyValue> {
         Ok(self.0.clone())
     }
 
@@ -194,40 +196,40 @@ impl Primitive for Cook {
     }
 }
 
-/// A body is polled by whichever thread comes first; the other one waits for the pass.
+/// Either thread may poll the body; the other one waits for the pass.
 #[test]
-fn who_waits_for_a_pass_takes_a_part_in_what_a_body_hands_out() {
-    watched("a body that hands out what is made in parts", || {
+fn thread_waiting_for_pass_helps_to_realize_extracted_value() {
+    watched("a body that returns a lazy value", || {
         for _ in 0..20 {
             let begun = Arc::new(Arrivals::default());
-            let recipe = Recipe { parts: Arc::default(), by_two: Arc::default() };
+            let lazy = LazyValue { parts: Arc::default(), by_two: Arc::default() };
             let arrives = |begun: &Arc<Arrivals>| {
                 let begun = begun.clone();
                 after(1e6, move || assert!(begun.arrive_and_await(2)))
             };
             let body = Layer::dynamic({
-                let cooked = Layer::apply(Cook(recipe.clone()), (arrives(&begun),));
+                let made = Layer::apply(MakeLazy(lazy.clone()), (arrives(&begun),));
                 move || {
-                    let cooked = cooked.clone();
-                    async move { cooked.extract().await.map(|_| Layer::constant(1.0)) }
+                    let made = made.clone();
+                    async move { made.extract().await.map(|_| Layer::constant(1.0)) }
                 }
             });
             let sum = arrives(&begun) + body;
             assert_eq!(on_threads(2, || sum.predict().wait()).unwrap(), 2.0);
-            assert!(recipe.by_two.load(SeqCst), "one thread made all parts");
+            assert!(lazy.by_two.load(SeqCst), "one thread made all parts");
         }
     });
 }
 
 #[test]
-fn nobody_is_called_for_a_little_beside_something_dear() {
+fn cheap_operations_beside_expensive_one_wake_no_worker() {
     let threads_of = |nanoseconds: &[f64], pause: Duration| {
         let threads: Arc<Mutex<HashSet<ThreadId>>> = Arc::default();
         let operation = |&nanoseconds: &f64| {
             let threads = threads.clone();
             after(nanoseconds, move || {
                 threads.lock().unwrap().insert(std::thread::current().id());
-                std::thread::sleep(pause); // time for others to come
+                std::thread::sleep(pause); // time for another thread to take a part
             })
         };
         let sum: Layer<f64> = nanoseconds.iter().map(operation).sum();
@@ -241,10 +243,10 @@ fn nobody_is_called_for_a_little_beside_something_dear() {
     }
 }
 
-/// Who divides a kernel may hold what an estimate of costs wants, which somebody else makes with
-/// the books of the pass in hand.
+/// A thread in a parallel region holds a lock that a cost estimate takes while the estimating
+/// thread holds the state lock.
 #[test]
-fn a_lock_for_kernels_and_for_costs() {
+fn lock_shared_by_kernel_and_cost_estimate_does_not_deadlock() {
     struct Locking(Arc<Mutex<f64>>);
 
     impl Primitive for Locking {
@@ -271,7 +273,7 @@ fn a_lock_for_kernels_and_for_costs() {
         }
     }
 
-    watched("a lock for kernels and for costs", || {
+    watched("a lock shared by kernels and cost estimates", || {
         let shared = Arc::new(Mutex::new(1.0));
         let branch = |_| {
             let x = Weight::new(0.0).layer();
@@ -286,15 +288,15 @@ fn a_lock_for_kernels_and_for_costs() {
     });
 }
 
-/// What comes of the little may be dear: it is not kept waiting.
+/// The consumers of a cheap kernel may be expensive, so it must not be delayed.
 #[test]
-fn a_little_comes_before_something_dear() {
+fn cheap_operation_runs_before_expensive_one() {
     let order = Arc::new(Mutex::new(Vec::new()));
-    let tells = |name: &'static str| {
+    let logs = |name: &'static str| {
         let order = order.clone();
         move || order.lock().unwrap().push(name)
     };
-    let sum = after(1e6, tells("dear")) + after(1_500.0, tells("little"));
+    let sum = after(1e6, logs("expensive")) + after(1_500.0, logs("cheap"));
     assert_eq!(on_threads(2, || sum.predict().wait()).unwrap(), 2.0);
-    assert_eq!(*order.lock().unwrap(), ["little", "dear"]);
+    assert_eq!(*order.lock().unwrap(), ["cheap", "expensive"]);
 }

@@ -1,5 +1,5 @@
-//! Corners in which promises were broken once: code of the user's where nobody expects any, wakes
-//! and rests that meet, steps inside steps. Those that would hang are ended by a watchdog.
+//! Regression tests: user code that waits or panics at unusual places, nested steps, destructors. A
+//! watchdog fails tests that hang.
 
 use crate::support::watched;
 use dl::prelude::*;
@@ -61,8 +61,8 @@ impl Primitive for Op {
 }
 
 #[test]
-fn a_destructor_that_waits_during_a_sweep() {
-    watched("a corner", || {
+fn wait_in_destructor_during_sweep_does_not_deadlock() {
+    watched("a wait in a destructor", || {
         Do::from_fn(|| async {
             for _ in 0..1000 {
                 Layer::apply(Op(Waits::Drop), (Layer::constant(1.0),)).extract().await?;
@@ -75,82 +75,82 @@ fn a_destructor_that_waits_during_a_sweep() {
 }
 
 #[test]
-fn an_estimate_of_the_cost_that_waits() {
-    watched("a corner", || {
+fn wait_in_cost_estimate_does_not_deadlock() {
+    watched("a wait in a cost estimate", || {
         Do::from_fn(|| async { Layer::apply(Op(Waits::Cost), (Layer::constant(1.0),)).extract().await }).wait().unwrap()
     });
 }
 
 #[test]
-fn a_rule_that_waits() {
-    watched("a corner", || {
+fn wait_in_pullback_rule_does_not_deadlock() {
+    watched("a wait in a pullback rule", || {
         Layer::apply(Op(Waits::Rule), (Weight::new(1.0).layer(),)).train(&Sgd::new(0.1)).wait().unwrap()
     });
 }
 
 #[derive(Clone)]
-struct Looks(Weight<f64>, Snapshot);
-impl Optimizer for Looks {
+struct PredictsOn(Weight<f64>, Snapshot);
+impl Optimizer for PredictsOn {
     fn step(&self, _: Chunk<'_>, _: u64) -> Result<()> {
         let seen = self.0.predict().on(&self.1).wait()?;
-        if seen == 1.0 { Ok(()) } else { Err(Error::invalid(format!("it saw {seen}"))) }
+        if seen == 1.0 { Ok(()) } else { Err(Error::invalid(format!("the snapshot has {seen}"))) }
     }
 }
 
 #[test]
-fn an_optimizer_that_evaluates_on_a_snapshot() {
-    let loss = watched("a corner", || {
+fn optimizer_predicts_on_snapshot_during_step() {
+    let loss = watched("an optimizer that predicts on a snapshot", || {
         let w = Weight::new(1.0);
-        let looks = Looks(w.clone(), Snapshot::take());
+        let predicts = PredictsOn(w.clone(), Snapshot::take());
         w.set(5.0);
-        (&w * 2.0).train(&looks).wait().unwrap()
+        (&w * 2.0).train(&predicts).wait().unwrap()
     });
     assert_eq!(loss, 10.0);
 }
 
 #[derive(Clone)]
-struct Plain(Weight<f64>);
-impl Optimizer for Plain {
+struct Predicts(Weight<f64>);
+impl Optimizer for Predicts {
     fn step(&self, _: Chunk<'_>, _: u64) -> Result<()> {
         self.0.layer().predict().wait().map(|_| ())
     }
 }
 #[test]
-fn an_optimizer_that_evaluates_in_a_step_on_a_snapshot() {
-    watched("a corner", || {
+fn optimizer_predicts_during_step_on_snapshot() {
+    watched("an optimizer that predicts", || {
         let w = Weight::new(1.0);
         let y = &w * 2.0;
-        // decides, so that the step is not taken at once
+        // a dynamic node, so that the step does not run inline
         let loss = Layer::dynamic(move || {
             let y = y.clone();
             async move { Ok(y) }
         });
-        assert_eq!(loss.train(&Plain(w.clone())).on(&Snapshot::take()).wait().unwrap(), 2.0);
+        assert_eq!(loss.train(&Predicts(w.clone())).on(&Snapshot::take()).wait().unwrap(), 2.0);
     });
 }
 
-/// 0: `bytes` panics; else that many bytes.
+/// Data of this declared size. `bytes` panics if it is 0.
 #[derive(Clone)]
-struct Sized_(usize);
-impl Data for Sized_ {
+struct WithSize(usize);
+impl Data for WithSize {
     type Delta = f64;
     fn one(&self) -> f64 {
         1.0
     }
     fn bytes(&self) -> usize {
-        assert!(self.0 != 0, "bytes breaks");
+        assert!(self.0 != 0, "panic in bytes");
         self.0
     }
 }
 struct Make(usize);
 impl Primitive for Make {
     type Operands = (Layer<f64>,);
-    type Output = Sized_;
+    type Output = WithSize;
     fn name(&self) -> &'static str {
         "make"
     }
-    fn value(&self, _: (&f64,)) -> Result<Sized_> {
-        Ok(Sized_(self.0))
+    fn value(&self, _: (&f64,)) -> Result<WithSize> {
+        Ok(WithSize(self.0))
     }
     fn cost(&self, _: (&f64,)) -> f64 {
         50_000.0
@@ -161,12 +161,12 @@ impl Primitive for Make {
 }
 struct Both;
 impl Primitive for Both {
-    type Operands = Vec<Layer<Sized_>>;
+    type Operands = Vec<Layer<WithSize>>;
     type Output = f64;
     fn name(&self) -> &'static str {
         "both"
     }
-    fn value(&self, _: Vec<&Sized_>) -> Result<f64> {
+    fn value(&self, _: Vec<&WithSize>) -> Result<f64> {
         Ok(1.0)
     }
     fn pullback(&self, _: &At<'_, Self>) -> Vec<Option<Layer<f64>>> {
@@ -178,22 +178,23 @@ fn sized(n: usize) -> Layer<f64> {
 }
 
 #[test]
-fn a_size_that_panics_in_a_wait() {
-    let error = watched("a corner", || sized(0).predict().wait()).unwrap_err();
+fn panic_in_bytes_during_wait_is_error() {
+    let error = watched("a panic in `bytes` during a wait", || sized(0).predict().wait()).unwrap_err();
     assert!(error.is_panic());
 }
 #[test]
-fn a_size_that_panics_in_the_pool() {
-    let error = watched("a corner", || futures::executor::block_on(sized(0).predict().run())).unwrap_err();
+fn panic_in_bytes_on_worker_is_error() {
+    let error = watched("a panic in `bytes` on a worker", || futures::executor::block_on(sized(0).predict().run()))
+        .unwrap_err();
     assert!(error.is_panic());
 }
 #[test]
-fn a_size_that_is_enormous() {
-    watched("a corner", || sized(usize::MAX / 2).predict().wait()).unwrap();
+fn huge_declared_sizes_do_not_overflow() {
+    watched("huge declared sizes", || sized(usize::MAX / 2).predict().wait()).unwrap();
 }
 
 #[test]
-fn seeds_of_a_run_and_of_a_wait_inside_it_differ() {
+fn seeds_of_outer_and_nested_passes_differ() {
     let (a, b, c) = Do::from_fn(|| async {
         let draw = Do::from_fn(|| async { Seed::draw().extract().await });
         let a = Seed::draw().extract().await?;
@@ -207,7 +208,7 @@ fn seeds_of_a_run_and_of_a_wait_inside_it_differ() {
 }
 
 #[test]
-fn seeds_do_not_depend_on_who_comes_first() {
+fn seeds_are_independent_of_body_order() {
     let values = |slow: usize, apart: bool| {
         let (a, b) = (Seed::draw(), Seed::draw());
         Do::from_fn(move || {
@@ -217,7 +218,7 @@ fn seeds_do_not_depend_on_who_comes_first() {
                     Layer::dynamic(move || {
                         let seed = seed.clone();
                         async move {
-                            // lets the other one go first
+                            // lets the other body run first
                             let mut turns = if which == slow { 3 } else { 0 };
                             std::future::poll_fn(|cx| {
                                 if turns == 0 {
@@ -234,7 +235,7 @@ fn seeds_do_not_depend_on_who_comes_first() {
                 };
                 let (x, y) = (body(0, a), body(1, b));
                 match apart {
-                    // a pass of its own
+                    // evaluates them in a nested pass
                     true => Do::predict((x, y)).await,
                     false => futures::future::try_join(x.extract(), y.extract()).await,
                 }
@@ -246,12 +247,12 @@ fn seeds_do_not_depend_on_who_comes_first() {
     };
     for apart in [false, true] {
         let (one, two) = (values(0, apart), values(1, apart));
-        assert_eq!(one, two, "in a pass of its own: {apart}");
+        assert_eq!(one, two, "in a nested pass: {apart}");
     }
 }
 
 #[test]
-fn a_deep_graph_that_goes_with_its_thread() {
+fn deep_graph_in_thread_local_is_dropped_without_overflow() {
     thread_local! {
         static KEPT: RefCell<Option<Layer<f64>>> = const { RefCell::new(None) };
     }
@@ -268,7 +269,7 @@ fn a_deep_graph_that_goes_with_its_thread() {
 }
 
 #[test]
-fn an_old_tape_does_not_overwrite_a_buffer() {
+fn step_of_old_tape_does_not_decrease_buffer() {
     let (w, steps) = (Weight::new(1.0), Buffer::new(0.0));
     let loss = (&w * 1.0).updating(&steps, &steps.layer() + 1.0);
     let tape = loss.forward().wait().unwrap();
@@ -277,11 +278,11 @@ fn an_old_tape_does_not_overwrite_a_buffer() {
     loss.train(&Sgd::new(0.1)).wait().unwrap();
     assert_eq!(steps.value(), 2.0);
     effects.step(&Sgd::new(0.1)).wait().unwrap();
-    assert!(steps.value() >= 2.0, "the count of steps went back to {}", steps.value());
+    assert!(steps.value() >= 2.0, "the buffer was set back to {}", steps.value());
 }
 
 #[test]
-fn a_step_on_frozen_weights_writes_buffers() {
+fn step_with_frozen_weights_writes_buffers() {
     let (w, steps) = (Weight::new(1.0), Buffer::new(0.0));
     w.freeze();
     let loss = (&w * 1.0).updating(&steps, &steps.layer() + 1.0);
@@ -292,17 +293,17 @@ fn a_step_on_frozen_weights_writes_buffers() {
 }
 
 #[test]
-fn both_errors_of_a_zip_are_reported() {
+fn zip_reports_both_errors() {
     let fail = |what: &'static str| Do::<f64>::fail(Error::invalid(what));
     assert_eq!(fail("a").zip(fail("b")).wait().unwrap_err().others().len(), 1);
 }
 
-/// A number whose copies in the state of an optimizer panic when they go.
+/// A number. The copies in the optimizer state panic when they are dropped, if armed.
 #[derive(Clone)]
 struct Slotted(f64, bool, Arc<AtomicBool>);
 impl Drop for Slotted {
     fn drop(&mut self) {
-        assert!(!(self.1 && self.2.swap(false, SeqCst)), "a slot breaks");
+        assert!(!(self.1 && self.2.swap(false, SeqCst)), "panic in slot");
     }
 }
 impl Data for Slotted {
@@ -357,7 +358,7 @@ impl Optimizer for WithSlot {
 }
 
 #[test]
-fn a_step_is_whole_although_old_state_panics_when_it_goes() {
+fn step_with_panicking_destructor_of_old_state_is_atomic() {
     let bomb = Arc::<AtomicBool>::default();
     let (a, b) = (Weight::new(Slotted(0.0, false, bomb.clone())), Weight::new(Slotted(0.0, false, bomb.clone())));
     let sum = Layer::apply(Add2, (a.layer(), b.layer()));
@@ -365,14 +366,14 @@ fn a_step_is_whole_although_old_state_panics_when_it_goes() {
     sum.train(&optimizer).wait().unwrap();
     assert_eq!((a.value().0, b.value().0), (-1.0, -1.0));
     let result = sum.train(&optimizer).wait();
-    assert_eq!(a.value().0, b.value().0, "half a step: {result:?}");
+    assert_eq!(a.value().0, b.value().0, "partial step: {result:?}");
 }
 
 #[test]
 #[ignore = "a limit, see the docs of `Do`: under a foreign executor a pass needs a worker that is free"]
-fn a_task_of_tokio_while_all_workers_of_rayon_block_on_it() {
+fn tokio_task_completes_while_all_rayon_workers_block_on_it() {
     let rt = Arc::new(tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap());
-    watched("a corner", move || {
+    watched("tokio tasks in all rayon workers", move || {
         rayon::broadcast(|_| {
             let task = rt.spawn(async { Layer::apply(Op(Waits::Value), (Layer::constant(1.0),)).predict().await });
             rt.block_on(task).unwrap().unwrap()
@@ -380,7 +381,7 @@ fn a_task_of_tokio_while_all_workers_of_rayon_block_on_it() {
     });
 }
 
-/// x + x, as data whose sum panics.
+/// Data. The sum of its deltas panics.
 #[derive(Clone)]
 struct NoSum;
 impl Data for NoSum {
@@ -392,7 +393,7 @@ impl Data for NoSum {
 
 impl Delta for NoSum {
     fn sum(_: Vec<Layer<Self>>) -> Layer<Self> {
-        panic!("sum breaks")
+        panic!("panic in sum")
     }
 
     fn scale(layer: &Layer<Self>, _: f64) -> Layer<Self> {
@@ -426,7 +427,7 @@ impl Primitive for Pair {
     }
 }
 #[test]
-fn a_sum_that_panics_has_a_place() {
+fn panic_in_delta_sum_has_place() {
     let w = Weight::new(NoSum);
     let error = Layer::apply(Pair, (w.layer(), w.layer())).train(&Sgd::new(0.1)).map(|_| ()).wait().unwrap_err();
     assert!(error.is_panic() && error.place().is_some(), "{error}");

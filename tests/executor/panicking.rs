@@ -1,16 +1,16 @@
-//! Values and operations that panic at a place of choice.
+//! Values and operations that panic at a given place.
 
 use dl::{At, Chunk, Data, Error, Layer, Primitive, Result, Trainable, Value};
 use std::panic::panic_any;
 
-/// The place.
+/// The place of the panic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Break {
     Never,
     Value,
-    /// With a payload that is no text.
+    /// In the kernel, with a payload that is not a string.
     Payload,
-    /// With a payload whose destructor panics.
+    /// In the kernel, with a payload that panics when it is dropped.
     PayloadDrop,
     Name,
     Cost,
@@ -29,53 +29,53 @@ impl Break {
 }
 
 /// x ↦ x.
-pub(crate) struct Tell(pub(crate) Break);
+pub(crate) struct PanickingOp(pub(crate) Break);
 
 struct PayloadThatBreaks;
 
 impl Drop for PayloadThatBreaks {
     fn drop(&mut self) {
-        panic!("a payload breaks");
+        panic!("panic in payload");
     }
 }
 
-impl Primitive for Tell {
+impl Primitive for PanickingOp {
     type Operands = (Layer<f64>,);
     type Output = f64;
 
     fn name(&self) -> &'static str {
-        self.0.at(Break::Name, "name breaks");
-        "tell"
+        self.0.at(Break::Name, "panic in name");
+        "panicking"
     }
 
     fn value(&self, (x,): (&f64,)) -> Result<f64> {
-        self.0.at(Break::Value, "value breaks");
+        self.0.at(Break::Value, "panic in value");
         match self.0 {
             Break::Payload => panic_any(7),
             Break::PayloadDrop => panic_any(PayloadThatBreaks),
-            // only a failure makes anybody ask for the name
+            // the name is only requested after a failure
             Break::Name => Err(Error::invalid("no value")),
             _ => Ok(*x),
         }
     }
 
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<f64>>,) {
-        self.0.at(Break::Rule, "rule breaks");
+        self.0.at(Break::Rule, "panic in rule");
         (Some(at.delta.clone()),)
     }
 
     fn cost(&self, _: (&f64,)) -> f64 {
-        self.0.at(Break::Cost, "cost breaks");
+        self.0.at(Break::Cost, "panic in cost");
         20_000.0
     }
 }
 
-/// A value, and a weight.
+/// A value, also of weights.
 pub(crate) struct Fragile(pub(crate) Break);
 
 impl Clone for Fragile {
     fn clone(&self) -> Self {
-        self.0.at(Break::Clone, "clone breaks");
+        self.0.at(Break::Clone, "panic in clone");
         Fragile(self.0)
     }
 }
@@ -83,7 +83,7 @@ impl Clone for Fragile {
 impl Drop for Fragile {
     fn drop(&mut self) {
         if !std::thread::panicking() {
-            self.0.at(Break::Drop, "drop breaks");
+            self.0.at(Break::Drop, "panic in drop");
         }
     }
 }
@@ -92,7 +92,7 @@ impl Data for Fragile {
     type Delta = f64;
 
     fn one(&self) -> f64 {
-        self.0.at(Break::One, "one breaks");
+        self.0.at(Break::One, "panic in one");
         1.0
     }
 
@@ -103,25 +103,25 @@ impl Data for Fragile {
 
 impl Trainable for Fragile {
     fn zeros_like(&self) -> Self {
-        self.0.at(Break::Zeros, "zeros break");
+        self.0.at(Break::Zeros, "panic in zeros");
         Fragile(self.0)
     }
 
     fn update(&mut self, _: &f64, _: &mut [Self], _: &mut dyn FnMut(Chunk<'_>) -> Result<()>) -> Result<()> {
-        self.0.at(Break::Update, "update breaks");
+        self.0.at(Break::Update, "panic in update");
         Ok(())
     }
 }
 
-/// Makes one.
-pub(crate) struct Give(pub(crate) Break);
+/// Creates a `Fragile`.
+pub(crate) struct MakeFragile(pub(crate) Break);
 
-impl Primitive for Give {
+impl Primitive for MakeFragile {
     type Operands = (Layer<f64>,);
     type Output = Fragile;
 
     fn name(&self) -> &'static str {
-        "give"
+        "make fragile"
     }
 
     fn value(&self, _: (&f64,)) -> Result<Fragile> {
@@ -133,15 +133,15 @@ impl Primitive for Give {
     }
 }
 
-/// Looks at one.
-pub(crate) struct Take;
+/// Reads a `Fragile`.
+pub(crate) struct ReadFragile;
 
-impl Primitive for Take {
+impl Primitive for ReadFragile {
     type Operands = (Layer<Fragile>,);
     type Output = f64;
 
     fn name(&self) -> &'static str {
-        "take"
+        "read fragile"
     }
 
     fn value(&self, _: (&Fragile,)) -> Result<f64> {

@@ -1,5 +1,5 @@
-//! A fuse that every piece of user code in a training step burns down a little: whoever comes k-th
-//! fails, or is held.
+//! Fault injection: user code of a training step counts its calls, and the k-th call fails or
+//! blocks.
 
 use dl::{At, Chunk, Data, Error, Layer, Memory, Optimizer, Primitive, Result, Slot};
 use std::collections::BTreeSet;
@@ -9,19 +9,19 @@ use std::time::Duration;
 
 use super::nets::Witness;
 
-/// What happens to the k-th.
+/// The effect on the k-th call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     Error,
     Panic,
-    /// It is held until it is released, so that its run can be dropped meanwhile. Rules and
-    /// optimizers, which work under locks, do not count.
+    /// It blocks until it is released, so that its run can be dropped meanwhile. Rules and
+    /// optimizers are not counted: they run under locks.
     Hold,
-    /// Only bodies count, and the k-th never goes on.
+    /// It never resumes. Only bodies are counted.
     Pend,
 }
 
-/// Whose turn it is.
+/// The kind of user code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Site {
     Forward,
@@ -32,45 +32,45 @@ pub(crate) enum Site {
     Commit,
 }
 
-/// One for each step: what is left of a step that was dropped must not burn the next one's.
+/// Each step has its own injector: calls of a dropped step must not count for the next one.
 #[derive(Clone, Default)]
-pub(crate) struct Fuse(Arc<(Mutex<State>, Condvar)>);
+pub(crate) struct FaultInjector(Arc<(Mutex<State>, Condvar)>);
 
 #[derive(Default)]
 struct State {
     armed: Option<(usize, Fault)>,
-    burnt: usize,
+    calls: usize,
     hit: Option<Site>,
     released: bool,
     sites: BTreeSet<Site>,
 }
 
-impl Fuse {
-    /// The k-th fails; with a k that nobody reaches, they are only counted.
+impl FaultInjector {
+    /// The k-th call fails. With a large k, calls are only counted.
     pub(crate) fn armed(k: usize, fault: Fault) -> Self {
         let state = State { armed: Some((k, fault)), ..State::default() };
-        Fuse(Arc::new((Mutex::new(state), Condvar::new())))
+        FaultInjector(Arc::new((Mutex::new(state), Condvar::new())))
     }
 
-    /// How many have burnt it, and where.
-    pub(crate) fn burnt(&self) -> (usize, BTreeSet<Site>) {
+    /// The number of calls, and their sites.
+    pub(crate) fn calls(&self) -> (usize, BTreeSet<Site>) {
         let state = self.0.0.lock().unwrap();
-        (state.burnt, state.sites.clone())
+        (state.calls, state.sites.clone())
     }
 
-    /// Where the k-th was.
+    /// The site of the k-th call.
     pub(crate) fn hit(&self) -> Option<Site> {
         self.0.0.lock().unwrap().hit
     }
 
-    /// Lets go of whoever is held.
+    /// Resumes the blocked call.
     pub(crate) fn release(&self) {
         self.0.0.lock().unwrap().released = true;
         self.0.1.notify_all();
     }
 
-    /// Counts; what the k-th has to suffer.
-    fn strike(&self, site: Site) -> Option<Fault> {
+    /// Counts a call. Returns the fault of the k-th call.
+    fn count_call(&self, site: Site) -> Option<Fault> {
         let mut state = self.0.0.lock().unwrap();
         let (k, fault) = state.armed?;
         let counts = match fault {
@@ -82,43 +82,43 @@ impl Fuse {
             return None;
         }
         state.sites.insert(site);
-        state.burnt += 1;
-        if state.burnt - 1 != k {
+        state.calls += 1;
+        if state.calls - 1 != k {
             return None;
         }
         state.hit = Some(site);
         Some(fault)
     }
 
-    fn burn(&self, site: Site) -> Result<()> {
-        match self.strike(site) {
+    fn reach(&self, site: Site) -> Result<()> {
+        match self.count_call(site) {
             None => Ok(()),
-            Some(Fault::Panic) => panic!("blown in {site:?}"),
-            Some(Fault::Error) => Err(Error::invalid(format!("blown in {site:?}"))),
+            Some(Fault::Panic) => panic!("injected fault in {site:?}"),
+            Some(Fault::Error) => Err(Error::invalid(format!("injected fault in {site:?}"))),
             Some(Fault::Hold | Fault::Pend) => {
                 let state = self.0.0.lock().unwrap();
                 let wait = self.0.1.wait_timeout_while(state, Duration::from_secs(20), |state| !state.released);
-                assert!(!wait.unwrap().1.timed_out(), "held for ever");
+                assert!(!wait.unwrap().1.timed_out(), "the call was never released");
                 Ok(())
             }
         }
     }
 
-    pub(crate) async fn burn_in_body(&self) -> Result<()> {
-        match self.strike(Site::Body) {
+    pub(crate) async fn reach_body(&self) -> Result<()> {
+        match self.count_call(Site::Body) {
             None => Ok(()),
-            Some(Fault::Panic) => panic!("blown in {:?}", Site::Body),
-            Some(Fault::Error) => Err(Error::invalid(format!("blown in {:?}", Site::Body))),
+            Some(Fault::Panic) => panic!("injected fault in {:?}", Site::Body),
+            Some(Fault::Error) => Err(Error::invalid(format!("injected fault in {:?}", Site::Body))),
             Some(Fault::Hold | Fault::Pend) => std::future::pending().await,
         }
     }
 
-    /// For a backward that is written by hand, which has no result but a panic.
-    pub(crate) fn burn_by_hand(&self) {
-        self.burn(Site::HandWritten).unwrap();
+    /// For a hand-written backward, which can only fail by a panic.
+    pub(crate) fn reach_hand_written(&self) {
+        self.reach(Site::HandWritten).unwrap();
     }
 
-    /// x, whose evaluation, rule and delta burn the fuse.
+    /// x; its evaluation, its rule and its delta are fault sites.
     #[track_caller]
     pub(crate) fn of<T: Data>(&self, x: &Layer<T>) -> Layer<T> {
         self.at(Site::Forward, x)
@@ -126,32 +126,32 @@ impl Fuse {
 
     #[track_caller]
     fn at<T: Data>(&self, site: Site, x: &Layer<T>) -> Layer<T> {
-        Layer::apply(Burning { fuse: self.clone(), site, data: PhantomData }, (x.clone(),))
+        Layer::apply(FaultyOp { injector: self.clone(), site, data: PhantomData }, (x.clone(),))
     }
 }
 
-struct Burning<T> {
-    fuse: Fuse,
+struct FaultyOp<T> {
+    injector: FaultInjector,
     site: Site,
     data: PhantomData<fn() -> T>,
 }
 
-impl<T: Data> Primitive for Burning<T> {
+impl<T: Data> Primitive for FaultyOp<T> {
     type Operands = (Layer<T>,);
     type Output = T;
 
     fn name(&self) -> &'static str {
-        "burning"
+        "faulty"
     }
 
     fn value(&self, (x,): (&T,)) -> Result<T> {
-        self.fuse.burn(self.site)?;
+        self.injector.reach(self.site)?;
         Ok(x.clone())
     }
 
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<T::Delta>>,) {
-        self.fuse.burn(Site::Rule).unwrap();
-        (Some(self.fuse.at(Site::Backward, at.delta)),)
+        self.injector.reach(Site::Rule).unwrap();
+        (Some(self.injector.at(Site::Backward, at.delta)),)
     }
 
     fn cost(&self, _: (&T,)) -> f64 {
@@ -159,14 +159,14 @@ impl<T: Data> Primitive for Burning<T> {
     }
 }
 
-/// Momentum that has written the numbers of its weight when it burns the fuse.
+/// Momentum with a fault site after the update of each weight.
 #[derive(Clone)]
-pub(crate) struct BurningOptimizer {
+pub(crate) struct FaultyOptimizer {
     pub(crate) witness: Witness,
-    pub(crate) fuse: Fuse,
+    pub(crate) injector: FaultInjector,
 }
 
-impl Optimizer for BurningOptimizer {
+impl Optimizer for FaultyOptimizer {
     fn slots(&self) -> &[Slot] {
         self.witness.slots()
     }
@@ -177,6 +177,6 @@ impl Optimizer for BurningOptimizer {
 
     fn step(&self, chunk: Chunk<'_>, steps: u64) -> Result<()> {
         self.witness.step(chunk, steps)?;
-        self.fuse.burn(Site::Commit)
+        self.injector.reach(Site::Commit)
     }
 }

@@ -1,6 +1,6 @@
-//! Many passes at once over the same layers and weights, and wake-ups that come at a bad time.
+//! Concurrent passes over the same layers and weights.
 
-use super::shake::Shake;
+use super::jitter::Jitter;
 use super::support::{on_threads, on_tokio, tokio_runtime, watched};
 use dl::Error;
 use dl::prelude::*;
@@ -9,24 +9,24 @@ use std::sync::{Arc, Mutex, mpsc};
 
 const PASSES: usize = 40;
 
-/// `slope · w`, by one of two branches, with something to wait for.
+/// `slope · w`, as a dynamic node with two branches and an asynchronous operand.
 #[differentiable]
-fn linear(w: &Weight<f64>, slope: f64, shake: &Shake) -> Layer<f64> {
-    let score = shake.of(&shake.late(&w.layer()));
-    if !score > -50.0 { score * slope } else { shake.of(&(slope * w)) }
+fn linear(w: &Weight<f64>, slope: f64, jitter: &Jitter) -> Layer<f64> {
+    let score = jitter.of(&jitter.late(&w.layer()));
+    if !score > -50.0 { score * slope } else { jitter.of(&(slope * w)) }
 }
 
-/// Steps over overlapping sets of weights. The deltas are whole numbers that do not depend on the
-/// weights, so what comes out does not depend on the order of the steps; but a step that is lost,
-/// or done twice, shows.
+/// Concurrent steps over overlapping sets of weights. The deltas are integers that do not depend on
+/// the weights, so the order of the steps has no effect on the result, but a lost or repeated step
+/// has.
 #[test]
-fn no_step_is_lost() {
-    let shake = Shake::seeded(1);
+fn concurrent_steps_are_all_applied() {
+    let jitter = Jitter::seeded(1);
     let weights: Vec<Weight<f64>> = (0..3).map(|_| Weight::new(0.0)).collect();
-    let [u, v, w] = [0, 1, 2].map(|i| linear(&weights[i], (i + 1) as f64, &shake));
+    let [u, v, w] = [0, 1, 2].map(|i| linear(&weights[i], (i + 1) as f64, &jitter));
     let losses = Arc::new([&u + &v, &w + &u, &v + &w, &u + &v + &w]);
     let sgd = Sgd::new(1.0);
-    watched("many steps at once", move || {
+    watched("concurrent steps", move || {
         let runtime = tokio_runtime(Some(2));
         let tasks: Vec<_> = (0..4)
             .map(|i| {
@@ -46,7 +46,7 @@ fn no_step_is_lost() {
             }
         });
         tasks.into_iter().for_each(|task| runtime.block_on(task).unwrap());
-        // three crowds, and each weight is in three of the four losses
+        // three groups of passes; each weight occurs in three of the four losses
         let steps = (3 * 3 * PASSES) as f64;
         let values: Vec<_> = weights.iter().map(Weight::value).collect();
         assert_eq!(values, [-steps, -2.0 * steps, -3.0 * steps]);
@@ -59,19 +59,19 @@ fn train(loss: &Layer<f64>, sgd: &Sgd) {
     }
 }
 
-/// Passes over the same layers keep their values apart: each has its own number, which a body takes
-/// at its start.
+/// Concurrent passes over the same layers have separate values. A body reads a number that differs
+/// from pass to pass.
 #[test]
-fn no_pass_sees_the_values_of_another() {
-    let (shake, count) = (Shake::seeded(2), Arc::new(Mutex::new(0.0)));
+fn concurrent_passes_have_separate_values() {
+    let (jitter, count) = (Jitter::seeded(2), Arc::new(Mutex::new(0.0)));
     let number = Layer::from(Do::from_fn(move || {
         let mut count = count.lock().unwrap();
         *count += 1.0;
         std::future::ready(Ok(*count))
     }));
-    let halves = [shake.of(&shake.late(&number)), shake.of(&(&number * 2.0))];
-    let difference: Layer<f64> = (0..10).map(|_| shake.of(&halves[0]) * 2.0 - shake.of(&halves[1])).sum();
-    watched("many predictions at once", move || {
+    let halves = [jitter.of(&jitter.late(&number)), jitter.of(&(&number * 2.0))];
+    let difference: Layer<f64> = (0..10).map(|_| jitter.of(&halves[0]) * 2.0 - jitter.of(&halves[1])).sum();
+    watched("concurrent predictions", move || {
         std::thread::scope(|scope| {
             for threads in [1, 2, 3] {
                 let difference = &difference;
@@ -94,19 +94,19 @@ fn no_pass_sees_the_values_of_another() {
     });
 }
 
-/// Two are joined. While the second one blocks its thread in a `wait()` of its own, the first one's
-/// answer comes.
+/// Two futures are joined. The waker of the first one is called while the second one blocks the
+/// thread in a nested `wait()`.
 #[test]
-fn a_wake_up_during_an_inner_wait_is_not_lost() {
+fn wake_up_during_nested_wait_is_not_lost() {
     for threads in [None, Some(1), Some(2)] {
-        let value = watched("the first one's wake-up was lost", move || {
+        let value = watched("a wake-up during a nested wait", move || {
             let (answer, first) = oneshot::channel::<f64>();
             let (release, inner) = oneshot::channel::<f64>();
             let (ask, asked) = mpsc::channel();
             let outside = std::thread::spawn(move || {
                 asked.recv().unwrap();
                 answer.send(1.0).unwrap();
-                std::thread::sleep(std::time::Duration::from_millis(20)); // lets the inner wait take notice
+                std::thread::sleep(std::time::Duration::from_millis(20)); // until the nested wait has begun
                 release.send(2.0).unwrap();
             });
             let first = Do::from_future(async move { first.await.map_err(Error::other) });

@@ -1,5 +1,5 @@
-//! Leaves that wait for the outside hold no worker: what they wait for comes only after another
-//! layer was evaluated, by the only thread there is.
+//! A layer that waits for an external event must not block its worker: here the event occurs after
+//! the evaluation of another layer, on the only thread.
 
 use super::support::{Log, block_on, on_threads, tokio_runtime, watched_by_log};
 use dl::prelude::*;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::watch;
 
-/// x, whose evaluation is logged, and tells the outside that it has happened.
+/// x; its evaluation is logged and signalled.
 struct Independent {
     log: Log,
     happened: watch::Sender<bool>,
@@ -34,8 +34,8 @@ impl Primitive for Independent {
     }
 }
 
-/// The two parts of a net: a leaf that asks the outside, and a layer that has nothing to do with
-/// it.
+/// A layer that waits for an external event, and an independent layer that triggers the event when
+/// it is evaluated.
 struct Scene {
     log: Log,
     happened: watch::Sender<bool>,
@@ -51,7 +51,7 @@ impl Scene {
         Layer::apply(op, (Layer::constant(1.0),))
     }
 
-    /// What the leaf does, with lines in the log around it.
+    /// A layer that awaits `ask`, with log entries before and after.
     fn leaf<F, Fut>(&self, ask: F) -> Layer<f64>
     where
         F: Fn(watch::Receiver<bool>) -> Fut + Send + Sync + 'static,
@@ -69,7 +69,7 @@ impl Scene {
         }))
     }
 
-    /// The leaf waits while the other is evaluated, whichever way the pass is run.
+    /// Checks the order of events in every way to run the pass.
     fn check(self, leaf: Layer<f64>) {
         let expected = ["the leaf asks", "the independent layer is evaluated", "the leaf has its answer"];
         let ways: [fn(Do<f64>) -> Result<f64>; 3] = [
@@ -92,9 +92,9 @@ async fn until(mut happened: watch::Receiver<bool>) -> Result<()> {
 }
 
 #[test]
-fn a_timer() {
-    // not the leaf's: who wakes a pass may be the last who has it, and a worker of the runtime must
-    // not drop that
+fn layer_awaiting_timer_does_not_block_worker() {
+    // not owned by the leaf: the last owner of the pass may be a waker, and a worker of a runtime
+    // must not drop that runtime
     let runtime = tokio_runtime(Some(1));
     let handle = runtime.handle().clone();
     let scene = Scene::new();
@@ -118,9 +118,9 @@ fn a_timer() {
 }
 
 #[test]
-fn a_socket() {
-    // a server that answers when the independent layer was evaluated
-    let runtime = tokio_runtime(Some(1)); // not the leaf's, as above
+fn layer_awaiting_socket_does_not_block_worker() {
+    // a server that answers after the evaluation of the independent layer
+    let runtime = tokio_runtime(Some(1)); // not owned by the leaf, as above
     let handle = runtime.handle().clone();
     let scene = Scene::new();
     let listener = runtime.block_on(tokio::net::TcpListener::bind(("127.0.0.1", 0))).unwrap();
@@ -155,7 +155,7 @@ fn a_socket() {
 }
 
 #[test]
-fn a_channel_that_another_thread_feeds() {
+fn layer_awaiting_channel_does_not_block_worker() {
     let scene = Scene::new();
     let leaf = scene.leaf(|happened| {
         let (send, receive) = futures::channel::oneshot::channel();
@@ -168,9 +168,9 @@ fn a_channel_that_another_thread_feeds() {
     scene.check(leaf);
 }
 
-/// Hundreds of leaves wait at once, and are answered in the opposite order.
+/// Hundreds of layers wait concurrently, and are completed in reverse order.
 #[test]
-fn hundreds_of_channels() {
+fn hundreds_of_waiting_layers_complete_once() {
     const LEAVES: usize = 300;
     let (ask, asked) = mpsc::channel();
     let log = Log::default();
@@ -199,12 +199,12 @@ fn hundreds_of_channels() {
     assert_eq!(answered.len(), LEAVES);
     answered.sort_unstable();
     answered.dedup();
-    assert_eq!(answered.len(), LEAVES, "each of them once");
+    assert_eq!(answered.len(), LEAVES, "each layer must complete once");
 }
 
-/// A backward whose delta comes from the outside, while the pass evaluates another one.
+/// The delta of a backward depends on an external event, concurrent with another layer.
 #[test]
-fn a_delta_from_the_outside() {
+fn delta_awaiting_event_does_not_block_worker() {
     let (log, happened) = (Log::default(), watch::Sender::new(false));
     let w = Weight::new(1.0);
     let op = Independent { log: log.clone(), happened: happened.clone() };
