@@ -1,4 +1,9 @@
-//! The graph: nodes, values and weights, with their types erased.
+//! The graph: type-erased nodes, values and weights.
+//!
+//! Memory: nodes have one size, a cache line, and come from slabs (`node_slab`) through
+//! thread-local free lists (`node_ref`). Small objects that belong to a node share these cells
+//! (`inline_box`, `erased_arc`). `refcount` and `variable` implement the lifetime of nodes and of
+//! weights.
 
 pub(crate) mod data;
 pub(crate) mod delta;
