@@ -1,8 +1,8 @@
 //! The reference count of a node.
 //!
 //! An ordinary node is dropped with its last handle. A *replica* of a weight is not: a weight has
-//! one replica for each thread that uses it, so that threads do not contend for one count, and it
-//! must live as long as any replica is in use. This is the scheme of Linux' `percpu_ref`:
+//! one replica for each thread that uses it, so that threads do not contend for one count, and the
+//! weight must live as long as any replica is in use. This is the scheme of Linux' `percpu_ref`:
 //!
 //! - While the *initial handle* of the weight is alive, the weight is alive. Its replicas are in
 //!   *free* mode, where their counts pass from and to zero without a report.
