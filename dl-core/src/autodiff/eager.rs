@@ -108,7 +108,7 @@ impl<'a> Eager<'a> {
         let mut operands: Few<Operand> = Few::new();
         for which in 0..op.operands().len() {
             let entry = state.operand(index, which);
-            state.claim_lone(entry); // the rule may clone its handle
+            state.claim_lone(entry); // the rule may hand it out
             let place = state.unmarked(entry);
             let (wanted, node) = (goal.wants(state, place), state.node(place));
             let is_weight = matches!(node.expression, Expression::Weight(..));

@@ -298,7 +298,7 @@ fn of_primitive(
     let operands = op.operands();
     let places: Vec<u32> = (0..operands.len()).map(|which| state.operand(index, which)).collect();
     for &place in &places {
-        state.claim_lone(place); // the rule may clone their handles
+        state.claim_lone(place); // the rule may hand them out
     }
     let (output, node) = (&state.handle(index), state.node(index));
     let values: Vec<ValueRef<'_>> = places.iter().map(|&x| state.value(x)).collect();

@@ -426,7 +426,7 @@ pub(crate) fn pull_back(
         Expression::Primitive(op) => {
             let places: Few<u32> = (0..op.operands().len()).map(|which| state.operand(index, which)).collect();
             for &place in &places {
-                state.claim_lone(place); // the rule may clone their handles
+                state.claim_lone(place); // the rule may hand them out
             }
             let output = state.handle(index);
             let values: Few<ValueRef<'_>> = places.iter().map(|&x| state.value(x)).collect();
