@@ -2,7 +2,7 @@
 //!
 //! Invariant: a node is immutable except for its reference count and its owner stamp ([`Claim`]), a
 //! pair of pass id and slot index. All other state of a pass lives in the pass, so nothing in the
-//! graph has to be reset when a pass ends (see `exec/claim.rs`).
+//! graph has to be reset when a pass ends (see `exec/owner_stamp.rs`).
 
 use crate::graph::erased_arc::Shared;
 use crate::graph::inline_box::{Kept, KeptFuture};

@@ -1,5 +1,5 @@
-//! Segments that are evaluated again: by several threads, for several backwards at once, and for
-//! one that leaves.
+//! Checkpoint segments that are rematerialized by several threads, for several concurrent
+//! backwards, and for a backward that is dropped.
 
 use super::passes::{explore_with_pools, start_and_leave};
 use super::tracked::{Tracked, plus, times};
@@ -12,14 +12,14 @@ use crate::api::weight::Weight;
 use crate::testing::Sgd;
 use shuttle::thread;
 
-/// 6w + 5w, in two segments that may run at once, under a third.
+/// 6w + 5w, in two checkpoint segments that may run concurrently, below a third one.
 fn eleven_times(w: &Weight<Tracked>) -> Layer<Tracked> {
     let left = times(3.0, times(2.0, w.layer())).checkpoint();
     let right = times(5.0, times(1.0, w.layer())).checkpoint();
     times(1.0, plus(times(1.0, left), right)).checkpoint()
 }
 
-/// A step by −1 for each unit of the delta, on the tape of a pass that has come to rest.
+/// A step by −1 per unit of the delta, on the tape of a pass that is suspended.
 fn backwards(w: &Weight<Tracked>) -> impl Fn() -> SideEffects {
     let tape = eleven_times(w).forward().wait().expect("nothing fails");
     move || tape.backward(Do::from_fn(|| async { Ok(Tracked::new(1.0)) }))

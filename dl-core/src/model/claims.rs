@@ -1,4 +1,4 @@
-//! Passes that claim one node: one has it at a time, and has it until it is over.
+//! Passes that stamp one node: at most one pass owns the stamp at a time, until it ends.
 
 use super::{explore, together};
 use crate::exec::{Claim, Seat};
@@ -17,12 +17,12 @@ impl Node {
         Claim { pass: &self.pass, entry: &self.entry }
     }
 
-    /// One pass, from its beginning to its end.
+    /// One pass, from its begin to its end.
     fn pass(&self, entry: u32) -> bool {
         self.pass_in(&mut Seat::default(), entry)
     }
 
-    /// The same in a seat that may have been that of another one.
+    /// As `pass`, in a seat that an earlier pass may have used.
     fn pass_in(&self, seat: &mut Seat, entry: u32) -> bool {
         seat.begin();
         let won = self.claim().claim(seat, entry);
@@ -36,8 +36,8 @@ impl Node {
     }
 }
 
-/// Sees whether two passes hold the claim at once, or one after the other without an order between
-/// them.
+/// Detects two passes that own the stamp at once, or one after the other without a happens-before
+/// edge.
 #[derive(Default)]
 struct Held {
     #[cfg(loom)]
@@ -46,7 +46,7 @@ struct Held {
     by: std::sync::atomic::AtomicUsize,
 }
 
-// SAFETY: nothing is in the cell
+// SAFETY: the cell is empty; `loom` only checks the order of the accesses.
 #[cfg(loom)]
 #[allow(unsafe_code, reason = "the cell is there to be watched, and is empty")]
 unsafe impl Sync for Held {}

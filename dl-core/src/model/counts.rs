@@ -1,4 +1,5 @@
-//! Handles to one node, given back by several threads: it is freed once, after the last use.
+//! Handles to one node, dropped by several threads: the node must be freed once, after the last
+//! use.
 
 use super::{explore, together};
 use crate::api::layer::Layer;
@@ -42,7 +43,7 @@ fn handles_that_go_together_go_while_another_one_does() {
     });
 }
 
-/// In the middle of a chain, and at its end.
+/// Both in the middle of a chain and at its end.
 #[test]
 fn an_operand_that_a_chain_has_twice_goes_with_it_or_after_it() {
     explore(|| {

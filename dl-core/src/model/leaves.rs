@@ -1,5 +1,5 @@
-//! The leaves of a weight, used and given back by several threads while its first handle goes: it
-//! is freed once, after the last use.
+//! Replicas of a weight, used and released by several threads while the initial handle is dropped:
+//! the weight must be freed once, after the last use.
 
 use super::tracked::Tracked;
 use super::{eventually, explore, thread};
@@ -7,8 +7,8 @@ use crate::api::differentiable::Differentiable;
 use crate::api::weight::Weight;
 use crate::graph::variable::use_leaf;
 
-/// Runs the parts, with a clone of one weight and a leaf of this number for each, while the first
-/// handle goes.
+/// Runs each part in a thread with a clone of one weight and the replica of this index, while the
+/// initial handle is dropped.
 fn with_a_weight_that_goes<const N: usize>(parts: [(usize, fn(Weight<Tracked>)); N]) {
     explore(move || {
         use_leaf(0);
@@ -50,7 +50,7 @@ fn the_first_handle_goes_while_a_leaf_falls_idle_and_comes_into_use_again() {
     })]);
 }
 
-/// Who frees a leaf need not be one of those who used it.
+/// A thread that frees a leaf need not have used it.
 #[test]
 fn a_leaf_that_fell_idle_is_freed_by_a_thread_that_never_used_it() {
     with_a_weight_that_goes([
@@ -73,7 +73,8 @@ fn a_handle_is_cloned_by_another_thread() {
     with_a_weight_that_goes([(1, drop), (0, |weight| drop(weight.clone()))]);
 }
 
-/// The handles of a product go together, and with them the leaf falls idle, or the weight goes.
+/// The handles of a product are released together: then the replica becomes idle, or the weight is
+/// freed.
 #[test]
 fn the_first_handle_goes_while_several_of_a_leaf_go_together() {
     explore(|| {

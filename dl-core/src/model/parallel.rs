@@ -1,5 +1,5 @@
-//! A kernel on several threads: what helpers have borrowed is there as long as they are, and what
-//! they have done is seen.
+//! A kernel on several threads: data that helpers borrow must outlive their use, and the writes of
+//! helpers must be visible to the caller.
 
 use super::{eventually, explore};
 use crate::parallel::fork_join::shared;
@@ -7,39 +7,39 @@ use crate::parallel::sync::{AtomicUsize, Guarded, Ordering};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// What the caller has on its stack, and lends.
+/// A value on the stack of the caller.
 struct Borrowed {
     guard: Guarded,
-    /// BuiltDerivatives by whoever has the piece, without any order of its own.
-    written: Vec<BuiltDerivatives>,
+    /// Written by the thread that runs the piece, relaxed.
+    written: Vec<Written>,
 }
 
 #[derive(Default)]
-struct BuiltDerivatives {
+struct Written {
     #[cfg(loom)]
     cell: loom::cell::UnsafeCell<u32>,
     #[cfg(shuttle)]
     cell: AtomicUsize,
 }
 
-// SAFETY: each piece is written by one thread, and read when all are done; `loom` complains if that
-// is not so
+// SAFETY: each piece is written by one thread, and read after all pieces have ended; `loom` checks
+// both.
 #[cfg(loom)]
 #[allow(unsafe_code, reason = "the cell is there to be watched")]
-unsafe impl Sync for BuiltDerivatives {}
+unsafe impl Sync for Written {}
 
-impl BuiltDerivatives {
+impl Written {
     #[cfg(loom)]
     #[allow(unsafe_code, reason = "the cell is there to be watched")]
     fn write(&self) {
-        // SAFETY: as above
+        // SAFETY: only the thread that runs the piece writes the cell.
         self.cell.with_mut(|count| unsafe { *count += 1 });
     }
 
     #[cfg(loom)]
     #[allow(unsafe_code, reason = "the cell is there to be watched")]
     fn count(&self) -> usize {
-        // SAFETY: as above
+        // SAFETY: read after all pieces have ended.
         self.cell.with(|count| unsafe { *count as usize })
     }
 
@@ -56,7 +56,7 @@ impl BuiltDerivatives {
 
 impl Borrowed {
     fn new(pieces: usize) -> Self {
-        Borrowed { guard: Guarded::new(), written: (0..pieces).map(|_| BuiltDerivatives::default()).collect() }
+        Borrowed { guard: Guarded::new(), written: (0..pieces).map(|_| Written::default()).collect() }
     }
 
     fn write(&self, piece: usize) {
@@ -90,8 +90,8 @@ fn two_helpers_take_pieces() {
     every_piece_once(2, 2);
 }
 
-/// A piece is divided itself: whoever waits for it, or is through with the others, may come to its
-/// parts, which are borrowed from another stack.
+/// A piece is divided itself: the thread that waits for it, and those that have run the others, may
+/// help with its parts, which are borrowed from another stack.
 #[test]
 fn a_piece_that_is_divided() {
     explore(|| {
@@ -108,7 +108,7 @@ fn a_piece_that_is_divided() {
     });
 }
 
-/// Two kernels, one after the other: a helper of the first may come when the second is running.
+/// Two kernels, one after the other: a helper of the first may arrive while the second runs.
 #[test]
 fn a_helper_that_comes_late() {
     explore(|| {

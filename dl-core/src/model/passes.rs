@@ -1,4 +1,4 @@
-//! Passes: who drives them, who helps, who leaves.
+//! Passes: drivers and helpers, which come and leave.
 
 use super::tracked::{Halves, Tracked, plus, times};
 use super::wakes::{Gate, foreign_block_on};
@@ -21,7 +21,7 @@ fn number(value: Result<Tracked>) -> f64 {
     value.expect("nothing fails in this model").number()
 }
 
-/// With pools of two and of three threads, the one that waits included.
+/// Explores the model with pools of two and of three threads, including the waiting thread.
 pub(super) fn explore_with_pools(model: impl Fn() + Send + Sync + Copy + 'static) {
     for size in [2, 3] {
         explore(move || {
@@ -31,7 +31,7 @@ pub(super) fn explore_with_pools(model: impl Fn() + Send + Sync + Copy + 'static
     }
 }
 
-/// (2w) + (3w): two dear kernels that may run at once, and one that waits for them.
+/// (2w) + (3w): two expensive kernels that may run concurrently, and one that depends on both.
 fn five_times(w: &Weight<Tracked>) -> Layer<Tracked> {
     plus(times(2.0, w.layer()), times(3.0, w.layer()))
 }
@@ -76,7 +76,7 @@ fn a_training_step_with_workers() {
     });
 }
 
-/// A pass in the body of another one, whose workers help there, too.
+/// A pass in the body of another pass. The workers of the outer pass help in it.
 #[test]
 fn a_pass_within_a_pass() {
     explore_with_pools(|| {
@@ -100,7 +100,7 @@ fn a_pass_within_a_pass() {
     });
 }
 
-/// A body that somebody else wakes, who has the pass meanwhile.
+/// A body that is woken by another thread, which holds the pass meanwhile.
 #[test]
 fn a_body_that_is_woken_from_outside() {
     explore_with_pools(|| {
@@ -125,8 +125,8 @@ fn a_body_that_is_woken_from_outside() {
     });
 }
 
-/// A kernel that is divided beside another one: who is through with that one, or waits, may come
-/// and help.
+/// A kernel that is divided beside another one: the thread that has run that one, and the one that
+/// waits, may help.
 #[test]
 fn a_kernel_that_is_divided() {
     explore_with_pools(|| {
@@ -154,8 +154,8 @@ fn two_drivers_on_one_pass() {
     });
 }
 
-/// Starts a step, and drops it unless it ends at once. Nobody works for it but the pool: this
-/// thread does not wait.
+/// Starts a step, and drops it unless it ends at once. Only the pool works for it: this thread does
+/// not wait.
 pub(super) fn start_and_leave(effects: &SideEffects) -> bool {
     let mut run = effects.step(&Sgd::new(1.0)).run();
     let polled = Pin::new(&mut run).poll(&mut Context::from_waker(Waker::noop()));
@@ -165,7 +165,7 @@ pub(super) fn start_and_leave(effects: &SideEffects) -> bool {
     }
 }
 
-/// A backward of `five_times`, whose delta waits before the gate.
+/// A backward of `five_times`. Its initial cotangent waits at the gate.
 fn gated_backward(w: &Weight<Tracked>, gate: &Gate) -> SideEffects {
     let tape = five_times(w).forward().wait().expect("nothing fails");
     let gate = gate.clone();
@@ -207,7 +207,7 @@ fn a_driver_leaves_while_another_one_arrives() {
     });
 }
 
-/// The tape still holds the pass, but nobody waits for the gate any more.
+/// The tape still holds the pass, but no run waits for the gate any more.
 #[test]
 fn a_pass_that_rests_has_no_futures() {
     explore_with_pools(|| {
@@ -234,8 +234,8 @@ fn a_pass_that_rests_has_no_futures() {
     });
 }
 
-/// The body that was begun for the first driver ends when the second one is there: it was
-/// interrupted all the same, and begins anew.
+/// The body that was started for the first driver ends after the second one has arrived. It was
+/// interrupted nevertheless, so it must restart.
 #[test]
 fn a_driver_leaves_and_another_one_arrives_while_a_task_is_polled() {
     explore_with_pools(|| {
@@ -354,7 +354,7 @@ fn a_run_is_dropped_while_workers_compute() {
     });
 }
 
-/// Entries are vacated while others are being evaluated.
+/// Slots are freed while others are being evaluated.
 #[test]
 fn loops_of_bangs_are_swept() {
     explore_with_pools(|| {
@@ -367,8 +367,8 @@ fn loops_of_bangs_are_swept() {
                 async move {
                     let mut sum = w.layer();
                     for _ in 0..3 {
-                        // nobody waits for this one, whose kernel may be running when its entry is
-                        // looked at
+                        // No run waits for this extract. Its kernel may be running when the sweep
+                        // visits its slot.
                         let mut given_up = times(7.0, w.layer()).extract();
                         poll_fn(|cx| Poll::Ready(drop(Pin::new(&mut given_up).poll(cx)))).await;
                         drop(given_up);

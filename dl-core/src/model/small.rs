@@ -15,7 +15,8 @@ use crate::testing::Sgd;
 use shuttle::thread;
 use std::sync::Arc;
 
-/// x ↦ x + x, by a small kernel that counts how often it runs; its delta by another such kernel.
+/// x ↦ x + x, by a small kernel that counts its runs; its cotangent is computed by another such
+/// kernel.
 #[derive(Clone, Default)]
 struct Twice {
     forward: Arc<AtomicUsize>,
@@ -41,7 +42,7 @@ impl Primitive for Twice {
     }
 
     fn value(&self, (x,): (&Tracked,)) -> Result<Tracked> {
-        // others go on meanwhile
+        // Lets other threads run.
         thread::yield_now();
         self.forward.fetch_add(1, Ordering::SeqCst);
         Ok(x.times(2.0))
@@ -57,8 +58,8 @@ impl Primitive for Twice {
     }
 }
 
-/// Two bodies, which may be polled at the same time, ask for the same layers and turn out to be
-/// others above these.
+/// Two bodies, which may be polled concurrently, extract the same layers and resolve to layers
+/// above these.
 #[test]
 fn two_walks_over_the_same_small_kernels() {
     explore_with_pools(|| {
@@ -86,7 +87,7 @@ fn two_walks_over_the_same_small_kernels() {
     });
 }
 
-/// Two runs ask for the same deltas of one tape, and walk in its pass.
+/// Two runs evaluate the same cotangents of one tape, so both traverse in its pass.
 #[test]
 fn two_drivers_that_meet_small_kernels() {
     explore_with_pools(|| {
@@ -104,7 +105,7 @@ fn two_drivers_that_meet_small_kernels() {
     });
 }
 
-/// One of the drivers does not wait for the kernels that it has met.
+/// One of the drivers does not wait for the kernels that it has discovered.
 #[test]
 fn a_driver_leaves_in_the_middle_of_small_kernels() {
     explore_with_pools(|| {
@@ -121,7 +122,7 @@ fn a_driver_leaves_in_the_middle_of_small_kernels() {
     });
 }
 
-/// The first traversal is suspended; a run that is joined with it asks for a layer above.
+/// The first traversal is suspended; a run that is joined with it extracts a layer above.
 #[test]
 fn small_kernels_of_joined_bangs() {
     explore_with_pools(|| {
@@ -144,8 +145,8 @@ fn small_kernels_of_joined_bangs() {
     });
 }
 
-/// x ↦ 2x, as an operation of the library: where a pass keeps its values, nobody is called for it,
-/// also if it waits for something dear.
+/// x ↦ 2x, as a built-in operation: where a pass keeps its values it is a local job, for which no
+/// thread is invited.
 #[derive(Clone, Default)]
 struct Stays(Twice);
 
@@ -178,8 +179,8 @@ impl Primitive for Stays {
     }
 }
 
-/// Two bodies ask for the same layers at the same time. All but the roots have one handle each, in
-/// their consumers, so only a stamp says that they are in the table already.
+/// Two bodies extract the same layers concurrently. Except for the roots, each has one handle, in
+/// its consumer, so only a stamp shows that it is already in the table.
 #[test]
 fn two_traversals_insert_uniquely_referenced_nodes_once() {
     explore_with_pools(|| {
@@ -206,7 +207,7 @@ fn two_traversals_insert_uniquely_referenced_nodes_once() {
     });
 }
 
-/// 8w + 36w: what stays between, behind and beside something dear.
+/// 8w + 36w: local jobs between, behind and beside expensive ones.
 fn branches(w: &Weight<Tracked>, stays: &Stays) -> Layer<Tracked> {
     let dear = times(3.0, stays.of(times(3.0, w.layer())));
     plus(stays.of(stays.of(times(2.0, w.layer()))), stays.of(dear))
@@ -227,7 +228,7 @@ fn what_stays_behind_something_dear() {
     });
 }
 
-/// One of two drivers leaves what he would have done first.
+/// One of two drivers leaves the jobs that it would have run first.
 #[test]
 fn a_driver_leaves_what_stays_with_him() {
     explore_with_pools(|| {

@@ -1,4 +1,4 @@
-//! Training steps on shared weights, and snapshots meanwhile.
+//! Training steps on shared weights, with concurrent snapshots.
 
 use super::{Part, explore, together};
 use crate::api::buffer::Buffer;
@@ -16,7 +16,7 @@ fn step(loss: &Layer<f64>, optimizer: &Sgd) {
 fn steps_in_opposite_order_never_interleave() {
     explore(|| {
         let (a, b) = (Weight::new(10.0_f64), Weight::new(10.0_f64));
-        // each step keeps a + b
+        // each step preserves a + b
         let (one, other) = (a.layer() - b.layer(), b.layer() - a.layer());
         let sum = a.layer() + b.layer();
         let (first, second) = (Sgd::new(1.0), Sgd::new(2.0));
@@ -62,7 +62,7 @@ fn a_value_is_set_during_a_step() {
         let (ours, loss) = (w.clone(), w.layer() * 1.0);
         together([Box::new(move || step(&loss, &Sgd::new(1.0))) as Part, Box::new(move || ours.set(5.0))]);
         let value = w.value();
-        assert!(value == 4.0 || value == 5.0, "{value}"); // the step came last, or `set`
+        assert!(value == 4.0 || value == 5.0, "{value}"); // the step was last, or `set` was
     });
 }
 

@@ -1,4 +1,4 @@
-//! Wakes: of a task that is being polled, that waits, that has ended, whose pass rests.
+//! Wakes of a task: during its poll, while it waits, after it has ended, and in a suspended pass.
 
 use super::tracked::{Tracked, plus};
 use super::{Part, explore, together};
@@ -12,14 +12,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
-/// A future waits before it until somebody opens it.
+/// A future waits before it until it is opened.
 #[derive(Clone, Default)]
 pub(super) struct Gate(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
     open: bool,
-    /// How many bodies have begun to wait before it.
+    /// The number of bodies that have started to wait at it.
     runs: usize,
     wakers: Vec<Waker>,
 }
@@ -37,14 +37,14 @@ impl Gate {
             }
             state.wakers.push(cx.waker().clone());
             drop(state);
-            // it may be opened, and the future woken, while it is still being polled
+            // It may be opened, and the future woken, during this poll.
             thread::yield_now();
             Poll::Pending
         })
         .await;
     }
 
-    /// Opens it. What comes back are the wakers of those who waited, which are not called.
+    /// Opens it. Returns the wakers of the futures that waited, which are not called.
     pub(super) fn open_quietly(&self) -> Vec<Waker> {
         let mut state = self.0.lock().expect("no panic");
         state.open = true;
@@ -60,7 +60,7 @@ impl Gate {
     }
 }
 
-/// A layer that waits before the gate.
+/// A layer that waits at the gate.
 fn gated(gate: &Gate) -> Layer<Tracked> {
     let gate = gate.clone();
     Layer::dynamic(move || {
@@ -117,9 +117,9 @@ fn a_task_is_woken_for_nothing() {
             Box::new(move || assert_eq!(layer.predict().wait().expect("no error").number(), 1.0)) as Part,
             Box::new(move || {
                 let wakers = std::mem::take(&mut gate.0.lock().expect("no panic").wakers);
-                wakers.iter().for_each(Waker::wake_by_ref); // it is not open: they wait anew
+                wakers.iter().for_each(Waker::wake_by_ref); // it is not open: they wait again
                 gate.open();
-                wakers.into_iter().for_each(Waker::wake); // maybe it has ended
+                wakers.into_iter().for_each(Waker::wake); // the task may have ended
             }),
         ]);
         assert_eq!(asked.runs(), 1, "each body runs once");
@@ -142,7 +142,7 @@ fn a_task_is_woken_when_its_pass_rests() {
     });
 }
 
-/// What a foreign executor does: it polls when it is woken, and does no work of ours.
+/// A foreign executor: it polls when it is woken, and runs no jobs of a pass.
 struct Foreign {
     thread: thread::Thread,
 }
@@ -164,7 +164,7 @@ pub(super) fn foreign_block_on<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-/// An old waker is called while the pass that it belonged to is used again.
+/// A stale waker is called while the pass that it belonged to is reused.
 #[test]
 fn a_pass_is_used_again_while_an_old_waker_is_called() {
     explore(|| {
@@ -184,7 +184,7 @@ fn a_pass_is_used_again_while_an_old_waker_is_called() {
     });
 }
 
-/// An extract is taken out of the body that polled it first, and polled to its end by another
+/// An extract is moved out of the body that polled it first, and polled to completion by another
 /// thread.
 #[test]
 fn an_extract_outlives_its_pass() {
