@@ -246,8 +246,8 @@ fn walk_towards(
     let places: Vec<u32> = roots.iter().map(|(root, _)| evaluated(&state, root)).collect::<Result<_>>()?;
     let known: FxHashSet<u32> = known.iter().filter_map(|layer| state.find_any_leaf(layer)).collect();
     let targets_met: FxHashSet<u32> = targets.iter().filter_map(|target| state.find_any_leaf(target)).collect();
-    // Nothing below the only target is needed: in a loop of gradients, that is all previous
-    // iterations.
+    // what is below the only target does not matter: in a loop of gradients that is all that came
+    // before
     let last = |index: u32| targets_met.len() == 1 && targets_met.contains(&index);
     let order = order(&mut state, places.iter().copied(), |_, from, to| !last(from) && !known.contains(&to));
     let mut arrived = state.take_arrived();

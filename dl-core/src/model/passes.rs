@@ -367,8 +367,8 @@ fn loops_of_bangs_are_swept() {
                 async move {
                     let mut sum = w.layer();
                     for _ in 0..3 {
-                        // No run waits for this extract. Its kernel may be running when the sweep
-                        // visits its slot.
+                        // no run waits for this one, whose kernel may be running when its slot is
+                        // looked at
                         let mut given_up = times(7.0, w.layer()).extract();
                         poll_fn(|cx| Poll::Ready(drop(Pin::new(&mut given_up).poll(cx)))).await;
                         drop(given_up);
