@@ -54,7 +54,7 @@ fn explore(model: impl Fn() + Send + Sync + 'static) {
     config.stack_size = 1 << 18;
     config.max_steps = MaxSteps::FailAfter(200_000);
     config.silence_warnings = true;
-    let model = std::sync::Arc::new(nothing_is_left(model));
+    let model = std::sync::Arc::new(without_leaks(model));
     let again = model.clone();
     // `SHUTTLE_RANDOM_SEED` sets another seed
     Runner::new(RandomScheduler::new_from_seed(1, schedules), config.clone()).run(move || again());
@@ -69,10 +69,10 @@ fn explore(model: impl Fn() + Send + Sync + 'static) {
     // Finds every bug that was planted to test the models. Without a bound the largest models take
     // minutes.
     checker.preemption_bound = checker.preemption_bound.or(Some(2));
-    checker.check(nothing_is_left(model));
+    checker.check(without_leaks(model));
 }
 
-fn nothing_is_left(model: impl Fn() + Send + Sync + 'static) -> impl Fn() + Send + Sync + 'static {
+fn without_leaks(model: impl Fn() + Send + Sync + 'static) -> impl Fn() + Send + Sync + 'static {
     move || {
         model();
         eventually(|| guarded_things() == 0);

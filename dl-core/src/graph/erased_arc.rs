@@ -136,7 +136,7 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn data_go_with_the_last_handle_whatever_their_size() {
+    fn data_of_any_size_are_dropped_with_last_handle() {
         fn check<const N: usize>() {
             let alive = Arc::new(());
             let mut first = Shared::new(([7_u64; N], alive.clone()));
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_may_share_it_and_drop_it_in_any_order() {
+    fn handles_dropped_by_many_threads_free_data_once() {
         let alive = Arc::new(());
         let data = Shared::new(alive.clone());
         std::thread::scope(|scope| {
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_destructor_may_panic() {
+    fn panicking_destructor_unwinds_from_drop() {
         struct Panics;
         impl Drop for Panics {
             fn drop(&mut self) {

@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_dropped_once_whatever_its_size() {
+    fn boxed_value_of_any_size_is_dropped_once() {
         fn check<const N: usize>() {
             let alive = Arc::new(());
             let numbers = std::array::from_fn(|i| i as u64);
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_future_is_polled_where_it_is_and_dropped_once() {
+    fn boxed_future_is_not_moved_and_dropped_once() {
         fn check<const N: usize>() {
             let alive = Arc::new(());
             let stays = || Stays { polled_at: None, _numbers: [7; N], _alive: alive.clone() };

@@ -542,13 +542,13 @@ mod tests {
     use crate::Layer;
 
     #[test]
-    fn a_node_is_one_cache_line() {
+    fn node_size_is_one_cache_line() {
         assert_eq!((size_of::<Node>(), align_of::<Node>()), (64, 64));
     }
 
     #[cfg(not(any(shuttle, loom)))]
     #[test]
-    fn both_handles_of_a_square_are_counted() {
+    fn square_counts_both_operand_handles() {
         use crate::{Differentiable, Pointwise, Weight};
         let (a, b) = (Layer::constant(2.0_f64) + 0.0, Layer::constant(3.0_f64) + 0.0);
         let handles = || (a.any().handles(), b.any().handles());
@@ -567,7 +567,7 @@ mod tests {
 
     #[cfg(not(any(shuttle, loom)))]
     #[test]
-    fn what_a_chain_has_twice_goes_before_what_is_below() {
+    fn chain_with_repeated_operand_drops_with_short_worklist() {
         let x = || Layer::constant(1.0_f64) + 1.0;
         let chain = (0..10_000).map(|_| x()).fold(x(), |y, x| &y * &x + x);
         drop(chain);
@@ -577,7 +577,7 @@ mod tests {
 
     #[cfg(not(any(shuttle, loom)))]
     #[test]
-    fn a_helper_uses_up_its_block() {
+    fn helper_allocates_from_one_slab() {
         let cells = || {
             let cell = take_cell();
             help_is_over();

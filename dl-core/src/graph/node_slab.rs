@@ -112,7 +112,7 @@ mod tests {
     unsafe impl Send for Cells {}
 
     #[test]
-    fn cells_are_lines_of_their_own_and_come_back_from_anywhere() {
+    fn cells_returned_by_any_thread_are_distinct_cache_lines() {
         let blocks: Vec<_> = (0..100).map(|_| Cells(take_cells())).collect();
         let lines: HashSet<usize> =
             blocks.iter().flat_map(|Cells(cells)| cells.map(|cell| cell.addr().get())).collect();

@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_ordinary_node_goes_with_its_last_handle() {
+    fn last_release_of_ordinary_node_returns_nothing() {
         let count = Count::one();
         assert!(!count.take());
         assert_eq!((count.handles(), count.is_one()), (2, false));
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn handles_are_given_back_together() {
+    fn handles_released_together_return_state_of_last() {
         let count = Count::one();
         (0..2).for_each(|_| assert!(!count.take()));
         assert!(!count.take_all(2));
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leaf_reports_once_it_is_strict() {
+    fn strict_replica_reports_use_and_idleness() {
         let count = Count::leaf();
         assert_eq!(count.give_back(), Left::Something);
         assert!(!count.take());

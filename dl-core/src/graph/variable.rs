@@ -449,7 +449,7 @@ mod tests {
     use std::mem::offset_of;
 
     #[test]
-    fn a_weight_knows_who_has_met_it_last() {
+    fn affinity_distance_counts_from_last_recorded_thread() {
         let weight = crate::Weight::new(1.0_f32);
         let leaf = crate::Differentiable::layer(&weight).into_any();
         let variable = leaf.as_variable().expect("a weight");
@@ -464,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn what_passes_and_commits_look_at_is_in_one_line() {
+    fn fields_read_by_passes_share_one_cache_line() {
         assert!(offset_of!(Variable, kind_of_data) <= align_of::<Variable>());
     }
 }

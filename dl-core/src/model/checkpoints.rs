@@ -26,7 +26,7 @@ fn backwards(w: &Weight<Tracked>) -> impl Fn() -> SideEffects {
 }
 
 #[test]
-fn a_step_with_marks_and_workers() {
+fn step_with_checkpoints_and_workers_computes_gradient() {
     explore_with_pools(|| {
         let value = Tracked::new(1.0);
         let copies = value.count();
@@ -39,7 +39,7 @@ fn a_step_with_marks_and_workers() {
 }
 
 #[test]
-fn two_backwards_share_segments() {
+fn two_backwards_share_rematerialized_segments() {
     explore_with_pools(|| {
         let w = Weight::new(Tracked::new(1.0));
         let effects = backwards(&w);
@@ -53,7 +53,7 @@ fn two_backwards_share_segments() {
 }
 
 #[test]
-fn a_backward_leaves_in_the_second_evaluation_and_another_one_goes_on() {
+fn backward_dropped_during_rematerialization_lets_other_finish() {
     explore_with_pools(|| {
         let w = Weight::new(Tracked::new(1.0));
         let effects = backwards(&w)();

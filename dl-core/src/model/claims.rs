@@ -68,7 +68,7 @@ impl Held {
 }
 
 #[test]
-fn a_seat_is_kept_for_the_next_pass_while_somebody_asks_for_a_claim() {
+fn next_pass_in_same_seat_with_concurrent_pass_owns_stamp_exclusively() {
     explore(|| {
         let node = Arc::new(Node::default());
         let other = node.clone();
@@ -86,7 +86,7 @@ fn a_seat_is_kept_for_the_next_pass_while_somebody_asks_for_a_claim() {
 }
 
 #[test]
-fn two_passes_claim_one_node() {
+fn concurrent_passes_stamp_node_exclusively() {
     explore(|| {
         let node = Arc::new(Node::default());
         let other = node.clone();
@@ -102,7 +102,7 @@ fn two_passes_claim_one_node() {
 }
 
 #[test]
-fn a_claim_lapses_with_its_pass() {
+fn stamp_expires_when_its_pass_ends() {
     explore(|| {
         let node = Arc::new(Node::default());
         let ended = Arc::new(crate::parallel::sync::AtomicBool::new(false));
@@ -121,7 +121,7 @@ fn a_claim_lapses_with_its_pass() {
 }
 
 #[test]
-fn a_seat_is_taken_again_while_somebody_asks_for_its_claim() {
+fn reused_seat_with_concurrent_pass_owns_stamp_exclusively() {
     explore(|| {
         let node = Arc::new(Node::default());
         let other = node.clone();

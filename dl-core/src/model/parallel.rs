@@ -81,19 +81,19 @@ fn every_piece_once(pieces: usize, helpers: usize) {
 }
 
 #[test]
-fn a_helper_takes_pieces() {
+fn chunks_with_one_helper_run_once() {
     every_piece_once(3, 1);
 }
 
 #[test]
-fn two_helpers_take_pieces() {
+fn chunks_with_two_helpers_run_once() {
     every_piece_once(2, 2);
 }
 
 /// A piece is divided itself: the thread that waits for it, and those that have run the others, may
 /// help with its parts, which are borrowed from another stack.
 #[test]
-fn a_piece_that_is_divided() {
+fn nested_region_runs_each_chunk_once() {
     explore(|| {
         let borrowed = Borrowed::new(2);
         shared(2, 1, &|piece| {
@@ -110,7 +110,7 @@ fn a_piece_that_is_divided() {
 
 /// Two kernels, one after the other: a helper of the first may arrive while the second runs.
 #[test]
-fn a_helper_that_comes_late() {
+fn helper_arriving_late_does_not_touch_borrowed_data() {
     explore(|| {
         for _ in 0..2 {
             let borrowed = Borrowed::new(2);
@@ -120,7 +120,7 @@ fn a_helper_that_comes_late() {
 }
 
 #[test]
-fn the_first_panic_comes_back() {
+fn panics_in_two_chunks_propagate_first() {
     explore(|| {
         let borrowed = Borrowed::new(3);
         let ended = Arc::new(AtomicUsize::new(0));

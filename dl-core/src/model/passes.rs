@@ -37,7 +37,7 @@ fn five_times(w: &Weight<Tracked>) -> Layer<Tracked> {
 }
 
 #[test]
-fn a_wait_while_workers_hold_tickets() {
+fn wait_while_workers_hold_tickets_releases_all_values() {
     explore_with_pools(|| {
         let value = Tracked::new(1.0);
         let copies = value.count();
@@ -68,7 +68,7 @@ fn pass_is_retired_while_helpers_hold_it() {
 }
 
 #[test]
-fn a_training_step_with_workers() {
+fn training_step_with_workers_updates_weight() {
     explore_with_pools(|| {
         let w = Weight::new(Tracked::new(1.0));
         assert_eq!(number(five_times(&w).train(&Sgd::new(0.1)).wait()), 5.0);
@@ -78,7 +78,7 @@ fn a_training_step_with_workers() {
 
 /// A pass in the body of another pass. The workers of the outer pass help in it.
 #[test]
-fn a_pass_within_a_pass() {
+fn nested_pass_with_workers_releases_all_values() {
     explore_with_pools(|| {
         let value = Tracked::new(1.0);
         let copies = value.count();
@@ -102,7 +102,7 @@ fn a_pass_within_a_pass() {
 
 /// A body that is woken by another thread, which holds the pass meanwhile.
 #[test]
-fn a_body_that_is_woken_from_outside() {
+fn body_woken_by_other_thread_completes() {
     explore_with_pools(|| {
         let value = Tracked::new(1.0);
         let copies = value.count();
@@ -128,7 +128,7 @@ fn a_body_that_is_woken_from_outside() {
 /// A kernel that is divided beside another one: the thread that has run that one, and the one that
 /// waits, may help.
 #[test]
-fn a_kernel_that_is_divided() {
+fn divided_kernel_beside_other_kernel_completes() {
     explore_with_pools(|| {
         let value = Tracked::new(1.0);
         let copies = value.count();
@@ -141,7 +141,7 @@ fn a_kernel_that_is_divided() {
 }
 
 #[test]
-fn two_drivers_on_one_pass() {
+fn two_drivers_on_one_pass_both_complete() {
     explore_with_pools(|| {
         let w = Weight::new(Tracked::new(1.0));
         let tape = five_times(&w).forward().wait().expect("nothing fails");
@@ -179,7 +179,7 @@ fn gated_backward(w: &Weight<Tracked>, gate: &Gate) -> SideEffects {
 }
 
 #[test]
-fn the_last_driver_leaves_while_a_task_is_polled_and_another_one_arrives() {
+fn last_driver_leaving_during_poll_restarts_task_for_next_driver() {
     explore_with_pools(|| {
         let (w, gate) = (Weight::new(Tracked::new(1.0)), Gate::new());
         let effects = gated_backward(&w, &gate);
@@ -193,7 +193,7 @@ fn the_last_driver_leaves_while_a_task_is_polled_and_another_one_arrives() {
 }
 
 #[test]
-fn a_driver_leaves_while_another_one_arrives() {
+fn driver_leaving_while_other_arrives_keeps_pass_running() {
     explore_with_pools(|| {
         let (w, gate) = (Weight::new(Tracked::new(1.0)), Gate::new());
         let effects = gated_backward(&w, &gate);
@@ -209,7 +209,7 @@ fn a_driver_leaves_while_another_one_arrives() {
 
 /// The tape still holds the pass, but no run waits for the gate any more.
 #[test]
-fn a_pass_that_rests_has_no_futures() {
+fn suspended_pass_drops_its_futures() {
     explore_with_pools(|| {
         let (w, alive) = (Weight::new(Tracked::new(1.0)), Arc::new(()));
         let tape = five_times(&w).forward().wait().expect("nothing fails");
@@ -237,7 +237,7 @@ fn a_pass_that_rests_has_no_futures() {
 /// The body that was started for the first driver ends after the second one has arrived. It was
 /// interrupted nevertheless, so it must restart.
 #[test]
-fn a_driver_leaves_and_another_one_arrives_while_a_task_is_polled() {
+fn drivers_replaced_during_poll_restart_task() {
     explore_with_pools(|| {
         let (w, stage) = (Weight::new(Tracked::new(1.0)), Arc::new(AtomicUsize::new(0)));
         let tape = five_times(&w).forward().wait().expect("nothing fails");
@@ -271,7 +271,7 @@ const POLLED: usize = 1;
 const ARRIVED: usize = 2;
 
 #[test]
-fn drivers_come_and_go() {
+fn drivers_joining_and_leaving_complete_step() {
     explore_with_pools(|| {
         let (w, gate) = (Weight::new(Tracked::new(1.0)), Gate::new());
         let effects = gated_backward(&w, &gate);
@@ -287,7 +287,7 @@ fn drivers_come_and_go() {
 }
 
 #[test]
-fn two_passes_over_the_same_layers() {
+fn concurrent_passes_over_shared_layers_compute_same_value() {
     explore_with_pools(|| {
         let w = Weight::new(Tracked::new(1.0));
         let shared = five_times(&w);
@@ -301,7 +301,7 @@ fn two_passes_over_the_same_layers() {
 }
 
 #[test]
-fn a_step_and_a_prediction_over_the_same_layers() {
+fn prediction_during_step_sees_weight_before_or_after() {
     explore_with_pools(|| {
         let w = Weight::new(Tracked::new(1.0));
         let shared = plus(w.layer(), w.layer());
@@ -319,7 +319,7 @@ fn a_step_and_a_prediction_over_the_same_layers() {
 }
 
 #[test]
-fn a_wait_inside_a_body() {
+fn nested_wait_in_body_completes() {
     explore_with_pools(|| {
         let w = Weight::new(Tracked::new(1.0));
         let body = |w: Weight<Tracked>| {
@@ -335,7 +335,7 @@ fn a_wait_inside_a_body() {
 }
 
 #[test]
-fn a_run_is_dropped_while_workers_compute() {
+fn run_dropped_while_workers_compute_releases_all_values() {
     explore_with_pools(|| {
         let value = Tracked::new(1.0);
         let copies = value.count();
@@ -356,7 +356,7 @@ fn a_run_is_dropped_while_workers_compute() {
 
 /// Slots are freed while others are being evaluated.
 #[test]
-fn loops_of_bangs_are_swept() {
+fn swept_extract_loops_release_all_values() {
     explore_with_pools(|| {
         let value = Tracked::new(1.0);
         let copies = value.count();
@@ -387,7 +387,7 @@ fn loops_of_bangs_are_swept() {
 }
 
 #[test]
-fn a_tape_is_dropped_while_its_pass_goes_backward() {
+fn tape_dropped_during_backward_completes_step() {
     explore_with_pools(|| {
         let value = Tracked::new(1.0);
         let copies = value.count();
@@ -408,7 +408,7 @@ fn a_tape_is_dropped_while_its_pass_goes_backward() {
 }
 
 #[test]
-fn predictions_joined_inside_a_pass() {
+fn joined_predictions_complete() {
     explore_with_pools(|| {
         let w = Weight::new(Tracked::new(1.0));
         let (left, right) = (times(2.0, w.layer()), times(3.0, w.layer()));

@@ -61,7 +61,7 @@ impl Primitive for Twice {
 /// Two bodies, which may be polled concurrently, extract the same layers and resolve to layers
 /// above these.
 #[test]
-fn two_walks_over_the_same_small_kernels() {
+fn concurrent_traversals_run_each_small_kernel_once() {
     explore_with_pools(|| {
         let value = Tracked::new(1.0);
         let copies = value.count();
@@ -89,7 +89,7 @@ fn two_walks_over_the_same_small_kernels() {
 
 /// Two runs evaluate the same cotangents of one tape, so both traverse in its pass.
 #[test]
-fn two_drivers_that_meet_small_kernels() {
+fn two_drivers_run_each_small_kernel_once() {
     explore_with_pools(|| {
         let (w, twice) = (Weight::new(Tracked::new(1.0)), Twice::default());
         let four = twice.of(&twice.of(&w.layer()));
@@ -107,7 +107,7 @@ fn two_drivers_that_meet_small_kernels() {
 
 /// One of the drivers does not wait for the kernels that it has discovered.
 #[test]
-fn a_driver_leaves_in_the_middle_of_small_kernels() {
+fn driver_leaving_between_small_kernels_runs_each_once() {
     explore_with_pools(|| {
         let (w, twice) = (Weight::new(Tracked::new(1.0)), Twice::default());
         let four = twice.of(&twice.of(&w.layer()));
@@ -124,7 +124,7 @@ fn a_driver_leaves_in_the_middle_of_small_kernels() {
 
 /// The first traversal is suspended; a run that is joined with it extracts a layer above.
 #[test]
-fn small_kernels_of_joined_bangs() {
+fn joined_extracts_run_each_small_kernel_once() {
     explore_with_pools(|| {
         let (w, twice) = (Weight::new(Tracked::new(1.0)), Twice::default());
         let two = twice.of(&w.layer());
@@ -214,7 +214,7 @@ fn branches(w: &Weight<Tracked>, stays: &Stays) -> Layer<Tracked> {
 }
 
 #[test]
-fn what_stays_behind_something_dear() {
+fn local_jobs_behind_expensive_kernel_run_once() {
     explore_with_pools(|| {
         let value = Tracked::new(1.0);
         let copies = value.count();
@@ -230,7 +230,7 @@ fn what_stays_behind_something_dear() {
 
 /// One of two drivers leaves the jobs that it would have run first.
 #[test]
-fn a_driver_leaves_what_stays_with_him() {
+fn driver_leaving_with_local_jobs_runs_each_kernel_once() {
     explore_with_pools(|| {
         let (w, stays) = (Weight::new(Tracked::new(1.0)), Stays::default());
         let tape = branches(&w, &stays).forward().wait().expect("nothing fails");

@@ -32,7 +32,7 @@ fn steps_in_opposite_order_never_interleave() {
 }
 
 #[test]
-fn a_snapshot_stays_what_it_was() {
+fn snapshot_during_steps_does_not_change() {
     explore(|| {
         let (a, b) = (Weight::new(1.0_f64), Weight::new(1.0_f64));
         let loss = a.layer() - b.layer();
@@ -56,7 +56,7 @@ fn a_snapshot_stays_what_it_was() {
 }
 
 #[test]
-fn a_value_is_set_during_a_step() {
+fn value_set_during_step_is_serialized_with_commit() {
     explore(|| {
         let w = Weight::new(1.0_f64);
         let (ours, loss) = (w.clone(), w.layer() * 1.0);
@@ -67,7 +67,7 @@ fn a_value_is_set_during_a_step() {
 }
 
 #[test]
-fn a_buffer_and_a_weight_change_together() {
+fn buffer_and_weight_are_committed_together() {
     explore(|| {
         let (w, steps) = (Weight::new(0.0_f64), Buffer::new(0.0_f64));
         let loss = (-w.layer()).updating(&steps, &steps.layer() + 1.0);

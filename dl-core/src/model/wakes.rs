@@ -74,7 +74,7 @@ fn gated(gate: &Gate) -> Layer<Tracked> {
 }
 
 #[test]
-fn a_task_is_woken_while_it_is_polled_or_after() {
+fn task_woken_during_or_after_poll_completes() {
     explore(|| {
         let gate = Gate::new();
         let asked = gate.clone();
@@ -88,7 +88,7 @@ fn a_task_is_woken_while_it_is_polled_or_after() {
 }
 
 #[test]
-fn a_task_is_woken_twice_and_by_two_threads() {
+fn task_woken_twice_by_two_threads_runs_once() {
     explore(|| {
         let gate = Gate::new();
         let asked = gate.clone();
@@ -108,7 +108,7 @@ fn a_task_is_woken_twice_and_by_two_threads() {
 }
 
 #[test]
-fn a_task_is_woken_for_nothing() {
+fn task_woken_spuriously_waits_again() {
     explore(|| {
         let gate = Gate::new();
         let asked = gate.clone();
@@ -127,7 +127,7 @@ fn a_task_is_woken_for_nothing() {
 }
 
 #[test]
-fn a_task_is_woken_when_its_pass_rests() {
+fn task_woken_in_suspended_pass_is_ignored() {
     explore(|| {
         let gate = Gate::new();
         let layer = gated(&gate);
@@ -166,7 +166,7 @@ pub(super) fn foreign_block_on<T>(future: impl Future<Output = T>) -> T {
 
 /// A stale waker is called while the pass that it belonged to is reused.
 #[test]
-fn a_pass_is_used_again_while_an_old_waker_is_called() {
+fn stale_waker_called_after_pass_reuse_is_ignored() {
     explore(|| {
         let gate = Gate::new();
         let (first, second) = (gated(&gate), gated(&gate));
@@ -187,7 +187,7 @@ fn a_pass_is_used_again_while_an_old_waker_is_called() {
 /// An extract is moved out of the body that polled it first, and polled to completion by another
 /// thread.
 #[test]
-fn an_extract_outlives_its_pass() {
+fn extract_polled_after_its_pass_completes_or_is_cancelled() {
     explore(|| {
         let (gate, taken) = (Gate::new(), Arc::new(Mutex::new(None)));
         let body = Layer::dynamic({
@@ -220,13 +220,13 @@ fn an_extract_outlives_its_pass() {
 }
 
 #[test]
-fn a_foreign_executor_drives_a_pass() {
+fn foreign_executor_drives_pass_to_completion() {
     for size in [1, 2] {
-        explore(move || a_foreign_executor(size));
+        explore(move || drive_pass_by_foreign_executor(size));
     }
 }
 
-fn a_foreign_executor(size: usize) {
+fn drive_pass_by_foreign_executor(size: usize) {
     pool::of_size(size);
     let gate = Gate::new();
     let layer = plus(gated(&gate), gated(&gate));
