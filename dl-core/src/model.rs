@@ -35,7 +35,7 @@ mod small;
 mod snapshots;
 #[cfg(shuttle)]
 mod steps;
-#[cfg_attr(loom, allow(dead_code, reason = "kernels are for passes"))]
+#[cfg_attr(loom, allow(dead_code, reason = "kernels are used by models of passes"))]
 mod tracked;
 #[cfg(shuttle)]
 mod wakes;

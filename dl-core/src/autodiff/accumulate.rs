@@ -52,7 +52,7 @@ struct Accumulated {
 
 impl Accumulated {
     fn summing(&self) -> &dyn AnyPrimitive {
-        summing(&self.sum).expect("it was made of a sum")
+        summing(&self.sum).expect("it was created from a sum")
     }
 
     /// All terms with the values of their operands, if all are fused; there are at least two.
@@ -138,10 +138,10 @@ impl AnyPrimitive for Accumulated {
     }
 
     fn pullback(&self, _: AnyAt<'_>) -> Few<Option<AnyLayer>> {
-        unreachable!("nobody but its pass has it")
+        unreachable!("it is not differentiated again")
     }
 
     fn pushforward(&self, _: AnyAlong<'_>) -> Option<AnyLayer> {
-        unreachable!("nobody but its pass has it")
+        unreachable!("it is not differentiated again")
     }
 }

@@ -27,7 +27,7 @@ impl AnyDelta {
         match self {
             AnyDelta::Ready(value) => (node.kind_of_data.delta_layer)(Expression::constant(value), node.place),
             AnyDelta::Lazy(layer) | AnyDelta::Unmade(layer, _) => layer,
-            AnyDelta::Perhaps(_) => unreachable!("what may arrive from a segment is summed when it is known"),
+            AnyDelta::Perhaps(_) => unreachable!("a conditional cotangent is resolved before it becomes a layer"),
         }
     }
 
@@ -43,7 +43,7 @@ impl AnyDelta {
     pub(crate) fn expect_ready(&self) -> &Value {
         match self {
             AnyDelta::Ready(value) => value,
-            _ => unreachable!("the delta was to be computed before"),
+            _ => unreachable!("the delta must have been evaluated"),
         }
     }
 

@@ -137,7 +137,7 @@ async fn derive(along: Arc<(Vec<AnyLayer>, Vec<AnyLayer>, Vec<AnyLayer>)>) -> Re
         return Err(Error::invalid(format!("a direction of {directions} layers was given for {variables} variables")));
     }
     ExtractAll::new(roots.clone()).await?;
-    let pass = exec::current().expect("an extract ends in its pass");
+    let pass = exec::current().expect("an extract completes in its pass");
     let _hold = hold(&pass, roots).await?;
     let mut layers: Vec<AnyLayer> = roots.first().cloned().into_iter().collect();
     let tangents = reverse::walking(&pass, roots.first(), || tangents_of(&pass, roots, variables, directions));
@@ -283,7 +283,7 @@ fn of_arithmetic<T: Number + Pointwise + Delta>(
             let terms: Vec<Layer<T>> = [left, right].into_iter().flatten().map(|t| t.0).collect();
             if terms.is_empty() { None } else { Some(T::sum(terms)) }
         }
-        _ => unreachable!("only scalar arithmetic is read so"),
+        _ => unreachable!("only called for scalar arithmetic"),
     }
     .map(Layer::into_any)
 }
@@ -318,11 +318,7 @@ pub(crate) fn transposed<T: Data>(
 ) -> Option<Layer<T::Delta>> {
     let u = Layer::constant(along.value.get::<T>().one());
     let deltas = pullback(&u);
-    assert_eq!(
-        deltas.len(),
-        along.operands.len(),
-        "the number of deltas that the rule gives, and that of the operands"
-    );
+    assert_eq!(deltas.len(), along.operands.len(), "a rule must return one delta per operand");
     let both = deltas.into_iter().zip(along.tangents);
     let (roots, deltas): (Vec<_>, Vec<_>) = both.filter_map(|(delta, v)| Some((delta?, v.clone()?))).unzip();
     if roots.is_empty() {
@@ -344,7 +340,7 @@ fn refuse(hand_written: Vec<HandWritten>, variables: &[AnyLayer]) -> Result<()> 
         let effects =
             catch_unwind(AssertUnwindSafe(|| backward.backward(delta))).map_err(|payload| at(Error::panic(payload)))?;
         if effects.deltas_of(&weights)?.iter().any(Option::is_some) {
-            let why = "a hand-written backward cannot be read forward: there is no derivative along a direction through it. \
+            let why = "a hand-written backward cannot be differentiated in forward mode. \
                        Take a gradient, or write it as a `Primitive` or `with_rule`";
             return Err(at(Error::invalid(why)));
         }

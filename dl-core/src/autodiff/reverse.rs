@@ -7,8 +7,9 @@
 //! rules, see [`crate::math::pointwise`]). Elsewhere they are layers, which the executor evaluates
 //! like any others.
 //!
-//! Lock rule: the state lock is held during the traversal. It is released before a hand-written
-//! backward is called, as that is user code which may use the pass.
+//! Lock rule: the state lock is held during the traversal. Pullback rules run under it, as they
+//! only build nodes. It is released before a hand-written backward is called, as that is user code
+//! which may use the pass.
 
 #[doc(hidden)]
 use crate::api::gradients::{SideEffects, WeightDeltas};
@@ -102,7 +103,7 @@ pub(crate) fn derivatives_of(
 /// The error that a derivative with respect to a layer was requested across this one, which has a
 /// hand-written backward.
 pub(crate) fn for_weights_only(hand_written: &AnyLayer) -> Error {
-    let why = "a hand-written backward hands derivatives to weights only, and one with respect to another layer was asked for: \
+    let why = "a hand-written backward hands derivatives to weights only, but one with respect to another layer was requested: \
                write the operation as a `Primitive` or `with_rule`";
     Error::invalid(why).at(hand_written.name(), hand_written.site())
 }
@@ -125,7 +126,7 @@ fn unmarked(state: &mut PassState, layers: &[AnyLayer]) -> Vec<AnyLayer> {
 /// The cotangents of all weights, from a root that is a number, in a pass without checkpoints that
 /// no other thread uses.
 pub(crate) fn deltas_of_number(state: &mut PassState, root: u32, number: Scalar) -> Vec<(Held, AnyDelta)> {
-    debug_assert!(state.in_order(), "scalar arithmetic has no decisions");
+    debug_assert!(state.in_order(), "scalar arithmetic has no dynamic nodes");
     if !state.trained(root) {
         return Vec::new();
     }
@@ -202,8 +203,7 @@ pub(crate) fn evaluated(state: &PassState, layer: &AnyLayer) -> Result<u32> {
 pub(crate) fn kept(pass: &Pass) -> Result<MutexGuard<'_, PassState>> {
     let state = pass.state();
     if state.keep() == Keep::Nothing {
-        let why =
-            "a backward inside `predict`, which keeps no values for it: run it in `train`, or in a pass of its own";
+        let why = "a backward inside `predict`, which discards the values: run it in `train`, or in a pass of its own";
         return Err(Error::invalid(why));
     }
     Ok(state)
@@ -403,7 +403,7 @@ fn walk_back<'a, G: Goal>(
 /// inlined: the loop over plain numbers is faster this way.
 #[inline(never)]
 fn take_sum(arrived: &mut Arrived, node: Held) -> Result<AnyDelta> {
-    let Arrived::Many(deltas) = std::mem::take(arrived) else { unreachable!("one delta is no sum") };
+    let Arrived::Many(deltas) = std::mem::take(arrived) else { unreachable!("a single delta is taken by `take_one`") };
     sum(node, *deltas)
 }
 
@@ -438,7 +438,7 @@ pub(crate) fn pull_back(
             let deltas = catch_unwind(AssertUnwindSafe(|| op.pullback(at)))
                 .map_err(|payload| Error::panic(payload).at(op.name_or_panic(), node.site()))?;
             if deltas.len() != places.len() {
-                let why = format!("the rule gives {} deltas, the operands are {}", deltas.len(), places.len());
+                let why = format!("the rule returns {} deltas for {} operands", deltas.len(), places.len());
                 return Err(Error::invalid(why).at(op.name_or_panic(), node.site()));
             }
             deltas

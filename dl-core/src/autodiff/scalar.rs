@@ -63,7 +63,7 @@ pub(super) fn walk_back_in_numbers(
             Arrived::Nothing => continue,
             &Arrived::F32(d) => number_back(state, index, d, arrived, deltas),
             &Arrived::F64(d) => number_back(state, index, d, arrived, deltas),
-            _ => unreachable!("a number gets numbers"),
+            _ => unreachable!("cotangents of numbers are numbers"),
         }
         // A number has no destructor.
         std::mem::forget(std::mem::take(&mut arrived[place]));
@@ -82,7 +82,7 @@ fn number_back<N: Plain>(
 ) {
     if !in_numbers(state, index, d, arrived) {
         let node = state.node(index);
-        debug_assert!(matches!(node.expression, Expression::Weight(..)), "what is trained is arithmetic or a weight");
+        debug_assert!(matches!(node.expression, Expression::Weight(..)), "a trained slot is arithmetic or a weight");
         tables::push_made(deltas, || (node, AnyDelta::Ready(d.scalar().into())));
     }
 }
@@ -151,7 +151,7 @@ pub(super) fn in_layers<T: Number + Pointwise>(
             let (left, right) = op.pullbacks([a, b, y, d], (left, right));
             [left, right].map(|delta| delta.map(|delta| delta.0))
         }
-        _ => unreachable!("only scalar arithmetic is read so"),
+        _ => unreachable!("only called for scalar arithmetic"),
     };
     deltas.map(|delta| delta.map(Layer::into_any))
 }

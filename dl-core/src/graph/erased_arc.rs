@@ -141,8 +141,8 @@ mod tests {
             let alive = Arc::new(());
             let mut first = Shared::new(([7_u64; N], alive.clone()));
             let second = first.clone();
-            assert!(first.downcast_mut::<([u64; N], Arc<()>)>().is_none(), "somebody else has it");
-            assert!(first.downcast_ref::<u64>().is_none(), "it is something else");
+            assert!(first.downcast_mut::<([u64; N], Arc<()>)>().is_none(), "there is another handle");
+            assert!(first.downcast_ref::<u64>().is_none(), "the data are of another type");
             drop(second);
             let (numbers, _) = first.downcast_mut::<([u64; N], Arc<()>)>().expect("the only handle");
             assert_eq!(*numbers, [7; N]);
@@ -186,7 +186,7 @@ mod tests {
         struct Panics;
         impl Drop for Panics {
             fn drop(&mut self) {
-                panic!("on the way out");
+                panic!("in a destructor");
             }
         }
         let data = Shared::new(Panics);

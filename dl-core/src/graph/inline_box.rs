@@ -16,7 +16,7 @@ use std::task::{Context, Poll};
 
 /// The memory of a node.
 #[repr(align(64))]
-pub(super) struct Cell(#[allow(dead_code, reason = "it is only room")] [u8; 64]);
+pub(super) struct Cell(#[allow(dead_code, reason = "storage only")] [u8; 64]);
 
 /// Owns a `T`.
 pub(crate) struct Kept<T: ?Sized>(NonNull<T>, PhantomData<T>);
@@ -193,7 +193,7 @@ mod tests {
 
     impl<const N: usize> Recipe for Body<N> {
         fn run(&self) -> KeptFuture<Result<Outcome>> {
-            unreachable!("nobody runs it")
+            unreachable!("the test does not run it")
         }
 
         fn name(&self) -> &'static str {
@@ -253,7 +253,7 @@ mod tests {
             assert_eq!(Pin::new(&mut first).poll(&mut cx), Poll::Pending);
             drop(second);
             let mut moved = Some(first);
-            let again = Pin::new(moved.as_mut().expect("it is there")).poll(&mut cx);
+            let again = Pin::new(moved.as_mut().expect("the future was moved here")).poll(&mut cx);
             assert_eq!((again, Arc::strong_count(&alive)), (Poll::Ready(true), 2));
             drop(moved);
             assert_eq!(Arc::strong_count(&alive), 1);

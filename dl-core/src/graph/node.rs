@@ -47,7 +47,8 @@ pub struct Node {
 }
 
 #[cfg(not(any(shuttle, loom)))]
-const _: () = assert!(size_of::<Node>() == 64, "a node is one cache line: more costs ten nanoseconds an operation");
+const _: () =
+    assert!(size_of::<Node>() == 64, "a node must fit one cache line: a second one costs 10 ns per operation");
 
 /// The kinds of expression.
 pub(crate) enum Expression {

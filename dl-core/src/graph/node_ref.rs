@@ -348,7 +348,7 @@ pub(crate) fn release() {
 #[cold]
 fn new_memory() -> NonNull<Node> {
     if cfg!(any(shuttle, loom)) {
-        return NonNull::from(Box::leak(Box::<Node>::new_uninit())).cast(); // a separate allocation, as it is never freed
+        return NonNull::from(Box::leak(Box::<Node>::new_uninit())).cast(); // never freed
     }
     let [first, others @ ..] = block::take_cells();
     for cell in others.into_iter().rev() {
@@ -572,7 +572,7 @@ mod tests {
         let chain = (0..10_000).map(|_| x()).fold(x(), |y, x| &y * &x + x);
         drop(chain);
         let room = YARD.with(|yard| yard.doomed.borrow().capacity());
-        assert!(room < 100, "a list of {room} that were to go later");
+        assert!(room < 100, "the worklist had room for {room} nodes");
     }
 
     #[cfg(not(any(shuttle, loom)))]

@@ -241,7 +241,7 @@ impl Variable {
                 bits.store(std::mem::replace(number, f64::from_bits(old)).to_bits(), Ordering::Release);
             }
             (Cells::Any(own), Repr::Any(_)) => Self::change_any(own, |own| std::mem::swap(own, value)),
-            _ => unreachable!("a weight holds the type that it was made with"),
+            _ => unreachable!("a weight holds the type that it was created with"),
         }
     }
 
@@ -323,7 +323,7 @@ impl VariableRef {
             // No replicas are added any more, so one of another thread is used.
             None => {
                 let leaf = self.leaves.iter().find_map(|leaf| NonNull::new(leaf.load(Ordering::Acquire)));
-                self.handle_to(leaf.expect("a variable is made with a leaf"))
+                self.handle_to(leaf.expect("a variable is created with a replica"))
             }
         }
     }
@@ -404,7 +404,7 @@ pub(super) unsafe fn variable_of(leaf: NonNull<Node>) -> VariableRef {
     leaf.guarded.used();
     match &leaf.expression {
         Expression::Weight(variable, _) => *variable,
-        _ => unreachable!("only leaves report"),
+        _ => unreachable!("only replicas report"),
     }
 }
 
@@ -453,7 +453,7 @@ mod tests {
         let weight = crate::Weight::new(1.0_f32);
         let leaf = crate::Differentiable::layer(&weight).into_any();
         let variable = leaf.as_variable().expect("a weight");
-        assert_eq!(variable.met_elsewhere(), 0, "nobody has");
+        assert_eq!(variable.met_elsewhere(), 0, "none is recorded");
         SLOT.set(3);
         variable.meet();
         assert_eq!(variable.met_elsewhere(), 0);

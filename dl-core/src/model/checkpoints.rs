@@ -59,7 +59,7 @@ fn backward_dropped_during_rematerialization_lets_other_finish() {
         let effects = backwards(&w)();
         let leaves = effects.clone();
         let leaver = thread::spawn(move || start_and_leave(&leaves));
-        effects.step(&Sgd::new(1.0)).wait().expect("what was interrupted begins anew");
+        effects.step(&Sgd::new(1.0)).wait().expect("an interrupted backward restarts");
         let ended = leaver.join().expect("no panic");
         assert_eq!(w.value().number(), if ended { -21.0 } else { -10.0 });
     });

@@ -48,7 +48,7 @@ struct Held {
 
 // SAFETY: the cell is empty; `loom` only checks the order of the accesses.
 #[cfg(loom)]
-#[allow(unsafe_code, reason = "the cell is there to be watched, and is empty")]
+#[allow(unsafe_code, reason = "an empty cell, instrumented by loom")]
 unsafe impl Sync for Held {}
 
 impl Held {
@@ -61,7 +61,7 @@ impl Held {
     #[cfg(shuttle)]
     fn hold(&self, meanwhile: impl FnOnce()) {
         use std::sync::atomic::Ordering::Relaxed;
-        assert_eq!(self.by.fetch_add(1, Relaxed), 0, "two passes hold the claim");
+        assert_eq!(self.by.fetch_add(1, Relaxed), 0, "two passes own the stamp");
         meanwhile();
         self.by.fetch_sub(1, Relaxed);
     }
@@ -114,7 +114,7 @@ fn stamp_expires_when_its_pass_ends() {
             }) as super::Part,
             Box::new(move || {
                 let lapsed = ended.load(crate::parallel::sync::Ordering::Acquire);
-                assert!(node.pass(2) || !lapsed, "nobody holds the claim any more");
+                assert!(node.pass(2) || !lapsed, "no pass owns the stamp any more");
             }),
         ]);
     });

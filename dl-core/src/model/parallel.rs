@@ -25,19 +25,19 @@ struct Written {
 // SAFETY: each piece is written by one thread, and read after all pieces have ended; `loom` checks
 // both.
 #[cfg(loom)]
-#[allow(unsafe_code, reason = "the cell is there to be watched")]
+#[allow(unsafe_code, reason = "a cell instrumented by loom")]
 unsafe impl Sync for Written {}
 
 impl Written {
     #[cfg(loom)]
-    #[allow(unsafe_code, reason = "the cell is there to be watched")]
+    #[allow(unsafe_code, reason = "a cell instrumented by loom")]
     fn write(&self) {
         // SAFETY: only the thread that runs the piece writes the cell.
         self.cell.with_mut(|count| unsafe { *count += 1 });
     }
 
     #[cfg(loom)]
-    #[allow(unsafe_code, reason = "the cell is there to be watched")]
+    #[allow(unsafe_code, reason = "a cell instrumented by loom")]
     fn count(&self) -> usize {
         // SAFETY: read after all pieces have ended.
         self.cell.with(|count| unsafe { *count as usize })
@@ -76,7 +76,7 @@ fn every_piece_once(pieces: usize, helpers: usize) {
     explore(move || {
         let borrowed = Borrowed::new(pieces);
         shared(pieces, helpers, &|piece| borrowed.write(piece));
-        assert!(borrowed.written.iter().all(|written| written.count() == 1), "each piece is done once");
+        assert!(borrowed.written.iter().all(|written| written.count() == 1), "each piece runs once");
     });
 }
 
@@ -101,10 +101,10 @@ fn nested_region_runs_each_chunk_once() {
             if piece == 1 {
                 let within = Borrowed::new(2);
                 shared(2, 1, &|part| within.write(part));
-                assert!(within.written.iter().all(|written| written.count() == 1), "each part is done once");
+                assert!(within.written.iter().all(|written| written.count() == 1), "each part runs once");
             }
         });
-        assert!(borrowed.written.iter().all(|written| written.count() == 1), "each piece is done once");
+        assert!(borrowed.written.iter().all(|written| written.count() == 1), "each piece runs once");
     });
 }
 

@@ -187,7 +187,7 @@ fn last_driver_leaving_during_poll_restarts_task_for_next_driver() {
         let leaver = thread::spawn(move || start_and_leave(&leaves));
         gate.open();
         let ended = leaver.join().expect("no panic");
-        effects.step(&Sgd::new(1.0)).wait().expect("what was interrupted begins anew");
+        effects.step(&Sgd::new(1.0)).wait().expect("an interrupted body restarts");
         assert_eq!(w.value().number(), if ended { -9.0 } else { -4.0 });
     });
 }
@@ -200,7 +200,7 @@ fn driver_leaving_while_other_arrives_keeps_pass_running() {
         let leaves = effects.clone();
         let leaver = thread::spawn(move || start_and_leave(&leaves));
         let opener = thread::spawn(move || gate.open());
-        effects.step(&Sgd::new(1.0)).wait().expect("a pass with a driver goes on");
+        effects.step(&Sgd::new(1.0)).wait().expect("a pass with a driver continues");
         opener.join().expect("no panic");
         let ended = leaver.join().expect("no panic");
         assert_eq!(w.value().number(), if ended { -9.0 } else { -4.0 });
@@ -261,7 +261,7 @@ fn drivers_replaced_during_poll_restart_task() {
         let ended = Pin::new(&mut second).poll(&mut Context::from_waker(Waker::noop()));
         stage.store(ARRIVED, Ordering::SeqCst);
         if ended.is_pending() {
-            foreign_block_on(second).expect("a pass with a driver goes on");
+            foreign_block_on(second).expect("a pass with a driver continues");
         }
         assert_eq!(w.value().number(), -4.0);
     });
@@ -280,7 +280,7 @@ fn drivers_joining_and_leaving_complete_step() {
             thread::spawn(move || start_and_leave(&leaves))
         });
         gate.open();
-        effects.step(&Sgd::new(1.0)).wait().expect("a pass with a driver goes on");
+        effects.step(&Sgd::new(1.0)).wait().expect("a pass with a driver continues");
         let ended = leavers.map(|leaver| leaver.join().expect("no panic")).into_iter().filter(|&ended| ended).count();
         assert_eq!(w.value().number(), -4.0 - 5.0 * ended as f64);
     });

@@ -115,7 +115,7 @@ fn driver_leaving_between_small_kernels_runs_each_once() {
         let effects = tape.backward(Do::from_fn(|| async { Ok(Tracked::new(1.0)) }));
         let leaves = effects.clone();
         let leaver = thread::spawn(move || start_and_leave(&leaves));
-        effects.step(&Sgd::new(1.0)).wait().expect("a pass with a driver goes on");
+        effects.step(&Sgd::new(1.0)).wait().expect("a pass with a driver continues");
         let ended = leaver.join().expect("no panic");
         assert_eq!(w.value().number(), if ended { -7.0 } else { -3.0 });
         assert_eq!(twice.counts(), (2, 2), "each kernel runs once");
@@ -237,7 +237,7 @@ fn driver_leaving_with_local_jobs_runs_each_kernel_once() {
         let effects = tape.backward(Do::from_fn(|| async { Ok(Tracked::new(1.0)) }));
         let leaves = effects.clone();
         let leaver = thread::spawn(move || start_and_leave(&leaves));
-        effects.step(&Sgd::new(1.0)).wait().expect("a pass with a driver goes on");
+        effects.step(&Sgd::new(1.0)).wait().expect("a pass with a driver continues");
         let ended = leaver.join().expect("no panic");
         assert_eq!(w.value().number(), if ended { 1.0 - 88.0 } else { 1.0 - 44.0 });
         assert_eq!(stays.0.counts(), (4, 4), "each kernel runs once");
