@@ -4,8 +4,7 @@
 //! cotangents as graph nodes. The cotangents that a node receives from its consumers are summed in
 //! visit order. Invariant: this order depends on the graph alone, not on timing. Where node and
 //! cotangent are plain numbers, the cotangents are computed inline (the numeric reading of the
-//! rules, see [`crate::math::pointwise`]). Elsewhere they are layers, which the executor evaluates
-//! like any others.
+//! rules of [`dl_math`]). Elsewhere they are layers, which the executor evaluates like any others.
 //!
 //! Lock rule: the state lock is held during the traversal. Pullback rules run under it, as they
 //! only build nodes. It is released before a hand-written backward is called, as that is user code

@@ -82,7 +82,7 @@ fn number_back<N: Plain>(
 ) {
     if !in_numbers(state, index, d, arrived) {
         let node = state.node(index);
-        debug_assert!(matches!(node.expression, Expression::Weight(..)), "a trained slot is arithmetic or a weight");
+        debug_assert!(matches!(node.expression, Expression::Weight(..)), "what is trained is arithmetic or a weight");
         tables::push_made(deltas, || (node, AnyDelta::Ready(d.scalar().into())));
     }
 }

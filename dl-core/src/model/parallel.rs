@@ -25,19 +25,19 @@ struct Written {
 // SAFETY: each piece is written by one thread, and read after all pieces have ended; `loom` checks
 // both.
 #[cfg(loom)]
-#[allow(unsafe_code, reason = "a cell instrumented by loom")]
+#[allow(unsafe_code, reason = "the cell is there to be watched")]
 unsafe impl Sync for Written {}
 
 impl Written {
     #[cfg(loom)]
-    #[allow(unsafe_code, reason = "a cell instrumented by loom")]
+    #[allow(unsafe_code, reason = "the cell is there to be watched")]
     fn write(&self) {
         // SAFETY: only the thread that runs the piece writes the cell.
         self.cell.with_mut(|count| unsafe { *count += 1 });
     }
 
     #[cfg(loom)]
-    #[allow(unsafe_code, reason = "a cell instrumented by loom")]
+    #[allow(unsafe_code, reason = "the cell is there to be watched")]
     fn count(&self) -> usize {
         // SAFETY: read after all pieces have ended.
         self.cell.with(|count| unsafe { *count as usize })
