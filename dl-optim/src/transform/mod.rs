@@ -78,7 +78,8 @@ pub trait Plugin: Clone + Send + Sync {
     }
 }
 
-/// An optimizer with a transformation of its deltas. See [`OptimizerExt::plug`](crate::OptimizerExt::plug).
+/// An optimizer with a transformation of its deltas. See
+/// [`OptimizerExt::plug`](crate::OptimizerExt::plug).
 ///
 /// ```
 /// use dl_optim::plugins::{Part, WeightDecay};
