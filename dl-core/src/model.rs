@@ -1,14 +1,14 @@
-//! Models: small programs that a checker runs again and again, each time with another interleaving
-//! of their threads.
+//! Models: small programs that a model checker runs many times, each time with another interleaving
+//! of the threads.
 //!
-//! `just model` runs them. Under `shuttle` a model is the whole executor with a pool of its own,
-//! and schedules are drawn at random: uniformly and by PCT (Burckhardt et al. 2010), which finds a
-//! bug that needs few preemptions with a known probability. Under `loom` only counts, leaves,
-//! claims, commits and shared kernels are modelled, but in every interleaving of so many
-//! preemptions, and with every value that an atomic load may see.
+//! `just model` runs them. Under `shuttle` a model runs the whole executor with its own pool, and
+//! schedules are drawn at random: uniformly, and by PCT (Burckhardt et al. 2010), which finds a bug
+//! that needs few preemptions with a known probability. Under `loom` only reference counts,
+//! replicas, stamps, commits and shared kernels are modelled, but in every interleaving with a
+//! bounded number of preemptions, and with every value that an atomic load may return.
 //!
-//! Besides its own assertions a model fails if all threads wait (a deadlock), if they run on for
-//! ever, if a node or a variable is used after it was freed, is freed twice, or is never freed.
+//! Besides its assertions a model fails if all threads wait (a deadlock), if they do not terminate,
+//! or if a node or a variable is used after it was freed, is freed twice, or is never freed.
 //!
 //! ```text
 //! just model                              # about half a minute
@@ -17,10 +17,10 @@
 //! SHUTTLE_RANDOM_SEED=2 just model        # others
 //! ```
 //!
-//! What a checker does not see: `std::sync::Arc` is the real one; `shuttle` knows one order of all
-//! that happens, so an ordering that is too weak is for `loom` to find; and `loom` lets an acquire
-//! fence see what an earlier thread in the order has read relaxed, so the `AcqRel` of
-//! [`make_strict`](crate::graph::node) rests on an argument alone.
+//! Limits of the checkers: `std::sync::Arc` is not instrumented. `shuttle` is sequentially
+//! consistent, so an ordering that is too weak can only be found by `loom`. `loom` lets an acquire
+//! fence synchronize with values that an earlier thread has read relaxed, so the `AcqRel` of
+//! [`make_strict`](crate::graph::node) is justified by reasoning only.
 
 #[cfg(shuttle)]
 mod checkpoints;
@@ -35,7 +35,7 @@ mod small;
 mod snapshots;
 #[cfg(shuttle)]
 mod steps;
-#[cfg_attr(loom, allow(dead_code, reason = "kernels are for passes"))]
+#[cfg_attr(loom, allow(dead_code, reason = "kernels are used by models of passes"))]
 mod tracked;
 #[cfg(shuttle)]
 mod wakes;
@@ -43,7 +43,7 @@ mod wakes;
 use crate::parallel::sync::checker::thread;
 use crate::parallel::sync::guarded_things;
 
-/// Runs a model, again and again.
+/// Runs a model with random schedules.
 #[cfg(shuttle)]
 fn explore(model: impl Fn() + Send + Sync + 'static) {
     use shuttle::scheduler::{PctScheduler, RandomScheduler};
@@ -54,33 +54,33 @@ fn explore(model: impl Fn() + Send + Sync + 'static) {
     config.stack_size = 1 << 18;
     config.max_steps = MaxSteps::FailAfter(200_000);
     config.silence_warnings = true;
-    let model = std::sync::Arc::new(nothing_is_left(model));
+    let model = std::sync::Arc::new(without_leaks(model));
     let again = model.clone();
     // `SHUTTLE_RANDOM_SEED` sets another seed
     Runner::new(RandomScheduler::new_from_seed(1, schedules), config.clone()).run(move || again());
     Runner::new(PctScheduler::new_from_seed(1, 3, schedules), config).run(move || model());
 }
 
-/// Runs a model in every way.
+/// Runs a model in every interleaving.
 #[cfg(loom)]
 fn explore(model: impl Fn() + Send + Sync + 'static) {
     let mut checker = loom::model::Builder::new();
     checker.max_branches = 10_000;
-    // enough for every bug that was put in to try the models; without a bound the largest ones take
-    // minutes
+    // Finds every bug that was planted to test the models. Without a bound the largest models take
+    // minutes.
     checker.preemption_bound = checker.preemption_bound.or(Some(2));
-    checker.check(nothing_is_left(model));
+    checker.check(without_leaks(model));
 }
 
-fn nothing_is_left(model: impl Fn() + Send + Sync + 'static) -> impl Fn() + Send + Sync + 'static {
+fn without_leaks(model: impl Fn() + Send + Sync + 'static) -> impl Fn() + Send + Sync + 'static {
     move || {
         model();
         eventually(|| guarded_things() == 0);
     }
 }
 
-/// Workers of the pool may outlive what they worked for by a moment. The checker knows when it has
-/// been too long.
+/// Waits for a condition. Workers of the pool may hold their data for a moment after a pass has
+/// ended; the checker detects if the condition never holds.
 fn eventually(done: impl Fn() -> bool) {
     while !done() {
         thread::yield_now();
@@ -89,7 +89,7 @@ fn eventually(done: impl Fn() -> bool) {
 
 type Part = Box<dyn FnOnce() + Send>;
 
-/// Runs these in threads of their own, and waits for them.
+/// Runs each part in a thread, and joins all threads.
 fn together(parts: impl IntoIterator<Item = Part>) {
     let threads: Vec<_> = parts.into_iter().map(thread::spawn).collect();
     for thread in threads {

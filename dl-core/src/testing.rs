@@ -1,4 +1,4 @@
-//! An optimizer for the tests inside this crate: those of `dl-optim` are above it.
+//! An optimizer for the tests of this crate, which cannot depend on `dl-optim`.
 
 use crate::error::Result;
 use crate::graph::chunk::Chunk;
@@ -6,7 +6,7 @@ use crate::in_numbers;
 use crate::step::optimizer::Optimizer;
 use dl_math::Number;
 
-/// Gradient descent at a fixed rate.
+/// Gradient descent at a constant rate.
 #[derive(Clone, Debug)]
 pub(crate) struct Sgd(f64);
 

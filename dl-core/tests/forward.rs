@@ -287,7 +287,10 @@ fn jvp_through_manual_backward_is_error() {
     });
     let y = Layer::from(by_hand) * &other;
     let error = y.jvp(&w, &one()).predict().wait().unwrap_err().to_string();
-    assert!(error.contains("cannot be read forward") && error.contains("tests/forward.rs"), "{error}");
+    assert!(
+        error.contains("cannot be differentiated in forward mode") && error.contains("tests/forward.rs"),
+        "{error}"
+    );
     assert_eq!(y.jvp(&other, &one()).predict().wait().unwrap(), 2.0);
     let free: Layer<f64> = Layer::from(Do::now(4.0).map(|x| Tape::new(x, |_| SideEffects::none())));
     assert_eq!((free * &w).jvp(&w, &one()).predict().wait().unwrap(), 4.0);

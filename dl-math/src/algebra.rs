@@ -75,7 +75,7 @@ impl<A: Number> Algebra for A {
 /// ```
 pub struct Term<A>(pub A);
 
-/// Arithmetic operators of `$T`, whose `$inner` value is in an algebra.
+/// Arithmetic operators of `$T`, where `$inner` is in an algebra.
 macro_rules! arithmetic_operators {
     ($T:ident, |$x:ident: $In:ty| $inner:expr, $wrap:expr, [$($trait:ident $method:ident $op:ident),*]) => {
         $(

@@ -52,7 +52,7 @@ use crate::pointwise::{Binary, Unary};
 ///
 /// Plain tensors are not in an algebra, because an operation on them may fail (shapes that do not
 /// match): use layers of tensors. For programs that are not pointwise, or whose control flow
-/// depends on values, use [`Layer::jvp`](crate::Layer::jvp).
+/// depends on values, use `Layer::jvp`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Dual<A> {
     value: A,

@@ -2,8 +2,8 @@
 //! bounds.
 //!
 //! The reference for `f64` is mpmath (`reference/elementary.py`) and, for many random numbers,
-//! `libm`; for `f32` it is the function of the standard library or of `libm` in `f64`. All functions
-//! are checked with the instruction set of the processor and without fused multiply-add.
+//! `libm`; for `f32` it is the function of the standard library or of `libm` in `f64`. All
+//! functions are checked with the instruction set of the processor and without fused multiply-add.
 //! `cargo test --release --test elementary -- --ignored` tests every `f32`.
 
 use dl_math::{Elementary, Native, Number, Unfused};

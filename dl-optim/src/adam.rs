@@ -140,8 +140,8 @@ impl AdamW {
     /// The decoupled weight decay: a step subtracts `lr · weight_decay · w` from a weight.
     ///
     /// It must be set before the optimizer is wrapped: on `AdamW::new(0.001).clip_norm(1.0)`,
-    /// [`weight_decay`](crate::OptimizerExt::weight_decay) is an L2 penalty, and every step with both
-    /// is an error.
+    /// [`weight_decay`](crate::OptimizerExt::weight_decay) is an L2 penalty, and every step with
+    /// both is an error.
     ///
     /// ```
     /// let adam = dl_optim::AdamW::new(0.001).weight_decay(0.1);

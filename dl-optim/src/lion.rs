@@ -63,8 +63,8 @@ impl Lion {
     /// The decoupled weight decay: a step subtracts `lr · weight_decay · w` from a weight.
     ///
     /// It must be set before the optimizer is wrapped: on `Lion::new(1e-4).clip_norm(1.0)`,
-    /// [`weight_decay`](crate::OptimizerExt::weight_decay) is an L2 penalty, and every step with both
-    /// is an error.
+    /// [`weight_decay`](crate::OptimizerExt::weight_decay) is an L2 penalty, and every step with
+    /// both is an error.
     ///
     /// ```
     /// let lion = dl_optim::Lion::new(1e-4).weight_decay(1.0);

@@ -1,11 +1,12 @@
-//! The delta of a weight that is used many times, without all its terms in memory.
+//! Fused accumulation of the cotangent of a weight with many uses.
 //!
-//! A tree-LSTM uses a weight at every node of a tree, so its delta is a sum of as many products,
-//! each of them as large as the weight. Nobody but the sum wants them. So they are added up as they
-//! are computed, in one place, which is to the bit what it would be if they were made first.
+//! A tree-LSTM uses a weight at every node of a tree. The cotangent of the weight is then a sum
+//! with one product per node, and each product is as large as the weight. Only the sum reads them,
+//! so each is added to the sum as it is computed (fused multiply-accumulate), with the same bits as
+//! the sum of separate products.
 //!
-//! Only where deltas are evaluated for good, for a step or for gradients as plain values: what is
-//! written down, and may be differentiated again, stays a sum.
+//! This applies only where cotangents are evaluated for the last time: for a training step, or for
+//! gradients as values. Cotangents that may be differentiated again stay ordinary sums.
 
 use crate::error::Result;
 use crate::graph::inline_box::Kept;
@@ -15,7 +16,7 @@ use crate::graph::op::{AnyAlong, AnyAt, AnyPrimitive, Few};
 use crate::graph::value::Value;
 use std::any::Any;
 
-/// The same sum, with terms that are left to it; none if there are not at least two of them.
+/// The same sum with fused terms. None if fewer than two terms can be fused.
 pub(super) fn accumulated(sum: &AnyLayer) -> Option<AnyLayer> {
     let terms = summing(sum)?.operands();
     let left: Vec<bool> = terms.iter().map(|term| term.is_lone() && term.accumulates().is_some()).collect();
@@ -31,7 +32,7 @@ pub(super) fn accumulated(sum: &AnyLayer) -> Option<AnyLayer> {
     Some((sum.kind_of_data.delta_layer)(Expression::Primitive(Kept::operation(accumulated)), sum.place))
 }
 
-/// The operation, if this is a sum.
+/// The operation of the layer, if it is a sum.
 fn summing(layer: &AnyLayer) -> Option<&dyn AnyPrimitive> {
     match &layer.expression {
         Expression::Primitive(op) if op.is_sum() => Some(&**op),
@@ -41,20 +42,20 @@ fn summing(layer: &AnyLayer) -> Option<&dyn AnyPrimitive> {
 
 struct Accumulated {
     sum: AnyLayer,
-    /// Whether this term, which nobody else wants, is left to the sum.
+    /// For each term, whether it is fused. A fused term has no other consumer.
     left: Vec<bool>,
-    /// Those of the terms that are left to the sum, and the other terms.
+    /// The operands of the fused terms, and the other terms, in the order of the sum.
     operands: Vec<AnyLayer>,
-    /// Whether the sum and all that is left to it are operations of the library.
+    /// Whether the sum and all fused operations are built-in.
     is_plain: bool,
 }
 
 impl Accumulated {
     fn summing(&self) -> &dyn AnyPrimitive {
-        summing(&self.sum).expect("it was made of a sum")
+        summing(&self.sum).expect("it was created from a sum")
     }
 
-    /// The terms with their operands, if all of them are left to it: at least two.
+    /// All terms with the values of their operands, if all are fused; there are at least two.
     fn all_left<'a>(&'a self, operands: &'a [&'a Value]) -> Option<Vec<(&'a dyn AnyPrimitive, &'a [&'a Value])>> {
         let only = |term| match term {
             Term::Left(_, op, operands) => Some((op, operands)),
@@ -63,7 +64,7 @@ impl Accumulated {
         self.terms(operands).map(only).collect()
     }
 
-    /// The terms, with these values of the operands.
+    /// The terms, with these values of `operands`.
     fn terms<'a>(&'a self, mut values: &'a [&'a Value]) -> impl Iterator<Item = Term<'a>> {
         let mut next = move |count: usize| values.split_off(..count).expect("a value for each operand");
         self.sum.operands().iter().zip(&self.left).map(move |(term, &left)| match term.accumulates().filter(|_| left) {
@@ -92,7 +93,7 @@ impl AnyPrimitive for Accumulated {
     }
 
     fn value(&self, operands: &[&Value]) -> Result<Value> {
-        // in one go, if they are operations of one type that knows how
+        // In one kernel, if all terms are operations of one type that has one.
         if let Some(terms) = self.all_left(operands)
             && let Some(sum) = terms[0].0.sum_of_values(&terms)
         {
@@ -137,10 +138,10 @@ impl AnyPrimitive for Accumulated {
     }
 
     fn pullback(&self, _: AnyAt<'_>) -> Few<Option<AnyLayer>> {
-        unreachable!("nobody but its pass has it")
+        unreachable!("it is not differentiated again")
     }
 
     fn pushforward(&self, _: AnyAlong<'_>) -> Option<AnyLayer> {
-        unreachable!("nobody but its pass has it")
+        unreachable!("it is not differentiated again")
     }
 }

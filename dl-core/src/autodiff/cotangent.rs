@@ -1,4 +1,4 @@
-//! Deltas, and what has arrived of them at a node.
+//! Cotangents (deltas), and the accumulator of the cotangents that arrive at a node.
 
 use crate::autodiff::accumulate::accumulated;
 use crate::autodiff::optional_cotangent::Perhaps;
@@ -8,30 +8,30 @@ use crate::graph::node_ref::AnyLayer;
 use crate::graph::scalar::Scalar;
 use crate::graph::value::{Repr, Value};
 
-/// The delta of some node, computed or yet to be computed.
+/// The cotangent of a node, evaluated or not.
 #[derive(Clone)]
 pub(crate) enum AnyDelta {
     Ready(Value),
     Lazy(AnyLayer),
-    /// Not made, and not going to be: an operation whose result goes into the weight, and its
-    /// operands.
+    /// An unevaluated operation and the values of its operands: a step accumulates its result into
+    /// the weight directly.
     Unmade(AnyLayer, Vec<Value>),
-    /// Known when a segment has been evaluated again: only on the way to the sum of what arrives
-    /// somewhere.
+    /// A conditional cotangent, known when a checkpoint segment has been rematerialized. It occurs
+    /// only in an accumulator, before the sum of a node is emitted.
     Perhaps(Box<Perhaps>),
 }
 
 impl AnyDelta {
-    /// This delta of `node`, as a layer.
+    /// This cotangent of `node`, as a layer.
     pub(crate) fn into_layer(self, node: &Node) -> AnyLayer {
         match self {
             AnyDelta::Ready(value) => (node.kind_of_data.delta_layer)(Expression::constant(value), node.place),
             AnyDelta::Lazy(layer) | AnyDelta::Unmade(layer, _) => layer,
-            AnyDelta::Perhaps(_) => unreachable!("what may arrive from a segment is summed when it is known"),
+            AnyDelta::Perhaps(_) => unreachable!("a conditional cotangent is resolved before it becomes a layer"),
         }
     }
 
-    /// The same delta, which is ready if it is a constant.
+    /// The same cotangent; a constant layer becomes a ready value.
     pub(super) fn at_hand(self) -> AnyDelta {
         match self {
             AnyDelta::Lazy(layer) => layer.expression.as_constant().map_or(AnyDelta::Lazy(layer), AnyDelta::Ready),
@@ -39,15 +39,15 @@ impl AnyDelta {
         }
     }
 
-    /// This delta, which has been computed.
+    /// The value of this cotangent, which must have been evaluated.
     pub(crate) fn expect_ready(&self) -> &Value {
         match self {
             AnyDelta::Ready(value) => value,
-            _ => unreachable!("the delta was to be computed before"),
+            _ => unreachable!("the delta must have been evaluated"),
         }
     }
 
-    /// The same delta, with the terms of a sum that only the sum wants left to it.
+    /// Fuses the terms of a sum that only the sum reads.
     pub(crate) fn accumulated(&mut self) {
         if let AnyDelta::Lazy(layer) = self
             && let Some(sum) = accumulated(layer)
@@ -56,8 +56,8 @@ impl AnyDelta {
         }
     }
 
-    /// The layers whose values it takes. For a step that takes `late` deltas these are the
-    /// operands, if the last operation can be left to it.
+    /// The layers whose values this cotangent needs. If `late`, and the last operation can
+    /// accumulate, these are its operands, and the step evaluates the operation into the weight.
     pub(crate) fn needs(&self, late: bool) -> &[AnyLayer] {
         match self {
             AnyDelta::Lazy(layer) => match layer.accumulates().filter(|_| late) {
@@ -68,7 +68,7 @@ impl AnyDelta {
         }
     }
 
-    /// The same delta, when these values are there.
+    /// The cotangent, given the values of [`needs`](AnyDelta::needs).
     pub(crate) fn given(self, late: bool, values: &mut impl Iterator<Item = Value>) -> AnyDelta {
         match self {
             AnyDelta::Lazy(layer) => match layer.accumulates().filter(|_| late) {
@@ -82,7 +82,7 @@ impl AnyDelta {
         }
     }
 
-    /// The sum of some deltas of `node`, in their order.
+    /// The sum of some cotangents of `node`, in this order.
     pub(crate) fn sum(node: &Node, mut deltas: Vec<AnyDelta>) -> AnyDelta {
         if deltas.len() == 1 {
             return deltas.remove(0);
@@ -92,29 +92,28 @@ impl AnyDelta {
     }
 }
 
-/// What has arrived at a node so far.
+/// Cotangent accumulator: the cotangents that have arrived at a node.
 #[derive(Default)]
 pub(crate) enum Arrived {
     #[default]
     Nothing,
     F32(f32),
     F64(f64),
-    /// Most nodes have one consumer.
+    /// The cotangent of the only consumer so far. Most nodes have one consumer.
     One(AnyLayer),
-    /// Values, added up as they come.
+    /// The running sum of ready values.
     Total(Kept<Total>),
-    /// Not boxed unless there is more than that: most nodes never see it.
+    /// A list of several cotangents. Boxed, as it is the rare case and would enlarge the others.
     #[allow(clippy::box_collection, reason = "keeps the common case at two words")]
     Many(Box<Vec<AnyDelta>>),
 }
 
-/// The sum of some deltas that were there when they arrived.
+/// The running sum of cotangents that were ready when they arrived.
 pub(crate) struct Total {
     pub(super) value: Value,
-    /// Whether there was something to be added. What is not counted otherwise is counted as the one
-    /// operation that a sum is.
+    /// Whether it has more than one term. A sum is counted as one operation.
     pub(super) is_sum: bool,
-    /// Whether there is a part among the terms. Then it was begun with zeros.
+    /// Whether a term is a part of a tensor. Then the sum must have started with zeros.
     pub(super) has_part: bool,
 }
 
@@ -129,8 +128,8 @@ impl From<Scalar> for Arrived {
 }
 
 impl Arrived {
-    /// Adds a delta for an operand of this kind, in place if that is possible. Says whether this
-    /// has made a sum.
+    /// Adds a cotangent of an operand of this data type, in place if possible. Returns whether the
+    /// accumulator became a sum.
     pub(super) fn add_in_place(&mut self, delta: AnyDelta, kind: &DataKind) -> bool {
         if let (Arrived::Total(total), AnyDelta::Ready(value)) = (&mut *self, &delta)
             && (kind.add_delta)(&mut total.value, value)
@@ -161,7 +160,7 @@ impl Arrived {
         }
     }
 
-    /// Takes what has arrived, if it is one delta.
+    /// Takes the cotangent, if it is a single one.
     #[inline]
     pub(super) fn take_one(&mut self) -> Option<AnyDelta> {
         match std::mem::take(self) {
@@ -176,7 +175,7 @@ impl Arrived {
         }
     }
 
-    /// Takes all that has arrived.
+    /// Takes all cotangents.
     pub(crate) fn take(&mut self) -> Vec<AnyDelta> {
         match self.take_one() {
             Some(one) => vec![one],

@@ -1,18 +1,19 @@
-//! Deltas that are computed as they are written down.
+//! Immediate evaluation of cotangents in a training step.
 //!
-//! What a training step writes down on its way back it is going to need, at once and nobody else
-//! ever. So a small operation of the library, on values that are there, is computed where its delta
-//! arrives: its layer goes again without having been in the books, and its value as soon as the
-//! walk is past it. What is dear is left to the executor, which has it done in parallel; and so is
-//! what fails, which fails there once more, with all that fails beside it.
+//! A training step needs every cotangent that it emits, at once and only once. A small built-in
+//! operation on ready values is therefore evaluated inline where its cotangent arrives. Its layer
+//! is dropped without having been inserted into the pass, and its value is dropped as soon as the
+//! traversal has passed it. Expensive operations are left to the executor, which runs them in
+//! parallel. So are operations that fail: they fail there again, together with all others that
+//! fail.
 //!
-//! Where an operation knows how, nothing is written down at all: see `now.rs`.
+//! Operations with an immediate-mode pullback do not even emit layers: see `immediate.rs`.
 //!
-//! A delta that arrives where nobody trains is not looked at, as ever. A product that arrives at a
-//! weight is not made: it goes into the weight.
+//! Cotangents that lead to no trained weight are not evaluated. A product that arrives at a weight
+//! is not evaluated either: the step accumulates it into the weight.
 //!
-//! Nothing of the user's is dropped meanwhile, under the lock of the books: operands and values of
-//! plain operations hold plain data.
+//! Lock rule: this code runs under the state lock, so it must not run or drop user code. Only
+//! operations with `IS_PLAIN` are evaluated; their operands and values hold built-in data.
 
 use crate::autodiff::cotangent::{AnyDelta, Arrived};
 use crate::autodiff::immediate::{Operand, Sums};
@@ -28,21 +29,21 @@ use crate::graph::value::{Repr, Value};
 use crate::parallel::sync::current_num_threads;
 use std::sync::Arc;
 
-/// A rule that writes down more than this, one on top of the other, is not followed.
+/// Maximum depth of the expression that a rule emits, for inline evaluation.
 const DEEPEST: usize = 32;
 
 pub(super) struct Eager<'a> {
     pass: &'a Arc<Pass>,
-    /// Dearer operations are left to the executor.
+    /// Operations with a higher cost, in nanoseconds, are left to the executor.
     longest: f64,
-    /// What the rule at hand has written down for several operands, by address; nothing new comes
-    /// to lie there before the next rule is asked, but constants.
+    /// Values of layers that several operands of the current rule share, by address. The addresses
+    /// are unique until the next rule is called: until then only constants are allocated.
     shared: Vec<(usize, Value)>,
 }
 
 impl<'a> Eager<'a> {
-    /// For a step in this pass, unless somebody wants to see each operation, or values are gone
-    /// that a rule may look at.
+    /// For a step in this pass. None if the pass is traced, as each operation must then be
+    /// recorded, or if residuals were discarded, as a rule may read them.
     pub(super) fn of(pass: &'a Arc<Pass>, state: &PassState) -> Option<Self> {
         if pass.is_watched() || state.has_forgotten() {
             return None;
@@ -52,14 +53,14 @@ impl<'a> Eager<'a> {
         Some(Eager { pass, longest: exec::inline_limit(alone, threads), shared: Vec::new() })
     }
 
-    /// The value of a sum of deltas that have arrived, if it can be had at once.
+    /// The value of a sum of arrived cotangents, if it can be evaluated inline.
     pub(super) fn sum(&mut self, state: &mut PassState, sum: &AnyLayer) -> Option<Value> {
-        // it may lie where something of the last rule has lain
+        // A layer of the previous rule may have had the same address.
         self.shared.clear();
         exec::computing(self.pass, || self.below(state, sum, 0))
     }
 
-    /// The same delta, which arrives at this entry, computed if it can be had at once.
+    /// The same cotangent, on arrival at this slot: evaluated, if possible inline.
     fn arriving(&mut self, state: &mut PassState, delta: AnyLayer, place: u32) -> AnyDelta {
         let node = state.node(place);
         let value = match &node.expression {
@@ -68,13 +69,13 @@ impl<'a> Eager<'a> {
         };
         match value {
             Some(value @ Value(Repr::Any(_))) => AnyDelta::Ready(value),
-            // what is computed with numbers is counted as what layers come to
+            // A scalar stays a layer, so that it is counted like the layers of the staged pass.
             Some(number) => AnyDelta::Lazy(AnyDelta::Ready(number).into_layer(&node)),
             None => AnyDelta::Lazy(delta),
         }
     }
 
-    /// Adds this delta to what has arrived at this entry, computed if it can be had at once.
+    /// Adds this cotangent to the accumulator of this slot, evaluated if possible inline.
     pub(super) fn add(&mut self, state: &mut PassState, delta: AnyLayer, place: u32, arrived: &mut Arrived) {
         let delta = self.arriving(state, delta, place);
         self.add_computed(state, delta, place, arrived);
@@ -86,11 +87,11 @@ impl<'a> Eager<'a> {
         }
     }
 
-    /// Adds what this delta of an entry comes to to what has arrived at its operands, without
-    /// layers. Says whether the operation knows how.
+    /// Adds the cotangents of the operands of this slot to their accumulators, without layers.
+    /// Returns whether the operation has an immediate-mode pullback for these operands.
     ///
     /// # Errors
-    /// If there is no memory.
+    /// If the rule panics.
     pub(super) fn pull_back(
         &mut self,
         state: &mut PassState,
@@ -139,8 +140,8 @@ impl<'a> Eager<'a> {
         Ok(knows_how)
     }
 
-    /// A rule is asked about this delta. Says whether what it writes down can be computed at once:
-    /// not if the delta could not.
+    /// Must be called before each rule. Returns whether the layers that the rule emits can be
+    /// evaluated inline: only if the cotangent itself is ready.
     pub(super) fn next_rule(&mut self, delta: &AnyDelta) -> bool {
         self.shared.clear();
         match delta {
@@ -149,6 +150,7 @@ impl<'a> Eager<'a> {
         }
     }
 
+    /// The value of a layer that a rule emitted at this depth, if it can be evaluated inline.
     fn below(&mut self, state: &mut PassState, layer: &AnyLayer, depth: usize) -> Option<Value> {
         if let Some(value) = layer.expression.as_constant() {
             return Some(value);

@@ -1,21 +1,21 @@
-//! Derivatives along a direction: forward mode.
+//! Forward mode: derivatives along a direction (Jacobian-vector products).
 //!
 //! ```
 //! use dl_core::{Differentiable, Layer, Weight};
 //! let (x, y) = (Weight::new(2.0_f64), Weight::new(3.0));
 //! let f = &x * &x * &y;
-//! // how fast f grows as x moves by 1 and y by 10
+//! // the rate of change of f as x moves by 1 and y by 10
 //! let slope = f.jvp(&(&x, &y), &(Layer::constant(1.0), Layer::constant(10.0)));
 //! assert_eq!(slope.predict().wait()?, 52.0);
 //! # dl_core::Result::Ok(())
 //! ```
 //!
-//! It walks the evaluated graph from the variables towards the root, operands before their
-//! consumers, and *writes down* the *tangent* of each node that depends on them, as a layer. There
-//! are no rules of its own: a pointwise operation has a diagonal Jacobian, so its tangent is the
-//! rule of the backward read with the tangent in the place of the delta; the tangent of any other
-//! operation is the transpose of its pullback, or what
-//! [`Primitive::pushforward`](crate::Primitive::pushforward) says.
+//! It traverses the evaluated graph from the variables to the root, operands before consumers, and
+//! emits the *tangent* of each node that depends on the variables, as a layer. It needs no further
+//! rules: a pointwise operation has a diagonal Jacobian, so its tangent is its pullback rule
+//! applied to the tangent instead of the cotangent. The tangent of any other operation is the
+//! transpose of its pullback, or the result of
+//! [`Primitive::pushforward`](crate::Primitive::pushforward).
 
 use crate::api::extract::ExtractAll;
 use crate::api::gradient::{BuiltDerivatives, Derivation, Derivatives, derivative_at, derivatives, layers_of, zero};
@@ -43,19 +43,18 @@ use std::future::poll_fn;
 use std::panic::Location;
 use std::sync::Arc;
 
-/// One derivative along a direction costs about as much as the value does, however many elements
-/// the value has; one gradient costs some times as much as the value, however many variables there
-/// are.
+/// One derivative along a direction costs about as much as the value, for any number of elements of
+/// the value; one gradient costs a few times as much as the value, for any number of variables.
 ///
-/// As gradients they can be predicted, trained on and differentiated again; they go through dynamic
-/// nodes along the path taken. They are written down when the value is there, so they need a pass
-/// that keeps its values, as gradients do.
+/// Like gradients, these derivatives can be predicted, trained on and differentiated again, and
+/// they follow the path that was taken through dynamic nodes. They are built from the evaluated
+/// graph, so they need a pass that keeps its values, as gradients do.
 ///
-/// A hand-written backward (see [`Tape::new`](crate::Tape::new)) cannot be read forward: on the way
+/// A hand-written backward (see [`Tape::new`](crate::Tape::new)) has no forward mode: on a path
 /// from a weight, it is an error.
 impl<T: Data> Layer<T> {
     /// The Jacobian-vector product `∂self/∂variables · direction`: the derivative of this layer as
-    /// the variables move along a direction, which has the shape of the gradients.
+    /// the variables move along a direction. The direction has the shape of the gradients.
     ///
     /// ```
     /// use dl_core::{Differentiable, Layer, Weight};
@@ -72,7 +71,7 @@ impl<T: Data> Layer<T> {
         self.value_and_jvp(variables, direction).1
     }
 
-    /// The value, and its derivative along a direction: both from one evaluation, also in a
+    /// The value and its derivative along a direction, both from one evaluation, also in a
     /// `predict`.
     ///
     /// ```
@@ -96,7 +95,7 @@ impl<T: Data> Layer<T> {
     /// The derivative of this layer as a linear function, from directions of the variables to
     /// derivatives along them.
     ///
-    /// All that is asked for in one pass that keeps its values shares these: see
+    /// Derivatives that are evaluated in one pass that keeps its values share these: see
     /// [`keeping_values`](Layer::keeping_values).
     ///
     /// ```
@@ -119,7 +118,7 @@ impl<T: Data> Layer<T> {
     }
 }
 
-/// The derivatives of some layers along a direction, after the value of the first one.
+/// The derivatives of some layers along a direction, preceded by the value of the first layer.
 pub(crate) fn tangents(
     place: &'static Location<'static>,
     roots: Vec<AnyLayer>,
@@ -130,7 +129,7 @@ pub(crate) fn tangents(
     derivatives(place, move |_| derive(along.clone()))
 }
 
-/// Evaluates the roots in the current pass and writes down their tangents.
+/// Evaluates the roots in the current pass and emits their tangents.
 async fn derive(along: Arc<(Vec<AnyLayer>, Vec<AnyLayer>, Vec<AnyLayer>)>) -> Result<BuiltDerivatives> {
     let (roots, variables, directions) = &*along;
     if variables.len() != directions.len() {
@@ -138,7 +137,7 @@ async fn derive(along: Arc<(Vec<AnyLayer>, Vec<AnyLayer>, Vec<AnyLayer>)>) -> Re
         return Err(Error::invalid(format!("a direction of {directions} layers was given for {variables} variables")));
     }
     ExtractAll::new(roots.clone()).await?;
-    let pass = exec::current().expect("an extract ends in its pass");
+    let pass = exec::current().expect("an extract completes in its pass");
     let _hold = hold(&pass, roots).await?;
     let mut layers: Vec<AnyLayer> = roots.first().cloned().into_iter().collect();
     let tangents = reverse::walking(&pass, roots.first(), || tangents_of(&pass, roots, variables, directions));
@@ -151,7 +150,7 @@ async fn derive(along: Arc<(Vec<AnyLayer>, Vec<AnyLayer>, Vec<AnyLayer>)>) -> Re
     Ok(layers.into())
 }
 
-/// Keeps all values below the roots; those that were forgotten between marks are evaluated again.
+/// Retains all values below the roots; discarded values are rematerialized.
 pub(crate) async fn hold(pass: &Arc<Pass>, roots: &[AnyLayer]) -> Result<Option<Hold>> {
     let mut hold = {
         let mut state = reverse::kept(pass)?;
@@ -174,11 +173,11 @@ struct HandWritten {
 }
 
 /// The tangents of some layers that have been evaluated in `pass`, as the variables move along the
-/// directions; none where they do not move.
+/// directions. None for a layer that does not depend on the variables.
 ///
 /// # Errors
-/// A panic in a rule of the user's; a pass that does not keep its values; a hand-written backward
-/// that leads to one of the variables.
+/// A panic in the rule of a user operation; a pass that does not keep its values; a hand-written
+/// backward between a root and one of the variables.
 fn tangents_of(
     pass: &Arc<Pass>,
     roots: &[AnyLayer],
@@ -193,7 +192,7 @@ fn tangents_of(
             given.entry(place).or_default().push((variable.kind_of_data.checked_delta)(variable, direction));
         }
     }
-    // what is below the only variable does not move
+    // Nothing below the only variable depends on it.
     let last = |index: u32| given.len() == 1 && given.contains_key(&index);
     let order = reverse::order(&mut state, places.iter().copied(), |_, from, _| !last(from));
     let (mut tangents, mut hand_written) = (HashMap::new(), Vec::new());
@@ -228,7 +227,7 @@ fn tangents_of(
             Expression::Weight(..) | Expression::Seed(_) => None,
             Expression::F32(_) | Expression::F64(_) | Expression::Plain(_) => None,
         };
-        // a variable that depends on others moves with them, and by itself
+        // A variable may depend on other variables: its tangent is the sum of both.
         let mut terms = given.remove(&index).unwrap_or_default();
         terms.extend(tangent);
         if let Some(tangent) = sum(&node, terms)? {
@@ -237,7 +236,8 @@ fn tangents_of(
     }
     let of_roots: Vec<_> = places.iter().map(|place| tangents.get(place).cloned()).collect();
     drop(state);
-    // it may be this that keeps a root from moving, which a gradient would say, too
+    // The hand-written backward may be the reason that a root has no tangent. A gradient gives the
+    // same error.
     if let Some(HandWritten { layer, .. }) = hand_written.first()
         && of_roots.iter().any(Option::is_none)
         && variables.iter().any(|layer| layer.variable().is_none())
@@ -248,7 +248,7 @@ fn tangents_of(
     Ok(of_roots)
 }
 
-/// The sum of some tangents of a node; that of the user's data may panic.
+/// The sum of some tangents of a node. The sum of user data may panic.
 fn sum(node: &Node, mut terms: Vec<AnyLayer>) -> Result<Option<AnyLayer>> {
     if terms.len() < 2 {
         return Ok(terms.pop());
@@ -256,7 +256,7 @@ fn sum(node: &Node, mut terms: Vec<AnyLayer>) -> Result<Option<AnyLayer>> {
     user_code::run(|| Some((node.kind_of_data.sum_deltas)(terms))).map_err(|error| error.at(node.name(), node.site()))
 }
 
-/// The rules of scalar arithmetic, read with tangents in the place of deltas.
+/// The rules of scalar arithmetic, applied to tangents instead of cotangents.
 fn of_arithmetic<T: Number + Pointwise + Delta>(
     state: &mut PassState,
     index: u32,
@@ -282,12 +282,12 @@ fn of_arithmetic<T: Number + Pointwise + Delta>(
             let terms: Vec<Layer<T>> = [left, right].into_iter().flatten().map(|t| t.0).collect();
             if terms.is_empty() { None } else { Some(T::sum(terms)) }
         }
-        _ => unreachable!("only scalar arithmetic is read so"),
+        _ => unreachable!("only called for scalar arithmetic"),
     }
     .map(Layer::into_any)
 }
 
-/// What the operation says.
+/// The tangent of an operation, by its pushforward.
 fn of_primitive(
     state: &mut PassState,
     index: u32,
@@ -316,11 +316,7 @@ pub(crate) fn transposed<T: Data>(
 ) -> Option<Layer<T::Delta>> {
     let u = Layer::constant(along.value.get::<T>().one());
     let deltas = pullback(&u);
-    assert_eq!(
-        deltas.len(),
-        along.operands.len(),
-        "the number of deltas that the rule gives, and that of the operands"
-    );
+    assert_eq!(deltas.len(), along.operands.len(), "a rule must return one delta per operand");
     let both = deltas.into_iter().zip(along.tangents);
     let (roots, deltas): (Vec<_>, Vec<_>) = both.filter_map(|(delta, v)| Some((delta?, v.clone()?))).unzip();
     if roots.is_empty() {
@@ -330,7 +326,7 @@ pub(crate) fn transposed<T: Data>(
     Some(Derivation { roots, deltas, known }.with(along.output.place, |each| each.variable(&u)).1)
 }
 
-/// An error, if one of these backwards has something for one of the variables.
+/// An error if one of these backwards has a delta for one of the variables.
 fn refuse(hand_written: Vec<HandWritten>, variables: &[AnyLayer]) -> Result<()> {
     let weights: Vec<AnyLayer> = variables.iter().filter(|layer| layer.variable().is_some()).cloned().collect();
     if weights.is_empty() {
@@ -341,7 +337,7 @@ fn refuse(hand_written: Vec<HandWritten>, variables: &[AnyLayer]) -> Result<()> 
         let delta = AnyDelta::Ready(reverse::one(&layer, &value)?).into_layer(&layer);
         let effects = user_code::run(|| backward.backward(delta)).map_err(at)?;
         if effects.deltas_of(&weights)?.iter().any(Option::is_some) {
-            let why = "a hand-written backward cannot be read forward: there is no derivative along a direction through it. \
+            let why = "a hand-written backward cannot be differentiated in forward mode. \
                        Take a gradient, or write it as a `Primitive` or `with_rule`";
             return Err(at(Error::invalid(why)));
         }

@@ -1,14 +1,14 @@
-//! Deltas that are computed without being written down.
+//! Immediate-mode pullbacks: rules that compute cotangents without layers.
 //!
-//! A training step computes small deltas where they arrive (see `eager.rs`). To write down a layer
-//! for each operation of a rule, to compute it, and to drop it again costs more than the operation
-//! does. So an operation may read its rule in the values themselves, as scalar arithmetic does in
-//! numbers (`Primitive::pull_back_now`): what it comes to is the same to the bit, and is added to
-//! what has arrived at the operands. A part of a tensor is added in its place there, and not padded
-//! with zeros before.
+//! A training step evaluates small cotangents where they arrive (see `eager.rs`). To emit a layer
+//! for each operation of a rule, evaluate it and drop it costs more than the operation itself. An
+//! operation may therefore implement its rule on values (`Primitive::pull_back_now`), as scalar
+//! arithmetic does on numbers. The results, which must have the same bits, are added to the
+//! accumulators of the operands. A part of a tensor is added in its place, without padding by
+//! zeros.
 //!
-//! A rule that does not know how, for these operands, says so before it has added anything, and is
-//! asked for layers as ever.
+//! A rule that does not support its operands must return false before it has added anything. The
+//! layer rule is called then.
 
 use crate::autodiff::cotangent::{AnyDelta, Arrived, Total};
 use crate::graph::data::Data;
@@ -18,78 +18,79 @@ use crate::graph::node::DataKind;
 use crate::graph::op::Few;
 use crate::graph::value::Value;
 
-/// What has arrived at the operands of an operation, to which a rule adds.
+/// The sink of an immediate-mode pullback: the accumulators of the operands.
 #[doc(hidden)]
 pub struct Sums<'a> {
     pub(super) arrived: &'a mut [Arrived],
     pub(super) operands: &'a [Operand],
-    /// The delta that the rule is asked about.
+    /// The cotangent of the operation.
     pub(super) delta: &'a Value,
-    /// Dearer operations are left to the executor.
+    /// Operations with a higher cost, in nanoseconds, are left to the executor.
     pub(super) longest: f64,
-    /// What comes later, in this order: layers that are still to be computed, and what is added
-    /// after them.
+    /// Cotangents to be added after the rule, in this order: layers that are still to be evaluated,
+    /// and all that the rule added after the first of them.
     pub(super) later: Few<(usize, AnyDelta)>,
-    /// The operations that were evaluated.
+    /// The number of evaluated operations.
     pub(super) evaluations: usize,
 }
 
-/// An operand of an operation on the way back.
+/// An operand of the operation.
 pub(super) struct Operand {
-    /// Its entry, or that of what it marks.
+    /// Its slot, or the slot that it marks if it is a checkpoint boundary.
     pub(super) place: u32,
-    /// Whether somebody wants its delta.
+    /// Whether its cotangent is needed.
     pub(super) wanted: bool,
     pub(super) is_weight: bool,
     pub(super) kind: &'static DataKind,
 }
 
 impl Sums<'_> {
-    /// Whether the delta of this operand is wanted.
+    /// Whether the cotangent of this operand is needed.
     #[must_use]
     pub fn wants(&self, which: usize) -> bool {
         self.operands[which].wanted
     }
 
-    /// Whether this operand is a weight, into which a product may go without being made.
+    /// Whether this operand is a weight. A product then need not be evaluated, as the step
+    /// accumulates it into the weight.
     #[must_use]
     pub fn is_weight(&self, which: usize) -> bool {
         self.operands[which].is_weight
     }
 
-    /// Whether an operation of about so many nanoseconds may be run now.
+    /// Whether an operation with this estimated cost may be run inline.
     #[must_use]
     pub fn is_short(&self, nanoseconds: f64) -> bool {
         nanoseconds < self.longest
     }
 
-    /// So many operations were evaluated: as many as the layers would have been.
+    /// Counts evaluated operations: as many as there would have been layers.
     pub fn count(&mut self, evaluations: usize) {
         self.evaluations += evaluations;
     }
 
-    /// Adds a delta.
+    /// Adds a cotangent to an operand.
     pub fn add<T: Data>(&mut self, which: usize, delta: T) {
         self.arrives(which, AnyDelta::Ready(delta.into_value()));
     }
 
-    /// Adds the very delta that the rule is asked about.
+    /// Adds the cotangent of the operation itself.
     pub fn pass_on(&mut self, which: usize) {
         self.arrives(which, AnyDelta::Ready(self.delta.clone()));
     }
 
-    /// Adds what is written down after all: it is computed now, if that is possible, unless a step
-    /// takes it as it is.
+    /// Adds a cotangent that is a layer. It is evaluated inline after the rule if possible, unless
+    /// a step accumulates it into a weight.
     pub fn add_layer<T: Data>(&mut self, which: usize, delta: Layer<T>) {
         self.later.push((which, AnyDelta::Lazy(delta.into_any())));
     }
 
-    /// Adds something to a part of what has arrived, or of zeros where nothing has. It is counted
-    /// as one operation, together with the sum of all that arrives there.
+    /// Adds to a part of the cotangent of an operand; if none has arrived, of zeros. Counts as one
+    /// operation, together with the sum of all cotangents that arrive there.
     ///
-    /// A sum of layers that has parts among its terms begins with zeros, so that −0 becomes 0 even
-    /// where no part is, and the layout is that of zeros. So what has arrived before the first part
-    /// is added to zeros, too, by `add_whole`.
+    /// A sum of layers with parts among its terms starts with zeros, so that −0 becomes 0 also
+    /// outside of the parts, and the result has the layout of zeros. For the same bits, the
+    /// cotangents that arrived before the first part are added to zeros, by `add_whole`.
     pub fn add_part<T: Data>(
         &mut self,
         which: usize,

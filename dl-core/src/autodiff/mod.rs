@@ -1,4 +1,9 @@
-//! Differentiation: the reverse pass, forward mode, rematerialization.
+//! Differentiation of evaluated graphs: reverse mode, forward mode, rematerialization.
+//!
+//! The reverse pass (`reverse`) reads the pullback rules in three ways: staged as graph nodes
+//! (`reverse`), in plain numbers (`scalar`), or in values, in immediate mode (`eager`,
+//! `immediate`). `cotangent` holds the accumulators. Forward mode (`forward`) transposes the same
+//! rules. `remat_group` and `optional_cotangent` handle checkpoint segments with discarded values.
 
 pub(crate) mod accumulate;
 pub(crate) mod cotangent;

@@ -1,9 +1,9 @@
-//! Deltas that a segment may hand on, once it has been evaluated again.
+//! Conditional cotangents: a checkpoint segment may or may not produce them.
 //!
-//! Which operands an operation gives a delta to is up to its rule, which runs when the values are
-//! there. Until then, what arrives at a node is a list of such deltas and of others, in the order
-//! in which the walk met them; the sum is written when it is known which of them there are. So it
-//! is the sum that would have been written without marks.
+//! The rule of an operation decides which operands receive a cotangent. It runs after the values
+//! that it reads have been rematerialized. Until then the accumulator of a node is a list of
+//! conditional and other cotangents, in traversal order. Their sum is emitted when it is known
+//! which of them exist, so it is the same sum as without checkpoints.
 
 use crate::api::extract::ExtractAll;
 use crate::api::gradient;
@@ -18,16 +18,16 @@ use crate::graph::value::Value;
 use crate::parallel::sync::{AtomicBool, Ordering};
 use std::sync::Arc;
 
-/// What a group hands on along one edge, if anything.
+/// The cotangent that a group may pass along one edge.
 #[derive(Clone)]
 pub(crate) struct Perhaps {
     pub(super) group: Arc<Group>,
-    /// The layer whose value are the outputs of the group.
+    /// The layer with the outputs of the group as its value.
     pub(super) layer: AnyLayer,
     pub(super) slot: u32,
 }
 
-/// Those of these deltas that there are, in their order. Waits for what is not known yet.
+/// The cotangents that exist, in the same order. Waits until that is known.
 pub(super) async fn present(deltas: &[AnyDelta]) -> Result<Vec<AnyDelta>> {
     let mut unknown: Vec<AnyLayer> = Vec::new();
     for layer in deltas.iter().filter_map(unknown_before) {
@@ -53,7 +53,7 @@ pub(super) async fn present(deltas: &[AnyDelta]) -> Result<Vec<AnyDelta>> {
     Ok(known.collect())
 }
 
-/// What has to be evaluated before it is known whether there is such a delta.
+/// The layer that must be evaluated to know whether the cotangent exists.
 fn unknown_before(delta: &AnyDelta) -> Option<&AnyLayer> {
     match delta {
         AnyDelta::Perhaps(perhaps) => Some(&perhaps.layer),
@@ -62,8 +62,8 @@ fn unknown_before(delta: &AnyDelta) -> Option<&AnyLayer> {
     }
 }
 
-/// So many times the sum of those of these deltas of `node` that there will be. If there is none,
-/// the sum is absent, too.
+/// `factor` times the sum of those of these cotangents of `node` that will exist. If none exists,
+/// the sum does not exist either.
 pub(crate) fn sum(node: &AnyLayer, deltas: Vec<AnyDelta>, factor: f64) -> AnyLayer {
     let sum = Sum { node: node.clone(), deltas: deltas.into(), factor, absent: Arc::new(AtomicBool::new(false)) };
     (node.kind_of_data.delta_layer)(Expression::Dynamic(Kept::body(sum)), node.place)
@@ -73,7 +73,7 @@ struct Sum {
     node: AnyLayer,
     deltas: Arc<[AnyDelta]>,
     factor: f64,
-    /// Whether there turned out to be none.
+    /// Whether it resolved to none.
     absent: Arc<AtomicBool>,
 }
 
@@ -82,6 +82,7 @@ impl Recipe for Sum {
         let (node, deltas, absent, factor) = (self.node.clone(), self.deltas.clone(), self.absent.clone(), self.factor);
         Kept::future(async move {
             let present = present(&deltas).await?;
+            // Release: synchronizes with the Acquire load in `is_absent`.
             absent.store(present.is_empty(), Ordering::Release);
             if present.is_empty() {
                 return Ok(Outcome::Layer(gradient::zero(&node).await?));

@@ -1,11 +1,16 @@
-//! Entries whose rules cannot be asked before some values are evaluated again.
+//! Rematerialization groups: slots whose rules read discarded values.
 //!
-//! The walk back (see `reverse.rs`) meets an entry after all its consumers. If a value that the
-//! rule is to see was forgotten, the entry joins the group of its consumers, or is the head of a
-//! new one: if it is marked, or if something arrives from elsewhere, too. A group is a dynamic
-//! node. When it runs, it waits for the delta of its head; has the pass evaluate again what was
-//! forgotten; asks the rules; and lets the values go. Its value are the deltas that it hands on to
-//! entries outside of it, as layers like those that the walk itself writes.
+//! The reverse traversal (see `reverse.rs`) visits a slot after all its consumers. If a residual
+//! that its rule reads was discarded, the slot joins the group of its consumers. It becomes the
+//! head of a new group if it is a checkpoint boundary, or if cotangents also arrive from outside of
+//! the group.
+//!
+//! A group is a dynamic node. When it runs, it waits for the cotangent of its head, has the pass
+//! rematerialize the discarded values, calls the rules, and releases the values. Its value is the
+//! list of cotangents that it passes to slots outside of the group, as layers like those that the
+//! traversal itself emits.
+//!
+//! Lock order: the state lock of the pass must be taken before `Group::members`.
 
 use crate::api::deferred::Do;
 use crate::api::extract::ExtractValue;
@@ -33,29 +38,29 @@ use std::sync::{Arc, PoisonError, Weak};
 
 pub(crate) struct Group {
     pass: Weak<Pass>,
-    /// Keeps all entries of the group alive.
+    /// Keeps all nodes of the group alive.
     head: AnyLayer,
     arrivals: Vec<AnyDelta>,
-    /// Grows while the walk goes on.
+    /// Grows during the reverse traversal.
     members: Mutex<Members>,
 }
 
 #[derive(Default)]
 struct Members {
-    /// In the order of the walk.
+    /// In traversal order.
     entries: Vec<Member>,
     slots: u32,
 }
 
 struct Member {
     index: u32,
-    /// The slot of its first operand.
+    /// The index of the output for its first operand; those of the others follow.
     slot: u32,
-    /// For each operand whether a delta is wanted.
+    /// For each operand, whether its cotangent is needed.
     wanted: Vec<bool>,
 }
 
-/// What a walk needs to make groups.
+/// Creates the groups of a reverse traversal.
 pub(crate) struct Groups<'a> {
     pass: &'a Arc<Pass>,
 }
@@ -65,10 +70,11 @@ impl<'a> Groups<'a> {
         Groups { pass }
     }
 
-    /// Whether this entry, at which something has arrived, is left to a group. Then so is what it
-    /// hands on to those operands that are `wanted`.
+    /// Assigns this slot, at which cotangents have arrived, to a group if one of its residuals was
+    /// discarded. Its `wanted` operands then get conditional cotangents. Returns whether it was
+    /// assigned.
     ///
-    /// If not, but something may arrive from a group, that is summed.
+    /// If it was not, but conditional cotangents have arrived, these are replaced by their sum.
     pub(crate) fn take(
         &self,
         state: &mut PassState,
@@ -108,14 +114,14 @@ impl<'a> Groups<'a> {
         true
     }
 
-    /// Has what arrives at this entry summed, also what may arrive from groups.
+    /// Replaces the cotangents of this slot, conditional or not, by their sum.
     pub(crate) fn sum(&self, state: &mut PassState, index: u32, arrived: &mut [Arrived]) -> AnyLayer {
         let sum = optional_cotangent::sum(&state.handle(index), arrived[index as usize].take(), 1.0);
         arrived[index as usize].add(AnyDelta::Lazy(sum.clone()));
         sum
     }
 
-    /// A new group.
+    /// A new group, and the dynamic node that runs it.
     fn group(&self, head: AnyLayer, arrivals: Vec<AnyDelta>) -> (Arc<Group>, AnyLayer) {
         let place = head.place;
         let group = Arc::new(Group { pass: Arc::downgrade(self.pass), head, arrivals, members: Mutex::default() });
@@ -124,11 +130,11 @@ impl<'a> Groups<'a> {
     }
 }
 
-/// What arrives from groups.
+/// The groups that the conditional cotangents of a slot come from.
 enum Common {
-    /// Nothing does.
+    /// There is no conditional cotangent.
     None,
-    /// Everything does, from one group.
+    /// All cotangents are conditional, from one group.
     One(Box<Perhaps>),
     Several,
 }
@@ -148,12 +154,12 @@ fn common_group(deltas: &[AnyDelta]) -> Common {
     }
 }
 
-/// The entries that a gradient flows to from this one.
+/// The slots that a gradient flows to from this one.
 fn edges(state: &PassState, index: u32) -> impl Iterator<Item = u32> {
     (0..state.edges(index)).map(move |which| state.unmarked(state.edge(index, which)))
 }
 
-/// The deltas that a group hands on, by slots.
+/// The cotangents that a group passes on, by output index.
 #[derive(Clone)]
 pub(super) struct Outputs(Arc<[Option<AnyDelta>]>);
 
@@ -164,7 +170,7 @@ impl Outputs {
 }
 
 impl Data for Outputs {
-    // what a derivative depends on are the layers inside
+    // Derivatives depend on the layers inside, not on this value.
     type Delta = Nothing;
 
     fn one(&self) -> Nothing {
@@ -172,7 +178,7 @@ impl Data for Outputs {
     }
 }
 
-/// Evaluates a group again.
+/// The body that runs a group.
 struct Again(Arc<Group>);
 
 impl Recipe for Again {
@@ -181,7 +187,7 @@ impl Recipe for Again {
         Kept::future(async move {
             let pass = group.pass.upgrade().ok_or_else(Error::cancelled)?;
             let outputs = if exec::is_current(&pass) {
-                // the pass has this future: it must not have the pass
+                // The pass owns this future, so the future must not own the pass.
                 drop(pass);
                 group.evaluate().await?
             } else {
@@ -205,20 +211,20 @@ impl Recipe for Again {
 }
 
 impl Group {
-    /// Runs in the pass of the group.
+    /// Runs the group. The current pass must be that of the group.
     async fn evaluate(&self) -> Result<Outputs> {
         let arrivals = optional_cotangent::present(&self.arrivals).await?;
         if arrivals.is_empty() {
             return Ok(Outputs(Arc::new([])));
         }
         let delta = AnyDelta::sum(&self.head, arrivals).into_layer(&self.head);
-        // the values are not wanted before that
+        // The values are rematerialized only when the cotangent is ready.
         ExtractValue::new(delta.clone()).await?;
         let mut hold = self.hold()?;
         poll_fn(|cx| hold.poll(cx)).await?;
         let (outputs, forgets) = self.write_down(AnyDelta::Lazy(delta), hold)?;
         if forgets {
-            // evaluated at once, so that the values which they need can go
+            // Evaluated at once, so that the values which they need can be released.
             let lazy = |delta: &Option<AnyDelta>| match delta {
                 Some(AnyDelta::Lazy(layer)) => Some(layer.clone()),
                 _ => None,
@@ -229,7 +235,7 @@ impl Group {
         Ok(outputs)
     }
 
-    /// Has the values which the rules are to see evaluated again.
+    /// Has the values that the rules read rematerialized.
     fn hold(&self) -> Result<Hold> {
         let pass = current()?;
         let state = pass.state();
@@ -245,8 +251,8 @@ impl Group {
         Ok(pass.hold(state, seen))
     }
 
-    /// Asks the rules. What comes back are the deltas that leave the group, and whether nobody is
-    /// going to look back at what they are computed from.
+    /// Calls the rules. Returns the cotangents that leave the group, and whether the pass discards
+    /// the values that these are computed from.
     fn write_down(&self, delta: AnyDelta, hold: Hold) -> Result<(Outputs, bool)> {
         let pass = current()?;
         let mut state = pass.state();

@@ -1,10 +1,14 @@
-//! The reverse pass: from the delta of a root to lazy deltas of the weights.
+//! The reverse pass: from the cotangent of a root to lazy cotangents of the weights.
 //!
-//! It walks the evaluated graph from the root towards the weights, each node once, and *writes
-//! down* the deltas: what arrives at a node from its consumers is summed in the order in which they
-//! are visited, which is fixed by the graph. Where node and delta are plain numbers the deltas are
-//! computed at once (the numeric reading of the rules, see [`crate::math::pointwise`]); elsewhere they are
-//! layers, which the executor evaluates like any others.
+//! It traverses the evaluated graph from the root to the weights, visits each node once, and emits
+//! cotangents as graph nodes. The cotangents that a node receives from its consumers are summed in
+//! visit order. Invariant: this order depends on the graph alone, not on timing. Where node and
+//! cotangent are plain numbers, the cotangents are computed inline (the numeric reading of the
+//! rules of [`dl_math`]). Elsewhere they are layers, which the executor evaluates like any others.
+//!
+//! Lock rule: the state lock is held during the traversal. Pullback rules run under it, as they
+//! only build nodes. It is released before a hand-written backward is called, as that is user code
+//! which may use the pass.
 
 use crate::api::gradients::{SideEffects, WeightDeltas};
 pub(crate) use crate::autodiff::cotangent::{AnyDelta, Arrived};
@@ -28,24 +32,24 @@ use crate::record::{SpanWork, TraceNodeId};
 use rustc_hash::FxHashSet;
 use std::sync::Arc;
 
-/// The delta that a backward pass starts with.
+/// The cotangent that a backward pass starts with.
 pub(crate) fn one(root: &Node, value: &Value) -> Result<Value> {
     user_code::run(|| (root.kind_of_data.one)(value)).map_err(|error| error.at(root.name(), root.site()))
 }
 
-/// When deltas are computed.
+/// When cotangents are evaluated.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum When {
-    /// When somebody asks for them, if ever.
+    /// On demand.
     Asked,
-    /// At once, as far as they are small: all of them are needed.
+    /// Inline if they are cheap: all of them are needed.
     AtOnce,
 }
 
-/// The deltas of all weights that `root`, which has been evaluated in `pass`, depends on.
+/// The cotangents of all weights that `root`, which must have been evaluated in `pass`, depends on.
 ///
 /// # Errors
-/// A panic in a rule of the user's; a pass that does not keep its values.
+/// A panic in the rule of a user operation; a pass that does not keep its values.
 pub(crate) fn side_effects(pass: &Arc<Pass>, root: &AnyLayer, delta: AnyDelta, when: When) -> Result<SideEffects> {
     let mut effects = SideEffects::none();
     let deltas = walking(pass, Some(root), || walk_to_weights(pass, root, delta, when, &mut effects))?;
@@ -53,9 +57,9 @@ pub(crate) fn side_effects(pass: &Arc<Pass>, root: &AnyLayer, delta: AnyDelta, w
     Ok(effects)
 }
 
-/// The lazy deltas of these layers, from those of layers that have been evaluated in `pass` and
-/// depend on them; none where nothing arrives. What is `known` does not depend on them. With them
-/// comes a layer below the roots whose backward is hand-written, if there is one.
+/// The lazy cotangents of `targets`, given those of `roots`, which must have been evaluated in
+/// `pass`. None for a target that no cotangent reaches. The layers in `known` do not depend on the
+/// targets. Also returns a layer below the roots with a hand-written backward, if there is one.
 ///
 /// # Errors
 /// As [`side_effects`].
@@ -74,10 +78,10 @@ pub(crate) fn deltas_of(
     Ok((effects.deltas_of(&targets)?, hand_written))
 }
 
-/// The same for somebody who has asked for derivatives with respect to these layers.
+/// As [`deltas_of`], for derivatives with respect to `targets` that user code has requested.
 ///
 /// # Errors
-/// Where one does not get any, but a hand-written backward may have kept it.
+/// If a target has no derivative, but a hand-written backward may be the reason.
 pub(crate) fn derivatives_of(
     pass: &Arc<Pass>,
     roots: &[(AnyLayer, AnyLayer)],
@@ -95,21 +99,21 @@ pub(crate) fn derivatives_of(
     }
 }
 
-/// That a derivative with respect to another layer was asked for below this one, whose backward is
-/// hand-written.
+/// The error that a derivative with respect to a layer was requested across this one, which has a
+/// hand-written backward.
 pub(crate) fn for_weights_only(hand_written: &AnyLayer) -> Error {
-    let why = "a hand-written backward hands derivatives to weights only, and one with respect to another layer was asked for: \
+    let why = "a hand-written backward hands derivatives to weights only, but one with respect to another layer was requested: \
                write the operation as a `Primitive` or `with_rule`";
     Error::invalid(why).at(hand_written.name(), hand_written.site())
 }
 
-/// Walks, mostly back from this root, and has it recorded.
+/// Runs a traversal from this root, and records it.
 pub(crate) fn walking<R>(pass: &Pass, root: Option<&AnyLayer>, walk: impl FnOnce() -> R) -> R {
     let at = || root.map_or(TraceNodeId::NONE, |root| pass.told_layer(root));
     pass.during(SpanWork::Backward, root.map(|root| &**root), at, walk)
 }
 
-/// These layers, as far as they are no marks: a mark is the layer that it marks.
+/// The same layers; a checkpoint boundary is replaced by the layer that it marks.
 fn unmarked(state: &mut PassState, layers: &[AnyLayer]) -> Vec<AnyLayer> {
     let mut unmarked = |layer: &AnyLayer| match state.find(layer).filter(|_| layer.is_mark()) {
         Some(mark) => state.handle(state.unmarked(mark)),
@@ -118,10 +122,10 @@ fn unmarked(state: &mut PassState, layers: &[AnyLayer]) -> Vec<AnyLayer> {
     layers.iter().map(&mut unmarked).collect()
 }
 
-/// The deltas of all weights from a slot that is a plain number, in a pass that no other thread has,
-/// which knows no marks.
+/// The cotangents of all weights, from a root that is a number, in a pass without checkpoints that
+/// no other thread uses.
 pub(crate) fn deltas_of_number(state: &mut PassState, root: u32, number: Scalar) -> Vec<(Held, AnyDelta)> {
-    debug_assert!(state.in_order(), "scalar arithmetic has no decisions");
+    debug_assert!(state.in_order(), "scalar arithmetic has no dynamic nodes");
     if !state.trained(root) {
         return Vec::new();
     }
@@ -134,16 +138,16 @@ pub(crate) fn deltas_of_number(state: &mut PassState, root: u32, number: Scalar)
     deltas
 }
 
-/// Where a walk is to go.
+/// The targets of a reverse traversal.
 pub(crate) trait Goal {
-    /// Whether a delta of this entry leads there.
+    /// Whether a target is reachable from this slot, so that its cotangent is needed.
     fn wants(&self, state: &PassState, index: u32) -> bool;
 
-    /// Whether this entry, a weight or not, is the goal itself.
+    /// Whether this slot is a target.
     fn is_at(&self, index: u32, is_weight: bool) -> bool;
 }
 
-/// To all weights that are trained.
+/// All trained weights.
 struct Trained;
 
 impl Goal for Trained {
@@ -158,7 +162,7 @@ impl Goal for Trained {
     }
 }
 
-/// To wherever there is a delta.
+/// No targets: all cotangents are needed.
 pub(crate) struct Everywhere;
 
 impl Goal for Everywhere {
@@ -171,10 +175,10 @@ impl Goal for Everywhere {
     }
 }
 
-/// To these layers, and nowhere else.
+/// These layers only.
 struct Towards {
     targets: FxHashSet<u32>,
-    /// For each entry, whether one of them is below it.
+    /// For each slot, whether a target is reachable from it.
     leads: Vec<bool>,
 }
 
@@ -188,25 +192,25 @@ impl Goal for Towards {
     }
 }
 
-/// Some layer that has been evaluated in this pass.
+/// The slot of a layer that has been evaluated in this pass.
 pub(crate) fn evaluated(state: &PassState, layer: &AnyLayer) -> Result<u32> {
     let done = |&index: &u32| matches!(state.status(index), Status::Ready(_));
     state.find(layer).filter(done).ok_or_else(Error::cancelled)
 }
 
-/// The books of a pass that keeps its values.
+/// The locked state of a pass, which must keep its values.
 pub(crate) fn kept(pass: &Pass) -> Result<MutexGuard<'_, PassState>> {
     let state = pass.state();
     if state.keep() == Keep::Nothing {
-        let why =
-            "a backward inside `predict`, which keeps no values for it: run it in `train`, or in a pass of its own";
+        let why = "a backward inside `predict`, which discards the values: run it in `train`, or in a pass of its own";
         return Err(Error::invalid(why));
     }
     Ok(state)
 }
 
-/// The deltas of all weights that are trained: those since the last backward of the user's that it
-/// met; those before, and what that one did, are added to `effects`.
+/// The cotangents of all trained weights. If the traversal has called a hand-written backward,
+/// those before the last such call, and its side effects, are added to `effects`; the rest is
+/// returned.
 fn walk_to_weights(
     pass: &Arc<Pass>,
     root: &AnyLayer,
@@ -227,9 +231,9 @@ fn walk_to_weights(
     walk_back(pass, state, (0..steps).rev().map(step), &Trained, when, arrived, effects)
 }
 
-/// The same for these layers, from those that depend on them and their deltas; and a layer with a
-/// hand-written backward that lies in between, if there is one. All deltas are layers here, never
-/// plain numbers.
+/// As [`walk_to_weights`], for `targets`, given the cotangents of `roots`. Also returns a layer
+/// with a hand-written backward in between, if there is one. All cotangents are layers here, not
+/// numbers.
 fn walk_towards(
     pass: &Arc<Pass>,
     roots: &[(AnyLayer, AnyLayer)],
@@ -247,7 +251,7 @@ fn walk_towards(
     let order = order(&mut state, places.iter().copied(), |_, from, to| !last(from) && !known.contains(&to));
     let mut arrived = state.take_arrived();
     let mut goal = Towards { targets: targets_met, leads: vec![false; arrived.len()] };
-    // what a backward of the user's does is not known, but it does it to weights
+    // A hand-written backward may have any side effects, but on weights only.
     let weights = targets.iter().any(|target| target.variable().is_some());
     for &index in &order {
         let node = state.node(index);
@@ -270,10 +274,10 @@ fn walk_towards(
     Ok((walk_back(pass, state, order.into_iter().rev(), &goal, When::Asked, arrived, effects)?, hand_written))
 }
 
-/// A table for more deltas than this grows as they come.
+/// Initial capacity of a table of weight cotangents.
 const FEW_DELTAS: usize = 16;
 
-/// Takes what has arrived at these entries, consumers before their operands, to where the goal is.
+/// Propagates the accumulated cotangents of these slots, consumers before operands, to the targets.
 fn walk_back<'a, G: Goal>(
     pass: &'a Arc<Pass>,
     mut state: MutexGuard<'a, PassState>,
@@ -286,8 +290,8 @@ fn walk_back<'a, G: Goal>(
     let mut deltas: WeightDeltas = vec_pool::spare();
     deltas.reserve(state.weights_met().min(FEW_DELTAS));
     let mut eager = if when == When::AtOnce { Eager::of(pass, &state) } else { None };
-    // a constant may be what the delta of a delta is asked for: it stays the layer that it is,
-    // unless a step takes it
+    // A constant stays a layer, as a second derivative may be taken with respect to it, unless a
+    // step uses it.
     let at_weight = |delta: AnyDelta| if when == When::AtOnce { delta.at_hand() } else { delta };
     for index in steps {
         let numeric = match &arrived[index as usize] {
@@ -297,13 +301,13 @@ fn walk_back<'a, G: Goal>(
             Arrived::One(_) | Arrived::Total(_) | Arrived::Many(_) => false,
         };
         if numeric {
-            // there is nothing in a number to be dropped
+            // A number has no destructor.
             std::mem::forget(std::mem::take(&mut arrived[index as usize]));
             continue;
         }
         let node = state.node(index);
         let is_weight = matches!(node.expression, Expression::Weight(..));
-        // nothing is below, and no rule is asked
+        // A weight has no operands, and no rule is called.
         if is_weight
             && goal.is_at(index, true)
             && !state.has_forgotten()
@@ -341,7 +345,7 @@ fn walk_back<'a, G: Goal>(
             if !is_told && goal.is_at(index, true) {
                 vec_pool::push(&mut deltas, (node.handle(), at_weight(delta)));
             }
-            continue; // nothing is below
+            continue; // a weight has no operands
         }
         if !is_told && goal.is_at(index, false) {
             vec_pool::push(&mut deltas, (node.handle(), delta.clone()));
@@ -349,7 +353,7 @@ fn walk_back<'a, G: Goal>(
         match &node.expression {
             Expression::Dynamic(recipe) => match (state.source(index), state.backward(index)) {
                 (NONE, Some(backward)) => {
-                    // code of the user's, which may want to use this pass
+                    // User code, which may use this pass: it must run without the lock.
                     let (delta, name, site) = (delta.into_layer(&node), recipe.name(), node.site());
                     drop(state);
                     let own_places = enter_user_code();
@@ -394,21 +398,21 @@ fn walk_back<'a, G: Goal>(
     Ok(deltas)
 }
 
-/// The sum of the deltas that have arrived at this node; that of the user's data may panic. Not
-/// inlined: the loop over plain numbers is faster without.
+/// The sum of the cotangents that have arrived at this node. The sum of user data may panic. Not
+/// inlined: the loop over plain numbers is faster this way.
 #[inline(never)]
 fn take_sum(arrived: &mut Arrived, node: Held) -> Result<AnyDelta> {
-    let Arrived::Many(deltas) = std::mem::take(arrived) else { unreachable!("one delta is no sum") };
+    let Arrived::Many(deltas) = std::mem::take(arrived) else { unreachable!("a single delta is taken by `take_one`") };
     sum(node, *deltas)
 }
 
-/// The sum of some deltas of this node.
+/// The sum of some cotangents of this node.
 pub(crate) fn sum(node: Held, deltas: Vec<AnyDelta>) -> Result<AnyDelta> {
     user_code::run(|| AnyDelta::sum(&node, deltas)).map_err(|error| error.at(node.name(), node.site()))
 }
 
-/// What the delta of an entry adds to its operands, by the rule of the operation; that of an
-/// operand that nobody wants may be left out.
+/// The cotangents of the operands of a slot, by the pullback rule of its operation. A cotangent
+/// that is not needed may be left out.
 pub(crate) fn pull_back(
     state: &mut PassState,
     index: u32,
@@ -432,7 +436,7 @@ pub(crate) fn pull_back(
             let deltas =
                 user_code::run(|| op.pullback(at)).map_err(|error| error.at(op.name_or_panic(), node.site()))?;
             if deltas.len() != places.len() {
-                let why = format!("the rule gives {} deltas, the operands are {}", deltas.len(), places.len());
+                let why = format!("the rule returns {} deltas for {} operands", deltas.len(), places.len());
                 return Err(Error::invalid(why).at(op.name_or_panic(), node.site()));
             }
             deltas
@@ -442,9 +446,9 @@ pub(crate) fn pull_back(
     })
 }
 
-/// The entries below some roots that somebody follows, operands before consumers.
+/// The slots below some roots along the edges that `follows` accepts, operands before consumers.
 ///
-/// It depends on the graph alone, not on the order in which the pass met its parts.
+/// The order depends on the graph alone, not on the order in which the pass discovered its parts.
 pub(crate) fn order(
     state: &mut PassState,
     roots: impl IntoIterator<Item = u32>,

@@ -1,5 +1,4 @@
-//! Scalar arithmetic on the way back, in both readings of its rules: in plain numbers, and in
-//! layers.
+//! Pullback of scalar arithmetic, in both readings of its rules: in plain numbers, and in layers.
 
 use crate::autodiff::cotangent::{AnyDelta, Arrived};
 use crate::autodiff::reverse::Goal;
@@ -12,7 +11,7 @@ use crate::graph::pointwise::Pointwise;
 use crate::graph::scalar::Scalar;
 use dl_math::{Algebra, Binary, Number, Side, Term};
 
-/// Plain numbers, as the numeric reading meets them.
+/// The number types of the numeric reading.
 pub(super) trait Plain: Number {
     fn of_entry(entry: &NodeSlot) -> Option<Self>;
     fn scalar(self) -> Scalar;
@@ -50,9 +49,9 @@ macro_rules! plain {
 plain!(f32 F32);
 plain!(f64 F64);
 
-/// Takes what has arrived at this entry to the weights that are trained, where nothing but scalar
-/// arithmetic was evaluated. The loop is one of its own because that over layers, which would do
-/// the same, keeps more at hand than there are registers.
+/// Propagates the cotangent of this slot to the trained weights, where only scalar arithmetic was
+/// evaluated. It is separate from the loop over layers, which could do the same, because that loop
+/// needs more registers than there are.
 pub(super) fn walk_back_in_numbers(
     state: &PassState,
     root: u32,
@@ -65,14 +64,15 @@ pub(super) fn walk_back_in_numbers(
             Arrived::Nothing => continue,
             &Arrived::F32(d) => number_back(state, index, d, arrived, deltas),
             &Arrived::F64(d) => number_back(state, index, d, arrived, deltas),
-            _ => unreachable!("a number gets numbers"),
+            _ => unreachable!("cotangents of numbers are numbers"),
         }
-        // there is nothing in a number to be dropped
+        // A number has no destructor.
         std::mem::forget(std::mem::take(&mut arrived[place]));
     }
 }
 
-/// Takes the delta `d` of this entry to its operands, or, if it is a weight, to the deltas.
+/// Propagates the cotangent `d` of this slot to its operands, or, if it is a weight, to the list of
+/// deltas.
 #[inline(always)]
 fn number_back<N: Plain>(
     state: &PassState,
@@ -88,8 +88,8 @@ fn number_back<N: Plain>(
     }
 }
 
-/// The numeric reading: what the delta `d` of scalar arithmetic adds to its operands. Says whether
-/// it was that.
+/// The numeric reading: adds the cotangents of the operands of scalar arithmetic, given its
+/// cotangent `d`. Returns false if the slot is no scalar arithmetic.
 #[inline(always)]
 pub(super) fn in_numbers<N: Plain>(state: &PassState, index: u32, d: N, arrived: &mut [Arrived]) -> bool {
     let entry = state.entry(index);
@@ -126,8 +126,8 @@ pub(super) fn in_numbers<N: Plain>(state: &PassState, index: u32, d: N, arrived:
     true
 }
 
-/// The layer reading: the deltas of both operands of scalar arithmetic, as far as there are two and
-/// somebody wants them.
+/// The layer reading: the cotangents of the operands of scalar arithmetic, as far as there are two
+/// operands and the cotangent is needed.
 pub(super) fn in_layers<T: Number + Pointwise>(
     state: &mut PassState,
     index: u32,
@@ -152,12 +152,12 @@ pub(super) fn in_layers<T: Number + Pointwise>(
             let (left, right) = op.pullbacks([a, b, y, d], (left, right));
             [left, right].map(|delta| delta.map(|delta| delta.0))
         }
-        _ => unreachable!("only scalar arithmetic is read so"),
+        _ => unreachable!("only called for scalar arithmetic"),
     };
     deltas.map(|delta| delta.map(Layer::into_any))
 }
 
-/// The rule for `x`, which stands across from the number.
+/// The rule for `x`, the operand on the other side of the number.
 #[inline(always)]
 pub(crate) fn one_side<A: Algebra>(op: Binary, side: Side, [number, x, y, d]: [A; 4]) -> Option<A> {
     let (number, x, y, d) = (Term(number), Term(x), Term(y), Term(d));

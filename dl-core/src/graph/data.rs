@@ -1,4 +1,4 @@
-//! What can be the forward value of a layer, and what can be trained.
+//! The traits of forward values ([`Data`]) and of values that a weight can hold ([`Trainable`]).
 
 use crate::error::Result;
 use crate::graph::chunk::Chunk;
@@ -7,8 +7,8 @@ use crate::graph::value::Value;
 
 /// A type of forward values, together with the type of its derivatives.
 ///
-/// [`Delta`](Data::Delta) is usually the type itself; it need not be: a dense table may have sparse
-/// rows as its delta, and what has no derivative has [`Nothing`](crate::Nothing).
+/// [`Delta`](Data::Delta) is usually the type itself, but need not be: a dense table may have
+/// sparse rows as its delta, and data without a derivative have [`Nothing`](crate::Nothing).
 ///
 /// ```
 /// use dl_core::Data;
@@ -24,14 +24,14 @@ pub trait Data: Clone + Send + Sync + 'static {
     type Delta: Delta;
 
     /// The delta that a backward pass starts with: the derivative of a value with respect to
-    /// itself, for every element 1.
+    /// itself, 1 for every element.
     fn one(&self) -> Self::Delta;
 
-    /// Whether a delta belongs to this value: a tensor's must have its shape. A delta or direction
-    /// that is given by hand is looked at so.
+    /// Checks that a delta belongs to this value: that of a tensor must have its shape. Called for
+    /// deltas and directions that are passed in by the caller of a derivative.
     ///
     /// # Errors
-    /// When it does not.
+    /// If it does not.
     ///
     /// ```
     /// use dl_core::{Data, Delta, Error, Layer, Result};
@@ -53,8 +53,8 @@ pub trait Data: Clone + Send + Sync + 'static {
         Ok(())
     }
 
-    /// A number in it that is infinite or NaN, if there is one: what
-    /// [`Layer::refuse_non_finite`](crate::Layer::refuse_non_finite) refuses.
+    /// An infinite or NaN number of this value, if there is one. Used by
+    /// [`Layer::refuse_non_finite`](crate::Layer::refuse_non_finite).
     ///
     /// ```
     /// use dl_core::Data;
@@ -64,14 +64,14 @@ pub trait Data: Clone + Send + Sync + 'static {
         None
     }
 
-    /// The memory that a value occupies, in bytes: what a pass counts in
+    /// The memory that a value occupies, in bytes. A pass adds it up in
     /// [`bytes_peak`](crate::Counters::bytes_peak).
     fn bytes(&self) -> usize {
         size_of::<Self>()
     }
 
-    /// Type and shape of a value, for whoever looks at a [record](crate::record) of a pass:
-    /// `f32[16, 64]`. If nothing else is said, the name of the type.
+    /// Type and shape of a value, shown in a [record](crate::record) of a pass: `f32[16, 64]`. By
+    /// default the name of the type.
     ///
     /// ```
     /// use dl_core::{Data, Nothing};
@@ -91,27 +91,27 @@ pub trait Data: Clone + Send + Sync + 'static {
         path.rsplit("::").next().unwrap_or(path).to_owned()
     }
 
-    /// Makes values, which may be recipes, what they are. The runtime calls it, outside of its
-    /// locks, with the values that it is about to hand out, or to step weights by: those of one
-    /// type together, so that what they share is computed once.
+    /// Realizes deferred (lazy) values: computes them if they are still unevaluated. The runtime
+    /// calls it without a lock, before it returns values to the caller or steps weights by them.
+    /// The values of one type are passed together, so that shared subexpressions are computed once.
     ///
     /// ```
     /// use dl_core::Data;
-    /// f64::settle(&[&1.0, &2.0]); // plain numbers are what they are
+    /// f64::settle(&[&1.0, &2.0]); // a plain number has nothing to realize
     /// ```
     fn settle(values: &[&Self]) {
         let _ = values;
     }
 
-    /// The same value, as a weight or a buffer keeps it. What is computed with it may depend on how
-    /// it lies in memory, to the last bit, and a checkpoint knows nothing of that: so it lies there
-    /// in one way.
+    /// The same value in the standard memory layout, as a weight or a buffer stores it. The last
+    /// bits of a computation may depend on the layout of its operands, and a checkpoint does not
+    /// record the layout.
     #[doc(hidden)]
     fn at_rest(self) -> Self {
         self
     }
 
-    /// How the executor stores such a value.
+    /// Converts the value to the representation that the executor stores.
     #[doc(hidden)]
     fn into_value(self) -> Value {
         Value::boxed(self)
@@ -124,7 +124,7 @@ pub trait Data: Clone + Send + Sync + 'static {
     }
 }
 
-/// Data that a [`Weight`](crate::Weight) can hold: an optimizer can walk over its numbers.
+/// Data that a [`Weight`](crate::Weight) can hold: an optimizer can iterate over its numbers.
 ///
 /// ```
 /// use dl_core::{Chunk, Trainable};
@@ -143,10 +143,10 @@ pub trait Data: Clone + Send + Sync + 'static {
     note = "a weight holds `f32`, `f64`, a tensor (`Nd`), or a type of your own that implements `Trainable`"
 )]
 pub trait Trainable: Data {
-    /// A value of the same shape whose numbers are all zero: the fresh state of an optimizer.
+    /// A value of the same shape whose numbers are all zero: the initial state of an optimizer.
     fn zeros_like(&self) -> Self;
 
-    /// Whether [`descend`](Trainable::descend) is there.
+    /// Whether [`descend`](Trainable::descend) is implemented.
     ///
     /// ```
     /// use dl_core::Trainable;
@@ -154,14 +154,14 @@ pub trait Trainable: Data {
     /// ```
     const DESCENDS: bool = false;
 
-    /// Whether that cannot panic, nor a clone of the value, so that a step may change the value
-    /// where it is.
+    /// Whether neither `descend` nor a clone of the value can panic, so that a step may change the
+    /// value in place.
     #[doc(hidden)]
     const IN_PLACE: bool = false;
 
-    /// Takes `rate · delta` away in place, for a delta that [belongs to this
+    /// Subtracts `rate · delta` in place, where the delta [belongs to this
     /// value](Data::check_delta): a step of plain gradient descent, which cannot fail. Where it is
-    /// not there, the runtime works on a copy, with [`update`](Trainable::update).
+    /// not implemented, the runtime calls [`update`](Trainable::update) on a copy.
     ///
     /// ```
     /// use dl_core::{Chunk, Data, Result, Trainable};
@@ -198,13 +198,13 @@ pub trait Trainable: Data {
     }
 
     /// Calls `rule` with the numbers of this value, of its delta and of the optimizer's state, in
-    /// runs of equal length.
+    /// slices of equal length.
     ///
-    /// A sparse delta calls it for the rows that it touches only.
+    /// With a sparse delta, `rule` is called for the affected rows only.
     ///
     /// # Errors
-    /// The rule's own, and a shape error when the delta does not fit. The value may then be half
-    /// changed: the runtime works on a copy, which it throws away.
+    /// Those of the rule, and a shape error if the delta does not fit. The value may then be partly
+    /// changed: the runtime works on a copy, which it discards.
     fn update(
         &mut self,
         delta: &Self::Delta,

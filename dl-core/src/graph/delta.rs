@@ -1,4 +1,4 @@
-//! What can be a derivative.
+//! The trait of derivatives, [`Delta`].
 
 use crate::api::primitive::{Along, At, Deltas, Primitive};
 use crate::error::{Error, Result};
@@ -11,10 +11,10 @@ use crate::graph::op::Applied;
 use std::any::TypeId;
 use std::marker::PhantomData;
 
-/// A type of derivatives: a vector space.
+/// A type of derivatives (*cotangents* and *tangents*): a vector space.
 ///
-/// Deltas are lazy layers, so what is asked here is how to *write* the sum of some of them and a
-/// multiple of one, not how to compute them at once.
+/// Deltas are lazy layers, so these methods build the sum and the multiple of deltas as layers;
+/// they do not compute them.
 ///
 /// ```
 /// use dl_core::{Delta, Differentiable, Layer};
@@ -32,7 +32,8 @@ pub trait Delta: Data<Delta = Self> {
     /// The sum of one or more layers, in their order.
     fn sum(terms: Vec<Layer<Self>>) -> Layer<Self>;
 
-    /// The sum of some layers, in their order; of none, it is [`none`](Delta::none).
+    /// The sum of zero or more layers, in their order. The sum of no layers is
+    /// [`none`](Delta::none).
     #[doc(hidden)]
     #[track_caller]
     fn sum_of(terms: impl Iterator<Item = Layer<Self>>) -> Layer<Self> {
@@ -40,16 +41,16 @@ pub trait Delta: Data<Delta = Self> {
         if terms.is_empty() { Self::none() } else { Self::sum(terms) }
     }
 
-    /// Adds another delta in place, to the bit what the value of their [`sum`](Delta::sum) is. Says
-    /// whether it has: where it does not know how, nothing is changed.
+    /// Adds another delta in place, with the same bits as the value of their [`sum`](Delta::sum).
+    /// Returns whether it did; if not, the value is unchanged.
     #[doc(hidden)]
     fn add_in_place(&mut self, other: &Self) -> bool {
         let _ = other;
         false
     }
 
-    /// The sum of no layers: zero for scalars. Where it has no shape, as for tensors, it is a layer
-    /// that fails when it is evaluated.
+    /// The sum of no layers: zero for scalars. Where the sum has no known shape, as for tensors, it
+    /// is a layer that fails when it is evaluated.
     ///
     /// ```
     /// use dl_core::{Differentiable, Layer};
@@ -65,12 +66,12 @@ pub trait Delta: Data<Delta = Self> {
     /// `factor` times a layer.
     fn scale(layer: &Layer<Self>, factor: f64) -> Layer<Self>;
 
-    /// The sum of the squares of its numbers: what
-    /// [`SideEffects::clip_norm`](crate::SideEffects::clip_norm) adds up over the weights.
+    /// The sum of the squares of its numbers.
+    /// [`SideEffects::clip_norm`](crate::SideEffects::clip_norm) adds it up over the weights.
     fn squared_norm(&self) -> f64;
 }
 
-/// The derivative of data that have none: of masks, labels, random seeds.
+/// The derivative of data without a derivative: masks, labels, random seeds.
 ///
 /// ```
 /// use dl_core::{Data, Layer, Nothing};
@@ -114,7 +115,8 @@ impl Delta for Nothing {
     }
 }
 
-/// This delta, which must belong to that value. An error is told where the user made the delta.
+/// Returns a layer with this delta that checks at evaluation whether it belongs to the value. An
+/// error has the source location of the delta.
 pub(crate) fn checked<T: Data>(value: &AnyLayer, delta: &AnyLayer) -> AnyLayer {
     let scalar = [TypeId::of::<f32>(), TypeId::of::<f64>()].contains(&TypeId::of::<T>());
     if scalar {

@@ -1,8 +1,8 @@
-//! Data of any type, counted: what a value that is no scalar consists of, and what a computation
-//! does.
+//! A reference-counted pointer to type-erased data: the value of a node that is not a scalar, or a
+//! computation.
 //!
-//! As an `Arc<dyn Any>`, but in memory of nodes if it fits: a small tensor does, and a value is
-//! made and dropped for every operation.
+//! Like `Arc<dyn Any>`, but data that fit are stored in a node cell (see `inline_box.rs`). Small
+//! tensors fit, and every operation allocates and drops a value.
 
 use crate::graph::inline_box::{place, place_made, remove, take_out};
 use crate::parallel::sync::{AtomicUsize, Ordering, fence};
@@ -10,7 +10,7 @@ use std::any::Any;
 use std::ops::Deref;
 use std::ptr::NonNull;
 
-/// One of the handles to some data.
+/// A handle to the data.
 pub(crate) struct Shared<T: ?Sized = dyn Any + Send + Sync>(NonNull<Counted<T>>);
 
 pub(crate) struct Counted<T: ?Sized> {
@@ -18,12 +18,13 @@ pub(crate) struct Counted<T: ?Sized> {
     data: T,
 }
 
-// SAFETY: the data are `Send` and `Sync`, and the count is atomic
+// SAFETY: `T` is `Send` and `Sync`, and the reference count is atomic.
 unsafe impl<T: ?Sized + Send + Sync> Send for Shared<T> {}
-// SAFETY: as above
+// SAFETY: as for `Send`.
 unsafe impl<T: ?Sized + Send + Sync> Sync for Shared<T> {}
 
-/// Far from the end, so that many threads may pass it at once before one of them notices.
+/// The process aborts above this count. It is far below overflow, because other threads may
+/// increment the count before the first of them has aborted.
 const TOO_MANY: usize = usize::MAX / 2;
 
 impl Shared {
@@ -32,13 +33,13 @@ impl Shared {
         Shared(place(Counted { handles: AtomicUsize::new(1), data }))
     }
 
-    /// The data, if they are of this type.
+    /// The data, if they are of type `T`.
     #[inline]
     pub(crate) fn downcast_ref<T: Any>(&self) -> Option<&T> {
         self.counted().data.downcast_ref()
     }
 
-    /// The data, if they are of this type; a clone, if somebody else has a handle.
+    /// The data, if they are of type `T`: moved out if this is the only handle, else cloned.
     pub(crate) fn into_data<T: Any + Clone>(self) -> Option<T> {
         let data = self.downcast_ref::<T>()?;
         if !self.is_only() {
@@ -46,16 +47,17 @@ impl Shared {
         }
         let counted = self.0.cast::<Counted<T>>();
         std::mem::forget(self);
-        // SAFETY: `new` has placed it, as data of this type, and this was the only handle
+        // SAFETY: `new` placed the data with `place`, as type `T` (`downcast_ref` succeeded). This
+        // is the only handle, and it was forgotten without a drop.
         Some(unsafe { take_out(counted) }.data)
     }
 
-    /// The data, if they are of this type and this is the only handle.
+    /// The data, if they are of type `T` and this is the only handle.
     pub(crate) fn downcast_mut<T: Any>(&mut self) -> Option<&mut T> {
         if !self.is_only() {
             return None;
         }
-        // SAFETY: nobody else has a handle, and none can be made meanwhile
+        // SAFETY: this is the only handle, and it is borrowed exclusively, so it cannot be cloned.
         unsafe { self.0.as_mut() }.data.downcast_mut()
     }
 }
@@ -80,12 +82,13 @@ impl<T: ?Sized> Shared<T> {
 impl<T: ?Sized> Shared<T> {
     #[inline]
     fn counted(&self) -> &Counted<T> {
-        // SAFETY: a handle keeps the data alive
+        // SAFETY: the data are dropped with the last handle, and `self` is a handle.
         unsafe { self.0.as_ref() }
     }
 
     #[inline]
     fn is_only(&self) -> bool {
+        // Acquire: synchronizes with the Release decrements of the handles dropped before.
         self.counted().handles.load(Ordering::Acquire) == 1
     }
 }
@@ -102,8 +105,9 @@ impl<T: ?Sized> Deref for Shared<T> {
 impl<T: ?Sized> Clone for Shared<T> {
     #[inline]
     fn clone(&self) -> Self {
+        // Relaxed: a new handle is made from an existing one, so no data have to be published.
         if self.counted().handles.fetch_add(1, Ordering::Relaxed) > TOO_MANY {
-            std::process::abort(); // handles were forgotten without end: counting on would be unsound
+            std::process::abort(); // overflow by forgotten handles would be unsound
         }
         Shared(self.0)
     }
@@ -112,11 +116,13 @@ impl<T: ?Sized> Clone for Shared<T> {
 impl<T: ?Sized> Drop for Shared<T> {
     #[inline]
     fn drop(&mut self) {
-        // the only handle cannot be cloned by anybody else: no need to write
+        // The only handle cannot be cloned by another thread, so the decrement can be skipped.
         if !self.is_only() {
+            // Release: uses through this handle happen before the drop of the data.
             if self.counted().handles.fetch_sub(1, Ordering::Release) != 1 {
                 return;
             }
+            // Synchronizes with the Release decrements of all other handles.
             fence(Ordering::Acquire);
         }
         self.drop_data();
@@ -124,10 +130,10 @@ impl<T: ?Sized> Drop for Shared<T> {
 }
 
 impl<T: ?Sized> Shared<T> {
-    /// This was the last handle. Not inlined: most values are numbers.
+    /// Drops the data of the last handle. Not inlined: most values are numbers.
     #[inline(never)]
     fn drop_data(&mut self) {
-        // SAFETY: `place` has put it there, and nobody else has a handle
+        // SAFETY: `place` or `place_made` stored the data, and no other handle is left.
         unsafe { remove(self.0) };
     }
 }
@@ -139,13 +145,13 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn data_go_with_the_last_handle_whatever_their_size() {
+    fn data_of_any_size_are_dropped_with_last_handle() {
         fn check<const N: usize>() {
             let alive = Arc::new(());
             let mut first = Shared::new(([7_u64; N], alive.clone()));
             let second = first.clone();
-            assert!(first.downcast_mut::<([u64; N], Arc<()>)>().is_none(), "somebody else has it");
-            assert!(first.downcast_ref::<u64>().is_none(), "it is something else");
+            assert!(first.downcast_mut::<([u64; N], Arc<()>)>().is_none(), "there is another handle");
+            assert!(first.downcast_ref::<u64>().is_none(), "the data are of another type");
             drop(second);
             let (numbers, _) = first.downcast_mut::<([u64; N], Arc<()>)>().expect("the only handle");
             assert_eq!(*numbers, [7; N]);
@@ -166,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_may_share_it_and_drop_it_in_any_order() {
+    fn handles_dropped_by_many_threads_free_data_once() {
         let alive = Arc::new(());
         let data = Shared::new(alive.clone());
         std::thread::scope(|scope| {
@@ -185,11 +191,11 @@ mod tests {
     }
 
     #[test]
-    fn a_destructor_may_panic() {
+    fn panicking_destructor_unwinds_from_drop() {
         struct Panics;
         impl Drop for Panics {
             fn drop(&mut self) {
-                panic!("on the way out");
+                panic!("in a destructor");
             }
         }
         let data = Shared::new(Panics);

@@ -1,8 +1,8 @@
-//! A box for what belongs to one node: an operation with its operands, the body of a dynamic node,
-//! the future of a run of it, what has arrived at it on the way back.
+//! A box for an object that belongs to one node: an operation with its operands, the body or the
+//! running future of a dynamic node, an accumulated cotangent.
 //!
-//! What fits into the memory of a node is kept there, so that it comes from the free list of the
-//! thread as nodes do; what does not is in an ordinary box.
+//! An object that fits into a node cell (64 bytes) is stored in one, which comes from the
+//! thread-local free list; a larger one is stored in an ordinary `Box`.
 
 use crate::graph::node::Recipe;
 use crate::graph::node_ref::{give_back_cell, take_cell};
@@ -16,14 +16,14 @@ use std::task::{Context, Poll};
 
 /// The memory of a node.
 #[repr(align(64))]
-pub(super) struct Cell(#[allow(dead_code, reason = "it is only room")] [u8; 64]);
+pub(super) struct Cell(#[allow(dead_code, reason = "storage only")] [u8; 64]);
 
 /// Owns a `T`.
 pub(crate) struct Kept<T: ?Sized>(NonNull<T>, PhantomData<T>);
 
-// SAFETY: as a box
+// SAFETY: the box owns its value, as `Box<T>` does.
 unsafe impl<T: ?Sized + Send> Send for Kept<T> {}
-// SAFETY: as a box
+// SAFETY: a shared box gives shared access only, as `Box<T>` does.
 unsafe impl<T: ?Sized + Sync> Sync for Kept<T> {}
 
 impl Kept<dyn AnyPrimitive> {
@@ -50,12 +50,13 @@ impl<T> Kept<T> {
     pub(crate) fn into_inner(self) -> T {
         let place = self.0;
         std::mem::forget(self);
-        // SAFETY: it was placed there, and nobody else has it
+        // SAFETY: the value was stored by `place`; the box that owned it was forgotten without a
+        // drop.
         unsafe { take_out(place) }
     }
 }
 
-/// A future, which stays where it is until it is dropped.
+/// A future at a stable address, until it is dropped.
 pub(crate) type KeptFuture<T> = Kept<dyn Future<Output = T> + Send>;
 
 impl<T> KeptFuture<T> {
@@ -65,7 +66,7 @@ impl<T> KeptFuture<T> {
     }
 }
 
-// what is in it is not moved with it
+// The value is not moved with the box.
 impl<T: ?Sized> Unpin for Kept<T> {}
 
 impl<T> Future for KeptFuture<T> {
@@ -73,72 +74,75 @@ impl<T> Future for KeptFuture<T> {
 
     #[inline]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
-        // SAFETY: it was placed there, is dropped there, and nobody moves it in between: a box
-        // gives out no other `&mut` to what may not be moved, nor the value itself, as this is
-        // `dyn`
+        // SAFETY: the future is pinned: it was stored at its address, is dropped there, and cannot
+        // be moved out in between. The box gives no other `&mut` access to a value that is not
+        // `Unpin`, and `into_inner` needs a sized type, which `dyn Future` is not.
         unsafe { Pin::new_unchecked(self.0.as_mut()) }.poll(cx)
     }
 }
 
-/// Whether a value of this size and alignment is kept in a cell.
+/// Whether a value of this size and alignment is stored in a cell.
 #[inline]
 const fn fits(size: usize, align: usize) -> bool {
     0 < size && size <= size_of::<Cell>() && align <= align_of::<Cell>()
 }
 
-/// Puts a value where it stays until it is [removed](remove).
+/// Stores a value at an address that is stable until it is [removed](remove).
 #[inline]
 pub(super) fn place<T>(value: T) -> NonNull<T> {
     place_made(|| value)
 }
 
-/// The same for a value that is made where it stays (see `tables::push_made`). It is not to unwind:
-/// the place would be lost.
+/// As `place`, for a value that is constructed in its place (see `tables::push_made`). `make` must
+/// not unwind: the cell would leak.
 #[inline(always)]
 pub(super) fn place_made<T>(make: impl FnOnce() -> T) -> NonNull<T> {
     if !fits(size_of::<T>(), align_of::<T>()) {
         return NonNull::from(Box::leak(Box::new(make())));
     }
     let place = take_cell().cast::<T>();
-    // SAFETY: the cell is ours, and large enough
+    // SAFETY: the cell came from `take_cell` and is unused, and `fits` has checked size and
+    // alignment.
     unsafe { place.write(make()) };
     place
 }
 
-/// Drops a value, and gives its place back.
+/// Drops a value and frees its memory.
 ///
 /// # Safety
-/// `place` has put it there, and nobody uses it any more.
+/// The value must have been stored by `place` or `place_made`, and must not be used afterwards.
 #[inline]
 pub(super) unsafe fn remove<T: ?Sized>(value: NonNull<T>) {
     struct Vacate(NonNull<Cell>);
 
     impl Drop for Vacate {
         fn drop(&mut self) {
-            // SAFETY: `take_cell` gave it, and what was in it is dropped
+            // SAFETY: the cell came from `take_cell`, and the value in it has been dropped.
             unsafe { give_back_cell(self.0) };
         }
     }
 
-    // SAFETY: it is alive
+    // SAFETY: the caller guarantees that the value is alive.
     let known = unsafe { value.as_ref() };
     if fits(size_of_val(known), align_of_val(known)) {
-        // also if the destructor panics
+        // Frees the cell even if the destructor panics.
         let _vacate = Vacate(value.cast());
-        // SAFETY: it was placed there, and nobody uses it any more
+        // SAFETY: the caller guarantees that the value is alive and not used afterwards.
         unsafe { value.drop_in_place() };
     } else {
-        // SAFETY: `place` took it out of a box, and nobody uses it any more
+        // SAFETY: a value that does not fit was allocated by `Box` in `place_made`, and is not used
+        // afterwards.
         drop(unsafe { Box::from_raw(value.as_ptr()) });
     }
 }
 
-/// The value, which leaves its place.
+/// Moves a value out and frees its memory.
 ///
 /// # Safety
-/// `place` has put it there, and nobody uses it any more.
+/// The value must have been stored by `place` or `place_made`, and must not be used afterwards.
 pub(super) unsafe fn take_out<T>(place: NonNull<T>) -> T {
-    // SAFETY: passed on; whoever takes the place next finds no value in it
+    // SAFETY: guaranteed by the caller. After the read the memory counts as uninitialized, so
+    // `remove` drops nothing; `MaybeUninit<T>` has the layout of `T`.
     unsafe {
         let value = place.read();
         remove(place.cast::<MaybeUninit<T>>());
@@ -151,7 +155,7 @@ impl<T: ?Sized> Deref for Kept<T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: it was placed there, and is dropped with this
+        // SAFETY: the value is initialized, and dropped only with this box.
         unsafe { self.0.as_ref() }
     }
 }
@@ -159,7 +163,8 @@ impl<T: ?Sized> Deref for Kept<T> {
 impl<T: Unpin> DerefMut for Kept<T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: it was placed there, is dropped with this, and this is borrowed
+        // SAFETY: the value is initialized, dropped only with this box, and the box is borrowed
+        // exclusively.
         unsafe { self.0.as_mut() }
     }
 }
@@ -167,7 +172,8 @@ impl<T: Unpin> DerefMut for Kept<T> {
 impl<T: ?Sized> Drop for Kept<T> {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: it was placed there, and goes with this
+        // SAFETY: the value was stored by `place` or `place_made`, and the box is not used
+        // afterwards.
         unsafe { remove(self.0) };
     }
 }
@@ -187,7 +193,7 @@ mod tests {
 
     impl<const N: usize> Recipe for Body<N> {
         fn run(&self) -> KeptFuture<Result<Outcome>> {
-            unreachable!("nobody runs it")
+            unreachable!("the test does not run it")
         }
 
         fn name(&self) -> &'static str {
@@ -200,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_dropped_once_whatever_its_size() {
+    fn boxed_value_of_any_size_is_dropped_once() {
         fn check<const N: usize>() {
             let alive = Arc::new(());
             let numbers = std::array::from_fn(|i| i as u64);
@@ -218,7 +224,7 @@ mod tests {
         check::<100>();
     }
 
-    /// Waits once, and then says whether it has been moved meanwhile.
+    /// A future that is pending once, and then returns whether its address is unchanged.
     struct Stays<const N: usize> {
         polled_at: Option<usize>,
         _numbers: [u64; N],
@@ -238,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_future_is_polled_where_it_is_and_dropped_once() {
+    fn boxed_future_is_not_moved_and_dropped_once() {
         fn check<const N: usize>() {
             let alive = Arc::new(());
             let stays = || Stays { polled_at: None, _numbers: [7; N], _alive: alive.clone() };
@@ -247,7 +253,7 @@ mod tests {
             assert_eq!(Pin::new(&mut first).poll(&mut cx), Poll::Pending);
             drop(second);
             let mut moved = Some(first);
-            let again = Pin::new(moved.as_mut().expect("it is there")).poll(&mut cx);
+            let again = Pin::new(moved.as_mut().expect("the future was moved here")).poll(&mut cx);
             assert_eq!((again, Arc::strong_count(&alive)), (Poll::Ready(true), 2));
             drop(moved);
             assert_eq!(Arc::strong_count(&alive), 1);

@@ -1,18 +1,23 @@
-//! The graph: nodes, values and weights, with their types erased.
+//! The graph: type-erased nodes, values and weights.
+//!
+//! Memory: nodes have one size, a cache line, and come from slabs (`node_slab`) through
+//! thread-local free lists (`node_ref`). Small objects that belong to a node share these cells
+//! (`inline_box`, `erased_arc`). `refcount` and `variable` implement the lifetime of nodes and of
+//! weights.
 
 pub(crate) mod chunk;
 pub(crate) mod data;
 pub(crate) mod delta;
-#[allow(unsafe_code, reason = "data are counted by hand: see the module")]
+#[allow(unsafe_code, reason = "manual reference count: see the module")]
 pub(crate) mod erased_arc;
-#[allow(unsafe_code, reason = "a box in memory of nodes: see the module")]
+#[allow(unsafe_code, reason = "a box in a node cell: see the module")]
 pub(crate) mod inline_box;
 pub(crate) mod layer;
 pub(crate) mod node;
-#[allow(unsafe_code, reason = "nodes are counted and kept by hand: see the module")]
+#[allow(unsafe_code, reason = "manual reference count and free list: see the module")]
 pub(crate) mod node_ref;
-#[cfg_attr(any(shuttle, loom), allow(dead_code, reason = "a model checker looks at what is gone"))]
-#[allow(unsafe_code, reason = "memory of nodes: see the module")]
+#[cfg_attr(any(shuttle, loom), allow(dead_code, reason = "under a model checker no node is freed"))]
+#[allow(unsafe_code, reason = "slab allocator: see the module")]
 pub(crate) mod node_slab;
 pub(crate) mod op;
 pub(crate) mod pointwise;
@@ -20,6 +25,6 @@ pub(crate) mod refcount;
 pub(crate) mod scalar;
 pub(crate) mod seed;
 pub(crate) mod value;
-#[allow(unsafe_code, reason = "a weight owns its leaves and outlives them: see the module")]
+#[allow(unsafe_code, reason = "a weight owns its replicas and outlives them: see the module")]
 pub(crate) mod variable;
 pub(crate) mod weight_id;

@@ -1,8 +1,8 @@
-//! The node behind every layer: what to compute, from which operands, and where the user wrote it.
+//! The node behind every layer: its operation, operands and source location.
 //!
-//! A node is immutable but for its *claim*: one word that says which pass has it in its books, and
-//! under which number. All other state of a pass lives in the pass, so nothing has to be unmarked
-//! when it ends (see `exec/owner_stamp.rs`).
+//! Invariant: a node is immutable except for its reference count and its owner stamp ([`Claim`]), a
+//! pair of pass id and slot index. All other state of a pass lives in the pass, so nothing in the
+//! graph has to be reset when a pass ends (see `exec/owner_stamp.rs`).
 
 use crate::graph::erased_arc::Shared;
 use crate::graph::inline_box::{Kept, KeptFuture};
@@ -30,16 +30,16 @@ use std::any::TypeId;
 use std::panic::Location;
 use std::sync::Arc;
 
-/// What an [`AnyLayer`] points to.
+/// The node that an [`AnyLayer`] points to.
 #[allow(unreachable_pub, reason = "as `AnyLayer`")]
 #[repr(align(64))]
 pub struct Node {
     pub(super) count: Count,
-    /// The claim on it: see [`Claim`].
+    /// The owner stamp: see [`Claim`].
     claimed_entry: AtomicU32,
     claimed_by: AtomicU64,
     pub(crate) place: &'static Location<'static>,
-    /// What the data type of this node knows about its deltas.
+    /// The operations on values and deltas of the node's data type.
     pub(crate) kind_of_data: &'static DataKind,
     pub(crate) expression: Expression,
     pub(super) origin: Origin,
@@ -47,30 +47,31 @@ pub struct Node {
 }
 
 #[cfg(not(any(shuttle, loom)))]
-const _: () = assert!(size_of::<Node>() == 64, "a node is one cache line: more costs ten nanoseconds an operation");
+const _: () =
+    assert!(size_of::<Node>() == 64, "a node must fit one cache line: a second one costs 10 ns per operation");
 
 /// The kinds of expression.
 pub(crate) enum Expression {
-    /// A plain number: no gradient flows to it. The variants of [`Value`] stand here one by one:
-    /// that in a variant of its own would make a node larger than a cache line.
+    /// A constant number; no gradient flows to it. The variants of [`Value`] are repeated here:
+    /// nested in one variant they would make a node larger than a cache line.
     F32(f32),
     F64(f64),
-    /// Another plain value.
+    /// A constant of another type.
     Plain(Shared),
-    /// A trainable variable, and which of its leaves this is.
+    /// A weight or a buffer, and the index of this replica.
     Weight(VariableRef, u8),
-    /// Scalar arithmetic, done in place by discovery and by the numeric reading of the reverse
-    /// pass.
+    /// Scalar arithmetic with one operand. It is evaluated inline during discovery, and its
+    /// cotangents are computed inline by the numeric reading of the reverse pass.
     Unary(Unary, [AnyLayer; 1]),
-    /// The same with two operands.
+    /// Scalar arithmetic with two operands.
     Binary(Binary, [AnyLayer; 2]),
-    /// The same with a plain number, which stands on this side.
+    /// Scalar arithmetic with a constant number, which stands on this side.
     WithNumber(Binary, Side, f64, [AnyLayer; 1]),
-    /// Any other operation with a kernel and a rule of its own; it keeps its operands.
+    /// Any other operation, with its kernel, rules and operands.
     Primitive(Kept<dyn AnyPrimitive>),
-    /// A computation that decides, each time anew, which layer it is.
+    /// A dynamic node: a computation that resolves to a layer, anew in each run.
     Dynamic(Kept<dyn Recipe>),
-    /// A random number for this position.
+    /// A random number, a function of the seed of the pass and of this position.
     Seed(Position),
 }
 
@@ -83,7 +84,7 @@ impl Expression {
         }
     }
 
-    /// The value, if this is a constant.
+    /// The value of a constant.
     #[inline]
     pub(crate) fn as_constant(&self) -> Option<Value> {
         Some(Value(match self {
@@ -94,62 +95,62 @@ impl Expression {
         }))
     }
 
-    /// Whether its value is there, as that of a constant or a weight is.
+    /// Whether the value is known without evaluation: a constant or a weight.
     pub(crate) fn is_leaf(&self) -> bool {
         matches!(self, Expression::F32(_) | Expression::F64(_) | Expression::Plain(_) | Expression::Weight(..))
     }
 }
 
-/// The body of a dynamic node: every run is a fresh one.
+/// The body of a dynamic node. Each run starts a new future.
 pub(crate) trait Recipe: Send + Sync {
     fn run(&self) -> KeptFuture<Result<Outcome>>;
     fn name(&self) -> &'static str;
     fn position(&self) -> Position;
 
-    /// Whether it is the body of the annotated function in which it is written, and so is called by
-    /// the name of that.
+    /// Whether it is the body of the annotated function in which it is written. The node then has
+    /// the name of that function.
     fn is_function(&self) -> bool {
         false
     }
 
-    /// Whether the library made it for itself: nobody wrote it.
+    /// Whether the library created the node, so that it has no source location in user code.
     fn is_internal(&self) -> bool {
         false
     }
 
-    /// Of a delta: whether it turned out that none arrives.
+    /// For a conditional cotangent: whether it resolved to no cotangent.
     fn is_absent(&self) -> bool {
         false
     }
 
-    /// Of a delta: whether that is known only when it has run.
+    /// For a conditional cotangent: whether its existence is known only after it has run.
     fn may_be_absent(&self) -> bool {
         false
     }
 }
 
-/// What a dynamic node turned out to be.
+/// The result of the body of a dynamic node.
 pub(crate) enum Outcome {
-    /// Another layer, whose value and gradient become the node's own.
+    /// A layer whose value and gradient become those of the node.
     Layer(AnyLayer),
-    /// A value with a hand-written backward, or none.
+    /// A value, with a hand-written backward if it has one.
     Tape(Value, Option<Arc<dyn AnyBackward>>),
 }
 
-/// How to write sums and multiples of a node's deltas, with the types forgotten.
+/// The type-erased operations on the values and deltas of a data type.
 pub(crate) struct DataKind {
     pub(crate) one: fn(&Value) -> Value,
     pub(crate) sum_deltas: fn(Vec<AnyLayer>) -> AnyLayer,
-    /// Adds another delta to this one in place, if it can.
+    /// Adds the second delta to the first in place. Returns whether it did.
     pub(crate) add_delta: fn(&mut Value, &Value) -> bool,
     pub(crate) scale_delta: fn(&AnyLayer, f64) -> AnyLayer,
-    /// A delta for this value that somebody has given by hand, looked at.
+    /// The given delta with a check that it belongs to the value.
     pub(crate) checked_delta: fn(&AnyLayer, &AnyLayer) -> AnyLayer,
     pub(crate) squared_norm: fn(&Value) -> f64,
     pub(crate) delta_layer: fn(Expression, &'static Location<'static>) -> AnyLayer,
-    /// Whether this is `f32`, rather than `f64`, where it matters: in scalar arithmetic.
+    /// Whether scalar arithmetic is in `f32` rather than `f64`. Not meaningful for other types.
     pub(crate) is_single: bool,
-    /// A number of a value, and one of its delta, that is not finite.
+    /// A non-finite number of a value, and one of a delta, if there is one.
     pub(crate) non_finite: fn(&Value) -> Option<f64>,
     pub(crate) non_finite_delta: fn(&Value) -> Option<f64>,
     pub(crate) bytes: fn(&Value) -> usize,
@@ -194,7 +195,7 @@ impl AnyLayer {
         AnyLayer::making::<T>(|| expression, place)
     }
 
-    /// A node whose expression is made where it stays.
+    /// A new node. The expression is constructed in place.
     #[inline(always)]
     pub(crate) fn making<T: Data>(make: impl FnOnce() -> Expression, place: &'static Location<'static>) -> Self {
         AnyLayer::first(|| Node::new(Count::one(), Origin::here(), place, DataKind::of::<T>(), make()))
@@ -239,7 +240,8 @@ impl Node {
         }
     }
 
-    /// The name; a panic of the user's code that says it must not change what is computed.
+    /// The name. A panic in the `name` of a user operation is caught, as it must not change the
+    /// result of a pass.
     pub(crate) fn name_or_panic(&self) -> &'static str {
         match &self.expression {
             Expression::Primitive(op) => op.name_or_panic(),
@@ -247,35 +249,37 @@ impl Node {
         }
     }
 
-    /// It was built by a rule, and stands where the operation stands.
+    /// Moves a node that was built by a rule to the source location of the operation with the rule.
     #[cold]
     pub(super) fn place_by_rule(&mut self) {
         self.place = call_context::rule_place().unwrap_or(self.place);
     }
 
-    /// In which functions it was written; for a delta, those of the operation whose derivative it
-    /// is.
+    /// The annotated functions in which the node was built. A cotangent has those of the operation
+    /// that it is a derivative of.
     pub(crate) fn calls(&self) -> Calls {
         self.origin.calls()
     }
 
-    /// Whether it is part of the way back.
+    /// Whether the node belongs to the forward computation or to the backward.
     pub(crate) fn direction(&self) -> Direction {
         self.origin.direction()
     }
 
-    /// Where an error in it is to point.
+    /// The source location of errors in this node.
     pub(crate) fn site(&self) -> Site {
         Site { place: self.place, calls: self.calls() }
     }
 
-    /// From now on this thread builds where this was written: what a body builds, and a kernel.
+    /// Sets the call context of this thread to that of the node, until the guard is dropped: for
+    /// layers built by its body or kernel.
     #[inline]
     pub(crate) fn enter(&self) -> ContextGuard {
         call_context::enter(self.origin, self.place)
     }
 
-    /// From now on this thread builds what the derivative of this consists of.
+    /// Sets the call context of this thread to that of a rule of the node, until the guard is
+    /// dropped.
     pub(crate) fn enter_rule(&self, direction: Direction) -> ContextGuard {
         call_context::enter(self.origin.of_rule(direction), self.place)
     }
@@ -296,17 +300,18 @@ impl Node {
         matches!(self.expression, Expression::Dynamic(_))
     }
 
-    /// Whether the commit of a step is to write something when this was evaluated.
+    /// Whether the commit of a training step writes a buffer if this node was evaluated.
     pub(crate) fn is_update(&self) -> bool {
         matches!(&self.expression, Expression::Primitive(op) if op.update().is_some())
     }
 
-    /// Whether this marks the end of a segment.
+    /// Whether this is a checkpoint boundary: the end of a segment.
     pub(crate) fn is_mark(&self) -> bool {
         matches!(&self.expression, Expression::Primitive(op) if op.is_mark())
     }
 
-    /// The operation, if a training step can end with it.
+    /// The operation, if it can accumulate into a weight as the last operation of a training step
+    /// (see [`Primitive::ACCUMULATES`](crate::Primitive::ACCUMULATES)).
     pub(crate) fn accumulates(&self) -> Option<&dyn AnyPrimitive> {
         match &self.expression {
             Expression::Primitive(op) if op.accumulates() => Some(&**op),
@@ -314,34 +319,34 @@ impl Node {
         }
     }
 
-    /// Whether this is a delta that turned out not to arrive.
+    /// Whether this is a conditional cotangent that resolved to none.
     pub(crate) fn is_absent(&self) -> bool {
         matches!(&self.expression, Expression::Dynamic(recipe) if recipe.is_absent())
     }
 
-    /// Whether this is a delta that may turn out not to arrive.
+    /// Whether this is a conditional cotangent: known to exist or not only after evaluation.
     pub(crate) fn may_be_absent(&self) -> bool {
         matches!(&self.expression, Expression::Dynamic(recipe) if recipe.may_be_absent())
     }
 
-    /// How many handles there are to this node, in passes, other nodes and the user's hands.
+    /// The number of handles to this node: in passes, in other nodes and in user code.
     pub(crate) fn handles(&self) -> usize {
         self.count.handles()
     }
 
-    /// What makes a layer the same as another one: the leaves of a weight are the same layer.
+    /// The identity of the layer. All replicas of a weight have the identity of the weight.
     pub(crate) fn identity(&self) -> usize {
         self.variable().map_or(std::ptr::from_ref(self).addr(), |variable| variable.address())
     }
 
-    /// Whether the operand at hand is the only handle to this node, so that nobody else can come by
-    /// it.
+    /// Whether the node is uniquely referenced. If so, only the owner of that handle, usually one
+    /// consumer, can reach the node.
     #[inline]
     pub(crate) fn is_lone(&self) -> bool {
         self.count.is_one()
     }
 
-    /// The variable, if this is a weight or a buffer.
+    /// The parameter storage of a weight or a buffer.
     pub(crate) fn as_variable(&self) -> Option<&Variable> {
         match &self.expression {
             Expression::Weight(variable, _) => Some(variable),
@@ -349,7 +354,7 @@ impl Node {
         }
     }
 
-    /// The variable, if this is a weight or a buffer.
+    /// The parameter storage of a weight or a buffer, without the lifetime of this handle.
     #[inline]
     pub(crate) fn variable(&self) -> Option<VariableRef> {
         match &self.expression {

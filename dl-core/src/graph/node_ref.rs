@@ -1,8 +1,8 @@
-//! Handles to nodes: counted, from a free list of each thread, and dropped without recursion.
+//! Handles to nodes: reference-counted, allocated from a thread-local free list, dropped
+//! iteratively.
 //!
-//! A scalar operation takes some nanoseconds; a general allocator and a shared count cost more than
-//! that. So nodes are all of one size, a cache line, and a thread that drops one keeps its memory
-//! for the next.
+//! A scalar operation takes a few nanoseconds, less than a general allocator. All nodes therefore
+//! have one size, a cache line, and a thread reuses the memory of the nodes that it drops.
 
 use crate::graph::inline_box::Cell as Memory;
 use crate::graph::node::{Expression, Node};
@@ -12,16 +12,16 @@ use crate::parallel::sync::thread_local;
 use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
 
-/// A layer whose data type is forgotten: a shared handle to its node.
+/// A type-erased layer: a reference-counted handle to its node (a node reference).
 ///
-/// It is `pub` only because sealed methods of public traits mention it; nobody outside the crate
-/// can name it.
+/// It is `pub` only because sealed methods of public traits mention it. It cannot be named outside
+/// of the crate.
 #[allow(unreachable_pub, reason = "mentioned by sealed methods of public traits")]
 pub struct AnyLayer(NonNull<Node>);
 
-// SAFETY: a node is `Send` and `Sync` (checked below), and its count is atomic.
+// SAFETY: a node is `Send` and `Sync` (checked below), and its reference count is atomic.
 unsafe impl Send for AnyLayer {}
-// SAFETY: as above.
+// SAFETY: as for `Send`.
 unsafe impl Sync for AnyLayer {}
 
 const _: fn() = || {
@@ -30,12 +30,13 @@ const _: fn() = || {
 };
 
 impl AnyLayer {
-    /// The first handle to a new node. Its count must be that of one handle.
+    /// The first handle to a new node. The count of the node must be that of one handle.
     #[inline(always)]
     pub(super) fn first(make: impl FnOnce() -> Node) -> Self {
         let memory = YARD.try_with(Yard::take).ok().flatten().unwrap_or_else(new_memory);
         let mut node = memory;
-        // SAFETY: the memory is that of a node, and ours
+        // SAFETY: the memory has the size and alignment of a node, and was taken from the free list
+        // or a slab, so nothing else refers to it.
         let node = unsafe {
             memory.write(make());
             node.as_mut()
@@ -46,20 +47,21 @@ impl AnyLayer {
         AnyLayer(memory)
     }
 
-    /// One more handle to a leaf that a living weight owns. Says whether the leaf has come into
+    /// A new handle to a replica that a live weight owns. Returns whether the replica came into
     /// use.
     ///
     /// # Safety
-    /// `leaf` is a leaf of a weight that is alive, and stays so until this returns.
+    /// `leaf` must be a replica of a weight that is alive until this returns.
     pub(crate) unsafe fn of_leaf(leaf: NonNull<Node>) -> (Self, bool) {
-        // SAFETY: the weight owns the leaf and is alive
+        // SAFETY: the weight owns the replica, and the caller guarantees that the weight is alive.
         let node = unsafe { leaf.as_ref() };
         node.guarded.used();
         prefetch_at(leaf.as_ptr().wrapping_add(FAR));
         (AnyLayer(leaf), node.count.take())
     }
 
-    /// Handles to both. If they are the same, as in a square, they are counted together.
+    /// Handles to both nodes. If they are the same node, as in a square, the count is incremented
+    /// once.
     #[inline]
     pub(crate) fn clone_both(&self, other: &AnyLayer) -> (AnyLayer, AnyLayer) {
         if self.0 == other.0 {
@@ -71,7 +73,7 @@ impl AnyLayer {
         (AnyLayer(self.0), AnyLayer(other.0))
     }
 
-    /// The node itself, without a handle of one's own.
+    /// The address of the node, without a handle.
     pub(crate) fn as_ptr(&self) -> NonNull<Node> {
         self.0
     }
@@ -95,8 +97,8 @@ impl Drop for AnyLayer {
         match self.count.give_back() {
             Left::Something => {}
             Left::Nothing => dismantle(self.0),
-            // SAFETY: a strict leaf that has fallen idle is still counted by its weight, until it
-            // is told
+            // SAFETY: a strict replica with a count of zero is counted in `live` until
+            // `leaf_fell_idle` is called, so its variable is alive.
             Left::Idle => unsafe { crate::graph::variable::variable_of(self.0).leaf_fell_idle() },
         }
     }
@@ -107,42 +109,42 @@ impl std::ops::Deref for AnyLayer {
 
     #[inline]
     fn deref(&self) -> &Node {
-        // SAFETY: a handle keeps its node alive
+        // SAFETY: a node is dropped with its last handle, and `self` is a handle.
         let node = unsafe { self.0.as_ref() };
         node.guarded.used();
         node
     }
 }
 
-/// A node that somebody else keeps alive: what the books of a pass hold for everything below their
-/// roots.
+/// An unowned pointer to a node. A pass stores these for all nodes below its roots, which the
+/// handles of the roots keep alive.
 #[derive(Clone, Copy)]
 pub(crate) struct Held(NonNull<Node>);
 
-// SAFETY: as `AnyLayer`
+// SAFETY: as for `AnyLayer`: a node is `Send` and `Sync`.
 unsafe impl Send for Held {}
 
 impl Held {
     /// # Safety
-    /// Whoever uses it must make sure that the node is alive then.
+    /// The node must be alive whenever the result is used.
     #[inline]
     pub(crate) unsafe fn new(layer: &AnyLayer) -> Self {
         Held(layer.0)
     }
 
-    /// The node will be looked at soon.
+    /// Prefetches the node.
     #[inline(always)]
     pub(crate) fn prefetch(self) {
         prefetch(self.0);
     }
 
-    /// What was built after this node will be looked at soon.
+    /// Prefetches the nodes that were built some time after this one.
     #[inline(always)]
     pub(crate) fn prefetch_later(self) {
         prefetch_pair(self.0.as_ptr().wrapping_add(FAR));
     }
 
-    /// A handle of one's own.
+    /// A new handle to the node.
     pub(crate) fn handle(self) -> AnyLayer {
         self.count.take();
         AnyLayer(self.0)
@@ -158,36 +160,36 @@ impl std::ops::Deref for Held {
 
     #[inline]
     fn deref(&self) -> &Node {
-        // SAFETY: promised to `new`
+        // SAFETY: the caller of `new` guaranteed that the node is alive.
         let node = unsafe { self.0.as_ref() };
         node.guarded.used();
         node
     }
 }
 
-/// Who uses one weight after the other mostly goes from leaf to leaf as they lie in memory, and who
-/// walks through a tree from node to node. To count a handle waits for the line, and nothing goes
-/// on meanwhile, so one is fetched that is so far ahead.
+/// Prefetch distance, in nodes. Replicas that are used one after another, and the nodes of a tree
+/// that is traversed, are mostly adjacent in memory. An atomic increment of a count waits for its
+/// cache line, and later instructions wait for it, so the line this far ahead is prefetched.
 const FAR: usize = 16;
 
-/// Has a cache line fetched. A walk over a long chain waits for little else.
+/// Prefetches a cache line. Traversal of a long chain is bound by cache misses.
 #[inline(always)]
 fn prefetch<T>(line: NonNull<T>) {
     prefetch_at(line.as_ptr());
 }
 
-/// The same for two lines, as there are two nodes of a binary tree for each branch.
+/// Prefetches two adjacent lines: a binary tree has two nodes for each branch.
 #[inline(always)]
 fn prefetch_pair(line: *const Node) {
     prefetch_at(line);
     prefetch_at(line.wrapping_add(1));
 }
 
-/// The same for any address.
+/// Prefetches the line of any address, valid or not.
 #[inline(always)]
 fn prefetch_at<T>(line: *const T) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: every x86-64 processor has the instruction, and it touches nothing
+    // SAFETY: SSE is part of x86-64, and a prefetch does not fault at any address.
     unsafe {
         std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(line.cast());
     }
@@ -195,31 +197,31 @@ fn prefetch_at<T>(line: *const T) {
     let _ = line;
 }
 
-/// What a thread keeps: memory of nodes, and nodes to be dismantled.
+/// Thread-local state: the free list of nodes, and the worklist of nodes to be dropped.
 struct Yard {
-    /// A list that is threaded through the free memory itself.
+    /// An intrusive singly linked list in the free memory itself.
     free: Cell<Option<NonNull<Free>>>,
     length: Cell<usize>,
-    /// A block, and how many of its cells have come back that it has not heard of: mostly the next
-    /// one is of the same block.
+    /// A slab, and the number of its cells that were returned but not yet reported to it.
+    /// Consecutive cells are mostly of one slab, so the reports are batched.
     returned: Cell<(Option<NonNull<Node>>, usize)>,
     dismantling: Cell<bool>,
     doomed: Doomed,
 }
 
-/// Nodes that are to be dismantled.
+/// Drop worklist: nodes without handles that are still to be dropped.
 type Doomed = RefCell<Vec<NonNull<Node>>>;
 
 struct Free {
     next: Option<NonNull<Free>>,
 }
 
-/// A megabyte.
+/// Capacity of the free list of a thread, in nodes: 1 MB.
 const KEPT: usize = if cfg!(any(shuttle, loom)) { 0 } else { 1 << 14 };
-/// What a thread keeps that only helps: the rest of the block that it has begun. If it gave that
-/// back, it would begin another one each time, and whoever drops its nodes would keep many blocks,
-/// for a few cells of each. Of blocks that others have begun it keeps as many cells at most, and
-/// with each of them that block.
+/// Capacity of the free list of a worker after it has helped a pass: the rest of the slab that it
+/// has begun. If it returned these cells, each job would begin another slab, and the thread that
+/// drops the nodes would keep many slabs alive for a few cells each. The list may instead hold as
+/// many cells of slabs that other threads began, each of which keeps its slab alive.
 const KEPT_BY_HELPERS: usize = block::CELLS;
 
 thread_local! {
@@ -238,7 +240,8 @@ impl Yard {
     #[inline]
     fn take(&self) -> Option<NonNull<Node>> {
         let free = self.free.get()?;
-        // SAFETY: what is on the list is ours, and was initialised when it was put there
+        // SAFETY: only this thread accesses the list, and `keep` initialized the link of each
+        // element.
         let next = unsafe { free.as_ref() }.next;
         next.inspect(|&next| prefetch(next));
         self.free.set(next);
@@ -249,32 +252,34 @@ impl Yard {
     fn trim(&self, length: usize) {
         while self.length.get() > length {
             let Some(node) = self.take() else { break };
-            // SAFETY: what is on the list came from `new_memory`
+            // SAFETY: every element of the list came from `new_memory`, and `take` has removed this
+            // one.
             unsafe { self.give_back(node) };
         }
         self.tell_block();
     }
 
     /// # Safety
-    /// The memory came from `new_memory`, and nobody uses it any more.
+    /// The memory must have come from `new_memory`, and must not be used afterwards.
     #[inline]
     unsafe fn keep(&self, node: NonNull<Node>) {
         if self.length.get() == KEPT {
-            // SAFETY: passed on
+            // SAFETY: guaranteed by the caller.
             return unsafe { self.give_back(node) };
         }
         let free = node.cast::<Free>();
-        // SAFETY: the memory of a node is large enough for a link, aligned, and ours
+        // SAFETY: the memory of a node is large enough and aligned for a link, and the caller gives
+        // it up.
         unsafe { free.write(Free { next: self.free.get() }) };
         self.free.set(Some(free));
         self.length.set(self.length.get() + 1);
     }
 
     /// # Safety
-    /// The memory came from `new_memory`, and nobody uses it any more.
+    /// The memory must have come from `new_memory`, and must not be used afterwards.
     unsafe fn give_back(&self, node: NonNull<Node>) {
         if cfg!(any(shuttle, loom)) {
-            return; // a model checker looks at what is gone
+            return; // a model checker inspects freed memory
         }
         let block = block::of(node);
         match self.returned.get() {
@@ -286,11 +291,11 @@ impl Yard {
         }
     }
 
-    /// The block hears of the cells that have come back.
+    /// Reports the returned cells to their slab.
     fn tell_block(&self) {
         if let (Some(block), cells) = self.returned.take() {
-            // SAFETY: they were given to `give_back`; until it has heard of them, the block is
-            // there
+            // SAFETY: these cells were passed to `give_back`, so they are unused and came from this
+            // slab. The slab is alive until they are reported.
             unsafe { block::give_back(block, cells) };
         }
     }
@@ -298,57 +303,58 @@ impl Yard {
 
 impl Drop for Yard {
     fn drop(&mut self) {
-        // left over if a destructor has panicked
+        // Nodes are left if a destructor has panicked.
         let doomed = self.doomed.take();
         if let Some((&first, rest)) = doomed.split_first() {
-            // SAFETY: `take_apart` gives back nodes that nobody uses any more
+            // SAFETY: `take_apart` passes each node once, after its parts were moved out.
             take_apart(first, &RefCell::new(rest.to_vec()), |node| unsafe { self.give_back(node) });
         }
         self.trim(0);
     }
 }
 
-/// Memory of a node, for something else.
+/// Allocates the memory of a node for another object.
 #[inline]
 pub(super) fn take_cell() -> NonNull<Memory> {
     YARD.try_with(Yard::take).ok().flatten().unwrap_or_else(new_memory).cast()
 }
 
 /// # Safety
-/// `take_cell` gave it, and nobody uses it any more.
+/// The cell must have come from `take_cell`, and must not be used afterwards.
 #[inline]
 pub(super) unsafe fn give_back_cell(cell: NonNull<Memory>) {
     let node = cell.cast::<Node>();
-    // SAFETY: passed on
+    // SAFETY: guaranteed by the caller; `take_cell` allocates as `new_memory` does.
     if YARD.try_with(|yard| unsafe { yard.keep(node) }).is_err() {
-        // SAFETY: passed on
+        // SAFETY: as above.
         unsafe { give_back(node) };
     }
 }
 
-/// This thread has helped with a pass. The nodes that it has freed were made elsewhere, and it will
-/// hardly need them.
+/// Called by a worker that has helped a pass. Shrinks its free list: the nodes that it dropped were
+/// mostly allocated by other threads, and it allocates few itself.
 pub(crate) fn help_is_over() {
     let _ = YARD.try_with(|yard| yard.trim(KEPT_BY_HELPERS));
 }
 
-/// Hands the memory that this thread keeps back, and all blocks that nobody uses then.
+/// Returns the free list of this thread to the slabs, and all unused slabs to the allocator.
 pub(crate) fn release() {
     let _ = YARD.try_with(|yard| yard.trim(0));
     block::release();
 }
 
-/// Memory of a node, where the list is empty; it gets more than that.
+/// Allocates a node when the free list is empty, and fills the list with the other cells of the
+/// slab.
 #[cold]
 fn new_memory() -> NonNull<Node> {
     if cfg!(any(shuttle, loom)) {
-        return NonNull::from(Box::leak(Box::<Node>::new_uninit())).cast(); // each by itself, as it never comes back
+        return NonNull::from(Box::leak(Box::<Node>::new_uninit())).cast(); // never freed
     }
     let [first, others @ ..] = block::take_cells();
     for cell in others.into_iter().rev() {
-        // SAFETY: it is new, and nobody has it
+        // SAFETY: the cell was just taken from the slab and is unused.
         if YARD.try_with(|yard| unsafe { yard.keep(cell) }).is_err() {
-            // SAFETY: as above; the thread is ending
+            // SAFETY: as above. The thread-local state has been destroyed.
             unsafe { give_back(cell) };
         }
     }
@@ -356,30 +362,30 @@ fn new_memory() -> NonNull<Node> {
 }
 
 /// # Safety
-/// The memory came from `new_memory`, and nobody uses it any more.
+/// The memory must have come from `new_memory`, and must not be used afterwards.
 unsafe fn give_back(node: NonNull<Node>) {
     if cfg!(any(shuttle, loom)) {
-        return; // a model checker looks at what is gone
+        return; // a model checker inspects freed memory
     }
-    // SAFETY: passed on; `new_memory` takes it from a block
+    // SAFETY: guaranteed by the caller; `new_memory` takes every cell from a slab.
     unsafe { block::give_back(block::of(node), 1) };
 }
 
-/// Takes a leaf of a weight apart that is going.
+/// Frees a replica of a weight that is being dropped.
 ///
 /// # Safety
-/// Nobody has a handle to it, and nobody can come by one.
+/// There must be no handle to the replica, and no way to obtain one.
 pub(super) unsafe fn discard_leaf(leaf: NonNull<Node>) {
-    // SAFETY: passed on; a leaf owns nothing that has to be dropped
+    // SAFETY: guaranteed by the caller. A replica owns nothing that has to be dropped.
     unsafe {
         leaf.as_ref().guarded.gone();
         give_back(leaf);
     }
 }
 
-/// Drops a node that has no handle left, and what goes with it: maybe a chain of a million nodes.
-/// So a node that is dropped while another one is being dropped waits on a list, which the
-/// outermost drop works off.
+/// Drops a node that has no handle left, and the operands that only it refers to. The graph may be
+/// a chain of a million nodes, so this does not recurse: a node that is dropped while another one
+/// is being dropped is pushed to the worklist of the thread, which the outermost call drains.
 fn dismantle(node: NonNull<Node>) {
     let dismantled = YARD.try_with(|yard| {
         if yard.dismantling.replace(true) {
@@ -387,7 +393,7 @@ fn dismantle(node: NonNull<Node>) {
             return;
         }
         let _reset = Reset(yard);
-        // SAFETY: passed on: `take_apart` gives back nodes that nobody uses any more
+        // SAFETY: `take_apart` passes each node once, after its parts were moved out.
         take_apart(node, &yard.doomed, |node| unsafe { yard.keep(node) });
     });
     if dismantled.is_err() {
@@ -395,15 +401,17 @@ fn dismantle(node: NonNull<Node>) {
     }
 }
 
-/// The same when the thread is ending and its yard is gone.
+/// As [`dismantle`], after the thread-local state has been destroyed.
 #[cold]
 fn dismantle_late(node: NonNull<Node>) {
     thread_local! {
-        /// The list of the outermost drop. It needs no destructor, so it is there to the end.
+        /// The worklist of the outermost call. `Cell` has no destructor, so it is accessible to the
+        /// end of the thread.
         static DOOMED: Cell<Option<NonNull<Doomed>>> = const { Cell::new(None) };
     }
     match DOOMED.get() {
-        // SAFETY: whoever put it there, further up on this stack, takes it away before it goes
+        // SAFETY: the pointer was set by a call further up this stack, which resets it before its
+        // worklist is dropped.
         Some(doomed) => unsafe { doomed.as_ref() }.borrow_mut().push(node),
         None => {
             struct Reset;
@@ -417,7 +425,7 @@ fn dismantle_late(node: NonNull<Node>) {
             let doomed = RefCell::default();
             DOOMED.set(Some(NonNull::from(&doomed)));
             let _reset = Reset;
-            // SAFETY: `take_apart` gives back nodes that nobody uses any more
+            // SAFETY: `take_apart` passes each node once, after its parts were moved out.
             take_apart(node, &doomed, |node| unsafe { give_back(node) });
         }
     }
@@ -427,24 +435,25 @@ fn take_apart(first: NonNull<Node>, doomed: &Doomed, free: impl Fn(NonNull<Node>
     let mut parting = Parting { node: first, handles: 0 };
     let mut next = Some(first);
     while let Some(node) = next.take().or_else(|| doomed.borrow_mut().pop()).or_else(|| parting.end()) {
-        // SAFETY: the node has no handle left, so its parts are ours; each is taken out once,
-        // before the memory is given away
+        // SAFETY: the node has no handle left, so it can be accessed exclusively. Each part is read
+        // once, before the memory is freed, and is not dropped in place.
         let taken = |part: &AnyLayer| unsafe { std::ptr::read(part) };
-        // SAFETY: as above
+        // SAFETY: the node has no handle left, and its memory has not been freed.
         unsafe { node.as_ref() }.guarded.gone();
-        // SAFETY: as above
+        // SAFETY: as above.
         match unsafe { &(*node.as_ptr()).expression } {
             Expression::F32(_) | Expression::F64(_) | Expression::Seed(_) => {}
             Expression::Unary(_, [x]) | Expression::WithNumber(_, _, _, [x]) => next = parting.part(taken(x)),
             Expression::Binary(_, [a, b]) => {
-                // what was built last lies beside the node
+                // The operand that was built last is adjacent to the node; the other one may not be
+                // cached.
                 prefetch(a.0);
                 next = parting.part(taken(b));
                 if let Some(a) = parting.part(taken(a)) {
                     match next {
                         Some(b) => {
-                            // what goes next is the second branch of a tree, which was built before
-                            // its root
+                            // The nodes to be dropped next are the second branch of a tree, built
+                            // just before its root.
                             prefetch_pair(b.as_ptr().wrapping_sub(FAR));
                             doomed.borrow_mut().push(a);
                         }
@@ -452,9 +461,10 @@ fn take_apart(first: NonNull<Node>, doomed: &Doomed, free: impl Fn(NonNull<Node>
                     }
                 }
             }
-            // may run code of the user's, and drop more nodes
+            // May run user code, which may drop more nodes.
             other => {
-                // SAFETY: as above
+                // SAFETY: the expression is read once, before the memory is freed, and is not
+                // dropped in place.
                 let parts = unsafe { std::ptr::read(other) };
                 free(node);
                 if let Some(last) = parting.end() {
@@ -468,18 +478,18 @@ fn take_apart(first: NonNull<Node>, doomed: &Doomed, free: impl Fn(NonNull<Node>
     }
 }
 
-/// Handles in a row to one node, which are given back together: a chain `y · w · w · …` has as many
-/// to its weight as it has steps, and each count is an instruction that all others wait for. They
-/// are operands of scalar arithmetic, so nothing of the user's goes with them.
+/// A run of handles to one node that are released together. A chain `y · w · w · …` has as many
+/// handles to its weight as steps, and each decrement is an atomic instruction. The handles are
+/// operands of scalar arithmetic, so no user data are dropped with them.
 struct Parting {
-    /// This one, if there are any.
+    /// The node, valid if `handles` is not 0.
     node: NonNull<Node>,
     handles: u32,
 }
 
 impl Parting {
-    /// One handle more, to this node or another one. Says which node has no handle left, if one has
-    /// not: that one, or the one before.
+    /// Adds a handle to the run, or starts a run for another node. Returns a node that has no
+    /// handle left, if there is one: the node of this handle, or that of the previous run.
     #[inline(always)]
     fn part(&mut self, layer: AnyLayer) -> Option<NonNull<Node>> {
         let node = layer.0;
@@ -493,23 +503,23 @@ impl Parting {
         before
     }
 
-    /// Gives them back. Says whether the node has no handle left then. Not inlined: it is needed in
-    /// several places, and less often than not.
+    /// Releases the run. Returns its node if the node has no handle left. Not inlined: there are
+    /// several call sites, and most calls find an empty run.
     #[inline(never)]
     fn end(&mut self) -> Option<NonNull<Node>> {
         let handles = std::mem::take(&mut self.handles);
         if handles == 0 {
             return None;
         }
-        // SAFETY: these handles keep it alive
+        // SAFETY: the handles of the run have not been released, so the node is alive.
         let node = unsafe { self.node.as_ref() };
         node.guarded.used();
         match node.count.give_back_all(handles) {
             Left::Something => None,
             Left::Nothing => Some(self.node),
             Left::Idle => {
-                // SAFETY: a strict leaf that has fallen idle is still counted by its weight, until
-                // it is told
+                // SAFETY: a strict replica with a count of zero is counted in `live` until
+                // `leaf_fell_idle` is called, so its variable is alive.
                 unsafe { crate::graph::variable::variable_of(self.node).leaf_fell_idle() };
                 None
             }
@@ -532,13 +542,13 @@ mod tests {
     use crate::Layer;
 
     #[test]
-    fn a_node_is_one_cache_line() {
+    fn node_size_is_one_cache_line() {
         assert_eq!((size_of::<Node>(), align_of::<Node>()), (64, 64));
     }
 
     #[cfg(not(any(shuttle, loom)))]
     #[test]
-    fn both_handles_of_a_square_are_counted() {
+    fn square_counts_both_operand_handles() {
         use crate::{Differentiable, Pointwise, Weight};
         let (a, b) = (Layer::constant(2.0_f64) + 0.0, Layer::constant(3.0_f64) + 0.0);
         let handles = || (a.any().handles(), b.any().handles());
@@ -546,7 +556,7 @@ mod tests {
         assert_eq!(handles(), (6, 2));
         drop(products);
         assert_eq!(handles(), (1, 1));
-        // a leaf that reports that it falls idle, as the first handle to its weight has gone
+        // A strict replica: the initial handle of its weight has been dropped.
         let w = Weight::new(3.0_f64);
         let x = w.layer();
         drop(w);
@@ -557,17 +567,17 @@ mod tests {
 
     #[cfg(not(any(shuttle, loom)))]
     #[test]
-    fn what_a_chain_has_twice_goes_before_what_is_below() {
+    fn chain_with_repeated_operand_drops_with_short_worklist() {
         let x = || Layer::constant(1.0_f64) + 1.0;
         let chain = (0..10_000).map(|_| x()).fold(x(), |y, x| &y * &x + x);
         drop(chain);
         let room = YARD.with(|yard| yard.doomed.borrow().capacity());
-        assert!(room < 100, "a list of {room} that were to go later");
+        assert!(room < 100, "the worklist had room for {room} nodes");
     }
 
     #[cfg(not(any(shuttle, loom)))]
     #[test]
-    fn a_helper_uses_up_its_block() {
+    fn helper_allocates_from_one_slab() {
         let cells = || {
             let cell = take_cell();
             help_is_over();
@@ -575,7 +585,7 @@ mod tests {
         };
         let cells: Vec<_> = std::iter::repeat_with(cells).take(block::CELLS).collect();
         let blocks = cells.chunk_by(|&a, &b| block::of(a.cast()) == block::of(b.cast())).count();
-        // SAFETY: `take_cell` gave them
+        // SAFETY: the cells came from `take_cell` and are unused.
         cells.into_iter().for_each(|cell| unsafe { give_back_cell(cell) });
         assert_eq!(blocks, 1);
     }

@@ -1,4 +1,4 @@
-//! A primitive on its operands, with its types forgotten: what a node holds.
+//! A type-erased primitive with its operands, as stored in a node.
 
 use crate::api::primitive::{Along, At, Now, Others, Primitive, sealed};
 use crate::autodiff::immediate::Sums;
@@ -12,17 +12,17 @@ use smallvec::SmallVec;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// A list with an entry for each operand of an operation, of which most have few.
+/// A list with one element per operand. Most operations have at most four.
 pub(crate) type Few<T> = SmallVec<[T; 4]>;
 
-/// A primitive on its operands, with its types forgotten.
+/// A type-erased primitive with its operands. The methods are those of [`Primitive`].
 pub(crate) trait AnyPrimitive: Send + Sync {
     fn name(&self) -> &'static str;
     fn operands(&self) -> &[AnyLayer];
-    /// The operation itself.
+    /// The primitive itself, without its operands.
     fn op(&self) -> &dyn Any;
 
-    /// The name, for an error or a record; a panic there must not hide the error.
+    /// The name, for errors and records. A panic in the user's `name` must not hide the error.
     fn name_or_panic(&self) -> &'static str {
         catch_unwind(AssertUnwindSafe(|| self.name())).unwrap_or("operation")
     }
@@ -77,31 +77,32 @@ pub(crate) trait AnyPrimitive: Send + Sync {
         let _ = (operands, factor, to);
     }
 
-    /// The sum of the values of these operations, if they are of this type: see
+    /// The sum of the values of these operations, if all are of this type: see
     /// [`Primitive::sum_of_values`].
     fn sum_of_values(&self, terms: &[(&dyn AnyPrimitive, &[&Value])]) -> Option<Value> {
         let _ = terms;
         None
     }
 
-    /// About how long that takes: see [`Primitive::cost_of_sum`].
+    /// The estimated time of `sum_of_values`, in nanoseconds: see [`Primitive::cost_of_sum`].
     fn cost_of_sum(&self, terms: &[(&dyn AnyPrimitive, &[&Value])]) -> Option<f64> {
         let _ = terms;
         None
     }
 
-    /// What the commit of a step is to write when this was evaluated.
+    /// The buffer update that the commit of a step writes if this was evaluated.
     fn update(&self) -> Option<UpdateOf<'_>> {
         None
     }
 
-    /// Whether a training pass is to forget what this was computed from.
+    /// Whether this is a checkpoint boundary: a training pass discards the activations from which
+    /// it was computed.
     fn is_mark(&self) -> bool {
         false
     }
 
-    /// Whether its rules are those of the library: what they build belongs to the line where the
-    /// operation was written, not to theirs.
+    /// Whether its rules are built-in. Layers that they build then have the source location of the
+    /// operation, not that of the rule.
     fn is_own(&self) -> bool {
         true
     }
@@ -109,7 +110,7 @@ pub(crate) trait AnyPrimitive: Send + Sync {
 
 /// The update of a buffer.
 pub(crate) struct UpdateOf<'a> {
-    /// Which operand is the new value.
+    /// The index of the operand that is the new value.
     pub(crate) new: usize,
     pub(crate) buffer: &'a AnyLayer,
 }
@@ -251,13 +252,13 @@ impl<P: Primitive> AnyPrimitive for Applied<P> {
     }
 }
 
-/// An operation with its type, and the values of its operands.
+/// A typed operation, and the values of its operands.
 type Typed<'a, P> = (&'a P, <<P as Primitive>::Operands as sealed::Operands>::Values<'a>);
 
-/// These operations with their types, if all are of this one, and it accumulates.
+/// The typed operations, if all are of type `P` and `P` accumulates.
 fn typed<'a, P: Primitive>(terms: &[(&'a dyn AnyPrimitive, &'a [&'a Value])]) -> Option<Vec<Typed<'a, P>>> {
     if !P::ACCUMULATES {
-        return None; // nothing is compiled for the others
+        return None; // `sum_of_values` is not instantiated for these
     }
     let mut typed = Vec::with_capacity(terms.len());
     for (op, operands) in terms {

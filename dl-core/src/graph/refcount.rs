@@ -1,89 +1,99 @@
-//! How many handles there are to a node.
+//! The reference count of a node.
 //!
-//! An ordinary node goes with its last handle. The leaves of a weight do not: a weight has one leaf
-//! for each thread that uses it, so that threads do not fight over one counter, and it lives as
-//! long as any of them is in use. While the *first* handle of the weight is alive, that is known
-//! without counting: leaves come into use and fall idle without telling anybody. When the first
-//! handle goes, every leaf is made [`strict`](Count::make_strict): from then on it reports when it
-//! falls idle or comes into use, and the weight counts its leaves in use (see `variable.rs`).
+//! An ordinary node is dropped with its last handle. A *replica* of a weight is not: a weight has
+//! one replica for each thread that uses it, so that threads do not contend for one count, and the
+//! weight must live as long as any replica is in use. This is the scheme of Linux' `percpu_ref`:
 //!
-//! Nobody touches a node or a weight after the count has told that somebody else may drop it: what
-//! there is to know is in the value that the decrement returns.
+//! - While the *initial handle* of the weight is alive, the weight is alive. Its replicas are in
+//!   *free* mode, where their counts pass from and to zero without a report.
+//! - When the initial handle is dropped, each replica is switched to [`strict`](Count::make_strict)
+//!   mode. From then on it reports when its count reaches zero or leaves zero, and the weight
+//!   counts its live replicas (see `variable.rs`).
+//!
+//! Invariant: a node or a weight must not be accessed after the decrement that allows another
+//! thread to drop it. All further decisions must depend on the returned value alone.
 
 use crate::parallel::sync::{AtomicU32, Ordering, fence};
 
-/// The leaf of a weight whose first handle is alive.
+/// Flag of a replica in free mode: the initial handle of its weight is alive.
 const FREE: u32 = 1 << 30;
-/// The leaf of a weight whose first handle is gone.
+/// Flag of a replica in strict mode: the initial handle of its weight has been dropped.
 const STRICT: u32 = 1 << 31;
 const HANDLES: u32 = FREE - 1;
-/// Far from the flags, so that many threads may pass it at once before one of them notices.
+/// The process aborts above this count. It is far below the flags, because other threads may
+/// increment the count before the first of them has aborted.
 const TOO_MANY: u32 = 1 << 29;
 
 pub(crate) struct Count(AtomicU32);
 
-/// What is left after a handle was given back.
+/// The state of a node after handles were released.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Left {
-    /// Other handles, or an idle leaf that nobody has to hear of.
+    /// There are other handles, or it is a replica that does not report.
     Something,
-    /// No handle: the node is to be dropped.
+    /// No handle is left: the caller must drop the node.
     Nothing,
-    /// A strict leaf that has fallen idle: the weight is to be told.
+    /// A strict replica has no handle left: the caller must report this to its weight.
     Idle,
 }
 
 impl Count {
-    /// The count of a new node, for its one handle.
+    /// The count of a new node with one handle.
     pub(crate) fn one() -> Self {
         Count(AtomicU32::new(1))
     }
 
-    /// The count of a new leaf, for its one handle.
+    /// The count of a new replica with one handle, in free mode.
     pub(crate) fn leaf() -> Self {
         Count(AtomicU32::new(FREE | 1))
     }
 
     pub(crate) fn handles(&self) -> usize {
+        // Acquire: synchronizes with the Release decrements of handles released before.
         (self.0.load(Ordering::Acquire) & HANDLES) as usize
     }
 
-    /// Whether whoever asks has the only handle to an ordinary node.
+    /// Whether there is exactly one handle, and the node is no replica.
     #[inline]
     pub(crate) fn is_one(&self) -> bool {
+        // Acquire: as in `handles`, so the caller has exclusive access.
         self.0.load(Ordering::Acquire) == 1
     }
 
-    /// One handle more. Says whether a strict leaf came into use with it: then the weight is to be
-    /// told.
+    /// Acquires a handle. Returns whether a strict replica came into use, which the caller must
+    /// report to its weight.
     #[inline]
     pub(crate) fn take(&self) -> bool {
         self.take_all(1)
     }
 
-    /// The same for so many.
+    /// Acquires this many handles.
     #[inline]
     pub(crate) fn take_all(&self, handles: u32) -> bool {
+        // Relaxed: a handle is acquired through another one, which was published already.
         let before = self.0.fetch_add(handles, Ordering::Relaxed);
         if before & HANDLES > TOO_MANY {
-            std::process::abort(); // handles were forgotten by the hundred million: counting on would be unsound
+            std::process::abort(); // overflow by forgotten handles would be unsound
         }
         before == STRICT
     }
 
-    /// One handle less.
+    /// Releases a handle.
     #[inline]
     pub(crate) fn give_back(&self) -> Left {
         self.give_back_all(1)
     }
 
-    /// So many handles less, all of which the caller has.
+    /// Releases this many handles, all of which the caller must own.
     #[inline]
     pub(crate) fn give_back_all(&self, handles: u32) -> Left {
-        // nobody else can clone them: no need to write
+        // The caller owns all handles, so no other thread can clone one, and the decrement can be
+        // skipped. Acquire: synchronizes with the Release decrements of handles released before.
         if self.0.load(Ordering::Acquire) == handles {
             return Left::Nothing;
         }
+        // Release: uses through these handles happen before the drop of the node. The fences
+        // synchronize with the Release decrements of all other handles.
         match self.0.fetch_sub(handles, Ordering::Release) {
             before if before == handles => {
                 fence(Ordering::Acquire);
@@ -97,8 +107,11 @@ impl Count {
         }
     }
 
-    /// From now on this leaf reports. Says whether it is in use.
+    /// Switches a replica to strict mode. Returns whether it is in use.
     pub(crate) fn make_strict(&self) -> bool {
+        // Acquire: synchronizes with the Release decrements of handles released before the switch.
+        // Release: a thread that finds the strict flag, and fences, also sees the increment of the
+        // weight's count of live replicas that precedes the switch.
         self.0.fetch_xor(FREE | STRICT, Ordering::AcqRel) & HANDLES > 0
     }
 }
@@ -108,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_ordinary_node_goes_with_its_last_handle() {
+    fn last_release_of_ordinary_node_returns_nothing() {
         let count = Count::one();
         assert!(!count.take());
         assert_eq!((count.handles(), count.is_one()), (2, false));
@@ -117,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn handles_are_given_back_together() {
+    fn handles_released_together_return_state_of_last() {
         let count = Count::one();
         (0..2).for_each(|_| assert!(!count.take()));
         assert!(!count.take_all(2));
@@ -134,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leaf_reports_once_it_is_strict() {
+    fn strict_replica_reports_use_and_idleness() {
         let count = Count::leaf();
         assert_eq!(count.give_back(), Left::Something);
         assert!(!count.take());

@@ -1,10 +1,10 @@
-//! Random numbers that depend on the seed of the pass and on the place of the layer that draws
-//! them, and on nothing else.
+//! Random numbers that are a function of the seed of the pass and of the position of the layer that
+//! draws them.
 //!
 //! ```
 //! use dl_core::{At, Deltas, Differentiable, Layer, Primitive, Result, Seed, Weight};
 //!
-//! /// Lets a number through, or not, by the toss of a coin.
+//! /// Lets a number through with probability ½.
 //! struct Toss;
 //!
 //! impl Primitive for Toss {
@@ -43,15 +43,14 @@ use std::cell::Cell;
 ///
 /// A layer draws it with [`Seed::draw`]. Its value is a function of the seed of the pass
 /// ([`Do::seed`](crate::Do::seed)) and of the position at which the layer was built: the body that
-/// built it, and how many were built there before. So it is the same for any number of threads, and
-/// two layers have different ones.
+/// built it, and the number of layers with a position that were built there before. It does not
+/// depend on the number of threads, and two layers have different values.
 ///
-/// What is built outside of bodies should be built by one thread. There, only the order counts, and
-/// how many layers that draw are built between those of one pass: so a graph that is built anew
-/// draws the same numbers again. A layer that is built once and used beside layers that are built
-/// for each step gets further from them with every step: build it with them, or let
-/// [`Trainer`](https://docs.rs/monadic-dl-train) count, which gives every step positions by its
-/// number.
+/// Layers outside of bodies should be built by one thread. Outside of bodies only the differences
+/// of the positions within a pass count, so a graph that is rebuilt for each step draws the same
+/// numbers again. A layer that is built once and used together with layers that are rebuilt for
+/// each step has another difference in each step: rebuild it with them, or use
+/// [`Trainer`](https://docs.rs/monadic-dl-train), which derives the positions from the step number.
 ///
 /// ```
 /// use dl_core::{Differentiable, Seed};
@@ -81,14 +80,14 @@ impl Seed {
         Layer::from_expression(Expression::Seed(Position::next()))
     }
 
-    /// How many positions this thread has given out.
+    /// The number of positions that this thread has assigned.
     #[doc(hidden)]
     pub fn positions() -> u64 {
         NEXT.get().number
     }
 
-    /// What is built by `build` has the positions from this one on; what is built after it, those
-    /// that it would have had without.
+    /// Runs `build` with positions that start at `number`, and restores the position of this thread
+    /// afterwards.
     #[doc(hidden)]
     pub fn at_position<T>(number: u64, build: impl FnOnce() -> T) -> T {
         struct Back(Position);
@@ -116,7 +115,7 @@ impl Seed {
 }
 
 impl Data for Seed {
-    // No delta ever gets here: nobody trains a seed.
+    // No gradient flows to a seed.
     type Delta = Nothing;
 
     fn one(&self) -> Nothing {
@@ -124,10 +123,11 @@ impl Data for Seed {
     }
 }
 
-/// Where a layer was built: in which body, and as which of those that have a position.
+/// The position at which a layer was built: the body, and the number within the body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Position {
-    /// The run of the body, by a number that depends on its own position; 0 outside of bodies.
+    /// The run of the body, identified by a number that depends on its own position; 0 outside of
+    /// bodies.
     body: u64,
     number: u64,
 }
@@ -137,31 +137,31 @@ thread_local! {
 }
 
 impl Position {
-    /// The position of a layer that is built here and now.
+    /// The position of a layer that is built now. Advances the position of this thread.
     pub(crate) fn next() -> Position {
         let position = NEXT.get();
         NEXT.set(Position { number: position.number.wrapping_add(1), ..position });
         position
     }
 
-    /// Where the next such layer will be.
+    /// The position that `next` would return.
     #[cfg(test)]
     pub(crate) fn here() -> Position {
         NEXT.get()
     }
 
-    /// The same, if that is outside of bodies.
+    /// The position that `next` would return, if this thread is not in a body.
     #[inline]
     pub(crate) fn outside_now() -> Option<Position> {
         Some(NEXT.get()).filter(|position| position.is_outside())
     }
 
-    /// The first position in the body of this number.
+    /// The first position in the body with this number.
     pub(crate) fn in_body(number: u64) -> Position {
         Position { body: number.max(1), number: 0 }
     }
 
-    /// From now on this thread builds there. What comes back is where it has built before.
+    /// Sets the position of this thread. Returns the previous one.
     pub(crate) fn enter(self) -> Position {
         NEXT.replace(self)
     }
@@ -170,7 +170,8 @@ impl Position {
         self.body == 0
     }
 
-    /// Outside of bodies only the distance to a layer of the same pass means anything.
+    /// The position relative to the first one of the pass. Outside of bodies only the difference
+    /// matters.
     pub(crate) fn relative_to(self, origin: Option<Position>) -> Position {
         match origin {
             Some(origin) if self.is_outside() => Position { number: self.number.wrapping_sub(origin.number), ..self },

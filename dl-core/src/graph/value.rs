@@ -1,10 +1,10 @@
-//! A forward value with its type forgotten, as the executor stores it: scalars inline, everything
-//! else behind one pointer.
+//! A type-erased forward value, as the executor stores it: scalars inline, other data behind one
+//! pointer.
 
 use crate::graph::data::Data;
 use crate::graph::erased_arc::Shared;
 
-/// A value of some [`Data`] type. The type is known to whoever made it: every layer is built typed
+/// A value of some [`Data`] type. The code that created it knows the type: layers are built typed
 /// and erased afterwards.
 #[derive(Clone)]
 pub struct Value(pub(crate) Repr);
@@ -17,7 +17,7 @@ pub(crate) enum Repr {
 }
 
 impl Value {
-    /// Stores a value that is no scalar.
+    /// Stores a value that is not a scalar.
     pub fn boxed<T: Data>(data: T) -> Self {
         Value(Repr::Any(Shared::new(data)))
     }
@@ -30,7 +30,7 @@ impl Value {
         }
     }
 
-    /// The data, if they are of this type and no number.
+    /// The data, if they are of type `T` and not a scalar.
     pub(crate) fn try_get<T: Data>(&self) -> Option<&T> {
         match &self.0 {
             Repr::Any(any) => any.downcast_ref(),
@@ -42,7 +42,7 @@ impl Value {
         T::from_value(self)
     }
 
-    /// Changes the data, in place if nobody else holds them.
+    /// Changes the data, in place if this is the only handle to them.
     #[inline]
     pub(crate) fn change<T: Data>(&mut self, change: impl FnOnce(&mut T)) {
         if let Repr::Any(any) = &mut self.0
@@ -55,7 +55,7 @@ impl Value {
         *self = data.into_value();
     }
 
-    /// Takes the data out, without a copy when nobody else holds it.
+    /// Moves the data out, or clones them if there is another handle.
     pub(crate) fn into<T: Data>(self) -> T {
         match self.0 {
             Repr::Any(any) => any.into_data().expect("a layer holds the type that it was built with"),

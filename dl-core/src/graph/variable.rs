@@ -1,13 +1,19 @@
-//! What a weight consists of, whatever its type: its value, and its leaves.
+//! Storage of a weight or a buffer: its value, and its replicas.
 //!
-//! A weight that many threads use at once must not have one count that all of them write. So it has
-//! a *leaf* for each thread: a node that stands for the weight in the expressions that this thread
-//! builds, with a count of its own. All leaves belong to the variable and go with it.
+//! One reference count that many threads write would be contended. A weight therefore has a
+//! *replica* (leaf) for each thread: a node with its own count, which stands for the weight in the
+//! expressions that this thread builds. The variable owns all replicas and frees them.
 //!
-//! The variable lives as long as any leaf is in use. As long as the first handle is alive, which
-//! [`Weight::new`](crate::Weight::new) makes and nobody can clone, it surely lives, and nothing is
-//! counted. When the first handle goes, all leaves are made to report when they fall idle or come
-//! into use, and `live` counts those in use; the last one that reports drops the variable.
+//! Invariant: the variable must live as long as any replica is in use. The scheme is that of Linux'
+//! `percpu_ref`. While the initial handle, which [`Weight::new`](crate::Weight::new) creates and
+//! which cannot be cloned, is alive, the variable is alive and the replicas are not counted. When
+//! the initial handle is dropped, all replicas are switched to strict mode: they report when they
+//! come into use or become idle, and `live` counts those in use. The report that takes `live` to
+//! zero frees the variable.
+//!
+//! Locks: `commit` serialises the writers of a weight. A training step must take the `commit` locks
+//! of its weights in the order of their ids, so that concurrent steps cannot deadlock. `open` is
+//! held while a replica is added.
 
 use crate::api::weight::AnyWeight;
 use crate::error::call_context::Origin;
@@ -25,53 +31,53 @@ use std::panic::Location;
 use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock, PoisonError};
 
-/// What a pass and a commit look at comes first, in one cache line.
+/// The fields that a pass and a commit read come first, in one cache line.
 #[repr(C, align(64))]
 pub(crate) struct Variable {
     value: Cells,
     frozen: AtomicBool,
-    /// Whether there is more than one leaf.
+    /// Whether there is more than one replica.
     several: AtomicBool,
-    /// Held during a commit, together with those of all weights of the step, taken in the order of
-    /// their numbers.
+    /// Held during a commit, together with the locks of all other weights of the step, in the order
+    /// of their ids.
     commit: Mutex<()>,
-    /// Orders the locks of a commit.
+    /// The lock order of commits.
     id: u64,
     pub(crate) weight: &'static dyn AnyWeight,
     place: &'static Location<'static>,
     kind_of_data: &'static DataKind,
-    /// For those who keep something for this weight and want to know whether it is alive.
+    /// A liveness token, for optimizer state that refers to this weight by a `Weak`.
     alive: OnceLock<Arc<()>>,
     leaves: [AtomicPtr<Node>; LEAVES],
-    /// Whether leaves may be added: until the first handle goes.
+    /// Whether replicas may be added: until the initial handle is dropped.
     open: Mutex<bool>,
-    /// Leaves in use, once they report; and one for the first handle.
+    /// The number of strict replicas in use, plus one for the initial handle.
     live: AtomicU32,
-    /// The last thread that has taken an operation with it from the queue of a training step, or
-    /// nobody.
+    /// Cache affinity: the thread that last took an operation on this weight from the queue of a
+    /// training step, or `NOBODY`.
     met_by: AtomicUsize,
     guarded: Guarded,
 }
 
-/// As many as there may be threads without a queue at a leaf.
+/// The number of replicas, and of threads without contention.
 const LEAVES: usize = if cfg!(loom) { 2 } else { 16 };
 
 const NOBODY: usize = usize::MAX;
 
-/// Numbers are read without a lock. Anything else lies elsewhere, as what is large does anyway.
+/// Numbers are read without a lock; other data are boxed behind one.
 enum Cells {
     F32(AtomicU32),
     F64(AtomicU64),
     Any(Box<Mutex<Value>>),
 }
 
-/// A variable, as its leaves know it. They do not keep it alive; it keeps them.
+/// A pointer from a replica to its variable. It does not keep the variable alive.
 #[derive(Clone, Copy)]
 pub(crate) struct VariableRef(NonNull<Variable>);
 
-// SAFETY: a variable is `Send` and `Sync` (checked below)
+// SAFETY: a variable is `Send` and `Sync` (checked below).
 unsafe impl Send for VariableRef {}
-// SAFETY: as above
+// SAFETY: as for `Send`.
 unsafe impl Sync for VariableRef {}
 
 const _: fn() = || {
@@ -84,8 +90,8 @@ impl std::ops::Deref for VariableRef {
 
     #[inline]
     fn deref(&self) -> &Variable {
-        // SAFETY: only leaves hold this, and whoever looks at a leaf has a handle to it: so the
-        // variable is alive
+        // SAFETY: only replicas contain this pointer, and access to a replica needs a handle to it.
+        // A replica with a handle keeps its variable alive.
         let variable = unsafe { self.0.as_ref() };
         variable.guarded.used();
         variable
@@ -93,8 +99,9 @@ impl std::ops::Deref for VariableRef {
 }
 
 impl Variable {
-    /// A new variable, and the first handle to its first leaf. It lives until
-    /// [`first_handle_goes`](Variable::first_handle_goes) and all handles are gone.
+    /// Creates a variable. Returns the initial handle, to its first replica. The variable lives
+    /// until [`first_handle_goes`](Variable::first_handle_goes) was called and all handles are
+    /// dropped.
     pub(crate) fn create(
         value: Value,
         weight: &'static dyn AnyWeight,
@@ -110,7 +117,7 @@ impl Variable {
             any => Cells::Any(Box::new(Mutex::new(Value(any)))),
         };
         let variable = Box::new(Variable {
-            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            id: NEXT.fetch_add(1, Ordering::Relaxed), // Relaxed: ids only have to be unique
             place,
             kind_of_data,
             weight,
@@ -125,7 +132,7 @@ impl Variable {
             met_by: AtomicUsize::new(NOBODY),
             guarded: Guarded::new(),
         });
-        // dropped by the last leaf that reports
+        // Freed by `leaf_fell_idle`, when `live` reaches zero.
         VariableRef(NonNull::from(Box::leak(variable))).new_leaf(thread_number())
     }
 
@@ -144,6 +151,7 @@ impl Variable {
 
     #[inline]
     pub(crate) fn frozen(&self) -> bool {
+        // Relaxed: the flag guards no other data.
         self.frozen.load(Ordering::Relaxed)
     }
 
@@ -151,16 +159,18 @@ impl Variable {
         self.frozen.store(frozen, Ordering::Relaxed);
     }
 
-    /// This thread computes with it, and has it in its caches now.
+    /// Records that this thread computes with the weight and has it in its cache.
     pub(crate) fn meet(&self) {
         let here = thread_number();
+        // Relaxed, here and in `met_elsewhere`: a scheduling hint that guards no data.
         if self.met_by.load(Ordering::Relaxed) != here {
             self.met_by.store(here, Ordering::Relaxed);
         }
     }
 
-    /// 0 if this thread was the last one to [meet](Variable::meet) it, or nobody has, and else a
-    /// number for the thread that was; with very many threads, several have one number.
+    /// The affinity distance: 0 if this thread was the last one to [record](Variable::meet) its
+    /// affinity or none was recorded, else a number for the thread that was. Threads beyond
+    /// `LEAVES` share numbers.
     pub(crate) fn met_elsewhere(&self) -> usize {
         match self.met_by.load(Ordering::Relaxed) {
             NOBODY => 0,
@@ -168,13 +178,13 @@ impl Variable {
         }
     }
 
-    /// Whether it is a plain number.
+    /// Whether the value is a number.
     #[inline]
     pub(crate) fn is_number(&self) -> bool {
         matches!(self.value, Cells::F32(_) | Cells::F64(_))
     }
 
-    /// The number, if it is one.
+    /// The value, if it is a number.
     #[inline(always)]
     pub(crate) fn number(&self) -> Option<Scalar> {
         match &self.value {
@@ -184,8 +194,9 @@ impl Variable {
         }
     }
 
-    /// Whether it may stand in a graph under more than one leaf.
+    /// Whether a graph may contain several replicas of it.
     pub(crate) fn has_several_leaves(&self) -> bool {
+        // Acquire: synchronizes with the store in `another_leaf`, before the replica is published.
         self.several.load(Ordering::Acquire)
     }
 
@@ -197,14 +208,15 @@ impl Variable {
         }
     }
 
-    /// Not inlined: numbers are faster to read without.
+    /// Not inlined: numbers are read faster this way.
     #[inline(never)]
     fn read_any(value: &Mutex<Value>) -> Value {
         value.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Shows the value, while nobody else can read or change it: to code of the library's alone.
-    /// What [`read`](Variable::read) would share is not touched, which another processor may have.
+    /// Calls `look` with the value, under the lock of the value; `look` must be built-in code.
+    /// Unlike [`read`](Variable::read) it does not write the reference count of the data, which may
+    /// be in the cache of another core.
     #[inline]
     pub(crate) fn look<R>(&self, look: impl FnOnce(&Value) -> R) -> R {
         match &self.value {
@@ -213,12 +225,13 @@ impl Variable {
         }
     }
 
-    /// Puts the new value in its place, and the old one in the place of the new one: its destructor
-    /// may be the user's. Whoever calls holds the lock.
+    /// Exchanges the value for the given one. The caller drops the old value after it has released
+    /// the lock, as its destructor may be user code. The caller must hold the `commit` lock.
     #[inline]
     pub(crate) fn exchange(&self, value: &mut Value) {
         match (&self.value, &mut value.0) {
-            // whoever writes holds the lock of the commit: nobody writes in between
+            // Relaxed load: only the owner of the `commit` lock writes, and the lock orders
+            // writers. Release store: synchronizes with the Acquire load in `number`.
             (Cells::F32(bits), Repr::F32(number)) => {
                 let old = bits.load(Ordering::Relaxed);
                 bits.store(std::mem::replace(number, f32::from_bits(old)).to_bits(), Ordering::Release);
@@ -228,11 +241,11 @@ impl Variable {
                 bits.store(std::mem::replace(number, f64::from_bits(old)).to_bits(), Ordering::Release);
             }
             (Cells::Any(own), Repr::Any(_)) => Self::change_any(own, |own| std::mem::swap(own, value)),
-            _ => unreachable!("a weight holds the type that it was made with"),
+            _ => unreachable!("a weight holds the type that it was created with"),
         }
     }
 
-    /// Changes the value where it is. Whoever calls holds the lock.
+    /// Changes the value in place. The caller must hold the `commit` lock.
     #[inline]
     pub(crate) fn change(&self, change: impl FnOnce(&mut Value)) {
         match &self.value {
@@ -245,7 +258,7 @@ impl Variable {
         }
     }
 
-    /// Not inlined: numbers are faster to change without.
+    /// Not inlined: numbers are changed faster this way.
     #[inline(never)]
     fn change_any(value: &Mutex<Value>, change: impl FnOnce(&mut Value)) {
         change(&mut value.lock().unwrap_or_else(PoisonError::into_inner));
@@ -256,7 +269,7 @@ impl Variable {
         self.commit.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The same, if nobody has it.
+    /// Takes the `commit` lock, if it is free.
     pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, ()>> {
         match self.commit.try_lock() {
             Ok(commit) => Some(commit),
@@ -265,16 +278,18 @@ impl Variable {
         }
     }
 
-    /// Something that is alive as long as this variable is.
+    /// The liveness token: alive as long as this variable.
     pub(crate) fn alive(&self) -> &Arc<()> {
         self.alive.get_or_init(Arc::default)
     }
 }
 
 impl VariableRef {
-    /// A handle to the leaf of this thread. Whoever calls has a handle to some leaf.
+    /// A handle to the replica of this thread. The caller must hold a handle to some replica.
     #[inline]
     pub(crate) fn leaf(self) -> AnyLayer {
+        // Acquire, for every load of a replica: synchronizes with the store in `new_leaf`, after
+        // which the node is initialized.
         match NonNull::new(self.leaves[thread_number()].load(Ordering::Acquire)) {
             Some(leaf) => self.handle_to(leaf),
             None => self.another_leaf(),
@@ -283,11 +298,12 @@ impl VariableRef {
 
     #[inline]
     fn handle_to(self, leaf: NonNull<Node>) -> AnyLayer {
-        // SAFETY: the leaf belongs to this variable, which is alive as the caller has a handle
+        // SAFETY: the replica belongs to this variable, which is alive because the caller holds a
+        // handle.
         let (handle, came_into_use) = unsafe { AnyLayer::of_leaf(leaf) };
         if came_into_use {
-            // not the last one to fall idle meanwhile: the caller has a handle, whose leaf is
-            // counted
+            // Relaxed: the replica of the caller's handle is counted, so `live` cannot reach zero
+            // here.
             self.live.fetch_add(1, Ordering::Relaxed);
         }
         handle
@@ -304,10 +320,10 @@ impl VariableRef {
                 self.several.store(true, Ordering::Release);
                 self.new_leaf(slot)
             }
-            // no more leaves are made: any will do
+            // No replicas are added any more, so one of another thread is used.
             None => {
                 let leaf = self.leaves.iter().find_map(|leaf| NonNull::new(leaf.load(Ordering::Acquire)));
-                self.handle_to(leaf.expect("a variable is made with a leaf"))
+                self.handle_to(leaf.expect("a variable is created with a replica"))
             }
         }
     }
@@ -320,48 +336,54 @@ impl VariableRef {
         leaf
     }
 
-    /// From now on the leaves are counted. To be called once, by the first handle, which has a
-    /// handle to a leaf still.
+    /// Switches the replicas to strict mode. Must be called once, by the owner of the initial
+    /// handle, before it releases that handle.
     pub(crate) fn first_handle_goes(self) {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         *open = false;
         drop(open);
         for leaf in &self.leaves {
             if let Some(leaf) = NonNull::new(leaf.load(Ordering::Acquire)) {
-                // counted before it can report that it has fallen idle
+                // The replica must be counted before it can report that it became idle. Relaxed:
+                // the Release half of `make_strict` publishes the increment.
                 self.live.fetch_add(1, Ordering::Relaxed);
-                // SAFETY: the leaf belongs to this variable, which is alive as the caller has a
-                // handle
+                // SAFETY: the replica belongs to this variable, which is alive because the caller
+                // holds a handle.
                 let node = unsafe { leaf.as_ref() };
                 node.guarded.used();
                 if !node.count.make_strict() {
-                    // SAFETY: it was counted just now; the caller's leaf is in use
+                    // SAFETY: the replica was counted above. The variable stays alive, because
+                    // `live` still counts the initial handle.
                     unsafe { self.leaf_fell_idle() };
                 }
             }
         }
-        // SAFETY: this one stood for the first handle, whose leaf is in use
+        // SAFETY: releases the count of the initial handle; the variable is not accessed
+        // afterwards.
         unsafe { self.leaf_fell_idle() };
     }
 
-    /// One leaf less is in use. If it was the last one, the variable is dropped.
+    /// Reports that a replica is idle. If no replica is in use then, the variable is freed.
     ///
     /// # Safety
-    /// The leaf was counted in `live`, and nobody uses the variable through it any more.
+    /// The replica must have been counted in `live`, and the caller must not access the variable
+    /// afterwards.
     pub(super) unsafe fn leaf_fell_idle(self) {
+        // Release: uses of the variable through this replica happen before it is freed. Acquire:
+        // synchronizes with the decrements of all other replicas.
         if self.live.fetch_sub(1, Ordering::AcqRel) > 1 {
             return;
         }
         for leaf in &self.leaves {
             if let Some(leaf) = NonNull::new(leaf.load(Ordering::Acquire)) {
-                // SAFETY: no leaf is in use, and only whoever has a handle to one can come by
-                // another
+                // SAFETY: no replica has a handle, and a new handle can only be obtained through
+                // another one.
                 unsafe { discard_leaf(leaf) };
             }
         }
         self.guarded.gone();
-        // SAFETY: `create` took it out of a box; no leaf is left that points to it. A model checker
-        // looks at what is gone
+        // SAFETY: `create` leaked the box, and no replica is left that points to it. A model
+        // checker inspects freed memory, so there the allocation is leaked.
         unsafe {
             if cfg!(any(shuttle, loom)) {
                 self.0.drop_in_place();
@@ -372,17 +394,17 @@ impl VariableRef {
     }
 }
 
-/// The variable of a leaf.
+/// The variable of a replica.
 ///
 /// # Safety
-/// `leaf` is a leaf of a variable that is alive.
+/// `leaf` must be a replica of a variable that is alive.
 pub(super) unsafe fn variable_of(leaf: NonNull<Node>) -> VariableRef {
-    // SAFETY: passed on
+    // SAFETY: guaranteed by the caller.
     let leaf = unsafe { leaf.as_ref() };
     leaf.guarded.used();
     match &leaf.expression {
         Expression::Weight(variable, _) => *variable,
-        _ => unreachable!("only leaves report"),
+        _ => unreachable!("only replicas report"),
     }
 }
 
@@ -390,22 +412,22 @@ thread_local! {
     static SLOT: Cell<usize> = const { Cell::new(usize::MAX) };
 }
 
-/// In a model: from now on this thread uses this leaf.
+/// Selects the replica of this thread, in a model.
 #[cfg(all(test, any(shuttle, loom)))]
 pub(crate) fn use_leaf(number: usize) {
     SLOT.set(number);
 }
 
 impl Node {
-    /// Whether it is the leaf of a weight that this thread uses.
+    /// Whether this is the replica of a weight that this thread uses.
     #[inline]
     pub(crate) fn is_leaf_of_this_thread(&self) -> bool {
         matches!(&self.expression, Expression::Weight(_, leaf) if usize::from(*leaf) == thread_number())
     }
 }
 
-/// A number for this thread, below [`LEAVES`]: that of the leaf that it uses. Threads that come one
-/// after the other have numbers one after the other.
+/// The index of this thread's replica, below [`LEAVES`]. Threads get consecutive numbers in the
+/// order of their first call.
 #[inline]
 pub(crate) fn thread_number() -> usize {
     match SLOT.get() {
@@ -413,7 +435,7 @@ pub(crate) fn thread_number() -> usize {
             globals! {
                 static NEXT: AtomicUsize = AtomicUsize::new(0);
             }
-            let slot = NEXT.fetch_add(1, Ordering::Relaxed) % LEAVES;
+            let slot = NEXT.fetch_add(1, Ordering::Relaxed) % LEAVES; // Relaxed: only a counter
             SLOT.set(slot);
             slot
         }
@@ -427,11 +449,11 @@ mod tests {
     use std::mem::offset_of;
 
     #[test]
-    fn a_weight_knows_who_has_met_it_last() {
+    fn affinity_distance_counts_from_last_recorded_thread() {
         let weight = crate::Weight::new(1.0_f32);
         let leaf = crate::Differentiable::layer(&weight).into_any();
         let variable = leaf.as_variable().expect("a weight");
-        assert_eq!(variable.met_elsewhere(), 0, "nobody has");
+        assert_eq!(variable.met_elsewhere(), 0, "none is recorded");
         SLOT.set(3);
         variable.meet();
         assert_eq!(variable.met_elsewhere(), 0);
@@ -442,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn what_passes_and_commits_look_at_is_in_one_line() {
+    fn fields_read_by_passes_share_one_cache_line() {
         assert!(offset_of!(Variable, kind_of_data) <= align_of::<Variable>());
     }
 }

@@ -1,5 +1,5 @@
-//! Segments that are evaluated again: by several threads, for several backwards at once, and for
-//! one that leaves.
+//! Checkpoint segments that are rematerialized by several threads, for several concurrent
+//! backwards, and for a backward that is dropped.
 
 use super::passes::{explore_with_pools, start_and_leave};
 use super::tracked::{Tracked, plus, times};
@@ -12,21 +12,21 @@ use crate::graph::layer::Layer;
 use crate::testing::Sgd;
 use shuttle::thread;
 
-/// 6w + 5w, in two segments that may run at once, under a third.
+/// 6w + 5w, in two checkpoint segments that may run concurrently, below a third one.
 fn eleven_times(w: &Weight<Tracked>) -> Layer<Tracked> {
     let left = times(3.0, times(2.0, w.layer())).checkpoint();
     let right = times(5.0, times(1.0, w.layer())).checkpoint();
     times(1.0, plus(times(1.0, left), right)).checkpoint()
 }
 
-/// A step by −1 for each unit of the delta, on the tape of a pass that has come to rest.
+/// A step by −1 per unit of the delta, on the tape of a pass that is suspended.
 fn backwards(w: &Weight<Tracked>) -> impl Fn() -> SideEffects {
     let tape = eleven_times(w).forward().wait().expect("nothing fails");
     move || tape.backward(Do::from_fn(|| async { Ok(Tracked::new(1.0)) }))
 }
 
 #[test]
-fn a_step_with_marks_and_workers() {
+fn step_with_checkpoints_and_workers_computes_gradient() {
     explore_with_pools(|| {
         let value = Tracked::new(1.0);
         let copies = value.count();
@@ -39,7 +39,7 @@ fn a_step_with_marks_and_workers() {
 }
 
 #[test]
-fn two_backwards_share_segments() {
+fn two_backwards_share_rematerialized_segments() {
     explore_with_pools(|| {
         let w = Weight::new(Tracked::new(1.0));
         let effects = backwards(&w);
@@ -53,13 +53,13 @@ fn two_backwards_share_segments() {
 }
 
 #[test]
-fn a_backward_leaves_in_the_second_evaluation_and_another_one_goes_on() {
+fn backward_dropped_during_rematerialization_lets_other_finish() {
     explore_with_pools(|| {
         let w = Weight::new(Tracked::new(1.0));
         let effects = backwards(&w)();
         let leaves = effects.clone();
         let leaver = thread::spawn(move || start_and_leave(&leaves));
-        effects.step(&Sgd::new(1.0)).wait().expect("what was interrupted begins anew");
+        effects.step(&Sgd::new(1.0)).wait().expect("an interrupted backward restarts");
         let ended = leaver.join().expect("no panic");
         assert_eq!(w.value().number(), if ended { -21.0 } else { -10.0 });
     });

@@ -1,4 +1,4 @@
-//! Passes that claim one node: one has it at a time, and has it until it is over.
+//! Passes that stamp one node: at most one pass owns the stamp at a time, until it ends.
 
 use super::{explore, together};
 use crate::exec::{Claim, Seat};
@@ -17,12 +17,12 @@ impl Node {
         Claim { pass: &self.pass, entry: &self.entry }
     }
 
-    /// One pass, from its beginning to its end.
+    /// One pass, from its begin to its end.
     fn pass(&self, entry: u32) -> bool {
         self.pass_in(&mut Seat::default(), entry)
     }
 
-    /// The same in a seat that may have been that of another one.
+    /// As `pass`, in a seat that an earlier pass may have used.
     fn pass_in(&self, seat: &mut Seat, entry: u32) -> bool {
         seat.begin();
         let won = self.claim().claim(seat, entry);
@@ -36,8 +36,8 @@ impl Node {
     }
 }
 
-/// Sees whether two passes hold the claim at once, or one after the other without an order between
-/// them.
+/// Detects two passes that own the stamp at once, or one after the other without a happens-before
+/// edge.
 #[derive(Default)]
 struct Held {
     #[cfg(loom)]
@@ -46,9 +46,9 @@ struct Held {
     by: std::sync::atomic::AtomicUsize,
 }
 
-// SAFETY: nothing is in the cell
+// SAFETY: the cell is empty; `loom` only checks the order of the accesses.
 #[cfg(loom)]
-#[allow(unsafe_code, reason = "the cell is there to be watched, and is empty")]
+#[allow(unsafe_code, reason = "an empty cell, instrumented by loom")]
 unsafe impl Sync for Held {}
 
 impl Held {
@@ -61,14 +61,14 @@ impl Held {
     #[cfg(shuttle)]
     fn hold(&self, meanwhile: impl FnOnce()) {
         use std::sync::atomic::Ordering::Relaxed;
-        assert_eq!(self.by.fetch_add(1, Relaxed), 0, "two passes hold the claim");
+        assert_eq!(self.by.fetch_add(1, Relaxed), 0, "two passes own the stamp");
         meanwhile();
         self.by.fetch_sub(1, Relaxed);
     }
 }
 
 #[test]
-fn a_seat_is_kept_for_the_next_pass_while_somebody_asks_for_a_claim() {
+fn next_pass_in_same_seat_with_concurrent_pass_owns_stamp_exclusively() {
     explore(|| {
         let node = Arc::new(Node::default());
         let other = node.clone();
@@ -86,7 +86,7 @@ fn a_seat_is_kept_for_the_next_pass_while_somebody_asks_for_a_claim() {
 }
 
 #[test]
-fn two_passes_claim_one_node() {
+fn concurrent_passes_stamp_node_exclusively() {
     explore(|| {
         let node = Arc::new(Node::default());
         let other = node.clone();
@@ -102,7 +102,7 @@ fn two_passes_claim_one_node() {
 }
 
 #[test]
-fn a_claim_lapses_with_its_pass() {
+fn stamp_expires_when_its_pass_ends() {
     explore(|| {
         let node = Arc::new(Node::default());
         let ended = Arc::new(crate::parallel::sync::AtomicBool::new(false));
@@ -114,14 +114,14 @@ fn a_claim_lapses_with_its_pass() {
             }) as super::Part,
             Box::new(move || {
                 let lapsed = ended.load(crate::parallel::sync::Ordering::Acquire);
-                assert!(node.pass(2) || !lapsed, "nobody holds the claim any more");
+                assert!(node.pass(2) || !lapsed, "no pass owns the stamp any more");
             }),
         ]);
     });
 }
 
 #[test]
-fn a_seat_is_taken_again_while_somebody_asks_for_its_claim() {
+fn reused_seat_with_concurrent_pass_owns_stamp_exclusively() {
     explore(|| {
         let node = Arc::new(Node::default());
         let other = node.clone();

@@ -1,10 +1,11 @@
-//! Handles to one node, given back by several threads: it is freed once, after the last use.
+//! Handles to one node, dropped by several threads: the node must be freed once, after the last
+//! use.
 
 use super::{explore, together};
 use crate::graph::layer::Layer;
 
 #[test]
-fn two_threads_give_their_handles_back() {
+fn handles_dropped_by_two_threads_free_node_once() {
     explore(|| {
         let first = Layer::constant(1.0_f64);
         let second = first.clone();
@@ -13,7 +14,7 @@ fn two_threads_give_their_handles_back() {
 }
 
 #[test]
-fn a_handle_is_cloned_while_another_one_goes() {
+fn handle_cloned_during_drop_of_other_frees_node_once() {
     explore(|| {
         let first = Layer::constant(1.0_f64);
         let second = first.clone();
@@ -25,7 +26,7 @@ fn a_handle_is_cloned_while_another_one_goes() {
 }
 
 #[test]
-fn an_operand_goes_with_its_last_consumer() {
+fn operand_of_two_consumers_is_freed_with_last() {
     explore(|| {
         let shared = Layer::constant(1.0_f64);
         let (left, right) = (shared.clone() + 1.0, shared + 2.0);
@@ -34,7 +35,7 @@ fn an_operand_goes_with_its_last_consumer() {
 }
 
 #[test]
-fn handles_that_go_together_go_while_another_one_does() {
+fn handles_released_together_during_other_drop_free_node_once() {
     explore(|| {
         let shared = Layer::constant(1.0_f64);
         let square = &shared * &shared;
@@ -42,9 +43,9 @@ fn handles_that_go_together_go_while_another_one_does() {
     });
 }
 
-/// In the middle of a chain, and at its end.
+/// Both in the middle of a chain and at its end.
 #[test]
-fn an_operand_that_a_chain_has_twice_goes_with_it_or_after_it() {
+fn operand_used_twice_in_chain_is_freed_once() {
     explore(|| {
         let (x, y) = (Layer::constant(1.0_f64), Layer::constant(2.0_f64));
         let chain = (&x * 2.0 * &x + &x) * &y + &y;

@@ -1,5 +1,5 @@
-//! The leaves of a weight, used and given back by several threads while its first handle goes: it
-//! is freed once, after the last use.
+//! Replicas of a weight, used and released by several threads while the initial handle is dropped:
+//! the weight must be freed once, after the last use.
 
 use super::tracked::Tracked;
 use super::{eventually, explore, thread};
@@ -7,9 +7,9 @@ use crate::api::differentiable::Differentiable;
 use crate::api::weight::Weight;
 use crate::graph::variable::use_leaf;
 
-/// Runs the parts, with a clone of one weight and a leaf of this number for each, while the first
-/// handle goes.
-fn with_a_weight_that_goes<const N: usize>(parts: [(usize, fn(Weight<Tracked>)); N]) {
+/// Runs each part in a thread with a clone of one weight and the replica of this index, while the
+/// initial handle is dropped.
+fn during_drop_of_initial_handle<const N: usize>(parts: [(usize, fn(Weight<Tracked>)); N]) {
     explore(move || {
         use_leaf(0);
         let value = Tracked::new(1.0);
@@ -31,18 +31,18 @@ fn with_a_weight_that_goes<const N: usize>(parts: [(usize, fn(Weight<Tracked>));
 }
 
 #[test]
-fn the_first_handle_goes_while_another_goes() {
-    with_a_weight_that_goes([(1, drop)]);
+fn initial_handle_dropped_during_other_drop_frees_weight_once() {
+    during_drop_of_initial_handle([(1, drop)]);
 }
 
 #[test]
-fn the_first_handle_goes_while_another_thread_makes_a_leaf_of_its_own() {
-    with_a_weight_that_goes([(1, |weight| drop(weight.layer()))]);
+fn initial_handle_dropped_during_replica_creation_frees_weight_once() {
+    during_drop_of_initial_handle([(1, |weight| drop(weight.layer()))]);
 }
 
 #[test]
-fn the_first_handle_goes_while_a_leaf_falls_idle_and_comes_into_use_again() {
-    with_a_weight_that_goes([(1, |weight| {
+fn initial_handle_dropped_during_replica_reuse_frees_weight_once() {
+    during_drop_of_initial_handle([(1, |weight| {
         drop(weight.layer());
         let layer = weight.layer();
         drop(weight);
@@ -52,8 +52,8 @@ fn the_first_handle_goes_while_a_leaf_falls_idle_and_comes_into_use_again() {
 
 /// A thread that frees a leaf need not have used it.
 #[test]
-fn a_leaf_that_fell_idle_is_freed_by_a_thread_that_never_used_it() {
-    with_a_weight_that_goes([
+fn idle_replica_is_freed_by_thread_that_never_used_it() {
+    during_drop_of_initial_handle([
         (1, |weight| {
             let layer = weight.layer();
             drop(weight);
@@ -64,18 +64,19 @@ fn a_leaf_that_fell_idle_is_freed_by_a_thread_that_never_used_it() {
 }
 
 #[test]
-fn two_threads_share_a_leaf() {
-    with_a_weight_that_goes([(1, |weight| drop(weight.layer())), (1, |weight| drop(weight.layer()))]);
+fn replica_shared_by_two_threads_frees_weight_once() {
+    during_drop_of_initial_handle([(1, |weight| drop(weight.layer())), (1, |weight| drop(weight.layer()))]);
 }
 
 #[test]
-fn a_handle_is_cloned_by_another_thread() {
-    with_a_weight_that_goes([(1, drop), (0, |weight| drop(weight.clone()))]);
+fn handle_cloned_on_other_thread_frees_weight_once() {
+    during_drop_of_initial_handle([(1, drop), (0, |weight| drop(weight.clone()))]);
 }
 
-/// The handles of a product go together, and with them the leaf falls idle, or the weight goes.
+/// The handles of a product are released together: then the replica becomes idle, or the weight is
+/// freed.
 #[test]
-fn the_first_handle_goes_while_several_of_a_leaf_go_together() {
+fn initial_handle_dropped_during_joint_release_frees_weight_once() {
     explore(|| {
         use_leaf(0);
         let first = Weight::new(1.0_f64);

@@ -1,5 +1,5 @@
-//! A kernel on several threads: what helpers have borrowed is there as long as they are, and what
-//! they have done is seen.
+//! A kernel on several threads: data that helpers borrow must outlive their use, and the writes of
+//! helpers must be visible to the caller.
 
 use super::{eventually, explore};
 use crate::parallel::fork_join::shared;
@@ -22,8 +22,8 @@ struct Written {
     cell: AtomicUsize,
 }
 
-// SAFETY: each piece is written by one thread, and read when all are done; `loom` complains if that
-// is not so
+// SAFETY: each piece is written by one thread, and read after all pieces have ended; `loom` checks
+// both.
 #[cfg(loom)]
 #[allow(unsafe_code, reason = "the cell is there to be watched")]
 unsafe impl Sync for Written {}
@@ -32,14 +32,14 @@ impl Written {
     #[cfg(loom)]
     #[allow(unsafe_code, reason = "the cell is there to be watched")]
     fn write(&self) {
-        // SAFETY: as above
+        // SAFETY: only the thread that runs the piece writes the cell.
         self.cell.with_mut(|count| unsafe { *count += 1 });
     }
 
     #[cfg(loom)]
     #[allow(unsafe_code, reason = "the cell is there to be watched")]
     fn count(&self) -> usize {
-        // SAFETY: as above
+        // SAFETY: read after all pieces have ended.
         self.cell.with(|count| unsafe { *count as usize })
     }
 
@@ -76,24 +76,24 @@ fn every_piece_once(pieces: usize, helpers: usize) {
     explore(move || {
         let borrowed = Borrowed::new(pieces);
         shared(pieces, helpers, &|piece| borrowed.write(piece));
-        assert!(borrowed.written.iter().all(|written| written.count() == 1), "each piece is done once");
+        assert!(borrowed.written.iter().all(|written| written.count() == 1), "each piece runs once");
     });
 }
 
 #[test]
-fn a_helper_takes_pieces() {
+fn chunks_with_one_helper_run_once() {
     every_piece_once(3, 1);
 }
 
 #[test]
-fn two_helpers_take_pieces() {
+fn chunks_with_two_helpers_run_once() {
     every_piece_once(2, 2);
 }
 
 /// A piece is divided itself: the thread that waits for it, and those that have run the others, may
 /// help with its parts, which are borrowed from another stack.
 #[test]
-fn a_piece_that_is_divided() {
+fn nested_region_runs_each_chunk_once() {
     explore(|| {
         let borrowed = Borrowed::new(2);
         shared(2, 1, &|piece| {
@@ -101,16 +101,16 @@ fn a_piece_that_is_divided() {
             if piece == 1 {
                 let within = Borrowed::new(2);
                 shared(2, 1, &|part| within.write(part));
-                assert!(within.written.iter().all(|written| written.count() == 1), "each part is done once");
+                assert!(within.written.iter().all(|written| written.count() == 1), "each part runs once");
             }
         });
-        assert!(borrowed.written.iter().all(|written| written.count() == 1), "each piece is done once");
+        assert!(borrowed.written.iter().all(|written| written.count() == 1), "each piece runs once");
     });
 }
 
-/// Two kernels, one after the other: a helper of the first may come when the second is running.
+/// Two kernels, one after the other: a helper of the first may arrive while the second runs.
 #[test]
-fn a_helper_that_comes_late() {
+fn helper_arriving_late_does_not_touch_borrowed_data() {
     explore(|| {
         for _ in 0..2 {
             let borrowed = Borrowed::new(2);
@@ -120,7 +120,7 @@ fn a_helper_that_comes_late() {
 }
 
 #[test]
-fn the_first_panic_comes_back() {
+fn panics_in_two_chunks_propagate_first() {
     explore(|| {
         let borrowed = Borrowed::new(3);
         let ended = Arc::new(AtomicUsize::new(0));

@@ -21,7 +21,7 @@ fn number(value: Result<Tracked>) -> f64 {
     value.expect("nothing fails in this model").number()
 }
 
-/// With pools of two and of three threads, the one that waits included.
+/// Explores the model with pools of two and of three threads, including the waiting thread.
 pub(super) fn explore_with_pools(model: impl Fn() + Send + Sync + Copy + 'static) {
     for size in [2, 3] {
         explore(move || {
@@ -31,13 +31,13 @@ pub(super) fn explore_with_pools(model: impl Fn() + Send + Sync + Copy + 'static
     }
 }
 
-/// (2w) + (3w): two dear kernels that may run at once, and one that waits for them.
+/// (2w) + (3w): two expensive kernels that may run concurrently, and one that depends on both.
 fn five_times(w: &Weight<Tracked>) -> Layer<Tracked> {
     plus(times(2.0, w.layer()), times(3.0, w.layer()))
 }
 
 #[test]
-fn a_wait_while_workers_hold_tickets() {
+fn wait_while_workers_hold_tickets_releases_all_values() {
     explore_with_pools(|| {
         let value = Tracked::new(1.0);
         let copies = value.count();
@@ -68,7 +68,7 @@ fn pass_is_retired_while_helpers_hold_it() {
 }
 
 #[test]
-fn a_training_step_with_workers() {
+fn training_step_with_workers_updates_weight() {
     explore_with_pools(|| {
         let w = Weight::new(Tracked::new(1.0));
         assert_eq!(number(five_times(&w).train(&Sgd::new(0.1)).wait()), 5.0);
@@ -76,9 +76,9 @@ fn a_training_step_with_workers() {
     });
 }
 
-/// A pass in the body of another one, whose workers help there, too.
+/// A pass in the body of another pass. The workers of the outer pass help in it.
 #[test]
-fn a_pass_within_a_pass() {
+fn nested_pass_with_workers_releases_all_values() {
     explore_with_pools(|| {
         let value = Tracked::new(1.0);
         let copies = value.count();
@@ -102,7 +102,7 @@ fn a_pass_within_a_pass() {
 
 /// A body that is woken by another thread, which holds the pass meanwhile.
 #[test]
-fn a_body_that_is_woken_from_outside() {
+fn body_woken_by_other_thread_completes() {
     explore_with_pools(|| {
         let value = Tracked::new(1.0);
         let copies = value.count();
@@ -128,7 +128,7 @@ fn a_body_that_is_woken_from_outside() {
 /// A kernel that is divided beside another one: the thread that has run that one, and the one that
 /// waits, may help.
 #[test]
-fn a_kernel_that_is_divided() {
+fn divided_kernel_beside_other_kernel_completes() {
     explore_with_pools(|| {
         let value = Tracked::new(1.0);
         let copies = value.count();
@@ -141,7 +141,7 @@ fn a_kernel_that_is_divided() {
 }
 
 #[test]
-fn two_drivers_on_one_pass() {
+fn two_drivers_on_one_pass_both_complete() {
     explore_with_pools(|| {
         let w = Weight::new(Tracked::new(1.0));
         let tape = five_times(&w).forward().wait().expect("nothing fails");
@@ -165,7 +165,7 @@ pub(super) fn start_and_leave(effects: &SideEffects) -> bool {
     }
 }
 
-/// A backward of `five_times`, whose delta waits before the gate.
+/// A backward of `five_times`. Its initial cotangent waits at the gate.
 fn gated_backward(w: &Weight<Tracked>, gate: &Gate) -> SideEffects {
     let tape = five_times(w).forward().wait().expect("nothing fails");
     let gate = gate.clone();
@@ -179,7 +179,7 @@ fn gated_backward(w: &Weight<Tracked>, gate: &Gate) -> SideEffects {
 }
 
 #[test]
-fn the_last_driver_leaves_while_a_task_is_polled_and_another_one_arrives() {
+fn last_driver_leaving_during_poll_restarts_task_for_next_driver() {
     explore_with_pools(|| {
         let (w, gate) = (Weight::new(Tracked::new(1.0)), Gate::new());
         let effects = gated_backward(&w, &gate);
@@ -187,20 +187,20 @@ fn the_last_driver_leaves_while_a_task_is_polled_and_another_one_arrives() {
         let leaver = thread::spawn(move || start_and_leave(&leaves));
         gate.open();
         let ended = leaver.join().expect("no panic");
-        effects.step(&Sgd::new(1.0)).wait().expect("what was interrupted begins anew");
+        effects.step(&Sgd::new(1.0)).wait().expect("an interrupted body restarts");
         assert_eq!(w.value().number(), if ended { -9.0 } else { -4.0 });
     });
 }
 
 #[test]
-fn a_driver_leaves_while_another_one_arrives() {
+fn driver_leaving_while_other_arrives_keeps_pass_running() {
     explore_with_pools(|| {
         let (w, gate) = (Weight::new(Tracked::new(1.0)), Gate::new());
         let effects = gated_backward(&w, &gate);
         let leaves = effects.clone();
         let leaver = thread::spawn(move || start_and_leave(&leaves));
         let opener = thread::spawn(move || gate.open());
-        effects.step(&Sgd::new(1.0)).wait().expect("a pass with a driver goes on");
+        effects.step(&Sgd::new(1.0)).wait().expect("a pass with a driver continues");
         opener.join().expect("no panic");
         let ended = leaver.join().expect("no panic");
         assert_eq!(w.value().number(), if ended { -9.0 } else { -4.0 });
@@ -209,7 +209,7 @@ fn a_driver_leaves_while_another_one_arrives() {
 
 /// The tape still holds the pass, but no run waits for the gate any more.
 #[test]
-fn a_pass_that_rests_has_no_futures() {
+fn suspended_pass_drops_its_futures() {
     explore_with_pools(|| {
         let (w, alive) = (Weight::new(Tracked::new(1.0)), Arc::new(()));
         let tape = five_times(&w).forward().wait().expect("nothing fails");
@@ -234,10 +234,10 @@ fn a_pass_that_rests_has_no_futures() {
     });
 }
 
-/// The body that was begun for the first driver ends when the second one is there: it was
-/// interrupted all the same, and begins anew.
+/// The body that was started for the first driver ends after the second one has arrived. It was
+/// interrupted nevertheless, so it must restart.
 #[test]
-fn a_driver_leaves_and_another_one_arrives_while_a_task_is_polled() {
+fn drivers_replaced_during_poll_restart_task() {
     explore_with_pools(|| {
         let (w, stage) = (Weight::new(Tracked::new(1.0)), Arc::new(AtomicUsize::new(0)));
         let tape = five_times(&w).forward().wait().expect("nothing fails");
@@ -261,7 +261,7 @@ fn a_driver_leaves_and_another_one_arrives_while_a_task_is_polled() {
         let ended = Pin::new(&mut second).poll(&mut Context::from_waker(Waker::noop()));
         stage.store(ARRIVED, Ordering::SeqCst);
         if ended.is_pending() {
-            foreign_block_on(second).expect("a pass with a driver goes on");
+            foreign_block_on(second).expect("a pass with a driver continues");
         }
         assert_eq!(w.value().number(), -4.0);
     });
@@ -271,7 +271,7 @@ const POLLED: usize = 1;
 const ARRIVED: usize = 2;
 
 #[test]
-fn drivers_come_and_go() {
+fn drivers_joining_and_leaving_complete_step() {
     explore_with_pools(|| {
         let (w, gate) = (Weight::new(Tracked::new(1.0)), Gate::new());
         let effects = gated_backward(&w, &gate);
@@ -280,14 +280,14 @@ fn drivers_come_and_go() {
             thread::spawn(move || start_and_leave(&leaves))
         });
         gate.open();
-        effects.step(&Sgd::new(1.0)).wait().expect("a pass with a driver goes on");
+        effects.step(&Sgd::new(1.0)).wait().expect("a pass with a driver continues");
         let ended = leavers.map(|leaver| leaver.join().expect("no panic")).into_iter().filter(|&ended| ended).count();
         assert_eq!(w.value().number(), -4.0 - 5.0 * ended as f64);
     });
 }
 
 #[test]
-fn two_passes_over_the_same_layers() {
+fn concurrent_passes_over_shared_layers_compute_same_value() {
     explore_with_pools(|| {
         let w = Weight::new(Tracked::new(1.0));
         let shared = five_times(&w);
@@ -301,7 +301,7 @@ fn two_passes_over_the_same_layers() {
 }
 
 #[test]
-fn a_step_and_a_prediction_over_the_same_layers() {
+fn prediction_during_step_sees_weight_before_or_after() {
     explore_with_pools(|| {
         let w = Weight::new(Tracked::new(1.0));
         let shared = plus(w.layer(), w.layer());
@@ -319,7 +319,7 @@ fn a_step_and_a_prediction_over_the_same_layers() {
 }
 
 #[test]
-fn a_wait_inside_a_body() {
+fn nested_wait_in_body_completes() {
     explore_with_pools(|| {
         let w = Weight::new(Tracked::new(1.0));
         let body = |w: Weight<Tracked>| {
@@ -335,7 +335,7 @@ fn a_wait_inside_a_body() {
 }
 
 #[test]
-fn a_run_is_dropped_while_workers_compute() {
+fn run_dropped_while_workers_compute_releases_all_values() {
     explore_with_pools(|| {
         let value = Tracked::new(1.0);
         let copies = value.count();
@@ -354,9 +354,9 @@ fn a_run_is_dropped_while_workers_compute() {
     });
 }
 
-/// Entries are vacated while others are being evaluated.
+/// Slots are freed while others are being evaluated.
 #[test]
-fn loops_of_bangs_are_swept() {
+fn swept_extract_loops_release_all_values() {
     explore_with_pools(|| {
         let value = Tracked::new(1.0);
         let copies = value.count();
@@ -387,7 +387,7 @@ fn loops_of_bangs_are_swept() {
 }
 
 #[test]
-fn a_tape_is_dropped_while_its_pass_goes_backward() {
+fn tape_dropped_during_backward_completes_step() {
     explore_with_pools(|| {
         let value = Tracked::new(1.0);
         let copies = value.count();
@@ -408,7 +408,7 @@ fn a_tape_is_dropped_while_its_pass_goes_backward() {
 }
 
 #[test]
-fn predictions_joined_inside_a_pass() {
+fn joined_predictions_complete() {
     explore_with_pools(|| {
         let w = Weight::new(Tracked::new(1.0));
         let (left, right) = (times(2.0, w.layer()), times(3.0, w.layer()));

@@ -15,7 +15,8 @@ use crate::testing::Sgd;
 use shuttle::thread;
 use std::sync::Arc;
 
-/// x ↦ x + x, by a small kernel that counts how often it runs; its delta by another such kernel.
+/// x ↦ x + x, by a small kernel that counts its runs; its cotangent is computed by another such
+/// kernel.
 #[derive(Clone, Default)]
 struct Twice {
     forward: Arc<AtomicUsize>,
@@ -41,7 +42,7 @@ impl Primitive for Twice {
     }
 
     fn value(&self, (x,): (&Tracked,)) -> Result<Tracked> {
-        // others go on meanwhile
+        // Lets other threads run.
         thread::yield_now();
         self.forward.fetch_add(1, Ordering::SeqCst);
         Ok(x.times(2.0))
@@ -57,10 +58,10 @@ impl Primitive for Twice {
     }
 }
 
-/// Two bodies, which may be polled at the same time, ask for the same layers and turn out to be
-/// others above these.
+/// Two bodies, which may be polled concurrently, extract the same layers and resolve to layers
+/// above these.
 #[test]
-fn two_walks_over_the_same_small_kernels() {
+fn concurrent_traversals_run_each_small_kernel_once() {
     explore_with_pools(|| {
         let value = Tracked::new(1.0);
         let copies = value.count();
@@ -86,9 +87,9 @@ fn two_walks_over_the_same_small_kernels() {
     });
 }
 
-/// Two runs ask for the same deltas of one tape, and walk in its pass.
+/// Two runs evaluate the same cotangents of one tape, so both traverse in its pass.
 #[test]
-fn two_drivers_that_meet_small_kernels() {
+fn two_drivers_run_each_small_kernel_once() {
     explore_with_pools(|| {
         let (w, twice) = (Weight::new(Tracked::new(1.0)), Twice::default());
         let four = twice.of(&twice.of(&w.layer()));
@@ -104,9 +105,9 @@ fn two_drivers_that_meet_small_kernels() {
     });
 }
 
-/// One of the drivers does not wait for the kernels that it has met.
+/// One of the drivers does not wait for the kernels that it has discovered.
 #[test]
-fn a_driver_leaves_in_the_middle_of_small_kernels() {
+fn driver_leaving_between_small_kernels_runs_each_once() {
     explore_with_pools(|| {
         let (w, twice) = (Weight::new(Tracked::new(1.0)), Twice::default());
         let four = twice.of(&twice.of(&w.layer()));
@@ -114,16 +115,16 @@ fn a_driver_leaves_in_the_middle_of_small_kernels() {
         let effects = tape.backward(Do::from_fn(|| async { Ok(Tracked::new(1.0)) }));
         let leaves = effects.clone();
         let leaver = thread::spawn(move || start_and_leave(&leaves));
-        effects.step(&Sgd::new(1.0)).wait().expect("a pass with a driver goes on");
+        effects.step(&Sgd::new(1.0)).wait().expect("a pass with a driver continues");
         let ended = leaver.join().expect("no panic");
         assert_eq!(w.value().number(), if ended { -7.0 } else { -3.0 });
         assert_eq!(twice.counts(), (2, 2), "each kernel runs once");
     });
 }
 
-/// The first traversal is suspended; a run that is joined with it asks for a layer above.
+/// The first traversal is suspended; a run that is joined with it extracts a layer above.
 #[test]
-fn small_kernels_of_joined_bangs() {
+fn joined_extracts_run_each_small_kernel_once() {
     explore_with_pools(|| {
         let (w, twice) = (Weight::new(Tracked::new(1.0)), Twice::default());
         let two = twice.of(&w.layer());
@@ -178,8 +179,8 @@ impl Primitive for Stays {
     }
 }
 
-/// Two bodies ask for the same layers at the same time. All but the roots have one handle each, in
-/// their consumers, so only a stamp says that they are in the table already.
+/// Two bodies extract the same layers concurrently. Except for the roots, each has one handle, in
+/// its consumer, so only a stamp shows that it is already in the table.
 #[test]
 fn two_traversals_insert_uniquely_referenced_nodes_once() {
     explore_with_pools(|| {
@@ -213,7 +214,7 @@ fn branches(w: &Weight<Tracked>, stays: &Stays) -> Layer<Tracked> {
 }
 
 #[test]
-fn what_stays_behind_something_dear() {
+fn local_jobs_behind_expensive_kernel_run_once() {
     explore_with_pools(|| {
         let value = Tracked::new(1.0);
         let copies = value.count();
@@ -229,14 +230,14 @@ fn what_stays_behind_something_dear() {
 
 /// One of two drivers leaves the jobs that it would have run first.
 #[test]
-fn a_driver_leaves_what_stays_with_him() {
+fn driver_leaving_with_local_jobs_runs_each_kernel_once() {
     explore_with_pools(|| {
         let (w, stays) = (Weight::new(Tracked::new(1.0)), Stays::default());
         let tape = branches(&w, &stays).forward().wait().expect("nothing fails");
         let effects = tape.backward(Do::from_fn(|| async { Ok(Tracked::new(1.0)) }));
         let leaves = effects.clone();
         let leaver = thread::spawn(move || start_and_leave(&leaves));
-        effects.step(&Sgd::new(1.0)).wait().expect("a pass with a driver goes on");
+        effects.step(&Sgd::new(1.0)).wait().expect("a pass with a driver continues");
         let ended = leaver.join().expect("no panic");
         assert_eq!(w.value().number(), if ended { 1.0 - 88.0 } else { 1.0 - 44.0 });
         assert_eq!(stays.0.counts(), (4, 4), "each kernel runs once");

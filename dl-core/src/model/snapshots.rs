@@ -1,4 +1,4 @@
-//! Commits and snapshots, without a pass around them.
+//! Commits and snapshots without a pass.
 
 use super::{Part, explore, together};
 use crate::api::differentiable::Differentiable;

@@ -1,4 +1,4 @@
-//! Training steps on shared weights, and snapshots meanwhile.
+//! Training steps on shared weights, with concurrent snapshots.
 
 use super::{Part, explore, together};
 use crate::api::buffer::Buffer;
@@ -16,7 +16,7 @@ fn step(loss: &Layer<f64>, optimizer: &Sgd) {
 fn steps_in_opposite_order_never_interleave() {
     explore(|| {
         let (a, b) = (Weight::new(10.0_f64), Weight::new(10.0_f64));
-        // each step keeps a + b
+        // each step preserves a + b
         let (one, other) = (a.layer() - b.layer(), b.layer() - a.layer());
         let sum = a.layer() + b.layer();
         let (first, second) = (Sgd::new(1.0), Sgd::new(2.0));
@@ -32,7 +32,7 @@ fn steps_in_opposite_order_never_interleave() {
 }
 
 #[test]
-fn a_snapshot_stays_what_it_was() {
+fn snapshot_during_steps_does_not_change() {
     explore(|| {
         let (a, b) = (Weight::new(1.0_f64), Weight::new(1.0_f64));
         let loss = a.layer() - b.layer();
@@ -56,18 +56,18 @@ fn a_snapshot_stays_what_it_was() {
 }
 
 #[test]
-fn a_value_is_set_during_a_step() {
+fn value_set_during_step_is_serialized_with_commit() {
     explore(|| {
         let w = Weight::new(1.0_f64);
         let (ours, loss) = (w.clone(), w.layer() * 1.0);
         together([Box::new(move || step(&loss, &Sgd::new(1.0))) as Part, Box::new(move || ours.set(5.0))]);
         let value = w.value();
-        assert!(value == 4.0 || value == 5.0, "{value}"); // the step came last, or `set`
+        assert!(value == 4.0 || value == 5.0, "{value}"); // the step was last, or `set` was
     });
 }
 
 #[test]
-fn a_buffer_and_a_weight_change_together() {
+fn buffer_and_weight_are_committed_together() {
     explore(|| {
         let (w, steps) = (Weight::new(0.0_f64), Buffer::new(0.0_f64));
         let loss = (-w.layer()).updating(&steps, &steps.layer() + 1.0);

@@ -1,4 +1,4 @@
-//! Data whose copies are counted: none may be left in the end.
+//! Data with a count of its copies: none may be left at the end.
 
 use crate::api::primitive::{At, Primitive};
 use crate::error::Result;
@@ -9,7 +9,7 @@ use crate::graph::layer::Layer;
 use crate::parallel::fork_join::for_each_mut;
 use std::sync::Arc;
 
-/// A number that is not stored as one, but behind a pointer.
+/// A number that is stored as other data are, behind a pointer.
 pub(super) struct Tracked {
     number: [f64; 1],
     /// A count of the copies.
@@ -29,7 +29,7 @@ impl Tracked {
         Tracked { number: [factor * self.number()], ..self.clone() }
     }
 
-    /// Tells in the end how many copies there are.
+    /// The number of copies that are alive.
     pub(super) fn count(&self) -> Copies {
         Copies(self.copies.clone())
     }
@@ -82,7 +82,7 @@ impl Trainable for Tracked {
     }
 }
 
-/// Dear enough to be offered to the pool.
+/// Expensive enough to be offered to the pool.
 const DEAR_NANOSECONDS: f64 = 1e6;
 
 pub(super) struct Plus;
@@ -110,17 +110,17 @@ impl Primitive for Plus {
 
 pub(super) struct Times(pub(super) f64);
 
-/// `factor` times a layer, by a dear kernel.
+/// `factor` times a layer, by an expensive kernel.
 pub(super) fn times(factor: f64, layer: Layer<Tracked>) -> Layer<Tracked> {
     Layer::apply(Times(factor), (layer,))
 }
 
-/// The sum of two layers, by a dear kernel.
+/// The sum of two layers, by an expensive kernel.
 pub(super) fn plus(a: Layer<Tracked>, b: Layer<Tracked>) -> Layer<Tracked> {
     Layer::apply(Plus, (a, b))
 }
 
-/// The sum of two layers, by a dear kernel that is divided into two parts.
+/// The sum of two layers, by an expensive kernel that is divided into two parts.
 pub(super) struct Halves;
 
 impl Primitive for Halves {

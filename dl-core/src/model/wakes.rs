@@ -1,4 +1,4 @@
-//! Wakes: of a task that is being polled, that waits, that has ended, whose pass rests.
+//! Wakes of a task: during its poll, while it waits, after it has ended, and in a suspended pass.
 
 use super::tracked::{Tracked, plus};
 use super::{Part, explore, together};
@@ -19,7 +19,7 @@ pub(super) struct Gate(Arc<Mutex<State>>);
 #[derive(Default)]
 struct State {
     open: bool,
-    /// How many bodies have begun to wait before it.
+    /// The number of bodies that have started to wait at it.
     runs: usize,
     wakers: Vec<Waker>,
 }
@@ -37,7 +37,7 @@ impl Gate {
             }
             state.wakers.push(cx.waker().clone());
             drop(state);
-            // it may be opened, and the future woken, while it is still being polled
+            // It may be opened, and the future woken, during this poll.
             thread::yield_now();
             Poll::Pending
         })
@@ -60,7 +60,7 @@ impl Gate {
     }
 }
 
-/// A layer that waits before the gate.
+/// A layer that waits at the gate.
 fn gated(gate: &Gate) -> Layer<Tracked> {
     let gate = gate.clone();
     Layer::dynamic(move || {
@@ -74,7 +74,7 @@ fn gated(gate: &Gate) -> Layer<Tracked> {
 }
 
 #[test]
-fn a_task_is_woken_while_it_is_polled_or_after() {
+fn task_woken_during_or_after_poll_completes() {
     explore(|| {
         let gate = Gate::new();
         let asked = gate.clone();
@@ -88,7 +88,7 @@ fn a_task_is_woken_while_it_is_polled_or_after() {
 }
 
 #[test]
-fn a_task_is_woken_twice_and_by_two_threads() {
+fn task_woken_twice_by_two_threads_runs_once() {
     explore(|| {
         let gate = Gate::new();
         let asked = gate.clone();
@@ -108,7 +108,7 @@ fn a_task_is_woken_twice_and_by_two_threads() {
 }
 
 #[test]
-fn a_task_is_woken_for_nothing() {
+fn task_woken_spuriously_waits_again() {
     explore(|| {
         let gate = Gate::new();
         let asked = gate.clone();
@@ -117,9 +117,9 @@ fn a_task_is_woken_for_nothing() {
             Box::new(move || assert_eq!(layer.predict().wait().expect("no error").number(), 1.0)) as Part,
             Box::new(move || {
                 let wakers = std::mem::take(&mut gate.0.lock().expect("no panic").wakers);
-                wakers.iter().for_each(Waker::wake_by_ref); // it is not open: they wait anew
+                wakers.iter().for_each(Waker::wake_by_ref); // it is not open: they wait again
                 gate.open();
-                wakers.into_iter().for_each(Waker::wake); // maybe it has ended
+                wakers.into_iter().for_each(Waker::wake); // the task may have ended
             }),
         ]);
         assert_eq!(asked.runs(), 1, "each body runs once");
@@ -127,7 +127,7 @@ fn a_task_is_woken_for_nothing() {
 }
 
 #[test]
-fn a_task_is_woken_when_its_pass_rests() {
+fn task_woken_in_suspended_pass_is_ignored() {
     explore(|| {
         let gate = Gate::new();
         let layer = gated(&gate);
@@ -164,9 +164,9 @@ pub(super) fn foreign_block_on<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-/// An old waker is called while the pass that it belonged to is used again.
+/// A stale waker is called while the pass that it belonged to is reused.
 #[test]
-fn a_pass_is_used_again_while_an_old_waker_is_called() {
+fn stale_waker_called_after_pass_reuse_is_ignored() {
     explore(|| {
         let gate = Gate::new();
         let (first, second) = (gated(&gate), gated(&gate));
@@ -184,10 +184,10 @@ fn a_pass_is_used_again_while_an_old_waker_is_called() {
     });
 }
 
-/// An extract is taken out of the body that polled it first, and polled to its end by another
+/// An extract is moved out of the body that polled it first, and polled to completion by another
 /// thread.
 #[test]
-fn an_extract_outlives_its_pass() {
+fn extract_polled_after_its_pass_completes_or_is_cancelled() {
     explore(|| {
         let (gate, taken) = (Gate::new(), Arc::new(Mutex::new(None)));
         let body = Layer::dynamic({
@@ -220,13 +220,13 @@ fn an_extract_outlives_its_pass() {
 }
 
 #[test]
-fn a_foreign_executor_drives_a_pass() {
+fn foreign_executor_drives_pass_to_completion() {
     for size in [1, 2] {
-        explore(move || a_foreign_executor(size));
+        explore(move || drive_pass_by_foreign_executor(size));
     }
 }
 
-fn a_foreign_executor(size: usize) {
+fn drive_pass_by_foreign_executor(size: usize) {
     pool::of_size(size);
     let gate = Gate::new();
     let layer = plus(gated(&gate), gated(&gate));

@@ -26,7 +26,7 @@ pub trait Format: Float {
     const ERFC_SCALED: [Self; 2];
     /// Below this magnitude, a function with value 0 and slope 1 at 0 rounds to its argument.
     const TINY: Self;
-    /// A power of two whose product with a subnormal number is normal.
+    /// A power of two. Its product with a subnormal number is normal.
     const SUBNORMAL_SCALE: Self;
     /// The exponent of `SUBNORMAL_SCALE`.
     const SUBNORMAL_SCALE_EXPONENT: Self;

@@ -17,7 +17,8 @@ use dl_core::WeightId;
 use dl_core::in_numbers;
 use std::borrow::Cow;
 
-/// An optimizer with deltas of a limited norm. See [`OptimizerExt::clip_norm`](crate::OptimizerExt::clip_norm).
+/// An optimizer with deltas of a limited norm. See
+/// [`OptimizerExt::clip_norm`](crate::OptimizerExt::clip_norm).
 ///
 /// The norm is that of the deltas after the transformations around this one. Rows that a sparse
 /// delta leaves out count as zeros. Inside of [`Groups`](crate::Groups), the norm is that of the

@@ -39,10 +39,10 @@ pub trait OptimizerExt: Optimizer + Sized {
     /// This optimizer with an L2 penalty: it uses the gradient `d + x · w` instead of `d`. On a
     /// sparse delta only the touched rows decay.
     ///
-    /// [`AdamW`](crate::AdamW) and [`Lion`](crate::Lion) have a method of the same name for decoupled weight decay, which
-    /// bypasses the update rule and must be called before other transformations are added. This one
-    /// fails each step of an optimizer that [decays its weights itself](Optimizer::decays_weights),
-    /// unless x is 0.
+    /// [`AdamW`](crate::AdamW) and [`Lion`](crate::Lion) have a method of the same name for
+    /// decoupled weight decay, which bypasses the update rule and must be called before other
+    /// transformations are added. This one fails each step of an optimizer that [decays its weights
+    /// itself](Optimizer::decays_weights), unless x is 0.
     ///
     /// ```
     /// use dl_core::{Differentiable, Weight};

@@ -1,8 +1,8 @@
 //! Gradient transformations: they change the deltas before an optimizer receives them. The paper
 //! calls them hyperparameter plug-ins.
 //!
-//! The methods of [`Optimizer`] are shorter to write; [`OptimizerExt::plug`] takes a transformation of
-//! your own.
+//! The methods of [`OptimizerExt`](crate::OptimizerExt) are the short form;
+//! [`plug`](crate::OptimizerExt::plug) takes any transformation.
 //!
 //! ```
 //! use dl_core::{Differentiable, Number, Optimizer, Result, Weight};
@@ -78,7 +78,8 @@ pub trait Plugin: Clone + Send + Sync {
     }
 }
 
-/// An optimizer whose deltas are transformed first. See [`OptimizerExt::plug`].
+/// An optimizer with a transformation of its deltas. See
+/// [`OptimizerExt::plug`](crate::OptimizerExt::plug).
 ///
 /// ```
 /// use dl_optim::plugins::{Part, WeightDecay};
@@ -183,7 +184,8 @@ impl Plugin for L1 {
     }
 }
 
-/// Clamps deltas to the range from −x to x: see [`OptimizerExt::clip_value`](crate::OptimizerExt::clip_value). NaN stays NaN.
+/// Clamps deltas to the range from −x to x: see
+/// [`OptimizerExt::clip_value`](crate::OptimizerExt::clip_value). NaN stays NaN.
 ///
 /// ```
 /// use dl_optim::plugins::{ClipValue, Plugin};
@@ -205,7 +207,8 @@ impl Plugin for ClipValue {
     }
 }
 
-/// Refuses a step whose deltas are not all finite: see [`OptimizerExt::refuse_non_finite`](crate::OptimizerExt::refuse_non_finite).
+/// Fails a step with deltas that are not all finite: see
+/// [`OptimizerExt::refuse_non_finite`](crate::OptimizerExt::refuse_non_finite).
 ///
 /// ```
 /// use dl_optim::plugins::{Plugin, RefuseNonFinite};

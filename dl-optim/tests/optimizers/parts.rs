@@ -128,8 +128,8 @@ fn optimizer_with_invalid_setting_is_error() {
     }
 }
 
-/// `weight_decay` on a wrapped optimizer is an L2 penalty, which is not meant to be combined with the
-/// weight decay of the optimizer itself.
+/// `weight_decay` on a wrapped optimizer is an L2 penalty, which is not meant to be combined with
+/// the weight decay of the optimizer itself.
 #[test]
 fn l2_penalty_on_optimizer_with_weight_decay_is_error() -> Result<()> {
     let other = Weight::new(1.0_f64);
