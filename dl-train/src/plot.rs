@@ -202,7 +202,7 @@ impl Axis {
         number / 10_f64.powi(self.power)
     }
 
-    fn from_axis(&self, place: f64) -> f64 {
+    fn axis_to_value(&self, place: f64) -> f64 {
         place * 10_f64.powi(self.power)
     }
 
@@ -210,7 +210,7 @@ impl Axis {
     fn label(&self, place: f64) -> String {
         let width = self.range.end - self.range.start;
         // a tick at zero may be off by a rounding error
-        let number = if place.abs() < 1e-9 * width { 0.0 } else { self.from_axis(place) };
+        let number = if place.abs() < 1e-9 * width { 0.0 } else { self.axis_to_value(place) };
         // the decimals needed to distinguish adjacent ticks
         let digits = (1.0 - (width / 6.0).log10()).floor().max(0.0) as i32;
         match (digits - self.power).max(0) {
@@ -262,7 +262,7 @@ fn draw_panel<B: DrawingBackend>(
     let points = || panel.curves.iter().flat_map(|(_, points)| points);
     let (xs, ys) = (Axis::of(points().map(|point| point.0), 0.02), Axis::of(points().map(|point| point.1), 0.06));
     // at most one tick per epoch
-    let epochs = xs.from_axis(xs.range.end) - xs.from_axis(xs.range.start) + 1.0;
+    let epochs = xs.axis_to_value(xs.range.end) - xs.axis_to_value(xs.range.start) + 1.0;
     let mut chart = ChartBuilder::on(area)
         .margin(px(12))
         .caption(panel.title, ("sans-serif", px(15)).into_font().color(&INK))
@@ -281,7 +281,7 @@ fn draw_panel<B: DrawingBackend>(
         .x_desc("epoch")
         .x_labels((epochs as usize).min(11))
         .y_labels(6)
-        .x_label_formatter(&|&x| format!("{:.0}", xs.from_axis(x)))
+        .x_label_formatter(&|&x| format!("{:.0}", xs.axis_to_value(x)))
         .y_label_formatter(&|&y| ys.label(y))
         .draw()?;
     let labelled = panel.curves.len() > 1 || panel.curves[0].0 != panel.title;

@@ -35,7 +35,7 @@ use std::sync::Arc;
 impl<T: Data> Layer<T> {
     /// This layer, with an error in place of a value that is not finite. Applied to a loss, it
     /// makes a training step fail. For deltas, see
-    /// [`Optimizer::refuse_non_finite`](crate::Optimizer::refuse_non_finite).
+    /// `OptimizerExt::refuse_non_finite`.
     ///
     /// ```
     /// use dl_core::{Differentiable, Layer, Weight};

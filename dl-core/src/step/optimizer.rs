@@ -181,7 +181,7 @@ pub trait Optimizer: Send + Sync {
     }
 
     /// Whether the updates shrink the weights independently of their deltas: decoupled weight
-    /// decay. If so, [`weight_decay`](Optimizer::weight_decay) (an L2 penalty) around this
+    /// decay. If so, `OptimizerExt::weight_decay` (an L2 penalty) around this
     /// optimizer fails each step.
     ///
     /// ```
