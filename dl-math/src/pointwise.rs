@@ -52,9 +52,10 @@ pub trait UnaryLoop<A> {
     /// The result of the loop.
     type Output;
     /// The elementary functions that the loop calls. A loop that is compiled for an instruction
-    /// set, by `#[target_feature]` for instance, uses [`Fused`] if the set has fused multiply-add,
-    /// else [`Unfused`]. Any other loop uses [`Native`], which gives the bits of single numbers, or
-    /// [`Unfused`], which is vectorised and may differ in the last digits.
+    /// set, by `#[target_feature]` for instance, uses [`Fused`](crate::Fused) if the set has fused
+    /// multiply-add, else [`Unfused`](crate::Unfused). Any other loop uses [`Native`], which gives
+    /// the bits of single numbers, or [`Unfused`](crate::Unfused), which is vectorised and may
+    /// differ in the last digits.
     type Functions: Elementary;
     /// Runs the loop; `value` is the operation. It may be stored for later loops.
     fn run(self, value: impl Fn(A) -> A + Copy + Send + Sync + 'static) -> Self::Output;
@@ -78,9 +79,10 @@ pub trait BinaryLoop<A> {
     /// The result of the loop.
     type Output;
     /// The elementary functions that the loop calls. A loop that is compiled for an instruction
-    /// set, by `#[target_feature]` for instance, uses [`Fused`] if the set has fused multiply-add,
-    /// else [`Unfused`]. Any other loop uses [`Native`], which gives the bits of single numbers, or
-    /// [`Unfused`], which is vectorised and may differ in the last digits.
+    /// set, by `#[target_feature]` for instance, uses [`Fused`](crate::Fused) if the set has fused
+    /// multiply-add, else [`Unfused`](crate::Unfused). Any other loop uses [`Native`], which gives
+    /// the bits of single numbers, or [`Unfused`](crate::Unfused), which is vectorised and may
+    /// differ in the last digits.
     type Functions: Elementary;
     /// Runs the loop; `value` is the operation. It may be stored for later loops.
     fn run(self, value: impl Fn(A, A) -> A + Copy + Send + Sync + 'static) -> Self::Output;

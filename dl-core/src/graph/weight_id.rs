@@ -1,6 +1,6 @@
 //! The ids of weights.
 
-/// The id of a weight, unique within the process: see [`Weight::id`].
+/// The id of a weight, unique within the process: see [`Weight::id`](crate::Weight::id).
 ///
 /// ```
 /// use dl_core::{Weight, WeightId};

@@ -177,7 +177,7 @@ pub trait MovementOps<A: Item, D: Rank>: Differentiable<Data = Nd<A, D>> {
         lift(&self.layer())
     }
 
-    /// Converts to the dynamic rank [`IxDyn`].
+    /// Converts to the dynamic rank [`IxDyn`](type@IxDyn).
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{MovementOps, Nd};
@@ -189,7 +189,7 @@ pub trait MovementOps<A: Item, D: Rank>: Differentiable<Data = Nd<A, D>> {
         lift(&self.layer())
     }
 
-    /// Converts to the rank `E`, usually from the dynamic rank [`IxDyn`].
+    /// Converts to the rank `E`, usually from the dynamic rank [`IxDyn`](type@IxDyn).
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{MovementOps, Nd};

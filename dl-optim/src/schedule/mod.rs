@@ -1,7 +1,7 @@
 //! Learning rate schedules.
 //!
 //! An optimizer takes a schedule in the place of a number. The step count is that of the
-//! optimizer's [`Memory`](crate::Memory): it counts training steps, not updates of single weights,
+//! optimizer's [`Memory`](dl_core::Memory): it counts training steps, not updates of single weights,
 //! and is incremented when a step is committed. A step that fails therefore does not advance the
 //! schedule, and clones of an optimizer, which share the memory, are at the same step.
 //!

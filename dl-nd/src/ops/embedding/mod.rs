@@ -30,7 +30,7 @@ use versions::Version;
 ///
 /// Tables are the values of [`Weight`](dl_core::Weight)s for [`embedding`](TableOps::embedding). A
 /// training step with a sparse delta costs time and memory for the touched rows only, and the
-/// optimizer does not process any other row. Momentum and [`Adam`](dl_optim::Adam) are therefore
+/// optimizer does not process any other row. Momentum and `Adam` are therefore
 /// *lazy*: a row that is not touched is not updated, and its optimizer state does not decay. If the
 /// table is also used as a whole, by [`dense`](TableOps::dense), the delta is dense and the step is
 /// the same as for a tensor.
