@@ -8,6 +8,7 @@ mod derivatives;
 mod documented;
 mod forward;
 mod guide;
+mod layers;
 mod paper;
 mod promises;
 mod record;

@@ -1,0 +1,122 @@
+//! The layers of each crate: a folder may use the folders below it, and none above.
+
+use std::collections::BTreeSet;
+use std::fs::{read_dir, read_to_string};
+use std::path::{Path, PathBuf};
+
+/// The folders (or files) in `src` of each crate with layers, from the lowest up.
+const LAYERS: &[(&str, &[&str])] = &[
+    (
+        "dl-core",
+        &[
+            "parallel",
+            "error",
+            "graph",
+            "storage",
+            "record",
+            "exec",
+            "autodiff",
+            "step",
+            "api",
+            "module",
+            "macro_support",
+        ],
+    ),
+    ("dl-macros", &["diagnostics", "parse", "analyze", "expand", "derive", "entry"]),
+    ("dl-nd", &["tensor", "init", "fusion", "gemm", "kernels", "ops", "io"]),
+];
+
+/// The uses of a layer above that are still there: this list may only shrink.
+const ALLOWED: &[(&str, &str, &str)] = &[
+    ("dl-core", "api/deferred.rs", "macro_support"),
+    ("dl-core", "autodiff/forward.rs", "api"),
+    ("dl-core", "autodiff/optional_cotangent.rs", "api"),
+    ("dl-core", "autodiff/remat_group.rs", "api"),
+    ("dl-core", "autodiff/reverse.rs", "api"),
+    ("dl-core", "exec/state.rs", "api"),
+    ("dl-core", "exec/state.rs", "autodiff"),
+    ("dl-core", "exec/tasks.rs", "api"),
+    ("dl-core", "exec/vec_pool.rs", "autodiff"),
+    ("dl-core", "exec/vec_pool.rs", "step"),
+    ("dl-core", "graph/delta.rs", "api"),
+    ("dl-core", "graph/node.rs", "api"),
+    ("dl-core", "graph/node.rs", "exec"),
+    ("dl-core", "graph/op.rs", "api"),
+    ("dl-core", "graph/op.rs", "autodiff"),
+    ("dl-core", "graph/variable.rs", "api"),
+    ("dl-core", "parallel/fork_join.rs", "exec"),
+    ("dl-core", "parallel/fork_join.rs", "graph"),
+    ("dl-core", "parallel/memory/large.rs", "exec"),
+    ("dl-core", "parallel/memory/large.rs", "graph"),
+    ("dl-core", "step/memory.rs", "api"),
+    ("dl-core", "step/optimizer.rs", "api"),
+    ("dl-core", "step/state.rs", "api"),
+];
+
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in read_dir(folder).expect("a folder of sources") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+/// The code of a file without its test module, which comes last and may use everything.
+fn without_tests(source: &str) -> &str {
+    let ends = ["#[cfg(test)]\nmod ", "#[cfg(all(test", "#[cfg(test)]\npub(super) mod "];
+    &source[..ends.iter().filter_map(|end| source.find(end)).min().unwrap_or(source.len())]
+}
+
+/// The layers that this code names in paths from the root of its crate.
+fn used(source: &str) -> BTreeSet<&str> {
+    let code = source.lines().filter(|line| !line.trim_start().starts_with("//"));
+    code.flat_map(|line| line.split("crate::").skip(1))
+        .filter_map(|rest| rest.split(|c: char| !c.is_alphanumeric() && c != '_').next())
+        .collect()
+}
+
+/// Every use of a layer by one below it: crate, file, layer.
+fn upward() -> BTreeSet<(String, String, String)> {
+    let mut upward = BTreeSet::new();
+    for &(package, layers) in LAYERS {
+        let src = Path::new(env!("CARGO_MANIFEST_DIR")).join(package).join("src");
+        let mut files = Vec::new();
+        sources(&src, &mut files);
+        for file in files {
+            let path = file.strip_prefix(&src).expect("it is in there").to_string_lossy().replace('\\', "/");
+            let folder = path.split('/').next().expect("a name").trim_end_matches(".rs");
+            let Some(own) = layers.iter().position(|&layer| layer == folder) else { continue };
+            let source = read_to_string(&file).expect("a source file");
+            for used in used(without_tests(&source)) {
+                if layers.iter().position(|&layer| layer == used).is_some_and(|other| other > own) {
+                    upward.insert((package.to_owned(), path.clone(), used.to_owned()));
+                }
+            }
+        }
+    }
+    upward
+}
+
+#[test]
+fn folders_use_only_folders_below() {
+    let allowed: BTreeSet<_> =
+        ALLOWED.iter().map(|&(package, file, layer)| (package.into(), file.into(), layer.into())).collect();
+    let found = upward();
+    let new: Vec<_> = found.difference(&allowed).collect();
+    assert!(new.is_empty(), "these files use a layer above their own: {new:#?}");
+    let gone: Vec<_> = allowed.difference(&found).collect();
+    assert!(gone.is_empty(), "these uses are gone: remove them from `ALLOWED`: {gone:#?}");
+}
+
+#[test]
+fn listed_layers_exist() {
+    for (package, layers) in LAYERS {
+        let src = Path::new(env!("CARGO_MANIFEST_DIR")).join(package).join("src");
+        for layer in *layers {
+            assert!(src.join(layer).is_dir() || src.join(format!("{layer}.rs")).exists(), "{package}: {layer}");
+        }
+    }
+}
