@@ -33,7 +33,7 @@ fn clip_norm_uses_norm_of_all_weights() {
     let small = (0.1 * &a).backward().wait().unwrap();
     assert_eq!(small.clip_norm(5.0).wait().unwrap().delta(&a).wait().unwrap(), Some(0.1));
     for senseless in [-1.0, f64::NAN] {
-        assert!(small.clip_norm(senseless).wait().unwrap_err().to_string().contains("has to be"));
+        assert!(small.clip_norm(senseless).wait().unwrap_err().to_string().contains("must be"));
     }
 }
 

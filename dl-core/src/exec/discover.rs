@@ -482,6 +482,8 @@ impl PassState {
                 if self.env.keep() == Keep::Values {
                     self.close_segment(operands[0]);
                 }
+                // Whether the operand is a number by now may depend on timing; the counters must not.
+                self.stats.without_slot();
                 operands[0]
             }
             expression => {

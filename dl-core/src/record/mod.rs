@@ -57,14 +57,16 @@
 #![cfg_attr(not(feature = "tracing"), doc = "```ignore")]
 //! use dl_core::{Differentiable, Weight};
 //! use dl_optim::Sgd;
-//! let (recorder, w) = (Recorder::new(), Weight::new(3.0_f64));
-//! w.sin().train(&Sgd::new(0.1)).recorded(&recorder).wait()?;
-//!
-//! let recording: Recording = recorder.take(); let pass: &PassRecord = &recording.passes[0]; let
-//! there: Vec<&NodeRecord> = pass.nodes.iter().filter(|node| node.direction ==
-//! Direction::Forward).collect(); let commit: Option<&Span> = pass.spans.iter().find(|span|
-//! span.work == SpanWork::Commit); let decisions: &[Decision] = &pass.decisions;
-//! assert_eq!((there.len(), commit.is_some(), decisions.len()), (2, true, 0));
+//! use tracing_subscriber::fmt::format::FmtSpan;
+//! // to see all threads: `.init()` instead of `.finish()` and `with_default`
+//! let subscriber = tracing_subscriber::fmt().with_max_level(tracing::Level::DEBUG).with_span_events(FmtSpan::CLOSE);
+//! tracing::subscriber::with_default(subscriber.finish(), || {
+//!     let w = Weight::new(1.0_f64);
+//!     (&w * &w).train(&Sgd::new(0.1)).wait()
+//! })?;
+//! // DEBUG pass{purpose="train" threads=2}:backward{op="mul" file="src/main.rs" line=6}: dl: close time.busy=4.5µs
+//! // DEBUG pass{purpose="train" threads=2}:commit: dl: close time.busy=2.9µs time.idle=0.4µs
+//! // DEBUG pass{purpose="train" threads=2}: dl: close time.busy=0ns time.idle=35µs
 //! # dl_core::Result::Ok(())
 //! ```
 

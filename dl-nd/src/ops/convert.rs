@@ -16,7 +16,7 @@ pub trait CastOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// Converts the elements to another precision. The delta is converted back.
     ///
     /// ```
-    /// # use dl_core::{Differentiable, Sgd, Weight}; use dl_nd::{CastOps, Nd};
+    /// # use dl_core::{Differentiable, Weight}; use dl_optim::Sgd; use dl_nd::{CastOps, Nd};
     /// let w = Weight::new(Nd::from([1.0_f32]));
     /// w.cast::<f64>().train(&Sgd::new(0.5)).wait()?;
     /// assert_eq!(w.value(), Nd::from([0.5]));

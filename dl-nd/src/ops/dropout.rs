@@ -29,7 +29,7 @@ pub trait DropoutOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// pass and derivatives of higher order.
     ///
     /// ```
-    /// # use dl_core::{Differentiable, Sgd, Weight}; use dl_nd::{DropoutOps, Nd, ReduceOps};
+    /// # use dl_core::{Differentiable, Weight}; use dl_optim::Sgd; use dl_nd::{DropoutOps, Nd, ReduceOps};
     /// let w = Weight::new(Nd::from([1.0, 2.0, 3.0]));
     /// let loss = w.dropout(0.1).sum();
     /// for step in 0..10 {

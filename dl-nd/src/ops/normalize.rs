@@ -60,7 +60,7 @@ pub trait NormOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// in evaluation mode normalises with the running statistics.
     ///
     /// ```
-    /// # use dl_core::{Differentiable, Sgd, Weight}; use dl_nd::{Nd, NormOps, ReduceOps, RunningStats};
+    /// # use dl_core::{Differentiable, Weight}; use dl_optim::Sgd; use dl_nd::{Nd, NormOps, ReduceOps, RunningStats};
     /// let (w, stats) = (Weight::new(Nd::from([[1.0], [3.0]])), RunningStats::new(1).momentum(0.5));
     /// let y = w.batch_norm_with(&stats, 0.0);
     /// assert_eq!(y.predict().wait()?, Nd::from([[1.0], [3.0]])); // the running mean is 0, the variance 1

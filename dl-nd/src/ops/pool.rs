@@ -165,7 +165,7 @@ pub trait PoolOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// to the last one, as in PyTorch.
     ///
     /// ```
-    /// # use dl_core::{Differentiable, Sgd, Weight}; use dl_nd::{Nd, ops::*, Pool, PoolOps};
+    /// # use dl_core::{Differentiable, Weight}; use dl_optim::Sgd; use dl_nd::{Nd, ops::*, Pool, PoolOps};
     /// let w = Weight::new(Nd::from_vec([1, 1, 2, 2], vec![3.0, 5.0, 5.0, 1.0])?);
     /// w.max_pool2d(Pool::new(2)).sum().train(&Sgd::new(1.0)).wait()?;
     /// assert_eq!(w.value(), Nd::from_vec([1, 1, 2, 2], vec![3.0, 4.0, 5.0, 1.0])?);

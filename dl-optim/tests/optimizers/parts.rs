@@ -163,7 +163,7 @@ fn step_with_different_number_of_slots_is_error() {
     let (w, adam) = (Weight::new(1.0_f64), Adam::new(0.1));
     w.train(&adam).wait().unwrap();
     let error = w.train(&adam.clone().amsgrad()).wait().unwrap_err();
-    assert!(error.to_string().contains("remembers 2 numbers for each of this weight"), "{error}");
+    assert!(error.to_string().contains("has 2 state slots for this weight"), "{error}");
     w.train(&adam).wait().unwrap();
 }
 
