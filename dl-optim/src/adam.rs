@@ -78,7 +78,7 @@ macro_rules! settings {
             /// 0.999 by default.
             ///
             /// ```
-            #[doc = concat!("let adam = dl_core::", stringify!($Adam), "::new(0.001).betas(0.9, 0.98);")]
+            #[doc = concat!("let adam = dl_optim::", stringify!($Adam), "::new(0.001).betas(0.9, 0.98);")]
             /// ```
             #[must_use]
             pub fn betas(mut self, beta1: f64, beta2: f64) -> Self {
@@ -89,7 +89,7 @@ macro_rules! settings {
             /// The number that is added to the square root in the denominator; 1e-8 by default.
             ///
             /// ```
-            #[doc = concat!("let adam = dl_core::", stringify!($Adam), "::new(0.001).eps(1e-6);")]
+            #[doc = concat!("let adam = dl_optim::", stringify!($Adam), "::new(0.001).eps(1e-6);")]
             /// ```
             #[must_use]
             pub fn eps(mut self, eps: f64) -> Self {
@@ -100,7 +100,7 @@ macro_rules! settings {
             /// Divides by the maximum of the running mean of squares over all steps.
             ///
             /// ```
-            #[doc = concat!("let adam = dl_core::", stringify!($Adam), "::new(0.001).amsgrad();")]
+            #[doc = concat!("let adam = dl_optim::", stringify!($Adam), "::new(0.001).amsgrad();")]
             /// ```
             #[must_use]
             pub fn amsgrad(mut self) -> Self {

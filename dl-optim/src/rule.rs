@@ -146,7 +146,7 @@ macro_rules! optimizer {
             /// schedule.
             ///
             /// ```
-            #[doc = concat!("let optimizer = dl_core::", stringify!($Rule), "::new(0.1);")]
+            #[doc = concat!("let optimizer = dl_optim::", stringify!($Rule), "::new(0.1);")]
             /// assert_eq!(optimizer.at_learning_rate(0.01).learning_rate()?, 0.01);
             /// # dl_core::Result::Ok(())
             /// ```
@@ -158,7 +158,7 @@ macro_rules! optimizer {
             /// The learning rate of the next step.
             ///
             /// ```
-            #[doc = concat!("let optimizer = dl_core::", stringify!($Rule), "::new(|step: u64| 0.1 / (step + 1) as f64);")]
+            #[doc = concat!("let optimizer = dl_optim::", stringify!($Rule), "::new(|step: u64| 0.1 / (step + 1) as f64);")]
             /// assert_eq!(optimizer.learning_rate()?, 0.1);
             /// # dl_core::Result::Ok(())
             /// ```
