@@ -24,13 +24,13 @@
 //! # dl_core::Result::Ok(())
 //! ```
 
-use crate::algebra::{Algebra, Term};
+use crate::algebra::{Algebra, IntoDelta, NoGradient, Term};
 use crate::elementary::arithmetic::{Elementary, Native};
-use crate::number::Number;
+use crate::number::{
+    Number, gelu_tanh_argument, gelu_tanh_argument_slope, normal_cdf, normal_pdf, pow, remainder, weighted,
+};
 
-use crate::algebra::{IntoDelta, NoGradient};
 use crate::dual::Dual;
-use crate::number::{gelu_tanh_argument, gelu_tanh_argument_slope, normal_cdf, normal_pdf, pow, remainder, weighted};
 use std::f64::consts::FRAC_2_SQRT_PI;
 
 /// A loop over numbers that [`Unary::each`] compiles for every operation, so that the `match` on

@@ -1,19 +1,10 @@
 //! Exponential moving averages of weights.
 
-use crate::validate::Allowed;
-use crate::validate::check;
-use dl_core::ChunkElement;
-use dl_core::Memory;
-use dl_core::Notes;
-use dl_core::Optimizer;
-use dl_core::Result;
-use dl_core::Slot;
-use dl_core::Snapshot;
-use dl_core::Step;
-use dl_core::Trainable;
-use dl_core::Weight;
-use dl_core::WeightId;
-use dl_core::{Chunk, in_numbers};
+use crate::validate::{Allowed, check};
+use dl_core::{
+    Chunk, ChunkElement, Memory, Notes, Optimizer, Result, Slot, Snapshot, Step, Trainable, Weight, WeightId,
+    in_numbers,
+};
 use std::sync::Arc;
 
 /// An optimizer that keeps an exponential moving average of every weight: after each step of a

@@ -1,15 +1,7 @@
 //! Parameter groups: different optimizers for different weights.
 
 use crate::rule::{not_begun, within};
-use dl_core::Error;
-use dl_core::Memory;
-use dl_core::Notes;
-use dl_core::Optimizer;
-use dl_core::Result;
-use dl_core::Step;
-use dl_core::WeightHandle;
-use dl_core::WeightId;
-use dl_core::{Chunk, ChunkVisitor};
+use dl_core::{Chunk, ChunkVisitor, Error, Memory, Notes, Optimizer, Result, Step, WeightHandle, WeightId};
 use std::collections::HashMap;
 use std::fmt;
 use std::panic::Location;

@@ -1,13 +1,8 @@
 //! Parameter groups by the paths of weights in a module.
 
 use crate::groups::Groups;
-use dl_core::Error;
-use dl_core::Optimizer;
-use dl_core::Result;
-use dl_core::WeightHandle;
-use dl_core::WeightId;
-use dl_core::module;
 use dl_core::module::Module;
+use dl_core::{Error, Optimizer, Result, WeightHandle, WeightId, module};
 use std::collections::HashSet;
 use std::sync::Arc;
 

@@ -4,11 +4,8 @@ use crate::adam::check_betas;
 use crate::rule::{Base, Rule, Run, SLOTS, optimizer};
 use crate::schedule::Schedule;
 use crate::transform::sign;
-use crate::validate::Allowed;
-use crate::validate::check;
-use dl_core::Number;
-use dl_core::Result;
-use dl_core::Slot;
+use crate::validate::{Allowed, check};
+use dl_core::{Number, Result, Slot};
 
 /// Lion: every number moves by the same amount, in the direction of a momentum.
 ///

@@ -3,11 +3,8 @@
 use crate::adam::{check_betas, check_decay, corrections};
 use crate::rule::{Base, Rule, Run, SLOTS, optimizer};
 use crate::schedule::Schedule;
-use crate::validate::Allowed;
-use crate::validate::check;
-use dl_core::Number;
-use dl_core::Result;
-use dl_core::Slot;
+use crate::validate::{Allowed, check};
+use dl_core::{Number, Result, Slot};
 
 /// RAdam: Adam with first steps that, while there are too few squares to estimate their variance,
 /// are plain momentum.

@@ -2,11 +2,8 @@
 
 use crate::rule::{Base, Rule, Run, SLOTS, optimizer};
 use crate::schedule::Schedule;
-use crate::validate::Allowed;
-use crate::validate::check;
-use dl_core::Number;
-use dl_core::Result;
-use dl_core::Slot;
+use crate::validate::{Allowed, check};
+use dl_core::{Number, Result, Slot};
 
 /// RMSprop.
 ///

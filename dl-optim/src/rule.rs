@@ -2,15 +2,8 @@
 //! update formula that is generic over the precision.
 
 use crate::schedule::Schedule;
-use crate::validate::Allowed;
-use crate::validate::check;
-use dl_core::Error;
-use dl_core::Memory;
-use dl_core::Notes;
-use dl_core::Number;
-use dl_core::Result;
-use dl_core::Slot;
-use dl_core::Step;
+use crate::validate::{Allowed, check};
+use dl_core::{Error, Memory, Notes, Number, Result, Slot, Step};
 use std::fmt;
 use std::sync::Arc;
 

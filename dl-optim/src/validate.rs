@@ -1,7 +1,6 @@
 //! Validation of the settings of optimizers and schedules.
 
-use dl_core::Error;
-use dl_core::Result;
+use dl_core::{Error, Result};
 use std::fmt;
 
 /// The range of a setting. NaN is in none.

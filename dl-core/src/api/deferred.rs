@@ -9,16 +9,13 @@
 //! # dl_core::Result::Ok(())
 //! ```
 
-use crate::exec::computation::Computation;
-use crate::exec::computation::PassChoice;
-use crate::exec::computation::SyncRun;
+use crate::exec::computation::{Computation, PassChoice, SyncRun};
 use crate::exec::run::Run;
 
 use crate::error::{Error, Result};
-use crate::exec;
 use crate::exec::block_on::block_on;
 use crate::exec::snapshot::Snapshot;
-use crate::exec::{Counters, Mode, Purpose, Settings};
+use crate::exec::{self, Counters, Mode, Purpose, Settings};
 use crate::graph::erased_arc::Shared;
 use crate::graph::inline_box::{Kept, KeptFuture};
 use crate::graph::node::Outcome;

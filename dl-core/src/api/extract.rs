@@ -2,11 +2,9 @@
 
 use crate::api::deferred::Do;
 use crate::error::{Error, Result};
-use crate::exec;
 use crate::exec::computation::PassChoice;
 use crate::exec::run::Run;
-use crate::exec::user_code;
-use crate::exec::{Pass, Purpose};
+use crate::exec::{self, Pass, Purpose, user_code};
 use crate::graph::data::Data;
 use crate::graph::node_ref::AnyLayer;
 use crate::graph::value::{Repr, Value};

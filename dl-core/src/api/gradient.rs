@@ -13,19 +13,15 @@
 
 use crate::api::deferred::Do;
 use crate::api::differentiable::Differentiable;
-use crate::api::extract;
-use crate::api::extract::ExtractAll;
+use crate::api::extract::{self, ExtractAll};
 use crate::api::layer::BodyKind;
 use crate::api::variables::{EachVariable, Variables};
 use crate::autodiff::cotangent::AnyDelta;
-use crate::autodiff::forward;
-use crate::autodiff::reverse;
+use crate::autodiff::{forward, reverse};
 use crate::error::direction::Direction;
 use crate::error::{Error, Result};
-use crate::exec;
 use crate::exec::computation::PassChoice;
-use crate::exec::user_code;
-use crate::exec::{Keep, Purpose};
+use crate::exec::{self, Keep, Purpose, user_code};
 use crate::graph::data::Data;
 use crate::graph::delta::Nothing;
 use crate::graph::layer::Layer;

@@ -14,8 +14,7 @@
 use crate::api::deferred::Do;
 use crate::api::gradients::SideEffects;
 use crate::autodiff::cotangent::AnyDelta;
-use crate::autodiff::reverse;
-use crate::autodiff::reverse::When;
+use crate::autodiff::reverse::{self, When};
 use crate::error::Error;
 use crate::exec::Holder;
 use crate::graph::data::Data;

@@ -15,15 +15,13 @@
 use crate::api::deferred::Do;
 use crate::api::extract::ExtractValue;
 use crate::autodiff::cotangent::{AnyDelta, Arrived};
-use crate::autodiff::optional_cotangent;
 use crate::autodiff::optional_cotangent::Perhaps;
-use crate::autodiff::reverse;
 use crate::autodiff::reverse::Everywhere;
+use crate::autodiff::{optional_cotangent, reverse};
 use crate::error::direction::Direction;
 use crate::error::{Error, Result};
-use crate::exec;
 use crate::exec::computation::PassChoice;
-use crate::exec::{Hold, Pass, PassState};
+use crate::exec::{self, Hold, Pass, PassState};
 use crate::graph::data::Data;
 use crate::graph::delta::Nothing;
 use crate::graph::inline_box::{Kept, KeptFuture};

@@ -15,15 +15,12 @@ pub(crate) use crate::autodiff::cotangent::{AnyDelta, Arrived};
 use crate::autodiff::eager::Eager;
 use crate::autodiff::remat_group::Groups;
 use crate::autodiff::scalar::{in_layers, in_numbers, walk_back_in_numbers};
-#[doc(hidden)]
 use crate::error::call_context::enter_user_code;
 use crate::error::direction::Direction;
 use crate::error::{Error, Result};
-use crate::exec::{Keep, NONE, Pass, PassState, Status, ValueRef};
-use crate::exec::{user_code, vec_pool};
+use crate::exec::{Keep, NONE, Pass, PassState, Status, ValueRef, user_code, vec_pool};
 use crate::graph::node::{Expression, Node};
-use crate::graph::node_ref::AnyLayer;
-use crate::graph::node_ref::Held;
+use crate::graph::node_ref::{AnyLayer, Held};
 use crate::graph::op::{AnyAt, Few};
 use crate::graph::scalar::Scalar;
 use crate::graph::value::Value;

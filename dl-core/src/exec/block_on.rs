@@ -34,7 +34,7 @@ struct Parker {
 }
 
 thread_local! {
-    /// Those that nobody else has any more, for reuse.
+    /// Parkers that no waker refers to any more, for reuse.
     static PARKERS: RefCell<Vec<Arc<Parker>>> = const { RefCell::new(Vec::new()) };
 }
 

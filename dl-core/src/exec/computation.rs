@@ -1,12 +1,9 @@
 //! Computations: what a `Do` runs, and the pass that a run belongs to.
 
 use crate::error::Result;
-use crate::exec::Owner;
-use crate::exec::Purpose;
-use crate::exec::Settings;
+use crate::exec::{Owner, Purpose, Settings};
 use crate::graph::erased_arc::Shared;
-use crate::graph::inline_box::Kept;
-use crate::graph::inline_box::KeptFuture;
+use crate::graph::inline_box::{Kept, KeptFuture};
 use crate::graph::node::Outcome;
 
 /// The computation behind a [`Do`].

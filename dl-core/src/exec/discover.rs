@@ -1,17 +1,18 @@
 //! Discovery: inserts a node, and all that it depends on, into the node table.
 //!
 //! A depth-first traversal that never recurses makes a slot for each node, operands before their
-//! consumers. Nodes whose operands are ready and which cost next to nothing (constants, weights,
-//! scalar arithmetic) are evaluated as they are inserted, so a graph of scalars never sees the
+//! consumers. Nodes with ready operands that cost next to nothing (constants, weights, scalar
+//! arithmetic) are evaluated as they are inserted, so a graph of scalars never sees the
 //! queue. A small operation of the library is run inline (see `inline.rs`). The first traversal of
 //! a pass begins before any other thread has the pass, and stops at the first node that needs more
 //! than the node table (see `exclusive_pass.rs`).
 //!
-//! The pass recognises a node by the stamp on it (see `owner_stamp.rs`). To stamp a node takes an atomic
-//! read-modify-write, so what needs no stamp has none. A *uniquely referenced* node, whose only
-//! handle is one operand of one consumer, cannot be reached another way: its consumer knows its
-//! slot, and it is stamped when a handle to it is given out. (A consumer with more than two
-//! operands looks them up: it stamps such a node when that has been inserted.) //!
+//! The pass recognises a node by the stamp on it (see `owner_stamp.rs`). To stamp a node takes an
+//! atomic read-modify-write, so what needs no stamp has none. A *uniquely referenced* node, whose
+//! only handle is one operand of one consumer, cannot be reached another way: its consumer knows
+//! its slot, and it is stamped when a handle to it is given out. (A consumer with more than two
+//! operands looks them up: it stamps such a node when that has been inserted.)
+//!
 //! # Suspension
 //!
 //! A traversal may release the state lock for a moment, so that other threads need not wait for its
@@ -23,14 +24,11 @@ use crate::exec::dispatch::YIELD_AGAIN_NODES;
 use crate::exec::node_table::{Arithmetic, NONE, NodeSlot, SlotState, Status};
 use crate::exec::state::PassState;
 use crate::exec::{Keep, Pass, vec_pool};
-use crate::graph::node::Expression;
-use crate::graph::node::Node;
-use crate::graph::node_ref::AnyLayer;
-use crate::graph::node_ref::Held;
+use crate::graph::node::{Expression, Node};
+use crate::graph::node_ref::{AnyLayer, Held};
 use crate::graph::scalar::Scalar;
 use crate::graph::value::Value;
-use crate::graph::variable::Variable;
-use crate::graph::variable::VariableRef;
+use crate::graph::variable::{Variable, VariableRef};
 use crate::parallel::sync::Ordering;
 use dl_math::{Binary, Number, Side};
 
@@ -85,7 +83,7 @@ impl Discovery {
 pub(super) struct Frame {
     node: Held,
     /// The slot of the first operand, once it is known. For a node with more than two operands,
-    /// whose slots are looked up: how many of them are inserted.
+    /// which looks their slots up: the number of operands that are inserted.
     first: u32,
 }
 
@@ -482,7 +480,8 @@ impl PassState {
                 if self.env.keep() == Keep::Values {
                     self.close_segment(operands[0]);
                 }
-                // Whether the operand is a number by now may depend on timing; the counters must not.
+                // Whether the operand is a number by now may depend on timing; the counters must
+                // not.
                 self.stats.without_slot();
                 operands[0]
             }

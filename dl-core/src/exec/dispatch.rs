@@ -3,7 +3,7 @@
 //!
 //! # The rule
 //!
-//! 1. *Inline*: a built-in operation whose operands are ready, and whose estimated cost is below
+//! 1. *Inline*: a built-in operation with ready operands and an estimated cost below
 //!    [`inline_limit`], runs on the thread that has found it ready, with the state lock held.
 //! 2. *Local*: where a backward follows, a built-in operation for which
 //!    [`prefers_driver`] holds is queued for the thread that drives the pass. No other thread is

@@ -8,8 +8,7 @@
 use crate::error::Result;
 use crate::exec::discover::TraversalStep;
 use crate::exec::state::PassState;
-use crate::exec::{Mode, Width};
-use crate::exec::{Owner, Pass, Purpose, Settings, user_code};
+use crate::exec::{Mode, Owner, Pass, Purpose, Settings, Width, user_code};
 use crate::graph::node_ref::AnyLayer;
 use crate::graph::scalar::Scalar;
 use crate::graph::value::Value;

@@ -1,7 +1,7 @@
 //! Inline execution of small kernels, and the traversals that meet them.
 //!
 //! Queueing a kernel (enqueue, dequeue, in-degree update) costs a few hundred nanoseconds, more
-//! than a small kernel itself. So a small operation of the library whose operands are ready runs
+//! than a small kernel itself. So a small operation of the library with ready operands runs
 //! inline: on the thread that has found it ready, with the state lock held. Its operands hold plain
 //! data, so no user code runs there, not even a destructor. (A panic would call the panic hook:
 //! kernels of the library return errors.) If it fails it is queued, fails once more, and the error
@@ -9,7 +9,7 @@
 //!
 //! Three callers share this path: a traversal that inserts a node ([`PassState::dispatch_inline`]),
 //! a worker with one job that it cannot share (`inline_job.rs`), and the backward, which evaluates
-//! cotangents as it emits them (`reverse/eager.rs`).
+//! cotangents as it emits them (`autodiff/eager.rs`).
 //!
 //! Once so much is queued that other threads could share it, kernels are queued behind it. The last
 //! kernel of a pass with one root has nothing to be shared with, so it runs inline though it is

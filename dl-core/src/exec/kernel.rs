@@ -44,7 +44,7 @@ struct Kernel {
 }
 
 impl PassState {
-    /// Takes a chain whose first operation has left the queue. If that was a local job, only
+    /// Takes the chain of an operation that has left the queue. If that was a local job, only
     /// followers that are local, too, are going to be run.
     pub(super) fn take_chain_to_run(&mut self, index: u32, (nanoseconds, is_local): (f64, bool), run: &mut ChainRun) {
         run.is_local = is_local;

@@ -9,9 +9,8 @@
 //! A retired pass must not be driven again, so an owner can only be made while there is another.
 
 use crate::error::Result;
-use crate::exec::Pass;
 use crate::exec::exclusive_pass::Unshared;
-use crate::exec::user_code;
+use crate::exec::{Pass, user_code};
 use crate::parallel::sync::{AtomicUsize, Ordering};
 use std::ops::Deref;
 use std::sync::{Arc, Weak};

@@ -22,9 +22,9 @@
 //! A traversal inserts the layer and all that it depends on into the node table (`discover.rs`).
 //! Scalar arithmetic is evaluated there. Other nodes wait for their operands (`readiness.rs`), and
 //! run where `dispatch.rs` says: inline (`inline.rs`, `inline_job.rs`), or from the ready queue
-//! (`ready_queue.rs`, `kernel.rs`), in chains (`chain.rs`). A completed node notifies its dependents.
-//! Values are released when they are not needed (`retention.rs`), and slots when their nodes are
-//! unreachable (`sweep.rs`).
+//! (`ready_queue.rs`, `kernel.rs`), in chains (`chain.rs`). A completed node notifies its
+//! dependents. Values are released when they are not needed (`retention.rs`), and slots when their
+//! nodes are unreachable (`sweep.rs`).
 //!
 //! # States of a slot
 //!

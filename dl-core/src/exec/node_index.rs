@@ -1,7 +1,7 @@
 //! The slots of nodes, looked up by node, and those of weights, by weight.
 //!
-//! A node carries a stamp, which says in which slot of which pass it is (see `owner_stamp.rs`). A node
-//! that another live pass has stamped is in the fallback map.
+//! A node carries a stamp, which says in which slot of which pass it is (see `owner_stamp.rs`). A
+//! node that another live pass has stamped is in the fallback map.
 
 use crate::exec::owner_stamp::Seat;
 use crate::exec::vec_pool;

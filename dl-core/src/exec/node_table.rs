@@ -26,8 +26,7 @@
 use crate::error::Error;
 use crate::exec::chain::CLOSED;
 use crate::exec::vec_pool;
-use crate::graph::node_ref::AnyLayer;
-use crate::graph::node_ref::Held;
+use crate::graph::node_ref::{AnyLayer, Held};
 use crate::graph::scalar::Scalar;
 use crate::graph::value::Value;
 use dl_math::{Binary, Unary};

@@ -4,8 +4,8 @@
 //! pass encodes an index into the static table `ALIVE`, its *seat*; a stamp is valid while the seat
 //! holds the number of the pass. So stamps expire when their pass ends, and never need to be
 //! cleared. A node that another live pass has stamped is kept in the fallback map of the pass
-//! (`node_index.rs`). The seat is kept for the next pass with the same tables: to look for one takes an
-//! atomic read-modify-write, to use one's own does not.
+//! (`node_index.rs`). The seat is kept for the next pass with the same tables: to look for one
+//! takes an atomic read-modify-write, to use one's own does not.
 
 use crate::parallel::sync::{AtomicU32, AtomicU64, Ordering, array_of, globals, thread_local};
 use std::cell::Cell;
@@ -102,8 +102,8 @@ impl Drop for Seat {
 #[derive(Clone, Copy)]
 pub(crate) struct Claim<'a> {
     pub(crate) pass: &'a AtomicU64,
-    /// BuiltDerivatives and read only by the pass that holds the claim: under its lock, or before anybody
-    /// else has it.
+    /// Written and read only by the pass that holds the stamp: under its state lock, or before any
+    /// other thread has the pass.
     pub(crate) entry: &'a AtomicU32,
 }
 

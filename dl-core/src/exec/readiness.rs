@@ -5,13 +5,12 @@
 //! with the error of the leftmost one that failed; so the reported error does not depend on timing.
 
 use crate::error::{Error, Result};
-use crate::exec::Keep;
 use crate::exec::chain::{OPEN, can_follow};
 use crate::exec::dispatch::prefers_driver;
 use crate::exec::node_table::{NONE, SlotState, Status, ValueRef};
 use crate::exec::ready_queue::Work;
 use crate::exec::state::PassState;
-use crate::exec::user_code;
+use crate::exec::{Keep, user_code};
 use crate::graph::node::{Expression, Node};
 use crate::graph::op::AnyPrimitive;
 use crate::graph::scalar::Scalar;
@@ -98,7 +97,7 @@ impl PassState {
         }
     }
 
-    /// The estimated cost of the kernel of this node, whose operands are ready.
+    /// The estimated cost of the kernel of this node. Its operands must be ready.
     fn cost(&self, index: u32, op: &dyn AnyPrimitive) -> Result<f64> {
         let cost = |operands: &[&Value]| user_code::run(|| op.cost(operands));
         self.with_operands(index, op.operands().len(), cost)

@@ -5,10 +5,9 @@
 //! or is mentioned, is completed then.
 
 use crate::error::branch::Branch;
-use crate::exec::Pass;
 use crate::exec::node_table::{NONE, Status, ValueRef};
 use crate::exec::state::PassState;
-use crate::exec::user_code;
+use crate::exec::{Pass, user_code};
 use crate::graph::node::Node;
 use crate::graph::node_ref::AnyLayer;
 use crate::graph::value::Value;

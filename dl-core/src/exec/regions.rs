@@ -131,7 +131,8 @@ impl Pass {
         };
         drop(state);
         self.notify_events();
-        // the driver of this pass is a body of that one, whose driver is the thread that waits
+        // the driver of this pass is a body of the parent pass, and the driver of the parent is the
+        // thread that waits
         around.tell_of(crew, wanted)
     }
 

@@ -4,17 +4,16 @@
 //! The values on which nothing else depends are discarded then; a value on which something else
 //! depends is retained, as if it were a boundary itself. Between two retained layers, one above the
 //! other, every consumer of a discarded value is discarded or is the upper one of the two. So a
-//! group of the backward (see `checkpoint/group.rs`) finds all its residuals below it.
+//! group of the backward (see `autodiff/remat_group.rs`) finds all its residuals below it.
 //!
-//! A released slot whose value is requested becomes pending again, and so do the released slots
+//! A released slot becomes pending again when its value is requested, and so do the released slots
 //! below it. A slot that was scheduled stays so: its uses are counted, and only consumers that are
 //! rematerialized have pending uses again.
 
 use crate::error::{Error, Result};
-use crate::exec::Pass;
 use crate::exec::node_table::{NONE, SlotState, Status};
 use crate::exec::state::PassState;
-use crate::exec::vec_pool;
+use crate::exec::{Pass, vec_pool};
 use crate::graph::node::Expression;
 use crate::parallel::sync::MutexGuard;
 use std::collections::{HashMap, HashSet};

@@ -5,11 +5,10 @@
 //! then nothing can ask for it again, whatever a dynamic node may still build.
 
 use crate::error::Result;
-use crate::exec::Keep;
 use crate::exec::buffer_update::Update;
 use crate::exec::node_table::{NONE, SlotState, Status};
 use crate::exec::state::PassState;
-use crate::exec::user_code;
+use crate::exec::{Keep, user_code};
 use crate::graph::node::{Expression, Node};
 use crate::graph::scalar::Scalar;
 use crate::graph::value::Value;

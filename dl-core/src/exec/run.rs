@@ -1,10 +1,8 @@
 //! One run of a computation: in which pass it runs, and how it drives it.
 
 use crate::error::Result;
-use crate::exec;
-use crate::exec::computation::Computation;
-use crate::exec::computation::PassChoice;
-use crate::exec::{Counters, Owner, Pass, Purpose, Settings, user_code};
+use crate::exec::computation::{Computation, PassChoice};
+use crate::exec::{self, Counters, Owner, Pass, Purpose, Settings, user_code};
 use crate::graph::erased_arc::Shared;
 use crate::graph::inline_box::KeptFuture;
 use crate::graph::seed::Position;
@@ -29,7 +27,8 @@ pub struct Run<T> {
     settings: Settings,
     /// Present between the first poll and the end.
     future: Option<KeptFuture<Result<T>>>,
-    /// Whether somebody wants to know what the pass counts, and what it has counted in the end.
+    /// Whether the caller asked for the counters of the pass, and their values once the run has
+    /// ended.
     pub(crate) counts: bool,
     pub(crate) counters: Option<Counters>,
 }
@@ -38,7 +37,7 @@ enum Scope {
     Unstarted,
     /// In this pass, which it is to drive.
     Continuing(Owner),
-    /// Part of somebody else's pass.
+    /// Part of a pass that another run drives.
     Within,
     Driving(Drive),
     Ended,
@@ -81,7 +80,7 @@ impl<T> Run<T> {
         run
     }
 
-    /// Which pass it pass_choice to, when it is first polled.
+    /// The pass that the run belongs to, chosen when it is first polled.
     fn scope(&mut self, scope: Scope) -> Scope {
         let pass_choice = self.computation.pass_choice();
         let only_predicts = matches!(pass_choice, PassChoice::New(Purpose::Predict));

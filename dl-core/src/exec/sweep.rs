@@ -8,7 +8,7 @@ use crate::graph::node::Expression;
 use crate::graph::node_ref::AnyLayer;
 
 impl PassState {
-    /// Frees the slots of all nodes whose only handle is that of the pass, to which no dynamic node
+    /// Frees the slots of all nodes to which the pass has the only handle, to which no dynamic node
     /// has resolved, and for which nothing waits. What is below such a node gets a root handle
     /// before it goes, and is looked at in its turn.
     ///

@@ -1,11 +1,10 @@
 //! The dynamic nodes of a pass: their futures, the layers that they resolve to, and wakers.
 
 use crate::api::tape::AnyBackward;
-use crate::exec::body_cost;
 use crate::exec::ready_queue::Work;
 use crate::exec::state::PassState;
-use crate::exec::vec_pool;
 use crate::exec::worker::Task;
+use crate::exec::{body_cost, vec_pool};
 use crate::graph::node_ref::AnyLayer;
 use crate::graph::value::Value;
 use rustc_hash::FxHashMap;

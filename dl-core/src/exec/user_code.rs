@@ -2,7 +2,7 @@
 //!
 //! User code may panic. Every call of the executor goes through this module, which turns a panic
 //! into an error, or drops it where no caller could get it. Nothing here takes a lock: which locks
-//! may be held is said at the head of the module `pass`.
+//! may be held is said at the head of `exec/mod.rs`.
 
 use crate::error::{Error, Result};
 use crate::parallel::panic_payload::drop_payload;
@@ -20,7 +20,7 @@ pub(crate) fn run_fallible<R>(call: impl FnOnce() -> Result<R>) -> Result<R> {
     catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|payload| Err(Error::panic(payload)))
 }
 
-/// Calls user code, and drops a panic: what it was called for has been done, or has failed, and no
+/// Calls user code, and drops a panic: the work it belongs to has been done, or has failed, and no
 /// caller could get the panic.
 #[inline(always)]
 pub(crate) fn ignore_panic(call: impl FnOnce()) {

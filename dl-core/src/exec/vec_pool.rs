@@ -1,17 +1,16 @@
-//! Large tables, for the next pass that becomes large: the state of a million nodes fill thousands
-//! of pages, and a page from the system costs more than to write into it.
+//! A pool of the large tables of passes. The state of a million nodes fills thousands of pages, and
+//! mapping a new page costs more than writing into it.
 //!
-//! A pass begins with the small tables of the one before (see `PassState::close`). When one of them
-//! has become too large for a thread to keep it is exchanged for a larger one that is kept here,
-//! for all threads, as large buffers are (see `buffers.rs`); when the pass is over it comes back.
-//! Other tables are large in few passes: they just go. A table that lasts for a step of plain
-//! numbers the thread [puts away](put_away) for its next step.
+//! A pass begins with the small tables of the pass before (see `PassState::close`). A table that
+//! outgrows what a thread retains is exchanged for a larger one from this pool, which all threads
+//! share, as they share large buffers (`parallel/memory/large.rs`). It returns when the pass ends.
+//! Tables that are large in few passes only are dropped. A table of a step of plain numbers is
+//! [returned](put_away) to the thread for its next step.
 
 use crate::autodiff::cotangent::{AnyDelta, Arrived};
 use crate::exec::discover::Frame;
 use crate::exec::node_table::{Dependent, NodeSlot, SlotExt};
-use crate::graph::node_ref::AnyLayer;
-use crate::graph::node_ref::Held;
+use crate::graph::node_ref::{AnyLayer, Held};
 use crate::step::commit::RawUpdate;
 use rustc_hash::FxHashMap;
 use std::cell::Cell;

@@ -1,7 +1,6 @@
 //! Workers: the loop of drivers and helpers through the ready queue, and invitations to helpers.
 
 use crate::error::Result;
-use crate::exec::body_cost;
 use crate::exec::context::{computing, may_work, polling};
 use crate::exec::dispatch::{IDLE_SPINS, INLINE_NS, INVITE_NS, RETRY_SPINS, TURNS};
 use crate::exec::kernel::ChainRun;
@@ -9,7 +8,7 @@ use crate::exec::lifetime::{Events, Ticket};
 use crate::exec::ready_queue::{Job, Work};
 use crate::exec::state::PassState;
 use crate::exec::task_waker::{TaskWaker, Wakeable};
-use crate::exec::{Pass, context, user_code};
+use crate::exec::{Pass, body_cost, context, user_code};
 use crate::graph::inline_box::KeptFuture;
 use crate::graph::node::{Expression, Outcome};
 use crate::graph::node_ref::help_is_over;
@@ -437,8 +436,8 @@ impl Pass {
 /// When it has seen no event and is about to return the ticket, it needs the state lock. In a
 /// training step another thread may hold the lock for a whole backward, and change weights after
 /// that, and this thread must not keep the pass alive then. So it only tries the lock for [a
-/// while](IDLE_TIMEOUT), and does not hold the pass between the tries. In other passes it waits for the
-/// lock at once, as traversals yield it.
+/// while](IDLE_TIMEOUT), and does not hold the pass between the tries. In other passes it waits for
+/// the lock at once, as traversals yield it.
 fn use_ticket(ticket: &Ticket) {
     let events = ticket.events();
     let mut read = events.count();

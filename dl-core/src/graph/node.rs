@@ -11,11 +11,10 @@ use crate::graph::node_ref::AnyLayer;
 use crate::graph::variable::{Variable, VariableRef};
 
 use crate::api::tape::AnyBackward;
-use crate::error::Result;
-use crate::error::call_context;
 use crate::error::call_context::{ContextGuard, Origin, Site};
 use crate::error::call_stack::Calls;
 use crate::error::direction::Direction;
+use crate::error::{Result, call_context};
 use crate::exec::Claim;
 use crate::graph::data::Data;
 use crate::graph::delta::{Delta, checked};
@@ -131,7 +130,7 @@ pub(crate) trait Recipe: Send + Sync {
 
 /// The result of the body of a dynamic node.
 pub(crate) enum Outcome {
-    /// A layer whose value and gradient become those of the node.
+    /// A layer that gives the node its value and its gradient.
     Layer(AnyLayer),
     /// A value, with a hand-written backward if it has one.
     Tape(Value, Option<Arc<dyn AnyBackward>>),

@@ -1,8 +1,7 @@
 //! Call frames and recorded branches of annotated functions.
 
 use crate::error::branch::Branch;
-use crate::error::call_context;
-use crate::error::call_context::FunctionGuard;
+use crate::error::call_context::{self, FunctionGuard};
 use crate::error::call_tree::{Function, FunctionScope};
 use crate::exec;
 use std::any::type_name;

@@ -1,4 +1,4 @@
-//! Fork-join parallelism children one kernel.
+//! Fork-join parallelism inside one kernel.
 //!
 //! A large kernel divides its work into chunks, by the shape of its operands and never by the
 //! number of threads, so that its result does not depend on that number. The calling thread works

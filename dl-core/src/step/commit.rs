@@ -2,14 +2,11 @@
 
 use crate::autodiff::cotangent::AnyDelta;
 use crate::error::{Error, Result};
-use crate::exec;
 use crate::exec::buffer_update::Update;
 use crate::exec::optimizer_step::{IN_OPTIMIZER_STEP, in_optimizer_step};
 use crate::exec::snapshot::LiveSnapshots;
-use crate::exec::user_code;
-use crate::exec::vec_pool;
 use crate::exec::vec_pool::Row;
-use crate::exec::{Owner, Pass};
+use crate::exec::{self, Owner, Pass, user_code, vec_pool};
 use crate::graph::chunk::Chunk;
 use crate::graph::node::Node;
 use crate::graph::node_ref::AnyLayer;

@@ -24,13 +24,12 @@
 
 use crate::graph::chunk::Chunk;
 use crate::step::memory::{Memory, Notes, Slot};
-use crate::step::state::{NewState, OptimizerState};
+use crate::step::state::{self, NewState, OptimizerState};
 use crate::step::training_step::Step;
 
 use crate::api::weight::WeightHandle;
 use crate::error::Result;
 use crate::graph::weight_id::WeightId;
-use crate::step::state;
 use std::sync::Arc;
 
 /// The rule that updates weights in a training step.

@@ -8,8 +8,7 @@ use crate::ops::reduce::total;
 use crate::ops::reshape::{ReshapeTarget, as_rank, lift, reshape, reshape_to, transpose};
 use crate::tensor::{Element, HasRank, Nd, Rank, check_size, common_len, common_shape, dim_of};
 use dl_core::{Along, At, Binary, Differentiable, Error, Layer, Pointwise, Primitive, Result};
-use ndarray::{Array, ArrayView, ArrayView2, ArrayViewD, Axis, Dimension};
-use ndarray::{Ix0, Ix1, Ix2, Ix3, Ix4, Ix5, Ix6, IxDyn};
+use ndarray::{Array, ArrayView, ArrayView2, ArrayViewD, Axis, Dimension, Ix0, Ix1, Ix2, Ix3, Ix4, Ix5, Ix6, IxDyn};
 use std::marker::PhantomData;
 
 /// The rank of a matrix product: `Self` is the rank of the left operand, `R` of the right one.

@@ -1,9 +1,8 @@
 //! Element types and ranks of tensors.
 
 use super::{LazyTensor, Nd, Storage};
-use dl_core::ChunkElement;
 use dl_core::parallel::memory::Pooled;
-use dl_core::{Delta, Layer, Nothing, Number, Pointwise, StoredElement, Trainable};
+use dl_core::{ChunkElement, Delta, Layer, Nothing, Number, Pointwise, StoredElement, Trainable};
 use ndarray::{Dimension, Ix0, Ix1, Ix2, Ix3, Ix4, Ix5, Ix6, IxDyn};
 use std::fmt::Debug;
 

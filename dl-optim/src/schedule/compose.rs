@@ -1,8 +1,7 @@
 //! Combinations of schedules.
 
 use crate::schedule::Schedule;
-use dl_core::Notes;
-use dl_core::Result;
+use dl_core::{Notes, Result};
 
 /// One schedule after another: see [`Schedule::then`].
 ///

@@ -45,11 +45,8 @@ pub use decay::{Exponential, Linear, MultiStep, Polynomial, StepDecay};
 pub use one_cycle::OneCycle;
 pub use plateau::Plateau;
 
-use crate::validate;
-use crate::validate::Allowed;
-use dl_core::Error;
-use dl_core::Notes;
-use dl_core::Result;
+use crate::validate::{self, Allowed};
+use dl_core::{Error, Notes, Result};
 use std::sync::Arc;
 
 /// A learning rate for every step.

@@ -1,12 +1,8 @@
 //! A learning rate that is reduced when a metric has stopped improving.
 
 use crate::schedule::{Allowed, Schedule, check};
-use dl_core::Error;
-use dl_core::Notes;
-use dl_core::Result;
-use std::sync::Mutex;
-use std::sync::MutexGuard;
-use std::sync::{Arc, PoisonError};
+use dl_core::{Error, Notes, Result};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A learning rate that is multiplied by a factor when a metric, which is
 /// [reported](Plateau::report) from time to time, has not improved for a while. PyTorch's

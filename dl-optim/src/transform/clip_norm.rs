@@ -2,19 +2,8 @@
 
 use crate::rule::not_begun;
 use crate::transform::{Part, Plugin, behind, each};
-use crate::validate::Allowed;
-use crate::validate::check;
-use dl_core::Chunk;
-use dl_core::Error;
-use dl_core::Memory;
-use dl_core::Notes;
-use dl_core::Number;
-use dl_core::Optimizer;
-use dl_core::Result;
-use dl_core::Slot;
-use dl_core::Step;
-use dl_core::WeightId;
-use dl_core::in_numbers;
+use crate::validate::{Allowed, check};
+use dl_core::{Chunk, Error, Memory, Notes, Number, Optimizer, Result, Slot, Step, WeightId, in_numbers};
 use std::borrow::Cow;
 
 /// An optimizer with deltas of a limited norm. See

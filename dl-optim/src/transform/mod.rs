@@ -32,18 +32,11 @@ pub(crate) mod ext;
 
 pub use clip_norm::ClipNorm;
 
-use crate::validate::Allowed;
-use crate::validate::check;
-use dl_core::Error;
-use dl_core::Memory;
-use dl_core::Notes;
-use dl_core::Number;
-use dl_core::Optimizer;
-use dl_core::Result;
-use dl_core::Slot;
-use dl_core::Step;
-use dl_core::WeightId;
-use dl_core::{Chunk, ChunkElement, ChunkVisitor, in_numbers};
+use crate::validate::{Allowed, check};
+use dl_core::{
+    Chunk, ChunkElement, ChunkVisitor, Error, Memory, Notes, Number, Optimizer, Result, Slot, Step, WeightId,
+    in_numbers,
+};
 use std::borrow::Cow;
 
 /// A gradient transformation that is applied elementwise.

@@ -21,8 +21,7 @@ pub use crate::parallel::memory::size_classes::{AtHand, Small};
 
 use crate::exec;
 use crate::graph::node_ref;
-use crate::parallel::memory::Pooled;
-use crate::parallel::memory::size_classes;
+use crate::parallel::memory::{Pooled, size_classes};
 use std::collections::BTreeMap;
 use std::mem::MaybeUninit;
 use std::sync::{Mutex, MutexGuard, PoisonError};
