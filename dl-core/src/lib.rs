@@ -81,9 +81,6 @@ pub use graph::value::Value;
 pub use exec::run::Run;
 pub use exec::{Counters, Mode};
 
-#[doc(hidden)]
-pub use autodiff::immediate::Sums;
-
 pub use graph::chunk::Chunk;
 #[doc(hidden)]
 pub use graph::chunk::ChunkElement;
@@ -95,13 +92,15 @@ pub use step::training_step::ChunkVisitor;
 pub use step::training_step::Step;
 
 pub use api::buffer::Buffer;
+#[doc(hidden)]
+pub use api::built_in::{BuiltIn, CotangentSink, Immediate, Others};
 pub use api::deferred::Do;
 pub use api::differentiable::Differentiable;
 pub use api::extract::Extract;
 pub use api::gradient::derivative;
 pub use api::gradients::SideEffects;
 pub use api::operators::{LeftOperand, Operand, max, min, pow, xlogy};
-pub use api::primitive::{Along, At, Deltas, Now, Operands, Others, Primitive};
+pub use api::primitive::{Along, At, Deltas, Operands, Primitive};
 pub use api::tape::Tape;
 pub use api::variables::{EachVariable, Variables};
 pub use api::weight::{Weight, WeightHandle};

@@ -1,7 +1,7 @@
 //! Deltas that a training step computes during the backward walk. Their values, errors and number of
 //! evaluations must be those of lazily evaluated deltas.
 
-use dl_core::{At, Deltas, Differentiable, Error, Layer, Primitive, Result, Weight};
+use dl_core::{At, BuiltIn, Deltas, Differentiable, Error, Layer, Primitive, Result, Weight};
 use dl_optim::Sgd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -21,7 +21,6 @@ struct Product(Seen);
 impl Primitive for Product {
     type Operands = (Layer<f64>, Layer<f64>);
     type Output = f64;
-    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         "product"
@@ -33,7 +32,7 @@ impl Primitive for Product {
     }
 
     fn pullback(&self, at: &At<'_, Self>) -> Deltas<Self> {
-        let delta = Layer::apply(Delta(self.0.clone()), (at.delta.clone(),));
+        let delta = Layer::apply_built_in(Delta(self.0.clone()), (at.delta.clone(),));
         let times = |x: &Layer<f64>| Some(self.0.product(&delta, x));
         (times(&at.operands.1), times(&at.operands.0))
     }
@@ -43,13 +42,16 @@ impl Primitive for Product {
     }
 }
 
+impl BuiltIn for Product {
+    const IS_PURE: bool = true;
+}
+
 /// The identity, or an error.
 struct Delta(Seen);
 
 impl Primitive for Delta {
     type Operands = (Layer<f64>,);
     type Output = f64;
-    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         "delta"
@@ -69,9 +71,13 @@ impl Primitive for Delta {
     }
 }
 
+impl BuiltIn for Delta {
+    const IS_PURE: bool = true;
+}
+
 impl Seen {
     fn product(&self, a: &Layer<f64>, b: &Layer<f64>) -> Layer<f64> {
-        Layer::apply(Product(self.clone()), (a.clone(), b.clone()))
+        Layer::apply_built_in(Product(self.clone()), (a.clone(), b.clone()))
     }
 
     fn counts(&self) -> (usize, usize) {
@@ -119,7 +125,6 @@ struct HalfTheSquare;
 impl Primitive for HalfTheSquare {
     type Operands = (Layer<f64>, Layer<f64>);
     type Output = f64;
-    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         "half the square"
@@ -139,10 +144,14 @@ impl Primitive for HalfTheSquare {
     }
 }
 
+impl BuiltIn for HalfTheSquare {
+    const IS_PURE: bool = true;
+}
+
 #[test]
 fn delta_sum_is_not_confused_with_freed_node_at_same_address() -> Result<()> {
     on(1, || {
-        let half_the_square = |x: &Layer<f64>| Layer::apply(HalfTheSquare, (x.clone(), x.clone()));
+        let half_the_square = |x: &Layer<f64>| Layer::apply_built_in(HalfTheSquare, (x.clone(), x.clone()));
         let a = Weight::new(1.0);
         // 8 · a⁴; the inner one receives two deltas of 4
         half_the_square(&half_the_square(&a.layer())).train(&Sgd::new(1.0)).wait()?;

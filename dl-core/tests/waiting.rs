@@ -1,7 +1,7 @@
-//! Fusion of a value with its gradients: in a pass that only predicts, an operation with `CAN_WAIT`
+//! Fusion of a value with its gradients: in a pass that only predicts, an operation with `CAN_DEFER_VALUE`
 //! defers its value and computes it once, together with the derivatives.
 
-use dl_core::{At, Data, Delta, Deltas, Differentiable, Do, Error, Layer, Others, Primitive, Result, Weight};
+use dl_core::{At, BuiltIn, Data, Delta, Deltas, Differentiable, Do, Error, Layer, Others, Primitive, Result, Weight};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -60,7 +60,6 @@ struct Total {
 impl Primitive for Total {
     type Operands = (Layer<Pair>,);
     type Output = f64;
-    const CAN_WAIT: bool = true;
     fn name(&self) -> &'static str {
         "total"
     }
@@ -68,17 +67,23 @@ impl Primitive for Total {
         self.calls.alone.fetch_add(1, Ordering::Relaxed);
         Ok(x.0 + x.1)
     }
-    fn slopes(&self, _: (&Pair,)) -> Option<Deltas<Self>> {
-        Some((Some(Layer::constant(Pair(1.0, 1.0))),))
-    }
-    fn value_beside(&self, (x,): (&Pair,), others: Others<'_>) -> Result<f64> {
-        self.calls.beside.fetch_add(1, Ordering::Relaxed);
-        assert_eq!(others.of::<Pair>().collect::<Vec<_>>(), [&Pair(3.0, 3.0)], "the derivatives computed with it");
-        if self.fails { Err(Error::invalid("no total today")) } else { Ok(x.0 + x.1) }
-    }
     fn pullback(&self, at: &At<'_, Self>) -> Deltas<Self> {
         let delta = at.delta.clone();
         (Some(Layer::apply(Twice, (delta,))),)
+    }
+}
+
+impl BuiltIn for Total {
+    const CAN_DEFER_VALUE: bool = true;
+
+    fn unit_cotangents(&self, _: (&Pair,)) -> Option<Deltas<Self>> {
+        Some((Some(Layer::constant(Pair(1.0, 1.0))),))
+    }
+
+    fn value_fused_with(&self, (x,): (&Pair,), others: Others<'_>) -> Result<f64> {
+        self.calls.beside.fetch_add(1, Ordering::Relaxed);
+        assert_eq!(others.of::<Pair>().collect::<Vec<_>>(), [&Pair(3.0, 3.0)], "the derivatives computed with it");
+        if self.fails { Err(Error::invalid("no total today")) } else { Ok(x.0 + x.1) }
     }
 }
 
@@ -103,7 +108,7 @@ fn total(fails: bool) -> (Layer<Pair>, Layer<f64>, Arc<Calls>) {
     let calls = Arc::new(Calls::default());
     let x = Layer::constant(Pair(1.0, 2.0));
     let tripled = Layer::apply(Times(3.0), (x.clone(),));
-    let total = Layer::apply(Total { calls: calls.clone(), fails }, (tripled,));
+    let total = Layer::apply_built_in(Total { calls: calls.clone(), fails }, (tripled,));
     (x, total, calls)
 }
 

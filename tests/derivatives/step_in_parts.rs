@@ -1,7 +1,7 @@
 //! Training steps in parts: gradient accumulation, clipping, inspection, one commit.
 
 use dl::prelude::*;
-use dl::{At, Deltas, Primitive, Result};
+use dl::{At, BuiltIn, Deltas, Primitive, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
@@ -114,7 +114,6 @@ struct Times(Arc<AtomicUsize>);
 impl Primitive for Times {
     type Operands = (Layer<Row>, Layer<Row>);
     type Output = Row;
-    const ACCUMULATES: bool = true;
 
     fn name(&self) -> &'static str {
         "times"
@@ -125,6 +124,15 @@ impl Primitive for Times {
         Ok((&a.view() * &b.view()).into())
     }
 
+    fn pullback(&self, at: &At<'_, Self>) -> Deltas<Self> {
+        let times = |x: &Layer<Row>| Some(Layer::apply_built_in(self.clone(), (at.delta.clone(), x.clone())));
+        (times(&at.operands.1), times(&at.operands.0))
+    }
+}
+
+impl BuiltIn for Times {
+    const ACCUMULATES: bool = true;
+
     fn can_accumulate(&self, _: (&Row, &Row), _: &Row) -> bool {
         true
     }
@@ -132,11 +140,6 @@ impl Primitive for Times {
     fn accumulate(&self, operands: (&Row, &Row), factor: f64, to: &mut Row) {
         let value = self.value(operands).unwrap();
         *to = (&to.view() + &(factor * &value.view())).into();
-    }
-
-    fn pullback(&self, at: &At<'_, Self>) -> Deltas<Self> {
-        let times = |x: &Layer<Row>| Some(Layer::apply(self.clone(), (at.delta.clone(), x.clone())));
-        (times(&at.operands.1), times(&at.operands.0))
     }
 }
 
@@ -147,7 +150,7 @@ fn delta_requested_again_is_not_recomputed() {
     let w = Weight::new(Nd::from([0.5, 2.0]));
     let counted = Arc::<AtomicUsize>::default();
     let ones = Layer::constant(Nd::from([1.0, 1.0]));
-    let loss = (0..3).fold(ones, |y, _| Layer::apply(Times(counted.clone()), (y, w.layer())));
+    let loss = (0..3).fold(ones, |y, _| Layer::apply_built_in(Times(counted.clone()), (y, w.layer())));
     let effects = loss.sum().backward().wait().unwrap();
     effects.clip_norm(0.1).wait().unwrap().step(&Sgd::new(0.1)).wait().unwrap();
     assert_eq!(effects.delta(&w).wait().unwrap(), Some(Nd::from([0.75, 12.0])));

@@ -64,7 +64,6 @@ struct Unable {
 impl dl::Primitive for Unable {
     type Operands = (Layer<f64>, Layer<f64>);
     type Output = f64;
-    const ACCUMULATES: bool = true;
 
     fn name(&self) -> &'static str {
         "unable"
@@ -74,6 +73,15 @@ impl dl::Primitive for Unable {
         Ok(x * y)
     }
 
+    fn pullback(&self, at: &dl::At<'_, Self>) -> dl::Deltas<Self> {
+        let times = |x: &Layer<f64>| Some(Layer::apply_built_in(Unable { ..*self }, (at.delta.clone(), x.clone())));
+        (times(&at.operands.1), times(&at.operands.0))
+    }
+}
+
+impl dl::BuiltIn for Unable {
+    const ACCUMULATES: bool = true;
+
     fn can_accumulate(&self, _: (&f64, &f64), _: &f64) -> bool {
         self.says_that_it_can
     }
@@ -81,18 +89,13 @@ impl dl::Primitive for Unable {
     fn accumulate(&self, _: (&f64, &f64), _: f64, _: &mut f64) {
         panic!("`accumulate` must not be called");
     }
-
-    fn pullback(&self, at: &dl::At<'_, Self>) -> dl::Deltas<Self> {
-        let times = |x: &Layer<f64>| Some(Layer::apply(Unable { ..*self }, (at.delta.clone(), x.clone())));
-        (times(&at.operands.1), times(&at.operands.0))
-    }
 }
 
 #[test]
 fn scalar_step_does_not_call_accumulate_of_user_operation() {
     for says_that_it_can in [false, true] {
         let weights = [2.0, 3.0].map(Weight::new);
-        let product = Layer::apply(Unable { says_that_it_can }, (weights[0].layer(), weights[1].layer()));
+        let product = Layer::apply_built_in(Unable { says_that_it_can }, (weights[0].layer(), weights[1].layer()));
         product.train(&Sgd::new(0.5)).wait().unwrap();
         assert_eq!(weights.map(|w| w.value()), [0.5, 2.0]);
     }
@@ -110,7 +113,6 @@ struct Brittle {
 impl dl::Primitive for Brittle {
     type Operands = (Layer<Row>, Layer<Row>);
     type Output = Row;
-    const ACCUMULATES: bool = true;
 
     fn name(&self) -> &'static str {
         "brittle"
@@ -124,6 +126,15 @@ impl dl::Primitive for Brittle {
         0.0
     }
 
+    fn pullback(&self, at: &dl::At<'_, Self>) -> dl::Deltas<Self> {
+        let times = |x: &Layer<Row>| Some(Layer::apply_built_in(self.clone(), (at.delta.clone(), x.clone())));
+        (times(&at.operands.1), times(&at.operands.0))
+    }
+}
+
+impl dl::BuiltIn for Brittle {
+    const ACCUMULATES: bool = true;
+
     fn can_accumulate(&self, _: (&Row, &Row), _: &Row) -> bool {
         true
     }
@@ -132,11 +143,6 @@ impl dl::Primitive for Brittle {
         self.added.fetch_add(1, SeqCst);
         assert!(!self.breaks, "this term breaks");
         *to = (&to.view() + &(factor * &x.view() * y.view())).into();
-    }
-
-    fn pullback(&self, at: &dl::At<'_, Self>) -> dl::Deltas<Self> {
-        let times = |x: &Layer<Row>| Some(Layer::apply(self.clone(), (at.delta.clone(), x.clone())));
-        (times(&at.operands.1), times(&at.operands.0))
     }
 }
 
@@ -152,7 +158,7 @@ fn panic_in_accumulate_changes_nothing_and_is_not_retried() {
                 let loss = |breaks, added: &Arc<AtomicUsize>| {
                     let times = Brittle { breaks, added: added.clone() };
                     let ones = Layer::constant(Nd::from([1.0, 1.0]));
-                    (0..3).fold(ones, |y, _| Layer::apply(times.clone(), (y, w.layer()))).sum()
+                    (0..3).fold(ones, |y, _| Layer::apply_built_in(times.clone(), (y, w.layer()))).sum()
                 };
                 let added = Arc::default();
                 let error = loss(true, &added).train(&Sgd::new(0.1)).wait().expect_err("this step must fail");

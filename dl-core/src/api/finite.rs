@@ -14,6 +14,7 @@
 //! # dl_core::Result::Ok(())
 //! ```
 
+use crate::api::built_in::BuiltIn;
 use crate::api::deferred::Do;
 use crate::api::extract::{ExtractAll, ExtractValue};
 use crate::api::primitive::{Along, At, Deltas, Primitive};
@@ -45,7 +46,7 @@ impl<T: Data> Layer<T> {
     /// ```
     #[track_caller]
     pub fn refuse_non_finite(&self) -> Layer<T> {
-        Layer::apply(Finite(PhantomData), (self.clone(),))
+        Layer::apply_built_in(Finite(PhantomData), (self.clone(),))
     }
 
     /// Finds the first operation whose value or derivative is not finite although all its inputs
@@ -85,7 +86,6 @@ struct Finite<T>(PhantomData<fn() -> T>);
 impl<T: Data> Primitive for Finite<T> {
     type Operands = (Layer<T>,);
     type Output = T;
-    const IS_BUILT_IN: bool = true;
 
     fn name(&self) -> &'static str {
         "refuse_non_finite"
@@ -110,6 +110,8 @@ impl<T: Data> Primitive for Finite<T> {
         50.0
     }
 }
+
+impl<T: Data> BuiltIn for Finite<T> {}
 
 async fn find_first_non_finite(root: AnyLayer) -> Result<Option<Error>> {
     let value = ExtractValue::new(root.clone()).await?;

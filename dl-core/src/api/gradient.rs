@@ -23,7 +23,7 @@ use crate::error::{Error, Result};
 use crate::exec::computation::PassChoice;
 use crate::exec::{self, Keep, Purpose, user_code};
 use crate::graph::data::Data;
-use crate::graph::delta::Nothing;
+use crate::graph::delta::{Nothing, checked};
 use crate::graph::layer::Layer;
 use crate::graph::node::Expression;
 use crate::graph::node_ref::AnyLayer;
@@ -131,7 +131,7 @@ impl<T: Data> Layer<T> {
     /// ```
     #[track_caller]
     pub fn vjp<V: Variables + ?Sized>(&self, variables: &V, delta: &Layer<T::Delta>) -> V::Gradients {
-        let delta = (self.any().kind_of_data.checked_delta)(self.any(), delta.any());
+        let delta = checked(self.any(), delta.any());
         let derivation = Derivation::along(vec![self.any().clone()], vec![delta]);
         derivation.with(Location::caller(), |each| variables.map(each)).1
     }
@@ -232,7 +232,7 @@ impl Data for Derivatives {
 pub(crate) struct BuiltDerivatives {
     layers: Vec<AnyLayer>,
     /// The operands of the first layer, if its value is [computed
-    /// together](crate::Primitive::CAN_WAIT) with those of the other layers.
+    /// together](crate::BuiltIn::CAN_DEFER_VALUE) with those of the other layers.
     deferred_root: Option<Vec<Value>>,
 }
 
@@ -293,7 +293,7 @@ fn realize_all(
     if let (Some(operands), Expression::Primitive(op)) = (deferred_root, &layers[0].expression) {
         let operands: Vec<&Value> = operands.iter().collect();
         let _built = layers[0].enter();
-        let fused = || exec::computing_in_task(|| op.value_beside(&operands, &values));
+        let fused = || exec::computing_in_task(|| op.value_fused_with(&operands, &values));
         let value = user_code::run_fallible(fused).map_err(|error| error.at(op.name_or_panic(), layers[0].site()))?;
         values.insert(0, value);
     }
@@ -367,8 +367,8 @@ impl Derivation {
     /// op permits that, and it is not one of the variables.
     fn may_defer_root(&self, variables: &[AnyLayer]) -> bool {
         let [root] = &self.roots[..] else { return false };
-        let can_wait = matches!(&root.expression, Expression::Primitive(op) if op.can_wait());
-        can_wait && self.deltas.is_empty() && !variables.iter().any(|variable| variable.identity() == root.identity())
+        let can_defer = matches!(&root.expression, Expression::Primitive(op) if op.can_defer_value());
+        can_defer && self.deltas.is_empty() && !variables.iter().any(|variable| variable.identity() == root.identity())
     }
 
     /// The operand values of a root that is computed after its derivatives, and its operands with
@@ -383,7 +383,7 @@ impl Derivation {
         let values = ExtractAll::unsettled(op.operands().to_vec()).await?;
         let slopes = {
             let _rule = root.enter_rule(Direction::Backward);
-            let slopes = || op.slopes(&values.iter().collect::<Vec<_>>());
+            let slopes = || op.unit_cotangents(&values.iter().collect::<Vec<_>>());
             user_code::run(slopes).map_err(|error| error.at(op.name_or_panic(), root.site()))?
         };
         let with_slopes = |slopes: Few<Option<AnyLayer>>| {

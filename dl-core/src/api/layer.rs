@@ -8,6 +8,8 @@
 //! # dl_core::Result::Ok(())
 //! ```
 
+use crate::api::applied::Applied;
+use crate::api::built_in::BuiltIn;
 use crate::api::deferred::{Body, Do};
 use crate::api::extract::Extract;
 use crate::api::primitive::{Primitive, sealed};
@@ -18,7 +20,6 @@ use crate::graph::inline_box::{Kept, KeptFuture};
 use crate::graph::layer::Layer;
 use crate::graph::node::{Expression, Outcome, Recipe};
 use crate::graph::node_ref::AnyLayer;
-use crate::graph::op::Applied;
 use crate::graph::seed::Position;
 use std::future::Future;
 use std::panic::Location;
@@ -62,7 +63,16 @@ impl<T: Data> Layer<T> {
     /// ```
     #[track_caller]
     pub fn apply<P: Primitive<Output = T>>(op: P, operands: P::Operands) -> Self {
-        Self::from_expression(Expression::Primitive(Kept::operation(Applied::new(op, operands))))
+        let applied = Applied::<_, false>::new(op, operands);
+        Self::from_expression(Expression::Primitive(Kept::operation(applied)))
+    }
+
+    /// Applies an operation of the library.
+    #[doc(hidden)]
+    #[track_caller]
+    pub fn apply_built_in<P: BuiltIn<Output = T>>(op: P, operands: P::Operands) -> Self {
+        let applied = Applied::<_, true>::new(op, operands);
+        Self::from_expression(Expression::Primitive(Kept::operation(applied)))
     }
 
     /// The operation and its operands, if this layer applies an operation of type `P`.

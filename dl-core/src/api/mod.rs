@@ -1,6 +1,8 @@
 //! The typed API: layers, weights, computations.
 
+pub(crate) mod applied;
 pub(crate) mod buffer;
+pub(crate) mod built_in;
 pub(crate) mod checkpoint;
 pub(crate) mod deferred;
 pub(crate) mod differentiable;

@@ -28,15 +28,12 @@
 //! # Result::Ok(())
 //! ```
 
-use crate::graph::op::{AnyAlong, AnyNow, Few};
-
-use crate::autodiff::cotangent::AnyDelta;
 use crate::autodiff::forward;
-use crate::autodiff::immediate::Sums;
 use crate::error::Result;
 use crate::graph::data::Data;
 use crate::graph::layer::Layer;
 use crate::graph::node_ref::AnyLayer;
+use crate::graph::op::{AnyAlong, Few};
 use crate::graph::value::Value;
 use smallvec::smallvec;
 
@@ -94,17 +91,6 @@ pub trait Primitive: Send + Sync + Sized + 'static {
     /// of that pass.
     fn pullback(&self, at: &At<'_, Self>) -> Deltas<Self>;
 
-    /// The immediate-mode [`pullback`](Primitive::pullback), for a small delta with a value that is
-    /// known: computes the deltas of the operands and adds them to `sums`, from the first operand
-    /// to the last. The result must equal that of the layers bit for bit. Returns `false`, and adds
-    /// nothing, where there is no such fast path. Only [pure](Primitive::IS_PLAIN) operations
-    /// implement it.
-    #[doc(hidden)]
-    fn pull_back_now(&self, at: &Now<'_, Self>, sums: &mut Sums<'_>) -> bool {
-        let _ = (at, sums);
-        false
-    }
-
     /// The Jacobian-vector product: the tangent of the value for these tangents of the operands, as
     /// a lazy layer; `None` if it is zero.
     ///
@@ -145,143 +131,6 @@ pub trait Primitive: Send + Sync + Sized + 'static {
         along.transposed(self)
     }
 
-    /// Whether [`accumulate`](Primitive::accumulate) is implemented.
-    ///
-    /// ```
-    /// use dl_core::{At, Deltas, Differentiable, Layer, Primitive, Result, Weight};
-    /// use dl_optim::Sgd;
-    ///
-    /// /// The product, which can be added to a number without a temporary.
-    /// struct Product;
-    ///
-    /// impl Primitive for Product {
-    ///     type Operands = (Layer<f64>, Layer<f64>);
-    ///     type Output = f64;
-    ///     const ACCUMULATES: bool = true;
-    ///     fn name(&self) -> &'static str {
-    ///         "product"
-    ///     }
-    ///     fn value(&self, (a, b): (&f64, &f64)) -> Result<f64> {
-    ///         Ok(a * b)
-    ///     }
-    ///     fn can_accumulate(&self, _: (&f64, &f64), _: &f64) -> bool {
-    ///         true
-    ///     }
-    ///     fn accumulate(&self, (a, b): (&f64, &f64), factor: f64, to: &mut f64) {
-    ///         *to += factor * a * b;
-    ///     }
-    ///     fn pullback(&self, at: &At<'_, Self>) -> Deltas<Self> {
-    ///         let times = |x: &Layer<f64>| Some(Layer::apply(Product, (at.delta.clone(), x.clone())));
-    ///         (times(&at.operands.1), times(&at.operands.0))
-    ///     }
-    /// }
-    ///
-    /// let w = Weight::new(2.0);
-    /// Layer::apply(Product, (w.layer(), Layer::constant(3.0))).train(&Sgd::new(0.5)).wait()?;
-    /// assert_eq!(w.value(), 0.5);
-    /// # Result::Ok(())
-    /// ```
-    const ACCUMULATES: bool = false;
-
-    /// Whether the value is the sum of the operands, from the first to the last. A term whose
-    /// operation [accumulates](Primitive::ACCUMULATES), and that has no other use, is then added
-    /// without a temporary: in a step, the deltas of a weight with many uses accumulate in one
-    /// buffer.
-    ///
-    /// ```
-    /// use dl_core::{At, Layer, Primitive, Result};
-    ///
-    /// struct Sum;
-    ///
-    /// impl Primitive for Sum {
-    ///     type Operands = Vec<Layer<f64>>;
-    ///     type Output = f64;
-    ///     const IS_SUM: bool = true;
-    ///     fn name(&self) -> &'static str {
-    ///         "sum"
-    ///     }
-    ///     fn value(&self, terms: Vec<&f64>) -> Result<f64> {
-    ///         Ok(terms.into_iter().sum())
-    ///     }
-    ///     fn pullback(&self, at: &At<'_, Self>) -> Vec<Option<Layer<f64>>> {
-    ///         vec![Some(at.delta.clone()); at.operands.len()]
-    ///     }
-    /// }
-    /// ```
-    const IS_SUM: bool = false;
-
-    /// Whether the kernel is pure. A pure kernel must not run user code, start a pass, or block; it
-    /// must return errors and not panic; its operands and its result must be plain data with
-    /// trivial destructors; its cost must not be underestimated. A pass may run it under the state
-    /// lock, in the forward and in the backward pass.
-    #[doc(hidden)]
-    const IS_PLAIN: bool = false;
-
-    /// Whether the operation is one of the library's. Then a layer that its rule builds is placed
-    /// where the operation was applied.
-    #[doc(hidden)]
-    const IS_BUILT_IN: bool = Self::IS_PLAIN;
-
-    /// Whether the value can be computed after the deltas below it and fused with them, so that
-    /// shared inputs are read once. Requires [`slopes`](Primitive::slopes).
-    #[doc(hidden)]
-    const CAN_WAIT: bool = false;
-
-    /// The deltas of the operands for a delta of 1, without the value; `None` if deferring the
-    /// value does not pay off for these operands. As a [`pullback`](Primitive::pullback), it
-    /// computes nothing.
-    #[doc(hidden)]
-    fn slopes(&self, operands: <Self::Operands as sealed::Operands>::Values<'_>) -> Option<Deltas<Self>> {
-        let _ = operands;
-        None
-    }
-
-    /// The [`value`](Primitive::value), bit for bit, fused with the evaluation of `others`.
-    #[doc(hidden)]
-    fn value_beside(
-        &self,
-        operands: <Self::Operands as sealed::Operands>::Values<'_>,
-        others: Others<'_>,
-    ) -> Result<Self::Output> {
-        let _ = others;
-        self.value(operands)
-    }
-
-    /// Whether the value fits `to`, so that [`accumulate`](Primitive::accumulate) cannot fail, and
-    /// whether accumulating with a factor of 1 equals computing the sum bit for bit. Otherwise
-    /// results would depend on other uses of the value.
-    fn can_accumulate(&self, operands: <Self::Operands as sealed::Operands>::Values<'_>, to: &Self::Output) -> bool {
-        let _ = (operands, to);
-        false
-    }
-
-    /// Adds `factor` times the value to `to`, without a temporary. Plain gradient descent updates a
-    /// weight with it, if this operation is the delta of the weight.
-    fn accumulate(
-        &self,
-        operands: <Self::Operands as sealed::Operands>::Values<'_>,
-        factor: f64,
-        to: &mut Self::Output,
-    ) {
-        let _ = (operands, factor, to);
-    }
-
-    /// The sum of the values of several operations on these operands, from the first to the last,
-    /// bit for bit, computed at once; `None` if there is no fused implementation.
-    #[doc(hidden)]
-    fn sum_of_values(terms: &[(&Self, <Self::Operands as sealed::Operands>::Values<'_>)]) -> Option<Self::Output> {
-        let _ = terms;
-        None
-    }
-
-    /// The estimated time of [`sum_of_values`](Primitive::sum_of_values) in nanoseconds; `None` if
-    /// that returns `None`. It computes nothing.
-    #[doc(hidden)]
-    fn cost_of_sum(terms: &[(&Self, <Self::Operands as sealed::Operands>::Values<'_>)]) -> Option<f64> {
-        let _ = terms;
-        None
-    }
-
     /// The estimated time of [`value`](Primitive::value) in nanoseconds. Sufficiently expensive
     /// work is offered to other threads.
     fn cost(&self, operands: <Self::Operands as sealed::Operands>::Values<'_>) -> f64 {
@@ -311,18 +160,6 @@ pub trait Primitive: Send + Sync + Sized + 'static {
 /// }
 /// ```
 pub type Deltas<P> = <<P as Primitive>::Operands as sealed::Operands>::Deltas;
-
-/// Values of several types, which may be lazy and not yet realized: see [`Data::settle`].
-#[doc(hidden)]
-#[derive(Clone, Copy)]
-pub struct Others<'a>(pub(crate) &'a [Value]);
-
-impl<'a> Others<'a> {
-    /// The values of this type, unless it is a scalar type.
-    pub fn of<T: Data>(self) -> impl Iterator<Item = &'a T> {
-        self.0.iter().filter_map(Value::try_get)
-    }
-}
 
 /// The context of a pullback: the operation's operands, its value, and the delta of its value.
 ///
@@ -360,30 +197,6 @@ pub struct At<'a, P: Primitive> {
     pub value: &'a P::Output,
     /// The delta of its value.
     pub delta: &'a Layer<<P::Output as Data>::Delta>,
-}
-
-/// The context of an immediate-mode pullback: see [`Primitive::pull_back_now`].
-#[doc(hidden)]
-pub struct Now<'a, P: Primitive> {
-    /// The values of the operands.
-    pub values: <P::Operands as sealed::Operands>::Values<'a>,
-    /// The value of the operation.
-    pub value: &'a P::Output,
-    /// The delta of its value.
-    pub delta: &'a <P::Output as Data>::Delta,
-    pub(crate) any: &'a AnyNow<'a>,
-}
-
-impl<P: Primitive> Now<'_, P> {
-    /// The operands as layers, for deltas that are built lazily after all.
-    pub fn operands(&self) -> P::Operands {
-        <P::Operands as sealed::Operands>::from_any(self.any.operands)
-    }
-
-    /// The delta of the value as a layer, for the same purpose.
-    pub fn delta_layer(&self) -> Layer<<P::Output as Data>::Delta> {
-        Layer::from_any(AnyDelta::Ready(self.any.delta.clone()).into_layer(self.any.node))
-    }
 }
 
 /// The context of a pushforward: the operation's operands, its value, and the tangents of the

@@ -18,6 +18,7 @@ use crate::autodiff::reverse::{self, When};
 use crate::error::Error;
 use crate::exec::Holder;
 use crate::graph::data::Data;
+use crate::graph::delta::checked;
 use crate::graph::layer::Layer;
 use crate::graph::node::Outcome;
 use crate::graph::node_ref::AnyLayer;
@@ -115,7 +116,7 @@ impl<T: Data> Tape<T, T::Delta> {
         match &self.source {
             BackwardSource::Layer(layer, holder) => match holder.pass() {
                 Some(pass) => {
-                    let delta = (layer.kind_of_data.checked_delta)(layer, &delta);
+                    let delta = checked(layer, &delta);
                     reverse::side_effects(&pass, layer, AnyDelta::Lazy(delta), When::Asked)
                         .unwrap_or_else(SideEffects::failed)
                 }

@@ -1,9 +1,11 @@
 //! Custom derivatives: stopped gradients, and functions with a derivative rule of their own.
 
+use crate::api::built_in::BuiltIn;
 use crate::api::primitive::{Along, At, Deltas, Operands, Primitive, sealed};
 use crate::autodiff::forward;
 use crate::error::Result;
 use crate::graph::data::Data;
+use crate::graph::delta::checked;
 use crate::graph::inline_box::Kept;
 use crate::graph::layer::Layer;
 use crate::graph::node::Expression;
@@ -102,7 +104,7 @@ where
         // A rule may by mistake return a delta of the shape of the value, and summing it with other
         // deltas would hide that.
         for (delta, operand) in deltas.iter_mut().zip(&self.operands) {
-            *delta = delta.take().map(|delta| (operand.kind_of_data.checked_delta)(operand, &delta));
+            *delta = delta.take().map(|delta| checked(operand, &delta));
         }
         deltas.push(None); // no gradient flows into the function itself
         deltas
@@ -162,7 +164,7 @@ impl<T: Data> Layer<T> {
     #[doc(alias = "detach")]
     #[track_caller]
     pub fn stop_gradient(&self) -> Layer<T> {
-        Layer::apply(StopGradient(PhantomData), (self.clone(),))
+        Layer::apply_built_in(StopGradient(PhantomData), (self.clone(),))
     }
 
     /// [`stop_gradient`](Layer::stop_gradient) under its PyTorch name.
@@ -185,7 +187,6 @@ struct StopGradient<T>(PhantomData<fn() -> T>);
 impl<T: Data> Primitive for StopGradient<T> {
     type Operands = (Layer<T>,);
     type Output = T;
-    const IS_BUILT_IN: bool = true;
 
     fn name(&self) -> &'static str {
         "stop_gradient"
@@ -207,3 +208,5 @@ impl<T: Data> Primitive for StopGradient<T> {
         50.0
     }
 }
+
+impl<T: Data> BuiltIn for StopGradient<T> {}

@@ -26,9 +26,9 @@ pub(super) fn accumulated(sum: &AnyLayer) -> Option<AnyLayer> {
     let operands = |(term, &left): (&AnyLayer, &bool)| if left { term.operands().to_vec() } else { vec![term.clone()] };
     let operands = terms.iter().zip(&left).flat_map(operands).collect();
     let mut left_terms = terms.iter().zip(&left).filter(|(_, left)| **left).filter_map(|(term, _)| term.accumulates());
-    let is_plain = summing(sum)?.is_plain() && left_terms.all(|op| op.is_plain());
+    let is_pure = summing(sum)?.is_pure() && left_terms.all(|op| op.is_pure());
     let _entered = sum.enter();
-    let accumulated = Accumulated { sum: sum.clone(), left, operands, is_plain };
+    let accumulated = Accumulated { sum: sum.clone(), left, operands, is_pure };
     Some((sum.kind_of_data.delta_layer)(Expression::Primitive(Kept::operation(accumulated)), sum.place))
 }
 
@@ -47,7 +47,7 @@ struct Accumulated {
     /// The operands of the fused terms, and the other terms, in the order of the sum.
     operands: Vec<AnyLayer>,
     /// Whether the sum and all fused operations are built-in.
-    is_plain: bool,
+    is_pure: bool,
 }
 
 impl Accumulated {
@@ -119,8 +119,8 @@ impl AnyPrimitive for Accumulated {
         Ok(sum.expect("a sum has terms"))
     }
 
-    fn is_plain(&self) -> bool {
-        self.is_plain
+    fn is_pure(&self) -> bool {
+        self.is_pure
     }
 
     fn cost(&self, operands: &[&Value]) -> f64 {

@@ -13,7 +13,7 @@
 //! is not evaluated either: the step accumulates it into the weight.
 //!
 //! Lock rule: this code runs under the state lock, so it must not run or drop user code. Only
-//! operations with `IS_PLAIN` are evaluated; their operands and values hold built-in data.
+//! operations with `IS_PURE` are evaluated; their operands and values hold built-in data.
 
 use crate::autodiff::cotangent::{AnyDelta, Arrived};
 use crate::autodiff::immediate::{Operand, Sums};
@@ -22,7 +22,7 @@ use crate::error::Result;
 use crate::exec::{self, Pass, PassState, Status, user_code};
 use crate::graph::node::Expression;
 use crate::graph::node_ref::AnyLayer;
-use crate::graph::op::{AnyNow, Few};
+use crate::graph::op::{AnyImmediate, Few};
 use crate::graph::scalar::Scalar;
 use crate::graph::value::{Repr, Value};
 use crate::parallel::sync::current_num_threads;
@@ -101,7 +101,7 @@ impl<'a> Eager<'a> {
     ) -> Result<bool> {
         let node = state.node(index);
         let (AnyDelta::Ready(delta), Expression::Primitive(op)) = (delta, &node.expression) else { return Ok(false) };
-        if !op.is_plain() {
+        if !op.is_pure() {
             return Ok(false);
         }
         let mut operands: Few<Operand> = Few::new();
@@ -118,8 +118,8 @@ impl<'a> Eager<'a> {
         let rule = || {
             let (operands, value) = (op.operands(), state.value(index));
             state.with_operands(index, operands.len(), |values| {
-                let now = AnyNow { node: &node, operands, values, value: value.as_value(), delta };
-                op.pull_back_now(now, &mut sums)
+                let at = AnyImmediate { node: &node, operands, values, value: value.as_value(), delta };
+                op.immediate_pullback(at, &mut sums)
             })
         };
         let knows_how = exec::computing(self.pass, || user_code::run(rule))
@@ -167,7 +167,7 @@ impl<'a> Eager<'a> {
             return None;
         }
         let value = match &layer.expression {
-            Expression::Primitive(op) if op.is_plain() => {
+            Expression::Primitive(op) if op.is_pure() => {
                 let operands = op.operands().iter().map(|operand| self.below(state, operand, depth + 1));
                 let operands = operands.collect::<Option<Few<Value>>>()?;
                 exec::evaluate_inline(&**op, &operands.iter().collect::<Few<&Value>>(), self.longest)?

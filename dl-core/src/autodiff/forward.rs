@@ -29,7 +29,7 @@ use crate::error::direction::Direction;
 use crate::error::{Error, Result};
 use crate::exec::{self, Hold, NONE, Pass, PassState, ValueRef, user_code};
 use crate::graph::data::Data;
-use crate::graph::delta::Delta;
+use crate::graph::delta::{Delta, checked};
 use crate::graph::layer::Layer;
 use crate::graph::node::{Expression, Node};
 use crate::graph::node_ref::AnyLayer;
@@ -188,7 +188,7 @@ fn tangents_of(
     let mut given: HashMap<u32, Vec<AnyLayer>> = HashMap::new();
     for (variable, direction) in variables.iter().zip(directions) {
         if let Some(place) = state.find_any_replica(variable).map(|place| state.unmarked(place)) {
-            given.entry(place).or_default().push((variable.kind_of_data.checked_delta)(variable, direction));
+            given.entry(place).or_default().push(checked(variable, direction));
         }
     }
     // Nothing below the only variable depends on it.

@@ -2,7 +2,7 @@
 //!
 //! A training step evaluates small cotangents where they arrive (see `eager.rs`). To emit a layer
 //! for each operation of a rule, evaluate it and drop it costs more than the operation itself. An
-//! operation may therefore implement its rule on values (`Primitive::pull_back_now`), as scalar
+//! operation may therefore implement its rule on values (`BuiltIn::immediate_pullback`), as scalar
 //! arithmetic does on numbers. The results, which must have the same bits, are added to the
 //! accumulators of the operands. A part of a tensor is added in its place, without padding by
 //! zeros.
@@ -11,16 +11,14 @@
 //! layer rule is called then.
 
 use crate::autodiff::cotangent::{AnyDelta, Arrived, Total};
-use crate::graph::data::Data;
 use crate::graph::inline_box::Kept;
-use crate::graph::layer::Layer;
 use crate::graph::node::DataKind;
-use crate::graph::op::Few;
+use crate::graph::node_ref::AnyLayer;
+use crate::graph::op::{CotangentPart, CotangentSink, Few};
 use crate::graph::value::Value;
 
-/// The sink of an immediate-mode pullback: the accumulators of the operands.
-#[doc(hidden)]
-pub struct Sums<'a> {
+/// The cotangent accumulators of the operands of one operation.
+pub(super) struct Sums<'a> {
     pub(super) arrived: &'a mut [Arrived],
     pub(super) operands: &'a [Operand],
     /// The cotangent of the operation.
@@ -44,86 +42,63 @@ pub(super) struct Operand {
     pub(super) kind: &'static DataKind,
 }
 
-impl Sums<'_> {
-    /// Whether the cotangent of this operand is needed.
-    #[must_use]
-    pub fn wants(&self, which: usize) -> bool {
+impl CotangentSink for Sums<'_> {
+    fn wants(&self, which: usize) -> bool {
         self.operands[which].wanted
     }
 
-    /// Whether this operand is a weight. A product then need not be evaluated, as the step
-    /// accumulates it into the weight.
-    #[must_use]
-    pub fn is_weight(&self, which: usize) -> bool {
+    fn is_weight(&self, which: usize) -> bool {
         self.operands[which].is_weight
     }
 
-    /// Whether an operation with this estimated cost may be run inline.
-    #[must_use]
-    pub fn is_short(&self, nanoseconds: f64) -> bool {
+    fn is_short(&self, nanoseconds: f64) -> bool {
         nanoseconds < self.longest
     }
 
-    /// Counts evaluated operations: as many as there would have been layers.
-    pub fn count(&mut self, evaluations: usize) {
+    fn count(&mut self, evaluations: usize) {
         self.evaluations += evaluations;
     }
 
-    /// Adds a cotangent to an operand.
-    pub fn add<T: Data>(&mut self, which: usize, delta: T) {
-        self.arrives(which, AnyDelta::Ready(delta.into_value()));
+    fn add(&mut self, which: usize, delta: Value) {
+        self.arrives(which, AnyDelta::Ready(delta));
     }
 
-    /// Adds the cotangent of the operation itself.
-    pub fn pass_on(&mut self, which: usize) {
+    fn pass_on(&mut self, which: usize) {
         self.arrives(which, AnyDelta::Ready(self.delta.clone()));
     }
 
-    /// Adds a cotangent that is a layer. It is evaluated inline after the rule if possible, unless
-    /// a step accumulates it into a weight.
-    pub fn add_layer<T: Data>(&mut self, which: usize, delta: Layer<T>) {
-        self.later.push((which, AnyDelta::Lazy(delta.into_any())));
+    fn add_layer(&mut self, which: usize, delta: AnyLayer) {
+        self.later.push((which, AnyDelta::Lazy(delta)));
     }
 
-    /// Adds to a part of the cotangent of an operand; if none has arrived, of zeros. Counts as one
-    /// operation, together with the sum of all cotangents that arrive there.
-    ///
-    /// A sum of layers with parts among its terms starts with zeros, so that −0 becomes 0 also
-    /// outside of the parts, and the result has the layout of zeros. For the same bits, the
-    /// cotangents that arrived before the first part are added to zeros, by `add_whole`.
-    pub fn add_part<T: Data>(
-        &mut self,
-        which: usize,
-        zeros: impl FnOnce() -> T,
-        add_whole: impl FnOnce(&mut T, &T),
-        add: impl FnOnce(&mut T),
-    ) {
+    fn add_part(&mut self, which: usize, part: &dyn CotangentPart) {
         let arrived = &mut self.arrived[self.operands[which].place as usize];
         match arrived {
             Arrived::Total(total) if self.later.is_empty() => {
                 if !std::mem::replace(&mut total.has_part, true) {
-                    let mut whole = zeros();
-                    add_whole(&mut whole, total.value.get());
-                    total.value = whole.into_value();
+                    let mut whole = part.zeros();
+                    part.add_whole(&mut whole, &total.value);
+                    total.value = whole;
                 }
-                total.value.change(add);
+                part.add(&mut total.value);
                 self.evaluations += usize::from(!std::mem::replace(&mut total.is_sum, true));
             }
             _ => {
-                let mut whole = zeros();
-                add(&mut whole);
+                let mut value = part.zeros();
+                part.add(&mut value);
                 self.evaluations += 1;
                 match arrived {
                     Arrived::Nothing if self.later.is_empty() => {
-                        let total = Total { value: whole.into_value(), is_sum: true, has_part: true };
-                        *arrived = Arrived::Total(Kept::new(total));
+                        *arrived = Arrived::Total(Kept::new(Total { value, is_sum: true, has_part: true }));
                     }
-                    _ => self.add(which, whole),
+                    _ => self.arrives(which, AnyDelta::Ready(value)),
                 }
             }
         }
     }
+}
 
+impl Sums<'_> {
     fn arrives(&mut self, which: usize, delta: AnyDelta) {
         let Operand { place, kind, .. } = self.operands[which];
         if self.later.is_empty() {

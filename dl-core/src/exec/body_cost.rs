@@ -147,7 +147,7 @@ mod tests {
                 threads.lock().expect("nobody panics").insert(thread::current().id());
                 thread::sleep(Duration::from_micros(200)); // time for others to come
             };
-            decides(Layer::apply(Probe::new(1_000.0, slow), (Layer::constant(f64::from(x)),)), Layer::constant)
+            decides(Layer::apply_built_in(Probe::new(1_000.0, slow), (Layer::constant(f64::from(x)),)), Layer::constant)
         };
         let few: Vec<_> = (1..REMEASURE_POLLS.into()).map(body).collect();
         let values = on_threads(2, || {
@@ -206,7 +206,7 @@ mod tests {
             let meeting = meeting.clone();
             let dear = move |x| {
                 let meeting = meeting.clone();
-                Layer::apply(Probe::new(1e6, move |_| meeting.meet()), (Layer::constant(x),))
+                Layer::apply_built_in(Probe::new(1e6, move |_| meeting.meet()), (Layer::constant(x),))
             };
             decides(Layer::constant(x), dear).predict()
         };

@@ -88,7 +88,7 @@ pub(crate) fn inline_limit(alone: bool, threads: usize) -> f64 {
 pub(super) fn prefers_driver(op: &dyn AnyPrimitive, cost: f64) -> bool {
     // any thread that takes it from the queue takes each operand, and releases it
     let bookkeeping = 2.0 * BOOKKEEPING_NS * op.operands().len() as f64;
-    op.is_plain() && cost < INLINE_NS + bookkeeping
+    op.is_pure() && cost < INLINE_NS + bookkeeping
 }
 
 /// An estimate, made sane: user code may return anything.

@@ -237,7 +237,7 @@ mod tests {
         let sum = |weights: &[Weight<f64>]| weights.iter().map(|w| w * 2.0).sum::<Layer<f64>>();
         let build = || {
             let (below, above) = (sum(&weights[..12]), sum(&weights[6..]));
-            let once = Layer::apply(Probe::new(10.0, |_| ()), (below.clone(),));
+            let once = Layer::apply_built_in(Probe::new(10.0, |_| ()), (below.clone(),));
             let many =
                 Layer::apply(Gather, vec![weights[0].layer(), below.clone(), above.clone(), weights[20].layer()]);
             (above + &once * &below, many)

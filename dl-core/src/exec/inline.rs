@@ -171,7 +171,7 @@ impl Pass {
 impl PassState {
     /// Runs the kernel of a new node inline if it may be. Says whether it did.
     pub(super) fn dispatch_inline(&mut self, index: u32, op: &dyn AnyPrimitive, policy: InlinePolicy) -> bool {
-        if policy == InlinePolicy::Queue || !op.is_plain() || self.ready.nanoseconds() >= INVITE_NS {
+        if policy == InlinePolicy::Queue || !op.is_pure() || self.ready.nanoseconds() >= INVITE_NS {
             return false;
         }
         let is_ready = |state| matches!(state, SlotState::F32 | SlotState::F64 | SlotState::Ready);
@@ -245,7 +245,7 @@ impl PassState {
 pub(super) mod tests {
     use crate::exec::Pass;
     use crate::exec::context::with_computing;
-    use crate::{At, Deltas, Differentiable, Do, Layer, Primitive, Result};
+    use crate::{At, BuiltIn, Deltas, Differentiable, Do, Layer, Primitive, Result};
     use std::collections::HashSet;
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
     use std::sync::{Arc, Mutex};
@@ -270,7 +270,6 @@ pub(super) mod tests {
     impl Primitive for Probe {
         type Operands = (Layer<f64>,);
         type Output = f64;
-        const IS_PLAIN: bool = true;
 
         fn name(&self) -> &'static str {
             "probe"
@@ -290,8 +289,12 @@ pub(super) mod tests {
         }
     }
 
+    impl BuiltIn for Probe {
+        const IS_PURE: bool = true;
+    }
+
     pub(in crate::exec) fn chain(x: f64, probe: impl Fn() -> Probe) -> Layer<f64> {
-        (0..100).fold(Layer::constant(x), |y, _| Layer::apply(probe(), (y,)))
+        (0..100).fold(Layer::constant(x), |y, _| Layer::apply_built_in(probe(), (y,)))
     }
 
     pub(in crate::exec) fn on_threads<R: Send>(threads: usize, f: impl FnOnce() -> R + Send) -> R {
@@ -323,7 +326,7 @@ pub(super) mod tests {
             let (had, meanwhile) = (had.clone(), meanwhile.clone());
             Probe::new(900.0, move |_| meanwhile.store(had.load(Relaxed), Relaxed))
         };
-        let end = Layer::apply(last, (chain(0.0, slow),));
+        let end = Layer::apply_built_in(last, (chain(0.0, slow),));
         assert_eq!(on_threads(1, || end.predict().wait()).expect("it succeeds"), 101.0);
         assert!(meanwhile.load(Relaxed) > 0, "no other thread had the lock during 100 operations");
     }
@@ -337,7 +340,7 @@ pub(super) mod tests {
                 let has_driver = pass.state.try_lock().is_ok_and(|state| !state.drivers.is_empty());
                 seen.lock().expect("nobody panics").push(has_driver);
             });
-            Layer::apply(probe, (Layer::constant(1.0),))
+            Layer::apply_built_in(probe, (Layer::constant(1.0),))
         };
         assert_eq!(on_threads(2, || probe().predict().wait()).expect("it succeeds"), 2.0);
         assert_eq!(*seen.lock().expect("nobody panics"), [false], "it was computed before a driver came");
@@ -356,7 +359,7 @@ pub(super) mod tests {
                 thread::sleep(Duration::from_micros(100)); // time for others to come
             })
         };
-        let branch = |x| (0..4).fold(Layer::constant(x), |y, _| Layer::apply(probe(), (y,)));
+        let branch = |x| (0..4).fold(Layer::constant(x), |y, _| Layer::apply_built_in(probe(), (y,)));
         let branches: Vec<Layer<f64>> = (0..20).map(|x| branch(f64::from(x))).collect();
         let values = on_threads(2, || Do::predict(branches).wait()).expect("it succeeds");
         assert!(values.into_iter().eq((4..24).map(f64::from)));
@@ -392,14 +395,14 @@ pub(super) mod tests {
     /// that takes so long.
     fn threads_of_branches(first: f64, last: fn(Layer<f64>, Box<Does>) -> Layer<f64>) -> HashSet<ThreadId> {
         let threads = Arc::<Mutex<HashSet<ThreadId>>>::default();
-        let dear = Layer::apply(Probe::new(100_000.0, |_| ()), (Layer::constant(0.0),));
+        let dear = Layer::apply_built_in(Probe::new(100_000.0, |_| ()), (Layer::constant(0.0),));
         let branch = |_| {
             let threads = threads.clone();
             let does = move |_: &Arc<Pass>| {
                 threads.lock().expect("nobody panics").insert(thread::current().id());
                 thread::sleep(Duration::from_micros(100)); // time for others to come
             };
-            last(Layer::apply(Probe::new(first, |_| ()), (dear.clone(),)), Box::new(does))
+            last(Layer::apply_built_in(Probe::new(first, |_| ()), (dear.clone(),)), Box::new(does))
         };
         let sum = (0..20).map(branch).sum::<Layer<f64>>();
         let loss = on_threads(2, || sum.train(&crate::testing::Sgd::new(0.1)).wait());
@@ -409,7 +412,7 @@ pub(super) mod tests {
     }
 
     fn of_the_library<const NANOSECONDS: u32>(x: Layer<f64>, does: Box<Does>) -> Layer<f64> {
-        Layer::apply(Probe { nanoseconds: f64::from(NANOSECONDS), does }, (x,))
+        Layer::apply_built_in(Probe { nanoseconds: f64::from(NANOSECONDS), does }, (x,))
     }
 
     /// The sum of its operands.

@@ -22,7 +22,7 @@ impl Pass {
             && state.workers.tickets() == 0
             && !state.workers.has_open_region()
             && !self.is_watched()
-            && matches!(&state.node(index).expression, Expression::Primitive(op) if op.is_plain())
+            && matches!(&state.node(index).expression, Expression::Primitive(op) if op.is_pure())
     }
 
     /// Runs it inline, and those that follow it in its chain, until there is something to share.
@@ -44,7 +44,7 @@ impl Pass {
             let limit = if has_others { INLINE_NS } else { longest };
             let node = state.node(chain[next]);
             let done = match &node.expression {
-                Expression::Primitive(op) if op.is_plain() => {
+                Expression::Primitive(op) if op.is_pure() => {
                     computing(self, || state.run_inline(chain[next], &**op, limit))
                 }
                 _ => false,
@@ -71,7 +71,7 @@ mod tests {
     use crate::exec::context::with_computing;
     use crate::exec::inline::tests::chain;
     use crate::exec::inline::tests::{Probe, on_threads};
-    use crate::{At, Data, Deltas, Differentiable, Error, Layer, Nothing, Primitive, Result};
+    use crate::{At, BuiltIn, Data, Deltas, Differentiable, Error, Layer, Nothing, Primitive, Result};
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
     use std::sync::{Arc, Mutex};
     use std::time::Duration;
@@ -152,7 +152,7 @@ mod tests {
         for _ in 0..20 {
             let dear = || Probe::new(5_000.0, |_| ());
             let makes = |asked| Layer::apply(Makes(asked), (Layer::constant(0.0),));
-            let last = Layer::apply(dear(), (Layer::apply(dear(), (Layer::constant(0.0),)),));
+            let last = Layer::apply_built_in(dear(), (Layer::apply_built_in(dear(), (Layer::constant(0.0),)),));
             let end = Layer::apply(NotRun, (makes(None), makes(Some(asked.clone())), last));
             assert!(on_threads(2, || end.predict().wait()).is_err());
         }
@@ -184,7 +184,7 @@ mod tests {
             let (had, meanwhile) = (had.clone(), meanwhile.clone());
             Probe::new(5_000.0, move |_| meanwhile.store(had.load(Relaxed), Relaxed))
         };
-        let end = Layer::apply(last, (chain(0.0, slow),));
+        let end = Layer::apply_built_in(last, (chain(0.0, slow),));
         assert_eq!(on_threads(2, || end.predict().wait()).expect("it succeeds"), 101.0);
         let had = meanwhile.load(Relaxed);
         assert!(had > 0, "of 100 operations three take 20 µs; nobody else had the lock in between");
@@ -196,7 +196,6 @@ mod tests {
     impl Primitive for Fails {
         type Operands = (Layer<f64>,);
         type Output = f64;
-        const IS_PLAIN: bool = true;
 
         fn name(&self) -> &'static str {
             "fails"
@@ -215,14 +214,18 @@ mod tests {
         }
     }
 
+    impl BuiltIn for Fails {
+        const IS_PURE: bool = true;
+    }
+
     /// Several that fail, for which no thread is invited, behind an expensive operation.
     #[test]
     fn failing_built_in_op_runs_twice_at_most() {
         for branches in 1..6 {
-            let dear = Layer::apply(Probe::new(100_000.0, |_| ()), (Layer::constant(0.0),));
-            let small = |x: &Layer<f64>| Layer::apply(Probe::new(100.0, |_| ()), (x.clone(),));
-            let failing =
-                (0..branches).map(|at| Layer::apply(Fails, (if at % 2 == 0 { small(&dear) } else { dear.clone() },)));
+            let dear = Layer::apply_built_in(Probe::new(100_000.0, |_| ()), (Layer::constant(0.0),));
+            let small = |x: &Layer<f64>| Layer::apply_built_in(Probe::new(100.0, |_| ()), (x.clone(),));
+            let failing = (0..branches)
+                .map(|at| Layer::apply_built_in(Fails, (if at % 2 == 0 { small(&dear) } else { dear.clone() },)));
             let sum = failing.chain([small(&dear)]).sum::<Layer<f64>>();
             let error = on_threads(2, || sum.train(&crate::testing::Sgd::new(0.1)).wait()).expect_err("it fails");
             assert!(error.to_string().contains("it was to fail"), "{error}");

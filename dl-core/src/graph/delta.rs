@@ -1,15 +1,15 @@
 //! The trait of derivatives, [`Delta`].
 
-use crate::api::primitive::{Along, At, Deltas, Primitive};
 use crate::error::{Error, Result};
 use crate::graph::data::Data;
 use crate::graph::inline_box::Kept;
 use crate::graph::layer::Layer;
 use crate::graph::node::Expression;
 use crate::graph::node_ref::AnyLayer;
-use crate::graph::op::Applied;
-use std::any::TypeId;
-use std::marker::PhantomData;
+use crate::graph::op::{AnyAlong, AnyAt, AnyPrimitive, Few};
+use crate::graph::value::Value;
+use smallvec::smallvec;
+use std::any::{Any, TypeId};
 
 /// A type of derivatives (*cotangents* and *tangents*): a vector space.
 ///
@@ -115,44 +115,47 @@ impl Delta for Nothing {
     }
 }
 
-/// Returns a layer with this delta that checks at evaluation whether it belongs to the value. An
-/// error has the source location of the delta.
-pub(crate) fn checked<T: Data>(value: &AnyLayer, delta: &AnyLayer) -> AnyLayer {
-    let scalar = [TypeId::of::<f32>(), TypeId::of::<f64>()].contains(&TypeId::of::<T>());
-    if scalar {
+/// A layer with this delta that checks at evaluation whether it belongs to the value. An error has
+/// the source location of the delta.
+pub(crate) fn checked(value: &AnyLayer, delta: &AnyLayer) -> AnyLayer {
+    let kind = value.kind_of_data;
+    if [TypeId::of::<f32>(), TypeId::of::<f64>()].contains(&(kind.id)()) {
         return delta.clone();
     }
-    let operands = (Layer::from_any(value.clone()), Layer::from_any(delta.clone()));
-    let applied = Applied::new(Checked::<T>(PhantomData), operands);
-    AnyLayer::new::<T::Delta>(Expression::Primitive(Kept::operation(applied)), delta.place)
+    let checked = Kept::operation(CheckedDelta([value.clone(), delta.clone()]));
+    (kind.delta_layer)(Expression::Primitive(checked), delta.place)
 }
 
 /// (value, delta) ↦ delta
-struct Checked<T>(PhantomData<fn() -> T>);
+struct CheckedDelta([AnyLayer; 2]);
 
-impl<T: Data> Primitive for Checked<T> {
-    type Operands = (Layer<T>, Layer<T::Delta>);
-    type Output = T::Delta;
-    const IS_BUILT_IN: bool = true;
-
+impl AnyPrimitive for CheckedDelta {
     fn name(&self) -> &'static str {
         "derivative"
     }
 
-    fn value(&self, (value, delta): (&T, &T::Delta)) -> Result<T::Delta> {
-        value.check_delta(delta)?;
-        Ok(delta.clone())
+    fn operands(&self) -> &[AnyLayer] {
+        &self.0
     }
 
-    fn pullback(&self, at: &At<'_, Self>) -> Deltas<Self> {
-        (None, Some(at.delta.clone()))
+    fn op(&self) -> &dyn Any {
+        &()
     }
 
-    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<T::Delta>> {
-        along.tangents.1.clone()
+    fn value(&self, operands: &[&Value]) -> Result<Value> {
+        (self.0[0].kind_of_data.check_delta)(operands[0], operands[1])?;
+        Ok(operands[1].clone())
     }
 
-    fn cost(&self, _: (&T, &T::Delta)) -> f64 {
+    fn cost(&self, _: &[&Value]) -> f64 {
         50.0
+    }
+
+    fn pullback(&self, at: AnyAt<'_>) -> Few<Option<AnyLayer>> {
+        smallvec![None, Some(at.delta)]
+    }
+
+    fn pushforward(&self, along: AnyAlong<'_>) -> Option<AnyLayer> {
+        along.tangents[1].clone()
     }
 }

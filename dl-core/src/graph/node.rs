@@ -17,7 +17,7 @@ use crate::error::direction::Direction;
 use crate::error::{Result, call_context};
 use crate::exec::Claim;
 use crate::graph::data::Data;
-use crate::graph::delta::{Delta, checked};
+use crate::graph::delta::Delta;
 use crate::graph::layer::Layer;
 use crate::graph::op::AnyPrimitive;
 use crate::graph::refcount::Count;
@@ -143,8 +143,8 @@ pub(crate) struct DataKind {
     /// Adds the second delta to the first in place. Returns whether it did.
     pub(crate) add_delta: fn(&mut Value, &Value) -> bool,
     pub(crate) scale_delta: fn(&AnyLayer, f64) -> AnyLayer,
-    /// The given delta with a check that it belongs to the value.
-    pub(crate) checked_delta: fn(&AnyLayer, &AnyLayer) -> AnyLayer,
+    /// Fails if the delta does not belong to the value.
+    pub(crate) check_delta: fn(&Value, &Value) -> Result<()>,
     pub(crate) squared_norm: fn(&Value) -> f64,
     pub(crate) delta_layer: fn(Expression, &'static Location<'static>) -> AnyLayer,
     /// Whether scalar arithmetic is in `f32` rather than `f64`. Not meaningful for other types.
@@ -176,7 +176,7 @@ impl<T: Data> Typed<T> {
             is_added
         },
         scale_delta: |delta, factor| T::Delta::scale(&Layer::from_any(delta.clone()), factor).into_any(),
-        checked_delta: checked::<T>,
+        check_delta: |value, delta| value.get::<T>().check_delta(delta.get()),
         squared_norm: |delta| delta.get::<T::Delta>().squared_norm(),
         delta_layer: AnyLayer::new::<T::Delta>,
         is_single: size_of::<T>() == size_of::<f32>(),
@@ -309,8 +309,7 @@ impl Node {
         matches!(&self.expression, Expression::Primitive(op) if op.is_mark())
     }
 
-    /// The operation, if it can accumulate into a weight as the last operation of a training step
-    /// (see [`Primitive::ACCUMULATES`](crate::Primitive::ACCUMULATES)).
+    /// The operation, if it can accumulate into a weight as the last operation of a training step.
     pub(crate) fn accumulates(&self) -> Option<&dyn AnyPrimitive> {
         match &self.expression {
             Expression::Primitive(op) if op.accumulates() => Some(&**op),

@@ -1,10 +1,6 @@
 //! A type-erased primitive with its operands, as stored in a node.
 
-use crate::api::primitive::{Along, At, Now, Others, Primitive, sealed};
-use crate::autodiff::immediate::Sums;
 use crate::error::Result;
-use crate::graph::data::Data;
-use crate::graph::layer::Layer;
 use crate::graph::node::Node;
 use crate::graph::node_ref::AnyLayer;
 use crate::graph::value::Value;
@@ -15,7 +11,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// A list with one element per operand. Most operations have at most four.
 pub(crate) type Few<T> = SmallVec<[T; 4]>;
 
-/// A type-erased primitive with its operands. The methods are those of [`Primitive`].
+/// A type-erased primitive with its operands. The methods are those of
+/// [`Primitive`](crate::Primitive) and of `BuiltIn`.
 pub(crate) trait AnyPrimitive: Send + Sync {
     fn name(&self) -> &'static str;
     fn operands(&self) -> &[AnyLayer];
@@ -32,38 +29,34 @@ pub(crate) trait AnyPrimitive: Send + Sync {
     fn pullback(&self, at: AnyAt<'_>) -> Few<Option<AnyLayer>>;
     fn pushforward(&self, along: AnyAlong<'_>) -> Option<AnyLayer>;
 
-    /// See [`Primitive::pull_back_now`].
-    fn pull_back_now(&self, at: AnyNow<'_>, sums: &mut Sums<'_>) -> bool {
-        let _ = (at, sums);
+    fn immediate_pullback(&self, at: AnyImmediate<'_>, sink: &mut dyn CotangentSink) -> bool {
+        let _ = (at, sink);
         false
     }
 
-    /// Whether a step can end with it: see [`Primitive::ACCUMULATES`].
+    /// Whether a step can end with it.
     fn accumulates(&self) -> bool {
         false
     }
 
-    /// See [`Primitive::IS_PLAIN`].
-    fn is_plain(&self) -> bool {
+    fn is_pure(&self) -> bool {
         false
     }
 
-    /// See [`Primitive::CAN_WAIT`].
-    fn can_wait(&self) -> bool {
+    fn can_defer_value(&self) -> bool {
         false
     }
 
-    fn slopes(&self, operands: &[&Value]) -> Option<Few<Option<AnyLayer>>> {
+    fn unit_cotangents(&self, operands: &[&Value]) -> Option<Few<Option<AnyLayer>>> {
         let _ = operands;
         None
     }
 
-    fn value_beside(&self, operands: &[&Value], others: &[Value]) -> Result<Value> {
+    fn value_fused_with(&self, operands: &[&Value], others: &[Value]) -> Result<Value> {
         let _ = others;
         self.value(operands)
     }
 
-    /// See [`Primitive::IS_SUM`].
     fn is_sum(&self) -> bool {
         false
     }
@@ -77,14 +70,13 @@ pub(crate) trait AnyPrimitive: Send + Sync {
         let _ = (operands, factor, to);
     }
 
-    /// The sum of the values of these operations, if all are of this type: see
-    /// [`Primitive::sum_of_values`].
+    /// The sum of the values of these operations, if all are of this type.
     fn sum_of_values(&self, terms: &[(&dyn AnyPrimitive, &[&Value])]) -> Option<Value> {
         let _ = terms;
         None
     }
 
-    /// The estimated time of `sum_of_values`, in nanoseconds: see [`Primitive::cost_of_sum`].
+    /// The estimated time of `sum_of_values`, in nanoseconds.
     fn cost_of_sum(&self, terms: &[(&dyn AnyPrimitive, &[&Value])]) -> Option<f64> {
         let _ = terms;
         None
@@ -108,6 +100,31 @@ pub(crate) trait AnyPrimitive: Send + Sync {
     }
 }
 
+/// The sink of an immediate-mode pullback: the cotangent accumulators of the operands.
+pub(crate) trait CotangentSink {
+    /// Whether the cotangent of this operand is needed.
+    fn wants(&self, which: usize) -> bool;
+    fn is_weight(&self, which: usize) -> bool;
+    /// Whether an operation with this estimated cost may be run inline.
+    fn is_short(&self, nanoseconds: f64) -> bool;
+    /// Counts evaluated operations.
+    fn count(&mut self, evaluations: usize);
+    fn add(&mut self, which: usize, delta: Value);
+    /// Adds the cotangent of the operation itself.
+    fn pass_on(&mut self, which: usize);
+    fn add_layer(&mut self, which: usize, delta: AnyLayer);
+    fn add_part(&mut self, which: usize, part: &dyn CotangentPart);
+}
+
+/// A cotangent that is zero outside of a part of a tensor.
+pub(crate) trait CotangentPart {
+    fn zeros(&self) -> Value;
+    /// Adds a whole tensor to the sum.
+    fn add_whole(&self, sum: &mut Value, whole: &Value);
+    /// Adds the part to the sum.
+    fn add(&self, sum: &mut Value);
+}
+
 /// The update of a buffer.
 pub(crate) struct UpdateOf<'a> {
     /// The index of the operand that is the new value.
@@ -122,7 +139,7 @@ pub(crate) struct AnyAt<'a> {
     pub(crate) delta: AnyLayer,
 }
 
-pub(crate) struct AnyNow<'a> {
+pub(crate) struct AnyImmediate<'a> {
     pub(crate) node: &'a Node,
     pub(crate) operands: &'a [AnyLayer],
     pub(crate) values: &'a [&'a Value],
@@ -136,133 +153,4 @@ pub(crate) struct AnyAlong<'a> {
     pub(crate) output: &'a AnyLayer,
     pub(crate) value: &'a Value,
     pub(crate) tangents: &'a [Option<AnyLayer>],
-}
-
-pub(crate) struct Applied<P: Primitive> {
-    op: P,
-    operands: <P::Operands as sealed::Operands>::Erased,
-}
-
-impl<P: Primitive> Applied<P> {
-    pub(crate) fn new(op: P, operands: P::Operands) -> Self {
-        Applied { op, operands: sealed::Operands::into_any(operands) }
-    }
-}
-
-impl<P: Primitive> AnyPrimitive for Applied<P> {
-    fn name(&self) -> &'static str {
-        self.op.name()
-    }
-
-    fn operands(&self) -> &[AnyLayer] {
-        self.operands.as_ref()
-    }
-
-    fn op(&self) -> &dyn Any {
-        &self.op
-    }
-
-    fn value(&self, operands: &[&Value]) -> Result<Value> {
-        self.op.value(<P::Operands as sealed::Operands>::values(operands)).map(Data::into_value)
-    }
-
-    fn cost(&self, operands: &[&Value]) -> f64 {
-        self.op.cost(<P::Operands as sealed::Operands>::values(operands))
-    }
-
-    fn accumulates(&self) -> bool {
-        P::ACCUMULATES
-    }
-
-    fn is_plain(&self) -> bool {
-        P::IS_PLAIN
-    }
-
-    fn can_wait(&self) -> bool {
-        P::CAN_WAIT
-    }
-
-    fn slopes(&self, operands: &[&Value]) -> Option<Few<Option<AnyLayer>>> {
-        let slopes = self.op.slopes(<P::Operands as sealed::Operands>::values(operands))?;
-        Some(<P::Operands as sealed::Operands>::deltas(slopes))
-    }
-
-    fn value_beside(&self, operands: &[&Value], others: &[Value]) -> Result<Value> {
-        let operands = <P::Operands as sealed::Operands>::values(operands);
-        self.op.value_beside(operands, Others(others)).map(Data::into_value)
-    }
-
-    fn is_sum(&self) -> bool {
-        P::IS_SUM
-    }
-
-    fn can_accumulate(&self, operands: &[&Value], to: &Value) -> bool {
-        let fits = |to| self.op.can_accumulate(<P::Operands as sealed::Operands>::values(operands), to);
-        to.try_get::<P::Output>().is_some_and(fits)
-    }
-
-    fn accumulate(&self, operands: &[&Value], factor: f64, to: &mut Value) {
-        let operands = <P::Operands as sealed::Operands>::values(operands);
-        to.change(|to: &mut P::Output| self.op.accumulate(operands, factor, to));
-    }
-
-    fn sum_of_values(&self, terms: &[(&dyn AnyPrimitive, &[&Value])]) -> Option<Value> {
-        P::sum_of_values(&typed::<P>(terms)?).map(Data::into_value)
-    }
-
-    fn cost_of_sum(&self, terms: &[(&dyn AnyPrimitive, &[&Value])]) -> Option<f64> {
-        P::cost_of_sum(&typed::<P>(terms)?)
-    }
-
-    fn pullback(&self, at: AnyAt<'_>) -> Few<Option<AnyLayer>> {
-        let deltas = self.op.pullback(&At {
-            operands: &<P::Operands as sealed::Operands>::from_any(self.operands()),
-            values: <P::Operands as sealed::Operands>::values(at.values),
-            output: &Layer::from_any(at.output.clone()),
-            value: at.value.get(),
-            delta: &Layer::from_any(at.delta),
-        });
-        <P::Operands as sealed::Operands>::deltas(deltas)
-    }
-
-    fn pull_back_now(&self, at: AnyNow<'_>, sums: &mut Sums<'_>) -> bool {
-        let now = Now {
-            values: <P::Operands as sealed::Operands>::values(at.values),
-            value: at.value.get(),
-            delta: at.delta.get(),
-            any: &at,
-        };
-        self.op.pull_back_now(&now, sums)
-    }
-
-    fn pushforward(&self, along: AnyAlong<'_>) -> Option<AnyLayer> {
-        let tangent = self.op.pushforward(&Along {
-            operands: &<P::Operands as sealed::Operands>::from_any(along.operands),
-            values: <P::Operands as sealed::Operands>::values(along.values),
-            output: &Layer::from_any(along.output.clone()),
-            value: along.value.get(),
-            tangents: &<P::Operands as sealed::Operands>::from_deltas(along.tangents),
-            any: &along,
-        });
-        tangent.map(Layer::into_any)
-    }
-
-    fn is_own(&self) -> bool {
-        P::IS_BUILT_IN
-    }
-}
-
-/// A typed operation, and the values of its operands.
-type Typed<'a, P> = (&'a P, <<P as Primitive>::Operands as sealed::Operands>::Values<'a>);
-
-/// The typed operations, if all are of type `P` and `P` accumulates.
-fn typed<'a, P: Primitive>(terms: &[(&'a dyn AnyPrimitive, &'a [&'a Value])]) -> Option<Vec<Typed<'a, P>>> {
-    if !P::ACCUMULATES {
-        return None; // `sum_of_values` is not instantiated for these
-    }
-    let mut typed = Vec::with_capacity(terms.len());
-    for (op, operands) in terms {
-        typed.push((op.op().downcast_ref()?, <P::Operands as sealed::Operands>::values(operands)));
-    }
-    Some(typed)
 }

@@ -4,6 +4,7 @@
 use super::passes::{explore_with_pools, start_and_leave};
 use super::tracked::{Tracked, plus, times};
 use super::{Part, together};
+use crate::api::built_in::BuiltIn;
 use crate::api::deferred::Do;
 use crate::api::differentiable::Differentiable;
 use crate::api::primitive::{At, Primitive};
@@ -152,14 +153,13 @@ struct Stays(Twice);
 
 impl Stays {
     fn of(&self, x: Layer<Tracked>) -> Layer<Tracked> {
-        Layer::apply(self.clone(), (x,))
+        Layer::apply_built_in(self.clone(), (x,))
     }
 }
 
 impl Primitive for Stays {
     type Operands = (Layer<Tracked>,);
     type Output = Tracked;
-    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         "stays"
@@ -177,6 +177,10 @@ impl Primitive for Stays {
         let backward = Stays(Twice { forward: self.0.backward.clone(), ..self.0.clone() });
         (Some(backward.of(at.delta.clone())),)
     }
+}
+
+impl BuiltIn for Stays {
+    const IS_PURE: bool = true;
 }
 
 /// Two bodies extract the same layers concurrently. Except for the roots, each has one handle, in

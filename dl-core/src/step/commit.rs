@@ -436,7 +436,7 @@ impl AnyDelta {
             AnyDelta::Ready(delta) => variable.weight.supports_sgd(variable, delta),
             AnyDelta::Unmade(layer, operands) => layer.accumulates().is_some_and(|op| {
                 let operands: Few<&Value> = operands.iter().collect();
-                if op.is_plain() {
+                if op.is_pure() {
                     variable.look(|value| op.can_accumulate(&operands, value))
                 } else {
                     op.can_accumulate(&operands, &variable.read())
@@ -449,7 +449,7 @@ impl AnyDelta {
     /// Whether the update is built-in code, which cannot fail midway.
     #[inline(always)]
     fn is_sgd_in_place(&self, variable: &Variable) -> bool {
-        let is_pure = |layer: &AnyLayer| layer.accumulates().is_some_and(|op| op.is_plain());
+        let is_pure = |layer: &AnyLayer| layer.accumulates().is_some_and(|op| op.is_pure());
         self.is_scalar_of(variable)
             || variable.weight.is_updated_in_place() && !matches!(self, AnyDelta::Unmade(layer, _) if !is_pure(layer))
     }

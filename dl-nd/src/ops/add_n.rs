@@ -4,7 +4,7 @@ use crate::fusion::{self, should_defer};
 use crate::kernels::sum_all;
 use crate::ops::slice_gradient::sum_slice_gradients;
 use crate::tensor::{Derivative, Element, Expr, Nd, Rank, compact_copy};
-use dl_core::{Along, At, Binary, Error, Layer, Pointwise, Primitive, Result};
+use dl_core::{Along, At, Binary, BuiltIn, Error, Layer, Pointwise, Primitive, Result};
 use std::marker::PhantomData;
 
 #[track_caller]
@@ -14,7 +14,7 @@ pub(crate) fn add_n<A: Element, D: Rank>(mut terms: Vec<Layer<Nd<A, D>>>) -> Lay
     }
     match sum_slice_gradients(&terms) {
         Some(sum) => sum,
-        None => Layer::apply(AddN(PhantomData), terms),
+        None => Layer::apply_built_in(AddN(PhantomData), terms),
     }
 }
 
@@ -45,8 +45,6 @@ struct AddN<A, D>(PhantomData<(A, D)>);
 impl<A: Element, D: Rank> Primitive for AddN<A, D> {
     type Operands = Vec<Layer<Nd<A, D>>>;
     type Output = Nd<A, D>;
-    const IS_SUM: bool = true;
-    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         "sum"
@@ -103,6 +101,11 @@ impl<A: Element, D: Rank> Primitive for AddN<A, D> {
     fn cost(&self, terms: Vec<&Nd<A, D>>) -> f64 {
         200.0 + 0.5 * terms.iter().map(|term| term.len()).sum::<usize>() as f64
     }
+}
+
+impl<A: Element, D: Rank> BuiltIn for AddN<A, D> {
+    const IS_SUM: bool = true;
+    const IS_PURE: bool = true;
 }
 
 macro_rules! derivatives {

@@ -2,7 +2,7 @@
 
 use crate::ops::axes::axis_of;
 use crate::tensor::{Item, Nd, Rank};
-use dl_core::{At, Differentiable, Error, Layer, Primitive, Result};
+use dl_core::{At, BuiltIn, Differentiable, Error, Layer, Primitive, Result};
 use ndarray::{Axis, RemoveAxis};
 use std::marker::PhantomData;
 
@@ -34,7 +34,7 @@ pub trait ExtremeOps<A: Item + PartialOrd, D: Rank>: Differentiable<Data = Nd<A,
         D: RemoveAxis,
         D::Smaller: Rank,
     {
-        Layer::apply(ArgExtreme { largest: true, axis, keep: false, types: PhantomData }, (self.layer(),))
+        Layer::apply_built_in(ArgExtreme { largest: true, axis, keep: false, types: PhantomData }, (self.layer(),))
     }
 
     /// [`argmax`](ExtremeOps::argmax) with the axis kept at length 1, as
@@ -50,7 +50,7 @@ pub trait ExtremeOps<A: Item + PartialOrd, D: Rank>: Differentiable<Data = Nd<A,
     /// Those of [`argmax`](ExtremeOps::argmax).
     #[track_caller]
     fn argmax_keepdim(&self, axis: isize) -> Layer<Nd<usize, D>> {
-        Layer::apply(ArgExtreme { largest: true, axis, keep: true, types: PhantomData }, (self.layer(),))
+        Layer::apply_built_in(ArgExtreme { largest: true, axis, keep: true, types: PhantomData }, (self.layer(),))
     }
 
     /// Indices of the smallest elements along an axis, which is removed. A NaN counts as smallest.
@@ -70,7 +70,7 @@ pub trait ExtremeOps<A: Item + PartialOrd, D: Rank>: Differentiable<Data = Nd<A,
         D: RemoveAxis,
         D::Smaller: Rank,
     {
-        Layer::apply(ArgExtreme { largest: false, axis, keep: false, types: PhantomData }, (self.layer(),))
+        Layer::apply_built_in(ArgExtreme { largest: false, axis, keep: false, types: PhantomData }, (self.layer(),))
     }
 
     /// [`argmin`](ExtremeOps::argmin) with the axis kept at length 1, as
@@ -86,7 +86,7 @@ pub trait ExtremeOps<A: Item + PartialOrd, D: Rank>: Differentiable<Data = Nd<A,
     /// Those of [`argmin`](ExtremeOps::argmin).
     #[track_caller]
     fn argmin_keepdim(&self, axis: isize) -> Layer<Nd<usize, D>> {
-        Layer::apply(ArgExtreme { largest: false, axis, keep: true, types: PhantomData }, (self.layer(),))
+        Layer::apply_built_in(ArgExtreme { largest: false, axis, keep: true, types: PhantomData }, (self.layer(),))
     }
 }
 
@@ -103,7 +103,6 @@ struct ArgExtreme<A, D, E> {
 impl<A: Item + PartialOrd, D: Rank, E: Rank> Primitive for ArgExtreme<A, D, E> {
     type Operands = (Layer<Nd<A, D>>,);
     type Output = Nd<usize, E>;
-    const IS_BUILT_IN: bool = true;
 
     fn name(&self) -> &'static str {
         match (self.largest, self.keep) {
@@ -138,3 +137,5 @@ impl<A: Item + PartialOrd, D: Rank, E: Rank> Primitive for ArgExtreme<A, D, E> {
         200.0 + x.len() as f64
     }
 }
+
+impl<A: Item + PartialOrd, D: Rank, E: Rank> BuiltIn for ArgExtreme<A, D, E> {}

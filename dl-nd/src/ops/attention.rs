@@ -8,7 +8,7 @@ use crate::ops::rearrange::triangle;
 use crate::ops::reshape::{MovementOps, transpose};
 use crate::ops::softmax::softmax_or_zero;
 use crate::tensor::{Element, Nd, Rank};
-use dl_core::{Along, At, Binary, Differentiable, Error, Layer, Pointwise, Primitive, Result};
+use dl_core::{Along, At, Binary, BuiltIn, Differentiable, Error, Layer, Pointwise, Primitive, Result};
 use ndarray::IxDyn;
 use std::marker::PhantomData;
 
@@ -180,7 +180,7 @@ impl<A: Element> Default for Attention<A> {
 
 #[track_caller]
 fn scale_queries<A: Element, D: Rank>(x: Layer<Nd<A, D>>) -> Layer<Nd<A, D>> {
-    Layer::apply(ScaleQueries(PhantomData), (x,))
+    Layer::apply_built_in(ScaleQueries(PhantomData), (x,))
 }
 
 /// `x / √E`, where `E` is the length of the last axis.
@@ -189,7 +189,6 @@ struct ScaleQueries<A, D>(PhantomData<(A, D)>);
 impl<A: Element, D: Rank> Primitive for ScaleQueries<A, D> {
     type Operands = (Layer<Nd<A, D>>,);
     type Output = Nd<A, D>;
-    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         NAME
@@ -214,4 +213,8 @@ impl<A: Element, D: Rank> Primitive for ScaleQueries<A, D> {
     fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
         200.0 + 0.5 * x.len() as f64
     }
+}
+
+impl<A: Element, D: Rank> BuiltIn for ScaleQueries<A, D> {
+    const IS_PURE: bool = true;
 }

@@ -3,19 +3,19 @@
 use crate::fusion::{self, should_defer};
 use crate::kernels::sum_along;
 use crate::tensor::{Element, Expr, Nd, Rank, check_size, common_shape};
-use dl_core::{Along, At, Error, Layer, Primitive, Result};
+use dl_core::{Along, At, BuiltIn, Error, Layer, Primitive, Result};
 use ndarray::Axis;
 use std::marker::PhantomData;
 
 /// Sums a delta of shape `from` to the shape `to` of the operand.
 pub(crate) fn sum_to<A: Element, D: Rank>(delta: Layer<Nd<A, D>>, from: &[usize], to: D) -> Layer<Nd<A, D>> {
-    if from == to.slice() { delta } else { Layer::apply(SumTo { shape: to, element: PhantomData }, (delta,)) }
+    if from == to.slice() { delta } else { Layer::apply_built_in(SumTo { shape: to, element: PhantomData }, (delta,)) }
 }
 
 /// Repeats a tensor to a larger shape.
 #[track_caller]
 pub(crate) fn broadcast_to<A: Element, D: Rank>(x: &Layer<Nd<A, D>>, shape: D) -> Layer<Nd<A, D>> {
-    Layer::apply(BroadcastTo { shape, element: PhantomData }, (x.clone(),))
+    Layer::apply_built_in(BroadcastTo { shape, element: PhantomData }, (x.clone(),))
 }
 
 /// Sums over the axes that broadcasting added or repeated.
@@ -27,7 +27,6 @@ struct SumTo<A, D> {
 impl<A: Element, D: Rank> Primitive for SumTo<A, D> {
     type Operands = (Layer<Nd<A, D>>,);
     type Output = Nd<A, D>;
-    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         "sum_to"
@@ -51,12 +50,19 @@ impl<A: Element, D: Rank> Primitive for SumTo<A, D> {
     }
 
     fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
-        Some(Layer::apply(SumTo { shape: self.shape.clone(), element: PhantomData }, (along.tangents.0.clone()?,)))
+        Some(Layer::apply_built_in(
+            SumTo { shape: self.shape.clone(), element: PhantomData },
+            (along.tangents.0.clone()?,),
+        ))
     }
 
     fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
         200.0 + x.len() as f64
     }
+}
+
+impl<A: Element, D: Rank> BuiltIn for SumTo<A, D> {
+    const IS_PURE: bool = true;
 }
 
 struct BroadcastTo<A, D> {
@@ -67,7 +73,6 @@ struct BroadcastTo<A, D> {
 impl<A: Element, D: Rank> Primitive for BroadcastTo<A, D> {
     type Operands = (Layer<Nd<A, D>>,);
     type Output = Nd<A, D>;
-    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         "expand"
@@ -100,4 +105,8 @@ impl<A: Element, D: Rank> Primitive for BroadcastTo<A, D> {
     fn cost(&self, _: (&Nd<A, D>,)) -> f64 {
         200.0 + 0.5 * self.shape.size_checked().unwrap_or(0) as f64
     }
+}
+
+impl<A: Element, D: Rank> BuiltIn for BroadcastTo<A, D> {
+    const IS_PURE: bool = true;
 }

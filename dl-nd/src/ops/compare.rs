@@ -4,7 +4,7 @@ use crate::ops::broadcast::sum_to;
 use crate::ops::reduce::fill;
 use crate::ops::reshape::lift;
 use crate::tensor::{Element, Item, Nd, Rank, broadcast_shape, check_size, common_len, unit_shape};
-use dl_core::{Along, At, Deltas, Differentiable, Layer, Primitive, Result, Trainable, Weight};
+use dl_core::{Along, At, BuiltIn, Deltas, Differentiable, Layer, Primitive, Result, Trainable, Weight};
 use ndarray::{DimMax, Ix0};
 use std::marker::PhantomData;
 
@@ -164,7 +164,7 @@ pub trait MaskOps<D: Rank>: Differentiable<Data = Nd<bool, D>> {
     #[track_caller]
     fn logical_not(&self) -> Layer<Nd<bool, D>> {
         let no = Layer::constant(Nd::full(unit_shape::<D>(), false));
-        Layer::apply(Compare { op: Comparison::Equal, types: PhantomData }, (self.layer(), no))
+        Layer::apply_built_in(Compare { op: Comparison::Equal, types: PhantomData }, (self.layer(), no))
     }
 
     /// True where both masks are true.
@@ -222,7 +222,7 @@ fn compare<A: Item + PartialOrd, D: Rank + DimMax<E>, E: Rank>(
 where
     <D as DimMax<E>>::Output: Rank,
 {
-    Layer::apply(Compare { op, types: PhantomData }, (lift(a), lift(b)))
+    Layer::apply_built_in(Compare { op, types: PhantomData }, (lift(a), lift(b)))
 }
 
 struct Compare<A, D> {
@@ -233,7 +233,6 @@ struct Compare<A, D> {
 impl<A: Item + PartialOrd, D: Rank> Primitive for Compare<A, D> {
     type Operands = (Layer<Nd<A, D>>, Layer<Nd<A, D>>);
     type Output = Nd<bool, D>;
-    const IS_BUILT_IN: bool = true;
 
     fn name(&self) -> &'static str {
         self.op.name()
@@ -254,6 +253,8 @@ impl<A: Item + PartialOrd, D: Rank> Primitive for Compare<A, D> {
         200.0 + common_len(&[a.shape(), b.shape()])
     }
 }
+
+impl<A: Item + PartialOrd, D: Rank> BuiltIn for Compare<A, D> {}
 
 /// The element of `a` where the mask is true, the element of `b` where it is false. `a` and `b` may
 /// be numbers. All three operands broadcast.
@@ -297,7 +298,7 @@ pub(crate) fn choose<A: Element, D: Rank>(
     a: Layer<Nd<A, D>>,
     b: Layer<Nd<A, D>>,
 ) -> Layer<Nd<A, D>> {
-    Layer::apply(Where(PhantomData), (mask, a, b))
+    Layer::apply_built_in(Where(PhantomData), (mask, a, b))
 }
 
 type Choice<D, L, R, A> = <Joint<D, L, A> as DimMax<<R as Comparand<A>>::Rank>>::Output;
@@ -307,7 +308,6 @@ struct Where<A, D>(PhantomData<(A, D)>);
 impl<A: Element, D: Rank> Primitive for Where<A, D> {
     type Operands = (Layer<Nd<bool, D>>, Layer<Nd<A, D>>, Layer<Nd<A, D>>);
     type Output = Nd<A, D>;
-    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         "where"
@@ -342,6 +342,10 @@ impl<A: Element, D: Rank> Primitive for Where<A, D> {
     fn cost(&self, (mask, a, b): (&Nd<bool, D>, &Nd<A, D>, &Nd<A, D>)) -> f64 {
         200.0 + common_len(&[mask.shape(), a.shape(), b.shape()])
     }
+}
+
+impl<A: Element, D: Rank> BuiltIn for Where<A, D> {
+    const IS_PURE: bool = true;
 }
 
 impl<A: Item, D: Rank> Nd<A, D> {

@@ -9,7 +9,7 @@ use crate::kernels::{ConvGeometry, SPATIAL, Window, pad_spatial, windows};
 use crate::ops::add_n::sum_present;
 use crate::ops::window::{PerAxis, check_batch, size};
 use crate::tensor::{Element, HasRank, Nd, Rank, tensor_of_shape, zeros};
-use dl_core::{Along, At, Differentiable, Error, Layer, Primitive, Result};
+use dl_core::{Along, At, BuiltIn, Differentiable, Error, Layer, Primitive, Result};
 use std::marker::PhantomData;
 
 /// Settings of a convolution, named as in PyTorch. The defaults are stride 1, padding 0, dilation 1
@@ -326,7 +326,7 @@ fn convolve<A: Element, D: Rank, E: Rank, const N: usize>(
     conv: Conv<N>,
 ) -> Layer<Nd<A, D>> {
     let target = ConvTarget::Output { lengths: None };
-    Layer::apply(Convolution { target, conv: conv.spatial(), spatial: N, types: PhantomData }, (x, w))
+    Layer::apply_built_in(Convolution { target, conv: conv.spatial(), spatial: N, types: PhantomData }, (x, w))
 }
 
 #[track_caller]
@@ -336,7 +336,7 @@ fn convolve_transposed<A: Element, D: Rank, E: Rank, const N: usize>(
     ConvTranspose { conv, output_padding }: ConvTranspose<N>,
 ) -> Layer<Nd<A, D>> {
     let target = ConvTarget::Input { lengths: None, output_padding: pad_spatial(&output_padding, 0) };
-    Layer::apply(Convolution { target, conv: conv.spatial(), spatial: N, types: PhantomData }, (y, w))
+    Layer::apply_built_in(Convolution { target, conv: conv.spatial(), spatial: N, types: PhantomData }, (y, w))
 }
 
 impl<const N: usize> Conv<N> {
@@ -465,14 +465,13 @@ impl<A: Element, D: Rank, E: Rank, F: Rank> Convolution<A, D, E, F> {
         right: &Layer<Nd<A, R>>,
     ) -> Layer<Nd<A, W>> {
         let (conv, spatial, types) = (self.conv, self.spatial, PhantomData);
-        Layer::apply(Convolution { target, conv, spatial, types }, (left.clone(), right.clone()))
+        Layer::apply_built_in(Convolution { target, conv, spatial, types }, (left.clone(), right.clone()))
     }
 }
 
 impl<A: Element, D: Rank, E: Rank, F: Rank> Primitive for Convolution<A, D, E, F> {
     type Operands = (Layer<Nd<A, D>>, Layer<Nd<A, E>>);
     type Output = Nd<A, F>;
-    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         let names = match self.target {
@@ -536,4 +535,8 @@ impl<A: Element, D: Rank, E: Rank, F: Rank> Primitive for Convolution<A, D, E, F
         let geometry = self.geometry(left.shape(), right.shape());
         200.0 + geometry.map_or(0.0, |geometry| geometry.nanoseconds())
     }
+}
+
+impl<A: Element, D: Rank, E: Rank, F: Rank> BuiltIn for Convolution<A, D, E, F> {
+    const IS_PURE: bool = true;
 }

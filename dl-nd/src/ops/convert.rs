@@ -1,7 +1,7 @@
 //! Conversions between element types.
 
 use crate::tensor::{Discrete, Element, Nd, Rank};
-use dl_core::{Along, At, Differentiable, Layer, Nothing, Primitive, Result};
+use dl_core::{Along, At, BuiltIn, Differentiable, Layer, Nothing, Primitive, Result};
 use std::marker::PhantomData;
 
 /// Conversion between single and double precision.
@@ -32,7 +32,7 @@ impl<X, A: Element, D: Rank> CastOps<A, D> for X where X: Differentiable<Data = 
 
 #[track_caller]
 fn cast<A: Element, B: Element, D: Rank>(x: &Layer<Nd<A, D>>) -> Layer<Nd<B, D>> {
-    Layer::apply(Cast(PhantomData), (x.clone(),))
+    Layer::apply_built_in(Cast(PhantomData), (x.clone(),))
 }
 
 struct Cast<A, B, D>(PhantomData<(A, B, D)>);
@@ -40,7 +40,6 @@ struct Cast<A, B, D>(PhantomData<(A, B, D)>);
 impl<A: Element, B: Element, D: Rank> Primitive for Cast<A, B, D> {
     type Operands = (Layer<Nd<A, D>>,);
     type Output = Nd<B, D>;
-    const IS_BUILT_IN: bool = true;
 
     fn name(&self) -> &'static str {
         "cast"
@@ -63,6 +62,8 @@ impl<A: Element, B: Element, D: Rank> Primitive for Cast<A, B, D> {
     }
 }
 
+impl<A: Element, B: Element, D: Rank> BuiltIn for Cast<A, B, D> {}
+
 /// Conversion of masks, labels and indices to floating point numbers.
 ///
 /// ```
@@ -84,7 +85,7 @@ pub trait DiscreteOps<A: Discrete, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// ```
     #[track_caller]
     fn to_floats<B: Element>(&self) -> Layer<Nd<B, D>> {
-        Layer::apply(ToFloats(PhantomData), (self.layer(),))
+        Layer::apply_built_in(ToFloats(PhantomData), (self.layer(),))
     }
 }
 
@@ -95,7 +96,6 @@ struct ToFloats<A, B, D>(PhantomData<(A, B, D)>);
 impl<A: Discrete, B: Element, D: Rank> Primitive for ToFloats<A, B, D> {
     type Operands = (Layer<Nd<A, D>>,);
     type Output = Nd<B, D>;
-    const IS_BUILT_IN: bool = true;
 
     fn name(&self) -> &'static str {
         "to_floats"
@@ -113,3 +113,5 @@ impl<A: Discrete, B: Element, D: Rank> Primitive for ToFloats<A, B, D> {
         200.0 + x.len() as f64
     }
 }
+
+impl<A: Discrete, B: Element, D: Rank> BuiltIn for ToFloats<A, B, D> {}

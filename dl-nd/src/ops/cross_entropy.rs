@@ -14,7 +14,9 @@ use crate::ops::reshape::{ReshapeTarget, reshape};
 use crate::ops::softmax::{ExpLanes, SOFTMAX_NANOSECONDS, lanes, log_softmax, softmax, softmax_delta};
 use crate::ops::{loss_reduction, reduce};
 use crate::tensor::{Element, HasRank, Nd, Rank, check_size, dim_of};
-use dl_core::{Along, At, Binary, Differentiable, Error, Layer, Nothing, Pointwise, Primitive, Result, Weight};
+use dl_core::{
+    Along, At, Binary, BuiltIn, Differentiable, Error, Layer, Nothing, Pointwise, Primitive, Result, Weight,
+};
 use ndarray::{Array, ArrayBase, ArrayView, ArrayViewMut1, Axis, Data, Dimension, Ix1, Ix2, Ix3, Ix4, Ix5, IxDyn};
 use std::marker::PhantomData;
 
@@ -212,7 +214,7 @@ pub(crate) fn cross_entropy<A: Element, D: Rank, T: ClassTargets<A, D>, R: Reduc
     const NAME: &str = "cross_entropy";
     match target.into_targets() {
         Targets::Labels(labels) if settings.is_plain() => {
-            Layer::apply(CrossEntropyOp::<A, D, T::Rank, R>(PhantomData), (logits, labels))
+            Layer::apply_built_in(CrossEntropyOp::<A, D, T::Rank, R>(PhantomData), (logits, labels))
         }
         targets => likelihood(NAME, log_softmax(logits, 1), targets, settings),
     }
@@ -253,9 +255,11 @@ fn likelihood<A: Element, D: Rank, E: Rank, R: Reduction>(
         Targets::Labels(labels) => {
             let ignored = settings.ignore_index;
             let op = LabelIndices { name, ignored, at_least_one: R::MEAN, types: PhantomData };
-            let label_indices: Layer<Nd<usize, D>> = Layer::apply(op, (x.clone(), labels.clone()));
+            let label_indices: Layer<Nd<usize, D>> = Layer::apply_built_in(op, (x.clone(), labels.clone()));
             let mask = match ignored {
-                Some(ignored) => Some(Layer::apply(LabelMask { name, ignored, types: PhantomData }, (labels,))),
+                Some(ignored) => {
+                    Some(Layer::apply_built_in(LabelMask { name, ignored, types: PhantomData }, (labels,)))
+                }
                 None => None,
             };
             let weights = match (&settings.weights, &mask) {
@@ -355,7 +359,6 @@ struct CrossEntropyOp<A, D, E, R>(PhantomData<(A, D, E, R)>);
 impl<A: Element, D: Rank, E: Rank, R: Reduction> Primitive for CrossEntropyOp<A, D, E, R> {
     type Operands = (Layer<Nd<A, D>>, Layer<Nd<usize, E>>);
     type Output = R::Of<A, E>;
-    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         "cross_entropy"
@@ -379,7 +382,7 @@ impl<A: Element, D: Rank, E: Rank, R: Reduction> Primitive for CrossEntropyOp<A,
 
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>, Option<Layer<Nd<Nothing, E>>>) {
         // (softmax − one_hot) · d
-        let gradient = Layer::apply(CrossEntropyGradient(PhantomData), at.operands.clone());
+        let gradient = Layer::apply_built_in(CrossEntropyGradient(PhantomData), at.operands.clone());
         let each = R::unfold(at.delta, with_class_axis::<D>(at.values.1.shape()));
         (Some(Nd::binary(Binary::Mul, &gradient, &each)), None)
     }
@@ -387,6 +390,10 @@ impl<A: Element, D: Rank, E: Rank, R: Reduction> Primitive for CrossEntropyOp<A,
     fn cost(&self, (logits, _): (&Nd<A, D>, &Nd<usize, E>)) -> f64 {
         300.0 + SOFTMAX_NANOSECONDS * logits.len() as f64
     }
+}
+
+impl<A: Element, D: Rank, E: Rank, R: Reduction> BuiltIn for CrossEntropyOp<A, D, E, R> {
+    const IS_PURE: bool = true;
 }
 
 /// The labels in row-major order.
@@ -400,7 +407,6 @@ struct CrossEntropyGradient<A, D, E>(PhantomData<(A, D, E)>);
 impl<A: Element, D: Rank, E: Rank> Primitive for CrossEntropyGradient<A, D, E> {
     type Operands = (Layer<Nd<A, D>>, Layer<Nd<usize, E>>);
     type Output = Nd<A, D>;
-    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         "cross_entropy"
@@ -431,6 +437,10 @@ impl<A: Element, D: Rank, E: Rank> Primitive for CrossEntropyGradient<A, D, E> {
     }
 }
 
+impl<A: Element, D: Rank, E: Rank> BuiltIn for CrossEntropyGradient<A, D, E> {
+    const IS_PURE: bool = true;
+}
+
 /// (x, labels) ↦ the labels, checked against the shape of `x`, with a class axis of length 1. The
 /// ignored label is replaced by class 0.
 struct LabelIndices<A, D, E> {
@@ -444,7 +454,6 @@ struct LabelIndices<A, D, E> {
 impl<A: Element, D: Rank, E: Rank> Primitive for LabelIndices<A, D, E> {
     type Operands = (Layer<Nd<A, D>>, Layer<Nd<usize, E>>);
     type Output = Nd<usize, D>;
-    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         self.name
@@ -474,6 +483,10 @@ impl<A: Element, D: Rank, E: Rank> Primitive for LabelIndices<A, D, E> {
     }
 }
 
+impl<A: Element, D: Rank, E: Rank> BuiltIn for LabelIndices<A, D, E> {
+    const IS_PURE: bool = true;
+}
+
 /// (labels) ↦ 0 for the ignored label, 1 for all others, with a class axis of length 1.
 struct LabelMask<A, D, E> {
     name: &'static str,
@@ -484,7 +497,6 @@ struct LabelMask<A, D, E> {
 impl<A: Element, D: Rank, E: Rank> Primitive for LabelMask<A, D, E> {
     type Operands = (Layer<Nd<usize, E>>,);
     type Output = Nd<A, D>;
-    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         self.name
@@ -508,4 +520,8 @@ impl<A: Element, D: Rank, E: Rank> Primitive for LabelMask<A, D, E> {
     fn cost(&self, (labels,): (&Nd<usize, E>,)) -> f64 {
         200.0 + labels.len() as f64
     }
+}
+
+impl<A: Element, D: Rank, E: Rank> BuiltIn for LabelMask<A, D, E> {
+    const IS_PURE: bool = true;
 }

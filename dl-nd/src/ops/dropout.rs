@@ -3,7 +3,7 @@
 use crate::ops::invalid::invalid;
 use crate::ops::train_eval::train_or_eval;
 use crate::tensor::{Element, Nd, Rank, compact_copy};
-use dl_core::{Along, At, Differentiable, Error, Layer, Nothing, Primitive, Result, Seed};
+use dl_core::{Along, At, BuiltIn, Differentiable, Error, Layer, Nothing, Primitive, Result, Seed};
 use rand::RngCore;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
@@ -56,7 +56,7 @@ pub(crate) fn dropout<A: Element, D: Rank>(x: Layer<Nd<A, D>>, p: f64) -> Layer<
             Error::invalid(format!("the probability is {p}; it must be at least 0 and below 1")),
         );
     }
-    let dropped = Layer::apply(Dropout { p, types: PhantomData }, (x.clone(), Seed::draw()));
+    let dropped = Layer::apply_built_in(Dropout { p, types: PhantomData }, (x.clone(), Seed::draw()));
     train_or_eval(dropped, x)
 }
 
@@ -70,7 +70,6 @@ struct Dropout<A, D> {
 impl<A: Element, D: Rank> Primitive for Dropout<A, D> {
     type Operands = (Layer<Nd<A, D>>, Layer<Seed>);
     type Output = Nd<A, D>;
-    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         "dropout"
@@ -89,7 +88,7 @@ impl<A: Element, D: Rank> Primitive for Dropout<A, D> {
 
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>, Option<Layer<Nothing>>) {
         let delta = Dropout { p: self.p, types: PhantomData };
-        (Some(Layer::apply(delta, (at.delta.clone(), at.operands.1.clone()))), None)
+        (Some(Layer::apply_built_in(delta, (at.delta.clone(), at.operands.1.clone()))), None)
     }
 
     fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
@@ -99,4 +98,8 @@ impl<A: Element, D: Rank> Primitive for Dropout<A, D> {
     fn cost(&self, (x, _): (&Nd<A, D>, &Seed)) -> f64 {
         200.0 + 3.0 * x.len() as f64
     }
+}
+
+impl<A: Element, D: Rank> BuiltIn for Dropout<A, D> {
+    const IS_PURE: bool = true;
 }

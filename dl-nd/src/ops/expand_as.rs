@@ -2,7 +2,7 @@
 
 use crate::ops::reshape::{ReshapeTarget, reshape, reshape_to};
 use crate::tensor::{Element, Item, Nd, Rank};
-use dl_core::{Along, At, Deltas, Error, Layer, Primitive, Result};
+use dl_core::{Along, At, BuiltIn, Deltas, Error, Layer, Primitive, Result};
 use ndarray::{Ix1, IxDyn};
 use std::marker::PhantomData;
 
@@ -16,7 +16,7 @@ pub fn same_shape<A: Element, D: Rank>(
     x: &Layer<Nd<A, D>>,
     model: &Layer<Nd<A, D>>,
 ) -> Layer<Nd<A, D>> {
-    Layer::apply(ExpandAs { name, rule: ExpandRule::Same, types: PhantomData }, (x.clone(), model.clone()))
+    Layer::apply_built_in(ExpandAs { name, rule: ExpandRule::Same, types: PhantomData }, (x.clone(), model.clone()))
 }
 
 /// `x` in the shape of `model`, which must have the same number of elements.
@@ -26,7 +26,7 @@ pub(crate) fn reshape_like<A: Element, D: Rank, E: Rank>(
     x: &Layer<Nd<A, E>>,
     model: &Layer<Nd<A, D>>,
 ) -> Layer<Nd<A, D>> {
-    Layer::apply(ExpandAs { name, rule: ExpandRule::Reshaped, types: PhantomData }, (x.clone(), model.clone()))
+    Layer::apply_built_in(ExpandAs { name, rule: ExpandRule::Reshaped, types: PhantomData }, (x.clone(), model.clone()))
 }
 
 /// A vector with one element per channel (axis 1) of `model`, in the shape `[1, channels, 1, …]`,
@@ -37,7 +37,7 @@ pub(crate) fn per_channel<A: Element, D: Rank>(
     x: &Layer<Nd<A, Ix1>>,
     model: &Layer<Nd<A, D>>,
 ) -> Layer<Nd<A, D>> {
-    Layer::apply(ExpandAs { name, rule: ExpandRule::Channels, types: PhantomData }, (x.clone(), model.clone()))
+    Layer::apply_built_in(ExpandAs { name, rule: ExpandRule::Channels, types: PhantomData }, (x.clone(), model.clone()))
 }
 
 /// `x` in the rank of `model`, with missing axes added in front. The last axes must have equal
@@ -51,7 +51,7 @@ pub fn along_last<A: Element, D: Rank, E: Rank>(
     x: &Layer<Nd<A, E>>,
     model: &Layer<Nd<A, D>>,
 ) -> Layer<Nd<A, D>> {
-    Layer::apply(ExpandAs { name, rule: ExpandRule::Last, types: PhantomData }, (x.clone(), model.clone()))
+    Layer::apply_built_in(ExpandAs { name, rule: ExpandRule::Last, types: PhantomData }, (x.clone(), model.clone()))
 }
 
 /// `x` in the rank of `model`. It must broadcast to the shape of `model`.
@@ -61,7 +61,10 @@ pub(crate) fn expand_like<A: Item, B: Element, D: Rank, E: Rank>(
     x: &Layer<Nd<A, E>>,
     model: &Layer<Nd<B, D>>,
 ) -> Layer<Nd<A, D>> {
-    Layer::apply(ExpandAs { name, rule: ExpandRule::Broadcasting, types: PhantomData }, (x.clone(), model.clone()))
+    Layer::apply_built_in(
+        ExpandAs { name, rule: ExpandRule::Broadcasting, types: PhantomData },
+        (x.clone(), model.clone()),
+    )
 }
 
 #[derive(Clone, Copy)]
@@ -83,7 +86,6 @@ struct ExpandAs<A, B, D, E> {
 impl<A: Item, B: Element, D: Rank, E: Rank> Primitive for ExpandAs<A, B, D, E> {
     type Operands = (Layer<Nd<A, E>>, Layer<Nd<B, D>>);
     type Output = Nd<A, D>;
-    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         self.name
@@ -142,12 +144,16 @@ impl<A: Item, B: Element, D: Rank, E: Rank> Primitive for ExpandAs<A, B, D, E> {
 
     fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A::Derivative, D>>> {
         let like = ExpandAs { name: self.name, rule: self.rule, types: PhantomData };
-        Some(Layer::apply(like, (along.tangents.0.clone()?, along.operands.1.clone())))
+        Some(Layer::apply_built_in(like, (along.tangents.0.clone()?, along.operands.1.clone())))
     }
 
     fn cost(&self, (x, _): (&Nd<A, E>, &Nd<B, D>)) -> f64 {
         200.0 + x.nanoseconds_to_arrange()
     }
+}
+
+impl<A: Item, B: Element, D: Rank, E: Rank> BuiltIn for ExpandAs<A, B, D, E> {
+    const IS_PURE: bool = true;
 }
 
 /// The error for a tensor without axis 1.

@@ -6,7 +6,7 @@
 
 use crate::fusion::{self, should_defer};
 use crate::tensor::{Element, Nd, Rank};
-use dl_core::{Algebra, Binary, Sums, Term, Unary, buffers};
+use dl_core::{Algebra, Binary, CotangentSink, Term, Unary, buffers};
 use std::cell::Cell;
 
 /// An evaluation of a rule, with the number of operations that it has executed.
@@ -70,24 +70,24 @@ impl ImmediateRule {
         op.pullbacks([&a, &b, &y, &d], wanted)
     }
 
-    /// Adds the delta of operand `which` to `sums`, if that is wanted. `d` is the delta of the
+    /// Adds the delta of operand `which` to `sink`, if that is wanted. `d` is the delta of the
     /// output that the rule was applied to.
     pub(crate) fn add<A: Element, D: Rank>(
         &self,
         which: usize,
         delta: Option<Term<ImmediateTensor<'_, A>>>,
         d: &Nd<A, D>,
-        sums: &mut Sums<'_>,
+        sink: &mut CotangentSink<'_>,
     ) {
-        let Some(Term(mut delta)) = delta.filter(|_| sums.wants(which)) else { return };
-        sums.count(self.operations.take());
+        let Some(Term(mut delta)) = delta.filter(|_| sink.wants(which)) else { return };
+        sink.count(self.operations.take());
         match std::mem::replace(&mut delta.elements, ImmediateData::Borrowed(&[])) {
-            ImmediateData::Owned(elements) => sums.add(which, Nd::from_elements(d.dim(), elements)),
+            ImmediateData::Owned(elements) => sink.add(which, Nd::from_elements(d.dim(), elements)),
             ImmediateData::Borrowed(elements) if std::ptr::eq(elements, d.0.as_slice().unwrap_or_default()) => {
-                sums.pass_on(which)
+                sink.pass_on(which)
             }
-            ImmediateData::Borrowed(elements) => sums.add(which, Nd::from_elements(d.dim(), elements.to_vec())),
-            ImmediateData::Number(number) => sums.add(which, Nd::full(d.dim(), number)),
+            ImmediateData::Borrowed(elements) => sink.add(which, Nd::from_elements(d.dim(), elements.to_vec())),
+            ImmediateData::Number(number) => sink.add(which, Nd::full(d.dim(), number)),
         }
     }
 }

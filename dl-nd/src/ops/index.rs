@@ -3,7 +3,7 @@
 
 use crate::ops::axes::axis_of;
 use crate::tensor::{Element, HasRank, Nd, Rank, check_size, compact_copy};
-use dl_core::{Along, At, Deltas, Differentiable, Error, Layer, Primitive, Result, Trainable};
+use dl_core::{Along, At, BuiltIn, Deltas, Differentiable, Error, Layer, Primitive, Result, Trainable};
 use ndarray::{ArrayD, ArrayViewD, Axis, Dimension, Ix1, IxDyn, Slice};
 use std::marker::PhantomData;
 
@@ -162,7 +162,7 @@ pub(crate) fn take<A: Element, D: Rank, E: Rank, O: Rank>(
     x: Layer<Nd<A, D>>,
     indices: Layer<Nd<usize, E>>,
 ) -> Layer<Nd<A, O>> {
-    Layer::apply(Take { name, axis, types: PhantomData }, (x, indices))
+    Layer::apply_built_in(Take { name, axis, types: PhantomData }, (x, indices))
 }
 
 /// Slices along an axis: the axes of the indices replace the axis of `x`.
@@ -186,7 +186,6 @@ fn check<'a>(indices: impl IntoIterator<Item = &'a usize>, axis: usize, shape: &
 impl<A: Element, D: Rank, E: Rank, O: Rank> Primitive for Take<A, D, E, O> {
     type Operands = (Layer<Nd<A, D>>, Layer<Nd<usize, E>>);
     type Output = Nd<A, O>;
-    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         self.name
@@ -207,7 +206,7 @@ impl<A: Element, D: Rank, E: Rank, O: Rank> Primitive for Take<A, D, E, O> {
 
     fn pullback(&self, at: &At<'_, Self>) -> Deltas<Self> {
         let op = TakeGradient { name: self.name, axis: self.axis, shape: at.values.0.dim(), types: PhantomData };
-        (Some(Layer::apply(op, (at.delta.clone(), at.operands.1.clone()))), None)
+        (Some(Layer::apply_built_in(op, (at.delta.clone(), at.operands.1.clone()))), None)
     }
 
     fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, O>>> {
@@ -218,6 +217,10 @@ impl<A: Element, D: Rank, E: Rank, O: Rank> Primitive for Take<A, D, E, O> {
         let rows = axis_of(self.axis, x.shape()).map_or(1, |axis| x.shape()[axis].max(1));
         200.0 + (x.len() / rows * indices.len()) as f64
     }
+}
+
+impl<A: Element, D: Rank, E: Rank, O: Rank> BuiltIn for Take<A, D, E, O> {
+    const IS_PURE: bool = true;
 }
 
 /// The adjoint of [`Take`]: adds the slices to a tensor of zeros, in their order.
@@ -232,7 +235,6 @@ struct TakeGradient<A, D, E, O> {
 impl<A: Element, D: Rank, E: Rank, O: Rank> Primitive for TakeGradient<A, D, E, O> {
     type Operands = (Layer<Nd<A, O>>, Layer<Nd<usize, E>>);
     type Output = Nd<A, D>;
-    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         self.name
@@ -257,12 +259,16 @@ impl<A: Element, D: Rank, E: Rank, O: Rank> Primitive for TakeGradient<A, D, E, 
     }
 
     fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
-        Some(Layer::apply(self.clone(), (along.tangents.0.clone()?, along.operands.1.clone())))
+        Some(Layer::apply_built_in(self.clone(), (along.tangents.0.clone()?, along.operands.1.clone())))
     }
 
     fn cost(&self, (parts, _): (&Nd<A, O>, &Nd<usize, E>)) -> f64 {
         200.0 + 0.5 * self.shape.size() as f64 + parts.len() as f64
     }
+}
+
+impl<A: Element, D: Rank, E: Rank, O: Rank> BuiltIn for TakeGradient<A, D, E, O> {
+    const IS_PURE: bool = true;
 }
 
 #[track_caller]
@@ -271,7 +277,7 @@ pub(crate) fn gather<A: Element, D: Rank>(
     x: Layer<Nd<A, D>>,
     indices: Layer<Nd<usize, D>>,
 ) -> Layer<Nd<A, D>> {
-    Layer::apply(Gather { axis, types: PhantomData }, (x, indices))
+    Layer::apply_built_in(Gather { axis, types: PhantomData }, (x, indices))
 }
 
 #[track_caller]
@@ -281,7 +287,7 @@ fn scatter_add<A: Element, D: Rank>(
     indices: Layer<Nd<usize, D>>,
     source: Layer<Nd<A, D>>,
 ) -> Layer<Nd<A, D>> {
-    Layer::apply(ScatterAdd { axis, types: PhantomData }, (x, indices, source))
+    Layer::apply_built_in(ScatterAdd { axis, types: PhantomData }, (x, indices, source))
 }
 
 /// The resolved axis, after a check of shapes and indices.
@@ -313,7 +319,6 @@ struct Gather<A, D> {
 impl<A: Element, D: Rank> Primitive for Gather<A, D> {
     type Operands = (Layer<Nd<A, D>>, Layer<Nd<usize, D>>);
     type Output = Nd<A, D>;
-    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         "gather"
@@ -348,6 +353,10 @@ impl<A: Element, D: Rank> Primitive for Gather<A, D> {
     }
 }
 
+impl<A: Element, D: Rank> BuiltIn for Gather<A, D> {
+    const IS_PURE: bool = true;
+}
+
 struct ScatterAdd<A, D> {
     axis: isize,
     types: PhantomData<(A, D)>,
@@ -356,7 +365,6 @@ struct ScatterAdd<A, D> {
 impl<A: Element, D: Rank> Primitive for ScatterAdd<A, D> {
     type Operands = (Layer<Nd<A, D>>, Layer<Nd<usize, D>>, Layer<Nd<A, D>>);
     type Output = Nd<A, D>;
-    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         "scatter_add"
@@ -399,4 +407,8 @@ impl<A: Element, D: Rank> Primitive for ScatterAdd<A, D> {
     fn cost(&self, (x, indices, _): (&Nd<A, D>, &Nd<usize, D>, &Nd<A, D>)) -> f64 {
         200.0 + 0.5 * x.len() as f64 + 2.0 * indices.len() as f64
     }
+}
+
+impl<A: Element, D: Rank> BuiltIn for ScatterAdd<A, D> {
+    const IS_PURE: bool = true;
 }

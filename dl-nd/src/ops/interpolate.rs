@@ -5,7 +5,7 @@ use crate::kernels::Window;
 use crate::ops::pool;
 use crate::ops::window::{check_batch, size};
 use crate::tensor::{Element, HasRank, Nd, Rank, tensor_of_shape, zeros};
-use dl_core::{Along, At, Differentiable, Error, Layer, Primitive, Result};
+use dl_core::{Along, At, BuiltIn, Differentiable, Error, Layer, Primitive, Result};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -245,7 +245,10 @@ pub(crate) fn resample<A: Element, D: Rank, const N: usize>(
     maps_by_axis: [AxisMap; N],
     x: Layer<Nd<A, D>>,
 ) -> Layer<Nd<A, D>> {
-    Layer::apply(Resample { name, maps_by_axis: maps_by_axis.into(), back_to: None, element: PhantomData }, (x,))
+    Layer::apply_built_in(
+        Resample { name, maps_by_axis: maps_by_axis.into(), back_to: None, element: PhantomData },
+        (x,),
+    )
 }
 
 #[derive(Clone)]
@@ -277,7 +280,6 @@ impl<A: Element, D: Rank> Resample<A, D> {
 impl<A: Element, D: Rank> Primitive for Resample<A, D> {
     type Operands = (Layer<Nd<A, D>>,);
     type Output = Nd<A, D>;
-    const IS_BUILT_IN: bool = true;
 
     fn name(&self) -> &'static str {
         self.name
@@ -314,11 +316,11 @@ impl<A: Element, D: Rank> Primitive for Resample<A, D> {
         let back_to = if self.back_to.is_none() { Some(at.values.0.dim()) } else { None };
         let transposed =
             Resample { name: self.name, maps_by_axis: self.maps_by_axis.clone(), back_to, element: PhantomData };
-        (Some(Layer::apply(transposed, (at.delta.clone(),))),)
+        (Some(Layer::apply_built_in(transposed, (at.delta.clone(),))),)
     }
 
     fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
-        Some(Layer::apply(self.clone(), (along.tangents.0.clone()?,)))
+        Some(Layer::apply_built_in(self.clone(), (along.tangents.0.clone()?,)))
     }
 
     fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
@@ -326,6 +328,8 @@ impl<A: Element, D: Rank> Primitive for Resample<A, D> {
         200.0 + self.maps_by_axis.len() as f64 * 2.0 * x.len().max(wanted) as f64
     }
 }
+
+impl<A: Element, D: Rank> BuiltIn for Resample<A, D> {}
 
 /// The product of a sparse matrix with each vector along an axis.
 fn apply_rows<A: Element>(rows: &[Vec<(usize, A)>], x: &[A], shape: &[usize], axis: usize) -> Vec<A> {

@@ -1,12 +1,12 @@
 //! Layers that fail because of an argument that is invalid for all operands.
 
-use dl_core::{At, Data, Error, Layer, Primitive, Result};
+use dl_core::{At, BuiltIn, Data, Error, Layer, Primitive, Result};
 use std::marker::PhantomData;
 
 /// A layer that fails with this error, reported under the name of an operation.
 #[track_caller]
 pub(crate) fn invalid<T: Data>(name: &'static str, error: Error) -> Layer<T> {
-    Layer::apply(Refused { name, error, output: PhantomData }, Vec::new())
+    Layer::apply_built_in(Refused { name, error, output: PhantomData }, Vec::new())
 }
 
 /// An error unless a number is finite and not negative.
@@ -34,7 +34,6 @@ struct Refused<T> {
 impl<T: Data> Primitive for Refused<T> {
     type Operands = Vec<Layer<T>>;
     type Output = T;
-    const IS_BUILT_IN: bool = true;
 
     fn name(&self) -> &'static str {
         self.name
@@ -48,3 +47,5 @@ impl<T: Data> Primitive for Refused<T> {
         Vec::new()
     }
 }
+
+impl<T: Data> BuiltIn for Refused<T> {}

@@ -4,7 +4,7 @@ use crate::ops::axes::axis_of;
 use crate::ops::reshape::MovementOps;
 use crate::ops::slice::narrow;
 use crate::tensor::{Element, Nd, Rank, check_size};
-use dl_core::{Along, At, Differentiable, Error, Layer, Primitive, Result, Trainable};
+use dl_core::{Along, At, BuiltIn, Differentiable, Error, Layer, Primitive, Result, Trainable};
 use ndarray::{ArrayView, Axis};
 use std::marker::PhantomData;
 
@@ -30,7 +30,7 @@ pub fn concat<A: Element, D: Rank, X: Differentiable<Data = Nd<A, D>>>(
     for tensor in tensors {
         layers.push(tensor.into_layer());
     }
-    Layer::apply(Concat { name: "concat", axis, types: PhantomData }, layers)
+    Layer::apply_built_in(Concat { name: "concat", axis, types: PhantomData }, layers)
 }
 
 /// Stacks tensors of the same shape along a new axis: with axis 0, `n` tensors of shape `[…]` give
@@ -58,7 +58,7 @@ where
     for tensor in tensors {
         layers.push(tensor.into_layer().unsqueeze(axis));
     }
-    Layer::apply(Concat { name: "stack", axis, types: PhantomData }, layers)
+    Layer::apply_built_in(Concat { name: "stack", axis, types: PhantomData }, layers)
 }
 
 struct Concat<A, D> {
@@ -91,7 +91,6 @@ impl<A: Element, D: Rank> Concat<A, D> {
 impl<A: Element, D: Rank> Primitive for Concat<A, D> {
     type Operands = Vec<Layer<Nd<A, D>>>;
     type Output = Nd<A, D>;
-    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         self.name
@@ -122,10 +121,14 @@ impl<A: Element, D: Rank> Primitive for Concat<A, D> {
         let each = along.tangents.iter().zip(&along.values);
         let tangents =
             each.map(|(tangent, x)| tangent.clone().unwrap_or_else(|| Layer::constant(x.zeros_like()))).collect();
-        Some(Layer::apply(Concat { name: self.name, axis: self.axis, types: PhantomData }, tangents))
+        Some(Layer::apply_built_in(Concat { name: self.name, axis: self.axis, types: PhantomData }, tangents))
     }
 
     fn cost(&self, tensors: Vec<&Nd<A, D>>) -> f64 {
         200.0 + tensors.iter().map(|tensor| tensor.len()).sum::<usize>() as f64
     }
+}
+
+impl<A: Element, D: Rank> BuiltIn for Concat<A, D> {
+    const IS_PURE: bool = true;
 }

@@ -11,7 +11,7 @@ use crate::ops::pointwise::binary;
 use crate::ops::reduce::{ReduceForm, ReduceOp, reduce};
 use crate::ops::reshape::{ReshapeTarget, lift, reshape, reshape_to};
 use crate::tensor::{Element, Nd, Rank, check_size};
-use dl_core::{Along, At, Binary, Error, Layer, Now, Pointwise, Primitive, Result, Sums};
+use dl_core::{Along, At, Binary, BuiltIn, CotangentSink, Error, Immediate, Layer, Pointwise, Primitive, Result};
 use ndarray::{Array, ArrayView2, Ix1, Ix2};
 use std::marker::PhantomData;
 
@@ -22,7 +22,7 @@ pub(crate) fn linear<A: Element, D: MatMul<Ix2, Product = D>>(
     bias: Layer<Nd<A, Ix1>>,
     relu: bool,
 ) -> Layer<Nd<A, D>> {
-    Layer::apply(Linear { relu, types: PhantomData }, (x, weight, bias))
+    Layer::apply_built_in(Linear { relu, types: PhantomData }, (x, weight, bias))
 }
 
 /// (x, W, b) ↦ x · W + b, or max(x · W + b, 0) with `relu`. All axes of `x` but the last count as
@@ -50,7 +50,6 @@ type Operands<A, D> = (Layer<Nd<A, D>>, Layer<Nd<A, Ix2>>, Layer<Nd<A, Ix1>>);
 impl<A: Element, D: MatMul<Ix2, Product = D>> Primitive for Linear<A, D> {
     type Operands = Operands<A, D>;
     type Output = Nd<A, D>;
-    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         if self.relu { "linear_relu" } else { "linear" }
@@ -87,64 +86,6 @@ impl<A: Element, D: MatMul<Ix2, Product = D>> Primitive for Linear<A, D> {
         (Some(dx), Some(dw), Some(db))
     }
 
-    fn pull_back_now(&self, at: &Now<'_, Self>, sums: &mut Sums<'_>) -> bool {
-        let (x, weight, _) = at.values;
-        let (rows, [depth, columns]) = (rows_of(x.shape()), [0, 1].map(|axis| weight.shape()[axis]));
-        let is_now = !sums.is_weight(0) && sums.is_short(150.0 + gemm::nanoseconds::<A>(rows, columns, depth));
-        if !self.relu && (!is_now || at.delta.0.as_slice().is_none()) {
-            return false;
-        }
-        // the gate is computed once and shared by all three deltas
-        let gated: Nd<A, D>;
-        let (delta, layer) = if self.relu {
-            gated = binary(Binary::Gate, at.delta, at.value).expect("the shapes are equal");
-            sums.count(1);
-            (&gated, Layer::constant(gated.clone()))
-        } else {
-            (at.delta, at.delta_layer())
-        };
-        let elements = if is_now { delta.0.as_slice() } else { None };
-        let Some(d) = elements else {
-            let (dx, dw, db) = deltas(&at.operands(), (x.dim(), weight.dim()), at.value.shape(), &layer);
-            if sums.wants(0) {
-                sums.add_layer(0, dx);
-            }
-            if sums.wants(1) {
-                sums.add_layer(1, dw);
-            }
-            if sums.wants(2) {
-                sums.add_layer(2, db);
-            }
-            return true;
-        };
-        if sums.wants(0) {
-            let d = ArrayView2::from_shape((rows, columns), d).expect("as many elements");
-            let weight = weight.view().reversed_axes();
-            let dx = gemm::product(MatrixRef::row(&d), MatrixRef::column(&weight), None, Epilogue::None, x.dim());
-            sums.count(1);
-            sums.add(0, Nd::from(dx));
-        }
-        if sums.wants(1) {
-            sums.add_layer(1, delta_of_right(&at.operands().0, [rows, depth, columns], &layer));
-        }
-        if sums.wants(2) {
-            match rows {
-                1 => {
-                    let delta = delta.array().into_shape_with_order(columns).expect("as many elements");
-                    sums.count(1);
-                    sums.add(2, Nd::from(delta));
-                }
-                // a delta of another rank is reshaped first, which counts as one more operation
-                2..=RUN_LEN if delta.shape().len() == 2 => {
-                    sums.count(1);
-                    sums.add(2, Nd::from(Array::from_vec(sum_of_rows(d.chunks_exact(columns.max(1)), columns))));
-                }
-                _ => sums.add_layer(2, delta_of_bias(&layer, rows, columns)),
-            }
-        }
-        true
-    }
-
     fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
         let ((x, weight, _), (dx, dw, db)) = (along.operands, along.tangents);
         let sum = sum_present([
@@ -159,6 +100,68 @@ impl<A: Element, D: MatMul<Ix2, Product = D>> Primitive for Linear<A, D> {
         let [depth, columns] = [0, 1].map(|axis| weight.shape()[axis]);
         let pending = x.nanoseconds_to_compute() + weight.nanoseconds_to_compute();
         150.0 + pending + gemm::nanoseconds::<A>(rows_of(x.shape()), depth, columns)
+    }
+}
+
+impl<A: Element, D: MatMul<Ix2, Product = D>> BuiltIn for Linear<A, D> {
+    const IS_PURE: bool = true;
+
+    fn immediate_pullback(&self, at: &Immediate<'_, Self>, sink: &mut CotangentSink<'_>) -> bool {
+        let (x, weight, _) = at.values;
+        let (rows, [depth, columns]) = (rows_of(x.shape()), [0, 1].map(|axis| weight.shape()[axis]));
+        let is_now = !sink.is_weight(0) && sink.is_short(150.0 + gemm::nanoseconds::<A>(rows, columns, depth));
+        if !self.relu && (!is_now || at.delta.0.as_slice().is_none()) {
+            return false;
+        }
+        // the gate is computed once and shared by all three deltas
+        let gated: Nd<A, D>;
+        let (delta, layer) = if self.relu {
+            gated = binary(Binary::Gate, at.delta, at.value).expect("the shapes are equal");
+            sink.count(1);
+            (&gated, Layer::constant(gated.clone()))
+        } else {
+            (at.delta, at.delta_layer())
+        };
+        let elements = if is_now { delta.0.as_slice() } else { None };
+        let Some(d) = elements else {
+            let (dx, dw, db) = deltas(&at.operands(), (x.dim(), weight.dim()), at.value.shape(), &layer);
+            if sink.wants(0) {
+                sink.add_layer(0, dx);
+            }
+            if sink.wants(1) {
+                sink.add_layer(1, dw);
+            }
+            if sink.wants(2) {
+                sink.add_layer(2, db);
+            }
+            return true;
+        };
+        if sink.wants(0) {
+            let d = ArrayView2::from_shape((rows, columns), d).expect("as many elements");
+            let weight = weight.view().reversed_axes();
+            let dx = gemm::product(MatrixRef::row(&d), MatrixRef::column(&weight), None, Epilogue::None, x.dim());
+            sink.count(1);
+            sink.add(0, Nd::from(dx));
+        }
+        if sink.wants(1) {
+            sink.add_layer(1, delta_of_right(&at.operands().0, [rows, depth, columns], &layer));
+        }
+        if sink.wants(2) {
+            match rows {
+                1 => {
+                    let delta = delta.array().into_shape_with_order(columns).expect("as many elements");
+                    sink.count(1);
+                    sink.add(2, Nd::from(delta));
+                }
+                // a delta of another rank is reshaped first, which counts as one more operation
+                2..=RUN_LEN if delta.shape().len() == 2 => {
+                    sink.count(1);
+                    sink.add(2, Nd::from(Array::from_vec(sum_of_rows(d.chunks_exact(columns.max(1)), columns))));
+                }
+                _ => sink.add_layer(2, delta_of_bias(&layer, rows, columns)),
+            }
+        }
+        true
     }
 }
 

@@ -5,7 +5,7 @@ use crate::ops::broadcast::broadcast_to;
 use crate::ops::reduce::{fill, total};
 use crate::ops::reshape::reshape_to;
 use crate::tensor::{Element, Nd, Rank, unit_shape};
-use dl_core::{Along, At, Binary, Data, Error, Layer, Primitive, Result};
+use dl_core::{Along, At, Binary, BuiltIn, Data, Error, Layer, Primitive, Result};
 use std::marker::PhantomData;
 
 mod sealed {
@@ -164,7 +164,7 @@ pub(crate) fn reduce<A: Element, D: Rank, R: Reduction>(
     name: &'static str,
     losses: Layer<Nd<A, D>>,
 ) -> Layer<R::Of<A, D>> {
-    Layer::apply(ReduceLoss::<A, D, R> { name, types: PhantomData }, (losses,))
+    Layer::apply_built_in(ReduceLoss::<A, D, R> { name, types: PhantomData }, (losses,))
 }
 
 struct ReduceLoss<A, D, R> {
@@ -175,7 +175,6 @@ struct ReduceLoss<A, D, R> {
 impl<A: Element, D: Rank, R: Reduction> Primitive for ReduceLoss<A, D, R> {
     type Operands = (Layer<Nd<A, D>>,);
     type Output = R::Of<A, D>;
-    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         self.name
@@ -197,4 +196,8 @@ impl<A: Element, D: Rank, R: Reduction> Primitive for ReduceLoss<A, D, R> {
     fn cost(&self, (losses,): (&Nd<A, D>,)) -> f64 {
         200.0 + losses.nanoseconds_to_compute() + 0.5 * losses.len() as f64
     }
+}
+
+impl<A: Element, D: Rank, R: Reduction> BuiltIn for ReduceLoss<A, D, R> {
+    const IS_PURE: bool = true;
 }

@@ -7,7 +7,7 @@ use crate::ops::linear::linear;
 use crate::ops::reduce::total;
 use crate::ops::reshape::{ReshapeTarget, as_rank, lift, reshape, reshape_to, transpose};
 use crate::tensor::{Element, HasRank, Nd, Rank, check_size, common_len, common_shape, dim_of};
-use dl_core::{Along, At, Binary, Differentiable, Error, Layer, Pointwise, Primitive, Result};
+use dl_core::{Along, At, Binary, BuiltIn, Differentiable, Error, Layer, Pointwise, Primitive, Result};
 use ndarray::{Array, ArrayView, ArrayView2, ArrayViewD, Axis, Dimension, Ix0, Ix1, Ix2, Ix3, Ix4, Ix5, Ix6, IxDyn};
 use std::marker::PhantomData;
 
@@ -212,7 +212,7 @@ pub(crate) fn matmul<A: Element, D: MatMul<E>, E: Rank>(
     a: Layer<Nd<A, D>>,
     b: Layer<Nd<A, E>>,
 ) -> Layer<Nd<A, D::Product>> {
-    Layer::apply(MatMulOp { name, transposed: [false; 2], types: PhantomData }, (a, b))
+    Layer::apply_built_in(MatMulOp { name, transposed: [false; 2], types: PhantomData }, (a, b))
 }
 
 /// A product of operands that may be transposed: their last two axes are exchanged first.
@@ -269,7 +269,6 @@ pub(crate) fn batch_of(left: &[usize], right: &[usize]) -> Result<IxDyn> {
 impl<A: Element, D: MatMul<E>, E: Rank> Primitive for MatMulOp<A, D, E> {
     type Operands = (Layer<Nd<A, D>>, Layer<Nd<A, E>>);
     type Output = Nd<A, D::Product>;
-    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         self.name
@@ -291,11 +290,28 @@ impl<A: Element, D: MatMul<E>, E: Rank> Primitive for MatMulOp<A, D, E> {
 
     fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D::Product>>> {
         let ((a, b), (da, db)) = (along.operands, along.tangents);
-        let product =
-            |a: &Layer<_>, b: &Layer<_>| Layer::apply(MatMulOp { types: PhantomData, ..*self }, (a.clone(), b.clone()));
+        let product = |a: &Layer<_>, b: &Layer<_>| {
+            Layer::apply_built_in(MatMulOp { types: PhantomData, ..*self }, (a.clone(), b.clone()))
+        };
         sum_present([da.as_ref().map(|da| product(da, b)), db.as_ref().map(|db| product(a, db))])
     }
 
+    fn cost(&self, (a, b): (&Nd<A, D>, &Nd<A, E>)) -> f64 {
+        let (left, right) =
+            (transposed_shape(a.dim(), self.transposed[0]), transposed_shape(b.dim(), self.transposed[1]));
+        let rows = left.slice().iter().rev().nth(1).map_or(1, |&rows| rows);
+        let depth = left.slice().last().map_or(1, |&depth| depth);
+        let columns = right.slice().get(1..).and_then(<[usize]>::last).map_or(1, |&columns| columns);
+        let batch = |shape: &[usize]| shape.len().saturating_sub(2);
+        let [left, right] = [left.slice(), right.slice()].map(|shape| &shape[..batch(shape)]);
+        let pairs = common_len(&[left, right]);
+        let pending = a.nanoseconds_to_compute() + b.nanoseconds_to_compute();
+        150.0 + pending + pairs * gemm::nanoseconds::<A>(rows, depth, columns)
+    }
+}
+
+impl<A: Element, D: MatMul<E>, E: Rank> BuiltIn for MatMulOp<A, D, E> {
+    const IS_PURE: bool = true;
     const ACCUMULATES: bool = true;
 
     fn can_accumulate(&self, (a, b): (&Nd<A, D>, &Nd<A, E>), to: &Nd<A, D::Product>) -> bool {
@@ -337,19 +353,6 @@ impl<A: Element, D: MatMul<E>, E: Rank> Primitive for MatMulOp<A, D, E> {
         let pending = |(_, (a, b)): &ProductTerm<'_, A, D, E>| a.nanoseconds_to_compute() + b.nanoseconds_to_compute();
         let pending: f64 = terms.iter().map(pending).sum();
         Some(150.0 + pending + gemm::nanoseconds_of_outer_sum::<A>(terms.len(), rows, columns))
-    }
-
-    fn cost(&self, (a, b): (&Nd<A, D>, &Nd<A, E>)) -> f64 {
-        let (left, right) =
-            (transposed_shape(a.dim(), self.transposed[0]), transposed_shape(b.dim(), self.transposed[1]));
-        let rows = left.slice().iter().rev().nth(1).map_or(1, |&rows| rows);
-        let depth = left.slice().last().map_or(1, |&depth| depth);
-        let columns = right.slice().get(1..).and_then(<[usize]>::last).map_or(1, |&columns| columns);
-        let batch = |shape: &[usize]| shape.len().saturating_sub(2);
-        let [left, right] = [left.slice(), right.slice()].map(|shape| &shape[..batch(shape)]);
-        let pairs = common_len(&[left, right]);
-        let pending = a.nanoseconds_to_compute() + b.nanoseconds_to_compute();
-        150.0 + pending + pairs * gemm::nanoseconds::<A>(rows, depth, columns)
     }
 }
 
@@ -420,7 +423,7 @@ pub(crate) fn delta_of_right<A: Element, D: Rank>(
     d: &Layer<Nd<A, D>>,
 ) -> Layer<Nd<A, Ix2>> {
     let (a, d) = (reshape_to(a, Ix2(rows, depth)), reshape_to(d, Ix2(rows, columns)));
-    Layer::apply(MatMulOp { name: "matmul", transposed: [true, false], types: PhantomData }, (a, d))
+    Layer::apply_built_in(MatMulOp { name: "matmul", transposed: [true, false], types: PhantomData }, (a, d))
 }
 
 /// dA = d · Bᵀ, dB = Aᵀ · d, each summed over the batch axes along which its operand was broadcast.
@@ -437,7 +440,8 @@ fn deltas<A: Element, D: MatMul<D, Product = D>>(
         if own == batch { delta } else { sum_to(delta, &[batch, matrix].concat(), to) }
     };
     let [left, right] = shapes;
-    let product = |a, b, transposed| Layer::apply(MatMulOp { name: "matmul", transposed, types: PhantomData }, (a, b));
+    let product =
+        |a, b, transposed| Layer::apply_built_in(MatMulOp { name: "matmul", transposed, types: PhantomData }, (a, b));
     let da = product(d.clone(), b, [false, true]);
     let db = product(a, d, [true, false]);
     [sum(da, left), sum(db, right)]

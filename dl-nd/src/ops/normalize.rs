@@ -9,7 +9,7 @@ use crate::ops::reduce::{ReduceForm, ReduceOp, reduce};
 use crate::ops::reshape::{ReshapeTarget, reshape};
 use crate::ops::train_eval::train_or_eval;
 use crate::tensor::{Element, Nd, Rank};
-use dl_core::{Along, At, Binary, Buffer, Differentiable, Error, Layer, Pointwise, Primitive, Result};
+use dl_core::{Along, At, Binary, Buffer, BuiltIn, Differentiable, Error, Layer, Pointwise, Primitive, Result};
 use ndarray::{Dim, Ix1, Ix3};
 use std::marker::PhantomData;
 
@@ -127,7 +127,7 @@ pub trait NormOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     fn group_norm(&self, groups: usize, eps: f64) -> Layer<Nd<A, D>> {
         const NAME: &str = "group_norm";
         let x = self.layer();
-        let grouped: Layer<Nd<A, Ix3>> = Layer::apply(Grouped { groups, types: PhantomData }, (x.clone(),));
+        let grouped: Layer<Nd<A, Ix3>> = Layer::apply_built_in(Grouped { groups, types: PhantomData }, (x.clone(),));
         reshape_like(NAME, &normalized(NAME, &grouped, AxisList::last(1), eps), &x)
     }
 
@@ -302,7 +302,6 @@ struct Grouped<A, D> {
 impl<A: Element, D: Rank> Primitive for Grouped<A, D> {
     type Operands = (Layer<Nd<A, D>>,);
     type Output = Nd<A, Ix3>;
-    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         "group_norm"
@@ -326,10 +325,14 @@ impl<A: Element, D: Rank> Primitive for Grouped<A, D> {
     }
 
     fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, Ix3>>> {
-        Some(Layer::apply(Grouped { groups: self.groups, types: PhantomData }, (along.tangents.0.clone()?,)))
+        Some(Layer::apply_built_in(Grouped { groups: self.groups, types: PhantomData }, (along.tangents.0.clone()?,)))
     }
 
     fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
         200.0 + x.nanoseconds_to_arrange()
     }
+}
+
+impl<A: Element, D: Rank> BuiltIn for Grouped<A, D> {
+    const IS_PURE: bool = true;
 }

@@ -6,7 +6,10 @@ use crate::ops::add_n::sum_present;
 use crate::ops::broadcast::{broadcast_to, sum_to};
 use crate::ops::immediate_rule::ImmediateRule;
 use crate::tensor::{Element, Expr, Nd, Rank, broadcast_shape, check_size, common_len};
-use dl_core::{Along, At, Binary, Differentiable, Layer, Now, Pointwise, Primitive, Result, Sums, Term, Unary};
+use dl_core::{
+    Along, At, Binary, BuiltIn, CotangentSink, Differentiable, Immediate, Layer, Pointwise, Primitive, Result, Term,
+    Unary,
+};
 use std::marker::PhantomData;
 
 impl<A: Element, D: Rank> Pointwise for Nd<A, D> {
@@ -17,7 +20,7 @@ impl<A: Element, D: Rank> Pointwise for Nd<A, D> {
 
     #[track_caller]
     fn binary(op: Binary, a: &Layer<Self>, b: &Layer<Self>) -> Layer<Self> {
-        Layer::apply(BinaryOp { op, types: PhantomData }, (a.clone(), b.clone()))
+        Layer::apply_built_in(BinaryOp { op, types: PhantomData }, (a.clone(), b.clone()))
     }
 
     #[track_caller]
@@ -83,13 +86,12 @@ struct MapOp<A, D> {
 
 #[track_caller]
 fn map<A: Element, D: Rank>(kind: MapKind, x: &Layer<Nd<A, D>>) -> Layer<Nd<A, D>> {
-    Layer::apply(MapOp { kind, types: PhantomData }, (x.clone(),))
+    Layer::apply_built_in(MapOp { kind, types: PhantomData }, (x.clone(),))
 }
 
 impl<A: Element, D: Rank> Primitive for MapOp<A, D> {
     type Operands = (Layer<Nd<A, D>>,);
     type Output = Nd<A, D>;
-    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         match self.kind {
@@ -123,7 +125,23 @@ impl<A: Element, D: Rank> Primitive for MapOp<A, D> {
         (delta.map(|delta| delta.0),)
     }
 
-    fn pull_back_now(&self, at: &Now<'_, Self>, sums: &mut Sums<'_>) -> bool {
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
+        self.pullback(&along.at(along.tangents.0.as_ref()?)).0
+    }
+
+    fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
+        let each = match self.kind {
+            MapKind::Unary(op) => op.cost(),
+            MapKind::WithNumber { op, .. } => op.cost(),
+        };
+        cost(x.len() as f64, each, &[x])
+    }
+}
+
+impl<A: Element, D: Rank> BuiltIn for MapOp<A, D> {
+    const IS_PURE: bool = true;
+
+    fn immediate_pullback(&self, at: &Immediate<'_, Self>, sink: &mut CotangentSink<'_>) -> bool {
         let (x, y, d) = (at.values.0, at.value, at.delta);
         let Some(rule) = ImmediateRule::of_small(&[x, y, d]) else { return false };
         let (x, y, d) = (rule.of(x), rule.of(y), rule.of(d));
@@ -136,20 +154,8 @@ impl<A: Element, D: Rank> Primitive for MapOp<A, D> {
                 ImmediateRule::binary(op, [x, rule.of_number(A::of(number)), y, d], (true, false)).0
             }
         };
-        rule.add(0, delta, at.delta, sums);
+        rule.add(0, delta, at.delta, sink);
         true
-    }
-
-    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
-        self.pullback(&along.at(along.tangents.0.as_ref()?)).0
-    }
-
-    fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
-        let each = match self.kind {
-            MapKind::Unary(op) => op.cost(),
-            MapKind::WithNumber { op, .. } => op.cost(),
-        };
-        cost(x.len() as f64, each, &[x])
     }
 }
 
@@ -180,7 +186,6 @@ pub(crate) fn binary<A: Element, D: Rank>(op: Binary, a: &Nd<A, D>, b: &Nd<A, D>
 impl<A: Element, D: Rank> Primitive for BinaryOp<A, D> {
     type Operands = (Layer<Nd<A, D>>, Layer<Nd<A, D>>);
     type Output = Nd<A, D>;
-    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         self.op.name()
@@ -200,16 +205,6 @@ impl<A: Element, D: Rank> Primitive for BinaryOp<A, D> {
         )
     }
 
-    fn pull_back_now(&self, at: &Now<'_, Self>, sums: &mut Sums<'_>) -> bool {
-        let ((a, b), y, d) = (at.values, at.value, at.delta);
-        let Some(rule) = ImmediateRule::of_small(&[a, b, y, d]) else { return false };
-        let terms = [rule.of(a), rule.of(b), rule.of(y), rule.of(d)];
-        let (left, right) = ImmediateRule::binary(self.op, terms, (sums.wants(0), sums.wants(1)));
-        rule.add(0, left, at.delta, sums);
-        rule.add(1, right, at.delta, sums);
-        true
-    }
-
     fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
         let [a, b, y] = [&along.operands.0, &along.operands.1, along.output].map(|layer| Term(layer.clone()));
         // broadcast to the shape of the value, so that the tangent has this shape as well
@@ -226,5 +221,19 @@ impl<A: Element, D: Rank> Primitive for BinaryOp<A, D> {
 
     fn cost(&self, (a, b): (&Nd<A, D>, &Nd<A, D>)) -> f64 {
         cost(common_len(&[a.shape(), b.shape()]), self.op.cost(), &[a, b])
+    }
+}
+
+impl<A: Element, D: Rank> BuiltIn for BinaryOp<A, D> {
+    const IS_PURE: bool = true;
+
+    fn immediate_pullback(&self, at: &Immediate<'_, Self>, sink: &mut CotangentSink<'_>) -> bool {
+        let ((a, b), y, d) = (at.values, at.value, at.delta);
+        let Some(rule) = ImmediateRule::of_small(&[a, b, y, d]) else { return false };
+        let terms = [rule.of(a), rule.of(b), rule.of(y), rule.of(d)];
+        let (left, right) = ImmediateRule::binary(self.op, terms, (sink.wants(0), sink.wants(1)));
+        rule.add(0, left, at.delta, sink);
+        rule.add(1, right, at.delta, sink);
+        true
     }
 }

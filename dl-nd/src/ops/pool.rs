@@ -5,7 +5,7 @@ use crate::kernels::{SPATIAL, Window, Windows2x2, pad_spatial, windows};
 use crate::ops::interpolate::{AxisMap, resample};
 use crate::ops::window::{PerAxis, check_batch, size};
 use crate::tensor::{Element, HasRank, Nd, Rank, tensor_of_shape, zeros};
-use dl_core::{Along, At, Data, Differentiable, Error, Layer, Nothing, Primitive, Result, parallel};
+use dl_core::{Along, At, BuiltIn, Data, Differentiable, Error, Layer, Nothing, Primitive, Result, parallel};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -288,8 +288,8 @@ fn avg_pool<A: Element, D: Rank, const N: usize>(x: Layer<Nd<A, D>>, avg: AvgPoo
 #[track_caller]
 fn max_pool<A: Element, D: Rank, const N: usize>(x: Layer<Nd<A, D>>, pool: Pool<N>) -> Layer<Nd<A, D>> {
     let (windows, ceil) = (pool.windows().into(), pool.ceil_mode);
-    let positions = Layer::apply(MaxPool { windows, ceil, types: PhantomData }, (x.clone(),));
-    Layer::apply(GatherMaxima { missing: A::neg_infinity(), rank: PhantomData }, (x, positions))
+    let positions = Layer::apply_built_in(MaxPool { windows, ceil, types: PhantomData }, (x.clone(),));
+    Layer::apply_built_in(GatherMaxima { missing: A::neg_infinity(), rank: PhantomData }, (x, positions))
 }
 
 /// For each window of a max pooling, the position of its maximum in the same sample and channel.
@@ -350,7 +350,6 @@ struct MaxPool<A, D> {
 impl<A: Element, D: Rank> Primitive for MaxPool<A, D> {
     type Operands = (Layer<Nd<A, D>>,);
     type Output = MaxPositions;
-    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         ["max_pool1d", "max_pool2d", "max_pool3d"][self.windows.len() - 1]
@@ -400,6 +399,10 @@ impl<A: Element, D: Rank> Primitive for MaxPool<A, D> {
     fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
         200.0 + self.nanoseconds(x.len())
     }
+}
+
+impl<A: Element, D: Rank> BuiltIn for MaxPool<A, D> {
+    const IS_PURE: bool = true;
 }
 
 impl<A, D> MaxPool<A, D> {
@@ -466,7 +469,6 @@ struct GatherMaxima<A, D> {
 impl<A: Element, D: Rank> Primitive for GatherMaxima<A, D> {
     type Operands = (Layer<Nd<A, D>>, Layer<MaxPositions>);
     type Output = Nd<A, D>;
-    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         "gather_places"
@@ -497,17 +499,21 @@ impl<A: Element, D: Rank> Primitive for GatherMaxima<A, D> {
 
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>, Option<Layer<Nothing>>) {
         let (shape, element) = (at.values.0.dim(), PhantomData);
-        (Some(Layer::apply(ScatterMaxima { shape, element }, (at.delta.clone(), at.operands.1.clone()))), None)
+        (Some(Layer::apply_built_in(ScatterMaxima { shape, element }, (at.delta.clone(), at.operands.1.clone()))), None)
     }
 
     fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
         let gather = GatherMaxima { missing: A::zero(), rank: PhantomData };
-        Some(Layer::apply(gather, (along.tangents.0.clone()?, along.operands.1.clone())))
+        Some(Layer::apply_built_in(gather, (along.tangents.0.clone()?, along.operands.1.clone())))
     }
 
     fn cost(&self, (_, positions): (&Nd<A, D>, &MaxPositions)) -> f64 {
         200.0 + positions.nanoseconds_each() * positions.len() as f64
     }
+}
+
+impl<A: Element, D: Rank> BuiltIn for GatherMaxima<A, D> {
+    const IS_PURE: bool = true;
 }
 
 /// The transpose of [`GatherMaxima`]: scatters elements, with addition, into zeros of this shape.
@@ -520,7 +526,6 @@ struct ScatterMaxima<A, D> {
 impl<A: Element, D: Rank> Primitive for ScatterMaxima<A, D> {
     type Operands = (Layer<Nd<A, D>>, Layer<MaxPositions>);
     type Output = Nd<A, D>;
-    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         "scatter_places"
@@ -558,16 +563,20 @@ impl<A: Element, D: Rank> Primitive for ScatterMaxima<A, D> {
 
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>, Option<Layer<Nothing>>) {
         let gather = GatherMaxima { missing: A::of(0.0), rank: PhantomData };
-        (Some(Layer::apply(gather, (at.delta.clone(), at.operands.1.clone()))), None)
+        (Some(Layer::apply_built_in(gather, (at.delta.clone(), at.operands.1.clone()))), None)
     }
 
     fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
-        Some(Layer::apply(self.clone(), (along.tangents.0.clone()?, along.operands.1.clone())))
+        Some(Layer::apply_built_in(self.clone(), (along.tangents.0.clone()?, along.operands.1.clone())))
     }
 
     fn cost(&self, (_, positions): (&Nd<A, D>, &MaxPositions)) -> f64 {
         200.0 + 0.3 * self.shape.size() as f64 + positions.nanoseconds_each() * positions.len() as f64
     }
+}
+
+impl<A: Element, D: Rank> BuiltIn for ScatterMaxima<A, D> {
+    const IS_PURE: bool = true;
 }
 
 #[cfg(test)]

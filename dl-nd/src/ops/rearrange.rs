@@ -3,7 +3,7 @@
 use crate::ops::axes::axis_of;
 use crate::ops::reshape::reshape_to;
 use crate::tensor::{Element, HasRank, Nd, Rank, check_size, compact_copy, filled_array};
-use dl_core::{Along, At, Differentiable, Error, Layer, Primitive, Result};
+use dl_core::{Along, At, BuiltIn, Differentiable, Error, Layer, Primitive, Result};
 use ndarray::{Array1, ArrayView2, Axis, Ix1, Ix2, Slice};
 use std::marker::PhantomData;
 
@@ -67,7 +67,7 @@ pub trait ArrangeOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     where
         D: HasRank<1>,
     {
-        Layer::apply(Diag { k, shape: None, types: PhantomData }, (self.layer(),))
+        Layer::apply_built_in(Diag { k, shape: None, types: PhantomData }, (self.layer(),))
     }
 
     /// The diagonal `k` of a matrix, a vector. Diagonal 0 is the main one, positive `k` are above
@@ -85,7 +85,7 @@ pub trait ArrangeOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     where
         D: HasRank<2>,
     {
-        Layer::apply(Diagonal { k, types: PhantomData }, (self.layer(),))
+        Layer::apply_built_in(Diagonal { k, types: PhantomData }, (self.layer(),))
     }
 
     /// Shifts the elements by `shift` positions along an axis, cyclically: elements shifted beyond
@@ -101,7 +101,7 @@ pub trait ArrangeOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// When there is no such axis.
     #[track_caller]
     fn roll(&self, axis: isize, shift: isize) -> Layer<Nd<A, D>> {
-        Layer::apply(Roll { axis, shift, types: PhantomData }, (self.layer(),))
+        Layer::apply_built_in(Roll { axis, shift, types: PhantomData }, (self.layer(),))
     }
 
     /// The cumulative sums along an axis: `yᵢ = x₀ + … + xᵢ`. A negative axis counts from the last
@@ -117,7 +117,7 @@ pub trait ArrangeOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// When there is no such axis.
     #[track_caller]
     fn cumsum(&self, axis: isize) -> Layer<Nd<A, D>> {
-        Layer::apply(Cumsum { axis, from_end: false, types: PhantomData }, (self.layer(),))
+        Layer::apply_built_in(Cumsum { axis, from_end: false, types: PhantomData }, (self.layer(),))
     }
 }
 
@@ -131,7 +131,7 @@ fn cost(len: usize) -> f64 {
 /// The lower or upper triangle of each matrix, with `other` elsewhere.
 #[track_caller]
 pub(crate) fn triangle<A: Element, D: Rank>(x: Layer<Nd<A, D>>, lower: bool, k: isize, other: A) -> Layer<Nd<A, D>> {
-    Layer::apply(Triangle { lower, k, other, rank: PhantomData }, (x,))
+    Layer::apply_built_in(Triangle { lower, k, other, rank: PhantomData }, (x,))
 }
 
 struct Triangle<A, D> {
@@ -144,7 +144,6 @@ struct Triangle<A, D> {
 impl<A: Element, D: Rank> Primitive for Triangle<A, D> {
     type Operands = (Layer<Nd<A, D>>,);
     type Output = Nd<A, D>;
-    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         if self.lower { "tril" } else { "triu" }
@@ -184,6 +183,10 @@ impl<A: Element, D: Rank> Primitive for Triangle<A, D> {
     }
 }
 
+impl<A: Element, D: Rank> BuiltIn for Triangle<A, D> {
+    const IS_PURE: bool = true;
+}
+
 /// The positions on the diagonal `k` of a matrix of this shape.
 fn positions(k: isize, [rows, columns]: [usize; 2]) -> impl Iterator<Item = [usize; 2]> {
     let (down, right) = (k.min(0).unsigned_abs(), k.max(0).unsigned_abs());
@@ -203,7 +206,6 @@ struct Diag<A, D> {
 impl<A: Element, D: Rank> Primitive for Diag<A, D> {
     type Operands = (Layer<Nd<A, D>>,);
     type Output = Nd<A, Ix2>;
-    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         "diag"
@@ -224,17 +226,22 @@ impl<A: Element, D: Rank> Primitive for Diag<A, D> {
     }
 
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
-        let delta: Layer<Nd<A, Ix1>> = Layer::apply(Diagonal { k: self.k, types: PhantomData }, (at.delta.clone(),));
+        let delta: Layer<Nd<A, Ix1>> =
+            Layer::apply_built_in(Diagonal { k: self.k, types: PhantomData }, (at.delta.clone(),));
         (Some(reshape_to(&delta, at.values.0.dim())),)
     }
 
     fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, Ix2>>> {
-        Some(Layer::apply(self.clone(), (along.tangents.0.clone()?,)))
+        Some(Layer::apply_built_in(self.clone(), (along.tangents.0.clone()?,)))
     }
 
     fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
         cost(x.len().saturating_mul(x.len()))
     }
+}
+
+impl<A: Element, D: Rank> BuiltIn for Diag<A, D> {
+    const IS_PURE: bool = true;
 }
 
 /// A diagonal of a matrix.
@@ -253,7 +260,6 @@ fn as_matrix<A: Element, D: Rank>(x: &Nd<A, D>) -> Result<ArrayView2<'_, A>> {
 impl<A: Element, D: Rank> Primitive for Diagonal<A, D> {
     type Operands = (Layer<Nd<A, D>>,);
     type Output = Nd<A, Ix1>;
-    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         "diagonal"
@@ -267,18 +273,24 @@ impl<A: Element, D: Rank> Primitive for Diagonal<A, D> {
 
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
         let &[rows, columns] = at.values.0.shape() else { unreachable!("the rank was checked") };
-        let delta: Layer<Nd<A, Ix2>> =
-            Layer::apply(Diag { k: self.k, shape: Some([rows, columns]), types: PhantomData }, (at.delta.clone(),));
+        let delta: Layer<Nd<A, Ix2>> = Layer::apply_built_in(
+            Diag { k: self.k, shape: Some([rows, columns]), types: PhantomData },
+            (at.delta.clone(),),
+        );
         (Some(reshape_to(&delta, at.values.0.dim())),)
     }
 
     fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, Ix1>>> {
-        Some(Layer::apply(self.clone(), (along.tangents.0.clone()?,)))
+        Some(Layer::apply_built_in(self.clone(), (along.tangents.0.clone()?,)))
     }
 
     fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
         cost(x.shape().first().copied().unwrap_or(0))
     }
+}
+
+impl<A: Element, D: Rank> BuiltIn for Diagonal<A, D> {
+    const IS_PURE: bool = true;
 }
 
 #[derive(Clone)]
@@ -291,7 +303,6 @@ struct Roll<A, D> {
 impl<A: Element, D: Rank> Primitive for Roll<A, D> {
     type Operands = (Layer<Nd<A, D>>,);
     type Output = Nd<A, D>;
-    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         "roll"
@@ -316,16 +327,20 @@ impl<A: Element, D: Rank> Primitive for Roll<A, D> {
         let length = shape[axis_of(self.axis, shape).expect("the axis was checked")] as isize;
         let shift = if length == 0 { 0 } else { -self.shift.rem_euclid(length) };
         let back = Roll { axis: self.axis, shift, types: PhantomData };
-        (Some(Layer::apply(back, (at.delta.clone(),))),)
+        (Some(Layer::apply_built_in(back, (at.delta.clone(),))),)
     }
 
     fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
-        Some(Layer::apply(self.clone(), (along.tangents.0.clone()?,)))
+        Some(Layer::apply_built_in(self.clone(), (along.tangents.0.clone()?,)))
     }
 
     fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
         cost(x.len())
     }
+}
+
+impl<A: Element, D: Rank> BuiltIn for Roll<A, D> {
+    const IS_PURE: bool = true;
 }
 
 #[derive(Clone)]
@@ -339,7 +354,6 @@ struct Cumsum<A, D> {
 impl<A: Element, D: Rank> Primitive for Cumsum<A, D> {
     type Operands = (Layer<Nd<A, D>>,);
     type Output = Nd<A, D>;
-    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         "cumsum"
@@ -370,14 +384,18 @@ impl<A: Element, D: Rank> Primitive for Cumsum<A, D> {
 
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
         let back = Cumsum { axis: self.axis, from_end: !self.from_end, types: PhantomData };
-        (Some(Layer::apply(back, (at.delta.clone(),))),)
+        (Some(Layer::apply_built_in(back, (at.delta.clone(),))),)
     }
 
     fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
-        Some(Layer::apply(self.clone(), (along.tangents.0.clone()?,)))
+        Some(Layer::apply_built_in(self.clone(), (along.tangents.0.clone()?,)))
     }
 
     fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
         cost(x.len())
     }
+}
+
+impl<A: Element, D: Rank> BuiltIn for Cumsum<A, D> {
+    const IS_PURE: bool = true;
 }

@@ -10,7 +10,8 @@ use crate::ops::softmax::log_sum_exp;
 use crate::tensor::{Element, Expr, LazyTensor, Nd, Rank, check_size, filled_array, unit_shape};
 use crate::{fusion, kernels};
 use dl_core::{
-    Along, At, Binary, BinaryLoop, Data, Differentiable, Error, Layer, Native, Others, Pointwise, Primitive, Result,
+    Along, At, Binary, BinaryLoop, BuiltIn, Data, Differentiable, Error, Layer, Native, Others, Pointwise, Primitive,
+    Result,
 };
 use ndarray::{ArrayD, Axis, Dimension, IxDyn};
 use std::marker::PhantomData;
@@ -140,7 +141,7 @@ pub(crate) fn reduce<A: Element, D: Rank, O: ReduceOutput<A, D>>(
     axes: AxisList,
     form: ReduceForm,
 ) -> Layer<O> {
-    Layer::apply(Reduce { op, axes, form, types: PhantomData }, (x,))
+    Layer::apply_built_in(Reduce { op, axes, form, types: PhantomData }, (x,))
 }
 
 /// The sum of all elements.
@@ -209,8 +210,6 @@ struct Reduce<A, D, O> {
 impl<A: Element, D: Rank, O: ReduceOutput<A, D>> Primitive for Reduce<A, D, O> {
     type Operands = (Layer<Nd<A, D>>,);
     type Output = O;
-    const IS_PLAIN: bool = true;
-    const CAN_WAIT: bool = true;
 
     fn name(&self) -> &'static str {
         self.form.name
@@ -281,24 +280,6 @@ impl<A: Element, D: Rank, O: ReduceOutput<A, D>> Primitive for Reduce<A, D, O> {
         (Some(delta),)
     }
 
-    /// Available for the sum or mean of a lazy tensor, which is then computed together with the
-    /// gradient.
-    fn slopes(&self, (x,): (&Nd<A, D>,)) -> Option<(Option<Layer<Nd<A, D>>>,)> {
-        self.pending_terms(x)?;
-        // errors are reported by `value`
-        self.count(x.shape(), &self.axes.of(x.shape()).ok()?).ok()?;
-        let one = Layer::constant(Nd::full(unit_shape::<D>(), A::of(1.0)));
-        Some((Some(self.delta_of_terms(&one, x.dim())),))
-    }
-
-    fn value_beside(&self, (x,): (&Nd<A, D>,), others: Others<'_>) -> Result<O> {
-        let Some(lazy) = self.pending_terms(x) else { return self.value((x,)) };
-        let axes = self.axes.of(x.shape())?;
-        let count = self.count(x.shape(), &axes)?;
-        let others: Vec<&Nd<A, D>> = others.of::<Nd<A, D>>().collect();
-        Ok(self.output_of_sum(fusion::sum_and_realize(lazy, &others), &axes, count))
-    }
-
     fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<O>> {
         match self.op {
             ReduceOp::Sum | ReduceOp::Mean => {
@@ -311,6 +292,29 @@ impl<A: Element, D: Rank, O: ReduceOutput<A, D>> Primitive for Reduce<A, D, O> {
     fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
         let each = if self.op == ReduceOp::LogSumExp { 10.0 } else { 1.0 };
         200.0 + x.nanoseconds_to_compute() + x.len() as f64 * each
+    }
+}
+
+impl<A: Element, D: Rank, O: ReduceOutput<A, D>> BuiltIn for Reduce<A, D, O> {
+    const IS_PURE: bool = true;
+    const CAN_DEFER_VALUE: bool = true;
+
+    /// Available for the sum or mean of a lazy tensor, which is then computed together with the
+    /// gradient.
+    fn unit_cotangents(&self, (x,): (&Nd<A, D>,)) -> Option<(Option<Layer<Nd<A, D>>>,)> {
+        self.pending_terms(x)?;
+        // errors are reported by `value`
+        self.count(x.shape(), &self.axes.of(x.shape()).ok()?).ok()?;
+        let one = Layer::constant(Nd::full(unit_shape::<D>(), A::of(1.0)));
+        Some((Some(self.delta_of_terms(&one, x.dim())),))
+    }
+
+    fn value_fused_with(&self, (x,): (&Nd<A, D>,), others: Others<'_>) -> Result<O> {
+        let Some(lazy) = self.pending_terms(x) else { return self.value((x,)) };
+        let axes = self.axes.of(x.shape())?;
+        let count = self.count(x.shape(), &axes)?;
+        let others: Vec<&Nd<A, D>> = others.of::<Nd<A, D>>().collect();
+        Ok(self.output_of_sum(fusion::sum_and_realize(lazy, &others), &axes, count))
     }
 }
 
@@ -477,7 +481,7 @@ impl<A: Element> BinaryLoop<A> for Fold<A> {
 /// A tensor of this shape with all elements equal to `number`.
 #[track_caller]
 pub(crate) fn fill<A: Element, D: Rank>(number: &Layer<A>, shape: D) -> Layer<Nd<A, D>> {
-    Layer::apply(Fill { shape, element: PhantomData }, (number.clone(),))
+    Layer::apply_built_in(Fill { shape, element: PhantomData }, (number.clone(),))
 }
 
 /// `number` as a tensor with one element, which broadcasts to every shape.
@@ -494,7 +498,6 @@ struct Fill<A, D> {
 impl<A: Element, D: Rank> Primitive for Fill<A, D> {
     type Operands = (Layer<A>,);
     type Output = Nd<A, D>;
-    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         "fill"
@@ -520,4 +523,8 @@ impl<A: Element, D: Rank> Primitive for Fill<A, D> {
         let len = self.shape.size();
         200.0 + if should_defer(len) { 0.0 } else { 0.5 * len as f64 }
     }
+}
+
+impl<A: Element, D: Rank> BuiltIn for Fill<A, D> {
+    const IS_PURE: bool = true;
 }

@@ -3,7 +3,7 @@
 use crate::ops::axes::{axis_of, position_of};
 use crate::ops::broadcast::broadcast_to;
 use crate::tensor::{Element, Item, Nd, Rank, wrong_rank};
-use dl_core::{Along, At, Differentiable, Error, Layer, Primitive, Result};
+use dl_core::{Along, At, BuiltIn, Differentiable, Error, Layer, Primitive, Result};
 use ndarray::{ArcArray, Axis, IntoDimension, Ix1, Ix2, IxDyn, RemoveAxis};
 use std::any::Any;
 use std::marker::PhantomData;
@@ -247,23 +247,23 @@ fn same_rank<A: Item, D: Rank, E: Rank>(x: &Layer<Nd<A, D>>) -> Option<Layer<Nd<
 
 #[track_caller]
 pub(crate) fn reshape<A: Item, D: Rank, E: Rank>(x: &Layer<Nd<A, D>>, target: ReshapeTarget<E>) -> Layer<Nd<A, E>> {
-    Layer::apply(Reshape { target, types: PhantomData }, (x.clone(),))
+    Layer::apply_built_in(Reshape { target, types: PhantomData }, (x.clone(),))
 }
 
 /// The axes in reverse order.
 #[track_caller]
 pub(crate) fn reverse<A: Item, D: Rank>(x: &Layer<Nd<A, D>>) -> Layer<Nd<A, D>> {
-    Layer::apply(Permute { order: AxisOrder::Reversed, element: PhantomData }, (x.clone(),))
+    Layer::apply_built_in(Permute { order: AxisOrder::Reversed, element: PhantomData }, (x.clone(),))
 }
 
 #[track_caller]
 pub(crate) fn transpose<A: Item, D: Rank>(x: &Layer<Nd<A, D>>, a: isize, b: isize) -> Layer<Nd<A, D>> {
-    Layer::apply(Permute { order: AxisOrder::Exchanged(a, b), element: PhantomData }, (x.clone(),))
+    Layer::apply_built_in(Permute { order: AxisOrder::Exchanged(a, b), element: PhantomData }, (x.clone(),))
 }
 
 #[track_caller]
 pub(crate) fn permute<A: Item, D: Rank>(x: &Layer<Nd<A, D>>, axes: D) -> Layer<Nd<A, D>> {
-    Layer::apply(Permute { order: AxisOrder::Axes(axes), element: PhantomData }, (x.clone(),))
+    Layer::apply_built_in(Permute { order: AxisOrder::Axes(axes), element: PhantomData }, (x.clone(),))
 }
 
 #[track_caller]
@@ -302,7 +302,6 @@ struct Reshape<A, D, E> {
 impl<A: Item, D: Rank, E: Rank> Primitive for Reshape<A, D, E> {
     type Operands = (Layer<Nd<A, D>>,);
     type Output = Nd<A, E>;
-    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         match self.target {
@@ -376,6 +375,10 @@ impl<A: Item, D: Rank, E: Rank> Primitive for Reshape<A, D, E> {
     }
 }
 
+impl<A: Item, D: Rank, E: Rank> BuiltIn for Reshape<A, D, E> {
+    const IS_PURE: bool = true;
+}
+
 /// Reorders axes.
 struct Permute<A, D> {
     order: AxisOrder<D>,
@@ -393,7 +396,6 @@ enum AxisOrder<D> {
 impl<A: Item, D: Rank> Primitive for Permute<A, D> {
     type Operands = (Layer<Nd<A, D>>,);
     type Output = Nd<A, D>;
-    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         match self.order {
@@ -434,14 +436,21 @@ impl<A: Item, D: Rank> Primitive for Permute<A, D> {
             }
             same => same.clone(),
         };
-        (Some(Layer::apply(Permute { order: inverse, element: PhantomData }, (at.delta.clone(),))),)
+        (Some(Layer::apply_built_in(Permute { order: inverse, element: PhantomData }, (at.delta.clone(),))),)
     }
 
     fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A::Derivative, D>>> {
-        Some(Layer::apply(Permute { order: self.order.clone(), element: PhantomData }, (along.tangents.0.clone()?,)))
+        Some(Layer::apply_built_in(
+            Permute { order: self.order.clone(), element: PhantomData },
+            (along.tangents.0.clone()?,),
+        ))
     }
 
     fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
         200.0 + x.nanoseconds_to_compute()
     }
+}
+
+impl<A: Item, D: Rank> BuiltIn for Permute<A, D> {
+    const IS_PURE: bool = true;
 }

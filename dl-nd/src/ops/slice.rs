@@ -6,7 +6,7 @@ use crate::ops::reduce::fill;
 use crate::ops::reshape::as_rank;
 use crate::ops::slice_gradient::{add_elements, slice_gradient};
 use crate::tensor::{Element, Nd, Rank, check_size, filled_array};
-use dl_core::{Along, At, Differentiable, Error, Layer, Now, Primitive, Result, Sums};
+use dl_core::{Along, At, BuiltIn, CotangentSink, Differentiable, Error, Immediate, Layer, Primitive, Result};
 use ndarray::{Axis, IntoDimension, IxDyn, RemoveAxis, Slice, SliceArg, SliceInfoElem};
 use std::marker::PhantomData;
 
@@ -158,7 +158,7 @@ pub trait SliceOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// When the number of pairs differs from the number of axes.
     #[track_caller]
     fn pad(&self, widths: &[(usize, usize)], value: A) -> Layer<Nd<A, D>> {
-        Layer::apply(Pad { widths: widths.into(), value, rank: PhantomData }, (self.layer(),))
+        Layer::apply_built_in(Pad { widths: widths.into(), value, rank: PhantomData }, (self.layer(),))
     }
 
     /// The element at this index, a number.
@@ -181,7 +181,7 @@ impl<X, A: Element, D: Rank> SliceOps<A, D> for X where X: Differentiable<Data =
 
 #[track_caller]
 fn slice<A: Element, D: Rank, E: Rank>(x: &Layer<Nd<A, D>>, name: &'static str, spec: SliceSpec) -> Layer<Nd<A, E>> {
-    Layer::apply(SliceView { name, spec, types: PhantomData }, (x.clone(),))
+    Layer::apply_built_in(SliceView { name, spec, types: PhantomData }, (x.clone(),))
 }
 
 /// The `length` elements of an axis that begin at `start`.
@@ -353,7 +353,6 @@ struct SliceView<A, D, E> {
 impl<A: Element, D: Rank, E: Rank> Primitive for SliceView<A, D, E> {
     type Operands = (Layer<Nd<A, D>>,);
     type Output = Nd<A, E>;
-    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         self.name
@@ -376,7 +375,19 @@ impl<A: Element, D: Rank, E: Rank> Primitive for SliceView<A, D, E> {
         (Some(slice_gradient(shape, elements, as_rank(at.delta))),)
     }
 
-    fn pull_back_now(&self, at: &Now<'_, Self>, sums: &mut Sums<'_>) -> bool {
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, E>>> {
+        Some(Layer::apply_built_in(self.clone(), (along.tangents.0.clone()?,)))
+    }
+
+    fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
+        200.0 + x.nanoseconds_to_compute()
+    }
+}
+
+impl<A: Element, D: Rank, E: Rank> BuiltIn for SliceView<A, D, E> {
+    const IS_PURE: bool = true;
+
+    fn immediate_pullback(&self, at: &Immediate<'_, Self>, sink: &mut CotangentSink<'_>) -> bool {
         let whole = at.values.0;
         if should_defer(whole.len()) {
             return false;
@@ -393,18 +404,10 @@ impl<A: Element, D: Rank, E: Rank> Primitive for SliceView<A, D, E> {
         };
         // the graph form of this rule converts the delta to dynamic rank, which counts as an
         // operation
-        sums.count(usize::from(E::NDIM.is_some()));
+        sink.count(usize::from(E::NDIM.is_some()));
         let add_whole = |sum: &mut Nd<A, D>, whole: &Nd<A, D>| add_elements(sum.0.array_mut().view_mut(), whole.view());
-        sums.add_part(0, || filled_array(whole.dim(), A::zero()).into(), add_whole, add);
+        sink.add_part(0, || filled_array(whole.dim(), A::zero()).into(), add_whole, add);
         true
-    }
-
-    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, E>>> {
-        Some(Layer::apply(self.clone(), (along.tangents.0.clone()?,)))
-    }
-
-    fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
-        200.0 + x.nanoseconds_to_compute()
     }
 }
 
@@ -440,7 +443,6 @@ impl<A: Element, D: Rank> Pad<A, D> {
 impl<A: Element, D: Rank> Primitive for Pad<A, D> {
     type Operands = (Layer<Nd<A, D>>,);
     type Output = Nd<A, D>;
-    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         "pad"
@@ -460,7 +462,7 @@ impl<A: Element, D: Rank> Primitive for Pad<A, D> {
 
     fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
         let pad = Pad { widths: self.widths.clone(), value: A::zero(), rank: PhantomData };
-        Some(Layer::apply(pad, (along.tangents.0.clone()?,)))
+        Some(Layer::apply_built_in(pad, (along.tangents.0.clone()?,)))
     }
 
     fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
@@ -468,9 +470,13 @@ impl<A: Element, D: Rank> Primitive for Pad<A, D> {
     }
 }
 
+impl<A: Element, D: Rank> BuiltIn for Pad<A, D> {
+    const IS_PURE: bool = true;
+}
+
 #[track_caller]
 fn element<A: Element, D: Rank>(x: Layer<Nd<A, D>>, index: D) -> Layer<A> {
-    Layer::apply(ElementAt { index, element: PhantomData }, (x,))
+    Layer::apply_built_in(ElementAt { index, element: PhantomData }, (x,))
 }
 
 struct ElementAt<A, D> {
@@ -481,7 +487,6 @@ struct ElementAt<A, D> {
 impl<A: Element, D: Rank> Primitive for ElementAt<A, D> {
     type Operands = (Layer<Nd<A, D>>,);
     type Output = A;
-    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         "at"
@@ -509,4 +514,8 @@ impl<A: Element, D: Rank> Primitive for ElementAt<A, D> {
     fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
         20.0 + x.nanoseconds_to_compute()
     }
+}
+
+impl<A: Element, D: Rank> BuiltIn for ElementAt<A, D> {
+    const IS_PURE: bool = true;
 }

@@ -7,7 +7,7 @@ use crate::fusion;
 use crate::ops::reshape::as_rank;
 use crate::ops::slice::slice_elements;
 use crate::tensor::{Element, Nd, Rank, filled_array};
-use dl_core::{Along, At, Layer, Primitive, Result};
+use dl_core::{Along, At, BuiltIn, Layer, Primitive, Result};
 use ndarray::{ArrayView, ArrayViewMut, IxDyn, SliceInfoElem};
 use std::marker::PhantomData;
 
@@ -18,7 +18,7 @@ pub(crate) fn slice_gradient<A: Element, D: Rank>(
     slice: Box<[SliceInfoElem]>,
     part: Layer<Nd<A, IxDyn>>,
 ) -> Layer<Nd<A, D>> {
-    Layer::apply(SliceGradient { shape, slices: vec![Some(slice)], element: PhantomData }, vec![part])
+    Layer::apply_built_in(SliceGradient { shape, slices: vec![Some(slice)], element: PhantomData }, vec![part])
 }
 
 /// The sum of `terms` as one scatter operation, if at least one of them is a slice gradient.
@@ -40,7 +40,7 @@ pub(crate) fn sum_slice_gradients<A: Element, D: Rank>(terms: &[Layer<Nd<A, D>>]
             }
         }
     }
-    Some(Layer::apply(SliceGradient { shape, slices, element: PhantomData }, parts))
+    Some(Layer::apply_built_in(SliceGradient { shape, slices, element: PhantomData }, parts))
 }
 
 /// Adds the elements of an array of the same shape, which may have another rank type.
@@ -62,7 +62,6 @@ struct SliceGradient<A, D> {
 impl<A: Element, D: Rank> Primitive for SliceGradient<A, D> {
     type Operands = Vec<Layer<Nd<A, IxDyn>>>;
     type Output = Nd<A, D>;
-    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         "put_back"
@@ -92,10 +91,14 @@ impl<A: Element, D: Rank> Primitive for SliceGradient<A, D> {
         let moving =
             self.slices.iter().zip(along.tangents).filter_map(|(slice, part)| Some((slice.clone(), part.clone()?)));
         let (slices, parts) = moving.unzip();
-        Some(Layer::apply(SliceGradient { shape: self.shape.clone(), slices, element: PhantomData }, parts))
+        Some(Layer::apply_built_in(SliceGradient { shape: self.shape.clone(), slices, element: PhantomData }, parts))
     }
 
     fn cost(&self, parts: Vec<&Nd<A, IxDyn>>) -> f64 {
         200.0 + 0.5 * self.shape.size() as f64 + parts.iter().map(|part| 50.0 + part.len() as f64).sum::<f64>()
     }
+}
+
+impl<A: Element, D: Rank> BuiltIn for SliceGradient<A, D> {
+    const IS_PURE: bool = true;
 }

@@ -6,7 +6,7 @@ use crate::ops::axes::axis_of;
 use crate::ops::reduce::sum_keepdim;
 use crate::tensor::{Element, Nd, Rank};
 use dl_core::simd::vectorized;
-use dl_core::{Along, At, Binary, Differentiable, Layer, Number, Pointwise, Primitive, Result, Unary};
+use dl_core::{Along, At, Binary, BuiltIn, Differentiable, Layer, Number, Pointwise, Primitive, Result, Unary};
 use ndarray::{Array, ArrayView1, ArrayViewMut1, Axis};
 use std::marker::PhantomData;
 
@@ -55,18 +55,18 @@ impl<X, A: Element, D: Rank> SoftmaxOps<A, D> for X where X: Differentiable<Data
 
 #[track_caller]
 pub(crate) fn softmax<A: Element, D: Rank>(x: Layer<Nd<A, D>>, axis: isize) -> Layer<Nd<A, D>> {
-    Layer::apply(Softmax { axis, or_zero: false, types: PhantomData }, (x,))
+    Layer::apply_built_in(Softmax { axis, or_zero: false, types: PhantomData }, (x,))
 }
 
 /// The softmax, except that a lane of −∞ only gives 0, with a gradient of 0.
 #[track_caller]
 pub(crate) fn softmax_or_zero<A: Element, D: Rank>(x: Layer<Nd<A, D>>, axis: isize) -> Layer<Nd<A, D>> {
-    Layer::apply(Softmax { axis, or_zero: true, types: PhantomData }, (x,))
+    Layer::apply_built_in(Softmax { axis, or_zero: true, types: PhantomData }, (x,))
 }
 
 #[track_caller]
 pub(crate) fn log_softmax<A: Element, D: Rank>(x: Layer<Nd<A, D>>, axis: isize) -> Layer<Nd<A, D>> {
-    Layer::apply(LogSoftmax { axis, types: PhantomData }, (x,))
+    Layer::apply_built_in(LogSoftmax { axis, types: PhantomData }, (x,))
 }
 
 /// The length up to which lanes are stored as columns.
@@ -282,7 +282,6 @@ struct Softmax<A, D> {
 impl<A: Element, D: Rank> Primitive for Softmax<A, D> {
     type Operands = (Layer<Nd<A, D>>,);
     type Output = Nd<A, D>;
-    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         "softmax"
@@ -312,6 +311,10 @@ impl<A: Element, D: Rank> Primitive for Softmax<A, D> {
     }
 }
 
+impl<A: Element, D: Rank> BuiltIn for Softmax<A, D> {
+    const IS_PURE: bool = true;
+}
+
 struct LogSoftmax<A, D> {
     axis: isize,
     types: PhantomData<(A, D)>,
@@ -320,7 +323,6 @@ struct LogSoftmax<A, D> {
 impl<A: Element, D: Rank> Primitive for LogSoftmax<A, D> {
     type Operands = (Layer<Nd<A, D>>,);
     type Output = Nd<A, D>;
-    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         "log_softmax"
@@ -353,4 +355,8 @@ impl<A: Element, D: Rank> Primitive for LogSoftmax<A, D> {
     fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
         cost(x.len())
     }
+}
+
+impl<A: Element, D: Rank> BuiltIn for LogSoftmax<A, D> {
+    const IS_PURE: bool = true;
 }

@@ -5,7 +5,7 @@ mod plan;
 
 use crate::ops::add_n::sum_present;
 use crate::tensor::{Element, Nd, check_size};
-use dl_core::{Along, At, Differentiable, Layer, Primitive, Result};
+use dl_core::{Along, At, BuiltIn, Differentiable, Layer, Primitive, Result};
 use labelled::Labelled;
 use ndarray::IxDyn;
 use plan::{Plan, Spec};
@@ -73,7 +73,7 @@ pub fn einsum<A: Element, X: Differentiable<Data = Nd<A, IxDyn>>>(
 
 #[track_caller]
 fn apply<A: Element>(form: EinsumSource, operands: Vec<Layer<Nd<A, IxDyn>>>) -> Layer<Nd<A, IxDyn>> {
-    Layer::apply(Einsum { form, element: PhantomData }, operands)
+    Layer::apply_built_in(Einsum { form, element: PhantomData }, operands)
 }
 
 struct Einsum<A> {
@@ -104,7 +104,6 @@ impl<A: Element> Einsum<A> {
 impl<A: Element> Primitive for Einsum<A> {
     type Operands = Vec<Layer<Nd<A, IxDyn>>>;
     type Output = Nd<A, IxDyn>;
-    const IS_BUILT_IN: bool = true;
 
     fn name(&self) -> &'static str {
         "einsum"
@@ -164,3 +163,5 @@ impl<A: Element> Primitive for Einsum<A> {
         cost
     }
 }
+
+impl<A: Element> BuiltIn for Einsum<A> {}

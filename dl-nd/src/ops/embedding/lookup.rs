@@ -14,7 +14,7 @@ use super::Table;
 use super::rows::{Rows, check_ids};
 use crate::ops::index::Indices;
 use crate::tensor::{Element, Nd, Rank, dim_of};
-use dl_core::{Along, At, Data, Deltas, Differentiable, Layer, Primitive, Result, buffers};
+use dl_core::{Along, At, BuiltIn, Data, Deltas, Differentiable, Layer, Primitive, Result, buffers};
 use ndarray::{Dimension, Ix2};
 use std::marker::PhantomData;
 
@@ -121,7 +121,7 @@ pub trait TableOps<A: Element>: Differentiable<Data: ByRow<A>> {
     where
         Larger<I::Rank>: Rank,
     {
-        Layer::apply(GatherRows(PhantomData), (self.layer(), ids.into_indices()))
+        Layer::apply_built_in(GatherRows(PhantomData), (self.layer(), ids.into_indices()))
     }
 
     /// The whole table as a tensor `[height, width]`, for instance for matrix products. Its delta
@@ -144,12 +144,12 @@ impl<X, A: Element> TableOps<A> for X where X: Differentiable<Data: ByRow<A>> {}
 
 #[track_caller]
 pub(super) fn to_nd<S: ByRow<A>, A: Element>(x: Layer<S>) -> Layer<Nd<A, Ix2>> {
-    Layer::apply(ToNd(PhantomData), (x,))
+    Layer::apply_built_in(ToNd(PhantomData), (x,))
 }
 
 #[track_caller]
 pub(super) fn from_nd<S: ByRow<A>, A: Element>(x: Layer<Nd<A, Ix2>>) -> Layer<S> {
-    Layer::apply(FromNd(PhantomData), (x,))
+    Layer::apply_built_in(FromNd(PhantomData), (x,))
 }
 
 /// Estimated time in nanoseconds to look up and copy rows.
@@ -168,7 +168,6 @@ where
 {
     type Operands = (Layer<S>, Layer<Nd<usize, E>>);
     type Output = Nd<A, Larger<E>>;
-    const IS_BUILT_IN: bool = true;
 
     fn name(&self) -> &'static str {
         "embedding"
@@ -185,17 +184,19 @@ where
 
     fn pullback(&self, at: &At<'_, Self>) -> Deltas<Self> {
         let scatter = ScatterRows { shape: at.values.0.height_and_width(), types: PhantomData };
-        (Some(Layer::apply(scatter, (at.delta.clone(), at.operands.1.clone()))), None)
+        (Some(Layer::apply_built_in(scatter, (at.delta.clone(), at.operands.1.clone()))), None)
     }
 
     fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, Larger<E>>>> {
-        Some(Layer::apply(GatherRows(PhantomData), (along.tangents.0.clone()?, along.operands.1.clone())))
+        Some(Layer::apply_built_in(GatherRows(PhantomData), (along.tangents.0.clone()?, along.operands.1.clone())))
     }
 
     fn cost(&self, (x, ids): (&S, &Nd<usize, E>)) -> f64 {
         cost(ids.len(), x.height_and_width()[1])
     }
 }
+
+impl<S: ByRow<A>, A: Element, E: Rank> BuiltIn for GatherRows<S, A, E> where Larger<E>: Rank {}
 
 /// The adjoint of [`GatherRows`]: a sparse delta from rows and their ids.
 #[derive(Clone)]
@@ -210,7 +211,6 @@ where
 {
     type Operands = (Layer<Nd<A, Larger<E>>>, Layer<Nd<usize, E>>);
     type Output = Rows<A>;
-    const IS_BUILT_IN: bool = true;
 
     fn name(&self) -> &'static str {
         "put_back"
@@ -224,11 +224,11 @@ where
     }
 
     fn pullback(&self, at: &At<'_, Self>) -> Deltas<Self> {
-        (Some(Layer::apply(GatherRows(PhantomData), (at.delta.clone(), at.operands.1.clone()))), None)
+        (Some(Layer::apply_built_in(GatherRows(PhantomData), (at.delta.clone(), at.operands.1.clone()))), None)
     }
 
     fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Rows<A>>> {
-        Some(Layer::apply(self.clone(), (along.tangents.0.clone()?, along.operands.1.clone())))
+        Some(Layer::apply_built_in(self.clone(), (along.tangents.0.clone()?, along.operands.1.clone())))
     }
 
     fn cost(&self, (_, ids): (&Nd<A, Larger<E>>, &Nd<usize, E>)) -> f64 {
@@ -236,13 +236,14 @@ where
     }
 }
 
+impl<A: Element, E: Rank> BuiltIn for ScatterRows<A, E> where Larger<E>: Rank {}
+
 /// All rows as a tensor.
 struct ToNd<S, A>(PhantomData<(S, A)>);
 
 impl<S: ByRow<A>, A: Element> Primitive for ToNd<S, A> {
     type Operands = (Layer<S>,);
     type Output = Nd<A, Ix2>;
-    const IS_BUILT_IN: bool = true;
 
     fn name(&self) -> &'static str {
         "dense"
@@ -266,13 +267,14 @@ impl<S: ByRow<A>, A: Element> Primitive for ToNd<S, A> {
     }
 }
 
+impl<S: ByRow<A>, A: Element> BuiltIn for ToNd<S, A> {}
+
 /// The inverse of [`ToNd`].
 struct FromNd<S, A>(PhantomData<(S, A)>);
 
 impl<S: ByRow<A>, A: Element> Primitive for FromNd<S, A> {
     type Operands = (Layer<Nd<A, Ix2>>,);
     type Output = S;
-    const IS_BUILT_IN: bool = true;
 
     fn name(&self) -> &'static str {
         "from_dense"
@@ -294,3 +296,5 @@ impl<S: ByRow<A>, A: Element> Primitive for FromNd<S, A> {
         200.0 + 0.5 * x.len() as f64
     }
 }
+
+impl<S: ByRow<A>, A: Element> BuiltIn for FromNd<S, A> {}

@@ -1,7 +1,7 @@
 //! The delta of a table: all rows, or only some.
 
 use crate::tensor::{Element, Item, Nd, Rank};
-use dl_core::{Along, At, Data, Delta, Error, Layer, Primitive, Result};
+use dl_core::{Along, At, BuiltIn, Data, Delta, Error, Layer, Primitive, Result};
 use ndarray::{Array2, ArrayView, ArrayView1, ArrayViewMut, ArrayViewMut1, Ix2};
 use std::fmt;
 use std::marker::PhantomData;
@@ -222,12 +222,12 @@ impl<A: Element> Data for Rows<A> {
 impl<A: Element> Delta for Rows<A> {
     #[track_caller]
     fn sum(mut terms: Vec<Layer<Self>>) -> Layer<Self> {
-        if terms.len() == 1 { terms.remove(0) } else { Layer::apply(SumRows(PhantomData), terms) }
+        if terms.len() == 1 { terms.remove(0) } else { Layer::apply_built_in(SumRows(PhantomData), terms) }
     }
 
     #[track_caller]
     fn scale(layer: &Layer<Self>, factor: f64) -> Layer<Self> {
-        Layer::apply(ScaleRows { factor, element: PhantomData }, (layer.clone(),))
+        Layer::apply_built_in(ScaleRows { factor, element: PhantomData }, (layer.clone(),))
     }
 
     fn squared_norm(&self) -> f64 {
@@ -241,7 +241,6 @@ struct SumRows<A>(PhantomData<A>);
 impl<A: Element> Primitive for SumRows<A> {
     type Operands = Vec<Layer<Rows<A>>>;
     type Output = Rows<A>;
-    const IS_BUILT_IN: bool = true;
 
     fn name(&self) -> &'static str {
         "sum"
@@ -281,6 +280,8 @@ impl<A: Element> Primitive for SumRows<A> {
     }
 }
 
+impl<A: Element> BuiltIn for SumRows<A> {}
+
 struct ScaleRows<A> {
     factor: f64,
     element: PhantomData<A>,
@@ -289,7 +290,6 @@ struct ScaleRows<A> {
 impl<A: Element> Primitive for ScaleRows<A> {
     type Operands = (Layer<Rows<A>>,);
     type Output = Rows<A>;
-    const IS_BUILT_IN: bool = true;
 
     fn name(&self) -> &'static str {
         "scale"
@@ -312,3 +312,5 @@ impl<A: Element> Primitive for ScaleRows<A> {
         200.0 + 0.5 * x.block.len() as f64
     }
 }
+
+impl<A: Element> BuiltIn for ScaleRows<A> {}
