@@ -8,18 +8,13 @@ use crate::api::weight::AnyWeight;
 use crate::error::{Error, Result};
 use crate::graph::chunk::Chunk;
 use crate::graph::data::Data;
-use crate::graph::inline_box::Kept;
+use crate::graph::identity::{Effect, with_effect};
 use crate::graph::layer::Layer;
-use crate::graph::node::Expression;
-use crate::graph::node_ref::AnyLayer;
-use crate::graph::op::{AnyAlong, AnyAt, AnyPrimitive, Few, UpdateOf};
 use crate::graph::value::Value;
 use crate::graph::variable::Variable;
 use crate::step::memory::WeightState;
 use crate::step::optimizer::Optimizer;
 use crate::step::state::AnyState;
-use smallvec::smallvec;
-use std::any::Any;
 use std::fmt;
 
 /// State that is not trained: running statistics, a count of steps.
@@ -121,44 +116,7 @@ impl<T: Data> Layer<T> {
         new: impl Differentiable<Data = U, Delta = U::Delta>,
     ) -> Layer<T> {
         let operands = [self.any().clone(), new.into_layer().into_any(), buffer.layer().into_any()];
-        Layer::from_expression(Expression::Primitive(Kept::operation(Updating(operands))))
-    }
-}
-
-/// (y, new, buffer) ↦ y. The commit of the training step writes the buffer.
-struct Updating([AnyLayer; 3]);
-
-impl AnyPrimitive for Updating {
-    fn name(&self) -> &'static str {
-        "updating"
-    }
-
-    fn op(&self) -> &dyn Any {
-        self
-    }
-
-    fn operands(&self) -> &[AnyLayer] {
-        &self.0
-    }
-
-    fn value(&self, operands: &[&Value]) -> Result<Value> {
-        Ok(operands[0].clone())
-    }
-
-    fn cost(&self, _: &[&Value]) -> f64 {
-        20.0
-    }
-
-    fn pullback(&self, at: AnyAt<'_>) -> Few<Option<AnyLayer>> {
-        smallvec![Some(at.delta), None, None]
-    }
-
-    fn pushforward(&self, along: AnyAlong<'_>) -> Option<AnyLayer> {
-        along.tangents[0].clone()
-    }
-
-    fn update(&self) -> Option<UpdateOf<'_>> {
-        Some(UpdateOf { new: 1, buffer: &self.0[2] })
+        with_effect(Effect::Update, operands)
     }
 }
 

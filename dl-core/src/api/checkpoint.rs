@@ -23,16 +23,9 @@
 //! arrives at it. Until then it is unknown which deltas the group passes on
 //! (`autodiff/optional_cotangent.rs`).
 
-use crate::error::Result;
 use crate::graph::data::Data;
-use crate::graph::inline_box::Kept;
+use crate::graph::identity::{Effect, with_effect};
 use crate::graph::layer::Layer;
-use crate::graph::node::Expression;
-use crate::graph::node_ref::AnyLayer;
-use crate::graph::op::{AnyAlong, AnyAt, AnyPrimitive, Few};
-use crate::graph::value::Value;
-use smallvec::smallvec;
-use std::any::Any;
 
 impl<T: Data> Layer<T> {
     /// This layer as a checkpoint. A training pass retains its value and discards the values that
@@ -69,43 +62,6 @@ impl<T: Data> Layer<T> {
     /// are summed.
     #[track_caller]
     pub fn checkpoint(&self) -> Layer<T> {
-        Layer::from_expression(Expression::Primitive(Kept::operation(Checkpoint([self.any().clone()]))))
-    }
-}
-
-/// x ↦ x. The executor discards the values below it.
-struct Checkpoint([AnyLayer; 1]);
-
-impl AnyPrimitive for Checkpoint {
-    fn name(&self) -> &'static str {
-        "checkpoint"
-    }
-
-    fn op(&self) -> &dyn Any {
-        self
-    }
-
-    fn operands(&self) -> &[AnyLayer] {
-        &self.0
-    }
-
-    fn value(&self, operands: &[&Value]) -> Result<Value> {
-        Ok(operands[0].clone())
-    }
-
-    fn cost(&self, _: &[&Value]) -> f64 {
-        20.0
-    }
-
-    fn pullback(&self, at: AnyAt<'_>) -> Few<Option<AnyLayer>> {
-        smallvec![Some(at.delta)]
-    }
-
-    fn pushforward(&self, along: AnyAlong<'_>) -> Option<AnyLayer> {
-        along.tangents[0].clone()
-    }
-
-    fn is_mark(&self) -> bool {
-        true
+        with_effect(Effect::Checkpoint, [self.any().clone()])
     }
 }

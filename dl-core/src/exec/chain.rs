@@ -157,5 +157,5 @@ impl PassState {
 
 /// Whether an operation can follow another: not if it has an effect.
 pub(super) fn can_follow(expression: &Expression) -> bool {
-    matches!(expression, Expression::Primitive(op) if op.update().is_none() && !op.is_mark())
+    matches!(expression, Expression::Primitive(op) if op.effect().is_none())
 }

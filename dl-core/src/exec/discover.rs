@@ -24,6 +24,7 @@ use crate::exec::dispatch::YIELD_AGAIN_NODES;
 use crate::exec::node_table::{Arithmetic, NONE, NodeSlot, SlotState, Status};
 use crate::exec::state::PassState;
 use crate::exec::{Keep, Pass, vec_pool};
+use crate::graph::identity::Effect;
 use crate::graph::node::{Expression, Node};
 use crate::graph::node_ref::{AnyLayer, Held};
 use crate::graph::scalar::Scalar;
@@ -470,7 +471,7 @@ impl PassState {
         let index = match &node.expression {
             Expression::Weight(variable, leaf) => self.insert_weight(node, *variable, *leaf),
             Expression::Primitive(op)
-                if op.is_mark()
+                if op.effect() == Some(Effect::Checkpoint)
                     && self.entry(operands[0]).number().is_some()
                     && self.index.stamp_only(&node, operands[0]) =>
             {

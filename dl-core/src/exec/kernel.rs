@@ -5,6 +5,7 @@ use crate::exec::context::computing;
 use crate::exec::dispatch::{CHAIN_NS, prefers_driver};
 use crate::exec::state::PassState;
 use crate::exec::{Keep, Pass, user_code};
+use crate::graph::identity::Effect;
 use crate::graph::node::{Expression, Node};
 use crate::graph::node_ref::Held;
 use crate::graph::op::{AnyPrimitive, Few};
@@ -83,15 +84,13 @@ impl PassState {
         if self.env.keep() == Keep::Nothing || self.is_rematerialized(index) {
             return;
         }
-        if let Expression::Primitive(op) = &node.expression
-            && let Some(update) = op.update()
-        {
-            self.retention.add_update(index);
-            let new = self.operand(index, update.new);
-            self.keep_value(new);
-        }
-        if node.is_mark() {
-            self.close_segment(self.operand(index, 0));
+        match node.effect() {
+            Some(Effect::Update) => {
+                self.retention.add_update(index);
+                self.keep_value(self.operand(index, Effect::NEW_VALUE));
+            }
+            Some(Effect::Checkpoint) => self.close_segment(self.operand(index, 0)),
+            None => {}
         }
     }
 }

@@ -14,6 +14,7 @@ use crate::error::{Error, Result};
 use crate::exec::node_table::{NONE, SlotState, Status};
 use crate::exec::state::PassState;
 use crate::exec::{Pass, vec_pool};
+use crate::graph::identity::Effect;
 use crate::graph::node::Expression;
 use crate::parallel::sync::MutexGuard;
 use std::collections::{HashMap, HashSet};
@@ -91,10 +92,7 @@ impl PassState {
                 _ => index,
             };
             let node = self.node(index);
-            let new = match &node.expression {
-                Expression::Primitive(op) => op.update().map(|update| update.new),
-                _ => None,
-            };
+            let new = (node.effect() == Some(Effect::Update)).then_some(Effect::NEW_VALUE);
             for which in 0..self.edges_in_segment(index) {
                 let below = self.edge(index, which);
                 let uses = uses.entry(below).or_insert(Uses { below: Some(above), operands: 0, followers: 0 });
@@ -191,9 +189,7 @@ impl PassState {
 
     /// The slot whose value this update writes into a buffer.
     fn updated(&self, update: u32) -> u32 {
-        let node = self.node(update);
-        let Expression::Primitive(op) = &node.expression else { unreachable!("an update is an operation") };
-        self.operand(update, op.update().expect("it is an update").new)
+        self.operand(update, Effect::NEW_VALUE)
     }
 
     /// The slot that a mark marks, or this one. The cotangent of a mark is that of the slot that it

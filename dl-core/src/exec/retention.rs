@@ -9,6 +9,7 @@ use crate::exec::buffer_update::Update;
 use crate::exec::node_table::{NONE, SlotState, Status};
 use crate::exec::state::PassState;
 use crate::exec::{Keep, user_code};
+use crate::graph::identity::Effect;
 use crate::graph::node::{Expression, Node};
 use crate::graph::scalar::Scalar;
 use crate::graph::value::Value;
@@ -160,14 +161,11 @@ impl PassState {
     pub(super) fn updates(&self, into: &mut Vec<Update>) {
         let update = |&index: &u32| {
             let node = self.node(index);
-            let Expression::Primitive(op) = &node.expression else { return None };
-            match (op.update()?, self.status(index)) {
-                (update, Status::Ready(_) | Status::Released) => {
-                    let value = self.value(self.operand(index, update.new)).to_value();
-                    Some(Update { buffer: update.buffer.clone(), value, place: node.place })
-                }
-                _ => None,
-            }
+            matches!(self.status(index), Status::Ready(_) | Status::Released).then(|| Update {
+                buffer: node.operands()[Effect::BUFFER].clone(),
+                value: self.value(self.operand(index, Effect::NEW_VALUE)).to_value(),
+                place: node.place,
+            })
         };
         into.extend(self.retention.updates().iter().filter_map(update));
     }

@@ -4,6 +4,7 @@
 use crate::exec::node_table::{NONE, SlotState};
 use crate::exec::state::PassState;
 use crate::exec::user_code;
+use crate::graph::identity::Effect;
 use crate::graph::node::Expression;
 use crate::graph::node_ref::AnyLayer;
 
@@ -47,7 +48,7 @@ impl PassState {
         let node = slot.held();
         // a weight may be inserted again under another replica
         node.as_variable().is_some()
-            || node.is_update()
+            || node.effect() == Some(Effect::Update)
             || slot.state == SlotState::Pending
             || self.nodes.ext(index).is_some_and(|ext| ext.aliases > 0 || ext.has_dependents())
             || self.tasks.is_awaited(index)

@@ -10,6 +10,7 @@ pub(crate) mod data;
 pub(crate) mod delta;
 #[allow(unsafe_code, reason = "manual reference count: see the module")]
 pub(crate) mod erased_arc;
+pub(crate) mod identity;
 #[allow(unsafe_code, reason = "a box in a node cell: see the module")]
 pub(crate) mod inline_box;
 pub(crate) mod layer;

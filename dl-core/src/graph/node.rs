@@ -18,6 +18,7 @@ use crate::error::{Result, call_context};
 use crate::exec::Claim;
 use crate::graph::data::Data;
 use crate::graph::delta::Delta;
+use crate::graph::identity::Effect;
 use crate::graph::layer::Layer;
 use crate::graph::op::AnyPrimitive;
 use crate::graph::refcount::Count;
@@ -299,14 +300,17 @@ impl Node {
         matches!(self.expression, Expression::Dynamic(_))
     }
 
-    /// Whether the commit of a training step writes a buffer if this node was evaluated.
-    pub(crate) fn is_update(&self) -> bool {
-        matches!(&self.expression, Expression::Primitive(op) if op.update().is_some())
+    /// The effect of its evaluation, if it has one.
+    pub(crate) fn effect(&self) -> Option<Effect> {
+        match &self.expression {
+            Expression::Primitive(op) => op.effect(),
+            _ => None,
+        }
     }
 
     /// Whether this is a checkpoint boundary: the end of a segment.
     pub(crate) fn is_mark(&self) -> bool {
-        matches!(&self.expression, Expression::Primitive(op) if op.is_mark())
+        self.effect() == Some(Effect::Checkpoint)
     }
 
     /// The operation, if it can accumulate into a weight as the last operation of a training step.

@@ -1,6 +1,7 @@
 //! A type-erased primitive with its operands, as stored in a node.
 
 use crate::error::Result;
+use crate::graph::identity::Effect;
 use crate::graph::node::Node;
 use crate::graph::node_ref::AnyLayer;
 use crate::graph::value::Value;
@@ -82,15 +83,9 @@ pub(crate) trait AnyPrimitive: Send + Sync {
         None
     }
 
-    /// The buffer update that the commit of a step writes if this was evaluated.
-    fn update(&self) -> Option<UpdateOf<'_>> {
+    /// The effect of its evaluation, if it has one.
+    fn effect(&self) -> Option<Effect> {
         None
-    }
-
-    /// Whether this is a checkpoint boundary: a training pass discards the activations from which
-    /// it was computed.
-    fn is_mark(&self) -> bool {
-        false
     }
 
     /// Whether its rules are built-in. Layers that they build then have the source location of the
@@ -123,13 +118,6 @@ pub(crate) trait CotangentPart {
     fn add_whole(&self, sum: &mut Value, whole: &Value);
     /// Adds the part to the sum.
     fn add(&self, sum: &mut Value);
-}
-
-/// The update of a buffer.
-pub(crate) struct UpdateOf<'a> {
-    /// The index of the operand that is the new value.
-    pub(crate) new: usize,
-    pub(crate) buffer: &'a AnyLayer,
 }
 
 pub(crate) struct AnyAt<'a> {

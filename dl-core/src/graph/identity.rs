@@ -1,0 +1,79 @@
+//! The identity as an operation with an effect.
+
+use crate::error::Result;
+use crate::graph::data::Data;
+use crate::graph::inline_box::Kept;
+use crate::graph::layer::Layer;
+use crate::graph::node::Expression;
+use crate::graph::node_ref::AnyLayer;
+use crate::graph::op::{AnyAlong, AnyAt, AnyPrimitive, Few};
+use crate::graph::value::Value;
+use smallvec::smallvec;
+use std::any::Any;
+
+/// The effect of an operation whose value is that of its first operand.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// A checkpoint boundary: a training pass discards the activations from which it was computed.
+    Checkpoint,
+    /// The commit of a step writes the value of the second operand into the third, a buffer, if
+    /// this operation was evaluated.
+    Update,
+}
+
+impl Effect {
+    /// The operand of an update that is the new value.
+    pub(crate) const NEW_VALUE: usize = 1;
+    /// The operand of an update that is the buffer.
+    pub(crate) const BUFFER: usize = 2;
+}
+
+struct Identity<const N: usize> {
+    effect: Effect,
+    operands: [AnyLayer; N],
+}
+
+/// The first operand, with an effect.
+#[track_caller]
+pub(crate) fn with_effect<T: Data, const N: usize>(effect: Effect, operands: [AnyLayer; N]) -> Layer<T> {
+    Layer::from_expression(Expression::Primitive(Kept::operation(Identity { effect, operands })))
+}
+
+impl<const N: usize> AnyPrimitive for Identity<N> {
+    fn name(&self) -> &'static str {
+        match self.effect {
+            Effect::Checkpoint => "checkpoint",
+            Effect::Update => "updating",
+        }
+    }
+
+    fn op(&self) -> &dyn Any {
+        self
+    }
+
+    fn operands(&self) -> &[AnyLayer] {
+        &self.operands
+    }
+
+    fn value(&self, operands: &[&Value]) -> Result<Value> {
+        Ok(operands[0].clone())
+    }
+
+    fn cost(&self, _: &[&Value]) -> f64 {
+        20.0
+    }
+
+    fn pullback(&self, at: AnyAt<'_>) -> Few<Option<AnyLayer>> {
+        let mut deltas = smallvec![None; N];
+        deltas[0] = Some(at.delta);
+        deltas
+    }
+
+    fn pushforward(&self, along: AnyAlong<'_>) -> Option<AnyLayer> {
+        along.tangents[0].clone()
+    }
+
+    fn effect(&self) -> Option<Effect> {
+        Some(self.effect)
+    }
+}
