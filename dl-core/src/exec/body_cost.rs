@@ -1,14 +1,13 @@
-//! A cost model of bodies: a poll takes about as long as polls of bodies took that were written at
-//! the same place.
+//! A cost model of bodies: a poll of a body is estimated to take as long as earlier polls of bodies
+//! at the same source location.
 //!
-//! A body has no estimated cost. One that only decides takes less than a microsecond, and to hand
-//! it to another thread takes several; one that reads a file is worth a hand-over. So each thread
-//! remembers how long the bodies took that it has polled, by their places in the source. This
+//! A body has no cost estimate of its own. A body that only decides takes less than a microsecond,
+//! and handing it to another thread takes several; a body that reads a file is worth a hand-over.
+//! So each thread records the times of the bodies that it polls, by source location. The estimate
 //! decides which thread polls a body, never its value.
 //!
-//! A small network that a body asks for is evaluated inline, as part of its pass (see
-//! `inline.rs`), by one thread at a time: a second thread would not make it faster. So that time
-//! is excluded.
+//! A small network that a body extracts is evaluated inline, as part of its pass (see `inline.rs`),
+//! by one thread at a time. A second thread would not make it faster, so this time is excluded.
 
 use crate::exec::Pass;
 use crate::exec::dispatch::{INLINE_NS, REMEASURE_POLLS, UNKNOWN_NS};
@@ -23,7 +22,7 @@ const PLACES: usize = 128;
 struct CostSample {
     place: Option<&'static Location<'static>>,
     nanoseconds: f64,
-    /// How often it has been polled since the last measurement.
+    /// The number of polls since the last measurement.
     polls: u8,
 }
 
@@ -31,12 +30,12 @@ struct CostSample {
 #[derive(Clone, Copy)]
 struct Timed {
     pass: *const Pass,
-    /// The time that is excluded.
+    /// The excluded time.
     apart: Duration,
 }
 
 thread_local! {
-    /// A cache with one line for each hash of a place.
+    /// A direct-mapped cache: one line for each hash of a location.
     static SEEN: [Cell<CostSample>; PLACES] = const { [const { Cell::new(CostSample { place: None, nanoseconds: 0.0, polls: 0 }) }; PLACES] };
 }
 
@@ -44,7 +43,7 @@ thread_local! {
     static TIMED: Cell<Option<Timed>> = const { Cell::new(None) };
 }
 
-/// The estimated cost of a poll of a body that was written here; 0 if it is not worth a hand-over.
+/// The estimated cost of a poll of a body at this location; 0 if a hand-over does not pay off.
 pub(super) fn guess(place: &'static Location<'static>) -> f64 {
     match seen(place) {
         None => UNKNOWN_NS,
@@ -53,27 +52,27 @@ pub(super) fn guess(place: &'static Location<'static>) -> f64 {
     }
 }
 
-/// Polls a body of this pass that was written here, and measures the time.
+/// Polls a body at this location of this pass, and records the time.
 pub(super) fn timed<R>(pass: &Pass, place: &'static Location<'static>, poll: impl FnOnce() -> R) -> R {
     let before = seen(place);
     if let Some(seen) = before.filter(|seen| seen.is_small() && seen.polls < REMEASURE_POLLS) {
         remember(place, CostSample { polls: seen.polls + 1, ..seen });
         return poll();
     }
-    // a poll inside this one, of another body, is part of it
+    // A nested poll of another body is part of the outer one.
     let around = TIMED.replace(Some(Timed { pass, apart: Duration::ZERO }));
     let begun = Instant::now();
     let polled = poll();
     let all = begun.elapsed();
     let apart = TIMED.replace(around).map_or(Duration::ZERO, |timed| timed.apart);
     let now = all.saturating_sub(apart).as_nanos() as f64;
-    // one poll may have taken long because the thread was preempted
+    // A single poll may have taken long because the thread was preempted.
     let nanoseconds = before.map_or(now, |seen| seen.nanoseconds + (now - seen.nanoseconds) / 4.0);
     remember(place, CostSample { place: Some(place), nanoseconds, polls: 0 });
     polled
 }
 
-/// Does work that is excluded from the time of a body of this pass, if this thread polls one.
+/// Runs work that is excluded from the time of a body of this pass, if this thread polls one.
 pub(super) fn apart<R>(pass: &Pass, work: impl FnOnce() -> R) -> R {
     if !TIMED.get().is_some_and(|timed| std::ptr::eq(timed.pass, pass)) {
         return work();
@@ -100,7 +99,7 @@ fn remember(place: &'static Location<'static>, seen: CostSample) {
 }
 
 fn seat(place: &'static Location<'static>) -> usize {
-    // places of one file lie side by side
+    // Locations in one file are close to each other.
     std::ptr::from_ref(place).addr() / size_of::<Location<'_>>() % PLACES
 }
 

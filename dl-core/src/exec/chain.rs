@@ -1,25 +1,24 @@
-//! Task chains. If a node waits for exactly one input that is not completed, and that input is the
-//! tail of a chain, it is appended to the chain instead of to the dependents of the input. A worker
-//! takes a whole chain, so intermediate values need no state-lock round trip.
+//! Task chains. A node that waits for exactly one incomplete input is appended to the chain of that
+//! input, if the input is the last of its chain, instead of to the dependents of the input. A
+//! worker takes a whole chain, so the intermediate values need no acquisition of the state lock.
 //!
-//! Chains affect scheduling only, never values. The results of a chain are stored before long (see
-//! `kernel.rs`), so that other consumers go on.
+//! Chains affect scheduling only, never values. The results of a chain are stored within a bounded
+//! time (see `kernel.rs`), so that other consumers are not delayed.
 
 use crate::exec::dispatch::CHAIN_LENGTH;
 use crate::exec::node_table::{NONE, Status};
 use crate::exec::state::PassState;
 use crate::graph::node::Expression;
 
-/// A slot is in no chain, and none can begin with it: it has been taken, or its operation has an
-/// effect.
+/// The slot is in no chain and cannot start one: its job was taken, or its operation has an effect.
 pub(super) const CLOSED: u32 = u32::MAX;
-/// An operation without followers.
+/// The slot can start a chain; it has no followers yet.
 pub(super) const OPEN: u32 = u32::MAX - 1;
 
-/// So many chains, each of its own size, are kept at most for the next pass.
+/// The maximum number of chain vectors that are kept for the next pass.
 const KEPT: usize = 1 << 10;
 
-/// The chains of a pass, for reuse.
+/// The chains of a pass. Their vectors are reused.
 #[derive(Default)]
 pub(super) struct Chains {
     chains: Vec<Vec<u32>>,
@@ -31,7 +30,7 @@ impl Chains {
         if self.chains.len() > KEPT {
             *self = Chains::default();
         }
-        // unless the pass has been left, all have been taken
+        // All chains have been taken, unless the pass was cancelled.
         if self.unused.len() == self.chains.len() {
             return;
         }
@@ -42,7 +41,7 @@ impl Chains {
         }
     }
 
-    /// A chain of these slots.
+    /// Starts a chain of these slots.
     fn begin(&mut self, entries: &[u32]) -> u32 {
         let place = self.unused.pop().unwrap_or_else(|| {
             self.chains.push(Vec::new());
@@ -52,7 +51,7 @@ impl Chains {
         place
     }
 
-    /// Appends a slot after this one, which must be the last. Says whether it did.
+    /// Appends a slot after `after`, which must be the last of the chain. Returns whether it did.
     fn append(&mut self, place: u32, after: u32, index: u32) -> bool {
         let chain = &mut self.chains[place as usize];
         let appends = chain.len() < CHAIN_LENGTH && chain.last() == Some(&after);
@@ -62,7 +61,7 @@ impl Chains {
         appends
     }
 
-    /// Takes all slots of a chain but the first.
+    /// Takes all slots of a chain except the first.
     fn take(&mut self, place: u32, into: &mut Vec<u32>) {
         into.extend(self.chains[place as usize].drain(..).skip(1));
         self.unused.push(place);
@@ -70,8 +69,8 @@ impl Chains {
 }
 
 impl PassState {
-    /// Lets a new operation follow the one that it waits for, if that is the only one and the last
-    /// of its chain.
+    /// Appends a new operation to the chain of its only incomplete input, if that input is the last
+    /// of its chain. Returns whether it did.
     pub(super) fn follows_in_chain(&mut self, index: u32, operands: usize) -> bool {
         let mut before = NONE;
         for which in 0..operands {
@@ -101,8 +100,7 @@ impl PassState {
         true
     }
 
-    /// Takes the followers of an operation that is about to be run, or is not going to be, in
-    /// order.
+    /// Takes the followers of an operation whose job has left the queue, in order.
     pub(super) fn take_chain(&mut self, first: u32, into: &mut Vec<u32>) {
         into.clear();
         match std::mem::replace(&mut self.nodes.ext_mut(first).chain, CLOSED) {
@@ -121,12 +119,13 @@ impl PassState {
         self.nodes.ext(first).is_some_and(|ext| ext.chain < OPEN)
     }
 
-    /// The same as [`take_chain`](PassState::take_chain) for an operation without followers.
+    /// [`take_chain`](PassState::take_chain) for an operation without followers.
     pub(super) fn close_chain(&mut self, index: u32) {
         self.nodes.ext_mut(index).chain = CLOSED;
     }
 
-    /// The followers of an operation that is not run wait as if they had not been in a chain.
+    /// Turns the followers of an operation that is not run into ordinary dependents of their
+    /// inputs.
     pub(super) fn part_chain(&mut self, followers: &[u32]) {
         for &index in followers {
             self.nodes.ext_mut(index).chain = OPEN;
@@ -139,8 +138,8 @@ impl PassState {
         }
     }
 
-    /// The rest of a chain, whose first operation is ready now, goes back to that end of the queue
-    /// from which it was taken.
+    /// Requeues the rest of a chain, whose first operation is ready, at the end of the queue that
+    /// the worker takes from.
     pub(super) fn put_back(&mut self, rest: &[u32], helps: bool) {
         let place = self.chains.begin(rest);
         for &index in rest {
@@ -155,7 +154,7 @@ impl PassState {
     }
 }
 
-/// Whether an operation can follow another: not if it has an effect.
+/// Whether an operation can be in a chain: it must have no effect.
 pub(super) fn can_follow(expression: &Expression) -> bool {
     matches!(expression, Expression::Primitive(op) if op.effect().is_none())
 }

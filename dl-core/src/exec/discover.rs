@@ -1,24 +1,24 @@
-//! Discovery: inserts a node, and all that it depends on, into the node table.
+//! Discovery: inserts a node and everything that it depends on into the node table.
 //!
-//! A depth-first traversal that never recurses makes a slot for each node, operands before their
-//! consumers. Nodes with ready operands that cost next to nothing (constants, weights, scalar
-//! arithmetic) are evaluated as they are inserted, so a graph of scalars never sees the
-//! queue. A small operation of the library is run inline (see `inline.rs`). The first traversal of
-//! a pass begins before any other thread has the pass, and stops at the first node that needs more
-//! than the node table (see `exclusive_pass.rs`).
+//! An iterative depth-first traversal makes a slot for each node, operands before their consumers.
+//! A node with ready operands and a negligible cost (a constant, a weight, scalar arithmetic) is
+//! evaluated on insertion, so a graph of scalars uses no queue. A small operation of the library
+//! runs inline (see `inline.rs`). The first traversal of a pass begins while the pass has one
+//! handle, and stops at the first node that needs more than the node table (see
+//! `exclusive_pass.rs`).
 //!
-//! The pass recognises a node by the stamp on it (see `owner_stamp.rs`). To stamp a node takes an
-//! atomic read-modify-write, so what needs no stamp has none. A *uniquely referenced* node, whose
-//! only handle is one operand of one consumer, cannot be reached another way: its consumer knows
-//! its slot, and it is stamped when a handle to it is given out. (A consumer with more than two
-//! operands looks them up: it stamps such a node when that has been inserted.)
+//! The pass recognises a node by its stamp (see `owner_stamp.rs`). Stamping takes an atomic
+//! read-modify-write, so nodes that need no stamp have none. A *uniquely referenced* node, whose
+//! only handle is one operand of one consumer, can be reached in one way only: its consumer knows
+//! its slot. It is stamped when another handle to it is made. A consumer with more than two
+//! operands looks its operands up, so these are stamped on insertion.
 //!
 //! # Suspension
 //!
-//! A traversal may release the state lock for a moment, so that other threads need not wait for its
-//! end. Other traversals may then insert the same nodes. From the first suspension on the pass is
-//! [interleaved](PassState::suspend), and must keep two rules, so that no node is inserted twice:
-//! every node that is inserted is stamped, and every node is looked up before it is inserted.
+//! A traversal may release the state lock, so that other threads need not wait for its end. Other
+//! traversals may then insert the same nodes. From the first suspension on, the pass is
+//! [interleaved](PassState::suspend). To insert no node twice, two rules must hold from then on:
+//! every inserted node is stamped, and every node is looked up before it is inserted.
 
 use crate::exec::dispatch::YIELD_AGAIN_NODES;
 use crate::exec::node_table::{Arithmetic, NONE, NodeSlot, SlotState, Status};
@@ -33,20 +33,21 @@ use crate::graph::variable::{Variable, VariableRef};
 use crate::parallel::sync::Ordering;
 use dl_math::{Binary, Number, Side};
 
-/// Fewer slots than this are not worth a sweep.
+/// The minimum number of slots in use for a sweep.
 const SWEEP_AT_LEAST: usize = if cfg!(shuttle) { 4 } else { 64 };
 
 /// The traversals of a pass.
 pub(super) struct Discovery {
-    /// How many were begun, each from a new root.
+    /// The number of traversals so far, each from a new root.
     roots: usize,
-    /// Whether operands have smaller numbers than their consumers. Dynamic nodes end that.
+    /// Whether operands have smaller slot numbers than their consumers. False once a dynamic node
+    /// was inserted.
     in_order: bool,
-    /// The stack of the traversal before, for reuse.
+    /// The stack of the previous traversal, for reuse.
     spare_stack: Vec<Frame>,
     /// Whether a traversal was suspended: see [`suspend`](PassState::suspend).
     interleaved: bool,
-    /// How many slots in use are worth a sweep.
+    /// The number of slots in use at which the next sweep pays off.
     sweep_at: usize,
 }
 
@@ -63,17 +64,17 @@ impl Discovery {
         (self.roots, self.in_order, self.interleaved, self.sweep_at) = (0, true, false, SWEEP_AT_LEAST);
     }
 
-    /// How many traversals were begun.
+    /// The number of traversals so far.
     pub(super) fn roots(&self) -> usize {
         self.roots
     }
 
-    /// From now on operands may have larger numbers than their consumers.
+    /// Operands may have larger slot numbers than their consumers from now on.
     pub(super) fn lose_order(&mut self) {
         self.in_order = false;
     }
 
-    /// The next sweep is worth it when so many slots are in use.
+    /// Schedules the next sweep for when this many slots are in use.
     pub(super) fn sweep_when(&mut self, slots: usize) {
         self.sweep_at = slots.max(SWEEP_AT_LEAST);
     }
@@ -83,26 +84,27 @@ impl Discovery {
 #[derive(Clone, Copy)]
 pub(super) struct Frame {
     node: Held,
-    /// The slot of the first operand, once it is known. For a node with more than two operands,
-    /// which looks their slots up: the number of operands that are inserted.
+    /// The slot of the first operand, or `NONE` until it is known. For a node with more than two
+    /// operands, whose slots are looked up, this is the number of inserted operands.
     first: u32,
 }
 
 /// A depth-first traversal, which may be suspended.
 pub(super) struct Traversal {
-    /// The consumers of the node at hand, from the root on.
+    /// The consumers of the current node, from the root on.
     stack: Vec<Frame>,
-    /// The node that it goes on with.
+    /// The current node.
     at: Frame,
-    /// The slot of the operand that was inserted last, unless it is in the frame, too.
+    /// The slot of the operand that was inserted last, unless it is the first.
     second: u32,
     pub(super) inline: InlinePolicy,
-    /// The same for the root.
+    /// The inline policy for the root.
     inline_root: InlinePolicy,
-    /// How many jobs were queued when it looked last, and when it last asked others to share them.
+    /// The number of queued jobs at the last check, and when helpers were last invited.
     queued: usize,
     offered: usize,
-    /// How many threads waited for the lock when it looked last, and how many nodes ago it yielded.
+    /// The number of threads that waited for the lock at the last check, and the number of nodes
+    /// since the last yield.
     waiting: usize,
     since_yield: usize,
 }
@@ -110,46 +112,46 @@ pub(super) struct Traversal {
 /// Whether a traversal runs the kernels of new nodes inline.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum InlinePolicy {
-    /// Never: all of them are queued.
+    /// No: all kernels are queued.
     Queue,
-    /// Those that are small.
+    /// Those of small operations.
     Small,
-    /// The same, and an expensive one if nothing else is queued: nothing is going to follow it.
+    /// Those of small operations, and an expensive one if no job is queued: nothing follows it.
     Last,
 }
 
 /// The operands of a node, as far as they are inserted.
 enum Operands {
-    /// All of them are inserted: these are their slots, if there are not more than two.
+    /// All are inserted. These are their slots, if there are at most two.
     Known(u32, u32),
-    /// The first that is not inserted, and the `first` of its consumer's [`Frame`].
+    /// The first operand that is not inserted, and the `first` of its consumer's [`Frame`].
     Missing(Held, u32),
 }
 
-/// How far a traversal came.
+/// Why a traversal stopped.
 pub(super) enum TraversalStep {
-    /// To its end: this is the slot of the root.
+    /// It is complete. This is the slot of the root.
     Done(u32),
-    /// With the node table alone, to a node that needs the pass, too: anything but scalar
-    /// arithmetic, constants and weights. That node is not inserted yet.
+    /// The next node needs the pass: it is not a constant, a weight or scalar arithmetic. It is not
+    /// inserted yet.
     NeedsPass,
-    /// To a point where other threads wait for the lock, and are to have it for a moment.
+    /// Other threads wait for the state lock, which must be released to them.
     Yields,
-    /// To a point where so much is queued that other threads should share it.
+    /// Enough is queued that other threads should share it.
     Offers,
 }
 
 /// How a node was inserted.
 enum Inserted {
     Evaluated,
-    /// It is no scalar arithmetic, constant or weight: it may have been queued.
+    /// Neither a constant, a weight nor evaluated arithmetic. Its job may have been queued.
     Other,
 }
 
 #[allow(unsafe_code, reason = "the pass holds the roots of all that it has entered")]
 fn held(layer: &AnyLayer) -> Held {
-    // SAFETY: the root of a traversal is kept alive by its caller, and then by a handle of the
-    // pass; what is below it, by it. Nothing unwinds from a traversal
+    // SAFETY: the caller keeps the root alive during the traversal, and a root handle of the pass
+    // keeps it alive afterwards. The root keeps its operands alive. A traversal does not unwind.
     unsafe { Held::new(layer) }
 }
 
@@ -160,7 +162,7 @@ impl Traversal {
 }
 
 impl Pass {
-    /// The value that a weight has in this pass, if it has read it.
+    /// The value of a weight in this pass, if the pass has read it.
     fn value_of_weight(&self, node: Held) -> Option<Value> {
         let mut state = self.state();
         let index = state.find_any_replica(&node)?;
@@ -170,10 +172,11 @@ impl Pass {
         }
     }
 
-    /// Whether a traversal is to stop here for the sake of other threads.
+    /// Whether the traversal must stop here for other threads.
     ///
-    /// Positions in bodies are counted from an origin, which the first traversal settles. Until it
-    /// has, it must not stop once it has met a dynamic node: the body might draw a random number.
+    /// Positions in bodies are counted from an origin, which the first traversal sets. Until it is
+    /// set, a traversal that has inserted a dynamic node must not stop, because the body might draw
+    /// a random number.
     #[inline]
     fn stops(&self, traversal: &mut Traversal, state: &PassState) -> Option<TraversalStep> {
         let queued = state.ready.len();
@@ -184,8 +187,8 @@ impl Pass {
             if state.workers.tickets() > 0 {
                 self.notify_events();
             }
-            // one of the jobs is for this thread; each time that there are twice as many is often
-            // enough
+            // One of the jobs is for this thread. Helpers are invited again when the number of jobs
+            // has doubled.
             if queued > 2 * traversal.offered.max(1) - 1 && state.ready.is_worth_sharing() {
                 (traversal.queued, traversal.offered) = (queued, queued);
                 return Some(TraversalStep::Offers);
@@ -196,7 +199,7 @@ impl Pass {
         let before = std::mem::replace(&mut traversal.waiting, waiting);
         traversal.since_yield += 1;
         let again = waiting > 0 && traversal.since_yield >= YIELD_AGAIN_NODES;
-        // under a model checker other threads come in everywhere
+        // Under a model checker a traversal yields at every node.
         if !(waiting > before || again || cfg!(shuttle)) {
             return None;
         }
@@ -206,13 +209,13 @@ impl Pass {
 }
 
 impl PassState {
-    /// Whether the numbers of the slots are those of a depth-first traversal from the only root,
+    /// Whether the slots are numbered in the order of a depth-first traversal from the only root,
     /// operands before their consumers.
     pub(crate) fn in_order(&self) -> bool {
         self.discovery.in_order && self.discovery.roots == 1
     }
 
-    /// The slot of a node, if this pass has one. That of a node without a stamp is not found.
+    /// The slot of a node in this pass. A node without a stamp is not found.
     #[inline]
     pub(crate) fn find(&self, node: &Node) -> Option<u32> {
         self.index.find(node)
@@ -231,13 +234,13 @@ impl PassState {
         self.find(&node.operands()[which]).expect("operands are entered before their consumer")
     }
 
-    /// A handle to a node, which may come back to this pass.
+    /// A new handle to a node. The node is stamped, because the handle may be used in this pass.
     pub(crate) fn handle(&mut self, index: u32) -> AnyLayer {
         self.stamp_unique(index);
         self.node(index).handle()
     }
 
-    /// Stamps a node to which a handle is going to be given out.
+    /// Stamps a node before another handle to it is made.
     pub(crate) fn stamp_unique(&mut self, index: u32) {
         let node = self.node(index);
         if self.find(&node).is_none() {
@@ -249,7 +252,7 @@ impl PassState {
         self.index.stamp(&node, index);
     }
 
-    /// Begins a traversal from a new root. The pass must have a handle to it in the end.
+    /// Begins a traversal from a new root. The caller must give the pass a handle to it afterwards.
     #[inline]
     pub(super) fn begin_traversal(&mut self, root: &AnyLayer, inline: InlinePolicy) -> Traversal {
         self.note_root();
@@ -268,8 +271,8 @@ impl PassState {
         }
     }
 
-    /// The same for the first root, which nothing else follows: so its kernel is run inline, even
-    /// if it is expensive, when all else is done.
+    /// Begins a traversal from the first root. Nothing follows this root, so its kernel runs inline
+    /// even if it is expensive, provided that nothing else is queued.
     #[inline]
     pub(super) fn begin_first_traversal(&mut self, root: &AnyLayer, watched: bool) -> Traversal {
         let (inline, inline_root) = if watched {
@@ -288,15 +291,15 @@ impl PassState {
         }
     }
 
-    /// Inserts a dynamic node, which needs nothing yet. The pass must have a handle to it.
+    /// Inserts a dynamic node, which has no operands. The pass must have a handle to it.
     pub(super) fn insert_dynamic(&mut self, root: &AnyLayer) -> u32 {
         self.note_root();
         self.insert_other(held(root), [NONE; 2], false, InlinePolicy::Queue).0
     }
 
-    /// A traversal is about to release the lock: from now on the pass is interleaved. What this
-    /// traversal has inserted so far without a stamp, and no consumer knows yet, is stamped. It
-    /// counts as running until it has the lock again.
+    /// Called before the traversal releases the lock: the pass is interleaved from now on. Stamps
+    /// the nodes that were inserted without a stamp and whose slots no consumer knows yet. The
+    /// traversal counts as a running job until it has the lock again.
     pub(super) fn suspend(&mut self, traversal: &Traversal) {
         self.workers.run_begin();
         if std::mem::replace(&mut self.discovery.interleaved, true) {
@@ -312,8 +315,9 @@ impl PassState {
         }
     }
 
-    /// Goes on to insert what a node needs, and then the node. There is no `pass` while no other
-    /// thread can have it; then the traversal stops at the first node that needs it.
+    /// Inserts the operands of the current node, then the node, and so on. `pass` is `None` while
+    /// the pass has one handle only; the traversal then stops at the first node that needs the
+    /// pass.
     pub(super) fn traverse(&mut self, traversal: &mut Traversal, pass: Option<&Pass>) -> TraversalStep {
         let mut stack = std::mem::take(&mut traversal.stack);
         let Frame { mut node, mut first } = traversal.at;
@@ -339,7 +343,7 @@ impl PassState {
                     Some(index) => (index, Inserted::Evaluated),
                     None if pass.is_none() && !node.expression.is_leaf() => {
                         stack.extend(consumer);
-                        // many are looked up again
+                        // A node with many operands looks them up again.
                         if operands != [NONE; 2] {
                             [first, second] = operands;
                         }
@@ -368,20 +372,20 @@ impl PassState {
         step
     }
 
-    /// The slot of a node that another traversal has inserted while this one was suspended.
+    /// The slot of a node that another traversal inserted while this one was suspended.
     #[inline(always)]
     fn inserted_meanwhile(&self, node: Held) -> Option<u32> {
         if self.discovery.interleaved { self.find(&node) } else { None }
     }
 
-    /// From now on the pass has a handle to this node.
+    /// Gives the pass a handle to this node.
     pub(super) fn root(&mut self, index: u32) {
         self.nodes.add_root(index, Held::handle);
     }
 
-    /// The slots of a node's operands, or the first operand that is not inserted yet. `first` and
-    /// `second` are the slots of operands that were inserted before; with many operands, how many
-    /// were inserted, and the slot of the last.
+    /// The slots of a node's operands, or the first operand that is not inserted. `first` and
+    /// `second` are the slots of operands that were inserted before; for a node with many operands,
+    /// the number of inserted operands, and the slot of the last.
     #[inline(always)]
     fn operands(&mut self, node: Held, first: u32, second: u32) -> Operands {
         match &node.expression {
@@ -408,21 +412,22 @@ impl PassState {
     #[inline(always)]
     fn two(&mut self, a: &AnyLayer, b: &AnyLayer, first: u32, second: u32) -> Operands {
         let Some(first) = self.known(a, first) else {
-            // it is inserted after the first and all below that
+            // It is inserted after the first operand and everything below that.
             held(b).prefetch();
             return Operands::Missing(held(a), NONE);
         };
         match self.known(b, second) {
             Some(second) => Operands::Known(first, second),
             None => {
-                // the second branch of a tree: its nodes are inserted as they were built
+                // The second branch of a tree: its nodes are inserted in the order in which they
+                // were built.
                 held(b).prefetch_later();
                 Operands::Missing(held(b), first)
             }
         }
     }
 
-    /// Not inlined: nodes with one operand or two are the common case.
+    /// Not inlined: most nodes have one operand or two.
     #[inline(never)]
     fn many(&mut self, operands: &[AnyLayer], entered: u32, last: u32) -> Operands {
         let entered = if entered == NONE { 0 } else { entered as usize };
@@ -462,7 +467,7 @@ impl PassState {
         Some(index)
     }
 
-    /// The same for any other node.
+    /// Inserts any other node.
     fn insert_other(&mut self, node: Held, operands: [u32; 2], lone: bool, inline: InlinePolicy) -> (u32, Inserted) {
         if let Some(value) = node.expression.as_constant() {
             self.stats.inserted_constant();
@@ -475,13 +480,13 @@ impl PassState {
                     && self.entry(operands[0]).number().is_some()
                     && self.index.stamp_only(&node, operands[0]) =>
             {
-                // a number is never discarded, so its mark needs no slot of its own. It must be
-                // stamped, though it may be uniquely referenced: an entry in the fallback map would
-                // not be removed with the slot
+                // A number is never discarded, so a boundary above it needs no slot of its own. It
+                // must be stamped even if it is uniquely referenced: an entry in the fallback map
+                // would not be removed with the slot.
                 if self.env.keep() == Keep::Values {
                     self.close_segment(operands[0]);
                 }
-                // Whether the operand is a number by now may depend on timing; the counters must
+                // Whether the operand is already a number may depend on timing. The counters must
                 // not.
                 self.stats.without_slot();
                 operands[0]
@@ -525,15 +530,15 @@ impl PassState {
         index
     }
 
-    /// Not inlined: numbers are the common case.
+    /// Not inlined: most values are numbers.
     #[inline(never)]
     fn insert_value_of_weight(&mut self, node: Held, variable: &Variable, trained: bool) -> u32 {
         let value = self.value_of_weight(node, variable);
         self.add_value(node, value, trained, false)
     }
 
-    /// The number that a weight is, unless this pass has other values of weights. A fast path: no
-    /// [`Value`] is made.
+    /// The number of a scalar weight, unless the pass reads weights elsewhere. A fast path without
+    /// a [`Value`].
     #[inline(always)]
     fn number_of_weight(&self, variable: &Variable) -> Option<Scalar> {
         if self.env.reads_weights() { variable.number() } else { None }
@@ -567,8 +572,8 @@ impl PassState {
         index
     }
 
-    /// The value of scalar arithmetic whose operands are ready, and whether a gradient could flow
-    /// through it.
+    /// The value of scalar arithmetic with ready operands, and whether a gradient can flow through
+    /// it.
     #[inline(always)]
     fn arithmetic(&self, node: &Node, operands: [u32; 2]) -> Option<(Scalar, bool, Arithmetic)> {
         let mut trained = false;
@@ -581,14 +586,14 @@ impl PassState {
         Some((number, trained, arithmetic))
     }
 
-    /// The same for a node that had to wait.
+    /// The same for a node that has waited for its operands.
     pub(super) fn arithmetic_of(&self, index: u32) -> Option<(Scalar, bool, Arithmetic)> {
         let entry = self.entry(index);
         self.arithmetic(&entry.held(), entry.operands)
     }
 }
 
-/// The value of scalar arithmetic, if this is that and its operands are numbers.
+/// The value of scalar arithmetic; `None` for other nodes, and if an operand is not a number.
 #[inline(always)]
 pub(crate) fn arithmetic(
     expression: &Expression,

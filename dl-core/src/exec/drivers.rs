@@ -1,6 +1,6 @@
 //! The drivers of a pass: the runs that wait for its values, usually one.
 //!
-//! A pass without drivers rests: nothing is started in it any more. It goes on when a new driver
+//! A pass without drivers is at rest: nothing is started in it. It continues when a new driver
 //! arrives, for instance a backward on a tape that holds the pass.
 
 use std::task::Waker;
@@ -9,17 +9,17 @@ use std::task::Waker;
 pub(super) struct DriverSet {
     present: Vec<Driver>,
     arrived: u32,
-    /// How often the last driver has left.
+    /// The number of times that the last driver has left.
     rests: u32,
-    /// A driver that is present in name only: its run is going to come.
+    /// A driver that is announced: its run has not been polled yet.
     expected: Option<u32>,
 }
 
 struct Driver {
     number: u32,
-    /// Whether it works through the queue itself.
+    /// Whether the driver works through the queue itself.
     works: bool,
-    /// Set while it has nothing to do.
+    /// The waker of an idle driver.
     idle: Option<Waker>,
 }
 
@@ -29,7 +29,8 @@ impl DriverSet {
         (self.arrived, self.rests, self.expected) = (0, 0, None);
     }
 
-    /// How often the last driver has left. A run that began before is void after.
+    /// The number of times that the last driver has left. If it changes, a poll that began before
+    /// is void.
     pub(super) fn rests(&self) -> u32 {
         self.rests
     }
@@ -39,14 +40,14 @@ impl DriverSet {
         self.rests += 1;
     }
 
-    /// The calling thread is going to drive the pass: helpers may come from now on.
+    /// The calling thread is about to become a driver: helpers may be invited from now on.
     pub(super) fn expect(&mut self) {
         let number = self.arrive();
         self.polled(number, true);
         self.expected = Some(number);
     }
 
-    /// The number of the driver that was expected.
+    /// The number of the announced driver.
     pub(super) fn take_expected(&mut self) -> Option<u32> {
         self.expected.take()
     }
@@ -65,7 +66,7 @@ impl DriverSet {
         self.present.is_empty()
     }
 
-    /// This driver is polled, by a thread that may work or not.
+    /// A thread that may compute, or not, polls this driver.
     pub(super) fn polled(&mut self, number: u32, works: bool) {
         if let Some(driver) = self.present.iter_mut().find(|driver| driver.number == number) {
             driver.works = works;
@@ -87,12 +88,12 @@ impl DriverSet {
         }
     }
 
-    /// Whether one of them has nothing to do.
+    /// Whether a driver is idle.
     pub(super) fn any_idle(&self) -> bool {
         self.present.iter().any(|driver| driver.idle.is_some())
     }
 
-    /// One of those that have nothing to do.
+    /// The waker of an idle driver.
     pub(super) fn take_idle(&mut self) -> Option<Waker> {
         self.present.iter_mut().find_map(|driver| driver.idle.take())
     }

@@ -1,4 +1,4 @@
-//! Kernels: runs one, or a chain of them, without the state lock.
+//! Running kernels without the state lock, one at a time or as a chain.
 
 use crate::error::Result;
 use crate::exec::context::computing;
@@ -14,18 +14,18 @@ use crate::parallel::sync::MutexGuard;
 use crate::record::SpanWork;
 use std::sync::Arc;
 
-/// A chain that is being run. The tables are reused.
+/// A chain that a worker is running. Its vectors are reused.
 #[derive(Default)]
 pub(super) struct ChainRun {
     kernels: Vec<Kernel>,
-    /// Their operands; none where that is the result of the kernel before.
+    /// The operands of all kernels. `None` stands for the result of the kernel before.
     operands: Vec<Option<Value>>,
-    /// The results of the kernels that have been run; none where the next kernel was the last user
-    /// of the result.
+    /// The results of the kernels that have run. `None` if the next kernel, the last consumer, took
+    /// the result.
     results: Vec<Option<Result<Value>>>,
     followers: Vec<u32>,
-    /// Whether no other thread was invited for it: then an operation that is worth that goes back
-    /// to the queue.
+    /// Whether the first job was local, so that no worker was invited. An expensive follower then
+    /// returns to the queue.
     is_local: bool,
 }
 
@@ -34,19 +34,19 @@ const GIVEN: &str = "an operand is ready, or is the result of the operation befo
 #[derive(Clone, Copy)]
 struct Kernel {
     index: u32,
-    /// Alive: pending nodes are not swept.
+    /// Kept alive by the table: pending slots are not swept.
     node: Held,
-    /// Its estimated cost; for a follower it is not known before the kernel before it has run.
+    /// The estimated cost. The cost of a follower is unknown until its input has been computed.
     nanoseconds: Option<f64>,
-    /// Where its operands are.
+    /// The index of its first operand in `ChainRun::operands`.
     operands: usize,
-    /// Whether it is the last user of the result of the kernel before.
+    /// Whether it is the last consumer of the result of the kernel before.
     is_last: bool,
 }
 
 impl PassState {
-    /// Takes the chain of an operation that has left the queue. If that was a local job, only
-    /// followers that are local, too, are going to be run.
+    /// Takes the chain of an operation whose job has left the queue. Of a local job, only the
+    /// followers that are local, too, will run.
     pub(super) fn take_chain_to_run(&mut self, index: u32, (nanoseconds, is_local): (f64, bool), run: &mut ChainRun) {
         run.is_local = is_local;
         let mut followers = std::mem::take(&mut run.followers);
@@ -73,13 +73,13 @@ impl PassState {
         for which in 0..node.operands().len() {
             let operand = self.operand(index, which);
             trained |= self.trained(operand);
-            // it is retained until this kernel is completed
+            // It must be retained until this kernel is completed.
             run.operands.push(self.outcome(operand).and_then(Result::ok));
         }
         self.nodes.slot_mut(index).trained = trained;
     }
 
-    /// The kernel of this node is about to run, and its operands are ready.
+    /// Called before the kernel of this node runs, when its operands are ready.
     fn record_effects(&mut self, index: u32, node: &Node) {
         if self.env.keep() == Keep::Nothing || self.is_rematerialized(index) {
             return;
@@ -96,8 +96,8 @@ impl PassState {
 }
 
 impl ChainRun {
-    /// Completes the nodes whose kernels have run. The rest of the chain goes back to that end of
-    /// the queue from which it was taken.
+    /// Completes the nodes whose kernels have run. The rest of the chain returns to the end of the
+    /// queue that it was taken from.
     fn complete(&mut self, state: &mut PassState, helps: bool) {
         let done = self.results.len();
         for (kernel, result) in self.kernels.iter().zip(self.results.drain(..)) {
@@ -131,7 +131,7 @@ impl Pass {
 
     /// Runs the kernel of this node.
     pub(super) fn run_kernel(self: &Arc<Self>, index: u32, mut state: MutexGuard<'_, PassState>) -> Result<Value> {
-        // alive: pending nodes are not swept
+        // Kept alive by the table: pending slots are not swept.
         let node = state.node(index);
         state.record_effects(index, &node);
         match node.operands().len() {
@@ -166,7 +166,7 @@ impl Pass {
         state
     }
 
-    /// Runs the first kernel of a chain, and others as far as they fit into the budget.
+    /// Runs the first kernel of a chain, and its followers while they fit into the budget.
     fn run_kernels(self: &Arc<Self>, run: &mut ChainRun) {
         let mut spent = 0.0;
         for &Kernel { index, node, nanoseconds, operands, is_last } in &run.kernels {
@@ -176,7 +176,8 @@ impl Pass {
                 Some(Some(before)) if follows => match before {
                     Ok(before) => Some(before),
                     Err(error) => {
-                        // no other operand can have failed
+                        // Only this operand can have failed: a node with another failed input is in
+                        // no chain.
                         let failed = Err(error.clone());
                         run.results.push(Some(failed));
                         continue;
@@ -216,7 +217,7 @@ impl Pass {
         }
     }
 
-    /// Runs a kernel and drops its operands. A failure or a panic is an error that names the
+    /// Runs a kernel and drops its operands. An error or a panic becomes an error that names the
     /// operation.
     #[inline]
     fn run(self: &Arc<Self>, index: u32, node: &Node, operands: &mut [Value]) -> Result<Value> {

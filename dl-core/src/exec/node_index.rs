@@ -1,14 +1,14 @@
-//! The slots of nodes, looked up by node, and those of weights, by weight.
+//! Looks up the slot of a node, and the slot of a weight under any of its replicas.
 //!
-//! A node carries a stamp, which says in which slot of which pass it is (see `owner_stamp.rs`). A
-//! node that another live pass has stamped is in the fallback map.
+//! A node carries a stamp with its pass and its slot (see `owner_stamp.rs`). A node that another
+//! live pass has stamped is in the fallback map.
 
 use crate::exec::owner_stamp::Seat;
 use crate::exec::vec_pool;
 use crate::graph::node::Node;
 use rustc_hash::FxHashMap;
 
-/// Among so many weights a linear search is faster than a map.
+/// The number of weights up to which a linear search is faster than a map.
 const FEW_WEIGHTS: usize = 16;
 
 #[derive(Default)]
@@ -18,21 +18,22 @@ pub(super) struct NodeIndex {
     fallback: FxHashMap<usize, u32>,
     /// The slots of weights, by the addresses of their variables.
     weights: Vec<(usize, u32)>,
-    /// The same as a map, once a weight was inserted that may be there under another replica.
+    /// The same as a map, from the first weight on that may have been inserted under another
+    /// replica.
     weights_by_address: FxHashMap<usize, u32>,
-    /// Which replica of its weight the first one was that was inserted, and whether there were
-    /// others: most graphs are built by one thread.
+    /// The replica of the first weight that was inserted, and whether others occurred: most graphs
+    /// are built by one thread.
     replica: Option<u8>,
     replicas_differ: bool,
 }
 
 impl NodeIndex {
-    /// A pass begins.
+    /// Called when a pass begins.
     pub(super) fn begin(&mut self) {
         self.seat.begin();
     }
 
-    /// The pass is over: all stamps lapse.
+    /// Called when the pass ends: all stamps expire.
     pub(super) fn reset(&mut self) {
         self.seat.end();
         vec_pool::clear(&mut self.weights);
@@ -48,17 +49,17 @@ impl NodeIndex {
         vec_pool::empty(&mut self.weights_by_address);
     }
 
-    /// Which seat the next pass has already, if one was found.
+    /// The seat that the next pass reuses, if there is one.
     pub(super) fn seat(&self) -> Option<u32> {
         self.seat.place()
     }
 
-    /// The next pass looks for a seat of its own.
+    /// The next pass must look for a seat.
     pub(super) fn give_seat_back(&mut self) {
         self.seat = Seat::default();
     }
 
-    /// The slot of a node. That of a node without a stamp is not found.
+    /// The slot of a node. A node without a stamp is not found.
     #[inline(always)]
     pub(super) fn find(&self, node: &Node) -> Option<u32> {
         match self.find_by_stamp(node) {
@@ -77,7 +78,7 @@ impl NodeIndex {
         if self.fallback.is_empty() { None } else { self.fallback.get(&std::ptr::from_ref(node).addr()).copied() }
     }
 
-    /// Stamps a node, or puts it into the fallback map.
+    /// Stamps a node, or adds it to the fallback map.
     #[inline(always)]
     pub(super) fn stamp(&mut self, node: &Node, slot: u32) {
         if !self.stamp_only(node, slot) {
@@ -85,20 +86,20 @@ impl NodeIndex {
         }
     }
 
-    /// Stamps a node, unless another live pass has. Says whether it did.
+    /// Stamps a node unless another live pass holds the stamp. Returns whether it did.
     #[inline(always)]
     pub(super) fn stamp_only(&self, node: &Node, slot: u32) -> bool {
         node.claim().claim(&self.seat, slot)
     }
 
-    /// The slot of this node is free.
+    /// Called when the slot of this node becomes free.
     pub(super) fn remove(&mut self, address: usize) {
         if !self.fallback.is_empty() {
             self.fallback.remove(&address);
         }
     }
 
-    /// How many weights were inserted.
+    /// The number of inserted weights.
     pub(super) fn weights(&self) -> usize {
         self.weights.len()
     }
@@ -108,16 +109,16 @@ impl NodeIndex {
         vec_pool::push(&mut self.weights, (address, slot));
     }
 
-    /// A weight is about to be inserted under this replica. Says whether it may be there already,
-    /// under another one: a pass that has seen replicas of one number only has not seen two of one
-    /// weight.
+    /// Called before a weight is inserted under this replica. Returns whether it may already be
+    /// inserted under another replica. If all replicas so far have one number, no weight has been
+    /// inserted under two.
     #[inline(always)]
     pub(super) fn may_have_other_replica(&mut self, replica: u8) -> bool {
         self.replicas_differ |= *self.replica.get_or_insert(replica) != replica;
         self.replicas_differ
     }
 
-    /// The slot of a weight, maybe under another replica.
+    /// The slot of a weight under any replica.
     pub(super) fn find_weight(&mut self, address: usize, has_several_replicas: bool) -> Option<u32> {
         if !has_several_replicas {
             return None;

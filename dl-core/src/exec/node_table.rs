@@ -9,18 +9,17 @@
 //! any completed state -> Free       the node is unreachable (`sweep.rs`)
 //! ```
 //!
-//! A number is kept in the slot itself. A slot has a cold part, the [`SlotExt`], if its value is no
-//! number, or if it could not be evaluated when it was inserted.
+//! A number is stored in the slot itself. A slot has a cold part, the [`SlotExt`], if its value is
+//! not a number or if it could not be evaluated on insertion.
 //!
 //! # Invariants
 //!
 //! - Operands are inserted before their consumer.
 //! - A slot is pending while it waits for inputs (`in_degree > 0`), or its job is queued or
 //!   running.
-//! - `uses` counts the operand edges from consumers that are no scalar arithmetic, and
-//!   `pending_uses` those of them whose consumer is not completed. A value may be released only at
-//!   `pending_uses == 0`, and when every handle to the node belongs to the pass or to such a
-//!   consumer.
+//! - `uses` counts the operand edges from consumers that are not scalar arithmetic. `pending_uses`
+//! counts those of incomplete consumers. A value may be released only when `pending_uses == 0` and
+//! every handle to the node belongs to the pass or to such a consumer.
 //! - Every node in the table is kept alive by a root handle of the pass, directly or from above.
 
 use crate::error::Error;
@@ -34,22 +33,22 @@ use dl_math::{Binary, Unary};
 /// No slot.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// Half a cache line: a scalar operation touches three of these.
+/// Half a cache line: a scalar operation accesses three slots.
 #[derive(Clone, Copy)]
 pub(crate) struct NodeSlot {
     /// Absent when the slot is free.
     pub(crate) node: Option<Held>,
-    /// The value, if it is a plain number; else the slot of the third operand, if there are three.
+    /// The bits of a number; otherwise the slot of the third operand, if there are three.
     pub(super) bits: u64,
-    /// The slots of the first two operands, if there are not more than three. For a dynamic node,
-    /// the first is that of the layer that it has resolved to.
+    /// The slots of the first two operands, if there are at most three. For a dynamic node, the
+    /// first is the slot of the layer that it has resolved to.
     pub(crate) operands: [u32; 2],
-    /// Where its [`SlotExt`] is, if it has one.
+    /// The index of its [`SlotExt`], if it has one.
     pub(super) ext: u32,
     pub(super) state: SlotState,
-    /// Whether a gradient could flow through it to some weight.
+    /// Whether a gradient can flow through it to a weight.
     pub(crate) trained: bool,
-    /// The operation, if it is scalar arithmetic: so that the backward need not look at the node.
+    /// The scalar operation, if it is one, so that the backward need not read the node.
     pub(crate) arithmetic: Arithmetic,
 }
 
@@ -90,7 +89,7 @@ impl NodeSlot {
         NodeSlot { node: Some(node), bits, state, trained, ..NodeSlot::FREE }
     }
 
-    /// The slot of this operand, or none where it has to be looked up.
+    /// The slot of this operand, or `NONE` if it must be looked up.
     #[inline(always)]
     pub(super) fn operand(&self, which: usize) -> u32 {
         match which {
@@ -111,7 +110,7 @@ impl NodeSlot {
         self.node.expect("the slot is not free")
     }
 
-    /// The value, if it is a number that is there.
+    /// The value, if it is an available number.
     #[inline(always)]
     pub(crate) fn number(&self) -> Option<Scalar> {
         match self.state {
@@ -126,12 +125,12 @@ impl NodeSlot {
     }
 }
 
-/// Which scalar arithmetic it is, as far as the slot says it.
+/// The scalar operation, as far as it is stored in the slot.
 #[derive(Clone, Copy)]
 pub(crate) enum Arithmetic {
     Unary(Unary),
     Binary(Binary),
-    /// With a constant, which is in the node; or it is no arithmetic.
+    /// Arithmetic with a constant, which is stored in the node; or no arithmetic.
     Other,
 }
 
@@ -157,7 +156,7 @@ impl ValueRef<'_> {
         }
     }
 
-    /// A copy; large values are shared.
+    /// An owned value. Large values are shared.
     pub(crate) fn to_value(&self) -> Value {
         self.as_value().clone()
     }
@@ -165,36 +164,35 @@ impl ValueRef<'_> {
 
 /// The cold part of a slot.
 pub(super) struct SlotExt {
-    /// The value, if it is no number, or the error.
+    /// The value, if it is not a number, or the error.
     pub(super) outcome: Option<Result<Value, Error>>,
-    /// How many operands are not completed.
+    /// The number of incomplete operands.
     pub(super) in_degree: u32,
-    /// The head of the list of slots that wait for this one.
+    /// The head of the list of its dependents.
     dependents: u32,
-    /// The place of its chain, or how it stands to chains: see `chain.rs`.
+    /// The index of its chain, or its chain state: see `chain.rs`.
     pub(super) chain: u32,
-    /// Operand edges that lead here, and those among them whose consumer is not completed. Those of
-    /// scalar arithmetic are not counted: it works on numbers, which need not be released.
+    /// The operand edges that lead here, and those of them whose consumer is incomplete. Edges from
+    /// scalar arithmetic are not counted: it reads numbers, which need not be released.
     pub(super) uses: u32,
     pub(super) pending_uses: u32,
-    /// How many dynamic nodes have resolved to this one.
+    /// The number of dynamic nodes that have resolved to this one.
     pub(super) aliases: u32,
-    /// Where the root handle of the pass is, if it has one.
+    /// The index of the root handle of the pass, if it has one.
     root: u32,
-    /// Whether the node could not be evaluated when it was inserted. Only then are its consumers
-    /// counted.
+    /// Whether the node could not be evaluated on insertion. Only then are its uses counted.
     pub(super) scheduled: bool,
-    /// Whether there are wakers to be called when it is completed.
+    /// Whether wakers must be called on completion.
     pub(super) awaited: bool,
-    /// Whether it has a future, which waits or is being polled.
+    /// Whether it has a future that waits or is being polled.
     pub(super) task: bool,
-    /// Whether its value is released when it is not needed, although the pass keeps values.
+    /// Whether its value is released after its last use although the pass keeps values.
     pub(super) discards: bool,
-    /// Whether it is rematerialized.
+    /// Whether it is being rematerialized.
     pub(super) again: bool,
     /// Whether it is a checkpoint boundary.
     pub(super) marked: bool,
-    /// The size of the value.
+    /// The size of the value, in bytes.
     pub(super) bytes: usize,
 }
 
@@ -226,29 +224,28 @@ impl SlotExt {
     }
 }
 
-/// A slot that waits for another one, in a list that is threaded through one table.
+/// A dependent of a slot, in a linked list inside one vector.
 pub(super) struct Dependent {
     consumer: u32,
     next: u32,
 }
 
-/// All slots of a pass, and which of them wait for which.
+/// All slots of a pass, and their dependents.
 pub(super) struct NodeTable {
     slots: Vec<NodeSlot>,
     free: Vec<u32>,
     exts: Vec<SlotExt>,
     free_exts: Vec<u32>,
-    /// Handles that keep all nodes in the table alive, directly or from above.
+    /// The root handles, which keep all nodes in the table alive, directly or from above.
     roots: Vec<(AnyLayer, u32)>,
     dependents: Vec<Dependent>,
     free_dependents: u32,
-    /// The heads of lists of dependents whose input is completed. A worklist, so that long paths
-    /// do not recurse.
+    /// The dependent lists of completed slots. A worklist, so that long paths do not recurse.
     completed: Vec<u32>,
-    /// The rest of the list that is being notified.
+    /// The rest of the list whose dependents are being notified.
     notifying: u32,
-    /// Whether the values of new nodes are released when they are not needed: no backward is going
-    /// to read them.
+    /// Whether the values of new nodes are released after their last use, because no backward reads
+    /// them.
     discards_new: bool,
 }
 
@@ -270,12 +267,12 @@ impl Default for NodeTable {
 }
 
 impl NodeTable {
-    /// Empties the table. It keeps its room for the next pass: to grow it anew would cost more than
-    /// a small pass does. Values and nodes are dropped here. Says whether a slot had an ext.
+    /// Empties the table. Its memory is kept for the next pass, because growing it again costs more
+    /// than a small pass. Values and nodes are dropped here. Returns whether a slot had an ext.
     pub(super) fn reset(&mut self) -> bool {
         vec_pool::clear(&mut self.slots);
         self.discards_new = false;
-        // a root handle is in an ext, too
+        // A root handle needs an ext, too.
         let has_exts = !self.exts.is_empty();
         if has_exts {
             vec_pool::empty(&mut self.roots);
@@ -289,22 +286,22 @@ impl NodeTable {
         has_exts
     }
 
-    /// How many slots there are, free ones included.
+    /// The number of slots, including free ones.
     pub(super) fn len(&self) -> usize {
         self.slots.len()
     }
 
-    /// How many slots are in use.
+    /// The number of slots in use.
     pub(super) fn live(&self) -> usize {
         self.slots.len() - self.free.len()
     }
 
-    /// The numbers of all slots, free ones included.
+    /// The numbers of all slots, including free ones.
     pub(super) fn indices(&self) -> std::ops::Range<u32> {
         0..self.slots.len() as u32
     }
 
-    /// Adds a slot. Says whether it was in use before.
+    /// Adds a slot. Returns its number, and whether a free slot was reused.
     #[inline(always)]
     pub(super) fn insert(&mut self, slot: NodeSlot) -> (u32, bool) {
         if self.free.is_empty() {
@@ -359,7 +356,7 @@ impl NodeTable {
         self.number_as_value(index)
     }
 
-    /// Not inlined: tensors are read more often.
+    /// Not inlined: tensors are read more often than numbers here.
     #[inline(never)]
     fn number_as_value(&self, index: u32) -> ValueRef<'_> {
         match self.status(index) {
@@ -374,7 +371,7 @@ impl NodeTable {
         self.exts.get(self.slot(index).ext as usize)
     }
 
-    /// The ext of a slot that has one, as all do that were scheduled.
+    /// The ext of a scheduled slot, which has one.
     #[inline(always)]
     pub(super) fn ext_mut(&mut self, index: u32) -> &mut SlotExt {
         &mut self.exts[self.slots[index as usize].ext as usize]
@@ -388,7 +385,7 @@ impl NodeTable {
         (slot, ext)
     }
 
-    /// The ext of a slot, which gets one if it has none.
+    /// The ext of a slot, created if there is none.
     #[inline]
     pub(super) fn ext_or_new(&mut self, index: u32) -> &mut SlotExt {
         if self.slots[index as usize].ext == NONE {
@@ -412,14 +409,14 @@ impl NodeTable {
         self.slots[index as usize].ext = place;
     }
 
-    /// Whether this node could not be evaluated when it was inserted.
+    /// Whether this node could not be evaluated on insertion.
     #[inline]
     pub(super) fn is_scheduled(&self, index: u32) -> bool {
         let ext = self.slot(index).ext;
         ext != NONE && self.exts[ext as usize].scheduled
     }
 
-    /// From now on the pass has a handle to this node.
+    /// Gives the pass a handle to this node.
     pub(super) fn add_root(&mut self, index: u32, handle: impl FnOnce(Held) -> AnyLayer) {
         let place = self.roots.len() as u32;
         let ext = self.ext_or_new(index);
@@ -429,12 +426,12 @@ impl NodeTable {
         }
     }
 
-    /// The slots of all nodes to which the pass has a handle.
+    /// The slots of all root handles.
     pub(super) fn rooted(&self) -> impl Iterator<Item = u32> {
         self.roots.iter().map(|&(_, index)| index)
     }
 
-    /// Frees the slot of a root. What comes back is the last handle to its node.
+    /// Frees the slot of a root. Returns the last handle to its node.
     pub(super) fn remove(&mut self, index: u32) -> AnyLayer {
         let place = self.ext_mut(index).root as usize;
         let (handle, _) = self.roots.swap_remove(place);
@@ -448,7 +445,7 @@ impl NodeTable {
         handle
     }
 
-    /// Adds a slot to those that wait for this operand, which is not completed.
+    /// Adds a dependent of this incomplete operand.
     #[inline]
     pub(super) fn add_dependent(&mut self, operand: u32, consumer: u32) {
         let place = match self.free_dependents {
@@ -464,7 +461,7 @@ impl NodeTable {
         self.ext_mut(consumer).in_degree += 1;
     }
 
-    /// A slot is completed: its dependents are going to be notified.
+    /// A slot is completed: puts its dependents on the worklist.
     #[inline]
     pub(super) fn notify_later(&mut self, index: u32) {
         let dependents = std::mem::replace(&mut self.ext_mut(index).dependents, NONE);
@@ -473,8 +470,8 @@ impl NodeTable {
         }
     }
 
-    /// The next slot whose last input is completed, among those that are to be notified. The
-    /// dependents of one slot come one after the other.
+    /// The next dependent on the worklist whose last input is completed. The dependents of one slot
+    /// are contiguous.
     #[inline]
     pub(super) fn next_with_inputs(&mut self) -> Option<u32> {
         loop {
@@ -494,7 +491,7 @@ impl NodeTable {
         }
     }
 
-    /// From now on the values of new nodes are released when they are not needed, or not.
+    /// Sets whether the values of new nodes are released after their last use.
     pub(super) fn set_discards_new(&mut self, discards: bool) {
         self.discards_new = discards;
     }

@@ -1,7 +1,8 @@
-//! Readiness: a node waits for its operands, is evaluated or queued when the last of them is
-//! completed, and notifies its dependents when it is completed itself.
+//! Readiness. A node waits for its operands. When the last operand is completed, the node is
+//! evaluated or queued. When the node is completed, it notifies its dependents.
 //!
 //! A failed operand counts as completed. A node fails only after *all* its operands are completed,
+//! with the error of the leftmost failed operand, so the reported error does not depend on timing.
 //! with the error of the leftmost one that failed; so the reported error does not depend on timing.
 
 use crate::error::{Error, Result};
@@ -17,7 +18,8 @@ use crate::graph::scalar::Scalar;
 use crate::graph::value::Value;
 
 impl PassState {
-    /// Has a new node, which could not be evaluated when it was inserted, wait for its operands.
+    /// Registers a new node, which could not be evaluated on insertion, as a dependent of its
+    /// operands.
     pub(super) fn schedule(&mut self, index: u32) {
         let node = self.node(index);
         self.nodes.add_ext(index);
@@ -72,7 +74,7 @@ impl PassState {
         }
     }
 
-    /// A slot has one consumer more, which is no scalar arithmetic.
+    /// Adds a use of a slot by a consumer that is not scalar arithmetic.
     #[inline]
     pub(super) fn add_use(&mut self, index: u32) {
         if self.nodes.is_scheduled(index) {
@@ -82,7 +84,7 @@ impl PassState {
         }
     }
 
-    /// This node is completed: its operands have one pending use less.
+    /// This node is completed: each operand has one pending use less.
     #[inline]
     pub(super) fn release_uses(&mut self, index: u32, node: &Node) {
         if node.is_arithmetic() {
@@ -103,7 +105,7 @@ impl PassState {
         self.with_operands(index, op.operands().len(), cost)
     }
 
-    /// Calls a function with the values of the operands of this node, which are ready.
+    /// Calls `f` with the values of the operands of this node, which must be ready.
     pub(crate) fn with_operands<R>(&self, index: u32, count: usize, look: impl FnOnce(&[&Value]) -> R) -> R {
         let value = |which| self.value(self.operand(index, which));
         match count {
@@ -118,7 +120,7 @@ impl PassState {
         }
     }
 
-    /// All operands of this node are completed: evaluates it, or queues it.
+    /// All operands of this node are completed: evaluates the node or queues its job.
     pub(super) fn on_inputs_ready(&mut self, index: u32) {
         let node = self.node(index);
         if let Expression::Dynamic(_) = &node.expression {
@@ -168,7 +170,7 @@ impl PassState {
         }
     }
 
-    /// An operation fails before it is run.
+    /// Fails an operation without running it.
     #[cold]
     fn fail_without_running(&mut self, index: u32, error: Error) {
         let mut followers = Vec::new();
@@ -183,7 +185,8 @@ impl PassState {
         self.notify_dependents();
     }
 
-    /// The same, but the dependents wait for [`notify_dependents`](PassState::notify_dependents).
+    /// [`complete`](PassState::complete), but the dependents are notified by the next
+    /// [`notify_dependents`](PassState::notify_dependents).
     pub(super) fn complete_quietly(&mut self, index: u32, result: Result<Value>) {
         let node = self.node(index);
         self.stats.evaluated();
@@ -192,7 +195,8 @@ impl PassState {
         self.release_uses(index, &node);
     }
 
-    /// The same for scalar arithmetic, or a dynamic node, whose value is a number.
+    /// [`complete`](PassState::complete) for scalar arithmetic, or for a dynamic node with a number
+    /// as its value.
     #[inline]
     fn complete_with_number(&mut self, index: u32, number: Scalar) {
         self.stats.evaluated();
@@ -200,7 +204,7 @@ impl PassState {
         self.completed(index);
     }
 
-    /// The outcome of this node is stored: whatever waits for it is to be woken or notified.
+    /// The result of this node is stored: schedules its wakers and dependents.
     #[inline]
     fn completed(&mut self, index: u32) {
         if std::mem::take(&mut self.nodes.ext_mut(index).awaited) {
@@ -210,7 +214,7 @@ impl PassState {
         self.nodes.notify_later(index);
     }
 
-    /// Notifies the dependents of all nodes that were completed. One whose last input is ready is
+    /// Notifies the dependents of all completed nodes. A dependent whose last input is completed is
     /// evaluated or queued.
     pub(super) fn notify_dependents(&mut self) {
         while let Some(index) = self.nodes.next_with_inputs() {

@@ -8,12 +8,12 @@ use std::collections::{HashSet, VecDeque};
 pub(super) struct Job {
     pub(super) what: Work,
     pub(super) nanoseconds: f64,
-    /// Whether it is local: best run by a driver.
+    /// Whether the job is local: best run by a driver.
     pub(super) is_local: bool,
 }
 
 pub(super) enum Work {
-    /// Evaluate the operation of this entry, and those that follow it in its chain.
+    /// Run the kernel of this slot, and the followers in its chain.
     Kernel(u32),
     /// Poll the future of this dynamic node.
     Task(u32),
@@ -24,8 +24,8 @@ pub(super) enum Work {
 #[derive(Default)]
 pub(super) struct ReadyQueue {
     shared: Jobs,
-    /// Local jobs: kernels that are best run by a driver. Drivers take them first, helpers last,
-    /// and no thread is invited for them.
+    /// The local jobs: kernels that a driver should run. Drivers take them first, helpers last, and
+    /// no helper is invited for them.
     local: Jobs,
     last_is_local: bool,
 }
@@ -65,13 +65,13 @@ impl ReadyQueue {
         if is_local { &mut self.local } else { &mut self.shared }
     }
 
-    /// The next job. Drivers pop from the front, helpers from the back, so that each thread tends
-    /// to run the same kernels in every step, whose operands are in its caches. Bodies are first in
-    /// first out, as one may wake itself again and again.
+    /// Takes the next job. Drivers pop from the front and helpers from the back, so each thread
+    /// tends to run the same kernels in every step, with their operands in its caches. Polls of
+    /// bodies are first in, first out, because a body may wake itself repeatedly.
     pub(super) fn pop(&mut self, helps: bool) -> Option<Job> {
         let is_local = if helps { self.shared.jobs.is_empty() } else { !self.local.jobs.is_empty() };
         let at_back = helps && self.jobs(is_local).ends_with_kernel();
-        // no other thread is invited for it
+        // No helper is invited for a local job.
         let is_little_beside = self.jobs(is_local).is_dear_beside_kernel(at_back) && !self.is_worth_sharing();
         let Jobs { jobs, .. } = self.jobs(is_local);
         if is_little_beside {
@@ -80,7 +80,7 @@ impl ReadyQueue {
         self.jobs(is_local).pop(at_back)
     }
 
-    /// The job that was queued last is the next one of a driver.
+    /// Makes the job that was queued last the next one of a driver.
     pub(super) fn bring_last_forward(&mut self) {
         let jobs = self.jobs(self.last_is_local);
         if let Some(last) = jobs.jobs.pop_back() {
@@ -88,7 +88,7 @@ impl ReadyQueue {
         }
     }
 
-    /// Takes the jobs of these dynamic nodes out.
+    /// Removes the jobs of these dynamic nodes.
     pub(super) fn forget_tasks(&mut self, indices: &[u32]) {
         if !indices.is_empty() {
             let forgotten: HashSet<u32> = indices.iter().copied().collect();
@@ -102,8 +102,7 @@ impl ReadyQueue {
         self.shared.jobs.len() + self.local.jobs.len()
     }
 
-    /// How many jobs there are for other threads if the calling one takes a job; else how many
-    /// there are.
+    /// The number of jobs for other threads: all jobs, less one if the calling thread takes one.
     pub(super) fn spare(&self, takes_one: bool) -> usize {
         match takes_one {
             true => self.shared.jobs.len().saturating_sub(usize::from(self.local.jobs.is_empty())),
@@ -111,8 +110,8 @@ impl ReadyQueue {
         }
     }
 
-    /// Whether it is worth inviting other threads if the calling one takes a job: a local one, or
-    /// else the most expensive of the first few.
+    /// Whether inviting helpers pays off if the calling thread takes one job: a local one, or the
+    /// most expensive of the first few.
     pub(super) fn is_worth_sharing(&self) -> bool {
         let Jobs { jobs, nanoseconds } = &self.shared;
         if *nanoseconds < INVITE_NS {
@@ -130,7 +129,7 @@ impl ReadyQueue {
         self.shared.jobs.is_empty()
     }
 
-    /// The estimated cost of all jobs that are not local.
+    /// The estimated cost of all jobs that are not local, in nanoseconds.
     pub(super) fn nanoseconds(&self) -> f64 {
         self.shared.nanoseconds
     }
@@ -146,8 +145,9 @@ impl Jobs {
         job
     }
 
-    /// Whether the job at this end is expensive, and a kernel is beside it. (A body must not be put
-    /// behind a kernel that may wait for it: it would wake itself until then.)
+    /// Whether the job at this end is expensive and has a kernel beside it. A body must not be
+    /// queued behind a kernel that may wait for it: the body would wake itself until the kernel has
+    /// run.
     fn is_dear_beside_kernel(&self, at_back: bool) -> bool {
         let from_end = |which: usize| match at_back {
             true => self.jobs.len().checked_sub(1 + which).map(|place| &self.jobs[place]),

@@ -1,14 +1,14 @@
 //! Checkpoint segments: when their activations are discarded, and how they are rematerialized.
 //!
-//! When a checkpoint boundary (a marked layer) is completed, so is everything that it depends on.
-//! The values on which nothing else depends are discarded then; a value on which something else
-//! depends is retained, as if it were a boundary itself. Between two retained layers, one above the
-//! other, every consumer of a discarded value is discarded or is the upper one of the two. So a
-//! group of the backward (see `autodiff/remat_group.rs`) finds all its residuals below it.
+//! When a checkpoint boundary is completed, all its ancestors are completed. The values that only
+//! other ancestors depend on are then discarded. A value that anything else depends on is retained,
+//! as if it were a boundary itself. Between two retained layers, every consumer of a discarded
+//! value is itself discarded, or is the upper one of the two. A rematerialization group of the
+//! backward (`autodiff/remat_group.rs`) therefore finds all its residuals below it.
 //!
 //! A released slot becomes pending again when its value is requested, and so do the released slots
-//! below it. A slot that was scheduled stays so: its uses are counted, and only consumers that are
-//! rematerialized have pending uses again.
+//! below it. The slot stays counted: its uses remain, and only consumers that are rematerialized
+//! have pending uses again.
 
 use crate::error::{Error, Result};
 use crate::exec::node_table::{NONE, SlotState, Status};
@@ -24,12 +24,12 @@ use std::task::{Context, Poll};
 /// Which values of a pass are retained.
 #[derive(Default)]
 pub(super) struct Retention {
-    /// The slots of which it is known to which segment they belong, in a pass that keeps values.
+    /// The slots that have been assigned to a segment, in a pass that keeps residuals.
     segmented: Vec<bool>,
     has_marks: bool,
     /// Whether a value was discarded that a backward may need.
     has_discarded: bool,
-    /// Operations whose values are for a buffer, once a step commits.
+    /// Operations that update a buffer when a step commits.
     updates: Vec<u32>,
 }
 
@@ -52,12 +52,12 @@ impl Retention {
         self.updates.push(index);
     }
 
-    /// The updates have been written.
+    /// Called when the updates have been written.
     pub(super) fn clear_updates(&mut self) {
         self.updates.clear();
     }
 
-    /// This slot is free.
+    /// Called when this slot becomes free.
     pub(super) fn remove(&mut self, index: u32) {
         if let Some(segmented) = self.segmented.get_mut(index as usize) {
             *segmented = false;
@@ -65,21 +65,21 @@ impl Retention {
     }
 }
 
-/// The uses of a slot, as far as a traversal has seen them.
+/// The uses of a slot that a traversal has seen.
 struct Uses {
-    /// The retained slot above all of them, if it is one.
+    /// The retained slot above all uses, if it is the same for all.
     below: Option<u32>,
     operands: usize,
     followers: u32,
 }
 
 impl PassState {
-    /// This slot is a checkpoint boundary, and ready. Its value is retained; those that it was
-    /// computed from are discarded.
+    /// This slot is a checkpoint boundary and ready. Retains its value, and discards the values
+    /// that it was computed from.
     pub(super) fn close_segment(&mut self, marked: u32) {
         self.retention.has_marks = true;
         self.nodes.ext_or_new(marked).marked = true;
-        // the mark has this value, too: its size counts once
+        // The boundary has the same value, whose size must be counted once.
         self.forget_bytes(marked);
         let order = self.open_below(marked);
         let mut uses: HashMap<u32, Uses> = HashMap::with_capacity(order.len());
@@ -107,8 +107,8 @@ impl PassState {
         }
     }
 
-    /// The slots below this one that are in no segment yet, down to the next marks; operands before
-    /// their consumers.
+    /// The slots below this one that are in no segment yet, down to the next boundaries, operands
+    /// before their consumers.
     fn open_below(&mut self, marked: u32) -> Vec<u32> {
         self.retention.segmented.resize(self.nodes.len(), false);
         let mut order = Vec::new();
@@ -131,8 +131,8 @@ impl PassState {
         order
     }
 
-    /// How many slots this one was computed from: those of the operands, or that of the layer to
-    /// which a dynamic node has resolved.
+    /// The number of slots that this one was computed from: its operands, or the layer that a
+    /// dynamic node has resolved to.
     pub(crate) fn edges(&self, index: u32) -> usize {
         let node = self.node(index);
         if node.is_dynamic() { usize::from(self.source(index) != NONE) } else { node.operands().len() }
@@ -142,12 +142,12 @@ impl PassState {
         if self.node(index).is_dynamic() { self.source(index) } else { self.operand(index, which) }
     }
 
-    /// The same, but none for a mark: below it is another segment.
+    /// The same within a segment: zero for a boundary, below which another segment begins.
     fn edges_in_segment(&self, index: u32) -> usize {
         if self.node(index).is_mark() { 0 } else { self.edges(index) }
     }
 
-    /// Whether nothing else depends on a slot, nor can any more.
+    /// Whether a slot has no other uses, and cannot get any.
     fn has_only(&self, index: u32, operands: usize, followers: u32) -> bool {
         let (rooted, aliases) = match self.nodes.ext(index) {
             Some(ext) => (usize::from(ext.is_root()), ext.aliases),
@@ -156,8 +156,7 @@ impl PassState {
         self.node(index).handles() <= rooted + operands && aliases == followers
     }
 
-    /// Discards the value of this slot, unless only the body of a dynamic node could compute it
-    /// again.
+    /// Discards the value of this slot, unless only the body of a dynamic node could recompute it.
     fn discard(&mut self, index: u32) {
         let node = self.node(index);
         let again = match &node.expression {
@@ -172,13 +171,13 @@ impl PassState {
         }
     }
 
-    /// Discards all values that no cotangent needs. Where there are checkpoint boundaries, the
-    /// values that are needed once more are known already.
+    /// Discards all values that no cotangent needs. If there are checkpoint boundaries, their
+    /// segments already know which values are needed again.
     fn discard_residuals(&mut self) {
         if self.retention.has_marks {
             return;
         }
-        // the commit needs the values that are written into buffers
+        // The commit needs the values that update buffers.
         let updated: HashSet<u32> = self.retention.updates.iter().map(|&index| self.updated(index)).collect();
         for index in self.nodes.indices() {
             if self.entry(index).state == SlotState::Ready && !updated.contains(&index) {
@@ -192,8 +191,8 @@ impl PassState {
         self.operand(update, Effect::NEW_VALUE)
     }
 
-    /// The slot that a mark marks, or this one. The cotangent of a mark is that of the slot that it
-    /// marks.
+    /// The slot that a boundary marks, or this slot itself. The cotangent of a boundary is the
+    /// cotangent of the slot that it marks.
     #[inline]
     pub(crate) fn unmarked(&self, mut index: u32) -> u32 {
         if self.retention.has_marks {
@@ -204,7 +203,7 @@ impl PassState {
         index
     }
 
-    /// The numeric backward follows the operands in the slot: these must not be marks.
+    /// The numeric backward reads operands from the slot, so these must not be boundaries.
     #[inline]
     pub(super) fn skip_marks(&mut self, index: u32) {
         if self.retention.has_marks {
@@ -223,18 +222,18 @@ impl PassState {
         }
     }
 
-    /// Whether a segment ends here.
+    /// Whether this slot is the end of a segment.
     pub(crate) fn is_marked(&self, index: u32) -> bool {
         self.nodes.ext(index).is_some_and(|ext| ext.marked)
     }
 
-    /// Whether some value may be discarded that a backward is going to need.
+    /// Whether a value that a backward needs may be discarded.
     #[inline]
     pub(crate) fn has_forgotten(&self) -> bool {
         self.retention.has_discarded
     }
 
-    /// Whether the pullback rule of this node cannot be called, because a residual is missing.
+    /// Whether the pullback rule of this node cannot be called because a residual is missing.
     pub(crate) fn has_missing_residuals(&self, index: u32) -> bool {
         let node = self.node(index);
         let is_there = |index| matches!(self.status(index), Status::Ready(_));
@@ -246,8 +245,8 @@ impl PassState {
         self.nodes.ext(index).is_some_and(|ext| ext.again)
     }
 
-    /// The value of this slot is requested. If it was released it is evaluated again, and so are
-    /// the released operands that it takes.
+    /// Makes the value of this slot available. If it was released, it is evaluated again, and so
+    /// are the released operands that it depends on.
     #[inline]
     pub(super) fn rematerialize(&mut self, index: u32) {
         if self.entry(index).state == SlotState::Released {
@@ -283,7 +282,7 @@ impl PassState {
                 }
             }
         }
-        // operands were found last
+        // The traversal found operands after their consumers.
         for &index in again.iter().rev().filter(|&&index| self.waits_for_none(index)).collect::<Vec<_>>() {
             let node = self.node(index);
             match &node.expression {
@@ -303,11 +302,11 @@ impl PassState {
     }
 }
 
-/// Retains values, which are rematerialized if they were released, until it is dropped.
+/// A guard that retains values. Values that were released are rematerialized.
 pub(crate) struct Hold {
     pass: Weak<Pass>,
     slots: Vec<u32>,
-    /// The first that may not be ready yet.
+    /// The first value that may not be ready yet.
     next: usize,
 }
 
@@ -325,16 +324,16 @@ impl Pass {
         Hold { pass: Arc::downgrade(self), slots, next: 0 }
     }
 
-    /// From now on new layers are cotangents, to which no backward leads. In a pass that has
-    /// discarded values, theirs are released when they have been used.
+    /// New layers are cotangents from now on, and no backward reads their values. In a pass that
+    /// has discarded values they are released after their last use.
     pub(crate) fn forget_deltas(&self) {
         let mut state = self.state();
         let discards = state.retention.has_discarded;
         state.nodes.set_discards_new(discards);
     }
 
-    /// The same when all cotangents of a step have been emitted: no rule is going to read a value
-    /// any more, so each is released when the last operation has been run that needs it.
+    /// All cotangents of a step have been emitted, so no rule reads a value any more. Each value is
+    /// released after its last use.
     pub(crate) fn forget_the_past(self: &Arc<Self>) {
         let mut state = self.state();
         state.discard_residuals();
@@ -349,7 +348,7 @@ impl Pass {
 }
 
 impl Hold {
-    /// Waits until all values are ready.
+    /// Polls until all values are ready.
     pub(crate) fn poll(&mut self, cx: &Context<'_>) -> Poll<Result<()>> {
         let Some(pass) = self.pass.upgrade() else { return Poll::Ready(Err(Error::cancelled())) };
         let mut state = pass.state();
@@ -369,7 +368,7 @@ impl Hold {
         Poll::Ready(Ok(()))
     }
 
-    /// Releases the values, with the lock held already.
+    /// Releases the values. The caller holds the state lock.
     pub(crate) fn let_go(mut self, pass: &Arc<Pass>, mut state: MutexGuard<'_, PassState>) {
         let slots = std::mem::take(&mut self.slots);
         if !state.workers.is_retired() {

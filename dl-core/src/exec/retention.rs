@@ -1,8 +1,8 @@
 //! Retention: how the values of a pass are stored, and when they are released.
 //!
-//! Where a value is not needed for a backward it is released when all consumers that were inserted
-//! are completed, and every handle to its node belongs to the pass or to one of these consumers:
-//! then nothing can ask for it again, whatever a dynamic node may still build.
+//! A value that no backward needs is released when all its inserted consumers are completed and
+//! every handle to its node belongs to the pass or to one of these consumers. Nothing can request
+//! the value after that, whatever layers a dynamic node builds.
 
 use crate::error::Result;
 use crate::exec::buffer_update::Update;
@@ -19,7 +19,8 @@ impl PassState {
     #[inline(always)]
     pub(super) fn store(&mut self, index: u32, node: &Node, result: Result<Value>) {
         let (slot, ext) = self.nodes.parts_mut(index);
-        // the value of a dynamic node is mostly that of another node
+        // The value of a dynamic node is usually the value of another node, and must be counted
+        // once.
         let own = slot.operands[0] == NONE || !matches!(node.expression, Expression::Dynamic(_));
         let measured = result.and_then(|value| match own && Scalar::of(&value).is_none() {
             true => {
@@ -46,15 +47,15 @@ impl PassState {
         }
     }
 
-    /// Whether every handle to the node of this slot belongs to the pass or to its consumers: then
-    /// only these can ask for its value.
+    /// Whether every handle to the node of this slot belongs to the pass or to its consumers, so
+    /// that only these can request its value.
     pub(super) fn is_unreachable(&self, index: u32) -> bool {
         let ext = self.nodes.ext(index).expect("a slot that counts its uses has an ext");
         self.node(index).handles() <= usize::from(ext.is_root()) + ext.uses as usize
     }
 
-    /// Whether the value of this slot, which is not completed, is going to be of no use as soon as
-    /// the only operation has been run that waits for it.
+    /// Whether the value of this incomplete slot has one use only: by the operation that waits for
+    /// it.
     pub(super) fn is_used_once(&self, index: u32) -> bool {
         self.log.is_none()
             && self.is_releasable(index)
@@ -62,7 +63,7 @@ impl PassState {
             && self.is_unreachable(index)
     }
 
-    /// Completes such a slot, without its value.
+    /// Completes such a slot without a value, which its consumer has taken.
     pub(super) fn complete_released(&mut self, index: u32) {
         let node = self.node(index);
         self.stats.evaluated();
@@ -70,44 +71,44 @@ impl PassState {
         self.release_uses(index, &node);
         let ext = self.nodes.ext_mut(index);
         if ext.awaited || ext.has_dependents() {
-            // another thread has got a handle and asked for it meanwhile
+            // Another thread got a handle and requested the value meanwhile.
             self.rematerialize(index);
         }
     }
 
-    /// Releases the value of a slot if nothing can ask for it any more.
+    /// Releases the value of a slot if nothing can request it any more.
     pub(super) fn release_if_unused(&mut self, index: u32) {
         if !self.is_releasable(index) || self.nodes.ext_mut(index).pending_uses > 0 {
             return;
         }
         match self.entry(index).state {
-            // it was moved to the consumer that is completed now
+            // The value was moved to the consumer that is completed now.
             SlotState::Released => self.forget_bytes(index),
             SlotState::Ready if self.is_unreachable(index) => self.discard_value(index),
             _ => {}
         }
     }
 
-    /// Whether some value may be released when it is not needed any more.
+    /// Whether values are released after their last use, in the whole pass or below a boundary.
     #[inline]
     pub(super) fn releases_values(&self) -> bool {
         self.env.keep() == Keep::Nothing || self.has_forgotten()
     }
 
-    /// Whether the value of this slot is to be released when it is not needed any more.
+    /// Whether the value of this slot is released after its last use.
     #[inline]
     fn is_releasable(&self, index: u32) -> bool {
         self.nodes.ext(index).is_some_and(|ext| ext.scheduled && (ext.discards || self.env.keep() == Keep::Nothing))
     }
 
-    /// The value of this slot is retained, if it is there.
+    /// Retains the value of this slot, if it is available.
     pub(super) fn keep_value(&mut self, index: u32) {
         if self.nodes.is_scheduled(index) {
             self.nodes.ext_mut(index).discards = false;
         }
     }
 
-    /// Takes a value that is no number out of its slot.
+    /// Takes a value that is not a number out of its slot.
     pub(super) fn take_value(&mut self, index: u32) -> Value {
         self.tell_value(index);
         let (slot, ext) = self.nodes.parts_mut(index);
@@ -142,8 +143,8 @@ impl PassState {
         }
     }
 
-    /// The value of an operand of a node whose kernel is to run without the lock. A value that
-    /// nothing else can ask for is moved out.
+    /// The value of an operand for a kernel that runs without the lock. A value that nothing else
+    /// can request is moved out.
     #[inline]
     pub(super) fn take_operand(&mut self, index: u32, which: usize) -> Value {
         let operand = self.operand(index, which);

@@ -1,4 +1,5 @@
-//! Statistics of a pass, always on: a few additions with the state lock held anyway.
+//! Statistics of a pass. They are always on: a few additions under the state lock, which is held
+//! anyway.
 
 /// Statistics of a pass: see [`Do::counted`](crate::Do::counted).
 ///
@@ -33,12 +34,12 @@ pub struct Counters {
 #[derive(Default)]
 pub(super) struct Stats {
     so_far: Counters,
-    /// The size of all values that are there.
+    /// The size of all live values, in bytes.
     bytes: usize,
-    /// How many nodes have no slot any more, or never had one.
+    /// The number of nodes whose slot was freed, or that never had one.
     without_slot: usize,
-    /// How many nodes were not evaluated when they were inserted, and how many of them are
-    /// constants.
+    /// The number of nodes that were not evaluated on insertion, and the number of constants among
+    /// them.
     others: usize,
     constants: usize,
 }
@@ -48,13 +49,13 @@ impl Stats {
         *self = Stats::default();
     }
 
-    /// An operation was evaluated that is no scalar arithmetic, or that had to wait.
+    /// Counts an evaluation of an operation that is not scalar arithmetic, or that had to wait.
     #[inline(always)]
     pub(super) fn evaluated(&mut self) {
         self.so_far.evaluations += 1;
     }
 
-    /// How many were.
+    /// The number of evaluations.
     pub(super) fn evaluations(&self) -> usize {
         self.so_far.evaluations
     }
@@ -70,7 +71,7 @@ impl Stats {
         self.constants += 1;
     }
 
-    /// A slot is used again, or an operation was evaluated that has none.
+    /// Counts a node without a slot: its slot was reused, or it never had one.
     pub(super) fn without_slot(&mut self) {
         self.without_slot += 1;
     }
@@ -84,7 +85,7 @@ impl Stats {
         self.bytes = self.bytes.saturating_sub(bytes);
     }
 
-    /// The counters of a pass with so many slots.
+    /// The counters of a pass with this many slots.
     pub(super) fn counters(&self, slots: usize) -> Counters {
         let all = slots + self.without_slot;
         Counters {

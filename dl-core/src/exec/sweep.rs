@@ -1,5 +1,4 @@
-//! Freeing the slots of unreachable nodes, so that a loop of a million bangs runs in constant
-//! memory.
+//! Frees the slots of unreachable nodes, so that a loop of a million bangs takes constant memory.
 
 use crate::exec::node_table::{NONE, SlotState};
 use crate::exec::state::PassState;
@@ -9,12 +8,12 @@ use crate::graph::node::Expression;
 use crate::graph::node_ref::AnyLayer;
 
 impl PassState {
-    /// Frees the slots of all nodes to which the pass has the only handle, to which no dynamic node
-    /// has resolved, and for which nothing waits. What is below such a node gets a root handle
-    /// before it goes, and is looked at in its turn.
+    /// Frees the slots of all nodes with these properties: the pass has the only handle, no dynamic
+    /// node has resolved to the node, and it has no dependents. The operands of such a node get
+    /// root handles first, and are examined in turn.
     ///
-    /// Called each time the number of slots has doubled, so it costs a constant per slot. The nodes
-    /// of a suspended traversal are safe: each has a handle in its consumer, or in the caller.
+    /// Called each time the number of slots has doubled, so the cost is a constant per slot. The
+    /// nodes of a suspended traversal are safe: their consumers or the caller hold handles to them.
     pub(super) fn sweep(&mut self) {
         let mut suspects: Vec<u32> = self.nodes.rooted().collect();
         while let Some(index) = suspects.pop() {
@@ -37,7 +36,8 @@ impl PassState {
                 suspects.push(operand);
             }
             let handle = self.free(index);
-            // a destructor of user code may run here; no caller could get its panic
+            // A destructor of user code may run here. Its panic could not be reported to any
+            // caller.
             user_code::ignore_panic(|| drop(handle));
         }
         self.discovery.sweep_when(2 * self.nodes.live());
@@ -46,7 +46,7 @@ impl PassState {
     fn is_in_use(&self, index: u32) -> bool {
         let slot = self.entry(index);
         let node = slot.held();
-        // a weight may be inserted again under another replica
+        // The weight may be inserted again under another replica.
         node.as_variable().is_some()
             || node.effect() == Some(Effect::Update)
             || slot.state == SlotState::Pending
@@ -54,7 +54,7 @@ impl PassState {
             || self.tasks.is_awaited(index)
     }
 
-    /// Frees the slot of a root. What comes back is the last handle to its node.
+    /// Frees the slot of a root. Returns the last handle to its node.
     fn free(&mut self, index: u32) -> AnyLayer {
         self.tell_gone(index);
         self.discard_value(index);
