@@ -81,10 +81,12 @@ pub use graph::value::Value;
 pub use exec::run::Run;
 pub use exec::{Counters, Mode};
 
+pub use autodiff::gradients::SideEffects;
+
 pub use graph::chunk::Chunk;
 #[doc(hidden)]
 pub use graph::chunk::ChunkElement;
-pub use step::memory::{Memory, Notes, Slot};
+pub use step::memory::{Memory, Notes};
 pub use step::optimizer::Optimizer;
 pub use step::state::{NewState, OptimizerState};
 #[doc(hidden)]
@@ -98,17 +100,16 @@ pub use api::deferred::Do;
 pub use api::differentiable::Differentiable;
 pub use api::extract::Extract;
 pub use api::gradient::derivative;
-pub use api::gradients::SideEffects;
 pub use api::operators::{LeftOperand, Operand, max, min, pow, xlogy};
 pub use api::primitive::{Along, At, Deltas, Operands, Primitive};
 pub use api::tape::Tape;
 pub use api::variables::{EachVariable, Variables};
-pub use api::weight::{Weight, WeightHandle};
+pub use api::weight::Weight;
 pub use api::with_rule::with_rule;
 pub use exec::snapshot::Snapshot;
 pub use graph::layer::Layer;
 pub use graph::pointwise::Pointwise;
-pub use graph::weight_id::WeightId;
+pub use graph::weight::{Slot, WeightHandle, WeightId};
 
 #[doc(hidden)]
 pub use macro_support as bang;

@@ -24,7 +24,6 @@
 
 #[cfg(shuttle)]
 mod checkpoints;
-mod claims;
 mod counts;
 mod leaves;
 mod parallel;
@@ -33,6 +32,7 @@ mod passes;
 #[cfg(shuttle)]
 mod small;
 mod snapshots;
+mod stamps;
 #[cfg(shuttle)]
 mod steps;
 #[cfg_attr(loom, allow(dead_code, reason = "kernels are used by models of passes"))]

@@ -4,17 +4,10 @@ use crate::api::deferred::Do;
 use crate::api::differentiable::Differentiable;
 use crate::api::handle::Handle;
 use crate::api::tape::Tape;
-use crate::api::weight::AnyWeight;
-use crate::error::{Error, Result};
-use crate::graph::chunk::Chunk;
 use crate::graph::data::Data;
 use crate::graph::identity::{Effect, with_effect};
 use crate::graph::layer::Layer;
-use crate::graph::value::Value;
-use crate::graph::variable::Variable;
-use crate::step::memory::WeightState;
-use crate::step::optimizer::Optimizer;
-use crate::step::state::AnyState;
+use crate::graph::weight::AnyWeight;
 use std::fmt;
 
 /// State that is not trained: running statistics, a count of steps.
@@ -126,34 +119,4 @@ impl AnyWeight for UntrainedBuffer {
     fn name(&self) -> &'static str {
         "buffer"
     }
-
-    fn prepare(
-        &self,
-        _: &Variable,
-        _: &Value,
-        _: &dyn Optimizer,
-        _: Option<&WeightState>,
-    ) -> Result<(Value, Option<WeightState>)> {
-        Err(not_trained_error())
-    }
-
-    fn visit_chunks(&self, _: &Variable, _: &Value, _: &mut dyn FnMut(Chunk<'_>) -> Result<()>) -> Result<()> {
-        Err(not_trained_error())
-    }
-
-    fn slot(&self, _: &WeightState, _: usize) -> Option<Value> {
-        None
-    }
-
-    fn slots(&self, _: &WeightState) -> Vec<AnyState> {
-        Vec::new()
-    }
-
-    fn new_state(&self, _: &Variable, _: &[AnyState], _: u64) -> Result<WeightState> {
-        Err(not_trained_error())
-    }
-}
-
-fn not_trained_error() -> Error {
-    Error::invalid("a buffer is not trained")
 }

@@ -9,18 +9,16 @@
 //! # dl_core::Result::Ok(())
 //! ```
 
-use crate::exec::computation::{Computation, PassChoice, SyncRun};
-use crate::exec::run::Run;
-
+use crate::api::extractable::Extractable;
 use crate::error::{Error, Result};
 use crate::exec::block_on::block_on;
+use crate::exec::computation::{Computation, FromFn, PassChoice, SyncRun};
+use crate::exec::run::Run;
 use crate::exec::snapshot::Snapshot;
 use crate::exec::{self, Counters, Mode, Purpose, Settings};
 use crate::graph::erased_arc::Shared;
 use crate::graph::inline_box::{Kept, KeptFuture};
 use crate::graph::node::Outcome;
-use crate::graph::seed::Position;
-use crate::macro_support::Extractable;
 use crate::record::Recorder;
 use std::fmt;
 use std::future::{Future, IntoFuture};
@@ -54,32 +52,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub struct Do<T> {
     computation: Shared<dyn Computation<T>>,
     settings: Settings,
-}
-
-/// A computation that calls a user function for each run.
-struct FromFn<F> {
-    pass_choice: PassChoice,
-    start: F,
-}
-
-impl<T, F, Fut> Computation<T> for FromFn<F>
-where
-    T: Send + 'static,
-    F: Fn() -> Fut + Send + Sync + 'static,
-    Fut: Future<Output = Result<T>> + Send + 'static,
-{
-    fn pass_choice(&self) -> PassChoice {
-        self.pass_choice.clone()
-    }
-
-    fn start(&self) -> KeptFuture<Result<T>> {
-        Kept::future((self.start)())
-    }
-
-    fn start_body(&self, outcome: fn(T) -> Outcome) -> KeptFuture<Result<Outcome>> {
-        let future = (self.start)();
-        Kept::future(async move { future.await.map(outcome) })
-    }
 }
 
 /// A computation as the body of a layer. The settings of a `Do` apply only to a run that starts a
@@ -116,8 +88,7 @@ impl<T> fmt::Debug for Do<T> {
 
 impl<T: Send + 'static> Do<T> {
     pub(crate) fn new(computation: impl Computation<T> + 'static) -> Self {
-        let settings = Settings { made_at: Position::outside_now(), ..Settings::default() };
-        Do { computation: Shared::computation(computation), settings }
+        Do { computation: Shared::computation(computation), settings: Settings::made_here() }
     }
 
     pub(crate) fn starting<F, Fut>(pass_choice: PassChoice, start: F) -> Self

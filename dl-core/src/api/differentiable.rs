@@ -1,14 +1,15 @@
 //! The type class of differentiable values.
 
 use crate::api::deferred::Do;
-use crate::api::extract::{self, ExtractValue};
-use crate::api::gradients::SideEffects;
+use crate::api::extract;
 use crate::api::tape::Tape;
 use crate::api::weight::Weight;
 use crate::autodiff::cotangent::AnyDelta;
+use crate::autodiff::gradients::SideEffects;
 use crate::autodiff::reverse::{self, When};
 use crate::error::Result;
 use crate::exec::computation::{Computation, PassChoice, SyncRun};
+use crate::exec::extract::ExtractValue;
 use crate::exec::{self, Begun, Pass, Purpose, Settings};
 use crate::graph::data::{Data, Trainable};
 use crate::graph::delta::Delta;

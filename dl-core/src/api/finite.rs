@@ -16,12 +16,12 @@
 
 use crate::api::built_in::BuiltIn;
 use crate::api::deferred::Do;
-use crate::api::extract::{ExtractAll, ExtractValue};
 use crate::api::primitive::{Along, At, Deltas, Primitive};
 use crate::autodiff::cotangent::AnyDelta;
 use crate::autodiff::{forward, reverse};
 use crate::error::{Error, Result};
 use crate::exec::computation::PassChoice;
+use crate::exec::extract::{ExtractAll, ExtractValue};
 use crate::exec::{self, Pass, PassState, Purpose, Status};
 use crate::graph::data::Data;
 use crate::graph::layer::Layer;

@@ -1,12 +1,12 @@
 //! Handles to variables (weights and buffers).
 
-use crate::api::weight::AnyWeight;
 use crate::exec::optimizer_step::in_optimizer_step;
 use crate::exec::snapshot::LiveSnapshots;
 use crate::graph::data::Data;
 use crate::graph::layer::Layer;
 use crate::graph::node::DataKind;
 use crate::graph::variable::{Variable, VariableRef};
+use crate::graph::weight::AnyWeight;
 use crate::step::commit;
 use std::panic::Location;
 

@@ -17,26 +17,13 @@ use crate::api::tape::Tape;
 use crate::error::Result;
 use crate::graph::data::Data;
 use crate::graph::inline_box::{Kept, KeptFuture};
-use crate::graph::layer::Layer;
+use crate::graph::layer::{BodyKind, Layer};
 use crate::graph::node::{Expression, Outcome, Recipe};
-use crate::graph::node_ref::AnyLayer;
 use crate::graph::seed::Position;
 use std::future::Future;
 use std::panic::Location;
 
 impl<T: Data> Layer<T> {
-    /// A plain value as a layer. No gradient flows to it.
-    ///
-    /// ```
-    /// use dl_core::{Differentiable, Layer};
-    /// assert_eq!(Layer::constant(2.0_f32).predict().wait()?, 2.0);
-    /// # dl_core::Result::Ok(())
-    /// ```
-    #[track_caller]
-    pub fn constant(value: T) -> Self {
-        Self::from_expression(Expression::constant(value.into_value()))
-    }
-
     /// The layer of a user-defined operation. See [`Primitive`].
     ///
     /// Errors point to the line of this call. A function that wraps it should be `#[track_caller]`,
@@ -136,54 +123,6 @@ impl<T: Data> Layer<T> {
         Self::dynamic_of_kind(BodyKind::Closure, Location::caller(), body)
     }
 
-    /// A dynamic layer of this kind, with this source location.
-    pub(crate) fn dynamic_of_kind<F, Fut>(kind: BodyKind, place: &'static Location<'static>, body: F) -> Self
-    where
-        F: Fn() -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<Layer<T>>> + Send + 'static,
-    {
-        struct TypedBody<F>(F, Position, BodyKind);
-
-        impl<F, Fut, T> Recipe for TypedBody<F>
-        where
-            F: Fn() -> Fut + Send + Sync + 'static,
-            Fut: Future<Output = Result<Layer<T>>> + Send + 'static,
-        {
-            fn run(&self) -> KeptFuture<Result<Outcome>> {
-                let run = (self.0)();
-                Kept::future(async move { run.await.map(|layer| Outcome::Layer(layer.into_any())) })
-            }
-
-            fn name(&self) -> &'static str {
-                match self.2 {
-                    BodyKind::Function | BodyKind::Closure => "differentiable function",
-                    BodyKind::Derivatives => "derivatives",
-                    BodyKind::Derivative => "derivative",
-                }
-            }
-
-            fn is_function(&self) -> bool {
-                matches!(self.2, BodyKind::Function)
-            }
-
-            fn is_internal(&self) -> bool {
-                matches!(self.2, BodyKind::Derivatives | BodyKind::Derivative)
-            }
-
-            fn position(&self) -> Position {
-                self.1
-            }
-        }
-
-        let typed_body = TypedBody(body, Position::next(), kind);
-        Self::from_any(AnyLayer::new::<T>(Expression::Dynamic(Kept::body(typed_body)), place))
-    }
-
-    /// A plain value as a layer with this source location.
-    pub(crate) fn constant_at(value: T, place: &'static Location<'static>) -> Self {
-        Self::from_any(AnyLayer::new::<T>(Expression::constant(value.into_value()), place))
-    }
-
     /// The forward value as a future, detached: no gradient flows through it. The bang (`!`) of
     /// `#[differentiable]` expands to it.
     ///
@@ -202,19 +141,6 @@ impl<T: Data> Layer<T> {
     pub fn extract(&self) -> Extract<T> {
         Extract::new(self.any().clone())
     }
-}
-
-/// The kind of body that a dynamic layer runs.
-#[derive(Clone, Copy)]
-pub(crate) enum BodyKind {
-    /// The body of an annotated function.
-    Function,
-    /// A user closure without a name.
-    Closure,
-    /// All derivatives of one call.
-    Derivatives,
-    /// One of these derivatives.
-    Derivative,
 }
 
 /// A layer with the value and the backward pass of the tape that the computation returns.

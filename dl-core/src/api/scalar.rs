@@ -2,8 +2,8 @@
 
 use crate::api::deferred::Do;
 use crate::api::differentiable::Differentiable;
-use crate::api::gradients::SideEffects;
 use crate::api::tape::Tape;
+use crate::autodiff::gradients::SideEffects;
 use crate::error::Result;
 use crate::graph::chunk::Chunk;
 use crate::graph::data::{Data, Trainable};

@@ -3,8 +3,8 @@
 use crate::error::Result;
 use crate::exec::snapshot::Snapshot;
 use crate::graph::value::Value;
-use crate::graph::weight_id::WeightId;
-use crate::step::memory::{Memory, WeightState};
+use crate::graph::weight::{WeightId, WeightState};
+use crate::step::memory::Memory;
 use std::collections::HashMap;
 
 impl Snapshot {

@@ -12,20 +12,20 @@
 //! ```
 
 use crate::api::deferred::Do;
-use crate::api::gradients::SideEffects;
 use crate::autodiff::cotangent::AnyDelta;
+use crate::autodiff::custom_backward;
+use crate::autodiff::gradients::SideEffects;
 use crate::autodiff::reverse::{self, When};
 use crate::error::Error;
 use crate::exec::Holder;
 use crate::graph::data::Data;
 use crate::graph::delta::checked;
 use crate::graph::layer::Layer;
-use crate::graph::node::Outcome;
+use crate::graph::node::{AnyBackward, Outcome};
 use crate::graph::node_ref::AnyLayer;
 use crate::graph::value::Value;
 use std::fmt;
 use std::marker::PhantomData;
-use std::sync::Arc;
 
 /// A forward value together with its backward pass. Its pass lives as long as the tape.
 ///
@@ -48,12 +48,7 @@ enum BackwardSource {
     /// The value of this layer in this pass.
     Layer(AnyLayer, Holder),
     /// A user-defined backward.
-    Custom(Arc<dyn AnyBackward>),
-}
-
-/// A hand-written backward, type-erased.
-pub(crate) trait AnyBackward: Send + Sync {
-    fn backward(&self, delta: AnyLayer) -> SideEffects;
+    Custom(AnyBackward),
 }
 
 impl<T: Data> Tape<T, T::Delta> {
@@ -83,16 +78,10 @@ impl<T: Data> Tape<T, T::Delta> {
     /// # dl_core::Result::Ok(())
     /// ```
     pub fn new(data: T, backward: impl Fn(Do<T::Delta>) -> SideEffects + Send + Sync + 'static) -> Self {
-        struct Backward<T, F>(F, PhantomData<fn() -> T>);
-
-        impl<T: Data, F: Fn(Do<T::Delta>) -> SideEffects + Send + Sync> AnyBackward for Backward<T, F> {
-            fn backward(&self, delta: AnyLayer) -> SideEffects {
-                let delta = Layer::<T::Delta>::from_any(delta);
-                (self.0)(Do::from_fn(move || delta.extract()))
-            }
-        }
-
-        let backward = Arc::new(Backward::<T, _>(backward, PhantomData));
+        let backward = custom_backward::new(move |delta| {
+            let delta = Layer::<T::Delta>::from_any(delta);
+            backward(Do::from_fn(move || delta.extract()))
+        });
         Tape { value: data.into_value(), source: BackwardSource::Custom(backward), types: PhantomData }
     }
 
@@ -122,7 +111,7 @@ impl<T: Data> Tape<T, T::Delta> {
                 }
                 None => SideEffects::failed(Error::cancelled()),
             },
-            BackwardSource::Custom(backward) => backward.backward(delta),
+            BackwardSource::Custom(backward) => custom_backward::call(backward, delta),
         }
     }
 

@@ -2,8 +2,8 @@
 
 use crate::api::buffer::Buffer;
 use crate::api::differentiable::Differentiable;
-use crate::api::gradient::{Derivatives, derivative_at};
 use crate::api::weight::Weight;
+use crate::autodiff::derivatives::{Derivatives, derivative_at};
 use crate::graph::data::{Data, Trainable};
 use crate::graph::layer::Layer;
 use crate::graph::node_ref::AnyLayer;

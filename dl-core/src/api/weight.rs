@@ -5,17 +5,12 @@ use crate::error::{Error, Result};
 use crate::graph::chunk::Chunk;
 use crate::graph::data::Trainable;
 use crate::graph::layer::Layer;
-use crate::graph::node_ref::AnyLayer;
 use crate::graph::value::Value;
-use crate::graph::variable::{Variable, VariableRef};
-use crate::graph::weight_id::WeightId;
+use crate::graph::variable::Variable;
+use crate::graph::weight::{AnySlot, AnyWeight, InitialValue, Slot, UpdateRule, WeightHandle, WeightId, WeightState};
 use crate::in_numbers;
-use crate::step::memory::{InitialValue, WeightState};
-use crate::step::optimizer::Optimizer;
-use crate::step::state::AnyState;
 use std::fmt;
 use std::marker::PhantomData;
-use std::panic::Location;
 use std::sync::Arc;
 
 /// A trainable parameter.
@@ -134,111 +129,10 @@ impl<T: Trainable + fmt::Debug> fmt::Debug for Weight<T> {
     }
 }
 
-/// A weight of any value type, for lists of weights of different types.
-///
-/// ```
-/// use dl_core::{Weight, WeightHandle};
-/// let (a, b) = (Weight::new(1.0_f32), Weight::new(1.0_f64));
-/// let both: [WeightHandle; 2] = [(&a).into(), (&b).into()];
-/// assert_eq!(both[0].id(), a.id());
-/// ```
-#[derive(Clone)]
-pub struct WeightHandle(pub(crate) AnyLayer);
-
 impl<T: Trainable> From<&Weight<T>> for WeightHandle {
     fn from(weight: &Weight<T>) -> Self {
         WeightHandle(weight.to_layer().into_any())
     }
-}
-
-impl From<&WeightHandle> for WeightHandle {
-    fn from(weight: &WeightHandle) -> Self {
-        weight.clone()
-    }
-}
-
-impl WeightHandle {
-    fn variable(&self) -> VariableRef {
-        self.0.variable().expect("made of a weight")
-    }
-
-    /// The id of the weight.
-    pub fn id(&self) -> WeightId {
-        WeightId(self.variable().id())
-    }
-
-    /// The source location where the weight was made.
-    #[doc(hidden)]
-    pub fn place(&self) -> &'static Location<'static> {
-        self.variable().place()
-    }
-
-    /// Optimizer state for this weight, made of these slots after this number of steps.
-    pub(crate) fn new_state(&self, slots: &[AnyState], steps: u64) -> Result<WeightState> {
-        let variable = self.variable();
-        let state = variable.weight.new_state(&variable, slots, steps);
-        state.map_err(|error| error.at("state of a weight", variable.place()))
-    }
-}
-
-impl fmt::Debug for WeightHandle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("WeightHandle").field(&self.id()).finish()
-    }
-}
-
-/// The operations on a weight that depend on its value type.
-pub(crate) trait AnyWeight: Send + Sync {
-    /// Whether plain gradient descent can be applied with this delta.
-    fn supports_sgd(&self, variable: &Variable, delta: &Value) -> bool {
-        let _ = (variable, delta);
-        false
-    }
-
-    /// Whether the update is applied in place. Such an update must not fail midway.
-    fn is_updated_in_place(&self) -> bool {
-        false
-    }
-
-    /// Applies the update in place. The caller must hold the lock of the variable.
-    fn sgd_in_place(&self, variable: &Variable, rate: f64, delta: &Value) {
-        let _ = (variable, rate, delta);
-    }
-
-    /// The value after the update.
-    fn sgd_copy(&self, variable: &Variable, rate: f64, delta: &Value) -> Value {
-        let _ = (rate, delta);
-        variable.read()
-    }
-
-    fn name(&self) -> &'static str;
-
-    /// The new value and the new state that the optimizer computes, as fresh copies. Changes
-    /// nothing.
-    fn prepare(
-        &self,
-        variable: &Variable,
-        delta: &Value,
-        optimizer: &dyn Optimizer,
-        state: Option<&WeightState>,
-    ) -> Result<(Value, Option<WeightState>)>;
-
-    /// Passes the elements of the value and of its delta to `visit`.
-    fn visit_chunks(
-        &self,
-        variable: &Variable,
-        delta: &Value,
-        visit: &mut dyn FnMut(Chunk<'_>) -> Result<()>,
-    ) -> Result<()>;
-
-    /// One of the state buffers.
-    fn slot(&self, state: &WeightState, place: usize) -> Option<Value>;
-
-    /// Copies of the state buffers.
-    fn slots(&self, state: &WeightState) -> Vec<AnyState>;
-
-    /// Optimizer state made of these slots, which must fit the weight.
-    fn new_state(&self, variable: &Variable, slots: &[AnyState], steps: u64) -> Result<WeightState>;
 }
 
 struct TypedWeight<T>(PhantomData<fn() -> T>);
@@ -280,13 +174,13 @@ impl<T: Trainable> AnyWeight for TypedWeight<T> {
         &self,
         variable: &Variable,
         delta: &Value,
-        optimizer: &dyn Optimizer,
+        wanted: &[Slot],
+        rule: &UpdateRule<'_>,
         state: Option<&WeightState>,
     ) -> Result<(Value, Option<WeightState>)> {
         let mut value: T = variable.read().into();
-        let wanted = optimizer.slots();
         if wanted.is_empty() {
-            value.update(delta.get::<T::Delta>(), &mut [], &mut |chunk: Chunk<'_>| optimizer.step(chunk, 1))?;
+            value.update(delta.get::<T::Delta>(), &mut [], &mut |chunk: Chunk<'_>| rule(chunk, 1))?;
             return Ok((value.into_value(), None));
         }
         let known = state.and_then(|state| Some((state.slots.downcast_ref::<Vec<T>>()?, state.steps)));
@@ -307,7 +201,7 @@ impl<T: Trainable> AnyWeight for TypedWeight<T> {
                 (wanted.iter().map(|slot| initialize(slot.initial)).collect(), 1)
             }
         };
-        value.update(delta.get::<T::Delta>(), &mut slots, &mut |chunk: Chunk<'_>| optimizer.step(chunk, steps))?;
+        value.update(delta.get::<T::Delta>(), &mut slots, &mut |chunk: Chunk<'_>| rule(chunk, steps))?;
         Ok((value.into_value(), Some(Self::build_state(variable, slots, steps))))
     }
 
@@ -326,13 +220,13 @@ impl<T: Trainable> AnyWeight for TypedWeight<T> {
         slots.get(place).map(|slot| slot.clone().into_value())
     }
 
-    fn slots(&self, state: &WeightState) -> Vec<AnyState> {
+    fn slots(&self, state: &WeightState) -> Vec<AnySlot> {
         let slots = state.slots.downcast_ref::<Vec<T>>();
-        slots.into_iter().flatten().map(|slot| Arc::new(slot.clone()) as AnyState).collect()
+        slots.into_iter().flatten().map(|slot| Arc::new(slot.clone()) as AnySlot).collect()
     }
 
-    fn new_state(&self, variable: &Variable, slots: &[AnyState], steps: u64) -> Result<WeightState> {
-        let of_weight_type = |slot: &AnyState| slot.downcast_ref::<T>().cloned();
+    fn new_state(&self, variable: &Variable, slots: &[AnySlot], steps: u64) -> Result<WeightState> {
+        let of_weight_type = |slot: &AnySlot| slot.downcast_ref::<T>().cloned();
         let Some(slots) = slots.iter().map(of_weight_type).collect::<Option<Vec<T>>>() else {
             return Err(Error::invalid(format!(
                 "state for a weight of type {} must be of the same type",

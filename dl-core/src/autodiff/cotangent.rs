@@ -2,9 +2,10 @@
 
 use crate::autodiff::accumulate::accumulated;
 use crate::autodiff::optional_cotangent::Perhaps;
+use crate::exec::vec_pool::{self, Row, SMALL};
 use crate::graph::inline_box::Kept;
 use crate::graph::node::{DataKind, Expression, Node};
-use crate::graph::node_ref::AnyLayer;
+use crate::graph::node_ref::{AnyLayer, Held};
 use crate::graph::scalar::Scalar;
 use crate::graph::value::{Repr, Value};
 
@@ -89,6 +90,41 @@ impl AnyDelta {
         }
         let layers = deltas.into_iter().map(|delta| delta.into_layer(node)).collect();
         AnyDelta::Lazy((node.kind_of_data.sum_deltas)(layers))
+    }
+}
+
+vec_pool::rows! {
+    ARRIVED: Arrived, kept by threads in ARRIVED_OF_THIS_THREAD;
+    DELTAS: (Held, AnyDelta), kept by threads in DELTAS_OF_THIS_THREAD;
+    DELTAS_OF_LAYERS: (AnyLayer, AnyDelta);
+}
+
+/// An accumulator for each of so many slots, or more: all are empty.
+#[inline]
+pub(super) fn take_table(slots: usize) -> Vec<Arrived> {
+    let mut table = vec_pool::spare();
+    if table.len() < slots {
+        extend(&mut table, slots);
+    }
+    table
+}
+
+#[cold]
+fn extend(table: &mut Vec<Arrived>, slots: usize) {
+    if slots > SMALL {
+        *table = vec_pool::with_room(slots);
+    }
+    table.resize_with(slots.max(table.len()), Arrived::default);
+}
+
+/// Keeps a table for the next traversal. Its accumulators must be empty; they stay in it.
+#[inline]
+pub(super) fn keep_table(mut table: Vec<Arrived>) {
+    debug_assert!(table.iter().all(|arrived| matches!(arrived, Arrived::Nothing)));
+    if table.capacity() > SMALL {
+        vec_pool::keep(&mut table);
+    } else {
+        Arrived::with_spare(|spare| spare.set(table));
     }
 }
 

@@ -1,15 +1,5 @@
 //! Forward mode: derivatives along a direction (Jacobian-vector products).
 //!
-//! ```
-//! use dl_core::{Differentiable, Layer, Weight};
-//! let (x, y) = (Weight::new(2.0_f64), Weight::new(3.0));
-//! let f = &x * &x * &y;
-//! // the rate of change of f as x moves by 1 and y by 10
-//! let slope = f.jvp(&(&x, &y), &(Layer::constant(1.0), Layer::constant(10.0)));
-//! assert_eq!(slope.predict().wait()?, 52.0);
-//! # dl_core::Result::Ok(())
-//! ```
-//!
 //! It traverses the evaluated graph from the variables to the root, operands before consumers, and
 //! emits the *tangent* of each node that depends on the variables, as a layer. It needs no further
 //! rules: a pointwise operation has a diagonal Jacobian, so its tangent is its pullback rule
@@ -17,21 +7,19 @@
 //! transpose of its pullback, or the result of
 //! [`Primitive::pushforward`](crate::Primitive::pushforward).
 
-use crate::api::extract::ExtractAll;
-use crate::api::gradient::{BuiltDerivatives, Derivation, Derivatives, derivative_at, derivatives, layers_of, zero};
-use crate::api::tape::AnyBackward;
-use crate::api::variables::Variables;
 use crate::autodiff::cotangent::AnyDelta;
-use crate::autodiff::reverse;
+use crate::autodiff::derivatives::{BuiltDerivatives, Derivation, Derivatives, derivative_at, derivatives, zero};
 use crate::autodiff::scalar::one_side;
+use crate::autodiff::{custom_backward, reverse};
 use crate::error::call_context::enter_user_code;
 use crate::error::direction::Direction;
 use crate::error::{Error, Result};
+use crate::exec::extract::ExtractAll;
 use crate::exec::{self, Hold, NONE, Pass, PassState, ValueRef, user_code};
 use crate::graph::data::Data;
 use crate::graph::delta::{Delta, checked};
 use crate::graph::layer::Layer;
-use crate::graph::node::{Expression, Node};
+use crate::graph::node::{AnyBackward, Expression, Node};
 use crate::graph::node_ref::AnyLayer;
 use crate::graph::op::{AnyAlong, AnyPrimitive, Few};
 use crate::graph::pointwise::Pointwise;
@@ -41,81 +29,6 @@ use std::collections::HashMap;
 use std::future::poll_fn;
 use std::panic::Location;
 use std::sync::Arc;
-
-/// One derivative along a direction costs about as much as the value, for any number of elements of
-/// the value; one gradient costs a few times as much as the value, for any number of variables.
-///
-/// Like gradients, these derivatives can be predicted, trained on and differentiated again, and
-/// they follow the path that was taken through dynamic nodes. They are built from the evaluated
-/// graph, so they need a pass that keeps its values, as gradients do.
-///
-/// A hand-written backward (see [`Tape::new`](crate::Tape::new)) has no forward mode: on a path
-/// from a weight, it is an error.
-impl<T: Data> Layer<T> {
-    /// The Jacobian-vector product `∂self/∂variables · direction`: the derivative of this layer as
-    /// the variables move along a direction. The direction has the shape of the gradients.
-    ///
-    /// ```
-    /// use dl_core::{Differentiable, Layer, Weight};
-    /// let w = Weight::new(2.0_f64);
-    /// let y = &w * &w * &w;
-    /// let slope = y.jvp(&w, &Layer::constant(1.0)); // 3w²
-    /// assert_eq!(slope.predict().wait()?, 12.0);
-    /// assert_eq!(slope.jvp(&w, &Layer::constant(1.0)).predict().wait()?, 12.0); // 6w
-    /// assert_eq!(slope.gradient(&w).predict().wait()?, 12.0);
-    /// # dl_core::Result::Ok(())
-    /// ```
-    #[track_caller]
-    pub fn jvp<V: Variables + ?Sized>(&self, variables: &V, direction: &V::Gradients) -> Layer<T::Delta> {
-        self.value_and_jvp(variables, direction).1
-    }
-
-    /// The value and its derivative along a direction, both from one evaluation, also in a
-    /// `predict`.
-    ///
-    /// ```
-    /// use dl_core::{Differentiable, Do, Layer, Weight};
-    /// let w = Weight::new(3.0_f64);
-    /// let (value, slope) = (&w * &w).value_and_jvp(&w, &Layer::constant(1.0));
-    /// assert_eq!((value + 10.0 * slope).predict().wait()?, 69.0);
-    /// # dl_core::Result::Ok(())
-    /// ```
-    #[track_caller]
-    pub fn value_and_jvp<V: Variables + ?Sized>(
-        &self,
-        variables: &V,
-        direction: &V::Gradients,
-    ) -> (Layer<T>, Layer<T::Delta>) {
-        let place = Location::caller();
-        let derivatives = tangents(place, vec![self.any().clone()], layers_of(variables), layers_of(direction));
-        (derivative_at(&derivatives, 0, place), derivative_at(&derivatives, 1, place))
-    }
-
-    /// The derivative of this layer as a linear function, from directions of the variables to
-    /// derivatives along them.
-    ///
-    /// Derivatives that are evaluated in one pass that keeps its values share these: see
-    /// [`keeping_values`](Layer::keeping_values).
-    ///
-    /// ```
-    /// use dl_core::{Differentiable, Layer, Weight};
-    /// let (x, y) = (Weight::new(2.0_f64), Weight::new(3.0));
-    /// let along = (&x * &x * &y).linearize(&(&x, &y));
-    /// let [by_x, by_y] = [(1.0, 0.0), (0.0, 1.0)].map(|(dx, dy)| along(&(Layer::constant(dx), Layer::constant(dy))));
-    /// assert_eq!((by_x + 10.0 * by_y).keeping_values().predict().wait()?, 52.0);
-    /// # dl_core::Result::Ok(())
-    /// ```
-    #[track_caller]
-    pub fn linearize<V: Variables + ?Sized>(
-        &self,
-        variables: &V,
-    ) -> impl Fn(&V::Gradients) -> Layer<T::Delta> + Clone + use<T, V> {
-        let (this, variables, place) = (self.any().clone(), layers_of(variables), Location::caller());
-        move |direction| {
-            derivative_at(&tangents(place, vec![this.clone()], variables.clone(), layers_of(direction)), 1, place)
-        }
-    }
-}
 
 /// The derivatives of some layers along a direction, preceded by the value of the first layer.
 pub(crate) fn tangents(
@@ -168,7 +81,7 @@ pub(crate) async fn hold(pass: &Arc<Pass>, roots: &[AnyLayer]) -> Result<Option<
 struct HandWritten {
     layer: AnyLayer,
     value: Value,
-    backward: Arc<dyn AnyBackward>,
+    backward: AnyBackward,
 }
 
 /// The tangents of some layers that have been evaluated in `pass`, as the variables move along the
@@ -322,7 +235,10 @@ pub(crate) fn transposed<T: Data>(
         return None;
     }
     let known = along.operands.iter().chain([along.output]).cloned().collect();
-    Some(Derivation { roots, deltas, known }.with(along.output.place, |each| each.variable(&u)).1)
+    let derivation = Derivation { roots, deltas, known };
+    let place = along.output.place;
+    let (derivatives, ()) = derivation.build(place, |_, variables| variables.push(u.into_any()));
+    Some(derivative_at(&derivatives, 1, place))
 }
 
 /// An error if one of these backwards has a delta for one of the variables.
@@ -334,7 +250,7 @@ fn refuse(hand_written: Vec<HandWritten>, variables: &[AnyLayer]) -> Result<()> 
     for HandWritten { layer, value, backward } in hand_written {
         let at = |error: Error| error.at(layer.name(), layer.site());
         let delta = AnyDelta::Ready(reverse::one(&layer, &value)?).into_layer(&layer);
-        let effects = user_code::run(|| backward.backward(delta)).map_err(at)?;
+        let effects = user_code::run(|| custom_backward::call(&backward, delta)).map_err(at)?;
         if effects.deltas_of(&weights)?.iter().any(Option::is_some) {
             let why = "a hand-written backward cannot be differentiated in forward mode. \
                        Take a gradient, or write it as a `Primitive` or `with_rule`";

@@ -7,8 +7,11 @@
 
 pub(crate) mod accumulate;
 pub(crate) mod cotangent;
+pub(crate) mod custom_backward;
+pub(crate) mod derivatives;
 mod eager;
 pub(crate) mod forward;
+pub(crate) mod gradients;
 pub(crate) mod immediate;
 pub(crate) mod optional_cotangent;
 pub(crate) mod remat_group;

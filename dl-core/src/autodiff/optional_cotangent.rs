@@ -5,11 +5,11 @@
 //! conditional and other cotangents, in traversal order. Their sum is emitted when it is known
 //! which of them exist, so it is the same sum as without checkpoints.
 
-use crate::api::extract::ExtractAll;
-use crate::api::gradient;
 use crate::autodiff::cotangent::AnyDelta;
+use crate::autodiff::derivatives;
 use crate::autodiff::remat_group::{Group, Outputs};
 use crate::error::Result;
+use crate::exec::extract::ExtractAll;
 use crate::graph::inline_box::{Kept, KeptFuture};
 use crate::graph::node::{Expression, Outcome, Recipe};
 use crate::graph::node_ref::AnyLayer;
@@ -85,7 +85,7 @@ impl Recipe for Sum {
             // Release: synchronizes with the Acquire load in `is_absent`.
             absent.store(present.is_empty(), Ordering::Release);
             if present.is_empty() {
-                return Ok(Outcome::Layer(gradient::zero(&node).await?));
+                return Ok(Outcome::Layer(derivatives::zero(&node).await?));
             }
             let sum = AnyDelta::sum(&node, present).into_layer(&node);
             Ok(Outcome::Layer(if factor == 1.0 { sum } else { (node.kind_of_data.scale_delta)(&sum, factor) }))

@@ -12,8 +12,6 @@
 //!
 //! Lock order: the state lock of the pass must be taken before `Group::members`.
 
-use crate::api::deferred::Do;
-use crate::api::extract::ExtractValue;
 use crate::autodiff::cotangent::{AnyDelta, Arrived};
 use crate::autodiff::optional_cotangent::Perhaps;
 use crate::autodiff::reverse::Everywhere;
@@ -21,6 +19,8 @@ use crate::autodiff::{optional_cotangent, reverse};
 use crate::error::direction::Direction;
 use crate::error::{Error, Result};
 use crate::exec::computation::PassChoice;
+use crate::exec::extract::ExtractValue;
+use crate::exec::run::Run;
 use crate::exec::{self, Hold, Pass, PassState};
 use crate::graph::data::Data;
 use crate::graph::delta::Nothing;
@@ -193,7 +193,7 @@ impl Recipe for Again {
                     let group = group.clone();
                     async move { group.evaluate().await }
                 };
-                Do::starting(PassChoice::Existing(pass.into()), again).await?
+                Run::from_fn(PassChoice::Existing(pass.into()), again).await?
             };
             Ok(Outcome::Tape(outputs.into_value(), None))
         })

@@ -10,9 +10,10 @@
 //! only build nodes. It is released before a hand-written backward is called, as that is user code
 //! which may use the pass.
 
-use crate::api::gradients::{SideEffects, WeightDeltas};
-pub(crate) use crate::autodiff::cotangent::{AnyDelta, Arrived};
+use crate::autodiff::cotangent::{self, AnyDelta, Arrived};
+use crate::autodiff::custom_backward;
 use crate::autodiff::eager::Eager;
+use crate::autodiff::gradients::{SideEffects, WeightDeltas};
 use crate::autodiff::remat_group::Groups;
 use crate::autodiff::scalar::{in_layers, in_numbers, walk_back_in_numbers};
 use crate::error::call_context::enter_user_code;
@@ -126,12 +127,12 @@ pub(crate) fn deltas_of_number(state: &mut PassState, root: u32, number: Scalar)
     if !state.trained(root) {
         return Vec::new();
     }
-    let mut arrived = state.take_arrived();
+    let mut arrived = cotangent::take_table(state.slots());
     arrived[root as usize] = number.one().into();
     let mut deltas = vec_pool::spare();
     deltas.reserve(state.weights_met().min(FEW_DELTAS));
     walk_back_in_numbers(state, root, &mut arrived, &mut deltas);
-    state.keep_arrived(arrived);
+    cotangent::keep_table(arrived);
     deltas
 }
 
@@ -221,7 +222,7 @@ fn walk_to_weights(
         return Ok(Vec::new());
     }
     let order = if state.in_order() { None } else { Some(order(&mut state, [root], |state, _, x| state.trained(x))) };
-    let mut arrived = state.take_arrived();
+    let mut arrived = cotangent::take_table(state.slots());
     arrived[state.unmarked(root) as usize].add(delta);
     let steps = order.as_ref().map_or(root as usize + 1, Vec::len);
     let step = |step: usize| order.as_ref().map_or(step as u32, |order| order[step]);
@@ -246,7 +247,7 @@ fn walk_towards(
     // before
     let last = |index: u32| targets_met.len() == 1 && targets_met.contains(&index);
     let order = order(&mut state, places.iter().copied(), |_, from, to| !last(from) && !known.contains(&to));
-    let mut arrived = state.take_arrived();
+    let mut arrived = cotangent::take_table(state.slots());
     let mut goal = Towards { targets: targets_met, leads: vec![false; arrived.len()] };
     // A hand-written backward may have any side effects, but on weights only.
     let weights = targets.iter().any(|target| target.variable().is_some());
@@ -354,7 +355,7 @@ fn walk_back<'a, G: Goal>(
                     let (delta, name, site) = (delta.into_layer(&node), recipe.name(), node.site());
                     drop(state);
                     let own_places = enter_user_code();
-                    let theirs = user_code::run(|| backward.backward(delta));
+                    let theirs = user_code::run(|| custom_backward::call(&backward, delta));
                     drop(own_places);
                     effects.push(pass, std::mem::take(&mut deltas));
                     *effects += theirs.map_err(|error| error.at(name, site))?;
@@ -391,7 +392,7 @@ fn walk_back<'a, G: Goal>(
             }
         }
     }
-    state.keep_arrived(arrived);
+    cotangent::keep_table(arrived);
     Ok(deltas)
 }
 

@@ -5,8 +5,9 @@ use crate::exec::{Owner, Purpose, Settings};
 use crate::graph::erased_arc::Shared;
 use crate::graph::inline_box::{Kept, KeptFuture};
 use crate::graph::node::Outcome;
+use std::future::Future;
 
-/// The computation behind a [`Do`].
+/// The computation behind a [`Do`](crate::Do).
 pub(crate) trait Computation<T>: Send + Sync {
     /// The pass that a run belongs to.
     fn pass_choice(&self) -> PassChoice;
@@ -28,6 +29,32 @@ pub(crate) trait Computation<T>: Send + Sync {
     fn try_run_sync(&self, settings: &Settings) -> SyncRun<T> {
         let _ = settings;
         SyncRun::Unsupported
+    }
+}
+
+/// A computation that calls a function for each run.
+pub(crate) struct FromFn<F> {
+    pub(crate) pass_choice: PassChoice,
+    pub(crate) start: F,
+}
+
+impl<T, F, Fut> Computation<T> for FromFn<F>
+where
+    T: Send + 'static,
+    F: Fn() -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<T>> + Send + 'static,
+{
+    fn pass_choice(&self) -> PassChoice {
+        self.pass_choice.clone()
+    }
+
+    fn start(&self) -> KeptFuture<Result<T>> {
+        Kept::future((self.start)())
+    }
+
+    fn start_body(&self, outcome: fn(T) -> Outcome) -> KeptFuture<Result<Outcome>> {
+        let future = (self.start)();
+        Kept::future(async move { future.await.map(outcome) })
     }
 }
 

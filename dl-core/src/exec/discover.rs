@@ -7,7 +7,7 @@
 //! handle, and stops at the first node that needs more than the node table (see
 //! `exclusive_pass.rs`).
 //!
-//! The pass recognises a node by its stamp (see `owner_stamp.rs`). Stamping takes an atomic
+//! The pass recognises a node by its stamp (see `graph/owner_stamp.rs`). Stamping takes an atomic
 //! read-modify-write, so nodes that need no stamp have none. A *uniquely referenced* node, whose
 //! only handle is one operand of one consumer, can be reached in one way only: its consumer knows
 //! its slot. It is stamped when another handle to it is made. A consumer with more than two
@@ -225,11 +225,11 @@ impl PassState {
     #[inline]
     pub(crate) fn operand(&self, index: u32, which: usize) -> u32 {
         let known = self.entry(index).operand(which);
-        if known == NONE { self.operand_by_claim(index, which) } else { known }
+        if known == NONE { self.operand_by_stamp(index, which) } else { known }
     }
 
     #[cold]
-    fn operand_by_claim(&self, index: u32, which: usize) -> u32 {
+    fn operand_by_stamp(&self, index: u32, which: usize) -> u32 {
         let node = self.node(index);
         self.find(&node.operands()[which]).expect("operands are entered before their consumer")
     }
@@ -495,7 +495,7 @@ impl PassState {
                 self.stats.inserted_other();
                 let index = self.add(NodeSlot::pending(node, operands), node, || lone);
                 if node.operands().len() == 3 {
-                    let operands = [0, 1, 2].map(|which| self.operand_by_claim(index, which));
+                    let operands = [0, 1, 2].map(|which| self.operand_by_stamp(index, which));
                     self.nodes.slot_mut(index).set_operands(operands);
                 }
                 match expression {

@@ -24,7 +24,7 @@
 //! run where `dispatch.rs` says: inline (`inline.rs`, `inline_job.rs`), or from the ready queue
 //! (`ready_queue.rs`, `kernel.rs`), in chains (`chain.rs`). A completed node notifies its
 //! dependents. Values are released when they are not needed (`retention.rs`), and slots when their
-//! nodes are unreachable (`sweep.rs`).
+//! nodes are unreachable (`sweep.rs`). Futures of values are in `extract.rs`.
 //!
 //! # States of a slot
 //!
@@ -75,6 +75,7 @@ mod dispatch;
 mod drivers;
 #[allow(unsafe_code, reason = "whether an `Arc` is the only one is not asked: see the module")]
 mod exclusive_pass;
+pub(crate) mod extract;
 mod inline;
 mod inline_job;
 mod kernel;
@@ -82,7 +83,6 @@ mod lifetime;
 mod node_index;
 mod node_table;
 pub(crate) mod optimizer_step;
-mod owner_stamp;
 mod readiness;
 mod ready_queue;
 mod recording;
@@ -114,9 +114,6 @@ pub(crate) use exclusive_pass::Begun;
 pub(crate) use inline::evaluate_inline;
 pub(crate) use lifetime::Owner;
 pub(crate) use node_table::{Arithmetic, NONE, NodeSlot, Status, ValueRef};
-pub(crate) use owner_stamp::Claim;
-#[cfg(all(test, any(shuttle, loom)))]
-pub(crate) use owner_stamp::Seat;
 pub(crate) use remat::Hold;
 pub use settings::Mode;
 pub(crate) use settings::Settings;

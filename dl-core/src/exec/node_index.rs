@@ -1,11 +1,11 @@
 //! Looks up the slot of a node, and the slot of a weight under any of its replicas.
 //!
-//! A node carries a stamp with its pass and its slot (see `owner_stamp.rs`). A node that another
-//! live pass has stamped is in the fallback map.
+//! A node carries a stamp with its pass and its slot (see `graph/owner_stamp.rs`). A node that
+//! another live pass has stamped is in the fallback map.
 
-use crate::exec::owner_stamp::Seat;
 use crate::exec::vec_pool;
 use crate::graph::node::Node;
+use crate::graph::owner_stamp::PassSeat;
 use rustc_hash::FxHashMap;
 
 /// The number of weights up to which a linear search is faster than a map.
@@ -13,7 +13,7 @@ const FEW_WEIGHTS: usize = 16;
 
 #[derive(Default)]
 pub(super) struct NodeIndex {
-    seat: Seat,
+    seat: PassSeat,
     /// Nodes that another live pass has stamped, by address.
     fallback: FxHashMap<usize, u32>,
     /// The slots of weights, by the addresses of their variables.
@@ -56,7 +56,7 @@ impl NodeIndex {
 
     /// The next pass must look for a seat.
     pub(super) fn give_seat_back(&mut self) {
-        self.seat = Seat::default();
+        self.seat = PassSeat::default();
     }
 
     /// The slot of a node. A node without a stamp is not found.
@@ -70,7 +70,7 @@ impl NodeIndex {
 
     #[inline(always)]
     pub(super) fn find_by_stamp(&self, node: &Node) -> Option<u32> {
-        node.claim().entry(&self.seat)
+        node.stamp().slot(&self.seat)
     }
 
     #[inline]
@@ -89,7 +89,7 @@ impl NodeIndex {
     /// Stamps a node unless another live pass holds the stamp. Returns whether it did.
     #[inline(always)]
     pub(super) fn stamp_only(&self, node: &Node, slot: u32) -> bool {
-        node.claim().claim(&self.seat, slot)
+        node.stamp().claim(&self.seat, slot)
     }
 
     /// Called when the slot of this node becomes free.

@@ -1,7 +1,7 @@
 //! One run of a computation: in which pass it runs, and how it drives it.
 
 use crate::error::Result;
-use crate::exec::computation::{Computation, PassChoice};
+use crate::exec::computation::{Computation, FromFn, PassChoice};
 use crate::exec::{self, Counters, Owner, Pass, Purpose, Settings, user_code};
 use crate::graph::erased_arc::Shared;
 use crate::graph::inline_box::KeptFuture;
@@ -95,6 +95,17 @@ impl<T> Run<T> {
             (PassChoice::Existing(pass), _) if exec::is_current(&pass) => Scope::Within,
             (PassChoice::Existing(pass), _) => Scope::driving(pass, false),
         }
+    }
+}
+
+impl<T: Send + 'static> Run<T> {
+    /// A run of a computation that calls `start`.
+    pub(crate) fn from_fn<F, Fut>(pass_choice: PassChoice, start: F) -> Self
+    where
+        F: Fn() -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<T>> + Send + 'static,
+    {
+        Run::new(Shared::computation(FromFn { pass_choice, start }), Settings::made_here())
     }
 }
 

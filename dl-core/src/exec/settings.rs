@@ -59,6 +59,11 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
+    /// The settings of a computation that is made here.
+    pub(crate) fn made_here() -> Settings {
+        Settings { made_at: Position::outside_now(), ..Settings::default() }
+    }
+
     pub(super) fn or(mut self, around: &Settings) -> Settings {
         self.mode = self.mode.or(around.mode);
         self.seed = self.seed.or(around.seed);

@@ -3,8 +3,6 @@
 //! A node that cannot be evaluated when it is inserted (see `discover.rs`) waits until its last
 //! operand is completed; then it is queued (`readiness.rs`).
 
-use crate::api::tape::AnyBackward;
-use crate::autodiff::cotangent::Arrived;
 use crate::error::{Error, Result};
 use crate::exec::chain::Chains;
 use crate::exec::discover::Discovery;
@@ -21,7 +19,7 @@ use crate::exec::tasks::TaskTable;
 use crate::exec::visited_set::Visits;
 use crate::exec::{Keep, Pass, vec_pool};
 use crate::graph::data::Data;
-use crate::graph::node::Node;
+use crate::graph::node::{AnyBackward, Node};
 use crate::graph::node_ref::Held;
 use crate::graph::seed::{Position, Seed};
 use crate::graph::value::Value;
@@ -45,7 +43,8 @@ pub(crate) struct PassState {
     pub(super) retention: Retention,
     pub(super) stats: Stats,
     pub(super) deferred: Deferred,
-    scratch: BackwardScratch,
+    /// A table of traversals, for reuse.
+    visited: Visits,
     /// The record that is to know of nodes and values before they are released.
     pub(super) log: Option<Arc<Log>>,
 }
@@ -182,30 +181,6 @@ impl Deferred {
     }
 }
 
-/// Tables of the backward, for reuse.
-#[derive(Default)]
-struct BackwardScratch {
-    arrived: Vec<Vec<Arrived>>,
-    visited: Visits,
-}
-
-impl BackwardScratch {
-    fn reset(&mut self) {
-        if self.arrived.iter().any(|table| table.capacity() > vec_pool::SMALL) {
-            self.trim();
-        }
-        if self.visited.room() > vec_pool::SMALL {
-            vec_pool::let_go(&mut self.visited);
-        }
-    }
-
-    #[cold]
-    fn trim(&mut self) {
-        self.arrived.iter_mut().filter(|table| table.capacity() > vec_pool::SMALL).for_each(vec_pool::clear);
-        self.arrived.retain(|table| table.capacity() > 0);
-    }
-}
-
 impl PassState {
     /// A pass begins.
     pub(super) fn begin(&mut self, keep: Keep, settings: &Settings) {
@@ -222,7 +197,9 @@ impl PassState {
         self.drivers.reset();
         self.workers.reset();
         self.discovery.reset();
-        self.scratch.reset();
+        if self.visited.room() > vec_pool::SMALL {
+            vec_pool::let_go(&mut self.visited);
+        }
         // whatever is in the other parts belongs to a node with an ext: in a pass of scalar
         // arithmetic there is none. But a pass inside this one may have asked for help
         let has_exts = self.nodes.reset();
@@ -302,7 +279,7 @@ impl PassState {
         self.nodes.slot(index).trained
     }
 
-    pub(crate) fn backward(&self, index: u32) -> Option<Arc<dyn AnyBackward>> {
+    pub(crate) fn backward(&self, index: u32) -> Option<AnyBackward> {
         self.tasks.backward(index).cloned()
     }
 
@@ -319,30 +296,20 @@ impl PassState {
         self.nodes.slot(index).state != SlotState::Pending
     }
 
-    /// A table for the cotangents that arrive at the nodes, with none in it.
-    pub(crate) fn take_arrived(&mut self) -> Vec<Arrived> {
-        let slots = self.nodes.len();
-        let mut arrived = self.scratch.arrived.pop().unwrap_or_else(|| vec_pool::with_room(slots));
-        if arrived.len() < slots {
-            arrived.resize_with(slots, Arrived::default);
-        }
-        arrived
-    }
-
-    /// Takes it back, when everything has been taken out of it.
-    pub(crate) fn keep_arrived(&mut self, arrived: Vec<Arrived>) {
-        self.scratch.arrived.push(arrived);
+    /// How many slots there are, free ones included.
+    pub(crate) fn slots(&self) -> usize {
+        self.nodes.len()
     }
 
     /// The nodes that a traversal has visited: none yet.
     pub(crate) fn take_seen(&mut self) -> Visits {
-        let mut visited = std::mem::take(&mut self.scratch.visited);
+        let mut visited = std::mem::take(&mut self.visited);
         visited.begin(self.nodes.len());
         visited
     }
 
     pub(crate) fn keep_seen(&mut self, visited: Visits) {
-        self.scratch.visited = visited;
+        self.visited = visited;
     }
 
     /// The slot of a node, or, if it is a replica of a weight, of the weight.

@@ -1,14 +1,13 @@
 //! The dynamic nodes of a pass: their futures, the layers that they resolve to, and wakers.
 
-use crate::api::tape::AnyBackward;
 use crate::exec::ready_queue::Work;
 use crate::exec::state::PassState;
 use crate::exec::worker::Task;
 use crate::exec::{body_cost, vec_pool};
+use crate::graph::node::AnyBackward;
 use crate::graph::node_ref::AnyLayer;
 use crate::graph::value::Value;
 use rustc_hash::FxHashMap;
-use std::sync::Arc;
 use std::task::Waker;
 
 /// The dynamic nodes of a pass.
@@ -19,7 +18,7 @@ pub(super) struct TaskTable {
     /// Nodes whose futures were dropped when the last driver left.
     interrupted: Vec<u32>,
     /// The hand-written backwards of nodes that have ended with one.
-    backwards: FxHashMap<u32, Arc<dyn AnyBackward>>,
+    backwards: FxHashMap<u32, AnyBackward>,
     /// The wakers that are called when a slot, of any node, is completed.
     wakers: FxHashMap<u32, Vec<Waker>>,
 }
@@ -36,7 +35,7 @@ impl TaskTable {
         self.waiting.get(&index)
     }
 
-    pub(super) fn backward(&self, index: u32) -> Option<&Arc<dyn AnyBackward>> {
+    pub(super) fn backward(&self, index: u32) -> Option<&AnyBackward> {
         self.backwards.get(&index)
     }
 
@@ -85,7 +84,7 @@ impl PassState {
     }
 
     /// A dynamic node ended with a value, and perhaps with a backward of its own.
-    pub(super) fn complete_tape(&mut self, index: u32, value: Value, backward: Option<Arc<dyn AnyBackward>>) {
+    pub(super) fn complete_tape(&mut self, index: u32, value: Value, backward: Option<AnyBackward>) {
         if let Some(backward) = backward {
             self.nodes.slot_mut(index).trained = true;
             self.tasks.backwards.insert(index, backward);

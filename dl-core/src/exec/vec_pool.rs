@@ -1,61 +1,84 @@
 //! A pool of the large tables of passes. The state of a million nodes fills thousands of pages, and
 //! mapping a new page costs more than writing into it.
 //!
-//! A pass begins with the small tables of the pass before (see `PassState::close`). A table that
+//! A pass begins with the small tables of the pass before (see `PassState::reset`). A table that
 //! outgrows what a thread retains is exchanged for a larger one from this pool, which all threads
 //! share, as they share large buffers (`parallel/memory/large.rs`). It returns when the pass ends.
-//! Tables that are large in few passes only are dropped. A table of a step of plain numbers is
-//! [returned](put_away) to the thread for its next step.
+//! Tables that are large in few passes only are dropped. A table of a backward is
+//! [returned](put_away) to the thread for its next one.
+//!
+//! The module of a row declares where its tables are kept, by [`rows!`].
 
-use crate::autodiff::cotangent::{AnyDelta, Arrived};
 use crate::exec::discover::Frame;
 use crate::exec::node_table::{Dependent, NodeSlot, SlotExt};
-use crate::graph::node_ref::{AnyLayer, Held};
-use crate::step::commit::RawUpdate;
 use rustc_hash::FxHashMap;
 use std::cell::Cell;
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
 /// Tables with more room than this are large: no thread keeps one for itself.
-pub(super) const SMALL: usize = 1 << 16;
+pub(crate) const SMALL: usize = 1 << 16;
 /// No larger table is put away by a thread for its next step.
 const SPARE: usize = 1 << 10;
 /// No more than this is kept of each kind: of a million nodes, for most.
 const KEPT_BYTES: usize = 64 << 20;
 
 /// Unused tables of one kind.
-pub(crate) struct Stock<T>(Mutex<Vec<Vec<T>>>);
+pub(crate) struct Stock<T> {
+    tables: Mutex<Vec<Vec<T>>>,
+    /// Whether [`release`] knows of it.
+    listed: Once,
+}
 
-impl<T> Stock<T> {
-    const fn new() -> Self {
-        Stock(Mutex::new(Vec::new()))
-    }
+/// The stocks that have had a table.
+static STOCKS: Mutex<Vec<&'static dyn Releases>> = Mutex::new(Vec::new());
 
-    fn tables(&self) -> MutexGuard<'_, Vec<Vec<T>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+trait Releases: Sync {
+    fn release(&self);
+}
 
-    fn take(&self) -> Option<Vec<T>> {
-        self.tables().pop()
-    }
-
-    fn keep(&self, table: Vec<T>) {
-        let bytes = |table: &Vec<T>| table.capacity() * size_of::<T>();
-        let mut tables = self.tables();
-        if tables.iter().chain([&table]).map(bytes).sum::<usize>() <= KEPT_BYTES {
-            tables.push(table);
-        }
-    }
-
+impl<T: Send> Releases for Stock<T> {
     fn release(&self) {
         let all = std::mem::take(&mut *self.tables());
         drop(all);
     }
 }
 
+/// Hands all unused tables back to the allocator, but for small ones that threads keep.
+pub(crate) fn release() {
+    // copied, so that no lock is held meanwhile
+    let stocks = STOCKS.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    stocks.into_iter().for_each(Releases::release);
+}
+
+impl<T> Stock<T> {
+    pub(crate) const fn new() -> Self {
+        Stock { tables: Mutex::new(Vec::new()), listed: Once::new() }
+    }
+
+    fn tables(&self) -> MutexGuard<'_, Vec<Vec<T>>> {
+        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take(&self) -> Option<Vec<T>> {
+        self.tables().pop()
+    }
+
+    fn keep(&'static self, table: Vec<T>)
+    where
+        T: Send,
+    {
+        self.listed.call_once(|| STOCKS.lock().unwrap_or_else(PoisonError::into_inner).push(self));
+        let bytes = |table: &Vec<T>| table.capacity() * size_of::<T>();
+        let mut tables = self.tables();
+        if tables.iter().chain([&table]).map(bytes).sum::<usize>() <= KEPT_BYTES {
+            tables.push(table);
+        }
+    }
+}
+
 /// A row of a table.
-pub(crate) trait Row: Sized + 'static {
+pub(crate) trait Row: Sized + Send + 'static {
     const STOCK: &'static Stock<Self>;
 
     /// Where this thread keeps a small table, if it keeps one of these and is not ending.
@@ -64,34 +87,24 @@ pub(crate) trait Row: Sized + 'static {
     }
 }
 
-macro_rules! kept_by_threads {
-    ($spare:ident: $Row:ty) => {
-        fn with_spare<R>(use_it: impl FnOnce(&Cell<Vec<Self>>) -> R) -> Option<R> {
-            thread_local! {
-                static $spare: Cell<Vec<$Row>> = const { Cell::new(Vec::new()) };
-            }
-            $spare.try_with(use_it).ok()
-        }
-    };
-}
-
+/// `STOCK: Row;` or `STOCK: Row, kept by threads in SPARE;`
 macro_rules! rows {
-    ($($stock:ident: $Row:ty $(, kept by threads in $spare:ident)?;)*) => {
-        $(
-            static $stock: Stock<$Row> = Stock::new();
+    ($($stock:ident: $Row:ty $(, kept by threads in $spare:ident)?;)*) => {$(
+        static $stock: $crate::exec::vec_pool::Stock<$Row> = $crate::exec::vec_pool::Stock::new();
 
-            impl Row for $Row {
-                const STOCK: &'static Stock<Self> = &$stock;
-                $(kept_by_threads!($spare: $Row);)?
-            }
-        )*
+        impl $crate::exec::vec_pool::Row for $Row {
+            const STOCK: &'static $crate::exec::vec_pool::Stock<Self> = &$stock;
 
-        /// Hands all unused tables back to the allocator, but for small ones that threads keep.
-        pub(crate) fn release() {
-            $($stock.release();)*
+            $(fn with_spare<R>(use_it: impl FnOnce(&std::cell::Cell<Vec<Self>>) -> R) -> Option<R> {
+                std::thread_local! {
+                    static $spare: std::cell::Cell<Vec<$Row>> = const { std::cell::Cell::new(Vec::new()) };
+                }
+                $spare.try_with(use_it).ok()
+            })?
         }
-    };
+    )*};
 }
+pub(crate) use rows;
 
 rows! {
     SLOTS: NodeSlot;
@@ -99,10 +112,6 @@ rows! {
     FRAMES: Frame;
     DEPENDENTS: Dependent;
     WEIGHTS: (usize, u32);
-    ARRIVED: Arrived;
-    DELTAS: (Held, AnyDelta), kept by threads in DELTAS_OF_THIS_THREAD;
-    DELTAS_OF_LAYERS: (AnyLayer, AnyDelta);
-    WORDS: RawUpdate;
 }
 
 /// Appends a row.
@@ -140,21 +149,21 @@ fn grow<T: Row>(table: &mut Vec<T>) {
 }
 
 /// A table for so many rows: one that is kept, if they are many.
-pub(super) fn with_room<T: Row>(rows: usize) -> Vec<T> {
+pub(crate) fn with_room<T: Row>(rows: usize) -> Vec<T> {
     if rows > SMALL { T::STOCK.take().unwrap_or_default() } else { Vec::new() }
 }
 
-/// The same for rows that are kept as words.
+/// The same for rows of the size of `W`, which borrow: no stock can keep them.
 #[inline]
-pub(crate) fn with_room_for<T>(rows: usize) -> Vec<T> {
-    if rows > SMALL { of_others(with_room::<RawUpdate>(rows)) } else { Vec::new() }
+pub(crate) fn with_room_of<W: Row, T>(rows: usize) -> Vec<T> {
+    if rows > SMALL { of_others(with_room::<W>(rows)) } else { Vec::new() }
 }
 
 /// Drops a table of such rows, and keeps its memory if that is large.
 #[inline]
-pub(crate) fn keep_room<T>(table: Vec<T>) {
+pub(crate) fn keep_room_of<W: Row, T>(table: Vec<T>) {
     if table.capacity() > SMALL {
-        clear::<RawUpdate>(&mut of_others(table));
+        clear::<W>(&mut of_others(table));
     }
 }
 
@@ -189,8 +198,9 @@ pub(crate) fn clear<T: Row>(table: &mut Vec<T>) {
     }
 }
 
+/// Keeps a large table, with its rows if it has any.
 #[cold]
-fn keep<T: Row>(table: &mut Vec<T>) {
+pub(crate) fn keep<T: Row>(table: &mut Vec<T>) {
     T::STOCK.keep(std::mem::take(table));
 }
 
@@ -243,11 +253,8 @@ mod tests {
 
     struct Number(usize);
 
-    static NUMBERS: Stock<Number> = Stock::new();
-
-    impl Row for Number {
-        const STOCK: &'static Stock<Self> = &NUMBERS;
-        kept_by_threads!(NUMBERS_OF_THIS_THREAD: Number);
+    rows! {
+        NUMBERS: Number, kept by threads in NUMBERS_OF_THIS_THREAD;
     }
 
     fn filled(rows: usize) -> Vec<Number> {
@@ -283,6 +290,7 @@ mod tests {
 
     #[test]
     fn growing_table_takes_kept_large_table() {
+        NUMBERS.listed.call_once(|| {}); // so that no other test releases it meanwhile
         let mut table = filled(10 * SMALL);
         let place = table.as_ptr();
         clear(&mut table);

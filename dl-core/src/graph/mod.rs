@@ -21,6 +21,7 @@ pub(crate) mod node_ref;
 #[allow(unsafe_code, reason = "slab allocator: see the module")]
 pub(crate) mod node_slab;
 pub(crate) mod op;
+pub(crate) mod owner_stamp;
 pub(crate) mod pointwise;
 pub(crate) mod refcount;
 pub(crate) mod scalar;
@@ -28,4 +29,4 @@ pub(crate) mod seed;
 pub(crate) mod value;
 #[allow(unsafe_code, reason = "a weight owns its replicas and outlives them: see the module")]
 pub(crate) mod variable;
-pub(crate) mod weight_id;
+pub(crate) mod weight;

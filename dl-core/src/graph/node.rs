@@ -1,8 +1,8 @@
 //! The node behind every layer: its operation, operands and source location.
 //!
-//! Invariant: a node is immutable except for its reference count and its owner stamp ([`Claim`]), a
-//! pair of pass id and slot index. All other state of a pass lives in the pass, so nothing in the
-//! graph has to be reset when a pass ends (see `exec/owner_stamp.rs`).
+//! Invariant: a node is immutable except for its reference count and its [`OwnerStamp`], a pair of
+//! pass id and slot index. All other state of a pass lives in the pass, so nothing in the graph has
+//! to be reset when a pass ends (see `owner_stamp.rs`).
 
 use crate::graph::erased_arc::Shared;
 use crate::graph::inline_box::{Kept, KeptFuture};
@@ -10,23 +10,22 @@ use crate::graph::inline_box::{Kept, KeptFuture};
 use crate::graph::node_ref::AnyLayer;
 use crate::graph::variable::{Variable, VariableRef};
 
-use crate::api::tape::AnyBackward;
 use crate::error::call_context::{ContextGuard, Origin, Site};
 use crate::error::call_stack::Calls;
 use crate::error::direction::Direction;
 use crate::error::{Result, call_context};
-use crate::exec::Claim;
 use crate::graph::data::Data;
 use crate::graph::delta::Delta;
 use crate::graph::identity::Effect;
 use crate::graph::layer::Layer;
 use crate::graph::op::AnyPrimitive;
+use crate::graph::owner_stamp::OwnerStamp;
 use crate::graph::refcount::Count;
 use crate::graph::seed::Position;
 use crate::graph::value::{Repr, Value};
 use crate::parallel::sync::{AtomicU32, AtomicU64, Guarded};
 use dl_math::{Binary, Side, Unary};
-use std::any::TypeId;
+use std::any::{Any, TypeId};
 use std::panic::Location;
 use std::sync::Arc;
 
@@ -35,9 +34,9 @@ use std::sync::Arc;
 #[repr(align(64))]
 pub struct Node {
     pub(super) count: Count,
-    /// The owner stamp: see [`Claim`].
-    claimed_entry: AtomicU32,
-    claimed_by: AtomicU64,
+    /// The two words of the [`OwnerStamp`].
+    stamp_slot: AtomicU32,
+    stamp_pass: AtomicU64,
     pub(crate) place: &'static Location<'static>,
     /// The operations on values and deltas of the node's data type.
     pub(crate) kind_of_data: &'static DataKind,
@@ -134,8 +133,12 @@ pub(crate) enum Outcome {
     /// A layer that gives the node its value and its gradient.
     Layer(AnyLayer),
     /// A value, with a hand-written backward if it has one.
-    Tape(Value, Option<Arc<dyn AnyBackward>>),
+    Tape(Value, Option<AnyBackward>),
 }
+
+/// A hand-written backward. Neither graph nor executor looks into it: see
+/// `autodiff/custom_backward.rs`.
+pub(crate) type AnyBackward = Arc<dyn Any + Send + Sync>;
 
 /// The type-erased operations on the values and deltas of a data type.
 pub(crate) struct DataKind {
@@ -211,8 +214,8 @@ impl Node {
         kind_of_data: &'static DataKind,
         expression: Expression,
     ) -> Self {
-        let (claimed_entry, claimed_by) = (AtomicU32::new(0), AtomicU64::new(0));
-        Node { count, claimed_entry, claimed_by, place, kind_of_data, expression, origin, guarded: Guarded::new() }
+        let (stamp_slot, stamp_pass) = (AtomicU32::new(0), AtomicU64::new(0));
+        Node { count, stamp_slot, stamp_pass, place, kind_of_data, expression, origin, guarded: Guarded::new() }
     }
 
     #[inline]
@@ -285,8 +288,8 @@ impl Node {
     }
 
     #[inline]
-    pub(crate) fn claim(&self) -> Claim<'_> {
-        Claim { pass: &self.claimed_by, entry: &self.claimed_entry }
+    pub(crate) fn stamp(&self) -> OwnerStamp<'_> {
+        OwnerStamp { pass: &self.stamp_pass, slot: &self.stamp_slot }
     }
 
     /// Whether this is scalar arithmetic.

@@ -15,13 +15,13 @@
 //! of its weights in the order of their ids, so that concurrent steps cannot deadlock. `open` is
 //! held while a replica is added.
 
-use crate::api::weight::AnyWeight;
 use crate::error::call_context::Origin;
 use crate::graph::node::{DataKind, Expression, Node};
 use crate::graph::node_ref::{AnyLayer, discard_leaf};
 use crate::graph::refcount::Count;
 use crate::graph::scalar::Scalar;
 use crate::graph::value::{Repr, Value};
+use crate::graph::weight::AnyWeight;
 use crate::parallel::sync::{
     AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Guarded, Mutex, MutexGuard, Ordering, TryLockError,
     array_of, globals, thread_local,

@@ -9,8 +9,8 @@
 //! place(&x).start():  Place (extract) -> PlaceNot (`Not`) -> PlaceNeither (error)
 //! ```
 
+use crate::api::extractable::Extractable;
 use crate::error::Result;
-use crate::macro_support::extractable::Extractable;
 use std::cell::Cell;
 use std::future::{Ready, ready};
 use std::ops::{Deref, Not};

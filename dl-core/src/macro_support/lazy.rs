@@ -1,12 +1,11 @@
 //! The return types of lazy functions, which have a body that runs once per pass.
 
 use crate::api::deferred::Do;
-use crate::api::layer::BodyKind;
 use crate::error::call_stack::Calls;
 use crate::error::{Error, Result};
 use crate::graph::data::Data;
 use crate::graph::delta::Nothing;
-use crate::graph::layer::Layer;
+use crate::graph::layer::{BodyKind, Layer};
 use std::future::{Future, poll_fn};
 use std::panic::Location;
 use std::pin::pin;

@@ -22,13 +22,13 @@
 mod branch;
 mod captured;
 mod compared;
-mod extractable;
-mod join;
 mod kind;
 mod lazy;
 mod not_hints;
 mod params;
 
+pub use crate::api::extractable::{Extractable, Literal, Member};
+pub use crate::api::join::{Join, JoinAll, Together, join};
 pub use crate::api::variables::{EachVariable, Variables};
 pub use crate::error::Error;
 pub use crate::error::branch::Branch;
@@ -37,8 +37,6 @@ pub use crate::module::{Module, Visitor};
 pub use branch::{CallFrame, function, method, no, took, yes};
 pub use captured::{Capture, CaptureValue, capture};
 pub use compared::{ComparedWith, NoValueYet};
-pub use extractable::{Extractable, Literal, Member};
-pub use join::{Join, JoinAll, Together, join};
 pub use kind::{Bang, UsedAgain, operand, place, value};
 pub use lazy::{Attempt, Decided, Lazy, attempt, decide, lazy, part};
 pub use not_hints::{ExtractedInAClosure, ExtractedInANestedFunction, ExtractedInAPlainFunction};

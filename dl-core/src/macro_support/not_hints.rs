@@ -4,7 +4,7 @@
 //! not_in_a_closure(x).not():  Negatable (`Not`) -> ExtractableOperand (extractable: error) -> Unsupported (error)
 //! ```
 
-use crate::macro_support::extractable::Extractable;
+use crate::api::extractable::Extractable;
 use crate::macro_support::kind::Bang;
 use std::cell::Cell;
 use std::marker::PhantomData;

@@ -1,14 +1,14 @@
 //! A weight or a buffer of a module, with its type erased.
 
-use crate::api::weight::WeightHandle;
 use crate::error::{Error, Result};
 use crate::graph::data::Data;
 use crate::graph::layer::Layer;
 use crate::graph::node_ref::AnyLayer;
 use crate::graph::value::Value;
 use crate::graph::variable::VariableRef;
+use crate::graph::weight::{AnySlot, WeightHandle};
 use crate::step::commit;
-use crate::step::state::{AnyState, OptimizerState};
+use crate::step::state::OptimizerState;
 use crate::storage::numbers::{DType, Numbers, Stored};
 use std::collections::HashMap;
 use std::fmt;
@@ -335,8 +335,8 @@ trait AnyStored: Send + Sync {
     fn numbers(&self, value: &Value) -> Numbers;
     fn value(&self, shape: &[usize], numbers: Numbers) -> Result<Value>;
     /// The numbers of a state buffer; none if the buffer is of another type.
-    fn slot_numbers(&self, slot: &AnyState) -> Option<Numbers>;
-    fn slot(&self, shape: &[usize], numbers: Numbers) -> Result<AnyState>;
+    fn slot_numbers(&self, slot: &AnySlot) -> Option<Numbers>;
+    fn slot(&self, shape: &[usize], numbers: Numbers) -> Result<AnySlot>;
 }
 
 struct StoredType<T>(PhantomData<fn() -> T>);
@@ -358,11 +358,11 @@ impl<T: Stored> AnyStored for StoredType<T> {
         T::from_numbers(shape, numbers).map(Data::into_value)
     }
 
-    fn slot_numbers(&self, slot: &AnyState) -> Option<Numbers> {
+    fn slot_numbers(&self, slot: &AnySlot) -> Option<Numbers> {
         slot.downcast_ref::<T>().map(Stored::numbers)
     }
 
-    fn slot(&self, shape: &[usize], numbers: Numbers) -> Result<AnyState> {
+    fn slot(&self, shape: &[usize], numbers: Numbers) -> Result<AnySlot> {
         Ok(Arc::new(T::from_numbers(shape, numbers)?))
     }
 }

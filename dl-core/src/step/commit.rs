@@ -13,11 +13,11 @@ use crate::graph::node_ref::AnyLayer;
 use crate::graph::op::Few;
 use crate::graph::value::{Repr, Value};
 use crate::graph::variable::Variable;
-use crate::graph::weight_id::WeightId;
+use crate::graph::weight::{WeightId, WeightState};
 use crate::parallel::fork_join;
 use crate::parallel::sync::{MutexGuard, current_num_threads};
 use crate::record::{SpanWork, TraceNodeId};
-use crate::step::memory::{Memory, StateMap, WeightState};
+use crate::step::memory::{Memory, StateMap};
 use crate::step::optimizer::Optimizer;
 use crate::step::training_step::{ChunkVisitor, Step};
 use smallvec::SmallVec;
@@ -40,7 +40,11 @@ struct PendingUpdate<'a> {
 
 /// An element of raw storage for updates. Updates borrow from the step, so tables of them are
 /// cached as untyped memory.
-pub(crate) type RawUpdate = [usize; size_of::<PendingUpdate<'static>>() / size_of::<usize>()];
+type RawUpdate = [usize; size_of::<PendingUpdate<'static>>() / size_of::<usize>()];
+
+vec_pool::rows! {
+    RAW_UPDATES: RawUpdate;
+}
 
 /// The new value of a variable.
 enum Action {
@@ -226,7 +230,7 @@ fn updates_with_capacity<'a>(pending: usize) -> PendingUpdates<'a> {
     if pending <= INLINE_UPDATES {
         return PendingUpdates::new();
     }
-    let mut room = vec_pool::with_room_for(pending);
+    let mut room = vec_pool::with_room_of::<RawUpdate, _>(pending);
     room.reserve_exact(pending);
     SmallVec::from_vec(room)
 }
@@ -241,7 +245,7 @@ fn drop_updates(pending: &mut PendingUpdates<'_>) {
         user_code::ignore_panic(|| drop(update));
     }
     if pending.spilled() {
-        vec_pool::keep_room(std::mem::take(pending).into_vec());
+        vec_pool::keep_room_of::<RawUpdate, _>(std::mem::take(pending).into_vec());
     }
 }
 
@@ -324,7 +328,8 @@ fn prepare(
             }
             let delta = &delta.evaluated()?;
             let state = states.and_then(|states| states.by_weight.get(&variable.id()));
-            let (value, state) = variable.weight.prepare(variable, delta, optimizer, state)?;
+            let rule = |chunk: Chunk<'_>, steps| optimizer.step(chunk, steps);
+            let (value, state) = variable.weight.prepare(variable, delta, optimizer.slots(), &rule, state)?;
             *action = Action::Replace(value);
             prepared.states.extend(state.map(|state| (variable.id(), state)));
         }

@@ -1,56 +1,14 @@
 //! Optimizer state that persists between steps.
 
-use crate::api::weight::AnyWeight;
 use crate::error::{Error, Result};
 use crate::exec::optimizer_step::in_optimizer_step;
 use crate::graph::data::Trainable;
-use crate::graph::weight_id::WeightId;
+use crate::graph::weight::{WeightId, WeightState};
 use crate::parallel::sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, TryLockError};
-use std::any::Any;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::ops::{Deref, DerefMut};
-use std::sync::{Arc, PoisonError, Weak};
-
-/// A state buffer that an optimizer keeps for each weight: its name and its initial content.
-///
-/// ```
-/// use dl_core::Slot;
-/// const SLOTS: &[Slot] = &[Slot::zeros("exp_avg")];
-/// assert_eq!(SLOTS[0].name(), "exp_avg");
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Slot {
-    name: &'static str,
-    pub(crate) initial: InitialValue,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum InitialValue {
-    Zeros,
-    Weight,
-}
-
-impl Slot {
-    /// A slot that is initialized with zeros.
-    pub const fn zeros(name: &'static str) -> Self {
-        Slot { name, initial: InitialValue::Zeros }
-    }
-
-    /// A slot that is initialized with the value of the weight before its first step.
-    ///
-    /// ```
-    /// assert_eq!(dl_core::Slot::copy_of_weight("ema").name(), "ema");
-    /// ```
-    pub const fn copy_of_weight(name: &'static str) -> Self {
-        Slot { name, initial: InitialValue::Weight }
-    }
-
-    /// The name in a saved state.
-    pub const fn name(&self) -> &'static str {
-        self.name
-    }
-}
+use std::sync::{Arc, PoisonError};
 
 /// The per-weight state of an optimizer, dropped with the weight, and the number of training steps.
 ///
@@ -82,17 +40,6 @@ pub(crate) struct StateMap {
     pub(crate) steps: u64,
     /// State buffers by weight id.
     pub(crate) by_weight: HashMap<u64, WeightState>,
-}
-
-pub(crate) struct WeightState {
-    /// Alive as long as the weight is.
-    pub(crate) owner: Weak<()>,
-    /// The operations for the value type of the weight.
-    pub(crate) weight: &'static dyn AnyWeight,
-    /// A `Vec` of values of the weight's type.
-    pub(crate) slots: Box<dyn Any + Send>,
-    /// The number of steps of this weight.
-    pub(crate) steps: u64,
 }
 
 impl Memory {

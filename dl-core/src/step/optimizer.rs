@@ -22,14 +22,12 @@
 //! [restored](Optimizer::load_state); a run that continues from a restored state is bit-identical
 //! to an uninterrupted one.
 
+use crate::error::Result;
 use crate::graph::chunk::Chunk;
-use crate::step::memory::{Memory, Notes, Slot};
+use crate::graph::weight::{Slot, WeightHandle, WeightId};
+use crate::step::memory::{Memory, Notes};
 use crate::step::state::{self, NewState, OptimizerState};
 use crate::step::training_step::Step;
-
-use crate::api::weight::WeightHandle;
-use crate::error::Result;
-use crate::graph::weight_id::WeightId;
 use std::sync::Arc;
 
 /// The rule that updates weights in a training step.

@@ -1,18 +1,14 @@
 //! Saving and restoring the state of an optimizer.
 
-use crate::api::weight::WeightHandle;
 use crate::error::{Error, Result};
 use crate::exec::optimizer_step::in_optimizer_step;
 use crate::graph::data::Trainable;
-use crate::step::memory::{Memory, Notes, Slot, WeightState};
+use crate::graph::weight::{AnySlot, Slot, WeightHandle, WeightState};
+use crate::step::memory::{Memory, Notes};
 use crate::step::optimizer::Optimizer;
-use std::any::Any;
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
-
-/// A type-erased state buffer.
-pub(crate) type AnyState = Arc<dyn Any + Send + Sync>;
 
 /// The complete state of an optimizer, for checkpoints.
 ///
@@ -52,7 +48,7 @@ pub struct OptimizerState {
     kind: String,
     numbers: BTreeMap<String, f64>,
     /// By weight name and slot name.
-    slots: BTreeMap<(String, String), AnyState>,
+    slots: BTreeMap<(String, String), AnySlot>,
 }
 
 impl OptimizerState {
@@ -131,11 +127,11 @@ impl OptimizerState {
         self.set_any_slot(weight.into(), slot.into(), Arc::new(value));
     }
 
-    pub(crate) fn any_slot(&self, weight: &str, slot: &str) -> Option<&AnyState> {
+    pub(crate) fn any_slot(&self, weight: &str, slot: &str) -> Option<&AnySlot> {
         self.slots.get(&(weight.to_owned(), slot.to_owned()))
     }
 
-    pub(crate) fn set_any_slot(&mut self, weight: String, slot: String, value: AnyState) {
+    pub(crate) fn set_any_slot(&mut self, weight: String, slot: String, value: AnySlot) {
         self.slots.insert((weight, slot), value);
     }
 }
@@ -325,7 +321,7 @@ fn take_weight_state(
     optimizer: &dyn Optimizer,
     (name, weight): (&str, &WeightHandle),
     numbers: &mut BTreeMap<String, f64>,
-    slots: &mut BTreeMap<(String, String), AnyState>,
+    slots: &mut BTreeMap<(String, String), AnySlot>,
 ) -> Result<Option<WeightState>> {
     let own = |slot: String| slots.remove(&(name.to_owned(), slot.clone())).ok_or(slot);
     let names = slot_names(optimizer, weight);
@@ -340,6 +336,6 @@ fn take_weight_state(
         return Err(Error::invalid(format!("the state has no slot {missing} of the weight {name:?}")));
     }
     let steps = take_count(numbers, &steps_key(name))?;
-    let found: Vec<AnyState> = found.into_iter().flatten().collect();
+    let found: Vec<AnySlot> = found.into_iter().flatten().collect();
     weight.new_state(&found, steps).map(Some)
 }

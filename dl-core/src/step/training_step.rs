@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::graph::chunk::Chunk;
-use crate::graph::weight_id::WeightId;
+use crate::graph::weight::WeightId;
 
 /// A callback that receives each weight id with chunks of the weight.
 #[doc(hidden)]

@@ -1,10 +1,10 @@
 //! Maps a node to its slot in a pass without a hash lookup.
 //!
-//! Each node carries a stamp, here *claim*: the number of a pass, and a slot there. The number of a
-//! pass encodes an index into the static table `ALIVE`, its *seat*; a stamp is valid while the seat
+//! Each node carries a stamp: the number of a pass, and a slot there. The number of a pass encodes
+//! an index into the static table `ALIVE`, the *seat* of the pass; a stamp is valid while the seat
 //! holds the number of the pass. So stamps expire when their pass ends, and never need to be
 //! cleared. A node that another live pass has stamped is kept in the fallback map of the pass
-//! (`node_index.rs`). The seat is kept for the next pass with the same tables: to look for one
+//! (`exec/node_index.rs`). The seat is kept for the next pass with the same tables: to look for one
 //! takes an atomic read-modify-write, to use one's own does not.
 
 use crate::parallel::sync::{AtomicU32, AtomicU64, Ordering, array_of, globals, thread_local};
@@ -36,14 +36,14 @@ fn next_generation() -> u64 {
 const KEPT: u64 = 1;
 
 /// A seat, once one was found, and the number of the pass that sits there; 0 while there is none,
-/// or if there was no seat for it. Such a pass claims nothing.
+/// or if there was no seat for it. Such a pass stamps nothing.
 #[derive(Debug, Default)]
-pub(crate) struct Seat {
+pub(crate) struct PassSeat {
     pass: u64,
     place: Option<u32>,
 }
 
-impl Seat {
+impl PassSeat {
     /// A pass begins. The one before is over.
     pub(crate) fn begin(&mut self) {
         debug_assert_eq!(self.pass, 0, "one pass at a time");
@@ -53,7 +53,7 @@ impl Seat {
         }
         if let Some(place) = self.place {
             self.pass = generation * SEATS + u64::from(place);
-            // Release: synchronizes with the load in `Claim::claim`: the pass before is over
+            // Release: synchronizes with the load in `OwnerStamp::claim`: the pass before is over
             ALIVE[place as usize].store(self.pass, Ordering::Release);
         }
     }
@@ -85,39 +85,40 @@ impl Seat {
     fn leave(&mut self, left: u64) {
         self.pass = 0;
         if let Some(place) = self.place {
-            // Release: synchronizes with the load in `Claim::claim`. The pass that takes a claim
-            // over must see that this one has written its last entry
+            // Release: synchronizes with the load in `OwnerStamp::claim`. The pass that takes the
+            // stamp over must see that this one has written its last slot
             ALIVE[place as usize].store(left, Ordering::Release);
         }
     }
 }
 
-impl Drop for Seat {
+impl Drop for PassSeat {
     fn drop(&mut self) {
         self.leave(0);
     }
 }
 
-/// The claim on a node, which keeps the two words where they fit best.
+/// The stamp of a node: references to two words, which the node keeps where they fit best.
 #[derive(Clone, Copy)]
-pub(crate) struct Claim<'a> {
+pub(crate) struct OwnerStamp<'a> {
     pub(crate) pass: &'a AtomicU64,
     /// Written and read only by the pass that holds the stamp: under its state lock, or before any
     /// other thread has the pass.
-    pub(crate) entry: &'a AtomicU32,
+    pub(crate) slot: &'a AtomicU32,
 }
 
-impl Claim<'_> {
-    /// The entry of this node in the pass of this seat, if it holds the claim.
+impl OwnerStamp<'_> {
+    /// The slot of this node in the pass of this seat, if that pass holds the stamp.
     #[inline]
-    pub(crate) fn entry(self, seat: &Seat) -> Option<u32> {
-        // Acquire: synchronizes with the exchange in `claim`. The entry itself is ordered by the
+    pub(crate) fn slot(self, seat: &PassSeat) -> Option<u32> {
+        // Acquire: synchronizes with the exchange in `claim`. The slot itself is ordered by the
         // state lock
-        (seat.pass != 0 && self.pass.load(Ordering::Acquire) == seat.pass).then(|| self.entry.load(Ordering::Relaxed))
+        (seat.pass != 0 && self.pass.load(Ordering::Acquire) == seat.pass).then(|| self.slot.load(Ordering::Relaxed))
     }
 
-    /// Claims the node for the pass of this seat, unless a live pass holds it. Says whether it did.
-    pub(crate) fn claim(self, seat: &Seat, entry: u32) -> bool {
+    /// Stamps the node for the pass of this seat, unless another live pass holds the stamp. Returns
+    /// whether it did.
+    pub(crate) fn claim(self, seat: &PassSeat, slot: u32) -> bool {
         if seat.pass == 0 {
             return false;
         }
@@ -130,7 +131,7 @@ impl Claim<'_> {
         let won = holder == seat.pass
             || self.pass.compare_exchange(holder, seat.pass, Ordering::AcqRel, Ordering::Relaxed).is_ok();
         if won {
-            self.entry.store(entry, Ordering::Relaxed);
+            self.slot.store(slot, Ordering::Relaxed);
         }
         won
     }
@@ -140,56 +141,56 @@ impl Claim<'_> {
 mod tests {
     use super::*;
 
-    fn taken() -> Seat {
-        let mut seat = Seat::default();
+    fn taken() -> PassSeat {
+        let mut seat = PassSeat::default();
         seat.begin();
         seat
     }
 
     #[test]
-    fn a_claim_lapses_with_its_pass() {
-        let (pass, entry) = Default::default();
-        let claim = Claim { pass: &pass, entry: &entry };
+    fn stamp_expires_with_its_pass() {
+        let (pass, slot) = Default::default();
+        let stamp = OwnerStamp { pass: &pass, slot: &slot };
         let (mut first, second) = (taken(), taken());
-        assert!(claim.claim(&first, 7));
-        assert_eq!((claim.entry(&first), claim.entry(&second)), (Some(7), None));
-        assert!(!claim.claim(&second, 8), "the first pass is alive");
+        assert!(stamp.claim(&first, 7));
+        assert_eq!((stamp.slot(&first), stamp.slot(&second)), (Some(7), None));
+        assert!(!stamp.claim(&second, 8), "the first pass is alive");
         first.end();
-        assert!(claim.claim(&second, 8));
-        assert_eq!(claim.entry(&second), Some(8));
+        assert!(stamp.claim(&second, 8));
+        assert_eq!(stamp.slot(&second), Some(8));
         drop(second);
         first.begin();
-        assert_eq!(claim.entry(&first), None, "that was another pass in the same seat");
-        assert!(claim.claim(&first, 9));
-        assert_eq!(claim.entry(&first), Some(9));
+        assert_eq!(stamp.slot(&first), None, "that was another pass in the same seat");
+        assert!(stamp.claim(&first, 9));
+        assert_eq!(stamp.slot(&first), Some(9));
     }
 
     #[test]
-    fn passes_one_after_the_other_have_one_seat() {
+    fn consecutive_passes_have_one_seat() {
         let mut seat = taken();
-        let (pass, entry) = Default::default();
+        let (pass, slot) = Default::default();
         let place = seat.place;
         // all may be taken, by another test
         for _ in 0..if place.is_some() { 2 * SEATS } else { 0 } {
             seat.end();
             seat.begin();
             assert_eq!(seat.place, place);
-            assert!(Claim { pass: &pass, entry: &entry }.claim(&seat, 1));
+            assert!(OwnerStamp { pass: &pass, slot: &slot }.claim(&seat, 1));
         }
     }
 
     #[test]
-    fn a_pass_without_a_seat_claims_nothing() {
-        let mut seats: Vec<Seat> = (0..SEATS + 10).map(|_| taken()).collect();
-        let (pass, entry) = Default::default();
-        let claim = Claim { pass: &pass, entry: &entry };
+    fn pass_without_seat_stamps_nothing() {
+        let mut seats: Vec<PassSeat> = (0..SEATS + 10).map(|_| taken()).collect();
+        let (pass, slot) = Default::default();
+        let stamp = OwnerStamp { pass: &pass, slot: &slot };
         let late = seats.iter().position(|seat| seat.pass == 0).expect("more passes than seats");
         let mut late = seats.swap_remove(late);
-        assert!(!claim.claim(&late, 1));
-        assert_eq!(claim.entry(&late), None);
+        assert!(!stamp.claim(&late, 1));
+        assert_eq!(stamp.slot(&late), None);
         late.end();
         drop(seats);
         late.begin();
-        assert!(claim.claim(&late, 1), "there is one now");
+        assert!(stamp.claim(&late, 1), "there is one now");
     }
 }

@@ -3,9 +3,9 @@
 use crate::api::deferred::Do;
 use crate::api::differentiable::Differentiable;
 use crate::api::extract::Extract;
+use crate::api::join::{Join, JoinAll, Together, join};
 use crate::error::Result;
 use crate::exec::run::Run;
-use crate::macro_support::join::{Join, JoinAll, Together};
 use std::future::{Future, Ready, ready};
 
 /// A type with a value that `!` extracts.
@@ -135,7 +135,7 @@ macro_rules! tuples {
             fn start(&self) -> Self::Future {
                 #[allow(non_snake_case, reason = "a variable is named after its type")]
                 let ($($X,)+) = self;
-                crate::macro_support::join(($($X.start(),)+))
+                join(($($X.start(),)+))
             }
         }
 

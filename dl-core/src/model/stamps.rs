@@ -1,35 +1,35 @@
 //! Passes that stamp one node: at most one pass owns the stamp at a time, until it ends.
 
 use super::{explore, together};
-use crate::exec::{Claim, Seat};
+use crate::graph::owner_stamp::{OwnerStamp, PassSeat};
 use crate::parallel::sync::{AtomicU32, AtomicU64};
 use std::sync::Arc;
 
 #[derive(Default)]
 struct Node {
     pass: AtomicU64,
-    entry: AtomicU32,
+    slot: AtomicU32,
     held: Held,
 }
 
 impl Node {
-    fn claim(&self) -> Claim<'_> {
-        Claim { pass: &self.pass, entry: &self.entry }
+    fn stamp(&self) -> OwnerStamp<'_> {
+        OwnerStamp { pass: &self.pass, slot: &self.slot }
     }
 
     /// One pass, from its begin to its end.
-    fn pass(&self, entry: u32) -> bool {
-        self.pass_in(&mut Seat::default(), entry)
+    fn pass(&self, slot: u32) -> bool {
+        self.pass_in(&mut PassSeat::default(), slot)
     }
 
     /// As `pass`, in a seat that an earlier pass may have used.
-    fn pass_in(&self, seat: &mut Seat, entry: u32) -> bool {
+    fn pass_in(&self, seat: &mut PassSeat, slot: u32) -> bool {
         seat.begin();
-        let won = self.claim().claim(seat, entry);
+        let won = self.stamp().claim(seat, slot);
         if won {
-            self.held.hold(|| assert_eq!(self.claim().entry(seat), Some(entry)));
+            self.held.hold(|| assert_eq!(self.stamp().slot(seat), Some(slot)));
         } else {
-            assert_eq!(self.claim().entry(seat), None);
+            assert_eq!(self.stamp().slot(seat), None);
         }
         seat.end();
         won
@@ -74,7 +74,7 @@ fn next_pass_in_same_seat_with_concurrent_pass_owns_stamp_exclusively() {
         let other = node.clone();
         together([
             Box::new(move || {
-                let mut seat = Seat::default();
+                let mut seat = PassSeat::default();
                 node.pass_in(&mut seat, 1);
                 node.pass_in(&mut seat, 2);
             }) as super::Part,

@@ -1,0 +1,204 @@
+//! Weights with the type of their value erased, and the state that optimizers keep for them.
+
+use crate::error::{Error, Result};
+use crate::graph::chunk::Chunk;
+use crate::graph::node_ref::AnyLayer;
+use crate::graph::value::Value;
+use crate::graph::variable::{Variable, VariableRef};
+use std::any::Any;
+use std::fmt;
+use std::panic::Location;
+use std::sync::{Arc, Weak};
+
+/// The id of a weight, unique within the process: see [`Weight::id`](crate::Weight::id).
+///
+/// ```
+/// use dl_core::{Weight, WeightId};
+/// use std::collections::HashMap;
+/// let (a, b) = (Weight::new(1.0_f64), Weight::new(2.0_f64));
+/// let names: HashMap<WeightId, &str> = [(a.id(), "a"), (b.id(), "b")].into();
+/// assert_eq!(names[&a.clone().id()], "a");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct WeightId(pub(crate) u64);
+
+/// A weight of any value type, for lists of weights of different types.
+///
+/// ```
+/// use dl_core::{Weight, WeightHandle};
+/// let (a, b) = (Weight::new(1.0_f32), Weight::new(1.0_f64));
+/// let both: [WeightHandle; 2] = [(&a).into(), (&b).into()];
+/// assert_eq!(both[0].id(), a.id());
+/// ```
+#[derive(Clone)]
+pub struct WeightHandle(pub(crate) AnyLayer);
+
+impl From<&WeightHandle> for WeightHandle {
+    fn from(weight: &WeightHandle) -> Self {
+        weight.clone()
+    }
+}
+
+impl WeightHandle {
+    fn variable(&self) -> VariableRef {
+        self.0.variable().expect("made of a weight")
+    }
+
+    /// The id of the weight.
+    pub fn id(&self) -> WeightId {
+        WeightId(self.variable().id())
+    }
+
+    /// The source location where the weight was made.
+    #[doc(hidden)]
+    pub fn place(&self) -> &'static Location<'static> {
+        self.variable().place()
+    }
+
+    /// Optimizer state for this weight, made of these slots after this number of steps.
+    pub(crate) fn new_state(&self, slots: &[AnySlot], steps: u64) -> Result<WeightState> {
+        let variable = self.variable();
+        let state = variable.weight.new_state(&variable, slots, steps);
+        state.map_err(|error| error.at("state of a weight", variable.place()))
+    }
+}
+
+impl fmt::Debug for WeightHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("WeightHandle").field(&self.id()).finish()
+    }
+}
+
+/// A state buffer that an optimizer keeps for each weight: its name and its initial content.
+///
+/// ```
+/// use dl_core::Slot;
+/// const SLOTS: &[Slot] = &[Slot::zeros("exp_avg")];
+/// assert_eq!(SLOTS[0].name(), "exp_avg");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slot {
+    name: &'static str,
+    pub(crate) initial: InitialValue,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum InitialValue {
+    Zeros,
+    Weight,
+}
+
+impl Slot {
+    /// A slot that is initialized with zeros.
+    pub const fn zeros(name: &'static str) -> Self {
+        Slot { name, initial: InitialValue::Zeros }
+    }
+
+    /// A slot that is initialized with the value of the weight before its first step.
+    ///
+    /// ```
+    /// assert_eq!(dl_core::Slot::copy_of_weight("ema").name(), "ema");
+    /// ```
+    pub const fn copy_of_weight(name: &'static str) -> Self {
+        Slot { name, initial: InitialValue::Weight }
+    }
+
+    /// The name in a saved state.
+    pub const fn name(&self) -> &'static str {
+        self.name
+    }
+}
+
+/// The state that an optimizer keeps for one weight.
+pub(crate) struct WeightState {
+    /// Alive as long as the weight is.
+    pub(crate) owner: Weak<()>,
+    /// The operations for the value type of the weight.
+    pub(crate) weight: &'static dyn AnyWeight,
+    /// A `Vec` of values of the weight's type.
+    pub(crate) slots: Box<dyn Any + Send>,
+    /// The number of steps of this weight.
+    pub(crate) steps: u64,
+}
+
+/// The update rule of an optimizer: changes these elements of a weight in the given step of that
+/// weight, counted from 1.
+pub(crate) type UpdateRule<'a> = dyn Fn(Chunk<'_>, u64) -> Result<()> + 'a;
+
+/// A type-erased state buffer.
+pub(crate) type AnySlot = Arc<dyn Any + Send + Sync>;
+
+/// The operations on a weight that depend on its value type. The provided methods are those of a
+/// buffer, which is not trained.
+pub(crate) trait AnyWeight: Send + Sync {
+    /// Whether plain gradient descent can be applied with this delta.
+    fn supports_sgd(&self, variable: &Variable, delta: &Value) -> bool {
+        let _ = (variable, delta);
+        false
+    }
+
+    /// Whether the update is applied in place. Such an update must not fail midway.
+    fn is_updated_in_place(&self) -> bool {
+        false
+    }
+
+    /// Applies the update in place. The caller must hold the lock of the variable.
+    fn sgd_in_place(&self, variable: &Variable, rate: f64, delta: &Value) {
+        let _ = (variable, rate, delta);
+    }
+
+    /// The value after the update.
+    fn sgd_copy(&self, variable: &Variable, rate: f64, delta: &Value) -> Value {
+        let _ = (rate, delta);
+        variable.read()
+    }
+
+    fn name(&self) -> &'static str;
+
+    /// The new value and the new state, as fresh copies, that the update rule of an optimizer with
+    /// these slots computes. Changes nothing.
+    fn prepare(
+        &self,
+        variable: &Variable,
+        delta: &Value,
+        slots: &[Slot],
+        rule: &UpdateRule<'_>,
+        state: Option<&WeightState>,
+    ) -> Result<(Value, Option<WeightState>)> {
+        let _ = (variable, delta, slots, rule, state);
+        Err(not_trained())
+    }
+
+    /// Passes the elements of the value and of its delta to `visit`.
+    fn visit_chunks(
+        &self,
+        variable: &Variable,
+        delta: &Value,
+        visit: &mut dyn FnMut(Chunk<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let _ = (variable, delta, visit);
+        Err(not_trained())
+    }
+
+    /// One of the state buffers.
+    fn slot(&self, state: &WeightState, place: usize) -> Option<Value> {
+        let _ = (state, place);
+        None
+    }
+
+    /// Copies of the state buffers.
+    fn slots(&self, state: &WeightState) -> Vec<AnySlot> {
+        let _ = state;
+        Vec::new()
+    }
+
+    /// Optimizer state made of these slots, which must fit the weight.
+    fn new_state(&self, variable: &Variable, slots: &[AnySlot], steps: u64) -> Result<WeightState> {
+        let _ = (variable, slots, steps);
+        Err(not_trained())
+    }
+}
+
+fn not_trained() -> Error {
+    Error::invalid("a buffer is not trained")
+}
