@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::exec::optimizer_step::in_optimizer_step;
 use crate::graph::data::Trainable;
 use crate::graph::weight_id::WeightId;
-use crate::parallel::sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, TryLockError};
+use dl_parallel::sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, TryLockError};
 use std::any::Any;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
