@@ -7,7 +7,6 @@ use crate::api::tape::Tape;
 use crate::graph::data::Data;
 use crate::graph::identity::{Effect, with_effect};
 use crate::graph::layer::Layer;
-use crate::graph::weight::AnyWeight;
 use std::fmt;
 
 /// State that is not trained: running statistics, a count of steps.
@@ -40,9 +39,7 @@ impl<T: Data> Buffer<T> {
     /// Creates a buffer with this value.
     #[track_caller]
     pub fn new(value: T) -> Self {
-        let handle = Handle::new(value, &UntrainedBuffer);
-        handle.variable().set_frozen(true);
-        Buffer(handle)
+        Buffer(Handle::new(value, None))
     }
 
     /// A copy of the current value.
@@ -110,13 +107,5 @@ impl<T: Data> Layer<T> {
     ) -> Layer<T> {
         let operands = [self.any().clone(), new.into_layer().into_any(), buffer.layer().into_any()];
         with_effect(Effect::Update, operands)
-    }
-}
-
-struct UntrainedBuffer;
-
-impl AnyWeight for UntrainedBuffer {
-    fn name(&self) -> &'static str {
-        "buffer"
     }
 }

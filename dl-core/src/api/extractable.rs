@@ -42,24 +42,26 @@ impl<T: Send + 'static> Extractable for Do<T> {
     }
 }
 
-impl<T: Send + 'static> Extractable for &Do<T> {
-    type Output = T;
-    type Future = Run<T>;
-
-    fn start(&self) -> Self::Future {
-        self.run()
-    }
-}
-
 /// Members of a tuple are borrowed, and may themselves be references.
-impl<T: Send + 'static> Extractable for &&Do<T> {
-    type Output = T;
-    type Future = Run<T>;
+macro_rules! also_borrowed {
+    ([$($generics:tt)*] $X:ty) => {
+        also_borrowed!(@ [$($generics)*] $X, &$X);
+        also_borrowed!(@ [$($generics)*] $X, &&$X);
+    };
+    (@ [$($generics:tt)*] $X:ty, $Borrowed:ty) => {
+        impl<$($generics)*> Extractable for $Borrowed {
+            type Output = <$X as Extractable>::Output;
+            type Future = <$X as Extractable>::Future;
 
-    fn start(&self) -> Self::Future {
-        self.run()
-    }
+            #[track_caller]
+            fn start(&self) -> Self::Future {
+                <$X as Extractable>::start(self)
+            }
+        }
+    };
 }
+
+also_borrowed!([T: Send + 'static] Do<T>);
 
 /// A member of an extracted tuple: an extractable type, or a plain value, which is returned
 /// unchanged.
@@ -139,25 +141,7 @@ macro_rules! tuples {
             }
         }
 
-        impl<$($X: Member),+> Extractable for &($($X,)+) {
-            type Output = ($($X::Output,)+);
-            type Future = Join<<($($X::Future,)+) as Together>::Slots>;
-
-            #[track_caller]
-            fn start(&self) -> Self::Future {
-                Extractable::start(*self)
-            }
-        }
-
-        impl<$($X: Member),+> Extractable for &&($($X,)+) {
-            type Output = ($($X::Output,)+);
-            type Future = Join<<($($X::Future,)+) as Together>::Slots>;
-
-            #[track_caller]
-            fn start(&self) -> Self::Future {
-                Extractable::start(**self)
-            }
-        }
+        also_borrowed!([$($X: Member),+] ($($X,)+));
     )*};
 }
 

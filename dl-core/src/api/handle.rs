@@ -36,9 +36,9 @@ impl<T> Handle<T> {
 }
 
 impl<T: Data> Handle<T> {
-    /// The initial handle to a new variable.
+    /// The initial handle to a new variable: a buffer, if there is no `weight`.
     #[track_caller]
-    pub(crate) fn new(value: T, weight: &'static dyn AnyWeight) -> Self {
+    pub(crate) fn new(value: T, weight: Option<&'static dyn AnyWeight>) -> Self {
         let leaf = Variable::create(value.at_rest().into_value(), weight, DataKind::of::<T>(), Location::caller());
         Handle { leaf: Layer::from_any(leaf), is_initial: true }
     }

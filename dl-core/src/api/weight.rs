@@ -47,7 +47,7 @@ impl<T: Trainable> Weight<T> {
     /// Creates a weight with this value.
     #[track_caller]
     pub fn new(value: T) -> Self {
-        Weight(Handle::new(value, TypedWeight::<T>::WEIGHT))
+        Weight(Handle::new(value, Some(TypedWeight::<T>::WEIGHT)))
     }
 
     /// A copy of the current value.
@@ -164,10 +164,6 @@ impl<T: Trainable> AnyWeight for TypedWeight<T> {
         let mut value = variable.read();
         value.change(|value: &mut T| value.descend(rate, delta.get()));
         value
-    }
-
-    fn name(&self) -> &'static str {
-        "weight"
     }
 
     fn prepare(

@@ -231,7 +231,7 @@ impl Node {
     pub(crate) fn name(&self) -> &'static str {
         match &self.expression {
             Expression::F32(_) | Expression::F64(_) | Expression::Plain(_) => "constant",
-            Expression::Weight(variable, _) => variable.weight.name(),
+            Expression::Weight(variable, _) => variable.name(),
             Expression::Unary(op, _) => op.name(),
             Expression::Binary(op, _) | Expression::WithNumber(op, ..) => op.name(),
             Expression::Primitive(op) => op.name(),

@@ -43,7 +43,8 @@ pub(crate) struct Variable {
     commit: Mutex<()>,
     /// The lock order of commits.
     id: u64,
-    pub(crate) weight: &'static dyn AnyWeight,
+    /// None for a buffer.
+    weight: Option<&'static dyn AnyWeight>,
     place: &'static Location<'static>,
     kind_of_data: &'static DataKind,
     /// A liveness token, for optimizer state that refers to this weight by a `Weak`.
@@ -104,7 +105,7 @@ impl Variable {
     /// dropped.
     pub(crate) fn create(
         value: Value,
-        weight: &'static dyn AnyWeight,
+        weight: Option<&'static dyn AnyWeight>,
         kind_of_data: &'static DataKind,
         place: &'static Location<'static>,
     ) -> AnyLayer {
@@ -121,7 +122,7 @@ impl Variable {
             place,
             kind_of_data,
             weight,
-            frozen: AtomicBool::new(false),
+            frozen: AtomicBool::new(weight.is_none()),
             value,
             commit: Mutex::new(()),
             alive: OnceLock::new(),
@@ -143,6 +144,15 @@ impl Variable {
 
     pub(crate) fn place(&self) -> &'static Location<'static> {
         self.place
+    }
+
+    #[inline]
+    pub(crate) fn weight(&self) -> &'static dyn AnyWeight {
+        self.weight.expect("a buffer is frozen, so no step trains it")
+    }
+
+    pub(crate) fn name(&self) -> &'static str {
+        if self.weight.is_some() { "weight" } else { "buffer" }
     }
 
     pub(crate) fn address(&self) -> usize {

@@ -1,6 +1,6 @@
 //! Weights with the type of their value erased, and the state that optimizers keep for them.
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::graph::chunk::Chunk;
 use crate::graph::node_ref::AnyLayer;
 use crate::graph::value::Value;
@@ -58,7 +58,7 @@ impl WeightHandle {
     /// Optimizer state for this weight, made of these slots after this number of steps.
     pub(crate) fn new_state(&self, slots: &[AnySlot], steps: u64) -> Result<WeightState> {
         let variable = self.variable();
-        let state = variable.weight.new_state(&variable, slots, steps);
+        let state = variable.weight().new_state(&variable, slots, steps);
         state.map_err(|error| error.at("state of a weight", variable.place()))
     }
 }
@@ -128,32 +128,19 @@ pub(crate) type UpdateRule<'a> = dyn Fn(Chunk<'_>, u64) -> Result<()> + 'a;
 /// A type-erased state buffer.
 pub(crate) type AnySlot = Arc<dyn Any + Send + Sync>;
 
-/// The operations on a weight that depend on its value type. The provided methods are those of a
-/// buffer, which is not trained.
+/// The operations on a weight that depend on its value type.
 pub(crate) trait AnyWeight: Send + Sync {
     /// Whether plain gradient descent can be applied with this delta.
-    fn supports_sgd(&self, variable: &Variable, delta: &Value) -> bool {
-        let _ = (variable, delta);
-        false
-    }
+    fn supports_sgd(&self, variable: &Variable, delta: &Value) -> bool;
 
     /// Whether the update is applied in place. Such an update must not fail midway.
-    fn is_updated_in_place(&self) -> bool {
-        false
-    }
+    fn is_updated_in_place(&self) -> bool;
 
     /// Applies the update in place. The caller must hold the lock of the variable.
-    fn sgd_in_place(&self, variable: &Variable, rate: f64, delta: &Value) {
-        let _ = (variable, rate, delta);
-    }
+    fn sgd_in_place(&self, variable: &Variable, rate: f64, delta: &Value);
 
     /// The value after the update.
-    fn sgd_copy(&self, variable: &Variable, rate: f64, delta: &Value) -> Value {
-        let _ = (rate, delta);
-        variable.read()
-    }
-
-    fn name(&self) -> &'static str;
+    fn sgd_copy(&self, variable: &Variable, rate: f64, delta: &Value) -> Value;
 
     /// The new value and the new state, as fresh copies, that the update rule of an optimizer with
     /// these slots computes. Changes nothing.
@@ -164,10 +151,7 @@ pub(crate) trait AnyWeight: Send + Sync {
         slots: &[Slot],
         rule: &UpdateRule<'_>,
         state: Option<&WeightState>,
-    ) -> Result<(Value, Option<WeightState>)> {
-        let _ = (variable, delta, slots, rule, state);
-        Err(not_trained())
-    }
+    ) -> Result<(Value, Option<WeightState>)>;
 
     /// Passes the elements of the value and of its delta to `visit`.
     fn visit_chunks(
@@ -175,30 +159,14 @@ pub(crate) trait AnyWeight: Send + Sync {
         variable: &Variable,
         delta: &Value,
         visit: &mut dyn FnMut(Chunk<'_>) -> Result<()>,
-    ) -> Result<()> {
-        let _ = (variable, delta, visit);
-        Err(not_trained())
-    }
+    ) -> Result<()>;
 
     /// One of the state buffers.
-    fn slot(&self, state: &WeightState, place: usize) -> Option<Value> {
-        let _ = (state, place);
-        None
-    }
+    fn slot(&self, state: &WeightState, place: usize) -> Option<Value>;
 
     /// Copies of the state buffers.
-    fn slots(&self, state: &WeightState) -> Vec<AnySlot> {
-        let _ = state;
-        Vec::new()
-    }
+    fn slots(&self, state: &WeightState) -> Vec<AnySlot>;
 
     /// Optimizer state made of these slots, which must fit the weight.
-    fn new_state(&self, variable: &Variable, slots: &[AnySlot], steps: u64) -> Result<WeightState> {
-        let _ = (variable, slots, steps);
-        Err(not_trained())
-    }
-}
-
-fn not_trained() -> Error {
-    Error::invalid("a buffer is not trained")
+    fn new_state(&self, variable: &Variable, slots: &[AnySlot], steps: u64) -> Result<WeightState>;
 }

@@ -329,7 +329,7 @@ fn prepare(
             let delta = &delta.evaluated()?;
             let state = states.and_then(|states| states.by_weight.get(&variable.id()));
             let rule = |chunk: Chunk<'_>, steps| optimizer.step(chunk, steps);
-            let (value, state) = variable.weight.prepare(variable, delta, optimizer.slots(), &rule, state)?;
+            let (value, state) = variable.weight().prepare(variable, delta, optimizer.slots(), &rule, state)?;
             *action = Action::Replace(value);
             prepared.states.extend(state.map(|state| (variable.id(), state)));
         }
@@ -438,7 +438,7 @@ impl AnyDelta {
     #[inline(never)]
     fn supports_sgd_dyn(&self, variable: &Variable) -> bool {
         match self {
-            AnyDelta::Ready(delta) => variable.weight.supports_sgd(variable, delta),
+            AnyDelta::Ready(delta) => variable.weight().supports_sgd(variable, delta),
             AnyDelta::Unmade(layer, operands) => layer.accumulates().is_some_and(|op| {
                 let operands: Few<&Value> = operands.iter().collect();
                 if op.is_pure() {
@@ -456,14 +456,14 @@ impl AnyDelta {
     fn is_sgd_in_place(&self, variable: &Variable) -> bool {
         let is_pure = |layer: &AnyLayer| layer.accumulates().is_some_and(|op| op.is_pure());
         self.is_scalar_of(variable)
-            || variable.weight.is_updated_in_place() && !matches!(self, AnyDelta::Unmade(layer, _) if !is_pure(layer))
+            || variable.weight().is_updated_in_place() && !matches!(self, AnyDelta::Unmade(layer, _) if !is_pure(layer))
     }
 
     /// Applies the update in place. The caller must hold the lock of the variable.
     #[inline(always)]
     fn sgd_in_place(&self, variable: &Variable, rate: f64) {
         match self {
-            AnyDelta::Ready(delta) => variable.weight.sgd_in_place(variable, rate, delta),
+            AnyDelta::Ready(delta) => variable.weight().sgd_in_place(variable, rate, delta),
             deferred => deferred.accumulate(variable, rate),
         }
     }
@@ -486,7 +486,7 @@ impl AnyDelta {
                 op.accumulate(&operands.iter().collect::<Few<_>>(), -rate, &mut value);
                 value
             }
-            delta => variable.weight.sgd_copy(variable, rate, delta.expect_ready()),
+            delta => variable.weight().sgd_copy(variable, rate, delta.expect_ready()),
         }
     }
 
@@ -525,7 +525,8 @@ fn visit_deltas(pending: &[PendingUpdate<'_>], visit: &mut ChunkVisitor<'_>) -> 
     for PendingUpdate { variable, source, .. } in pending {
         let Source::Delta(delta) = source else { continue };
         let delta = &delta.evaluated()?;
-        let visited = variable.weight.visit_chunks(variable, delta, &mut |chunk| visit(WeightId(variable.id()), chunk));
+        let visited =
+            variable.weight().visit_chunks(variable, delta, &mut |chunk| visit(WeightId(variable.id()), chunk));
         visited.map_err(|error| error.at(STEP_OF_WEIGHT, variable.place()))?;
     }
     Ok(())
