@@ -12,8 +12,8 @@ lint:
 # The models of the executor under shuttle and loom.
 # `MODEL_SCHEDULES=5000 LOOM_MAX_PREEMPTIONS=3 just model` explores more schedules.
 model *args:
-    RUSTFLAGS="--cfg shuttle" CARGO_PROFILE_DEV_OPT_LEVEL=1 cargo test -p monadic-dl-core --target-dir target/model --lib model:: {{ args }}
-    RUSTFLAGS="--cfg loom" CARGO_PROFILE_DEV_OPT_LEVEL=1 cargo test -p monadic-dl-core --target-dir target/model --lib model:: {{ args }}
+    RUSTFLAGS="--cfg shuttle" CARGO_PROFILE_DEV_OPT_LEVEL=1 cargo test -p monadic-dl-core -p monadic-dl-parallel --target-dir target/model --lib model:: {{ args }}
+    RUSTFLAGS="--cfg loom" CARGO_PROFILE_DEV_OPT_LEVEL=1 cargo test -p monadic-dl-core -p monadic-dl-parallel --target-dir target/model --lib model:: {{ args }}
 
 # The documentation. Warnings are errors.
 docs:

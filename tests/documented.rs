@@ -18,8 +18,19 @@ use std::process::Command;
 /// re-exports.
 const ELSEWHERE: [&str; 5] = ["Layers", "Module", "Variables", "differentiable", "direct"];
 
-const CRATES: [&str; 10] =
-    ["dl", "dl_core", "dl_data", "dl_macros", "dl_math", "dl_nd", "dl_nn", "dl_optim", "dl_train", "dl_view"];
+const CRATES: [&str; 11] = [
+    "dl",
+    "dl_core",
+    "dl_data",
+    "dl_macros",
+    "dl_math",
+    "dl_nd",
+    "dl_nn",
+    "dl_optim",
+    "dl_parallel",
+    "dl_train",
+    "dl_view",
+];
 
 /// A `rustdoc` that writes JSON documentation when cargo runs the doc tests of a crate. `cargo test
 /// --doc` passes the libraries that `cargo test` has built, whereas `cargo doc` would check all

@@ -196,9 +196,19 @@ fn features(manifest: &str) -> Vec<String> {
 #[test]
 fn every_feature_is_in_documentation_of_its_crate() {
     let mut seen = 0;
-    for folder in
-        ["", "dl-core", "dl-data", "dl-macros", "dl-math", "dl-nd", "dl-nn", "dl-optim", "dl-train", "dl-view"]
-    {
+    for folder in [
+        "",
+        "dl-core",
+        "dl-data",
+        "dl-macros",
+        "dl-math",
+        "dl-nd",
+        "dl-nn",
+        "dl-optim",
+        "dl-parallel",
+        "dl-train",
+        "dl-view",
+    ] {
         let documentation = text(Path::new(folder).join("src/lib.rs"));
         for feature in features(&text(Path::new(folder).join("Cargo.toml"))) {
             let row = format!("//! | `{feature}` |");

@@ -35,9 +35,6 @@
 
 pub(crate) mod error;
 
-#[doc(hidden)]
-pub mod parallel;
-
 pub(crate) mod graph;
 
 pub(crate) mod exec;
@@ -70,7 +67,13 @@ pub use dl_math::{
 #[doc(hidden)]
 pub use dl_math::{simd, unary_operations};
 
-pub use parallel::memory::large as buffers;
+/// Loops over the chunks of one kernel, on several threads.
+#[doc(hidden)]
+pub mod parallel {
+    pub use dl_parallel::{backoff, for_each, for_each_mut, is_divided, memory};
+}
+
+pub use dl_parallel::buffers;
 
 pub use graph::data::{Data, Trainable};
 pub use graph::delta::{Delta, Nothing};

@@ -1,4 +1,4 @@
-//! All tests except those that need a process of their own (`buffers`, `subscriber`), as one
+//! All tests except those that need a process of their own (`subscriber`), as one
 //! program.
 
 mod eager;
@@ -6,7 +6,6 @@ mod forward;
 mod gradients;
 mod modules;
 mod pairings;
-mod parallel;
 mod pytorch;
 mod record;
 mod waiting;

@@ -25,7 +25,7 @@ use crate::graph::node_ref::AnyLayer;
 use crate::graph::op::{AnyImmediate, Few};
 use crate::graph::scalar::Scalar;
 use crate::graph::value::{Repr, Value};
-use crate::parallel::sync::current_num_threads;
+use dl_parallel::sync::current_num_threads;
 use std::sync::Arc;
 
 /// Maximum depth of the expression that a rule emits, for inline evaluation.

@@ -10,7 +10,7 @@ use crate::exec::extract::ExtractAll;
 use crate::exec::run::Run;
 use crate::exec::{self, Holder, Owner, Pass, Purpose, Settings};
 use crate::graph::node_ref::AnyLayer;
-use crate::parallel::sync::{Mutex, MutexGuard};
+use dl_parallel::sync::{Mutex, MutexGuard};
 use rustc_hash::FxHashMap;
 use std::ops::{Add, AddAssign, Mul};
 use std::sync::{Arc, PoisonError};

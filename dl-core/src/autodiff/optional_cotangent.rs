@@ -15,7 +15,7 @@ use crate::graph::node::{Expression, Outcome, Recipe};
 use crate::graph::node_ref::AnyLayer;
 use crate::graph::seed::Position;
 use crate::graph::value::Value;
-use crate::parallel::sync::{AtomicBool, Ordering};
+use dl_parallel::sync::{AtomicBool, Ordering};
 use std::sync::Arc;
 
 /// The cotangent that a group may pass along one edge.

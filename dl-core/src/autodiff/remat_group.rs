@@ -28,7 +28,7 @@ use crate::graph::inline_box::{Kept, KeptFuture};
 use crate::graph::node::{Expression, Outcome, Recipe};
 use crate::graph::node_ref::AnyLayer;
 use crate::graph::seed::Position;
-use crate::parallel::sync::Mutex;
+use dl_parallel::sync::Mutex;
 use smallvec::smallvec;
 use std::collections::HashMap;
 use std::future::poll_fn;

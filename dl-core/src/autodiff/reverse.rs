@@ -25,8 +25,8 @@ use crate::graph::node_ref::{AnyLayer, Held};
 use crate::graph::op::{AnyAt, Few};
 use crate::graph::scalar::Scalar;
 use crate::graph::value::Value;
-use crate::parallel::sync::MutexGuard;
 use crate::record::{SpanWork, TraceNodeId};
+use dl_parallel::sync::MutexGuard;
 use rustc_hash::FxHashSet;
 use std::sync::Arc;
 

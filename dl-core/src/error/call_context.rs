@@ -7,7 +7,7 @@
 use crate::error::call_stack::Calls;
 use crate::error::call_tree::{Function, within};
 use crate::error::direction::Direction;
-use crate::parallel::sync::thread_local;
+use dl_parallel::sync::thread_local;
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::panic::Location;

@@ -6,7 +6,7 @@
 //! paths from `main` in the call graph; [`MAX_CHAINS`] is a limit beyond that.
 
 use crate::error::call_stack::{Call, Calls};
-use crate::parallel::sync::thread_local;
+use dl_parallel::sync::thread_local;
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::panic::Location;

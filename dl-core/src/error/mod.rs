@@ -17,7 +17,7 @@ pub(crate) mod direction;
 
 use crate::error::call_context::Site;
 use crate::error::call_stack::Calls;
-use crate::parallel::panic_payload::drop_payload;
+use dl_parallel::panic_payload::drop_payload;
 use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 use crate::error::Result;
 use crate::exec;
 use crate::exec::run::Run;
-use crate::parallel::sync::{AtomicBool, Ordering, Thread, current, park, thread_local};
+use dl_parallel::sync::{AtomicBool, Ordering, Thread, current, park, thread_local};
 use std::cell::RefCell;
 use std::future::Future;
 use std::pin::Pin;

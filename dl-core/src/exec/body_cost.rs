@@ -11,7 +11,7 @@
 
 use crate::exec::Pass;
 use crate::exec::dispatch::{INLINE_NS, REMEASURE_POLLS, UNKNOWN_NS};
-use crate::parallel::sync::thread_local;
+use dl_parallel::sync::thread_local;
 use std::cell::Cell;
 use std::panic::Location;
 use std::time::{Duration, Instant};

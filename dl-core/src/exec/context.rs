@@ -2,7 +2,7 @@
 
 use crate::exec::settings::Mode;
 use crate::exec::{Owner, Pass};
-use crate::parallel::sync::thread_local;
+use dl_parallel::sync::thread_local;
 use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
@@ -136,7 +136,7 @@ pub(crate) fn is_current(pass: &Pass) -> bool {
 }
 
 pub(super) fn may_work() -> bool {
-    CONTEXT.get().may_work || crate::parallel::sync::current_thread_index().is_some()
+    CONTEXT.get().may_work || dl_parallel::sync::current_thread_index().is_some()
 }
 
 /// Whether this thread polls a task, as one of those that work.

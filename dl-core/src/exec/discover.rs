@@ -30,8 +30,8 @@ use crate::graph::node_ref::{AnyLayer, Held};
 use crate::graph::scalar::Scalar;
 use crate::graph::value::Value;
 use crate::graph::variable::{Variable, VariableRef};
-use crate::parallel::sync::Ordering;
 use dl_math::{Binary, Number, Side};
+use dl_parallel::sync::Ordering;
 
 /// The minimum number of slots in use for a sweep.
 const SWEEP_AT_LEAST: usize = if cfg!(shuttle) { 4 } else { 64 };

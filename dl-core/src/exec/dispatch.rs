@@ -1,5 +1,5 @@
 //! Where a kernel runs: inline, on the thread that drives the pass, or on any worker. All
-//! thresholds of the executor are here.
+//! thresholds of the executor are here; those of waiting are in `dl_parallel::thresholds`.
 //!
 //! # The rule
 //!
@@ -16,7 +16,7 @@
 //! (`w1` to `w8`), or a part of `benches/executor`.
 
 use crate::graph::op::AnyPrimitive;
-use crate::parallel::sync::spins;
+use dl_parallel::thresholds::THREAD_NS;
 
 /// A built-in operation that costs less runs inline though another thread could run it: its
 /// operands are tensors in the caches of this core, and to fetch the 24 KB of a product
@@ -31,12 +31,11 @@ const INLINE_ONE_THREAD_NS: f64 = 50_000.0;
 /// In bytes: larger values are dropped without the lock, as `munmap` may take a while. (`w3`.)
 pub(super) const LARGE_VALUE_BYTES: usize = 1 << 20;
 
-/// Queued work that is worth inviting another thread: to wake one takes 5 to 50 µs.
-/// (`executor`: parallel.)
-pub(super) const INVITE_NS: f64 = 10_000.0;
+/// Queued work that is worth inviting another thread.
+pub(super) const INVITE_NS: f64 = THREAD_NS;
 /// So much of it must be left for the invited thread when this one has taken a job. A little less
-/// than [`UNKNOWN_NS`], as sums are rounded. (`executor`: parallel.)
-pub(super) const SPARE_NS: f64 = 4_900.0;
+/// than [`UNKNOWN_NS`], as sums are rounded.
+pub(super) const SPARE_NS: f64 = 0.98 * UNKNOWN_NS;
 /// The cost of a job of which nothing is known: two of them are worth inviting a thread.
 /// (`executor`: parallel.)
 pub(super) const UNKNOWN_NS: f64 = 5_000.0;
@@ -62,16 +61,6 @@ pub(super) const TURNS: usize = 16;
 pub(super) const REMEASURE_POLLS: u8 = 16;
 /// In nodes: a traversal yields the lock once more to a thread that has not come in time.
 pub(super) const YIELD_AGAIN_NODES: usize = 16;
-
-/// In spins: a thread that wants the state lock spins for a few microseconds before it parks.
-/// (`w1` on two threads.)
-pub(super) const LOCK_SPINS: usize = spins(100);
-/// In spins: a thread without work looks for events for about as long as it takes to wake one.
-/// (`w1` on two threads.)
-pub(super) const IDLE_SPINS: usize = spins(300);
-/// In spins: a thread that has seen no event looks for one before it tries the lock again.
-/// (`w1` on two threads.)
-pub(super) const RETRY_SPINS: usize = spins(20);
 
 /// A built-in operation runs inline if it costs less. `alone` says that no other thread could run
 /// it.

@@ -8,11 +8,11 @@
 use crate::error::Result;
 use crate::exec::discover::TraversalStep;
 use crate::exec::state::PassState;
-use crate::exec::{Mode, Owner, Pass, Purpose, Settings, Width, user_code};
+use crate::exec::{Mode, Owner, Pass, Purpose, Settings, regions, user_code};
 use crate::graph::node_ref::AnyLayer;
 use crate::graph::scalar::Scalar;
 use crate::graph::value::Value;
-use crate::parallel::sync::{AtomicBool, AtomicUsize, Mutex, Ordering, thread_local};
+use dl_parallel::sync::{AtomicBool, AtomicUsize, Mutex, Ordering, thread_local};
 use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, PoisonError};
@@ -54,6 +54,7 @@ impl Unshared {
 
     #[cold]
     fn new() -> Self {
+        regions::connect();
         Unshared(Arc::new(Pass {
             state: Mutex::new(PassState::default()),
             mode: Mode::Train,
@@ -64,7 +65,7 @@ impl Unshared {
             driver_spins: AtomicBool::new(false),
             commits: AtomicBool::new(false),
             reused_buffers: AtomicUsize::new(0),
-            width: Width::default(),
+            width: Default::default(),
             watch: Default::default(),
             around: None,
             steps: false,

@@ -34,7 +34,7 @@ use crate::graph::node_ref::AnyLayer;
 use crate::graph::op::AnyPrimitive;
 use crate::graph::scalar::Scalar;
 use crate::graph::value::Value;
-use crate::parallel::sync::{MutexGuard, current_num_threads};
+use dl_parallel::sync::{MutexGuard, current_num_threads};
 use std::sync::Arc;
 
 /// Evaluates this operation of the library inline. None if its cost is `limit` or
@@ -150,8 +150,8 @@ impl Pass {
             }
         };
         if !working && state.stats.evaluations() > evaluated {
-            self.width().works();
-            self.width().rests();
+            self.width.works();
+            self.width.rests();
         }
         (self.note_origin(state), index)
     }

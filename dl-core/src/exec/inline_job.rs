@@ -10,7 +10,7 @@ use crate::exec::context::computing;
 use crate::exec::dispatch::{INLINE_NS, inline_limit};
 use crate::exec::state::PassState;
 use crate::graph::node::Expression;
-use crate::parallel::sync::{MutexGuard, Ordering, current_num_threads};
+use dl_parallel::sync::{MutexGuard, Ordering, current_num_threads};
 use std::sync::Arc;
 
 impl Pass {

@@ -10,8 +10,8 @@ use crate::graph::node::{Expression, Node};
 use crate::graph::node_ref::Held;
 use crate::graph::op::{AnyPrimitive, Few};
 use crate::graph::value::{Repr, Value};
-use crate::parallel::sync::MutexGuard;
 use crate::record::SpanWork;
+use dl_parallel::sync::MutexGuard;
 use std::sync::Arc;
 
 /// A chain that a worker is running. Its vectors are reused.

@@ -11,7 +11,7 @@
 use crate::error::Result;
 use crate::exec::exclusive_pass::Unshared;
 use crate::exec::{Pass, user_code};
-use crate::parallel::sync::{AtomicUsize, Ordering};
+use dl_parallel::sync::{AtomicUsize, Ordering};
 use std::ops::Deref;
 use std::sync::{Arc, Weak};
 

@@ -67,7 +67,6 @@ mod body_cost;
 pub(crate) mod buffer_update;
 mod chain;
 pub(crate) mod computation;
-mod concurrency;
 #[allow(unsafe_code, reason = "a thread borrows the pass that it is polling: see the module")]
 mod context;
 mod discover;
@@ -103,7 +102,6 @@ pub(crate) mod vec_pool;
 mod visited_set;
 mod worker;
 
-pub(crate) use concurrency::Width;
 pub(crate) use context::{
     Holder, computing, computing_in_task, current, enter, in_pass, in_step, is_current, outside, parking,
     with_computing, with_current,
@@ -120,7 +118,6 @@ pub(crate) use settings::Settings;
 pub(crate) use state::PassState;
 pub use stats::Counters;
 pub(crate) use trace::Help;
-pub(crate) use vec_pool::release;
 
 use crate::error::{Error, Result};
 use crate::exec::buffer_update::Update;
@@ -128,12 +125,11 @@ use crate::exec::optimizer_step::in_optimizer_step;
 use crate::graph::node_ref::AnyLayer;
 use crate::graph::seed::Position;
 use crate::graph::value::Value;
-use crate::parallel::injector::IDLE_TIMEOUT;
-use crate::parallel::sync::{
-    AtomicBool, AtomicUsize, Mutex, MutexGuard, Ordering, Patience, TryLockError, spin_loop, yield_now,
-};
 use context::mode;
-use dispatch::LOCK_SPINS;
+use dl_parallel::backoff::{spin, wait};
+use dl_parallel::concurrency::Width;
+use dl_parallel::sync::{AtomicBool, AtomicUsize, Mutex, MutexGuard, Ordering, TryLockError};
+use dl_parallel::thresholds::LOCK_SPINS;
 use exclusive_pass::Unshared;
 use lifetime::Events;
 use std::sync::{Arc, PoisonError, Weak};
@@ -189,15 +185,6 @@ pub(crate) struct Pass {
     around: Option<Weak<Pass>>,
     /// Whether weights change in the end: a value that is still in use then is copied.
     steps: bool,
-}
-
-/// A kernel of the pass that this thread computes for has taken a free buffer.
-pub(crate) fn note_reuse() {
-    context::with_computing(|pass| {
-        if let Some(pass) = pass {
-            pass.reused_buffers.fetch_add(1, Ordering::Relaxed);
-        }
-    });
 }
 
 impl Pass {
@@ -308,10 +295,6 @@ impl Pass {
         Counters { reused_buffers, parallel_width: self.width.most(), ..self.state().counters() }
     }
 
-    pub(crate) fn width(&self) -> &Width {
-        &self.width
-    }
-
     #[inline]
     pub(crate) fn state(&self) -> MutexGuard<'_, PassState> {
         self.try_state().unwrap_or_else(|| self.wait_for_state())
@@ -327,22 +310,15 @@ impl Pass {
         }
     }
 
-    /// The same after some spins.
-    fn spin_for_state(&self) -> Option<MutexGuard<'_, PassState>> {
-        (0..LOCK_SPINS).find_map(|_| {
-            let state = self.try_state();
-            if state.is_none() {
-                spin_loop();
-            }
-            state
-        })
-    }
-
     #[cold]
     fn wait_for_state(&self) -> MutexGuard<'_, PassState> {
         self.lock_waiters.fetch_add(1, Ordering::Relaxed);
         // the lock is never held for long, and to park costs more than to spin
-        let state = self.spin_for_state();
+        let mut state = None;
+        spin(LOCK_SPINS, || {
+            state = self.try_state();
+            state.is_some()
+        });
         let state = state.unwrap_or_else(|| self.state.lock().unwrap_or_else(PoisonError::into_inner));
         self.lock_waiters.fetch_sub(1, Ordering::Relaxed);
         state
@@ -355,18 +331,10 @@ impl Pass {
     /// Releases the lock, lets in the threads that wait for it, and takes it again.
     fn yield_lock<'a>(self: &'a Arc<Self>, state: MutexGuard<'a, PassState>) -> MutexGuard<'a, PassState> {
         self.release(state);
-        let waits = || self.lock_waiters.load(Ordering::Relaxed) > 0;
-        if waits()
-            && !(0..LOCK_SPINS).any(|_| {
-                spin_loop();
-                !waits()
-            })
-        {
-            // it has parked, and takes a while to wake
-            let since = Patience::new();
-            while waits() && since.lasts(IDLE_TIMEOUT) {
-                yield_now();
-            }
+        // a thread that has parked takes a while to wake
+        let is_free = || self.lock_waiters.load(Ordering::Relaxed) == 0;
+        if !is_free() {
+            wait(is_free);
         }
         self.state()
     }

@@ -1,7 +1,7 @@
 //! Whether a thread is computing an optimizer step.
 
 use crate::exec;
-use crate::parallel::sync::thread_local;
+use dl_parallel::sync::thread_local;
 use std::cell::Cell;
 
 thread_local! {

@@ -1,5 +1,5 @@
 //! The threads that work for a pass, and its parallel regions: kernels that are divided among
-//! several threads (see `parallel.rs`).
+//! several threads (see `dl_parallel::fork_join`).
 //!
 //! Invitations reach workers of the pool only. A driver without work may be another thread, or a
 //! worker that waits, and a helper may be spinning for jobs. They all find open regions in the
@@ -9,11 +9,13 @@
 //! lock held. So a thread that divides a kernel must not wait for the state lock.
 
 use crate::exec::state::PassState;
-use crate::exec::{Pass, computing, user_code, vec_pool};
-use crate::parallel::fork_join::Team;
-use crate::parallel::sync::Ordering;
+use crate::exec::{Help, Pass, computing, user_code, vec_pool, with_computing};
+use dl_parallel::concurrency::Width;
+use dl_parallel::fork_join::{RegionObserver, Team, observe};
+use dl_parallel::memory::{large, on_release};
+use dl_parallel::sync::Ordering;
 use smallvec::SmallVec;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Once, Weak};
 use std::task::Waker;
 
 /// The threads that work for a pass, as far as the state lock is needed to know of them.
@@ -106,11 +108,53 @@ impl Workers {
     }
 }
 
+/// A kernel that a thread divides, and the pass that it computes for.
+struct Kernel<'a> {
+    pass: &'a Arc<Pass>,
+    help: Help,
+}
+
+impl RegionObserver for Kernel<'_> {
+    fn width(&self) -> &Width {
+        &self.pass.width
+    }
+
+    fn announce(&self, region: &Arc<Team>, wanted: usize) -> bool {
+        self.pass.tell_of(region, wanted)
+    }
+
+    fn retire(&self, region: &Arc<Team>) {
+        self.pass.forget(region);
+    }
+
+    fn enter_helper(&self, help: &mut dyn FnMut()) {
+        computing(self.pass, || self.pass.helping(&self.help, help));
+    }
+}
+
+/// Lets `dl_parallel` find the pass of a thread that divides a kernel or takes a free buffer, and
+/// empty the pools of tables.
+pub(super) fn connect() {
+    static CONNECTED: Once = Once::new();
+    CONNECTED.call_once(|| {
+        observe(|divide| {
+            with_computing(|pass| match pass {
+                Some(pass) => divide(Some(&Kernel { pass, help: Help::here() })),
+                None => divide(None),
+            });
+        });
+        large::on_reuse(|| {
+            with_computing(|pass| _ = pass.map(|pass| pass.reused_buffers.fetch_add(1, Ordering::Relaxed)));
+        });
+        on_release(vec_pool::release);
+    });
+}
+
 impl Pass {
     /// Announces a region, of this pass or of one inside it, and wakes at most `wanted` drivers. It
     /// does nothing if the state lock is not free: perhaps this thread holds it. While weights are
     /// changed no driver is woken: a waker is user code, which must not run under commit locks.
-    pub(crate) fn tell_of(&self, crew: &Arc<Team>, wanted: usize) -> bool {
+    fn tell_of(&self, crew: &Arc<Team>, wanted: usize) -> bool {
         let Some(mut state) = self.try_state() else { return false };
         // it may be there, if the lock of the pass around was not free
         state.workers.regions.retain(|other| other.has_more() && !Arc::ptr_eq(other, crew));
@@ -137,7 +181,7 @@ impl Pass {
     }
 
     /// Retires a region. If the state lock is not free the region stays there, closed.
-    pub(crate) fn forget(&self, crew: &Arc<Team>) {
+    fn forget(&self, crew: &Arc<Team>) {
         if let Some(mut state) = self.try_state() {
             state.workers.regions.retain(|other| !Arc::ptr_eq(other, crew));
         }

@@ -16,7 +16,7 @@ use crate::exec::state::PassState;
 use crate::exec::{Pass, vec_pool};
 use crate::graph::identity::Effect;
 use crate::graph::node::Expression;
-use crate::parallel::sync::MutexGuard;
+use dl_parallel::sync::MutexGuard;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};

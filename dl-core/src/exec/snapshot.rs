@@ -3,7 +3,7 @@
 use crate::exec::optimizer_step::in_optimizer_step;
 use crate::graph::value::Value;
 use crate::graph::variable::Variable;
-use crate::parallel::sync::{AtomicUsize, Mutex, Ordering, globals};
+use dl_parallel::sync::{AtomicUsize, Mutex, Ordering, globals};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, PoisonError, Weak};
@@ -108,7 +108,7 @@ impl LiveSnapshots {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> crate::parallel::sync::MutexGuard<'_, T> {
+fn lock<T>(mutex: &Mutex<T>) -> dl_parallel::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

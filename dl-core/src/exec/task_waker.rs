@@ -2,7 +2,7 @@
 
 use crate::exec::Pass;
 use crate::exec::lifetime::Ticket;
-use crate::parallel::sync::{AtomicU8, AtomicU32, Ordering, fence};
+use dl_parallel::sync::{AtomicU8, AtomicU32, Ordering, fence};
 use std::sync::Arc;
 use std::task::{Wake, Waker};
 

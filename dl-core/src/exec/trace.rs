@@ -2,8 +2,8 @@
 
 use crate::exec::{Pass, Purpose};
 use crate::graph::node::Node;
-use crate::parallel::sync::thread_local;
 use crate::record::{Log, Recorder, SpanWork, TraceNodeId};
+use dl_parallel::sync::thread_local;
 use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Instant;
@@ -182,8 +182,8 @@ impl Help {
 mod traced {
     use super::super::Purpose;
     use crate::graph::node::Node;
-    use crate::parallel::sync::{Mutex, MutexGuard, current_num_threads};
     use crate::record::SpanWork;
+    use dl_parallel::sync::{Mutex, MutexGuard, current_num_threads};
     use std::sync::PoisonError;
     use tracing::{Span, debug_span, trace_span};
 

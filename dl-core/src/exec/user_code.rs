@@ -5,7 +5,7 @@
 //! may be held is said at the head of `exec/mod.rs`.
 
 use crate::error::{Error, Result};
-use crate::parallel::panic_payload::drop_payload;
+use dl_parallel::panic_payload::drop_payload;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Calls user code. A panic becomes an error.

@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::exec::context::{computing, may_work, polling};
-use crate::exec::dispatch::{IDLE_SPINS, INLINE_NS, INVITE_NS, RETRY_SPINS, TURNS};
+use crate::exec::dispatch::{INLINE_NS, INVITE_NS, TURNS};
 use crate::exec::kernel::ChainRun;
 use crate::exec::lifetime::{Events, Ticket};
 use crate::exec::ready_queue::{Job, Work};
@@ -14,10 +14,12 @@ use crate::graph::node::{Expression, Outcome};
 use crate::graph::node_ref::help_is_over;
 use crate::graph::seed::Position;
 use crate::graph::value::Value;
-use crate::parallel::fork_join::outside_team;
-use crate::parallel::injector::{IDLE_TIMEOUT, offer};
-use crate::parallel::sync::{MutexGuard, Ordering, Patience, current_num_threads, spawn, spin_loop, yield_now};
 use crate::record::SpanWork;
+use dl_parallel::backoff::{round, spin, wait};
+use dl_parallel::fork_join::outside_team;
+use dl_parallel::injector::offer;
+use dl_parallel::sync::{MutexGuard, Ordering, Patience, current_num_threads, spawn};
+use dl_parallel::thresholds::{EVENT_SPINS, IDLE_TIMEOUT};
 use std::cell::LazyCell;
 use std::panic::Location;
 use std::pin::Pin;
@@ -446,11 +448,8 @@ fn use_ticket(ticket: &Ticket) {
         let may_wait = !pass.steps || goes.as_ref().is_none_or(|since| !since.lasts(IDLE_TIMEOUT));
         let Some(state) = (if may_wait { Some(pass.state()) } else { pass.try_state() }) else {
             drop(pass);
-            if has_event(events, read, RETRY_SPINS) {
+            if round(|| events.count() != read) {
                 goes = None;
-            } else {
-                // there may be more threads than processors
-                yield_now();
             }
             continue;
         };
@@ -465,7 +464,7 @@ fn use_ticket(ticket: &Ticket) {
         read = latest;
         pass.release(state);
         drop(pass);
-        goes = (!has_event(events, read, IDLE_SPINS)).then(Patience::new);
+        goes = (!spin(EVENT_SPINS, || events.count() != read)).then(Patience::new);
     }
 }
 
@@ -493,28 +492,8 @@ fn worth_asking_again(asked: f64) -> f64 {
 /// Spins for an event, and goes on for a while as long as other threads work. Says whether there
 /// was one.
 fn linger(events: &Events, read: usize, goes_on: impl Fn() -> bool) -> bool {
-    let since = Patience::new();
-    loop {
-        if has_event(events, read, IDLE_SPINS) {
-            return true;
-        }
-        if !goes_on() || !since.lasts(IDLE_TIMEOUT) {
-            return false;
-        }
-        // there may be more threads than processors
-        yield_now();
-    }
-}
-
-/// Whether there is an event within so many spins.
-fn has_event(events: &Events, read: usize, spins: usize) -> bool {
-    (0..spins).any(|_| {
-        let heard = events.count() != read;
-        if !heard {
-            spin_loop();
-        }
-        heard
-    })
+    let has_event = || events.count() != read;
+    spin(EVENT_SPINS, has_event) || goes_on() && wait(|| has_event() || !goes_on()) && has_event()
 }
 
 impl Task {

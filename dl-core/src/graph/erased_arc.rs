@@ -5,7 +5,7 @@
 //! tensors fit, and every operation allocates and drops a value.
 
 use crate::graph::inline_box::{place, place_made, remove, take_out};
-use crate::parallel::sync::{AtomicUsize, Ordering, fence};
+use dl_parallel::sync::{AtomicUsize, Ordering, fence};
 use std::any::Any;
 use std::ops::Deref;
 use std::ptr::NonNull;

@@ -7,16 +7,13 @@
 use crate::graph::node::Recipe;
 use crate::graph::node_ref::{give_back_cell, take_cell};
 use crate::graph::op::AnyPrimitive;
+use dl_parallel::memory::slab::Cell;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ops::{Deref, DerefMut};
 use std::pin::Pin;
 use std::ptr::NonNull;
 use std::task::{Context, Poll};
-
-/// The memory of a node.
-#[repr(align(64))]
-pub(super) struct Cell(#[allow(dead_code, reason = "storage only")] [u8; 64]);
 
 /// Owns a `T`.
 pub(crate) struct Kept<T: ?Sized>(NonNull<T>, PhantomData<T>);

@@ -1,6 +1,6 @@
 //! The graph: type-erased nodes, values and weights.
 //!
-//! Memory: nodes have one size, a cache line, and come from slabs (`node_slab`) through
+//! Memory: nodes have one size, a cache line, and come from slabs (`dl_parallel::memory::slab`) through
 //! thread-local free lists (`node_ref`). Small objects that belong to a node share these cells
 //! (`inline_box`, `erased_arc`). `refcount` and `variable` implement the lifetime of nodes and of
 //! weights.
@@ -17,9 +17,6 @@ pub(crate) mod layer;
 pub(crate) mod node;
 #[allow(unsafe_code, reason = "manual reference count and free list: see the module")]
 pub(crate) mod node_ref;
-#[cfg_attr(any(shuttle, loom), allow(dead_code, reason = "under a model checker no node is freed"))]
-#[allow(unsafe_code, reason = "slab allocator: see the module")]
-pub(crate) mod node_slab;
 pub(crate) mod op;
 pub(crate) mod owner_stamp;
 pub(crate) mod pointwise;

@@ -4,13 +4,14 @@
 //! A scalar operation takes a few nanoseconds, less than a general allocator. All nodes therefore
 //! have one size, a cache line, and a thread reuses the memory of the nodes that it drops.
 
-use crate::graph::inline_box::Cell as Memory;
 use crate::graph::node::{Expression, Node};
-use crate::graph::node_slab as block;
 use crate::graph::refcount::Left;
-use crate::parallel::sync::thread_local;
+use dl_parallel::memory;
+use dl_parallel::memory::slab::{self, CELLS, Cell as Memory, CellCache, prefetch as prefetch_at};
+use dl_parallel::sync::thread_local;
 use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
+use std::sync::Once;
 
 /// A type-erased layer: a reference-counted handle to its node (a node reference).
 ///
@@ -33,7 +34,7 @@ impl AnyLayer {
     /// The first handle to a new node. The count of the node must be that of one handle.
     #[inline(always)]
     pub(super) fn first(make: impl FnOnce() -> Node) -> Self {
-        let memory = YARD.try_with(Yard::take).ok().flatten().unwrap_or_else(new_memory);
+        let memory = take_cell().cast::<Node>();
         let mut node = memory;
         // SAFETY: the memory has the size and alignment of a node, and was taken from the free list
         // or a slab, so nothing else refers to it.
@@ -185,26 +186,9 @@ fn prefetch_pair(line: *const Node) {
     prefetch_at(line.wrapping_add(1));
 }
 
-/// Prefetches the line of any address, valid or not.
-#[inline(always)]
-fn prefetch_at<T>(line: *const T) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: SSE is part of x86-64, and a prefetch does not fault at any address.
-    unsafe {
-        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(line.cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = line;
-}
-
 /// Thread-local state: the free list of nodes, and the worklist of nodes to be dropped.
 struct Yard {
-    /// An intrusive singly linked list in the free memory itself.
-    free: Cell<Option<NonNull<Free>>>,
-    length: Cell<usize>,
-    /// A slab, and the number of its cells that were returned but not yet reported to it.
-    /// Consecutive cells are mostly of one slab, so the reports are batched.
-    returned: Cell<(Option<NonNull<Node>>, usize)>,
+    cells: CellCache,
     dismantling: Cell<bool>,
     doomed: Doomed,
 }
@@ -212,93 +196,16 @@ struct Yard {
 /// Drop worklist: nodes without handles that are still to be dropped.
 type Doomed = RefCell<Vec<NonNull<Node>>>;
 
-struct Free {
-    next: Option<NonNull<Free>>,
-}
-
-/// Capacity of the free list of a thread, in nodes: 1 MB.
-const KEPT: usize = if cfg!(any(shuttle, loom)) { 0 } else { 1 << 14 };
 /// Capacity of the free list of a worker after it has helped a pass: the rest of the slab that it
 /// has begun. If it returned these cells, each job would begin another slab, and the thread that
 /// drops the nodes would keep many slabs alive for a few cells each. The list may instead hold as
 /// many cells of slabs that other threads began, each of which keeps its slab alive.
-const KEPT_BY_HELPERS: usize = block::CELLS;
+const KEPT_BY_HELPERS: usize = CELLS;
 
 thread_local! {
     static YARD: Yard = const {
-        Yard {
-            free: Cell::new(None),
-            length: Cell::new(0),
-            returned: Cell::new((None, 0)),
-            dismantling: Cell::new(false),
-            doomed: RefCell::new(Vec::new()),
-        }
+        Yard { cells: CellCache::new(), dismantling: Cell::new(false), doomed: RefCell::new(Vec::new()) }
     };
-}
-
-impl Yard {
-    #[inline]
-    fn take(&self) -> Option<NonNull<Node>> {
-        let free = self.free.get()?;
-        // SAFETY: only this thread accesses the list, and `keep` initialized the link of each
-        // element.
-        let next = unsafe { free.as_ref() }.next;
-        next.inspect(|&next| prefetch(next));
-        self.free.set(next);
-        self.length.set(self.length.get() - 1);
-        Some(free.cast())
-    }
-
-    fn trim(&self, length: usize) {
-        while self.length.get() > length {
-            let Some(node) = self.take() else { break };
-            // SAFETY: every element of the list came from `new_memory`, and `take` has removed this
-            // one.
-            unsafe { self.give_back(node) };
-        }
-        self.tell_block();
-    }
-
-    /// # Safety
-    /// The memory must have come from `new_memory`, and must not be used afterwards.
-    #[inline]
-    unsafe fn keep(&self, node: NonNull<Node>) {
-        if self.length.get() == KEPT {
-            // SAFETY: guaranteed by the caller.
-            return unsafe { self.give_back(node) };
-        }
-        let free = node.cast::<Free>();
-        // SAFETY: the memory of a node is large enough and aligned for a link, and the caller gives
-        // it up.
-        unsafe { free.write(Free { next: self.free.get() }) };
-        self.free.set(Some(free));
-        self.length.set(self.length.get() + 1);
-    }
-
-    /// # Safety
-    /// The memory must have come from `new_memory`, and must not be used afterwards.
-    unsafe fn give_back(&self, node: NonNull<Node>) {
-        if cfg!(any(shuttle, loom)) {
-            return; // a model checker inspects freed memory
-        }
-        let block = block::of(node);
-        match self.returned.get() {
-            (Some(last), cells) if last == block => self.returned.set((Some(block), cells + 1)),
-            _ => {
-                self.tell_block();
-                self.returned.set((Some(block), 1));
-            }
-        }
-    }
-
-    /// Reports the returned cells to their slab.
-    fn tell_block(&self) {
-        if let (Some(block), cells) = self.returned.take() {
-            // SAFETY: these cells were passed to `give_back`, so they are unused and came from this
-            // slab. The slab is alive until they are reported.
-            unsafe { block::give_back(block, cells) };
-        }
-    }
 }
 
 impl Drop for Yard {
@@ -307,68 +214,45 @@ impl Drop for Yard {
         let doomed = self.doomed.take();
         if let Some((&first, rest)) = doomed.split_first() {
             // SAFETY: `take_apart` passes each node once, after its parts were moved out.
-            take_apart(first, &RefCell::new(rest.to_vec()), |node| unsafe { self.give_back(node) });
+            take_apart(first, &RefCell::new(rest.to_vec()), |node| unsafe { self.cells.give_back(node.cast()) });
         }
-        self.trim(0);
     }
 }
 
-/// Allocates the memory of a node for another object.
-#[inline]
+/// Allocates a cell, for a node or for another object.
+#[inline(always)]
 pub(super) fn take_cell() -> NonNull<Memory> {
-    YARD.try_with(Yard::take).ok().flatten().unwrap_or_else(new_memory).cast()
+    YARD.try_with(|yard| yard.cells.take()).ok().flatten().unwrap_or_else(new_cell)
 }
 
 /// # Safety
 /// The cell must have come from `take_cell`, and must not be used afterwards.
 #[inline]
 pub(super) unsafe fn give_back_cell(cell: NonNull<Memory>) {
-    let node = cell.cast::<Node>();
-    // SAFETY: guaranteed by the caller; `take_cell` allocates as `new_memory` does.
-    if YARD.try_with(|yard| unsafe { yard.keep(node) }).is_err() {
+    // SAFETY: guaranteed by the caller; `take_cell` takes every cell from a cache.
+    if YARD.try_with(|yard| unsafe { yard.cells.keep(cell) }).is_err() {
         // SAFETY: as above.
-        unsafe { give_back(node) };
+        unsafe { slab::give_back(cell) };
     }
 }
 
 /// Called by a worker that has helped a pass. Shrinks its free list: the nodes that it dropped were
 /// mostly allocated by other threads, and it allocates few itself.
 pub(crate) fn help_is_over() {
-    let _ = YARD.try_with(|yard| yard.trim(KEPT_BY_HELPERS));
+    let _ = YARD.try_with(|yard| yard.cells.trim(KEPT_BY_HELPERS));
 }
 
-/// Returns the free list of this thread to the slabs, and all unused slabs to the allocator.
-pub(crate) fn release() {
-    let _ = YARD.try_with(|yard| yard.trim(0));
-    block::release();
-}
-
-/// Allocates a node when the free list is empty, and fills the list with the other cells of the
-/// slab.
+/// Takes a cell of a new slab, when the free list is empty.
 #[cold]
-fn new_memory() -> NonNull<Node> {
-    if cfg!(any(shuttle, loom)) {
-        return NonNull::from(Box::leak(Box::<Node>::new_uninit())).cast(); // never freed
-    }
-    let [first, others @ ..] = block::take_cells();
-    for cell in others.into_iter().rev() {
-        // SAFETY: the cell was just taken from the slab and is unused.
-        if YARD.try_with(|yard| unsafe { yard.keep(cell) }).is_err() {
-            // SAFETY: as above. The thread-local state has been destroyed.
-            unsafe { give_back(cell) };
-        }
-    }
-    first
-}
-
-/// # Safety
-/// The memory must have come from `new_memory`, and must not be used afterwards.
-unsafe fn give_back(node: NonNull<Node>) {
-    if cfg!(any(shuttle, loom)) {
-        return; // a model checker inspects freed memory
-    }
-    // SAFETY: guaranteed by the caller; `new_memory` takes every cell from a slab.
-    unsafe { block::give_back(block::of(node), 1) };
+fn new_cell() -> NonNull<Memory> {
+    static POOL: Once = Once::new();
+    POOL.call_once(|| {
+        memory::on_release(|| {
+            let _ = YARD.try_with(|yard| yard.cells.trim(0));
+        });
+    });
+    // A thread whose local values have been destroyed returns the other cells at once.
+    YARD.try_with(|yard| yard.cells.refill()).unwrap_or_else(|_| CellCache::new().refill())
 }
 
 /// Frees a replica of a weight that is being dropped.
@@ -379,7 +263,7 @@ pub(super) unsafe fn discard_leaf(leaf: NonNull<Node>) {
     // SAFETY: guaranteed by the caller. A replica owns nothing that has to be dropped.
     unsafe {
         leaf.as_ref().guarded.gone();
-        give_back(leaf);
+        slab::give_back(leaf.cast());
     }
 }
 
@@ -394,7 +278,7 @@ fn dismantle(node: NonNull<Node>) {
         }
         let _reset = Reset(yard);
         // SAFETY: `take_apart` passes each node once, after its parts were moved out.
-        take_apart(node, &yard.doomed, |node| unsafe { yard.keep(node) });
+        take_apart(node, &yard.doomed, |node| unsafe { yard.cells.keep(node.cast()) });
     });
     if dismantled.is_err() {
         dismantle_late(node);
@@ -426,7 +310,7 @@ fn dismantle_late(node: NonNull<Node>) {
             DOOMED.set(Some(NonNull::from(&doomed)));
             let _reset = Reset;
             // SAFETY: `take_apart` passes each node once, after its parts were moved out.
-            take_apart(node, &doomed, |node| unsafe { give_back(node) });
+            take_apart(node, &doomed, |node| unsafe { slab::give_back(node.cast()) });
         }
     }
 }
@@ -583,10 +467,10 @@ mod tests {
             help_is_over();
             cell
         };
-        let cells: Vec<_> = std::iter::repeat_with(cells).take(block::CELLS).collect();
-        let blocks = cells.chunk_by(|&a, &b| block::of(a.cast()) == block::of(b.cast())).count();
+        let cells: Vec<_> = std::iter::repeat_with(cells).take(CELLS).collect();
+        let slabs = cells.chunk_by(|&a, &b| slab::are_of_one_slab(a, b)).count();
         // SAFETY: the cells came from `take_cell` and are unused.
         cells.into_iter().for_each(|cell| unsafe { give_back_cell(cell) });
-        assert_eq!(blocks, 1);
+        assert_eq!(slabs, 1);
     }
 }

@@ -7,7 +7,7 @@
 //! (`exec/node_index.rs`). The seat is kept for the next pass with the same tables: to look for one
 //! takes an atomic read-modify-write, to use one's own does not.
 
-use crate::parallel::sync::{AtomicU32, AtomicU64, Ordering, array_of, globals, thread_local};
+use dl_parallel::sync::{AtomicU32, AtomicU64, Ordering, array_of, globals, thread_local};
 use std::cell::Cell;
 
 const SEATS: u64 = if cfg!(any(shuttle, loom)) { 5 } else { 1024 };

@@ -13,7 +13,7 @@
 //! Invariant: a node or a weight must not be accessed after the decrement that allows another
 //! thread to drop it. All further decisions must depend on the returned value alone.
 
-use crate::parallel::sync::{AtomicU32, Ordering, fence};
+use dl_parallel::sync::{AtomicU32, Ordering, fence};
 
 /// Flag of a replica in free mode: the initial handle of its weight is alive.
 const FREE: u32 = 1 << 30;

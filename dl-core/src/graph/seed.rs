@@ -36,7 +36,7 @@ use crate::graph::data::Data;
 use crate::graph::delta::Nothing;
 use crate::graph::layer::Layer;
 use crate::graph::node::Expression;
-use crate::parallel::sync::thread_local;
+use dl_parallel::sync::thread_local;
 use std::cell::Cell;
 
 /// A random number for one layer of one pass, to seed a generator with.

@@ -22,11 +22,11 @@ use crate::graph::refcount::Count;
 use crate::graph::scalar::Scalar;
 use crate::graph::value::{Repr, Value};
 use crate::graph::weight::AnyWeight;
-use crate::parallel::sync::{
+use dl_parallel::sync::{
     AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Guarded, Mutex, MutexGuard, Ordering, TryLockError,
-    array_of, globals, thread_local,
+    array_of, globals,
 };
-use std::cell::Cell;
+use dl_parallel::thread_number::thread_number;
 use std::panic::Location;
 use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock, PoisonError};
@@ -133,7 +133,7 @@ impl Variable {
             guarded: Guarded::new(),
         });
         // Freed by `leaf_fell_idle`, when `live` reaches zero.
-        VariableRef(NonNull::from(Box::leak(variable))).new_leaf(thread_number())
+        VariableRef(NonNull::from(Box::leak(variable))).new_leaf(replica_of_this_thread())
     }
 
     #[inline]
@@ -161,7 +161,7 @@ impl Variable {
 
     /// Records that this thread computes with the weight and has it in its cache.
     pub(crate) fn meet(&self) {
-        let here = thread_number();
+        let here = replica_of_this_thread();
         // Relaxed, here and in `met_elsewhere`: a scheduling hint that guards no data.
         if self.met_by.load(Ordering::Relaxed) != here {
             self.met_by.store(here, Ordering::Relaxed);
@@ -174,7 +174,7 @@ impl Variable {
     pub(crate) fn met_elsewhere(&self) -> usize {
         match self.met_by.load(Ordering::Relaxed) {
             NOBODY => 0,
-            thread => (thread + LEAVES - thread_number()) % LEAVES,
+            thread => (thread + LEAVES - replica_of_this_thread()) % LEAVES,
         }
     }
 
@@ -290,7 +290,7 @@ impl VariableRef {
     pub(crate) fn leaf(self) -> AnyLayer {
         // Acquire, for every load of a replica: synchronizes with the store in `new_leaf`, after
         // which the node is initialized.
-        match NonNull::new(self.leaves[thread_number()].load(Ordering::Acquire)) {
+        match NonNull::new(self.leaves[replica_of_this_thread()].load(Ordering::Acquire)) {
             Some(leaf) => self.handle_to(leaf),
             None => self.another_leaf(),
         }
@@ -312,7 +312,7 @@ impl VariableRef {
     #[cold]
     fn another_leaf(self) -> AnyLayer {
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let slot = thread_number();
+        let slot = replica_of_this_thread();
         let mut leaves = self.leaves.iter().map(|leaf| NonNull::new(leaf.load(Ordering::Acquire)));
         match leaves.nth(slot).flatten() {
             Some(leaf) => self.handle_to(leaf),
@@ -408,44 +408,24 @@ pub(super) unsafe fn variable_of(leaf: NonNull<Node>) -> VariableRef {
     }
 }
 
-thread_local! {
-    static SLOT: Cell<usize> = const { Cell::new(usize::MAX) };
-}
-
-/// Selects the replica of this thread, in a model.
-#[cfg(all(test, any(shuttle, loom)))]
-pub(crate) fn use_leaf(number: usize) {
-    SLOT.set(number);
-}
-
 impl Node {
     /// Whether this is the replica of a weight that this thread uses.
     #[inline]
     pub(crate) fn is_leaf_of_this_thread(&self) -> bool {
-        matches!(&self.expression, Expression::Weight(_, leaf) if usize::from(*leaf) == thread_number())
+        matches!(&self.expression, Expression::Weight(_, leaf) if usize::from(*leaf) == replica_of_this_thread())
     }
 }
 
-/// The index of this thread's replica, below [`LEAVES`]. Threads get consecutive numbers in the
-/// order of their first call.
+/// The index of this thread's replica, below [`LEAVES`].
 #[inline]
-pub(crate) fn thread_number() -> usize {
-    match SLOT.get() {
-        usize::MAX => {
-            globals! {
-                static NEXT: AtomicUsize = AtomicUsize::new(0);
-            }
-            let slot = NEXT.fetch_add(1, Ordering::Relaxed) % LEAVES; // Relaxed: only a counter
-            SLOT.set(slot);
-            slot
-        }
-        slot => slot,
-    }
+fn replica_of_this_thread() -> usize {
+    thread_number() % LEAVES
 }
 
 #[cfg(all(test, not(any(shuttle, loom))))]
 mod tests {
     use super::*;
+    use dl_parallel::thread_number::set_thread_number;
     use std::mem::offset_of;
 
     #[test]
@@ -454,12 +434,12 @@ mod tests {
         let leaf = crate::Differentiable::layer(&weight).into_any();
         let variable = leaf.as_variable().expect("a weight");
         assert_eq!(variable.met_elsewhere(), 0, "none is recorded");
-        SLOT.set(3);
+        set_thread_number(3);
         variable.meet();
         assert_eq!(variable.met_elsewhere(), 0);
-        SLOT.set(2);
+        set_thread_number(2);
         assert_eq!(variable.met_elsewhere(), 1);
-        SLOT.set(4);
+        set_thread_number(4);
         assert_eq!(variable.met_elsewhere(), LEAVES - 1);
     }
 

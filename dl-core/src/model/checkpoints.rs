@@ -10,7 +10,7 @@ use crate::api::weight::Weight;
 use crate::autodiff::gradients::SideEffects;
 use crate::graph::layer::Layer;
 use crate::testing::Sgd;
-use shuttle::thread;
+use dl_parallel::sync::checker::thread;
 
 /// 6w + 5w, in two checkpoint segments that may run concurrently, below a third one.
 fn eleven_times(w: &Weight<Tracked>) -> Layer<Tracked> {

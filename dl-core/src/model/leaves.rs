@@ -5,20 +5,20 @@ use super::tracked::Tracked;
 use super::{eventually, explore, thread};
 use crate::api::differentiable::Differentiable;
 use crate::api::weight::Weight;
-use crate::graph::variable::use_leaf;
+use dl_parallel::thread_number::set_thread_number;
 
 /// Runs each part in a thread with a clone of one weight and the replica of this index, while the
 /// initial handle is dropped.
 fn during_drop_of_initial_handle<const N: usize>(parts: [(usize, fn(Weight<Tracked>)); N]) {
     explore(move || {
-        use_leaf(0);
+        set_thread_number(0);
         let value = Tracked::new(1.0);
         let copies = value.count();
         let first = Weight::new(value);
         let threads = parts.map(|(leaf, part)| {
             let weight = first.clone();
             thread::spawn(move || {
-                use_leaf(leaf);
+                set_thread_number(leaf);
                 part(weight);
             })
         });
@@ -78,11 +78,11 @@ fn handle_cloned_on_other_thread_frees_weight_once() {
 #[test]
 fn initial_handle_dropped_during_joint_release_frees_weight_once() {
     explore(|| {
-        use_leaf(0);
+        set_thread_number(0);
         let first = Weight::new(1.0_f64);
         let weight = first.clone();
         let thread = thread::spawn(move || {
-            use_leaf(1);
+            set_thread_number(1);
             let square = &weight * &weight;
             drop(weight);
             drop(square);

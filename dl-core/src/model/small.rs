@@ -11,9 +11,9 @@ use crate::api::primitive::{At, Primitive};
 use crate::api::weight::Weight;
 use crate::error::Result;
 use crate::graph::layer::Layer;
-use crate::parallel::sync::{AtomicUsize, Ordering};
 use crate::testing::Sgd;
-use shuttle::thread;
+use dl_parallel::sync::checker::thread;
+use dl_parallel::sync::{AtomicUsize, Ordering};
 use std::sync::Arc;
 
 /// x ↦ x + x, by a small kernel that counts its runs; its cotangent is computed by another such

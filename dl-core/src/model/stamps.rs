@@ -2,7 +2,7 @@
 
 use super::{explore, together};
 use crate::graph::owner_stamp::{OwnerStamp, PassSeat};
-use crate::parallel::sync::{AtomicU32, AtomicU64};
+use dl_parallel::sync::{AtomicU32, AtomicU64};
 use std::sync::Arc;
 
 #[derive(Default)]
@@ -41,7 +41,7 @@ impl Node {
 #[derive(Default)]
 struct Held {
     #[cfg(loom)]
-    cell: loom::cell::UnsafeCell<()>,
+    cell: dl_parallel::sync::checker::cell::UnsafeCell<()>,
     #[cfg(shuttle)]
     by: std::sync::atomic::AtomicUsize,
 }
@@ -105,15 +105,15 @@ fn concurrent_passes_stamp_node_exclusively() {
 fn stamp_expires_when_its_pass_ends() {
     explore(|| {
         let node = Arc::new(Node::default());
-        let ended = Arc::new(crate::parallel::sync::AtomicBool::new(false));
+        let ended = Arc::new(dl_parallel::sync::AtomicBool::new(false));
         let (theirs, told) = (node.clone(), ended.clone());
         together([
             Box::new(move || {
                 theirs.pass(1);
-                told.store(true, crate::parallel::sync::Ordering::Release);
+                told.store(true, dl_parallel::sync::Ordering::Release);
             }) as super::Part,
             Box::new(move || {
-                let lapsed = ended.load(crate::parallel::sync::Ordering::Acquire);
+                let lapsed = ended.load(dl_parallel::sync::Ordering::Acquire);
                 assert!(node.pass(2) || !lapsed, "no pass owns the stamp any more");
             }),
         ]);

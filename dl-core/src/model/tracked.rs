@@ -6,7 +6,7 @@ use crate::graph::chunk::Chunk;
 use crate::graph::data::{Data, Trainable};
 use crate::graph::delta::Delta;
 use crate::graph::layer::Layer;
-use crate::parallel::fork_join::for_each_mut;
+use dl_parallel::fork_join::for_each_mut;
 use std::sync::Arc;
 
 /// A number that is stored as other data are, behind a pointer.

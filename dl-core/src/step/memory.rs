@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::exec::optimizer_step::in_optimizer_step;
 use crate::graph::data::Trainable;
 use crate::graph::weight::{WeightId, WeightState};
-use crate::parallel::sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, TryLockError};
+use dl_parallel::sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, TryLockError};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::ops::{Deref, DerefMut};

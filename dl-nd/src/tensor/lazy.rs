@@ -8,12 +8,10 @@
 
 use super::aligned::AlignedBuf;
 use super::{Item, Nd, Rank, Storage};
+use dl_core::parallel::backoff::wait;
 use dl_core::{Binary, Unary};
-use std::hint::spin_loop;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
-use std::thread::yield_now;
-use std::time::{Duration, Instant};
 
 /// Marks a lazy tensor as being computed. The mark is removed on drop, also when a panic (out of
 /// memory) unwinds.
@@ -31,11 +29,6 @@ impl Drop for ComputeGuard<'_> {
         self.0.store(false, Ordering::Relaxed);
     }
 }
-
-/// Time that a thread spins for a tensor which another thread computes, before it blocks.
-const SPIN_TIME: Duration = Duration::from_micros(100);
-/// Number of polls before the spinning thread yields the processor.
-const SPINS_BEFORE_YIELD: usize = 200;
 
 /// A tensor of known shape, given by the operation that computes it.
 pub(crate) struct LazyTensor<A: Item, D: Rank> {
@@ -104,7 +97,7 @@ impl<A: Item, D: Rank> LazyTensor<A, D> {
         // a second thread spins first: the computation waits for no other thread, and a wake-up
         // takes longer than most kernels
         if self.computing.load(Ordering::Relaxed) {
-            self.spin_until_computed();
+            wait(|| self.value.get().is_some());
         }
         let value = self.value.get_or_init(|| {
             let _guard = ComputeGuard::new(&self.computing);
@@ -112,22 +105,6 @@ impl<A: Item, D: Rank> LazyTensor<A, D> {
         });
         self.drop_operation();
         value
-    }
-
-    /// Spins until another thread has computed the tensor, for at most `SPIN_TIME`.
-    #[cold]
-    fn spin_until_computed(&self) {
-        let since = Instant::now();
-        while since.elapsed() < SPIN_TIME {
-            for _ in 0..SPINS_BEFORE_YIELD {
-                if self.value.get().is_some() {
-                    return;
-                }
-                spin_loop();
-            }
-            // there may be more threads than processors
-            yield_now();
-        }
     }
 
     /// The elements of a computed tensor.

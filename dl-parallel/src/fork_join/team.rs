@@ -1,144 +1,28 @@
-//! Fork-join parallelism inside one kernel.
-//!
-//! A large kernel divides its work into chunks, by the shape of its operands and never by the
-//! number of threads, so that its result does not depend on that number. The calling thread works
-//! through the chunks, and idle threads help.
-//!
-//! ```
-//! let mut squares = vec![0_u64; 10_000];
-//! let mut blocks: Vec<&mut [u64]> = squares.chunks_mut(1_000).collect();
-//! dl_core::parallel::for_each_mut(&mut blocks, 1_000.0, |block, numbers| {
-//!     for (i, number) in numbers.iter_mut().enumerate() {
-//!         *number = ((1_000 * block + i) as u64).pow(2);
-//!     }
-//! });
-//! assert_eq!(squares[9_999], 9_999 * 9_999);
-//! ```
-//!
-//! The caller never waits for a thread to become free, so a call cannot deadlock, regardless of the
-//! locks that the caller holds. The caller takes chunks until none is left and runs nothing else
-//! meanwhile. Then it waits only for the chunks that helpers are running at that moment. If one of
-//! these is itself divided (a child region), the caller helps with that. Helpers are only *offered*
-//! the work, through the injector of the rayon pool and through the state of the pass. A helper
-//! that arrives too late finds the region closed and returns.
-//!
-//! Each thread starts with a contiguous range of chunks of its own and then takes chunks from the
-//! ranges of other threads. The assignment of ranges depends on thread indices and not on the
-//! caller. Work that is divided in the same way repeatedly, such as the weights in each step,
-//! therefore mostly stays in the caches of the same processors.
+//! A region: the chunks of a kernel, and the threads that work on them.
 
-use crate::exec::{Help, Pass, computing, with_computing};
-use crate::graph::variable::thread_number;
-use crate::parallel::injector::{IDLE_TIMEOUT, offer};
-use crate::parallel::panic_payload::drop_payload;
-use crate::parallel::sync::{
-    AtomicUsize, Mutex, MutexGuard, Ordering, Patience, Thread, current, current_num_threads, park, spin_loop, spins,
-    thread_local, yield_now,
-};
+use crate::backoff::round;
+use crate::fork_join::RegionObserver;
+use crate::injector::offer;
+use crate::panic_payload::drop_payload;
+use crate::sync::{AtomicUsize, Mutex, MutexGuard, Ordering, Patience, Thread, current, park, thread_local};
+use crate::thread_number::thread_number;
+use crate::thresholds::IDLE_TIMEOUT;
 use smallvec::SmallVec;
 use std::any::Any;
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, PoisonError};
 
-/// The minimum of work per thread. Waking a thread costs a few microseconds.
-const MIN_NANOSECONDS_PER_THREAD: f64 = 10_000.0;
-
-/// Calls `work` once for each of `chunks` chunks. `nanoseconds_each` is the estimated time of a
-/// chunk; if all chunks together take less than about 20 µs, they run on the calling thread. The
-/// number of threads at work, including the caller, is at most the size of the rayon pool, unless a
-/// thread from outside the pool divides a chunk.
-///
-/// ```
-/// use std::sync::atomic::{AtomicUsize, Ordering};
-/// let sum = AtomicUsize::new(0);
-/// dl_core::parallel::for_each(100, 1_000.0, |chunk| {
-///     sum.fetch_add(chunk, Ordering::Relaxed);
-/// });
-/// assert_eq!(sum.into_inner(), 4950);
-/// ```
-///
-/// # Panics
-/// If a chunk panics, with the payload of the first such chunk. No chunk is running by then, and
-/// later chunks may have been skipped.
-pub fn for_each(chunks: usize, nanoseconds_each: f64, work: impl Fn(usize) + Sync) {
-    match workers(chunks, nanoseconds_each) {
-        (0 | 1, _) => (0..chunks).for_each(work),
-        (workers, threads) => with_computing(|pass| {
-            run_team(chunks, workers - 1, threads, TeamWork { work: &work, pass, help: Help::here() })
-        }),
-    }
-}
-
-/// Whether [`for_each`] would offer these chunks to other threads. If not, a caller can avoid
-/// separate buffers for the result of each chunk. The result must be the same.
-///
-/// ```
-/// use dl_core::parallel;
-/// assert!(!parallel::is_divided(100, 10.0), "a microsecond is not worth it");
-/// ```
-pub fn is_divided(chunks: usize, nanoseconds_each: f64) -> bool {
-    workers(chunks, nanoseconds_each).0 > 1
-}
-
-/// The number of threads to use for these chunks, and the size of the pool if that number is more
-/// than 1.
-fn workers(chunks: usize, nanoseconds_each: f64) -> (usize, usize) {
-    let nanoseconds = chunks as f64 * nanoseconds_each;
-    if chunks < 2 || !is_worth_sharing(nanoseconds) {
-        return (1, 1);
-    }
-    let threads = current_num_threads();
-    (threads.min(chunks).min((nanoseconds / MIN_NANOSECONDS_PER_THREAD) as usize), threads)
-}
-
-/// Whether this much work is worth a second thread.
-#[inline]
-pub(crate) fn is_worth_sharing(nanoseconds: f64) -> bool {
-    nanoseconds >= 2.0 * MIN_NANOSECONDS_PER_THREAD
-}
-
-/// [`for_each`] over the elements of a slice, with exclusive access to each.
-///
-/// ```
-/// let mut words = ["one".to_owned(), "two".to_owned()];
-/// dl_core::parallel::for_each_mut(&mut words, 10_000.0, |number, word| word.insert_str(0, ["1 ", "2 "][number]));
-/// assert_eq!(words, ["1 one", "2 two"]);
-/// ```
-///
-/// # Panics
-/// If a chunk panics: see [`for_each`].
-pub fn for_each_mut<T: Send>(chunks: &mut [T], nanoseconds_each: f64, work: impl Fn(usize, &mut T) + Sync) {
-    struct SlicePtr<T>(*mut T);
-
-    impl<T> SlicePtr<T> {
-        fn at(&self, index: usize) -> *mut T {
-            self.0.wrapping_add(index)
-        }
-    }
-
-    // SAFETY: used only to access each element from one thread at a time, and `T` is `Send`.
-    unsafe impl<T: Send> Sync for SlicePtr<T> {}
-
-    let (len, chunks) = (chunks.len(), SlicePtr(chunks.as_mut_ptr()));
-    for_each(len, nanoseconds_each, |index| {
-        // SAFETY: `for_each` passes each index below `len` once, so the access is exclusive. The
-        // slice is borrowed until `for_each` returns, and no chunk is running by then.
-        work(index, unsafe { &mut *chunks.at(index) });
-    });
-}
-
-/// The work of a region and the pass that it belongs to.
-struct TeamWork<'a> {
-    work: &'a (dyn Fn(usize) + Sync),
-    pass: Option<&'a Arc<Pass>>,
-    help: Help,
+/// The work of a region, and the observer of the thread that divides it.
+pub(super) struct TeamWork<'a> {
+    pub(super) work: &'a (dyn Fn(usize) + Sync),
+    pub(super) observer: Option<&'a dyn RegionObserver>,
 }
 
 /// A parallel region: the chunks and the state of the threads that work on them.
-pub(crate) struct Team {
+pub struct Team {
     chunks: usize,
-    /// The maximum number of threads at work in the pass.
+    /// The maximum number of threads at work for the observer.
     threads: usize,
     /// For each range, the next chunk that is not taken.
     ranges: SmallVec<[AtomicUsize; 4]>,
@@ -166,7 +50,7 @@ thread_local! {
 }
 
 /// Runs `work`, which is unrelated to the chunk that this thread may be running.
-pub(crate) fn outside_team<R>(work: impl FnOnce() -> R) -> R {
+pub fn outside_team<R>(work: impl FnOnce() -> R) -> R {
     let _restore = RestoreTeam(set_current_team(None));
     work()
 }
@@ -189,21 +73,13 @@ const CLOSED: usize = 1;
 const HELPER: usize = 2;
 
 /// The first chunk of a range.
-fn range_start(range: usize, ranges: usize, chunks: usize) -> usize {
+pub(super) fn range_start(range: usize, ranges: usize, chunks: usize) -> usize {
     range * (chunks / ranges) + range.min(chunks % ranges)
 }
 
 /// The preferred range of this thread.
-fn preferred_range(ranges: usize) -> usize {
+pub(super) fn preferred_range(ranges: usize) -> usize {
     thread_number() % ranges
-}
-
-/// The first chunk that this thread would take.
-pub(crate) fn first_chunk_of_this_thread(chunks: usize, nanoseconds_each: f64) -> usize {
-    match workers(chunks, nanoseconds_each).0 {
-        0 | 1 => 0,
-        workers => range_start(preferred_range(workers), workers, chunks),
-    }
 }
 
 struct ScopedWorkPtr(*const TeamWork<'static>);
@@ -215,18 +91,13 @@ unsafe impl Sync for ScopedWorkPtr {}
 const fn shared_between_threads<T: Sync>() {}
 const _: () = shared_between_threads::<TeamWork<'static>>();
 
-/// How often the caller polls for the end of the last chunks before it yields the processor. It
-/// parks after [`IDLE_TIMEOUT`]. A chunk usually takes less, but may take twice as long on a shared
-/// processor, and waking a thread on a sleeping processor takes tens of microseconds.
-const SPINS_BEFORE_YIELD: usize = spins(50);
-
 /// For models, with this number of helpers.
 #[cfg(all(test, any(shuttle, loom)))]
 pub(crate) fn shared(chunks: usize, helpers: usize, work: &(dyn Fn(usize) + Sync)) {
-    run_team(chunks, helpers, helpers + 1, TeamWork { work, pass: None, help: Help::here() });
+    run_team(chunks, helpers, helpers + 1, TeamWork { work, observer: None });
 }
 
-fn run_team(chunks: usize, helpers: usize, threads: usize, job: TeamWork<'_>) {
+pub(super) fn run_team(chunks: usize, helpers: usize, threads: usize, job: TeamWork<'_>) {
     let team = Arc::new(Team {
         chunks,
         threads,
@@ -242,11 +113,11 @@ fn run_team(chunks: usize, helpers: usize, threads: usize, job: TeamWork<'_>) {
         child_count: AtomicUsize::new(0),
     });
     // Waits for the helpers on every path out of here, before `job` is dropped.
-    let mut guard = TeamGuard { team: &team, pass: job.pass, registered: false };
+    let mut guard = TeamGuard { team: &team, observer: job.observer, announced: false };
     if let Some(parent) = &team.parent {
         parent.add_child(&team);
     }
-    guard.register(helpers);
+    guard.announce(helpers);
     for _ in 0..guard.idle_threads().min(helpers) {
         let team = team.clone();
         if !offer(move || team.help(|| true)) {
@@ -254,7 +125,7 @@ fn run_team(chunks: usize, helpers: usize, threads: usize, job: TeamWork<'_>) {
         }
     }
     team.work(team.claim_range(), job.work, || {
-        guard.register(helpers);
+        guard.announce(helpers);
         true
     });
     drop(guard);
@@ -295,20 +166,20 @@ impl Team {
     }
 
     /// Whether there is a chunk that is not taken.
-    pub(crate) fn has_more(&self) -> bool {
+    pub fn has_more(&self) -> bool {
         let end = self.end.load(Ordering::Relaxed);
         let range = |range: usize| range_start(range + 1, self.ranges.len(), self.chunks).min(end);
         (0..self.ranges.len()).any(|at| self.ranges[at].load(Ordering::Relaxed) < range(at))
     }
 
-    /// Whether there is work for another thread when `working` threads work for the pass.
-    pub(crate) fn takes_one_more(&self, working: usize) -> bool {
+    /// Whether there is work for another thread when `working` threads work for the observer.
+    pub fn takes_one_more(&self, working: usize) -> bool {
         working < self.threads && self.has_more()
     }
 
     /// Helps with this region while `may_stay` returns true. Called by a job of the injector, or by
-    /// a worker that found the region in the state of the pass.
-    pub(crate) fn help(self: &Arc<Self>, may_stay: impl Fn() -> bool) {
+    /// a thread to which the observer has announced the region.
+    pub fn help(self: &Arc<Self>, may_stay: impl Fn() -> bool) {
         self.help_while(&may_stay);
         // A child region may have been added since this thread last looked, and may count on this
         // helper.
@@ -318,12 +189,12 @@ impl Team {
     }
 
     fn help_while(self: &Arc<Self>, may_stay: &dyn Fn() -> bool) {
-        self.help_with(|own, TeamWork { work, pass, help }| match pass {
+        self.help_with(|own, TeamWork { work, observer }| match observer {
             None => self.work_then_help_children(own, *work, may_stay),
-            // The pass counts this thread, which leaves when there are too many.
-            Some(pass) => pass.width().join(self.threads, |width| {
+            // The gauge counts this thread, which leaves when there are too many.
+            Some(observer) => observer.width().join(self.threads, |width| {
                 let may = || may_stay() && width.working() <= self.threads;
-                computing(pass, || pass.helping(help, || self.work_then_help_children(own, *work, &may)));
+                observer.enter_helper(&mut || self.work_then_help_children(own, *work, &may));
             }),
         });
     }
@@ -337,9 +208,9 @@ impl Team {
     /// Helps as a thread that already counts as working, in the parent region. Returns whether it
     /// entered.
     fn help_uncounted(self: &Arc<Self>, may: &dyn Fn() -> bool) -> bool {
-        self.help_with(|own, TeamWork { work, pass, help }| match pass {
+        self.help_with(|own, TeamWork { work, observer }| match observer {
             None => self.work(own, *work, may),
-            Some(pass) => computing(pass, || pass.helping(help, || self.work(own, *work, may))),
+            Some(observer) => observer.enter_helper(&mut || self.work(own, *work, may)),
         })
     }
 
@@ -431,57 +302,50 @@ impl Team {
 /// no helper is inside.
 struct TeamGuard<'a> {
     team: &'a Arc<Team>,
-    pass: Option<&'a Arc<Pass>>,
-    /// Whether the region is registered in the state of the pass.
-    registered: bool,
+    observer: Option<&'a dyn RegionObserver>,
+    /// Whether the observer has announced the region.
+    announced: bool,
 }
 
 impl TeamGuard<'_> {
     /// The number of threads that may be idle: all but those that will find this region anyway,
-    /// because they are inside the parent region or work on the queue of the pass.
+    /// because they are inside the parent region or work on the queue of the observer.
     fn idle_threads(&self) -> usize {
-        let busy = match (&self.team.parent, self.pass.filter(|_| self.registered)) {
+        let busy = match (&self.team.parent, self.observer.filter(|_| self.announced)) {
             (Some(parent), _) => 1 + parent.latch.load(Ordering::SeqCst) / HELPER,
-            (None, Some(pass)) => pass.width().at_queue(),
+            (None, Some(observer)) => observer.width().at_queue(),
             (None, None) => 1,
         };
         self.team.threads.saturating_sub(busy)
     }
 
-    /// Registers the region in the pass, unless it is registered or the state lock is contended.
-    fn register(&mut self, wanted: usize) {
-        if let Some(pass) = self.pass.filter(|_| !self.registered) {
-            self.registered = pass.tell_of(self.team, wanted);
+    /// Has the region announced, unless it is, or the observer would have to wait.
+    fn announce(&mut self, wanted: usize) {
+        if let Some(observer) = self.observer.filter(|_| !self.announced) {
+            self.announced = observer.announce(self.team, wanted);
         }
     }
 }
 
 impl Drop for TeamGuard<'_> {
     fn drop(&mut self) {
-        if let Some(pass) = self.pass.filter(|_| self.registered) {
-            pass.forget(self.team);
+        if let Some(observer) = self.observer.filter(|_| self.announced) {
+            observer.retire(self.team);
         }
         let latch = &self.team.latch;
         latch.fetch_or(CLOSED, Ordering::Acquire);
         let is_empty = || latch.load(Ordering::Acquire) == CLOSED;
-        let empties_while_spinning = || {
-            (0..SPINS_BEFORE_YIELD).any(|_| {
-                spin_loop();
-                is_empty()
-            })
-        };
         let mut since = None;
         while !is_empty() {
             if self.team.open_descendant().is_some_and(|inner| inner.help_uncounted(&|| true)) {
                 since = None;
             } else if !since.get_or_insert_with(Patience::new).lasts(IDLE_TIMEOUT) {
                 park();
-            } else if !empties_while_spinning() {
-                // There may be more threads than processors.
-                yield_now();
+            } else {
+                round(is_empty);
             }
         }
-        // Must stay registered until here: a thread that waits for the parent finds descendants
+        // Must stay there until here: a thread that waits for the parent finds descendants
         // through it.
         if let Some(parent) = &self.team.parent {
             parent.remove_child(self.team);
@@ -492,6 +356,7 @@ impl Drop for TeamGuard<'_> {
 #[cfg(all(test, not(any(shuttle, loom))))]
 mod tests {
     use super::*;
+    use crate::fork_join::for_each;
     use rayon::{ThreadPool, ThreadPoolBuilder};
     use std::sync::Barrier;
 

@@ -14,28 +14,28 @@ struct Pool {
     jobs: VecDeque<Job>,
 }
 
-crate::parallel::sync::globals! {
+crate::sync::globals! {
     static POOL: Mutex<Pool> = Mutex::new(Pool { size: 2, workers: Vec::new(), jobs: VecDeque::new() });
 }
 
-crate::parallel::sync::thread_local! {
+crate::sync::thread_local! {
     static WORKER: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
 /// Sets the size of the pool. To be called at the beginning of a model.
-pub(crate) fn of_size(size: usize) {
+pub fn of_size(size: usize) {
     POOL.lock().expect("no panic while it is locked").size = size;
 }
 
-pub(crate) fn current_num_threads() -> usize {
+pub fn current_num_threads() -> usize {
     POOL.lock().expect("no panic while it is locked").size
 }
 
-pub(crate) fn current_thread_index() -> Option<usize> {
+pub fn current_thread_index() -> Option<usize> {
     WORKER.get()
 }
 
-pub(crate) fn spawn(work: impl FnOnce() + Send + 'static) {
+pub fn spawn(work: impl FnOnce() + Send + 'static) {
     let mut pool = POOL.lock().expect("no panic while it is locked");
     pool.jobs.push_back(Box::new(work));
     let free = (0..pool.size).find(|index| !pool.workers.contains(index));

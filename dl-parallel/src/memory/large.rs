@@ -7,7 +7,7 @@
 //! are cached per thread (`size_classes`).
 //!
 //! ```
-//! use dl_core::buffers;
+//! use dl_parallel::buffers;
 //! let mut buffer: Vec<f32> = buffers::take(100_000);
 //! buffer.resize(100_000, 0.0);
 //! let place = buffer.as_ptr();
@@ -16,20 +16,20 @@
 //! buffers::release();
 //! ```
 
+pub use crate::memory::release;
 #[doc(hidden)]
-pub use crate::parallel::memory::size_classes::{AtHand, Small};
+pub use crate::memory::size_classes::{AtHand, Small};
 
-use crate::exec;
-use crate::graph::node_ref;
-use crate::parallel::memory::{Pooled, size_classes};
+use crate::memory::{Pooled, size_classes};
+use crate::thresholds::{POOLED_BYTES, SMALL_BUFFER_BYTES};
 use std::collections::BTreeMap;
 use std::mem::MaybeUninit;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// The free large buffers.
 ///
 /// ```
-/// dl_core::buffers::release(); // frees all pooled buffers
+/// dl_parallel::buffers::release(); // frees all pooled buffers
 /// ```
 #[doc(hidden)]
 #[derive(Default)]
@@ -42,9 +42,9 @@ pub struct Free {
 /// The free large buffers of one element type.
 ///
 /// ```
-/// let buffer: Vec<f64> = dl_core::buffers::take(10_000);
+/// let buffer: Vec<f64> = dl_parallel::buffers::take(10_000);
 /// assert!(buffer.capacity() >= 10_000);
-/// dl_core::buffers::give_back(buffer);
+/// dl_parallel::buffers::give_back(buffer);
 /// ```
 #[doc(hidden)]
 #[derive(Default)]
@@ -82,11 +82,6 @@ impl<A> Buffers<A> {
     }
 }
 
-/// Buffers up to this size are cached per thread.
-const MAX_CACHED_BUFFER_BYTES: usize = 1 << 14;
-/// The capacity of the shared pool.
-const MAX_POOLED_BYTES: usize = 1 << 28;
-
 /// The extra capacity of a large buffer: a cache line, so that users can align the data within it.
 const SLACK_BYTES: usize = 64;
 
@@ -117,7 +112,7 @@ pub fn take<A: Pooled>(len: usize) -> Vec<A> {
 /// A vector of `len` numbers with unspecified contents, which the caller must overwrite.
 ///
 /// ```
-/// assert_eq!(dl_core::buffers::take_filled::<f32>(100_000).len(), 100_000);
+/// assert_eq!(dl_parallel::buffers::take_filled::<f32>(100_000).len(), 100_000);
 /// ```
 ///
 /// # Panics
@@ -143,7 +138,7 @@ pub fn take_filled<A: Pooled>(len: usize) -> Vec<A> {
 /// called with its whole memory, which may be larger than requested, before it is first written.
 ///
 /// ```
-/// assert_eq!(dl_core::buffers::try_take_filled::<f32>(100_000, |_| {}).expect("memory").len(), 100_000);
+/// assert_eq!(dl_parallel::buffers::try_take_filled::<f32>(100_000, |_| {}).expect("memory").len(), 100_000);
 /// ```
 #[must_use]
 pub fn try_take_filled<A: Pooled>(len: usize, before: impl FnOnce(&mut [MaybeUninit<A>])) -> Option<Vec<A>> {
@@ -167,7 +162,7 @@ pub fn give_back<A: Pooled>(buffer: Vec<A>) {
     let mut free = free();
     free.bytes += bytes(&buffer);
     A::large(&mut free).free.push(buffer);
-    while free.bytes > MAX_POOLED_BYTES {
+    while free.bytes > POOLED_BYTES {
         let buffers = A::large(&mut free);
         if buffers.free.is_empty() {
             break;
@@ -178,16 +173,18 @@ pub fn give_back<A: Pooled>(buffer: Vec<A>) {
     }
 }
 
-/// Returns all pooled buffers, and the memory cached for large graphs and passes, to the allocator.
-/// The caches of other threads are not released: usually a few megabytes each, and more after a
-/// thread has dropped large graphs in random order, because its free list of nodes is then
-/// fragmented.
-pub fn release() {
-    size_classes::release();
-    node_ref::release();
-    exec::release();
+/// Returns all free large buffers to the allocator.
+pub(super) fn release_shared() {
     let all = std::mem::take(&mut *free());
     drop(all);
+}
+
+static ON_REUSE: OnceLock<fn()> = OnceLock::new();
+
+/// Has this function called by each thread that takes a free large buffer. The first call counts.
+#[doc(hidden)]
+pub fn on_reuse(count: fn()) {
+    ON_REUSE.get_or_init(|| count);
 }
 
 fn find<A: Pooled>(len: usize) -> Option<Vec<A>> {
@@ -198,7 +195,7 @@ fn find<A: Pooled>(len: usize) -> Option<Vec<A>> {
     let buffer = A::large(&mut free).take(len)?;
     free.bytes -= bytes(&buffer);
     drop(free);
-    exec::note_reuse();
+    ON_REUSE.get().inspect(|count| count());
     Some(buffer)
 }
 
@@ -231,7 +228,7 @@ fn bytes<A>(buffer: &Vec<A>) -> usize {
 
 /// Whether a buffer of this many numbers belongs to the shared pool.
 fn is_shared<A>(len: usize) -> bool {
-    len.saturating_mul(size_of::<A>()) > MAX_CACHED_BUFFER_BYTES
+    len.saturating_mul(size_of::<A>()) > SMALL_BUFFER_BYTES
 }
 
 #[cfg(all(test, not(any(shuttle, loom))))]
@@ -240,10 +237,10 @@ mod tests {
 
     #[test]
     fn pool_size_is_bounded_and_foreign_buffers_are_rejected() {
-        let room = MAX_POOLED_BYTES / size_of::<f32>() / 4; // never written, so no page is touched
+        let room = POOLED_BYTES / size_of::<f32>() / 4; // never written, so no page is touched
         let taken: Vec<Vec<f32>> = (0..8).map(|_| take(room)).collect();
         taken.into_iter().for_each(give_back);
-        assert!(free().bytes <= MAX_POOLED_BYTES);
+        assert!(free().bytes <= POOLED_BYTES);
         give_back(Vec::<f32>::with_capacity(1_234_567)); // not from the pool
         assert!(free().f32.free.iter().all(|buffer| buffer.capacity() != 1_234_567));
         release();

@@ -1,125 +1,129 @@
 //! The primitives of the model checker, and supplements to them.
 
-use crate::parallel::sync::checker;
+use crate::sync::checker;
 use std::cell::Cell;
 use std::sync::atomic::AtomicBool as RealBool;
 use std::time::Duration;
 
-pub(crate) use checker::hint::spin_loop;
-pub(crate) use checker::sync::atomic::{
-    AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
-};
-pub(crate) use checker::sync::{Mutex, MutexGuard};
-pub(crate) use checker::thread::{Thread, current, park, yield_now};
-pub(crate) use std::sync::TryLockError;
+pub use checker::hint::spin_loop;
+pub use checker::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+pub use checker::sync::{Mutex, MutexGuard};
+pub use checker::thread::{Thread, current, park, yield_now};
+pub use std::sync::TryLockError;
 
 /// `loom` models run no pass, so they need no pool.
 #[cfg(loom)]
-pub(crate) use no_pool::*;
+pub use no_pool::*;
 
 #[cfg(loom)]
 mod no_pool {
-    pub(crate) fn current_num_threads() -> usize {
+    pub fn current_num_threads() -> usize {
         1
     }
 
-    pub(crate) fn current_thread_index() -> Option<usize> {
+    pub fn current_thread_index() -> Option<usize> {
         None
     }
 
-    pub(crate) fn spawn(work: impl FnOnce() + Send + 'static) {
+    pub fn spawn(work: impl FnOnce() + Send + 'static) {
         loom::thread::spawn(work);
     }
 }
 
 /// The only jobs are those of the model, which the checker schedules.
-pub(crate) fn give_way() -> bool {
+pub fn give_way() -> bool {
     false
 }
 
 /// Limited, to keep executions short.
-pub(crate) const fn spins(often: usize) -> usize {
+pub const fn spins(often: usize) -> usize {
     if often < 2 { often } else { 2 }
 }
 
 /// Limits a wait. As there is no time under a checker, it lasts for two polls.
-pub(crate) struct Patience(Cell<usize>);
+pub struct Patience(Cell<usize>);
 
 impl Patience {
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         Patience(Cell::new(2))
     }
 
-    pub(crate) fn lasts(&self, _longest: Duration) -> bool {
+    pub fn lasts(&self, _longest: Duration) -> bool {
         let left = self.0.get();
         self.0.set(left.saturating_sub(1));
         left > 0
     }
 }
 
-macro_rules! globals {
+#[doc(hidden)]
+#[macro_export]
+macro_rules! checked_globals {
     ($($(#[$attr:meta])* static $name:ident: $t:ty = $init:expr;)*) => {
-        $($crate::parallel::sync::checker_globals! { $(#[$attr])* static ref $name: $t = $init; })*
+        $($crate::sync::checker_globals! { $(#[$attr])* static ref $name: $t = $init; })*
     };
 }
-pub(crate) use globals;
+pub use crate::checked_globals as globals;
 
 #[cfg(loom)]
-pub(crate) use loom::lazy_static as checker_globals;
+pub use loom::lazy_static as checker_globals;
 #[cfg(shuttle)]
-pub(crate) use shuttle::lazy_static as checker_globals;
+pub use shuttle::lazy_static as checker_globals;
 
-macro_rules! array_of {
+#[doc(hidden)]
+#[macro_export]
+macro_rules! checked_array_of {
     ($new:expr; $len:expr) => {
         std::array::from_fn::<_, { $len }, _>(|_| $new)
     };
 }
-pub(crate) use array_of;
+pub use crate::checked_array_of as array_of;
 
 /// A thread-local value with the methods of the standard library's that are used here.
-pub(crate) struct LocalKey<T: 'static>(pub(crate) checker::thread::LocalKey<T>);
+pub struct LocalKey<T: 'static>(pub checker::thread::LocalKey<T>);
 
-pub(crate) use checker::thread::LocalKey as CheckerKey;
+pub use checker::thread::LocalKey as CheckerKey;
 
 impl<T> LocalKey<T> {
-    pub(crate) fn with<R>(&'static self, f: impl FnOnce(&T) -> R) -> R {
+    pub fn with<R>(&'static self, f: impl FnOnce(&T) -> R) -> R {
         self.0.with(f)
     }
 
-    pub(crate) fn try_with<R>(&'static self, f: impl FnOnce(&T) -> R) -> Result<R, Gone> {
+    pub fn try_with<R>(&'static self, f: impl FnOnce(&T) -> R) -> Result<R, Gone> {
         self.0.try_with(f).map_err(|_| Gone)
     }
 }
 
 /// The thread is exiting and its values are destroyed.
 #[derive(Debug)]
-pub(crate) struct Gone;
+pub struct Gone;
 
 impl<T> LocalKey<Cell<T>> {
-    pub(crate) fn get(&'static self) -> T
+    pub fn get(&'static self) -> T
     where
         T: Copy,
     {
         self.with(Cell::get)
     }
 
-    pub(crate) fn set(&'static self, value: T) {
+    pub fn set(&'static self, value: T) {
         self.with(|cell| cell.set(value));
     }
 
-    pub(crate) fn replace(&'static self, value: T) -> T {
+    pub fn replace(&'static self, value: T) -> T {
         self.with(|cell| cell.replace(value))
     }
 }
 
-macro_rules! locals {
+#[doc(hidden)]
+#[macro_export]
+macro_rules! checked_thread_local {
     ($(#[$attr:meta])* $vis:vis static $name:ident: $t:ty = const $init:block $(;)?) => {
         $(#[$attr])*
-        $vis static $name: $crate::parallel::sync::LocalKey<$t> =
-            $crate::parallel::sync::LocalKey($crate::parallel::sync::CheckerKey { init: || $init, _p: std::marker::PhantomData });
+        $vis static $name: $crate::sync::LocalKey<$t> =
+            $crate::sync::LocalKey($crate::sync::CheckerKey { init: || $init, _p: std::marker::PhantomData });
     };
 }
-pub(crate) use locals as thread_local;
+pub use crate::checked_thread_local as thread_local;
 
 std::thread_local! {
     // A checker runs all threads of an execution on one OS thread.
@@ -127,7 +131,7 @@ std::thread_local! {
 }
 
 /// The number of live objects that are freed manually.
-pub(crate) fn guarded_things() -> isize {
+pub fn guarded_things() -> isize {
     THERE.get()
 }
 
@@ -135,7 +139,7 @@ pub(crate) fn guarded_things() -> isize {
 /// here. `loom` checks that the end happens after every use, in the sense of the memory model; the
 /// flag detects uses after the end. Under a checker the memory itself is not freed, so that the
 /// field stays readable.
-pub(crate) struct Guarded {
+pub struct Guarded {
     gone: RealBool,
     #[cfg(loom)]
     uses: loom::cell::UnsafeCell<()>,
@@ -147,7 +151,7 @@ pub(crate) struct Guarded {
 unsafe impl Sync for Guarded {}
 
 impl Guarded {
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         THERE.set(THERE.get() + 1);
         #[cfg(loom)]
         let uses = loom::cell::UnsafeCell::new(());
@@ -162,14 +166,14 @@ impl Guarded {
     }
 
     #[track_caller]
-    pub(crate) fn used(&self) {
+    pub fn used(&self) {
         assert!(!self.gone.load(Ordering::Relaxed), "it was used after it was freed");
         #[cfg(loom)]
         self.uses.with(|_| ());
     }
 
     #[track_caller]
-    pub(crate) fn gone(&self) {
+    pub fn gone(&self) {
         assert!(!self.gone.swap(true, Ordering::Relaxed), "it was freed twice");
         #[cfg(loom)]
         self.uses.with_mut(|_| ());

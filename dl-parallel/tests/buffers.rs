@@ -1,11 +1,15 @@
 //! Reuse of buffers, fully or partly written.
 
-use dl_core::buffers;
+use dl_parallel::buffers;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+static REUSED: AtomicUsize = AtomicUsize::new(0);
 
 const LEN: usize = 10_000;
 
 #[test]
 fn returned_buffer_is_reused_with_its_written_part() {
+    buffers::on_reuse(|| _ = REUSED.fetch_add(1, Relaxed));
     buffers::release();
     for written in [0, LEN / 2, LEN] {
         let mut room: Vec<f64> = buffers::take(LEN);
@@ -22,5 +26,6 @@ fn returned_buffer_is_reused_with_its_written_part() {
         filled.truncate(0);
         buffers::give_back(filled);
     }
+    assert_eq!(REUSED.load(Relaxed), 5, "the first of six was new");
     buffers::release();
 }

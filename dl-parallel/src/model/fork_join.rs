@@ -2,8 +2,8 @@
 //! helpers must be visible to the caller.
 
 use super::{eventually, explore};
-use crate::parallel::fork_join::shared;
-use crate::parallel::sync::{AtomicUsize, Guarded, Ordering};
+use crate::fork_join::shared;
+use crate::sync::{AtomicUsize, Guarded, Ordering};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 

@@ -4,13 +4,14 @@
 //! General allocators cache a few per size and thread; the others cost more than the computation of
 //! their contents.
 
-use crate::parallel::memory::Pooled;
+use crate::memory::Pooled;
+use crate::thresholds::CACHED_BYTES;
 use std::cell::RefCell;
 
 /// The cached small buffers of a thread.
 ///
 /// ```
-/// dl_core::buffers::release(); // frees those of this thread, too
+/// dl_parallel::buffers::release(); // frees those of this thread, too
 /// ```
 #[derive(Default)]
 pub struct AtHand {
@@ -21,10 +22,10 @@ pub struct AtHand {
 /// The cached small buffers of one element type.
 ///
 /// ```
-/// let buffer: Vec<f64> = dl_core::buffers::take(10);
+/// let buffer: Vec<f64> = dl_parallel::buffers::take(10);
 /// let place = buffer.as_ptr();
-/// dl_core::buffers::give_back(buffer);
-/// assert_eq!(dl_core::buffers::take::<f64>(12).as_ptr(), place);
+/// dl_parallel::buffers::give_back(buffer);
+/// assert_eq!(dl_parallel::buffers::take::<f64>(12).as_ptr(), place);
 /// ```
 pub struct Small<A> {
     /// By [size class](Class).
@@ -32,8 +33,6 @@ pub struct Small<A> {
     bytes: usize,
 }
 
-/// The capacity of the cache per thread and element type.
-const MAX_CACHED_BYTES: usize = 1 << 19;
 /// The log2 of the number of elements in the smallest class.
 const SMALLEST_LOG2: u32 = 4;
 const CLASSES: usize = 33;
@@ -116,15 +115,15 @@ impl<A> Small<A> {
     /// most memory, unless it is this class.
     #[inline]
     fn make_room(&mut self, bytes: usize, class: usize) -> bool {
-        while self.bytes + bytes > MAX_CACHED_BYTES {
-            if self.free[class].len() * bytes > MAX_CACHED_BYTES / 2 {
+        while self.bytes + bytes > CACHED_BYTES {
+            if self.free[class].len() * bytes > CACHED_BYTES / 2 {
                 return false; // mostly it is this one
             }
             let cached_elements = |free: &Vec<Vec<A>>| free.first().map_or(0, Vec::capacity) * free.len();
             let most =
                 (0..CLASSES).max_by_key(|&other| cached_elements(&self.free[other])).filter(|&most| most != class);
             let Some(most) = most else { return false };
-            while self.bytes + bytes > MAX_CACHED_BYTES
+            while self.bytes + bytes > CACHED_BYTES
                 && let Some(evicted) = self.free[most].pop()
             {
                 self.bytes -= evicted.capacity() * size_of::<A>();
@@ -166,7 +165,7 @@ mod tests {
         (0..200).map(|_| Vec::<f64>::with_capacity(1 << 9)).collect::<Vec<_>>().into_iter().for_each(give_back);
         let others: Vec<Vec<f64>> = (0..100).map(|_| Vec::with_capacity(1 << 8)).collect();
         others.into_iter().for_each(give_back);
-        CACHE.with_borrow(|cache| assert!(cache.f64.bytes <= MAX_CACHED_BYTES));
+        CACHE.with_borrow(|cache| assert!(cache.f64.bytes <= CACHED_BYTES));
         assert_eq!(std::iter::from_fn(|| take::<f64>(1 << 8)).count(), 100, "all of those that came later are kept");
         assert!(take::<f64>(1 << 9).is_some(), "no more went than was in the way");
         release();
@@ -177,11 +176,11 @@ mod tests {
         release();
         let buffers: Vec<Vec<f64>> = (0..200).map(|_| Vec::with_capacity(1 << 9)).collect();
         let bytes = |count: usize| count << 12;
-        assert!(bytes(buffers.len()) > MAX_CACHED_BYTES);
+        assert!(bytes(buffers.len()) > CACHED_BYTES);
         buffers.into_iter().for_each(give_back);
-        CACHE.with_borrow(|cache| assert_eq!(cache.f64.bytes, MAX_CACHED_BYTES));
+        CACHE.with_borrow(|cache| assert_eq!(cache.f64.bytes, CACHED_BYTES));
         let taken: Vec<Vec<f64>> = std::iter::from_fn(|| take(1 << 9)).collect();
-        assert_eq!(bytes(taken.len()), MAX_CACHED_BYTES);
+        assert_eq!(bytes(taken.len()), CACHED_BYTES);
         CACHE.with_borrow(|cache| assert_eq!(cache.f64.bytes, 0));
     }
 }

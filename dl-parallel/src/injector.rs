@@ -11,20 +11,21 @@
 //! job. In a training loop a helper mostly stays awake in this way.
 //!
 //! A polling worker does nothing else, although the pool may have started the wake-up job while the
-//! worker was waiting for a job of its own. So it returns to the pool after the *idle timeout*:
-//! [`IDLE_TIMEOUT`], or longer if offers have recently come at longer intervals (as from steps with
-//! a long sequential part), because waking it for each offer would cost the offering thread tens of
-//! microseconds. In any case it returns after [`MAX_IDLE_TIMEOUT`], lets other jobs run, and is
-//! then started again by a job of its own.
+//! worker was waiting for a job of its own. So it returns to the pool after the [idle
+//! timeout](IdleTimeout), which is longer if offers have recently come at longer intervals (as from
+//! steps with a long sequential part), because waking it for each offer would cost the offering
+//! thread tens of microseconds. In any case it returns after [`MAX_IDLE_TIMEOUT`], lets other jobs
+//! run, and is then started again by a job of its own.
 
-use crate::parallel::sync::{
-    AtomicBool, Mutex, MutexGuard, Ordering, Patience, current_num_threads, give_way, spawn, spin_loop, spins,
-    thread_local, yield_now,
+use crate::backoff::{IdleTimeout, round};
+use crate::sync::{
+    AtomicBool, Mutex, MutexGuard, Ordering, Patience, current_num_threads, give_way, spawn, thread_local,
 };
+use crate::thresholds::{JOBS_PER_THREAD, MAX_IDLE_TIMEOUT, ROUNDS};
 use std::cell::{Cell, OnceCell};
 use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// The offers of one thread.
 #[derive(Default)]
@@ -41,32 +42,7 @@ struct Queue {
     pollers: usize,
     /// The number of wake-up jobs that are spawned and not started.
     wake_ups: usize,
-    intervals: OfferIntervals,
-}
-
-/// The intervals between offers, from which the idle timeout is adapted.
-#[derive(Default)]
-struct OfferIntervals {
-    last: Option<Instant>,
-    /// The longest recent interval above [`IDLE_TIMEOUT`], reset by one above [`MAX_IDLE_TIMEOUT`].
-    /// It decays with each interval above [`IDLE_TIMEOUT`].
-    longest: Option<Duration>,
-}
-
-impl OfferIntervals {
-    /// Records an offer at this time.
-    fn record_arrival(&mut self, now: Instant) {
-        let interval = self.last.replace(now).map_or(Duration::MAX, |last| now.duration_since(last));
-        if interval > IDLE_TIMEOUT {
-            let remembered = self.longest.map(|longest| longest * 7 / 8);
-            self.longest = remembered.max(Some(interval)).filter(|_| interval <= MAX_IDLE_TIMEOUT);
-        }
-    }
-
-    /// The idle timeout.
-    fn idle_timeout(&self) -> Duration {
-        self.longest.map_or(IDLE_TIMEOUT, |longest| MAX_IDLE_TIMEOUT.min(2 * longest))
-    }
+    idle_timeout: IdleTimeout,
 }
 
 type Job = Box<dyn FnOnce() + Send>;
@@ -80,19 +56,9 @@ thread_local! {
     static POLLING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The maximum number of waiting offers per pool thread.
-const MAX_JOBS_PER_THREAD: usize = 4;
-/// A little longer than the sequential parts of a small training step.
-pub(crate) const IDLE_TIMEOUT: Duration = Duration::from_micros(100);
-const MAX_IDLE_TIMEOUT: Duration = Duration::from_millis(1);
-/// The number of polls between yields of the processor: about a microsecond.
-const SPINS_BEFORE_YIELD: usize = spins(50);
-/// The number of yields between reads of the clock.
-const YIELDS_BEFORE_CLOCK: usize = spins(4);
-
 /// Offers a job to an idle thread of the pool. Returns `false`, and drops the job, if enough offers
 /// are waiting.
-pub(crate) fn offer(work: impl FnOnce() + Send + 'static) -> bool {
+pub fn offer(work: impl FnOnce() + Send + 'static) -> bool {
     INJECTOR.try_with(|injector| injector.get_or_init(Arc::default).push(work)).unwrap_or(false)
 }
 
@@ -105,11 +71,11 @@ impl Injector {
     fn push(self: &Arc<Self>, work: impl FnOnce() + Send + 'static) -> bool {
         let now = Instant::now();
         let mut queue = self.lock();
-        if queue.jobs.len() >= MAX_JOBS_PER_THREAD * current_num_threads() {
+        if queue.jobs.len() >= JOBS_PER_THREAD * current_num_threads() {
             return false;
         }
         queue.jobs.push_back(Box::new(work));
-        queue.intervals.record_arrival(now);
+        queue.idle_timeout.record_arrival(now);
         self.has_jobs.store(true, Ordering::Relaxed);
         self.wake_one(queue);
         true
@@ -162,7 +128,7 @@ impl Injector {
         let turn = Patience::new();
         while resumed && turn.lasts(MAX_IDLE_TIMEOUT) && give_way() {}
         let (all, mut since) = (Patience::new(), Patience::new());
-        let idle_timeout = || self.lock().intervals.idle_timeout();
+        let idle_timeout = || self.lock().idle_timeout.get();
         while since.lasts(idle_timeout()) {
             if !all.lasts(MAX_IDLE_TIMEOUT) {
                 let injector = self.clone();
@@ -180,16 +146,7 @@ impl Injector {
     /// Polls for a short time.
     fn poll_briefly(&self) -> Option<Job> {
         self.lock().pollers += 1;
-        'polls: for _ in 0..YIELDS_BEFORE_CLOCK {
-            for _ in 0..SPINS_BEFORE_YIELD {
-                if self.has_jobs.load(Ordering::Relaxed) {
-                    break 'polls;
-                }
-                spin_loop();
-            }
-            // There may be more threads than processors.
-            yield_now();
-        }
+        (0..ROUNDS).any(|_| round(|| self.has_jobs.load(Ordering::Relaxed)));
         let mut queue = self.lock();
         queue.pollers -= 1;
         self.pop(queue)
@@ -201,6 +158,7 @@ mod tests {
     use super::*;
     use std::sync::atomic::AtomicUsize;
     use std::sync::atomic::Ordering::Relaxed;
+    use std::time::Duration;
 
     #[test]
     fn injector_rejects_offers_above_limit() {
@@ -216,28 +174,11 @@ mod tests {
                 })
                 .count()
         };
-        assert_eq!(pool.install(|| offers(1_000)), MAX_JOBS_PER_THREAD, "the only worker is busy with offering");
-        while taken.load(Relaxed) < MAX_JOBS_PER_THREAD {
+        assert_eq!(pool.install(|| offers(1_000)), JOBS_PER_THREAD, "the only worker is busy with offering");
+        while taken.load(Relaxed) < JOBS_PER_THREAD {
             pool.install(|| ()); // lets the worker poll between two jobs
         }
         assert_eq!(pool.install(|| offers(1)), 1);
-    }
-
-    #[test]
-    fn idle_timeout_adapts_to_offer_intervals() {
-        let (mut intervals, mut now) = (OfferIntervals::default(), Instant::now());
-        let mut after = |microseconds| {
-            now += Duration::from_micros(microseconds);
-            intervals.record_arrival(now);
-            intervals.idle_timeout().as_micros()
-        };
-        assert_eq!(
-            [0, 50, 300, 20, 90].map(&mut after),
-            [100, 100, 600, 600, 600],
-            "short intervals are those within a step"
-        );
-        assert_eq!([120, 400, 120].map(&mut after), [525, 800, 700], "several intervals in a step");
-        assert_eq!([900, 2_000, 30].map(&mut after), [1_000, 100, 100]);
     }
 
     /// Offers that polling threads will take spawn no wake-up job; further offers do.

@@ -5,6 +5,8 @@
 //! interleavings. Under `--cfg loom` the reference counts and the owner stamps run on `loom`, which
 //! tries all interleavings and all behaviours that the memory model of Rust permits (see `model`).
 //!
+//! A crate whose code runs in a model takes these, and nothing of the same names from elsewhere.
+//!
 //! A few items have no counterpart in the standard library, and exist for the checkers:
 //! - [`globals`] are statics that are initialized anew in every execution.
 //! - [`thread_local`] belongs to a thread of the checker.
@@ -14,82 +16,84 @@
 
 #[cfg(not(any(shuttle, loom)))]
 mod real {
-    pub(crate) use rayon::{current_num_threads, current_thread_index, spawn};
-    pub(crate) use std::hint::spin_loop;
-    pub(crate) use std::sync::atomic::{
-        AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
-    };
-    pub(crate) use std::sync::{Mutex, MutexGuard, TryLockError};
-    pub(crate) use std::thread::{Thread, current, park, yield_now};
-    pub(crate) use std::thread_local;
+    pub use rayon::{current_num_threads, current_thread_index, spawn};
+    pub use std::hint::spin_loop;
+    pub use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+    pub use std::sync::{Mutex, MutexGuard, TryLockError};
+    pub use std::thread::{Thread, current, park, yield_now};
+    pub use std::thread_local;
     use std::time::{Duration, Instant};
 
     /// Runs a pending job of the pool. Returns whether there was one.
-    pub(crate) fn give_way() -> bool {
+    pub fn give_way() -> bool {
         rayon::yield_now() == Some(rayon::Yield::Executed)
     }
 
-    macro_rules! globals {
+    #[doc(hidden)]
+    #[macro_export]
+    macro_rules! std_globals {
         ($($item:item)*) => { $($item)* };
     }
-    pub(crate) use globals;
+    pub use crate::std_globals as globals;
 
-    macro_rules! array_of {
+    #[doc(hidden)]
+    #[macro_export]
+    macro_rules! std_array_of {
         ($new:expr; $len:expr) => {
             [const { $new }; $len]
         };
     }
-    pub(crate) use array_of;
+    pub use crate::std_array_of as array_of;
 
-    pub(crate) const fn spins(often: usize) -> usize {
+    pub const fn spins(often: usize) -> usize {
         often
     }
 
     /// Measures the time of a wait.
-    pub(crate) struct Patience(Instant);
+    pub struct Patience(Instant);
 
     impl Patience {
-        pub(crate) fn new() -> Self {
+        pub fn new() -> Self {
             Patience(Instant::now())
         }
 
-        pub(crate) fn lasts(&self, longest: Duration) -> bool {
+        pub fn lasts(&self, longest: Duration) -> bool {
             self.0.elapsed() < longest
         }
     }
 
     /// A zero-sized marker. In a checker it detects use after free.
-    pub(crate) struct Guarded;
+    pub struct Guarded;
 
     impl Guarded {
         #[inline(always)]
-        pub(crate) const fn new() -> Self {
+        pub const fn new() -> Self {
             Guarded
         }
 
         /// Records a use.
         #[inline(always)]
-        pub(crate) fn used(&self) {}
+        pub fn used(&self) {}
 
         /// Records that the object is about to be freed.
         #[inline(always)]
-        pub(crate) fn gone(&self) {}
+        pub fn gone(&self) {}
     }
 }
 
 #[cfg(not(any(shuttle, loom)))]
-pub(crate) use real::*;
+pub use real::*;
 
 #[cfg(loom)]
-pub(crate) use loom as checker;
+pub use loom as checker;
 #[cfg(shuttle)]
-pub(crate) use shuttle as checker;
+pub use shuttle as checker;
 
 #[cfg(any(shuttle, loom))]
 mod checked;
 #[cfg(any(shuttle, loom))]
-pub(crate) use checked::*;
+pub use checked::*;
 #[cfg(shuttle)]
-pub(crate) mod pool;
+pub mod pool;
 #[cfg(shuttle)]
-pub(crate) use pool::{current_num_threads, current_thread_index, spawn};
+pub use pool::{current_num_threads, current_thread_index, spawn};

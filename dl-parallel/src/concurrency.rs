@@ -1,10 +1,10 @@
 //! A gauge of the threads that work for a pass: those that work through its queue, and those that
 //! help with a kernel. Numbers for statistics and as hints: all orderings are relaxed.
 
-use crate::parallel::sync::{AtomicUsize, Ordering};
+use crate::sync::{AtomicUsize, Ordering};
 
 #[derive(Default)]
-pub(crate) struct Width {
+pub struct Width {
     working: AtomicUsize,
     /// Those of them that help with a kernel.
     helping: AtomicUsize,
@@ -14,17 +14,17 @@ pub(crate) struct Width {
 
 impl Width {
     /// A thread begins to work through the queue.
-    pub(super) fn works(&self) {
+    pub fn works(&self) {
         let working = 1 + self.working.fetch_add(1, Ordering::Relaxed);
         self.most.fetch_max(working, Ordering::Relaxed);
     }
 
-    pub(super) fn rests(&self) {
+    pub fn rests(&self) {
         self.working.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// This thread helps with a kernel, unless so many threads work already.
-    pub(crate) fn join(&self, threads: usize, help: impl FnOnce(&Self)) {
+    pub fn join(&self, threads: usize, help: impl FnOnce(&Self)) {
         let one_more = |working: usize| (working < threads).then_some(working + 1);
         if let Ok(others) = self.working.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more) {
             self.most.fetch_max(others + 1, Ordering::Relaxed);
@@ -43,20 +43,20 @@ impl Width {
         }
     }
 
-    pub(crate) fn working(&self) -> usize {
+    pub fn working(&self) -> usize {
         self.working.load(Ordering::Relaxed)
     }
 
     /// The threads that work through the queue, and look for open regions when it is empty.
-    pub(crate) fn at_queue(&self) -> usize {
+    pub fn at_queue(&self) -> usize {
         self.working().saturating_sub(self.helping.load(Ordering::Relaxed))
     }
 
-    pub(super) fn most(&self) -> usize {
+    pub fn most(&self) -> usize {
         self.most.load(Ordering::Relaxed)
     }
 
-    pub(super) fn clear(&self) {
+    pub fn clear(&self) {
         self.most.store(0, Ordering::Relaxed);
     }
 }

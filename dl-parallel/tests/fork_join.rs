@@ -1,7 +1,7 @@
 //! Fork-join loops on several threads: every piece runs once, in pools of any size, with nested and
 //! concurrent loops.
 
-use dl_core::parallel::{for_each, for_each_mut};
+use dl_parallel::{for_each, for_each_mut};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
