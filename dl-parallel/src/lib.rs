@@ -18,6 +18,7 @@
 
 #![deny(unsafe_code)]
 
+#[allow(clippy::new_without_default, reason = "`new` is `const` where the checkers permit it")]
 #[doc(hidden)]
 pub mod sync;
 
