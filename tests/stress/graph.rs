@@ -98,6 +98,8 @@ pub(crate) enum Binary {
     Gate,
     /// `a · b`, and 0 where `a` is 0; only in deltas.
     StrongMul,
+    /// `a / b`, and 0 where `a` is 0; only in deltas.
+    StrongDiv,
 }
 
 /// Operations with a kernel of their own.

@@ -124,6 +124,8 @@ macro_rules! arithmetic {
                 Binary::Gate => a,
                 Binary::StrongMul if a == 0.0 => a,
                 Binary::StrongMul => a * b,
+                Binary::StrongDiv if a == 0.0 => a,
+                Binary::StrongDiv => a / b,
             }
         }
     };

@@ -245,8 +245,8 @@ impl<A: Element, D: Rank> Compiler<'_, A, D> {
             _ => (op, a, b),
         };
         match op {
-            Binary::Mul if is_one(a) => b,
-            Binary::Mul if is_one(b) => a,
+            Binary::Mul | Binary::StrongMul if is_one(a) => b,
+            Binary::Mul | Binary::StrongMul if is_one(b) => a,
             _ => self.push(Value::Binary(op, a, b)),
         }
     }
