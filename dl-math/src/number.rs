@@ -152,8 +152,8 @@ pub(super) fn weighted<A: Number>(weight: A, x: A) -> A {
     if weight == A::zero() { weight } else { weight * x }
 }
 
-/// `x`, limited to a range outside of which the slopes of `silu` and `gelu` are 0 or 1 to the last
-/// digit, and all further derivatives are 0. An infinite `x` would give `∞ · 0`.
+/// `x`, limited to a range outside of which the slopes of `erf`, `silu` and `gelu` are 0 or 1 to the
+/// last digit, and all further derivatives are 0. An infinite `x` would give `∞ · 0`.
 pub(super) fn saturated<A: Algebra>(x: &Term<A>) -> Term<A> {
     const END: f64 = 1000.0;
     let above = A::with_number(Binary::AtLeast, &x.0, -END, false);

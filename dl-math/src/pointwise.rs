@@ -403,9 +403,9 @@ unary! {
     /// The hyperbolic tangent.
     Tanh tanh = "torch.tanh", 10.0 ns: |x| E::tanh(x), |y, d| d * (1.0 - y * y);
     /// The error function.
-    Erf erf = "torch.erf", 10.0 ns: |x| E::erf(x), |y, d| d * (FRAC_2_SQRT_PI * (-x.square()).exp());
+    Erf erf = "torch.erf", 10.0 ns: |x| E::erf(x), |y, d| d * (FRAC_2_SQRT_PI * (-saturated(x).square()).exp());
     /// The distribution function `Φ` of the standard normal distribution.
-    Ndtr ndtr = "torch.special.ndtr", 10.0 ns: |x| normal_cdf::<E, A>(x), |y, d| d * normal_pdf(x);
+    Ndtr ndtr = "torch.special.ndtr", 10.0 ns: |x| normal_cdf::<E, A>(x), |y, d| d * normal_pdf(&saturated(x));
     /// The logistic function `1 / (1 + e⁻ˣ)`.
     Sigmoid sigmoid = "torch.sigmoid", 10.0 ns: |x| E::logistic(x), |y, d| d * (y * (1.0 - y));
     /// `max(x, 0)`; its derivative at 0 is 0.
