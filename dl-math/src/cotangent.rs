@@ -47,6 +47,13 @@ impl<A> Deref for Scaled<A> {
 }
 
 impl<A: Algebra> Cotangent<'_, A> {
+    /// The product with an earlier delta, for second derivatives. A slope of that slope may be infinite
+    /// where the earlier delta is 0, so either of them annihilates.
+    #[inline(always)]
+    pub(super) fn by(&self, delta: &Term<A>) -> Scaled<A> {
+        Scaled(self.0.both_strong_mul(delta))
+    }
+
     /// [`Binary::Gate`], as a factor of further products.
     #[inline(always)]
     pub(super) fn gate(&self, by: &Term<A>) -> Scaled<A> {

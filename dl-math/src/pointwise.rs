@@ -466,9 +466,12 @@ binary! {
     /// The slope of a line with a kink at 0: 1 where `a` is positive, `b` elsewhere.
     Kink kink = "", 0.5 ns: |a, b| if a > A::zero() { A::one() } else { b }, |y, d| (NoGradient, d * (1.0 - a.relu().sign()));
     /// `a · b`, and 0 where `a` is 0, whatever `b` is.
-    StrongMul strong_mul = "", 0.5 ns: |a, b| if a == A::zero() { a } else { a * b }, |y, d| (d * b, d * a);
+    StrongMul strong_mul = "", 0.5 ns: |a, b| if a == A::zero() { a } else { a * b }, |y, d| (d * b, d.by(a));
     /// `a / b`, and 0 where `a` is 0, whatever `b` is.
-    StrongDiv strong_div = "", 0.5 ns: |a, b| if a == A::zero() { a } else { a / b }, |y, d| (d / b, -(d * y) / b);
+    StrongDiv strong_div = "", 0.5 ns: |a, b| if a == A::zero() { a } else { a / b }, |y, d| (d / b, -d.by(y) / b);
+    /// `a · b`, and 0 where either is 0, whatever the other one is.
+    BothStrongMul both_strong_mul = "", 0.5 ns: |a, b| if (a == A::zero()) | (b == A::zero()) { A::zero() } else { a * b },
+        |y, d| (d.by(b), d.by(a));
     /// The derivative of `aᵇ` in `a`: `b · aᵇ⁻¹`, and 0 where `b` is 0.
     PowSlope pow_slope = "", 10.0 ns: |a, b| if b == A::zero() { b } else { b * pow(a, b - A::one()) },
         |y, d| (d * b.strong_mul(&a.pow_slope(&(b - 1.0))), d * pow_mixed(a, b));

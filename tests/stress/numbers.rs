@@ -126,6 +126,8 @@ macro_rules! arithmetic {
                 Binary::StrongMul => a * b,
                 Binary::StrongDiv if a == 0.0 => a,
                 Binary::StrongDiv => a / b,
+                Binary::BothStrongMul if a == 0.0 || b == 0.0 => 0.0,
+                Binary::BothStrongMul => a * b,
             }
         }
     };

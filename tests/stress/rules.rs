@@ -63,6 +63,10 @@ impl Writer<'_, '_> {
         self.0.add(Expression::Binary(Binary::StrongMul, [a, b]))
     }
 
+    fn both_strong_mul(&mut self, a: Id, b: Id) -> Id {
+        self.0.add(Expression::Binary(Binary::BothStrongMul, [a, b]))
+    }
+
     fn gate(&mut self, a: Id, b: Id) -> Id {
         self.0.add(Expression::Binary(Binary::Gate, [a, b]))
     }
@@ -132,7 +136,8 @@ fn binary(write: &mut Writer<'_, '_>, op: Binary, a: Id, b: Id, y: Id, d: Id) ->
         Binary::Sub => (d, write.unary(Unary::Neg, d)),
         Binary::Mul => (write.strong_mul(d, b), write.strong_mul(d, a)),
         Binary::Div | Binary::StrongDiv => {
-            let product = write.strong_mul(d, y);
+            let strong = matches!(op, Binary::StrongDiv);
+            let product = if strong { write.both_strong_mul(d, y) } else { write.strong_mul(d, y) };
             let minus = write.unary(Unary::Neg, product);
             (write.strong_div(d, b), write.strong_div(minus, b))
         }
@@ -143,7 +148,8 @@ fn binary(write: &mut Writer<'_, '_>, op: Binary, a: Id, b: Id, y: Id, d: Id) ->
         }
         Binary::Above => return [None, None],
         Binary::Gate => return [Some(write.gate(d, b)), None],
-        Binary::StrongMul => (write.strong_mul(d, b), write.strong_mul(d, a)),
+        Binary::StrongMul => (write.strong_mul(d, b), write.both_strong_mul(d, a)),
+        Binary::BothStrongMul => (write.both_strong_mul(d, b), write.both_strong_mul(d, a)),
     };
     [Some(left), Some(right)]
 }

@@ -162,7 +162,7 @@ pub(crate) fn binary(op: Binary, a: &Any, b: &Any) -> Any {
                 Binary::Div => ($a / $b).erase(),
                 Binary::Min => min($a, $b).erase(),
                 Binary::Max => max($a, $b).erase(),
-                Binary::Above | Binary::Gate | Binary::StrongMul | Binary::StrongDiv => {
+                Binary::Above | Binary::Gate | Binary::StrongMul | Binary::StrongDiv | Binary::BothStrongMul => {
                     unreachable!("these appear in deltas only")
                 }
             }

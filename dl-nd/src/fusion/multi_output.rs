@@ -88,9 +88,9 @@ fn with_products(strong: bool, [factor, other]: [usize; 2], others: &[(usize, us
 /// The factors of an instruction that is a single product, and whether it is strong.
 fn product(selection: &Option<Selection>) -> Option<(bool, [usize; 2])> {
     match *selection {
-        Some(Selection { kind: Pattern::Binary(op @ (Binary::Mul | Binary::StrongMul)), reads: [a, b, ..], .. }) => {
-            Some((op == Binary::StrongMul, [a, b]))
-        }
+        Some(Selection {
+            kind: Pattern::Binary(op @ (Binary::Mul | Binary::StrongMul)), reads: [a, b, ..], ..
+        }) => Some((op == Binary::StrongMul, [a, b])),
         _ => None,
     }
 }

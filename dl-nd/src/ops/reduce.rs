@@ -249,9 +249,7 @@ impl<A: Element, D: Rank, O: ReduceOutput<A, D>> Primitive for Reduce<A, D, O> {
             ReduceOp::Norm => mean_squares(x, &axes, 1.0, 0.0).mapv(root),
             ReduceOp::RootMeanSquare => mean_squares(x, &axes, count, self.form.eps).mapv(root),
             ReduceOp::MeanSquare => mean_squares(x, &axes, count, 0.0).mapv(|(unit, mean)| unit * (unit * mean)),
-            ReduceOp::LogSumExp => {
-                reduce_in_chunks(x.0.view().into_dyn(), &axes, 10.0, |x| log_sum_exps(&x, &axes))
-            }
+            ReduceOp::LogSumExp => reduce_in_chunks(x.0.view().into_dyn(), &axes, 10.0, |x| log_sum_exps(&x, &axes)),
         };
         Ok(O::from_reduced(reduced, &axes, self.form.keep_dims))
     }
@@ -282,7 +280,7 @@ impl<A: Element, D: Rank, O: ReduceOutput<A, D>> Primitive for Reduce<A, D, O> {
                 // x / y, and 0 with derivative 0 where y is 0
                 let (y, sign) = (y(), y().sign());
                 let length = Nd::binary(Binary::Add, &y, &Nd::with_number(Binary::Sub, &sign, 1.0, true));
-                let d = Nd::binary(Binary::StrongMul, &sign, &self.delta_of_term(&d, shape.slice()));
+                let d = Nd::binary(Binary::BothStrongMul, &sign, &self.delta_of_term(&d, shape.slice()));
                 Nd::binary(Binary::StrongMul, &d, &Nd::binary(Binary::Div, x, &length))
             }
             ReduceOp::MeanSquare => {

@@ -32,7 +32,12 @@ pub trait SpreadOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// A shape error when the number of elements does not exceed the correction.
     #[track_caller]
     fn var(&self, correction: usize) -> Layer<A> {
-        spread(self.layer(), ReduceOp::MeanSquare, Axes::<D>::into_list(..), ReduceForm { name: "var", keep_dims: false, correction, eps: 0.0 })
+        spread(
+            self.layer(),
+            ReduceOp::MeanSquare,
+            Axes::<D>::into_list(..),
+            ReduceForm { name: "var", keep_dims: false, correction, eps: 0.0 },
+        )
     }
 
     /// [`var`](SpreadOps::var) over some axes, which are removed.
@@ -44,7 +49,12 @@ pub trait SpreadOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// ```
     #[track_caller]
     fn var_axis<X: Axes<D>>(&self, axes: X, correction: usize) -> Layer<Nd<A, X::Rest>> {
-        spread(self.layer(), ReduceOp::MeanSquare, axes.into_list(), ReduceForm { name: "var_axis", keep_dims: false, correction, eps: 0.0 })
+        spread(
+            self.layer(),
+            ReduceOp::MeanSquare,
+            axes.into_list(),
+            ReduceForm { name: "var_axis", keep_dims: false, correction, eps: 0.0 },
+        )
     }
 
     /// [`var`](SpreadOps::var) over some axes, which are kept with length 1.
@@ -56,7 +66,12 @@ pub trait SpreadOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// ```
     #[track_caller]
     fn var_keepdim(&self, axes: impl Axes<D>, correction: usize) -> Layer<Nd<A, D>> {
-        spread(self.layer(), ReduceOp::MeanSquare, axes.into_list(), ReduceForm { name: "var_keepdim", keep_dims: true, correction, eps: 0.0 })
+        spread(
+            self.layer(),
+            ReduceOp::MeanSquare,
+            axes.into_list(),
+            ReduceForm { name: "var_keepdim", keep_dims: true, correction, eps: 0.0 },
+        )
     }
 
     /// The `p`-norm `(Σ |x|ᵖ)^(1/p)` for a positive `p`: the sum of the magnitudes for 1,
@@ -110,7 +125,12 @@ pub trait SpreadOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// ```
     #[track_caller]
     fn std(&self, correction: usize) -> Layer<A> {
-        spread(self.layer(), ReduceOp::RootMeanSquare, Axes::<D>::into_list(..), ReduceForm { name: "std", keep_dims: false, correction, eps: 0.0 })
+        spread(
+            self.layer(),
+            ReduceOp::RootMeanSquare,
+            Axes::<D>::into_list(..),
+            ReduceForm { name: "std", keep_dims: false, correction, eps: 0.0 },
+        )
     }
 
     /// [`std`](SpreadOps::std) over some axes, which are removed.
@@ -122,7 +142,12 @@ pub trait SpreadOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// ```
     #[track_caller]
     fn std_axis<X: Axes<D>>(&self, axes: X, correction: usize) -> Layer<Nd<A, X::Rest>> {
-        spread(self.layer(), ReduceOp::RootMeanSquare, axes.into_list(), ReduceForm { name: "std_axis", keep_dims: false, correction, eps: 0.0 })
+        spread(
+            self.layer(),
+            ReduceOp::RootMeanSquare,
+            axes.into_list(),
+            ReduceForm { name: "std_axis", keep_dims: false, correction, eps: 0.0 },
+        )
     }
 
     /// [`std`](SpreadOps::std) over some axes, which are kept with length 1.
@@ -134,7 +159,12 @@ pub trait SpreadOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// ```
     #[track_caller]
     fn std_keepdim(&self, axes: impl Axes<D>, correction: usize) -> Layer<Nd<A, D>> {
-        spread(self.layer(), ReduceOp::RootMeanSquare, axes.into_list(), ReduceForm { name: "std_keepdim", keep_dims: true, correction, eps: 0.0 })
+        spread(
+            self.layer(),
+            ReduceOp::RootMeanSquare,
+            axes.into_list(),
+            ReduceForm { name: "std_keepdim", keep_dims: true, correction, eps: 0.0 },
+        )
     }
 }
 

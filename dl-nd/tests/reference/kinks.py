@@ -27,7 +27,7 @@ def kinks():
     for name, function in [("sign", torch.sign), ("floor", torch.floor)]:
         Op(name).case(function, tensor([-1.0, 0.0, 1.0, 0.5]))
     for name, function in [("relu", torch.relu), ("square", torch.square)]:
-        Op(name).case(function, tensor([-1.0, 0.0, -0.0, 1e-300]))
+        Op(name).case(function, tensor([-1.0, 0.0, -0.0, 0.5]))
     Op("leaky_relu").case(lambda x: F.leaky_relu(x, 0.25), tensor([-INF, 0.0, INF]), number=0.25, second=False)
     Op("elu").case(lambda x: F.elu(x, 0.25), tensor([-INF, 0.0, INF]), number=0.25, second=False)
 

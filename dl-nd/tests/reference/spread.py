@@ -4,7 +4,7 @@ to roots of 60 digits.
 
     python spread.py > spread.jsonl
 
-Needs no packages. Each line has `op`, `format` (the digits of a significand: 24 or 53), `number`
+Needs no packages. Numbers are strings, as a reader of JSON may not round them correctly. Each line has `op`, `format` (the digits of a significand: 24 or 53), `number`
 (the correction or eps), `x`, the cotangent `d`, the `value` and the `gradient` of `sum(d * value)`.
 """
 
@@ -22,8 +22,7 @@ def rounded(number, digits):
 
 
 def as_json(number):
-    number = float(number)
-    return number if math.isfinite(number) else str(number)
+    return repr(float(number))
 
 
 def mean(numbers):
@@ -102,7 +101,8 @@ def main():
                     setting = number if op in (var, std) else Decimal(rounded(number, digits))
                     d = weights[:1] if op in (var, std) else weights
                     value, gradient = op([Decimal(x) for x in x], [Decimal(d) for d in d], setting)
-                    line = {"op": op.__name__, "format": digits, "number": number, "x": x, "d": d}
+                    line = {"op": op.__name__, "format": digits, "number": number}
+                    line |= {"x": [as_json(x) for x in x], "d": [as_json(d) for d in d]}
                     line |= {"value": [as_json(y) for y in value], "gradient": [as_json(g) for g in gradient]}
                     print(json.dumps(line, separators=(",", ":"), allow_nan=False))
 

@@ -61,7 +61,8 @@ fn binary_operation_that_is_switched_off_has_no_gradient() {
         let (w, moved) = (points(1), points(1));
         moved.freeze();
         for turn in 0..POINTS.len() {
-            let other = Layer::constant(Nd::from((0..POINTS.len()).map(|i| POINTS[(i + turn) % 11]).collect::<Vec<_>>()));
+            let other =
+                Layer::constant(Nd::from((0..POINTS.len()).map(|i| POINTS[(i + turn) % 11]).collect::<Vec<_>>()));
             is_switched_off(op.name(), &w, &Nd::binary(*op, &w.layer(), &other));
             is_switched_off(op.name(), &w, &Nd::binary(*op, &other, &w.layer()));
         }
@@ -110,7 +111,10 @@ fn minus_infinity_in_log_space_has_no_gradient() {
     finite("cross_entropy", &x.cross_entropy([2, 2]).square());
     let weighted = CrossEntropy::new().weights(Nd::from([0.0, 0.0, 2.0]));
     finite("weights of 0", &x.cross_entropy_with([2, 2], &weighted).square());
-    finite("weights of 0 and smoothing", &x.cross_entropy_with([2, 2], &weighted.clone().label_smoothing(0.5)).square());
+    finite(
+        "weights of 0 and smoothing",
+        &x.cross_entropy_with([2, 2], &weighted.clone().label_smoothing(0.5)).square(),
+    );
     let each = x.cross_entropy_with([0, 2], &weighted.reduction(Each));
     finite("label of weight 0", &each.square().sum());
     let ignored = CrossEntropy::new().ignore_index(0);
