@@ -172,7 +172,8 @@ fn derivatives_at_kinks_follow_conventions() {
     let w = Weight::new(0.0);
     assert_eq!(trained(&w.leaky_relu(0.25), &w), 0.25);
     assert_eq!(trained(&w.elu(0.25), &w), 0.25);
-    assert_eq!(trained(&w.clamp(0.0, 1.0), &w), 0.5);
+    assert_eq!(trained(&w.clamp(0.0, 1.0), &w), 0.0);
+    assert_eq!(trained(&w.clamp(-1.0, 0.0), &w), 0.0);
     assert_eq!(trained(&w.clamp(-1.0, 1.0), &w), 1.0);
     assert_eq!(trained(&w.clamp(1.0, -1.0), &w), 0.0);
 }

@@ -24,6 +24,7 @@
 
 mod algebra;
 mod constant_operand;
+mod cotangent;
 mod dual;
 mod elementary;
 mod number;

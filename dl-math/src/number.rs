@@ -3,6 +3,7 @@
 use crate::algebra::{Algebra, Term};
 use crate::elementary::arithmetic::{Elementary, Native};
 use crate::elementary::format::Format;
+use crate::pointwise::Binary;
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 
 /// Plain numbers: `f32` and `f64`.
@@ -149,6 +150,14 @@ pub(super) fn normal_pdf<A: Algebra>(x: &Term<A>) -> Term<A> {
 #[inline(always)]
 pub(super) fn weighted<A: Number>(weight: A, x: A) -> A {
     if weight == A::zero() { weight } else { weight * x }
+}
+
+/// `x`, limited to a range outside of which the slopes of `erf`, `silu` and `gelu` are 0 or 1 to the
+/// last digit, and all further derivatives are 0. An infinite `x` would give `∞ · 0`.
+pub(super) fn saturated<A: Algebra>(x: &Term<A>) -> Term<A> {
+    const END: f64 = 1000.0;
+    let above = A::with_number(Binary::AtLeast, &x.0, -END, false);
+    Term(A::with_number(Binary::AtMost, &above, END, false))
 }
 
 /// The argument of the logistic function in the approximation `Φ(x) ≈ logistic(2 √(2/π) (x +

@@ -10,7 +10,8 @@
 //!   again.
 //!
 //! In a rule, `x` (or `a` and `b`) are the operands, `y` is the value and `d` the delta of the
-//! value. To add an operation, add its line. An operation of one operand becomes a method of every
+//! value. A delta of exactly 0 annihilates: a product `d * slope` and a quotient `d / x` are 0 where
+//! `d` is, whatever the slope. Slopes therefore stand behind `d`. To add an operation, add its line. An operation of one operand becomes a method of every
 //! layer and weight, scalar or tensor. An operation of two operands needs an operator or function
 //! in `api::operators` of `dl-core`, or, if its right operand is a plain number, a method in
 //! `api::number_operands`. All operations are in the gradient check, in the comparison with PyTorch
@@ -25,9 +26,10 @@
 //! ```
 
 use crate::algebra::{Algebra, IntoDelta, NoGradient, Term};
+use crate::cotangent::{Cotangent, Scaled};
 use crate::elementary::arithmetic::{Elementary, Native};
 use crate::number::{
-    Number, gelu_tanh_argument, gelu_tanh_argument_slope, normal_cdf, normal_pdf, pow, remainder, weighted,
+    Number, gelu_tanh_argument, gelu_tanh_argument_slope, normal_cdf, normal_pdf, pow, remainder, saturated, weighted,
 };
 
 use crate::dual::Dual;
@@ -205,7 +207,7 @@ macro_rules! unary {
             #[inline(always)]
             #[allow(unused_variables, reason = "a rule uses what it needs of operand and value")]
             pub fn pullback<A: Algebra>(self, x: &Term<A>, y: &Term<A>, d: &Term<A>) -> Option<Term<A>> {
-                match self { $(Unary::$Op => { let ($x, $y, $d) = (x, y, d); IntoDelta::into_delta($delta) })* }
+                match self { $(Unary::$Op => { let ($x, $y, $d) = (x, y, Cotangent(d)); IntoDelta::into_delta($delta) })* }
             }
         }
 
@@ -335,7 +337,7 @@ macro_rules! binary {
             #[inline(always)]
             #[allow(unused_variables, reason = "a rule uses what it needs of operands and value")]
             pub fn pullback_left<A: Algebra>(self, a: &Term<A>, b: &Term<A>, y: &Term<A>, d: &Term<A>) -> Option<Term<A>> {
-                match self { $(Binary::$Op => { let ($a, $b, $y, $d) = (a, b, y, d); IntoDelta::into_delta($da) })* }
+                match self { $(Binary::$Op => { let ($a, $b, $y, $d) = (a, b, y, Cotangent(d)); IntoDelta::into_delta($da) })* }
             }
 
             /// The deltas of the left and of the right operand, each only if it is wanted.
@@ -347,7 +349,7 @@ macro_rules! binary {
                 wanted: (bool, bool),
             ) -> (Option<Term<A>>, Option<Term<A>>) {
                 match self { $(Binary::$Op => {
-                    let ($a, $b, $y, $d) = (a, b, y, d);
+                    let ($a, $b, $y, $d) = (a, b, y, Cotangent(d));
                     (
                         if wanted.0 { IntoDelta::into_delta($da) } else { None },
                         if wanted.1 { IntoDelta::into_delta($db) } else { None },
@@ -360,7 +362,7 @@ macro_rules! binary {
             #[inline(always)]
             #[allow(unused_variables, reason = "a rule uses what it needs of operands and value")]
             pub fn pullback_right<A: Algebra>(self, a: &Term<A>, b: &Term<A>, y: &Term<A>, d: &Term<A>) -> Option<Term<A>> {
-                match self { $(Binary::$Op => { let ($a, $b, $y, $d) = (a, b, y, d); IntoDelta::into_delta($db) })* }
+                match self { $(Binary::$Op => { let ($a, $b, $y, $d) = (a, b, y, Cotangent(d)); IntoDelta::into_delta($db) })* }
             }
         }
     };
@@ -401,21 +403,22 @@ unary! {
     /// The hyperbolic tangent.
     Tanh tanh = "torch.tanh", 10.0 ns: |x| E::tanh(x), |y, d| d * (1.0 - y * y);
     /// The error function.
-    Erf erf = "torch.erf", 10.0 ns: |x| E::erf(x), |y, d| d * (FRAC_2_SQRT_PI * (-x.square()).exp());
+    Erf erf = "torch.erf", 10.0 ns: |x| E::erf(x), |y, d| d * (FRAC_2_SQRT_PI * (-saturated(x).square()).exp());
     /// The distribution function `Φ` of the standard normal distribution.
-    Ndtr ndtr = "torch.special.ndtr", 10.0 ns: |x| normal_cdf::<E, A>(x), |y, d| d * normal_pdf(x);
+    Ndtr ndtr = "torch.special.ndtr", 10.0 ns: |x| normal_cdf::<E, A>(x), |y, d| d * normal_pdf(&saturated(x));
     /// The logistic function `1 / (1 + e⁻ˣ)`.
     Sigmoid sigmoid = "torch.sigmoid", 10.0 ns: |x| E::logistic(x), |y, d| d * (y * (1.0 - y));
     /// `max(x, 0)`; its derivative at 0 is 0.
     Relu relu = "torch.relu", 0.5 ns: |x| if x <= A::zero() { A::zero() } else { x }, |y, d| d.gate(y);
     /// `x · Φ(x)`, where `Φ` is the distribution function of the standard normal distribution.
-    Gelu gelu = "torch.nn.functional.gelu", 10.0 ns: |x| weighted(normal_cdf::<E, A>(x), x), |y, d| d * (x.ndtr() + x * normal_pdf(x));
+    Gelu gelu = "torch.nn.functional.gelu", 10.0 ns: |x| weighted(normal_cdf::<E, A>(x), x),
+        |y, d| { let x = &saturated(x); d * (x.ndtr() + x * normal_pdf(x)) };
     /// The approximation of `gelu` by the hyperbolic tangent.
     GeluTanh gelu_tanh = "torch.nn.functional.gelu(approximate='tanh')", 10.0 ns: |x| weighted(E::logistic(gelu_tanh_argument(&Term(x)).0), x),
-        |y, d| { let s = gelu_tanh_argument(x).sigmoid(); d * (&s + (y * (1.0 - &s)).strong_mul(&gelu_tanh_argument_slope(x))) };
+        |y, d| { let x = &saturated(x); let s = gelu_tanh_argument(x).sigmoid(); d * (&s + &s * x * (1.0 - &s) * gelu_tanh_argument_slope(x)) };
     /// `x · sigmoid(x)`.
     Silu silu = "torch.nn.functional.silu", 10.0 ns: |x| weighted(E::logistic(x), x),
-        |y, d| { let s = x.sigmoid(); d * (&s + y * (1.0 - &s)) };
+        |y, d| { let x = &saturated(x); let s = x.sigmoid(); d * (&s + &s * x * (1.0 - &s)) };
     /// `ln(1 + eˣ)`, without overflow.
     Softplus softplus = "torch.nn.functional.softplus", 10.0 ns: |x| x.max(A::zero()) + E::ln_1p(E::exp(-x.abs())),
         |y, d| d * x.sigmoid();
@@ -434,10 +437,14 @@ binary! {
     Rem rem = "torch.remainder", 10.0 ns: |a, b| remainder(a, b), |y, d| (d, -(d * ((a - y) / b + 0.5).floor()));
     /// The smaller one (NaN if either is); equal operands share the gradient.
     Min min = "torch.minimum", 0.5 ns: |a, b| if a < b || a.is_nan() { a } else { b },
-        |y, d| (b.above(a).strong_mul(d), a.above(b).strong_mul(d));
+        |y, d| (chosen(d, &b.above(a)), chosen(d, &a.above(b)));
     /// The larger one (NaN if either is); equal operands share the gradient.
     Max max = "torch.maximum", 0.5 ns: |a, b| if a > b || a.is_nan() { a } else { b },
-        |y, d| (a.above(b).strong_mul(d), b.above(a).strong_mul(d));
+        |y, d| (chosen(d, &a.above(b)), chosen(d, &b.above(a)));
+    /// `max(a, b)`, with derivative 0 where both are equal.
+    AtLeast at_least = "", 0.5 ns: |a, b| if a > b || a.is_nan() { a } else { b }, |y, d| (d.gate(&(a - b)), d.gate(&(b - a)));
+    /// `min(a, b)`, with derivative 0 where both are equal.
+    AtMost at_most = "", 0.5 ns: |a, b| if a < b || a.is_nan() { a } else { b }, |y, d| (d.gate(&(b - a)), d.gate(&(a - b)));
     /// `aᵇ`.
     Pow pow = "torch.pow", 10.0 ns: |a, b| pow(a, b), |y, d| (d * a.pow_slope(b), d * a.pow_log(b));
     /// `a`, and `b · a` where `a` is not positive.
@@ -446,9 +453,9 @@ binary! {
     /// `a`, and `b · (eᵃ − 1)` where `a` is not positive.
     Elu elu = "torch.nn.functional.elu", 10.0 ns: |a, b| if a > A::zero() { a } else { b * E::exp_m1(a) },
         |y, d| (d * a.kink(&(b * a.negative_part().exp())), d * a.negative_part().expm1());
-    /// `a · ln b`, and 0 where `a` is 0.
+    /// `a · ln b`, and 0 where `a` is 0. Where `a` is 0 and `b` is not positive, both derivatives are 0.
     Xlogy xlogy = "torch.xlogy", 10.0 ns: |a, b| if a == A::zero() && !b.is_nan() { a } else { a * E::ln(b) },
-        |y, d| (d.xlogy(b), d * a / b);
+        |y, d| ((d * b.ln()).gate(&b.max(&a.abs())), d * a / b);
     /// The share of the gradient that `max(a, b)` gives to `a`: 1 where `a > b`, ½ where they are
     /// equal, 0 where `a < b`, NaN if either is. No gradient flows through it.
     Above above = "", 0.5 ns: |a, b| if a > b { A::one() } else if a == b { A::of(0.5) } else if a < b { A::zero() } else { a + b },
@@ -459,13 +466,25 @@ binary! {
     /// The slope of a line with a kink at 0: 1 where `a` is positive, `b` elsewhere.
     Kink kink = "", 0.5 ns: |a, b| if a > A::zero() { A::one() } else { b }, |y, d| (NoGradient, d * (1.0 - a.relu().sign()));
     /// `a · b`, and 0 where `a` is 0, whatever `b` is.
-    StrongMul strong_mul = "", 0.5 ns: |a, b| if a == A::zero() { a } else { a * b }, |y, d| (d.strong_mul(b), d * a);
+    StrongMul strong_mul = "", 0.5 ns: |a, b| if a == A::zero() { a } else { a * b }, |y, d| (d * b, d.by(a));
+    /// `a / b`, and 0 where `a` is 0, whatever `b` is.
+    StrongDiv strong_div = "", 0.5 ns: |a, b| if a == A::zero() { a } else { a / b }, |y, d| (d / b, -d.by(y) / b);
+    /// `a · b`, and 0 where either is 0, whatever the other one is.
+    BothStrongMul both_strong_mul = "", 0.5 ns: |a, b| if (a == A::zero()) | (b == A::zero()) { A::zero() } else { a * b },
+        |y, d| (d.by(b), d.by(a));
     /// The derivative of `aᵇ` in `a`: `b · aᵇ⁻¹`, and 0 where `b` is 0.
     PowSlope pow_slope = "", 10.0 ns: |a, b| if b == A::zero() { b } else { b * pow(a, b - A::one()) },
-        |y, d| (d.strong_mul(&b.strong_mul(&a.pow_slope(&(b - 1.0)))), d * pow_mixed(a, b));
+        |y, d| (d * b.strong_mul(&a.pow_slope(&(b - 1.0))), d * pow_mixed(a, b));
     /// The derivative of `aᵇ` in `b`: `aᵇ · ln a`, and 0 where `a` is 0 and `b` is not negative.
     PowLog pow_log = "", 10.0 ns: |a, b| if a == A::zero() && b >= A::zero() { a } else { pow(a, b) * E::ln(a) },
         |y, d| (d * pow_mixed(a, b), d * y.xlogy(a));
+}
+
+/// The part of a delta that belongs to an operand with this [share](Binary::Above): 0 where the share
+/// is, even if the delta is infinite.
+#[inline(always)]
+fn chosen<A: Algebra>(d: Cotangent<'_, A>, share: &Term<A>) -> Scaled<A> {
+    d.gate(share) * share
 }
 
 /// The derivative of `aᵇ` in both: `aᵇ⁻¹ · (1 + b · ln a)`.

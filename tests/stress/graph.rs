@@ -98,6 +98,10 @@ pub(crate) enum Binary {
     Gate,
     /// `a · b`, and 0 where `a` is 0; only in deltas.
     StrongMul,
+    /// `a / b`, and 0 where `a` is 0; only in deltas.
+    StrongDiv,
+    /// `a · b`, and 0 where either is 0; only in deltas.
+    BothStrongMul,
 }
 
 /// Operations with a kernel of their own.

@@ -124,6 +124,10 @@ macro_rules! arithmetic {
                 Binary::Gate => a,
                 Binary::StrongMul if a == 0.0 => a,
                 Binary::StrongMul => a * b,
+                Binary::StrongDiv if a == 0.0 => a,
+                Binary::StrongDiv => a / b,
+                Binary::BothStrongMul if a == 0.0 || b == 0.0 => 0.0,
+                Binary::BothStrongMul => a * b,
             }
         }
     };

@@ -51,8 +51,8 @@ impl Writer<'_, '_> {
         self.0.add(Expression::Binary(Binary::Mul, [a, b]))
     }
 
-    fn div(&mut self, a: Id, b: Id) -> Id {
-        self.0.add(Expression::Binary(Binary::Div, [a, b]))
+    fn strong_div(&mut self, a: Id, b: Id) -> Id {
+        self.0.add(Expression::Binary(Binary::StrongDiv, [a, b]))
     }
 
     fn above(&mut self, a: Id, b: Id) -> Id {
@@ -63,8 +63,18 @@ impl Writer<'_, '_> {
         self.0.add(Expression::Binary(Binary::StrongMul, [a, b]))
     }
 
+    fn both_strong_mul(&mut self, a: Id, b: Id) -> Id {
+        self.0.add(Expression::Binary(Binary::BothStrongMul, [a, b]))
+    }
+
     fn gate(&mut self, a: Id, b: Id) -> Id {
         self.0.add(Expression::Binary(Binary::Gate, [a, b]))
+    }
+
+    /// The part of a delta with this share.
+    fn chosen(&mut self, d: Id, share: Id) -> Id {
+        let part = self.gate(d, share);
+        self.strong_mul(part, share)
     }
 
     fn kernel(&mut self, kernel: Kernel, x: Id) -> Id {
@@ -77,45 +87,45 @@ fn unary(write: &mut Writer<'_, '_>, op: Unary, x: Id, y: Id, d: Id) -> Option<I
         Unary::Neg => write.unary(Unary::Neg, d),
         Unary::Abs => {
             let sign = write.unary(Unary::Sign, x);
-            write.mul(d, sign)
+            write.strong_mul(d, sign)
         }
         Unary::Sign => return None,
-        Unary::Exp => write.mul(d, y),
+        Unary::Exp => write.strong_mul(d, y),
         Unary::Square => {
-            let product = write.mul(d, x);
+            let product = write.strong_mul(d, x);
             let two = write.number(2.0);
             write.mul(two, product)
         }
         Unary::Recip => {
             let square = write.mul(y, y);
-            let product = write.mul(d, square);
+            let product = write.strong_mul(d, square);
             write.unary(Unary::Neg, product)
         }
         Unary::Sin => {
             let cos = write.unary(Unary::Cos, x);
-            write.mul(d, cos)
+            write.strong_mul(d, cos)
         }
         Unary::Cos => {
             let sin = write.unary(Unary::Sin, x);
-            let product = write.mul(d, sin);
+            let product = write.strong_mul(d, sin);
             write.unary(Unary::Neg, product)
         }
         Unary::Tanh => {
             let square = write.mul(y, y);
             let one = write.number(1.0);
             let rest = write.sub(one, square);
-            write.mul(d, rest)
+            write.strong_mul(d, rest)
         }
         Unary::Sigmoid => {
             let one = write.number(1.0);
             let rest = write.sub(one, y);
             let slope = write.mul(y, rest);
-            write.mul(d, slope)
+            write.strong_mul(d, slope)
         }
         Unary::Relu => write.gate(d, y),
         Unary::Softplus => {
             let sigmoid = write.unary(Unary::Sigmoid, x);
-            write.mul(d, sigmoid)
+            write.strong_mul(d, sigmoid)
         }
     })
 }
@@ -124,20 +134,22 @@ fn binary(write: &mut Writer<'_, '_>, op: Binary, a: Id, b: Id, y: Id, d: Id) ->
     let (left, right) = match op {
         Binary::Add => (d, d),
         Binary::Sub => (d, write.unary(Unary::Neg, d)),
-        Binary::Mul => (write.mul(d, b), write.mul(d, a)),
-        Binary::Div => {
-            let product = write.mul(d, y);
+        Binary::Mul => (write.strong_mul(d, b), write.strong_mul(d, a)),
+        Binary::Div | Binary::StrongDiv => {
+            let strong = matches!(op, Binary::StrongDiv);
+            let product = if strong { write.both_strong_mul(d, y) } else { write.strong_mul(d, y) };
             let minus = write.unary(Unary::Neg, product);
-            (write.div(d, b), write.div(minus, b))
+            (write.strong_div(d, b), write.strong_div(minus, b))
         }
         Binary::Min | Binary::Max => {
             let (a_above, b_above) = (write.above(a, b), write.above(b, a));
             let (left, right) = if let Binary::Max = op { (a_above, b_above) } else { (b_above, a_above) };
-            (write.strong_mul(left, d), write.strong_mul(right, d))
+            (write.chosen(d, left), write.chosen(d, right))
         }
         Binary::Above => return [None, None],
         Binary::Gate => return [Some(write.gate(d, b)), None],
-        Binary::StrongMul => (write.strong_mul(d, b), write.mul(d, a)),
+        Binary::StrongMul => (write.strong_mul(d, b), write.both_strong_mul(d, a)),
+        Binary::BothStrongMul => (write.both_strong_mul(d, b), write.both_strong_mul(d, a)),
     };
     [Some(left), Some(right)]
 }

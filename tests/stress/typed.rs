@@ -162,7 +162,9 @@ pub(crate) fn binary(op: Binary, a: &Any, b: &Any) -> Any {
                 Binary::Div => ($a / $b).erase(),
                 Binary::Min => min($a, $b).erase(),
                 Binary::Max => max($a, $b).erase(),
-                Binary::Above | Binary::Gate | Binary::StrongMul => unreachable!("these appear in deltas only"),
+                Binary::Above | Binary::Gate | Binary::StrongMul | Binary::StrongDiv | Binary::BothStrongMul => {
+                    unreachable!("these appear in deltas only")
+                }
             }
         };
     }

@@ -48,7 +48,7 @@ with_numbers! {
     /// `min(max(x, low), high)`: `x` limited to the range from `low` to `high`. If `low > high`,
     /// the result is `high`.
     ///
-    /// At a bound `x` gets half of the gradient, as at every tie; in PyTorch it gets all of it.
+    /// Only an `x` between the bounds has a gradient; the derivative at a bound is 0.
     ///
     /// ```
     /// use dl_core::{Differentiable, Weight};
@@ -56,7 +56,7 @@ with_numbers! {
     /// # dl_core::Result::Ok(())
     /// ```
     clamp(low, high): |x| {
-        let above = T::with_number(Binary::Max, x, low, false);
-        T::with_number(Binary::Min, &above, high, false)
+        let above = T::with_number(Binary::AtLeast, x, low, false);
+        T::with_number(Binary::AtMost, &above, high, false)
     };
 }

@@ -116,12 +116,13 @@ pub(super) enum Pattern {
     Fused(FusedOp),
     /// `a · b` and `last(next(a · b, c), d)`
     ProductAndMore {
+        strong: bool,
         next: ChainOp,
         last: ChainOp,
     },
-    /// The products of the first operand with each of the others.
-    TwoProducts,
-    ThreeProducts,
+    /// The products of the first operand with each of the others, which may be strong.
+    TwoProducts(bool),
+    ThreeProducts(bool),
 }
 
 impl Selection {
@@ -140,11 +141,15 @@ impl Selection {
             Pattern::ExpOfNegative => (one((loops.exp_of_negative)()), Unary::Exp.cost()),
             Pattern::Binary(op) => (one((loops.binary)(op)), op.cost()),
             Pattern::Fused(nested) => (one((loops.nested)(nested)), cheap(nested.operations())),
-            Pattern::ProductAndMore { next, last } => {
-                (Opcode::Map2((loops.product_and_more)(next, last), reads, [to[0], to[1]]), cheap(3))
+            Pattern::ProductAndMore { strong, next, last } => {
+                (Opcode::Map2((loops.product_and_more)(strong, next, last), reads, [to[0], to[1]]), cheap(3))
             }
-            Pattern::TwoProducts => (Opcode::Map2((loops.two_products)(), reads, [to[0], to[1]]), cheap(2)),
-            Pattern::ThreeProducts => (Opcode::Map3((loops.three_products)(), reads, [to[0], to[1], to[2]]), cheap(3)),
+            Pattern::TwoProducts(strong) => {
+                (Opcode::Map2((loops.two_products)(strong), reads, [to[0], to[1]]), cheap(2))
+            }
+            Pattern::ThreeProducts(strong) => {
+                (Opcode::Map3((loops.three_products)(strong), reads, [to[0], to[1], to[2]]), cheap(3))
+            }
         };
         Instruction { opcode, nanoseconds: vector_nanoseconds(cost) }
     }
@@ -245,8 +250,8 @@ impl<A: Element, D: Rank> Compiler<'_, A, D> {
             _ => (op, a, b),
         };
         match op {
-            Binary::Mul if is_one(a) => b,
-            Binary::Mul if is_one(b) => a,
+            Binary::Mul | Binary::StrongMul if is_one(a) => b,
+            Binary::Mul | Binary::StrongMul if is_one(b) => a,
             _ => self.push(Value::Binary(op, a, b)),
         }
     }
@@ -328,11 +333,14 @@ impl<A: Element, D: Rank> Compiler<'_, A, D> {
             if let Value::Unary(Unary::Exp, x) = *value {
                 inlined[x] = only_one_reads(x) && matches!(self.values[x], Value::Unary(Unary::Neg, _));
             }
-            let Some((_, a, b)) = value.cheap() else { continue };
-            (inlined[a], inlined[b]) = (goes(a), goes(b));
+            let Some((op, a, b)) = value.cheap() else { continue };
+            let is_strong = |op: CheapOp| matches!(op, CheapOp::StrongMul);
+            (inlined[a], inlined[b]) = (goes(a) && !(is_strong(op) && goes(b)), goes(b));
             if inlined[a] != inlined[b] {
                 let within = if inlined[a] { a } else { b };
-                if let Some(read) = self.values[within].reads().find(|&read| goes(read)) {
+                // a strong product is not in the middle
+                let is_first = self.values[within].cheap().is_some_and(|(op, ..)| is_strong(op));
+                if let Some(read) = self.values[within].reads().find(|&read| !is_first && goes(read)) {
                     inlined[read] = true;
                 }
             }

@@ -13,6 +13,8 @@ pub(super) enum CheapOp {
     Add,
     Sub,
     Mul,
+    /// The product of a delta and a slope. It is the first or the last operation of a nest.
+    StrongMul,
 }
 
 impl CheapOp {
@@ -21,6 +23,7 @@ impl CheapOp {
             Binary::Add => Some(CheapOp::Add),
             Binary::Sub => Some(CheapOp::Sub),
             Binary::Mul => Some(CheapOp::Mul),
+            Binary::StrongMul => Some(CheapOp::StrongMul),
             _ => None,
         }
     }
@@ -31,6 +34,7 @@ impl CheapOp {
             CheapOp::Add => ChainOp::Add,
             CheapOp::Sub => ChainOp::Sub,
             CheapOp::Mul => ChainOp::Mul,
+            CheapOp::StrongMul => ChainOp::StrongMul,
         }
     }
 
@@ -39,6 +43,7 @@ impl CheapOp {
     pub(super) fn chained_right(self) -> ChainOp {
         match self {
             CheapOp::Sub => ChainOp::SubFrom,
+            CheapOp::StrongMul => ChainOp::StrongMulBy,
             other => other.chained_left(),
         }
     }
@@ -52,6 +57,9 @@ pub(super) enum ChainOp {
     /// The operand minus the intermediate result.
     SubFrom,
     Mul,
+    StrongMul,
+    /// The strong product of the operand and the intermediate result.
+    StrongMulBy,
 }
 
 /// A nest of operations.
@@ -76,13 +84,30 @@ impl FusedOp {
 }
 
 /// Expands an expression with the arithmetic of an operation as a closure that is known at compile
-/// time.
+/// time. A `plain` operation is not strong, and a `last` one may be.
 macro_rules! with {
     ($op:expr, $value:ident => $body:expr) => {
+        match $op {
+            CheapOp::StrongMul => with!(@known StrongMul, $value => $body),
+            other => with!(plain other, $value => $body),
+        }
+    };
+    (plain $op:expr, $value:ident => $body:expr) => {
         match $op {
             CheapOp::Add => with!(@known Add, $value => $body),
             CheapOp::Sub => with!(@known Sub, $value => $body),
             CheapOp::Mul => with!(@known Mul, $value => $body),
+            CheapOp::StrongMul => unreachable!("a strong product is the first or the last operation"),
+        }
+    };
+    (last $op:expr, $value:ident => $body:expr) => {
+        match $op {
+            ChainOp::StrongMul => with!(@known StrongMul, $value => $body),
+            ChainOp::StrongMulBy => {
+                let $value = |a: A, b: A| Binary::StrongMul.value(b, a);
+                $body
+            }
+            other => with!(next other, $value => $body),
         }
     };
     (next $op:expr, $value:ident => $body:expr) => {
@@ -94,6 +119,9 @@ macro_rules! with {
                 $body
             }
             ChainOp::Mul => with!(@known Mul, $value => $body),
+            ChainOp::StrongMul | ChainOp::StrongMulBy => {
+                unreachable!("a strong product is the first or the last operation")
+            }
         }
     };
     (@known $Op:ident, $value:ident => $body:expr) => {{
@@ -106,39 +134,46 @@ macro_rules! with {
 pub(super) fn compile<A: Element>(nested: FusedOp) -> VectorLoop<A> {
     match nested {
         FusedOp::Two { first, next } => {
-            with!(first, first => with!(next next, next => of_three(move |a, b, c| next(first(a, b), c))))
+            with!(first, first => with!(last next, next => of_three(move |a, b, c| next(first(a, b), c))))
         }
         FusedOp::Three { first, next, last } => {
-            with!(first, first => with!(next next, next => with!(next last, last => {
+            with!(first, first => with!(next next, next => with!(last last, last => {
                 of_four(move |a, b, c, d| last(next(first(a, b), c), d))
             })))
         }
         FusedOp::Pair { outer, left, right } => {
-            with!(outer, outer => with!(left, left => with!(right, right => {
+            with!(plain outer, outer => with!(left, left => with!(right, right => {
                 of_four(move |a, b, c, d| outer(left(a, b), right(c, d)))
             })))
         }
     }
 }
 
+/// The arithmetic of a product as a closure that is known at compile time.
+macro_rules! with_product {
+    ($strong:expr, $value:ident => $body:expr) => {
+        if $strong { with!(@known StrongMul, $value => $body) } else { with!(@known Mul, $value => $body) }
+    };
+}
+
 /// The loop of a product and an expression of it: `a · b` and `last(next(a · b, c), d)`.
-pub(super) fn compile_product_and_more<A: Element>(next: ChainOp, last: ChainOp) -> MultiLoop<A, 2> {
-    with!(next next, next => with!(next last, last => {
+pub(super) fn compile_product_and_more<A: Element>(strong: bool, next: ChainOp, last: ChainOp) -> MultiLoop<A, 2> {
+    with_product!(strong, product => with!(next next, next => with!(next last, last => {
         several_of_four(move |a, b, c, d| {
-            let product = Binary::Mul.value(a, b);
+            let product = product(a, b);
             [product, last(next(product, c), d)]
         })
-    }))
+    })))
 }
 
 /// The loop of two products that share the first operand.
-pub(super) fn compile_two_products<A: Element>() -> MultiLoop<A, 2> {
-    several_of_four(|factor, a, b, _| [Binary::Mul.value(factor, a), Binary::Mul.value(factor, b)])
+pub(super) fn compile_two_products<A: Element>(strong: bool) -> MultiLoop<A, 2> {
+    with_product!(strong, product => several_of_four(move |factor, a, b, _| [product(factor, a), product(factor, b)]))
 }
 
 /// The loop of three products that share the first operand.
-pub(super) fn compile_three_products<A: Element>() -> MultiLoop<A, 3> {
-    several_of_four(|factor, a, b, c| {
-        [Binary::Mul.value(factor, a), Binary::Mul.value(factor, b), Binary::Mul.value(factor, c)]
+pub(super) fn compile_three_products<A: Element>(strong: bool) -> MultiLoop<A, 3> {
+    with_product!(strong, product => {
+        several_of_four(move |factor, a, b, c| [product(factor, a), product(factor, b), product(factor, c)])
     })
 }

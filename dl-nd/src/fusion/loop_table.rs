@@ -13,9 +13,10 @@ pub(super) struct LoopTable<A> {
     pub(super) exp_of_negative: fn() -> VectorLoop<A>,
     pub(super) binary: fn(Binary) -> VectorLoop<A>,
     pub(super) nested: fn(FusedOp) -> VectorLoop<A>,
-    pub(super) product_and_more: fn(ChainOp, ChainOp) -> MultiLoop<A, 2>,
-    pub(super) two_products: fn() -> MultiLoop<A, 2>,
-    pub(super) three_products: fn() -> MultiLoop<A, 3>,
+    /// The first argument of these is whether the products are strong.
+    pub(super) product_and_more: fn(bool, ChainOp, ChainOp) -> MultiLoop<A, 2>,
+    pub(super) two_products: fn(bool) -> MultiLoop<A, 2>,
+    pub(super) three_products: fn(bool) -> MultiLoop<A, 3>,
 }
 
 /// Selects the table of an element type.

@@ -5,19 +5,22 @@
 //! with the same delta.
 
 use super::compile::{Pattern, Selection};
-use super::fused_ops::FusedOp;
+use super::fused_ops::{ChainOp, FusedOp};
 use dl_core::Binary;
 
 /// Merges instructions with earlier ones. `is_there(value, before)` returns whether a value is
 /// available before another one is computed.
 pub(super) fn join(selections: &mut [Option<Selection>], is_there: impl Fn(usize, usize) -> bool) {
     for first in 0..selections.len() {
-        let Some([a, b]) = product(&selections[first]) else { continue };
+        let Some((strong, [a, b])) = product(&selections[first]) else { continue };
         let (now, later) = selections.split_at_mut(first + 1);
         let is_there = |value: usize| is_there(value, first);
-        let selection = with_reader(first, [a, b], later, &is_there).or_else(|| {
-            let [of_a, of_b] = [a, b].map(|factor| products(factor, first + 1, later, &is_there));
-            if of_b.len() > of_a.len() { with_products([b, a], &of_b) } else { with_products([a, b], &of_a) }
+        let selection = with_reader(first, strong, [a, b], later, &is_there).or_else(|| {
+            let [of_a, of_b] = [a, b].map(|factor| products(factor, strong, first + 1, later, &is_there));
+            match !strong && of_b.len() > of_a.len() {
+                true => with_products(strong, [b, a], &of_b),
+                false => with_products(strong, [a, b], &of_a),
+            }
         });
         if let Some(selection) = selection {
             selection.extra_outputs.iter().for_each(|&value| later[value - first - 1] = None);
@@ -29,6 +32,7 @@ pub(super) fn join(selections: &mut [Option<Selection>], is_there: impl Fn(usize
 /// Merges the product `first = a · b` with one of the `later` instructions that reads it.
 fn with_reader(
     first: usize,
+    strong: bool,
     [a, b]: [usize; 2],
     later: &[Option<Selection>],
     is_there: &impl Fn(usize) -> bool,
@@ -45,40 +49,48 @@ fn with_reader(
             _ => return None,
         };
         // excludes a second use of the product itself
-        let joins = is_there(between) && is_there(other);
-        let kind = Pattern::ProductAndMore { next, last };
+        let is_plain = |op: ChainOp| !matches!(op, ChainOp::StrongMul | ChainOp::StrongMulBy);
+        let joins = is_there(between) && is_there(other) && is_plain(next) && is_plain(last);
+        let kind = Pattern::ProductAndMore { strong, next, last };
         joins.then(|| Selection { kind, reads: [a, b, between, other], extra_outputs: vec![first + 1 + index] })
     })
 }
 
 /// The next two products with this factor among the `later` values, which begin with value `from`,
-/// and their other factors.
+/// and their other factors. Strong products share the left factor.
 fn products(
     factor: usize,
+    strong: bool,
     from: usize,
     later: &[Option<Selection>],
     is_there: &impl Fn(usize) -> bool,
 ) -> Vec<(usize, usize)> {
-    let other = |[a, b]: [usize; 2]| if factor == a { Some(b) } else { (factor == b).then_some(a) };
+    let other = |(is_strong, [a, b]): (bool, [usize; 2])| match is_strong == strong {
+        true if factor == a => Some(b),
+        true if factor == b && !strong => Some(a),
+        _ => None,
+    };
     let values =
         later.iter().enumerate().filter_map(|(index, selection)| Some((from + index, other(product(selection)?)?)));
     values.filter(|&(_, other)| is_there(other)).take(2).collect()
 }
 
 /// Merges products that share a factor.
-fn with_products([factor, other]: [usize; 2], others: &[(usize, usize)]) -> Option<Selection> {
+fn with_products(strong: bool, [factor, other]: [usize; 2], others: &[(usize, usize)]) -> Option<Selection> {
     let (kind, reads) = match *others {
-        [(_, second)] => (Pattern::TwoProducts, [factor, other, second, factor]),
-        [(_, second), (_, third)] => (Pattern::ThreeProducts, [factor, other, second, third]),
+        [(_, second)] => (Pattern::TwoProducts(strong), [factor, other, second, factor]),
+        [(_, second), (_, third)] => (Pattern::ThreeProducts(strong), [factor, other, second, third]),
         _ => return None,
     };
     Some(Selection { kind, reads, extra_outputs: others.iter().map(|&(value, _)| value).collect() })
 }
 
-/// The factors of an instruction that is a single product.
-fn product(selection: &Option<Selection>) -> Option<[usize; 2]> {
+/// The factors of an instruction that is a single product, and whether it is strong.
+fn product(selection: &Option<Selection>) -> Option<(bool, [usize; 2])> {
     match *selection {
-        Some(Selection { kind: Pattern::Binary(Binary::Mul), reads: [a, b, ..], .. }) => Some([a, b]),
+        Some(Selection {
+            kind: Pattern::Binary(op @ (Binary::Mul | Binary::StrongMul)), reads: [a, b, ..], ..
+        }) => Some((op == Binary::StrongMul, [a, b])),
         _ => None,
     }
 }

@@ -409,6 +409,46 @@ fn products_with_common_factor_merge_with_same_bits() {
     assert!(found[1] == bits_of(len, |i| x[i] * Unary::Exp.value(x[i] * a[i])));
 }
 
+/// Of a delta with several slopes, and in nests of three operations.
+#[test]
+fn strong_products_fuse_with_same_bits() {
+    use Binary::{Add, Mul, StrongMul, Sub};
+    let len = CHUNK_LEN + 77;
+    let [x, a, b, c] = &[1, 2, 3, 4].map(|seed| all_kinds(len, seed));
+    let products = [a, b, c].map(|y| both(StrongMul, x, y));
+    let right = [a, b, c].map(|y| bits_of(len, |i| StrongMul.value(x[i], y[i])));
+    assert!(right.concat() != [a, b, c].map(|y| bits_of(len, |i| x[i] * y[i])).concat(), "the kinds differ");
+    for count in 1..=3 {
+        let some: Vec<_> = products[..count].iter().collect();
+        assert!(computed_together(&some) == (1, right[..count].to_vec()), "{count}");
+    }
+    // a plain product is another instruction
+    assert_eq!(computed_together(&[&products[0], &both(Mul, x, b)]).0, 2);
+    for inner in [Add, Sub, Mul, StrongMul] {
+        for outer in [Add, Sub, Mul, StrongMul] {
+            for slot in 0..4 {
+                let first = both(StrongMul, x, a);
+                let next = if slot % 2 == 0 { both(inner, &first, b) } else { both(inner, b, &first) };
+                let last = if slot < 2 { both(outer, &next, c) } else { both(outer, c, &next) };
+                let value = |i: usize| {
+                    let (first, b, c) = (StrongMul.value(x[i], a[i]), b[i], c[i]);
+                    let next = if slot % 2 == 0 { inner.value(first, b) } else { inner.value(b, first) };
+                    if slot < 2 { outer.value(next, c) } else { outer.value(c, next) }
+                };
+                let pair = both(outer, &both(inner, x, b), &both(StrongMul, c, a));
+                let of_pair = |i: usize| outer.value(inner.value(x[i], b[i]), StrongMul.value(c[i], a[i]));
+                drop((first, next));
+                assert!(computed_together(&[&last]).1 == [bits_of(len, value)], "{inner:?}, {outer:?}, {slot}");
+                assert!(computed_together(&[&pair]).1 == [bits_of(len, of_pair)], "{inner:?}, {outer:?}, a pair");
+            }
+        }
+    }
+    // the product and its reader
+    let more = both(Sub, &both(Add, &products[0], b), c);
+    let value = bits_of(len, |i| StrongMul.value(x[i], a[i]) + b[i] - c[i]);
+    assert!(computed_together(&[&products[0], &more]) == (1, vec![right[0].clone(), value]));
+}
+
 #[test]
 fn product_merges_with_its_user_with_same_bits() {
     use Binary::{Add, Mul, Sub};

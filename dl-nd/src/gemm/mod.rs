@@ -9,7 +9,8 @@
 //!
 //! Determinism: each element of the result is a chain of fused multiply-adds over the inner
 //! dimension `k`, split into `ceil(k / K_BLOCK)` blocks of equal length. The chain does not depend
-//! on the tile, the number of threads or the sizes of caches. Exception: the order in a
+//! on the tile, the number of threads or the sizes of caches. Of a longer `k` than 16 blocks, the
+//! products of both halves are added. Exception: the order in a
 //! matrix-vector product depends on the shape, and on whether the vectors are contiguous.
 //!
 //! Safety: the kernels work on raw pointers. The pointers are made in this module from views, and

@@ -35,7 +35,7 @@ pub(super) unsafe fn multiply<A: Element>(kernels: &KernelTable<A>, product: &Ge
                 // SAFETY: both vectors have length `depth`, and `row` is a row of `c`
                 unsafe {
                     let (addend, to) = (addend.at(row, 0).start, c.at(row, 0).start);
-                    let sum = alpha * (kernels.dot)(a.at(row, 0).start, vector, depth);
+                    let sum = alpha * inner_product(kernels, a.at(row, 0).start, vector, depth);
                     to.write(if beta == A::zero() { sum } else { beta * *addend + sum });
                 }
             };
@@ -49,6 +49,10 @@ pub(super) unsafe fn multiply<A: Element>(kernels: &KernelTable<A>, product: &Ge
         // SAFETY: guaranteed by the caller
         return unsafe { epilogue.apply(rows, columns, c) };
     }
+    if depth > LONGEST_SUM {
+        // SAFETY: guaranteed by the caller
+        return unsafe { multiply_halves(kernels, product) };
+    }
     // SAFETY: guaranteed by the caller
     unsafe {
         if is_better_transposed(kernels, product) {
@@ -56,6 +60,77 @@ pub(super) unsafe fn multiply<A: Element>(kernels: &KernelTable<A>, product: &Ge
             multiply_tiles(kernels, &Gemm { rows: columns, columns: rows, a, b, addend, c, ..*product });
         } else {
             multiply_tiles(kernels, product);
+        }
+    }
+}
+
+/// An element of a product of more terms is the sum of those of the halves, so that its error grows
+/// with the logarithm of their number.
+const LONGEST_SUM: usize = 16 * K_BLOCK;
+/// The same for the inner product of contiguous vectors, which has many accumulators.
+const LONGEST_INNER: usize = 4096;
+
+/// # Safety
+/// `len` numbers of both vectors must be readable.
+unsafe fn inner_product<A: Element>(kernels: &KernelTable<A>, x: *const A, y: *const A, len: usize) -> A {
+    // SAFETY: guaranteed by the caller for both halves
+    unsafe {
+        if len <= LONGEST_INNER {
+            return (kernels.dot)(x, y, len);
+        }
+        // so that both begin at a register
+        let half = (len / 2).next_multiple_of(K_BLOCK);
+        inner_product(kernels, x, y, half) + inner_product(kernels, x.add(half), y.add(half), len - half)
+    }
+}
+
+/// Adds the product of the second half of the terms to that of the first.
+///
+/// # Safety
+/// That of [`multiply`].
+unsafe fn multiply_halves<A: Element>(kernels: &KernelTable<A>, product: &Gemm<A>) {
+    let &Gemm { rows, depth, columns, a, b, c, epilogue, .. } = product;
+    let half = (depth / 2).next_multiple_of(K_BLOCK);
+    let mut scratch = Scratch::<A>::take(rows * columns);
+    let sums = RawMatrix { start: scratch.as_mut_slice().as_mut_ptr(), row: columns as isize, column: 1 };
+    let first = Gemm { depth: half, epilogue: Epilogue::None, ..*product };
+    let (rest, a, b) = (depth - half, a.at(0, half), b.at(half, 0));
+    let second = Gemm { depth: rest, a, b, beta: A::zero(), addend: sums.as_const(), c: sums, ..first };
+    let compute = |half: usize| {
+        // SAFETY: guaranteed by the caller for this half; the second one is written to the scratch
+        // memory, which has room for it
+        unsafe { multiply(kernels, [&first, &second][half]) };
+    };
+    match rows * columns <= SMALL_RESULT_LEN {
+        true => parallel::for_each(2, nanoseconds::<A>(rows, half, columns), compute),
+        // the rows and columns of each half are divided
+        false => (0..2).for_each(compute),
+    }
+    // SAFETY: both halves have been written, and are not aliased
+    unsafe {
+        add_to(c, sums.as_const(), rows, columns);
+        epilogue.apply(rows, columns, c);
+    }
+}
+
+/// `c = c + terms`, for terms in row-major order.
+///
+/// # Safety
+/// The terms must be readable, and `c` readable, writable and not aliased.
+unsafe fn add_to<A: Element>(c: RawMatrix<*mut A>, terms: RawMatrix<*const A>, rows: usize, columns: usize) {
+    for row in 0..rows {
+        let (from, to) = (terms.at(row, 0).start, c.at(row, 0).start);
+        // SAFETY: guaranteed by the caller
+        unsafe {
+            if c.column == 1 {
+                let (from, to) = (from_raw_parts(from, columns), from_raw_parts_mut(to, columns));
+                to.iter_mut().zip(from).for_each(|(to, &from)| *to = *to + from);
+            } else {
+                for column in 0..columns {
+                    let to = to.offset(column as isize * c.column);
+                    to.write(*to + *from.add(column));
+                }
+            }
         }
     }
 }
@@ -260,22 +335,9 @@ unsafe fn multiply_parts<A: Element>(kernels: &KernelTable<A>, product: &Gemm<A>
             multiply_blocks(kernels, &Gemm { depth, a, b, c, beta, epilogue: Epilogue::None, ..*product }, packing)
         };
     });
-    for row in 0..rows {
-        for part in 1..parts.len() {
-            let (from, to) = (others.at((part - 1) * rows + row, 0).start, c.at(row, 0).start);
-            // SAFETY: `c` and the scratch memory have been written, and are not aliased
-            unsafe {
-                if c.column == 1 {
-                    let (from, to) = (from_raw_parts(from, columns), from_raw_parts_mut(to, columns));
-                    to.iter_mut().zip(from).for_each(|(to, &from)| *to = *to + from);
-                } else {
-                    for column in 0..columns {
-                        let to = to.offset(column as isize * c.column);
-                        to.write(*to + *from.add(column));
-                    }
-                }
-            }
-        }
+    for part in 1..parts.len() {
+        // SAFETY: `c` and the scratch memory have been written, and are not aliased
+        unsafe { add_to(c, others.at((part - 1) * rows, 0).as_const(), rows, columns) };
     }
     // SAFETY: guaranteed by the caller
     unsafe { epilogue.apply(rows, columns, c) };

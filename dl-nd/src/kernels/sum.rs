@@ -6,7 +6,7 @@ use crate::fusion::{CHUNK_LEN, PairwiseSum, RUN_LEN, combine_chunk_sums};
 use crate::tensor::{Element, zeros};
 use dl_core::parallel;
 use dl_core::simd::vectorized;
-use ndarray::{ArrayD, ArrayView2, ArrayViewD, Axis};
+use ndarray::{Array, ArrayD, ArrayView, ArrayView2, ArrayViewD, ArrayViewMut, Axis, Dimension};
 
 /// The sum of all elements.
 pub(crate) fn sum_all<A: Element>(x: ArrayViewD<'_, A>) -> A {
@@ -60,6 +60,22 @@ fn sum_in_halves<A: Element>(x: ArrayViewD<'_, A>, axis: Axis) -> ArrayD<A> {
     let mut sums = sum_in_halves(left, axis);
     sums.zip_mut_with(&sum_in_halves(right, axis), |sum, &right| *sum = *sum + right);
     sums
+}
+
+/// Adds parts to `sum`: in their order, or the sums of the halves of a long list.
+pub(crate) fn add_in_halves<'a, A: Element, D: Dimension, P: Copy>(
+    order: &[P],
+    part: &impl Fn(P) -> ArrayView<'a, A, D>,
+    mut sum: ArrayViewMut<'_, A, D>,
+) {
+    if order.len() <= RUN_LEN {
+        return order.iter().for_each(|&at| sum.zip_mut_with(&part(at), |sum, &term| *sum = *sum + term));
+    }
+    let (left, right) = order.split_at(order.len() / 2);
+    let mut other = Array::from_elem(sum.raw_dim(), A::zero());
+    add_in_halves(left, part, sum.view_mut());
+    add_in_halves(right, part, other.view_mut());
+    sum.zip_mut_with(&other, |sum, &other| *sum = *sum + other);
 }
 
 /// The slices along the first axis as contiguous rows, if they are contiguous: for instance some
@@ -122,7 +138,7 @@ fn add_rows<'a, A: Element>(mut rows: impl Iterator<Item = &'a [A]>, sums: &mut 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ndarray::{Array, Array1, s};
+    use ndarray::{Array1, s};
 
     const COUNT: usize = 300_003;
 

@@ -260,15 +260,14 @@ impl<A: Item + PartialOrd, D: Rank> BuiltIn for Compare<A, D> {}
 /// be numbers. All three operands broadcast.
 ///
 /// The element that is not selected does not affect the result, even if it is infinite or NaN, and
-/// its delta is 0. But as in PyTorch, a delta of 0 times an infinite derivative is NaN: mask the
-/// argument of a square root, not only its result.
+/// its delta is 0. A delta of 0 annihilates: it is 0 in the operands of pointwise operations, however
+/// steep these are there. In PyTorch it may become NaN.
 ///
 /// ```
 /// use dl_core::{Differentiable, Weight};
 /// use dl_nd::{CompareOps, Nd, ReduceOps, where_};
 /// let w = Weight::new(Nd::from([-1.0_f64, 4.0]));
-/// let positive = w.greater(0.0);
-/// let root = where_(&positive, where_(&positive, &w, 1.0).sqrt(), 0.0);
+/// let root = where_(w.greater(0.0), w.sqrt(), 0.0);
 /// assert_eq!(root.predict().wait()?, Nd::from([0.0, 2.0]));
 /// assert_eq!(root.sum().gradient(&w).predict().wait()?, Nd::from([0.0, 0.25]));
 /// # dl_core::Result::Ok(())

@@ -169,7 +169,8 @@ impl<A: Element, R: Reduction> CrossEntropy<A, R> {
     }
 
     /// A weight for each class, `[classes]`, which scales the losses of the class. With labels, the
-    /// mean is divided by the sum of the weights of all labels.
+    /// mean is divided by the sum of the weights of all labels; a sum of 0 is an error. A class of
+    /// weight 0 does not count, even if its logit is −∞.
     ///
     /// ```
     /// use dl_nd::{CrossEntropy, Nd};
@@ -243,7 +244,8 @@ fn likelihood<A: Element, D: Rank, E: Rank, R: Reduction>(
         return invalid(name, error);
     }
     let weighted = match &settings.weights {
-        Some(weights) => Nd::binary(Binary::Mul, &x, &per_channel(name, weights, &x)),
+        // a weight of 0 removes a class, even if its logit is −∞
+        Some(weights) => Nd::binary(Binary::StrongMul, &per_channel(name, weights, &x), &x),
         None => x.clone(),
     };
     // all of these keep the class axis, with length 1
@@ -384,7 +386,7 @@ impl<A: Element, D: Rank, E: Rank, R: Reduction> Primitive for CrossEntropyOp<A,
         // (softmax − one_hot) · d
         let gradient = Layer::apply_built_in(CrossEntropyGradient(PhantomData), at.operands.clone());
         let each = R::unfold(at.delta, with_class_axis::<D>(at.values.1.shape()));
-        (Some(Nd::binary(Binary::Mul, &gradient, &each)), None)
+        (Some(Nd::binary(Binary::StrongMul, &each, &gradient)), None)
     }
 
     fn cost(&self, (logits, _): (&Nd<A, D>, &Nd<usize, E>)) -> f64 {

@@ -1,6 +1,7 @@
 //! Separable linear maps along the spatial axes: averages under windows, adaptive pooling,
 //! upsampling.
 
+use crate::fusion::{RUN_LEN, add_assign};
 use crate::kernels::Window;
 use crate::ops::pool;
 use crate::ops::window::{check_batch, size};
@@ -336,13 +337,25 @@ fn apply_rows<A: Element>(rows: &[Vec<(usize, A)>], x: &[A], shape: &[usize], ax
     let inner: usize = shape[axis + 1..].iter().product();
     let mut y = zeros(x.len() / shape[axis] * rows.len());
     for (x, y) in x.chunks_exact(shape[axis] * inner).zip(y.chunks_exact_mut(rows.len() * inner)) {
-        for (row, y) in rows.iter().zip(y.chunks_exact_mut(inner)) {
-            for &(place, factor) in row {
-                for (y, &x) in y.iter_mut().zip(&x[place * inner..]) {
-                    *y = *y + factor * x;
-                }
-            }
-        }
+        rows.iter().zip(y.chunks_exact_mut(inner)).for_each(|(row, y)| add_row(row, x, y));
     }
     y
+}
+
+/// Adds the product of a row with vectors that are interleaved in `x`. The terms of a long row are
+/// summed in halves.
+fn add_row<A: Element>(row: &[(usize, A)], x: &[A], y: &mut [A]) {
+    if row.len() > RUN_LEN {
+        let (left, right) = row.split_at(row.len() / 2);
+        let mut sum = zeros(y.len());
+        add_row(left, x, y);
+        add_row(right, x, &mut sum);
+        return add_assign(y, &sum);
+    }
+    for &(place, factor) in row {
+        let x = &x[place * y.len()..];
+        for (y, &x) in y.iter_mut().zip(x) {
+            *y = *y + factor * x;
+        }
+    }
 }

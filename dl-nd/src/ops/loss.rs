@@ -192,12 +192,13 @@ macro_rules! losses {
                     None => None,
                 };
                 elementwise::<A, D, R>(NAME, x, target.into_layer(), |x, y| {
-                    let positive = y * (-x).softplus();
+                    // a term with probability or weight 0 does not count, even if the logit is infinite
+                    let positive = y.strong_mul(&(-x).softplus());
                     let positive = match &weight {
-                        Some(weight) => weight * positive,
+                        Some(weight) => weight.strong_mul(&positive),
                         None => positive,
                     };
-                    positive + (1.0 - y) * x.softplus()
+                    positive + (1.0 - y).strong_mul(&x.softplus())
                 })
             }
         }

@@ -95,7 +95,8 @@ macro_rules! numbers {
 
 numbers! {
     /// The mean of the losses, a number; the default of every loss function. If the losses have
-    /// weights (see [`CrossEntropy`](crate::CrossEntropy)), it is the weighted mean `Σ w·l / Σ w`.
+    /// weights (see [`CrossEntropy`](crate::CrossEntropy)), it is the weighted mean `Σ w·l / Σ w`. A
+    /// total weight of 0 is an error.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{LossOps, Mean, Nd};
@@ -107,11 +108,12 @@ numbers! {
 
         #[track_caller]
         fn weighted<A: Element, D: Rank, E: Rank>(
-            _: &'static str,
+            name: &'static str,
             losses: Layer<Nd<A, D>>,
             weights: Layer<Nd<A, E>>,
         ) -> Layer<A> {
-            A::binary(Binary::Div, &total(losses), &total(weights))
+            let all = Layer::apply_built_in(TotalWeight { name, element: PhantomData }, (total(weights),));
+            A::binary(Binary::Div, &total(losses), &all)
         }
     };
     /// The sum of the losses, a number.
@@ -156,6 +158,44 @@ impl Reduction for Each {
     fn unfold<A: Element, D: Rank, E: Rank>(delta: &Layer<Nd<A, D>>, shape: E) -> Layer<Nd<A, E>> {
         reshape_to(delta, shape)
     }
+}
+
+/// The divisor of a weighted mean. It must not be 0.
+struct TotalWeight<A> {
+    name: &'static str,
+    element: PhantomData<A>,
+}
+
+impl<A: Element> Primitive for TotalWeight<A> {
+    type Operands = (Layer<A>,);
+    type Output = A;
+
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn value(&self, (&total,): (&A,)) -> Result<A> {
+        match total == A::zero() {
+            true => Err(Error::invalid("the weights of the labels sum to 0: the mean is undefined")),
+            false => Ok(total),
+        }
+    }
+
+    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<A>>,) {
+        (Some(at.delta.clone()),)
+    }
+
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<A>> {
+        along.tangents.0.clone()
+    }
+
+    fn cost(&self, _: (&A,)) -> f64 {
+        1.0
+    }
+}
+
+impl<A: Element> BuiltIn for TotalWeight<A> {
+    const IS_PURE: bool = true;
 }
 
 /// Reduces a tensor of losses as `R` says.

@@ -8,6 +8,7 @@ use crate::ops::invalid::{check_fraction, check_non_negative, invalid};
 use crate::ops::reduce::{ReduceForm, ReduceOp, reduce};
 use crate::ops::reshape::{ReshapeTarget, reshape};
 use crate::ops::train_eval::train_or_eval;
+use crate::ops::variance::centered;
 use crate::tensor::{Element, Nd, Rank};
 use dl_core::{Along, At, Binary, Buffer, BuiltIn, Differentiable, Error, Layer, Pointwise, Primitive, Result};
 use ndarray::{Dim, Ix1, Ix3};
@@ -80,14 +81,18 @@ pub trait NormOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
             return invalid(NAME, error);
         }
         let x = self.layer();
-        let batch = Moments::of(NAME, &x, AxisList::all_but(1));
         let mean = per_channel(NAME, &stats.mean.layer(), &x);
         let variance = per_channel(NAME, &stats.variance.layer(), &x);
-        let train = batch
-            .normalized(eps)
-            .updating(&stats.mean, stats.updated(&mean, &batch.mean))
-            .updating(&stats.variance, stats.updated(&variance, &batch.variance(1)));
-        let evaluate = scaled(&Nd::binary(Binary::Sub, &x, &mean), &variance, eps);
+        let moment = |x: &Layer<Nd<A, D>>, op: ReduceOp, correction: usize| {
+            let form = ReduceForm { correction, ..ReduceForm::of(NAME, true) };
+            reduce(x.clone(), op, AxisList::all_but(1), form)
+        };
+        let deviations = centered(NAME, x.clone(), AxisList::all_but(1));
+        let train = scaled(NAME, &deviations, AxisList::all_but(1), eps)
+            .updating(&stats.mean, stats.updated(&mean, &moment(&x, ReduceOp::Mean, 0)))
+            .updating(&stats.variance, stats.updated(&variance, &moment(&deviations, ReduceOp::MeanSquare, 1)));
+        let deviation = Nd::with_number(Binary::Add, &variance, eps, false).rsqrt();
+        let evaluate = Nd::binary(Binary::Mul, &Nd::binary(Binary::Sub, &x, &mean), &deviation);
         train_or_eval(train, evaluate)
     }
 
@@ -147,7 +152,7 @@ pub trait NormOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
         const NAME: &str = "rms_norm";
         let x = self.layer();
         match check_non_negative("eps", eps) {
-            Ok(()) => scaled(&x, &mean(NAME, &x.square(), AxisList::last(axes), 0), eps),
+            Ok(()) => scaled(NAME, &x, AxisList::last(axes), eps),
             Err(error) => invalid(NAME, error),
         }
     }
@@ -241,56 +246,16 @@ fn normalized<A: Element, D: Rank>(
     eps: f64,
 ) -> Layer<Nd<A, D>> {
     match check_non_negative("eps", eps) {
-        Ok(()) => Moments::of(name, x, axes).normalized(eps),
+        Ok(()) => scaled(name, &centered(name, x.clone(), axes.clone()), axes, eps),
         Err(error) => invalid(name, error),
     }
 }
 
-/// The mean along `axes`, which are kept with length 1. The divisor is reduced by `correction`.
+/// `x / √(mean(x²) + eps)` along these axes.
 #[track_caller]
-fn mean<A: Element, D: Rank>(
-    name: &'static str,
-    x: &Layer<Nd<A, D>>,
-    axes: AxisList,
-    correction: usize,
-) -> Layer<Nd<A, D>> {
-    reduce(x.clone(), ReduceOp::Mean, axes, ReduceForm { name, keep_dims: true, correction })
-}
-
-/// `x / √(variance + eps)`.
-#[track_caller]
-fn scaled<A: Element, D: Rank>(x: &Layer<Nd<A, D>>, variance: &Layer<Nd<A, D>>, eps: f64) -> Layer<Nd<A, D>> {
-    Nd::binary(Binary::Mul, x, &Nd::with_number(Binary::Add, variance, eps, false).rsqrt())
-}
-
-/// The mean of a tensor along some axes, and the terms of its variance.
-struct Moments<A: Element, D: Rank> {
-    name: &'static str,
-    axes: AxisList,
-    mean: Layer<Nd<A, D>>,
-    /// The tensor minus its mean.
-    centered: Layer<Nd<A, D>>,
-    squares: Layer<Nd<A, D>>,
-}
-
-impl<A: Element, D: Rank> Moments<A, D> {
-    #[track_caller]
-    fn of(name: &'static str, x: &Layer<Nd<A, D>>, axes: AxisList) -> Self {
-        let mean = mean(name, x, axes.clone(), 0);
-        let centered = Nd::binary(Binary::Sub, x, &mean);
-        let squares = centered.square();
-        Moments { name, axes, mean, centered, squares }
-    }
-
-    #[track_caller]
-    fn variance(&self, correction: usize) -> Layer<Nd<A, D>> {
-        mean(self.name, &self.squares, self.axes.clone(), correction)
-    }
-
-    #[track_caller]
-    fn normalized(&self, eps: f64) -> Layer<Nd<A, D>> {
-        scaled(&self.centered, &self.variance(0), eps)
-    }
+fn scaled<A: Element, D: Rank>(name: &'static str, x: &Layer<Nd<A, D>>, axes: AxisList, eps: f64) -> Layer<Nd<A, D>> {
+    let form = ReduceForm { eps, ..ReduceForm::of(name, true) };
+    Nd::binary(Binary::Div, x, &reduce(x.clone(), ReduceOp::RootMeanSquare, axes, form))
 }
 
 /// Reshapes `[batch, channels, …]` to `[batch, groups, elements of a group]`.

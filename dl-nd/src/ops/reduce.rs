@@ -11,7 +11,7 @@ use crate::tensor::{Element, Expr, LazyTensor, Nd, Rank, check_size, filled_arra
 use crate::{fusion, kernels};
 use dl_core::{
     Along, At, Binary, BinaryLoop, BuiltIn, Data, Differentiable, Error, Layer, Native, Others, Pointwise, Primitive,
-    Result,
+    Result, Unary,
 };
 use ndarray::{ArrayD, Axis, Dimension, IxDyn};
 use std::marker::PhantomData;
@@ -20,7 +20,13 @@ use std::sync::Arc;
 macro_rules! reductions {
     ($($(#[doc = $doc:literal])+ $ReduceOp:ident $name:ident $axis:ident $keepdim:ident: $total:literal, $rows:literal, $columns:literal;)*) => {
         #[derive(Clone, Copy, PartialEq)]
-        pub(crate) enum ReduceOp { $($ReduceOp,)* }
+        pub(crate) enum ReduceOp {
+            $($ReduceOp,)*
+            /// The mean of the squares, `Σ x² / n`.
+            MeanSquare,
+            /// The root of the mean of the squares, `√(Σ x² / n + eps)`. Its gradient at 0 is 0.
+            RootMeanSquare,
+        }
 
         /// Reductions of tensors.
         ///
@@ -90,7 +96,7 @@ macro_rules! reductions {
 reductions! {
     /// The sum of all elements; 0 if there are none.
     Sum sum sum_axis sum_keepdim: "10.0", "[4.0, 6.0]", "[[3.0], [7.0]]";
-    /// The mean of all elements. A tensor without elements is an error.
+    /// The mean of all elements, without overflow. A tensor without elements is an error.
     Mean mean mean_axis mean_keepdim: "2.5", "[2.0, 3.0]", "[[1.5], [3.5]]";
     /// The product of all elements; 1 if there are none. The gradient is correct for elements that
     /// are 0, too.
@@ -124,13 +130,15 @@ pub(crate) struct ReduceForm {
     pub(crate) keep_dims: bool,
     /// The number by which the divisor of a mean is reduced.
     pub(crate) correction: usize,
+    /// The number that is added to the mean of the squares under a root.
+    pub(crate) eps: f64,
 }
 
 impl ReduceForm {
-    const SUM_KEEPDIM: ReduceForm = ReduceForm { name: "sum", keep_dims: true, correction: 0 };
+    const SUM_KEEPDIM: ReduceForm = ReduceForm { name: "sum", keep_dims: true, correction: 0, eps: 0.0 };
 
     pub(crate) fn of(name: &'static str, keep_dims: bool) -> ReduceForm {
-        ReduceForm { name, keep_dims, correction: 0 }
+        ReduceForm { name, keep_dims, correction: 0, eps: 0.0 }
     }
 }
 
@@ -141,7 +149,7 @@ pub(crate) fn reduce<A: Element, D: Rank, O: ReduceOutput<A, D>>(
     axes: AxisList,
     form: ReduceForm,
 ) -> Layer<O> {
-    Layer::apply_built_in(Reduce { op, axes, form, types: PhantomData }, (x,))
+    Layer::apply_built_in(Reduce::new(op, axes, form), (x,))
 }
 
 /// The sum of all elements.
@@ -200,7 +208,8 @@ impl<A: Element, D: Rank, E: Rank> ReduceOutput<A, D> for Nd<A, E> {
     }
 }
 
-struct Reduce<A, D, O> {
+#[derive(Clone)]
+pub(crate) struct Reduce<A, D, O> {
     op: ReduceOp,
     axes: AxisList,
     form: ReduceForm,
@@ -224,25 +233,23 @@ impl<A: Element, D: Rank, O: ReduceOutput<A, D>> Primitive for Reduce<A, D, O> {
                 x.shape().iter().enumerate().filter(|(axis, _)| !axes.contains(axis)).map(|(_, &l)| l).collect();
             check_size::<A>(&left)?;
         }
-        if let Some(lazy) = self.pending_terms(x) {
-            // sum without storing the elements, which nothing else needs
-            return Ok(self.output_of_sum(fusion::sum(lazy, &[]), &axes, count));
-        }
-        let x = x.0.view().into_dyn();
         let fold = |op: Binary, empty: f64| {
             let empty = A::of(empty);
-            reduce_in_chunks(x.view(), &axes, 1.0, |x| {
+            reduce_in_chunks(x.0.view().into_dyn(), &axes, 1.0, |x| {
                 axes.iter().fold(x.into_owned(), |x, &axis| op.each(Fold { x, axis: Axis(axis), empty }))
             })
         };
+        let root = |(unit, mean): (A, A)| unit * mean.sqrt();
         let reduced = match self.op {
-            ReduceOp::Sum => sum(&x, &axes),
-            ReduceOp::Mean => sum(&x, &axes).mapv_into(|sum| sum / A::of(count)),
+            ReduceOp::Sum => sums(x, &axes),
+            ReduceOp::Mean => means(x, &axes, count),
             ReduceOp::Prod => fold(Binary::Mul, 1.0),
             ReduceOp::Amax => fold(Binary::Max, f64::NEG_INFINITY),
             ReduceOp::Amin => fold(Binary::Min, f64::INFINITY),
-            ReduceOp::Norm => norms(&x, &axes),
-            ReduceOp::LogSumExp => reduce_in_chunks(x.view(), &axes, 10.0, |x| log_sum_exps(&x, &axes)),
+            ReduceOp::Norm => mean_squares(x, &axes, 1.0, 0.0).mapv(root),
+            ReduceOp::RootMeanSquare => mean_squares(x, &axes, count, self.form.eps).mapv(root),
+            ReduceOp::MeanSquare => mean_squares(x, &axes, count, 0.0).mapv(|(unit, mean)| unit * (unit * mean)),
+            ReduceOp::LogSumExp => reduce_in_chunks(x.0.view().into_dyn(), &axes, 10.0, |x| log_sum_exps(&x, &axes)),
         };
         Ok(O::from_reduced(reduced, &axes, self.form.keep_dims))
     }
@@ -258,23 +265,27 @@ impl<A: Element, D: Rank, O: ReduceOutput<A, D>> Primitive for Reduce<A, D, O> {
             ReduceOp::Sum | ReduceOp::Mean => self.delta_of_terms(&d, shape),
             // y / x is the product of the other elements, unless y has overflowed or underflowed
             ReduceOp::Prod if at.values.0.0.iter().all(|&x| x != A::zero()) && at.value.all(|y| y.is_normal()) => {
-                Nd::binary(Binary::Mul, &d, &Nd::binary(Binary::Div, &y(), x))
+                Nd::binary(Binary::StrongMul, &d, &Nd::binary(Binary::Div, &y(), x))
             }
-            ReduceOp::Prod => Nd::binary(Binary::Mul, &d, &leave_one_out(x, shape, &axes)),
+            ReduceOp::Prod => Nd::binary(Binary::StrongMul, &d, &leave_one_out(x, shape, &axes)),
             ReduceOp::Amax => split_ties(&d, &Nd::binary(Binary::Above, x, &y()), self.axes.clone()),
             ReduceOp::Amin => split_ties(&d, &Nd::binary(Binary::Above, &y(), x), self.axes.clone()),
             ReduceOp::LogSumExp => {
                 // the softmax exp(x − y), divided by its sum, which is 1 up to the rounding of y
                 let terms = Nd::binary(Binary::Sub, x, &y()).exp();
                 let sum = reduce(terms.clone(), ReduceOp::Sum, self.axes.clone(), ReduceForm::of("sum_keepdim", true));
-                Nd::binary(Binary::Mul, &d, &Nd::binary(Binary::Div, &terms, &sum))
+                Nd::binary(Binary::StrongMul, &d, &Nd::binary(Binary::Div, &terms, &sum))
             }
-            ReduceOp::Norm => {
+            ReduceOp::Norm | ReduceOp::RootMeanSquare => {
                 // x / y, and 0 with derivative 0 where y is 0
                 let (y, sign) = (y(), y().sign());
                 let length = Nd::binary(Binary::Add, &y, &Nd::with_number(Binary::Sub, &sign, 1.0, true));
-                let d = Nd::binary(Binary::StrongMul, &sign, &d);
-                Nd::binary(Binary::Mul, &d, &Nd::binary(Binary::Div, x, &length))
+                let d = Nd::binary(Binary::BothStrongMul, &sign, &self.delta_of_term(&d, shape.slice()));
+                Nd::binary(Binary::StrongMul, &d, &Nd::binary(Binary::Div, x, &length))
+            }
+            ReduceOp::MeanSquare => {
+                let d = Nd::with_number(Binary::Mul, &self.delta_of_term(&d, shape.slice()), 2.0, false);
+                Nd::binary(Binary::StrongMul, &d, x)
             }
         };
         (Some(delta),)
@@ -314,7 +325,13 @@ impl<A: Element, D: Rank, O: ReduceOutput<A, D>> BuiltIn for Reduce<A, D, O> {
         let axes = self.axes.of(x.shape())?;
         let count = self.count(x.shape(), &axes)?;
         let others: Vec<&Nd<A, D>> = others.of::<Nd<A, D>>().collect();
-        Ok(self.output_of_sum(fusion::sum_and_realize(lazy, &others), &axes, count))
+        let total = fusion::sum_and_realize(lazy, &others);
+        let reduced = match self.op {
+            ReduceOp::Mean if !total.is_finite() => means(x, &axes, count),
+            ReduceOp::Mean => one_number(total / A::of(count), x.shape().len()),
+            _ => one_number(total, x.shape().len()),
+        };
+        Ok(O::from_reduced(reduced, &axes, self.form.keep_dims))
     }
 }
 
@@ -326,30 +343,40 @@ impl<A: Element, D: Rank, O: ReduceOutput<A, D>> Reduce<A, D, O> {
         if matches!(self.op, ReduceOp::Sum | ReduceOp::Mean) && of_all() { x.lazy() } else { None }
     }
 
-    /// The output for the sum of all elements: the sum itself, or the mean.
-    fn output_of_sum(&self, sum: A, axes: &[usize], count: f64) -> O {
-        let sum = sum / A::of(if self.op == ReduceOp::Mean { count } else { 1.0 });
-        O::from_reduced(ArrayD::from_elem(vec![1; axes.len()], sum), axes, self.form.keep_dims)
-    }
-
     /// The delta of each term of a sum or a mean, from the delta of the result with reduced axes of
     /// length 1.
     fn delta_of_terms(&self, d: &Layer<Nd<A, D>>, shape: D) -> Layer<Nd<A, D>> {
-        if self.op == ReduceOp::Sum {
-            return broadcast_to(d, shape);
+        broadcast_to(&self.delta_of_term(d, shape.slice()), shape)
+    }
+
+    /// The same, but in the shape of the result.
+    fn delta_of_term(&self, d: &Layer<Nd<A, D>>, shape: &[usize]) -> Layer<Nd<A, D>> {
+        if !self.op.is_mean() {
+            return d.clone();
         }
-        let axes = self.axes.of(shape.slice()).expect("the axes were checked");
-        let count = self.count(shape.slice(), &axes).expect("the elements were counted");
-        broadcast_to(&Nd::with_number(Binary::Div, d, count, false), shape)
+        let axes = self.axes.of(shape).expect("the axes were checked");
+        let count = self.count(shape, &axes).expect("the elements were counted");
+        Nd::with_number(Binary::Div, d, count, false)
+    }
+}
+
+impl ReduceOp {
+    /// Whether the sum is divided by the number of elements.
+    fn is_mean(self) -> bool {
+        matches!(self, ReduceOp::Mean | ReduceOp::MeanSquare | ReduceOp::RootMeanSquare)
     }
 }
 
 impl<A, D, O> Reduce<A, D, O> {
+    pub(crate) fn new(op: ReduceOp, axes: AxisList, form: ReduceForm) -> Self {
+        Reduce { op, axes, form, types: PhantomData }
+    }
+
     /// The divisor of a mean: the number of elements per reduction, less the correction.
     fn count(&self, shape: &[usize], axes: &[usize]) -> Result<f64> {
         let count: usize = axes.iter().map(|&axis| shape[axis]).product();
         let correction = self.form.correction;
-        let of_one = matches!(self.op, ReduceOp::Mean | ReduceOp::Amax | ReduceOp::Amin);
+        let of_one = self.op.is_mean() || matches!(self.op, ReduceOp::Amax | ReduceOp::Amin);
         if !of_one || count > correction {
             return Ok((count - correction) as f64);
         }
@@ -361,6 +388,30 @@ impl<A, D, O> Reduce<A, D, O> {
             ),
         }))
     }
+}
+
+/// The sums along `axes`. If all elements of a lazy tensor are summed, they are not stored.
+fn sums<A: Element, D: Rank>(x: &Nd<A, D>, axes: &[usize]) -> ArrayD<A> {
+    match x.lazy() {
+        Some(lazy) if axes.len() == x.shape().len() => one_number(fusion::sum(lazy, &[]), axes.len()),
+        _ => sum(&x.0.view().into_dyn(), axes),
+    }
+}
+
+/// A number as a tensor with axes of length 1.
+fn one_number<A: Element>(number: A, rank: usize) -> ArrayD<A> {
+    ArrayD::from_elem(vec![1; rank], number)
+}
+
+/// The means along `axes`. Where the sum overflows, the elements are divided first.
+fn means<A: Element, D: Rank>(x: &Nd<A, D>, axes: &[usize], count: f64) -> ArrayD<A> {
+    let mut means = sums(x, axes).mapv_into(|sum| sum / A::of(count));
+    if !means.iter().all(|mean| mean.is_finite()) {
+        let parts = Expr::WithNumber { op: Binary::Div, number: A::of(count), left: false, x: x.clone() };
+        let sums = sums(&parts.of_shape(x.dim()), axes);
+        means.zip_mut_with(&sums, |mean, &sum| *mean = if mean.is_finite() { *mean } else { sum });
+    }
+    means
 }
 
 fn sum<A: Element>(x: &ndarray::ArrayViewD<'_, A>, axes: &[usize]) -> ArrayD<A> {
@@ -387,28 +438,34 @@ fn log_sum_exps<A: Element>(x: &ndarray::ArrayViewD<'_, A>, axes: &[usize]) -> A
     ArrayD::from_shape_vec(reduced, each).expect("one for each row")
 }
 
-/// The Euclidean norms along `axes`. Where the squares overflow or underflow, the elements are
-/// scaled by the largest magnitude.
-fn norms<A: Element>(x: &ndarray::ArrayViewD<'_, A>, axes: &[usize]) -> ArrayD<A> {
-    let mut norms = sum(&x.mapv(|x| x * x).view(), axes);
-    if norms.iter().all(|squares| squares.is_normal()) {
-        return norms.mapv_into(A::sqrt);
+/// Pairs of a unit and a mean along `axes`, so that `Σ x² / count + eps = unit² · mean`. The unit is
+/// 1, unless the squares overflow or underflow: then it is the largest magnitude.
+fn mean_squares<A: Element, D: Rank>(x: &Nd<A, D>, axes: &[usize], count: f64, eps: f64) -> ArrayD<(A, A)> {
+    let (one, count, eps) = (A::of(1.0), A::of(count), A::of(eps));
+    let squares = sums(&Expr::Unary(Unary::Square, x.clone()).of_shape(x.dim()), axes);
+    let mut means = squares.mapv(|squares| (one, squares / count + eps));
+    if means.iter().all(|(_, mean)| mean.is_normal()) {
+        return means;
     }
+    let x = x.0.view().into_dyn();
     let fold = |x, &axis: &usize| Binary::Max.each(Fold { x, axis: Axis(axis), empty: A::zero() });
     let largest = axes.iter().fold(x.mapv(A::abs), fold);
-    let unit = largest.mapv(|largest| if largest > A::zero() && largest.is_finite() { largest } else { A::of(1.0) });
-    let in_units = sum(&(x / &unit).mapv(|x| x * x).view(), axes);
-    ndarray::Zip::from(&mut norms).and(&unit).and(&in_units).for_each(|length, &unit, &squares| {
-        *length = if length.is_normal() { length.sqrt() } else { unit * squares.sqrt() };
+    let units = largest.mapv(|largest| if largest > A::zero() && largest.is_finite() { largest } else { one });
+    let in_units = sum(&(&x / &units).mapv(|x| x * x).view(), axes);
+    ndarray::Zip::from(&mut means).and(&units).and(&in_units).for_each(|of, &unit, &squares| {
+        if !of.1.is_normal() {
+            let root = eps.sqrt() / unit;
+            *of = (unit, squares / count + root * root);
+        }
     });
-    norms
+    means
 }
 
 /// Divides the delta equally among the elements that attain the extremum. `reached` is ½ for these
 /// and 0 for the others.
 fn split_ties<A: Element, D: Rank>(d: &Layer<Nd<A, D>>, reached: &Layer<Nd<A, D>>, axes: AxisList) -> Layer<Nd<A, D>> {
     let all = reduce(reached.clone(), ReduceOp::Sum, axes, ReduceForm::SUM_KEEPDIM);
-    Nd::binary(Binary::Mul, d, &Nd::binary(Binary::Div, reached, &all))
+    Nd::binary(Binary::StrongMul, d, &Nd::binary(Binary::Div, reached, &all))
 }
 
 /// For each element, the product of the other elements of its reduction.

@@ -267,8 +267,8 @@ pub(crate) fn softmax_delta<A: Element, D: Rank>(
     y: &Layer<Nd<A, D>>,
     axis: isize,
 ) -> Layer<Nd<A, D>> {
-    let dy = Nd::binary(Binary::Mul, d, y);
-    let all = Nd::binary(Binary::Mul, y, &sum_keepdim(dy.clone(), axis));
+    let dy = Nd::binary(Binary::StrongMul, d, y);
+    let all = Nd::binary(Binary::StrongMul, &sum_keepdim(dy.clone(), axis), y);
     Nd::binary(Binary::Sub, &dy, &all)
 }
 
@@ -341,14 +341,14 @@ impl<A: Element, D: Rank> Primitive for LogSoftmax<A, D> {
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
         // d − eʸ · Σ d
         let sum = sum_keepdim(at.delta.clone(), self.axis);
-        let all = Nd::binary(Binary::Mul, &Nd::unary(Unary::Exp, at.output), &sum);
+        let all = Nd::binary(Binary::StrongMul, &sum, &Nd::unary(Unary::Exp, at.output));
         (Some(Nd::binary(Binary::Sub, at.delta, &all)),)
     }
 
     fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
         // d − Σ eʸ · d
         let d = along.tangents.0.as_ref()?;
-        let all = Nd::binary(Binary::Mul, &Nd::unary(Unary::Exp, along.output), d);
+        let all = Nd::binary(Binary::StrongMul, d, &Nd::unary(Unary::Exp, along.output));
         Some(Nd::binary(Binary::Sub, d, &sum_keepdim(all, self.axis)))
     }
 

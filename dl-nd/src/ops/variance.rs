@@ -1,10 +1,11 @@
-//! Variances, standard deviations and p-norms, composed of reductions and pointwise operations.
+//! Variances, standard deviations and p-norms, and the deviations from a mean.
 
 use crate::ops::axes::{Axes, AxisList};
 use crate::ops::invalid::invalid;
-use crate::ops::reduce::{ReduceForm, ReduceOp, ReduceOutput, reduce};
+use crate::ops::pointwise::binary;
+use crate::ops::reduce::{Reduce, ReduceForm, ReduceOp, ReduceOutput, reduce};
 use crate::tensor::{Element, Nd, Rank};
-use dl_core::{Binary, Differentiable, Error, Layer, Pointwise};
+use dl_core::{Along, At, Binary, BuiltIn, Differentiable, Error, Layer, Pointwise, Primitive, Result};
 
 /// Variances, standard deviations and norms. Each has the three forms of
 /// [`ReduceOps`](crate::ReduceOps).
@@ -31,7 +32,12 @@ pub trait SpreadOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// A shape error when the number of elements does not exceed the correction.
     #[track_caller]
     fn var(&self, correction: usize) -> Layer<A> {
-        variance(self.layer(), Axes::<D>::into_list(..), ReduceForm { name: "var", keep_dims: false, correction })
+        spread(
+            self.layer(),
+            ReduceOp::MeanSquare,
+            Axes::<D>::into_list(..),
+            ReduceForm { name: "var", keep_dims: false, correction, eps: 0.0 },
+        )
     }
 
     /// [`var`](SpreadOps::var) over some axes, which are removed.
@@ -43,7 +49,12 @@ pub trait SpreadOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// ```
     #[track_caller]
     fn var_axis<X: Axes<D>>(&self, axes: X, correction: usize) -> Layer<Nd<A, X::Rest>> {
-        variance(self.layer(), axes.into_list(), ReduceForm { name: "var_axis", keep_dims: false, correction })
+        spread(
+            self.layer(),
+            ReduceOp::MeanSquare,
+            axes.into_list(),
+            ReduceForm { name: "var_axis", keep_dims: false, correction, eps: 0.0 },
+        )
     }
 
     /// [`var`](SpreadOps::var) over some axes, which are kept with length 1.
@@ -55,7 +66,12 @@ pub trait SpreadOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// ```
     #[track_caller]
     fn var_keepdim(&self, axes: impl Axes<D>, correction: usize) -> Layer<Nd<A, D>> {
-        variance(self.layer(), axes.into_list(), ReduceForm { name: "var_keepdim", keep_dims: true, correction })
+        spread(
+            self.layer(),
+            ReduceOp::MeanSquare,
+            axes.into_list(),
+            ReduceForm { name: "var_keepdim", keep_dims: true, correction, eps: 0.0 },
+        )
     }
 
     /// The `p`-norm `(Σ |x|ᵖ)^(1/p)` for a positive `p`: the sum of the magnitudes for 1,
@@ -109,7 +125,12 @@ pub trait SpreadOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// ```
     #[track_caller]
     fn std(&self, correction: usize) -> Layer<A> {
-        deviation(self.layer(), Axes::<D>::into_list(..), ReduceForm { name: "std", keep_dims: false, correction })
+        spread(
+            self.layer(),
+            ReduceOp::RootMeanSquare,
+            Axes::<D>::into_list(..),
+            ReduceForm { name: "std", keep_dims: false, correction, eps: 0.0 },
+        )
     }
 
     /// [`std`](SpreadOps::std) over some axes, which are removed.
@@ -121,7 +142,12 @@ pub trait SpreadOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// ```
     #[track_caller]
     fn std_axis<X: Axes<D>>(&self, axes: X, correction: usize) -> Layer<Nd<A, X::Rest>> {
-        deviation(self.layer(), axes.into_list(), ReduceForm { name: "std_axis", keep_dims: false, correction })
+        spread(
+            self.layer(),
+            ReduceOp::RootMeanSquare,
+            axes.into_list(),
+            ReduceForm { name: "std_axis", keep_dims: false, correction, eps: 0.0 },
+        )
     }
 
     /// [`std`](SpreadOps::std) over some axes, which are kept with length 1.
@@ -133,29 +159,67 @@ pub trait SpreadOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// ```
     #[track_caller]
     fn std_keepdim(&self, axes: impl Axes<D>, correction: usize) -> Layer<Nd<A, D>> {
-        deviation(self.layer(), axes.into_list(), ReduceForm { name: "std_keepdim", keep_dims: true, correction })
+        spread(
+            self.layer(),
+            ReduceOp::RootMeanSquare,
+            axes.into_list(),
+            ReduceForm { name: "std_keepdim", keep_dims: true, correction, eps: 0.0 },
+        )
     }
 }
 
 impl<X, A: Element, D: Rank> SpreadOps<A, D> for X where X: Differentiable<Data = Nd<A, D>> {}
 
 #[track_caller]
-fn variance<A: Element, D: Rank, O: ReduceOutput<A, D>>(
+fn spread<A: Element, D: Rank, O: ReduceOutput<A, D>>(
     x: Layer<Nd<A, D>>,
+    op: ReduceOp,
     axes: AxisList,
     form: ReduceForm,
 ) -> Layer<O> {
-    let mean = reduce(x.clone(), ReduceOp::Mean, axes.clone(), ReduceForm { keep_dims: true, correction: 0, ..form });
-    reduce(Nd::binary(Binary::Sub, &x, &mean).square(), ReduceOp::Mean, axes, form)
+    reduce(centered(form.name, x, axes.clone()), op, axes, form)
 }
 
+/// `x − mean` along `axes`.
 #[track_caller]
-fn deviation<A: Element, D: Rank, O: ReduceOutput<A, D> + Pointwise>(
-    x: Layer<Nd<A, D>>,
-    axes: AxisList,
-    form: ReduceForm,
-) -> Layer<O> {
-    power_with_zero::<O>(&variance(x, axes, form), |x| x.sqrt())
+pub(crate) fn centered<A: Element, D: Rank>(name: &'static str, x: Layer<Nd<A, D>>, axes: AxisList) -> Layer<Nd<A, D>> {
+    Layer::apply_built_in(Center(Reduce::new(ReduceOp::Mean, axes, ReduceForm::of(name, true))), (x,))
+}
+
+/// A tensor minus its mean. The mean is rounded to a multiple of its last digit, which may be more
+/// than all deviations from it. The mean of the rounded deviations is that error, so it is
+/// subtracted as well.
+#[derive(Clone)]
+struct Center<A: Element, D: Rank>(Reduce<A, D, Nd<A, D>>);
+
+impl<A: Element, D: Rank> Primitive for Center<A, D> {
+    type Operands = (Layer<Nd<A, D>>,);
+    type Output = Nd<A, D>;
+
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+
+    fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, D>> {
+        let rough = binary(Binary::Sub, x, &self.0.value((x,))?)?;
+        binary(Binary::Sub, &rough, &self.0.value((&rough,))?)
+    }
+
+    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
+        (Some(Layer::apply_built_in(self.clone(), (at.delta.clone(),))),)
+    }
+
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
+        Some(Layer::apply_built_in(self.clone(), (along.tangents.0.clone()?,)))
+    }
+
+    fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
+        2.0 * self.0.cost((x,))
+    }
+}
+
+impl<A: Element, D: Rank> BuiltIn for Center<A, D> {
+    const IS_PURE: bool = true;
 }
 
 /// A power of non-negative numbers, with value and derivative 0 at 0. The derivative of

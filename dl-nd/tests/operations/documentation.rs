@@ -45,6 +45,37 @@ fn catalog_kernel_and_gradient_columns_match_measurement() {
     }
 }
 
+/// The part of the file after the table.
+const KINKS: &str = "\
+## Kinks, ties and poles
+
+Derivatives there are those of PyTorch, unless the table says otherwise.
+
+| operation | where | derivative |
+|---|---|---|
+| `abs`, `l1`, `sign` | 0 | 0 |
+| `relu` | 0 | 0 |
+| `leaky_relu`, `elu` | 0 | the slope, `alpha` |
+| `clamp` | at a bound | 0 |
+| `huber` | `delta` | `delta`; the second derivative is 0 |
+| `min`, `max` | equal operands | ½ for each |
+| `amax`, `amin`, `norm_p` with p = ∞ | equal extremes | in equal parts |
+| `max_pool1d`, `max_pool2d`, `max_pool3d` | equal maxima | all for the first |
+| `norm`, `norm_p`, `std` | 0 | 0; so is the second derivative (in PyTorch NaN for some) |
+| `sqrt`, `rsqrt`, `ln`, `recip`, `log1p` | the pole | infinite |
+| `pow` | base 0 | infinite below the exponent 1, 0 in the exponent (NaN if it is 0, twice, in PyTorch) |
+| `xlogy` | a = 0 | in `a`: `ln b`, and 0 if `b` is not positive; in `b`: 0 (in PyTorch NaN at b = 0) |
+| `floor`, `rem` | the jump | that of the right side |
+| `softplus` | above 20 | exact; PyTorch returns `x` there, which is less by up to 2e-9 |
+| `erf`, `ndtr`, `silu`, `gelu`, `gelu_tanh` | ±∞ | the limits, of any order (in PyTorch NaN) |
+| `softmax`, `log_softmax`, `logsumexp` | −∞ only | NaN |
+| `bce_with_logits` | probability 0, infinite logit | the term is 0 (in PyTorch NaN) |
+| `cross_entropy`, `nll` | class weight 0, logit −∞ | the term is 0 (in PyTorch NaN) |
+
+A delta of exactly 0 gives a derivative of 0 at each of these points, where PyTorch gives NaN if the
+derivative is infinite: see the guide, chapter *Derivatives of derivatives*.
+";
+
 /// `UPDATE_DOCUMENTATION=1 cargo test -p monadic-dl-nd --test operations` rewrites the file.
 #[test]
 fn catalog_file_matches_operation_table() {
@@ -59,7 +90,7 @@ fn catalog_file_matches_operation_table() {
          keeps them with length 1. `mse_with` is the loss `mse` with another reduction than the mean. `add`,\n\
          `sub`, `mul`, `div` and `rem` are the operators `+ - * / %`. `t` reverses all axes; to transpose each\n\
          matrix of a batch, use `transpose(-1, -2)`.\n\n\
-         {}",
+         {}\n{KINKS}",
         Operation::table()
     );
     if std::env::var_os("UPDATE_DOCUMENTATION").is_some() {

@@ -2,7 +2,7 @@
 
     python operations.py > operations.jsonl
 
-Written with Python 3.11 and PyTorch 2.8.0 (CPU). Every operation draws from its own generator,
+Written with Python 3.11 and PyTorch 2.15.0 (CPU). Every operation draws from its own generator,
 seeded with its name. A second run therefore gives the same file, and a new case does not change
 the cases of other operations.
 
@@ -27,6 +27,7 @@ import sys
 
 import torch
 
+import kinks
 import losses
 import movement
 import networks
@@ -45,6 +46,7 @@ FAMILIES = [
     networks.normalisation,
     networks.attentions,
     losses.losses,
+    kinks.kinks,
 ]
 
 if __name__ == "__main__":

@@ -260,3 +260,25 @@ fn optimizer_with_invalid_settings_leaves_weights_unchanged() {
     assert_rejected(w.square().sum().train(&Adagrad::new(0.1).initial_accumulator(-1.0)).wait().unwrap_err());
     assert_eq!(w.value(), Nd::from([1.0, 2.0]));
 }
+
+/// PyTorch gives NaN, and a step then makes all weights NaN.
+#[test]
+fn weighted_mean_with_total_weight_of_zero_fails() {
+    let settings = CrossEntropy::new().weights(Nd::from([0.0_f32, 1.0])).ignore_index(7);
+    let smooth = settings.clone().label_smoothing(0.25);
+    let w = Weight::new(Nd::from([[1.0_f32, 0.0], [0.5, 2.0]]));
+    for loss in [
+        w.cross_entropy_with([0, 0], &settings),
+        w.cross_entropy_with([0, 7], &settings),
+        w.cross_entropy_with([0, 0], &smooth),
+        w.nll_with([0, 0], &settings),
+    ] {
+        let error = loss.train(&dl_optim::Sgd::new(0.1)).wait().expect_err("it fails");
+        assert!(error.to_string().contains("the weights of the labels sum to 0: the mean is undefined"), "{error}");
+        assert_eq!(w.value(), Nd::from([[1.0_f32, 0.0], [0.5, 2.0]]));
+    }
+    // other reductions, and other labels
+    let sum = w.cross_entropy_with([0, 0], &settings.clone().reduction(Sum)).train(&dl_optim::Sgd::new(0.1));
+    assert_eq!(sum.wait().expect("it succeeds"), 0.0);
+    assert!(w.cross_entropy_with([0, 1], &settings).predict().wait().expect("it succeeds").is_finite());
+}

@@ -25,17 +25,18 @@ struct Program(Vec<(usize, usize, usize)>);
 
 const UNARY: [Unary; 8] =
     [Unary::Tanh, Unary::Exp, Unary::Sigmoid, Unary::Relu, Unary::Neg, Unary::Abs, Unary::Erf, Unary::Softplus];
-const BINARY: [Binary; 6] = [Binary::Add, Binary::Sub, Binary::Mul, Binary::Div, Binary::Max, Binary::Min];
+const BINARY: [Binary; 7] =
+    [Binary::Add, Binary::Sub, Binary::Mul, Binary::StrongMul, Binary::Div, Binary::Max, Binary::Min];
 
 impl Program {
     fn apply<T: Pointwise>(&self, operands: &[Layer<T>]) -> Layer<T> {
         let mut values = operands.to_vec();
         for &(what, a, b) in &self.0 {
             let (a, b) = (&values[a % values.len()], &values[b % values.len()]);
-            let result = match what % 16 {
+            let result = match what % 17 {
                 unary @ 0..8 => T::unary(UNARY[unary], a),
-                binary @ 8..14 => T::binary(BINARY[binary - 8], a, b),
-                14 => T::with_number(Binary::Mul, a, 0.75, false),
+                binary @ 8..15 => T::binary(BINARY[binary - 8], a, b),
+                15 => T::with_number(Binary::Mul, a, 0.75, false),
                 _ => T::with_number(Binary::Sub, a, 1.25, true),
             };
             values.push(result);

@@ -16,6 +16,7 @@ mod fusion;
 mod gradients;
 mod init;
 mod losses;
+mod masks;
 mod nets;
 #[cfg(feature = "npy")]
 mod npy;
@@ -23,6 +24,7 @@ mod optimizers;
 mod pool;
 mod products;
 mod small_deltas;
+mod spread;
 mod stored;
 mod sums;
 mod threads;

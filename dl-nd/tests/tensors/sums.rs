@@ -174,3 +174,30 @@ fn large_reductions_match_lanes_on_any_thread_count() -> Result<()> {
     }
     Ok(())
 }
+
+/// The error of a sum in one chain would be thousands of roundings.
+#[test]
+fn long_sums_of_products_lookups_and_windows_are_accurate() {
+    const LEN: usize = 400_003;
+    let near = |what: &str, found: f32, right: f64| {
+        let error = (f64::from(found) / right - 1.0).abs();
+        assert!(error < 1e-6, "{what}: {found} instead of {right}, an error of {error:.1e}");
+    };
+    let number = |i: usize| ((i * 7919) % 1009) as f32 * 1e-3 + 0.3;
+    let (a, b) = (Nd::from_iter((0..LEN).map(number)), Nd::from_iter((0..LEN).map(|i| number(i + 77))));
+    let products = a.view().iter().zip(b.view()).map(|(&a, &b)| f64::from(a) * f64::from(b)).sum();
+    let first = |y: Layer<Nd>| y.predict().wait().expect("it succeeds")[(0, 0)];
+    let (row, column) = (a.reshape([1, LEN]), b.reshape([LEN, 1]));
+    near("a row and a column", first(row.matmul(&column)), products);
+    near("contiguous columns", first(column.t().matmul(row.t())), products);
+    let wide = concat(1, [&column, &column, &column]);
+    near("one row", first(row.matmul(&wide)), products);
+    near("few rows", first(concat(0, [&row, &row]).matmul(&wide)), products);
+    near("a bias", first(row.linear(&wide, Nd::from([1e6_f32; 3]))), products + 1e6);
+    let all: f64 = a.view().iter().map(|&x| f64::from(x)).sum();
+    let pooled = a.reshape([1, 1, LEN]).adaptive_avg_pool1d([1]).flatten();
+    near("a window", pooled.predict().wait().expect("it succeeds")[0], all / LEN as f64);
+    let table = Weight::new(dl_nd::Table::from([[0.5_f32], [0.25]]));
+    let read = (table.embedding(vec![1; LEN]).flatten() * &a).sum();
+    near("lookups", read.gradient(&table).predict().wait().expect("it succeeds").block()[(0, 0)], all);
+}

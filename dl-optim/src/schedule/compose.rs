@@ -7,8 +7,8 @@ use dl_core::{Notes, Result};
 ///
 /// ```
 /// use dl_optim::schedule::{Linear, Schedule};
-/// let warm_up = Linear::new(0.0, 0.1, 10).then(10, 0.1);
-/// assert_eq!((warm_up.at(5)?, warm_up.at(50)?), (0.05, 0.1));
+/// let warm_up = Linear::new(0.25, 0.5, 10).then(10, 0.5);
+/// assert_eq!((warm_up.at(5)?, warm_up.at(50)?), (0.375, 0.5));
 /// # dl_core::Result::Ok(())
 /// ```
 #[derive(Clone, Debug)]

@@ -98,10 +98,13 @@ fn powers(initial: f64, gamma: f64, exponent: f64) -> Result<f64> {
 /// Linear interpolation from one learning rate to another in a number of steps, then constant.
 /// PyTorch's `LinearLR`, except that `LinearLR` takes factors of the learning rate.
 ///
+/// The rate of the first step, 0, is `from`. A warm-up must begin above 0: with a rate of 0 the first
+/// step computes all deltas and moves nothing.
+///
 /// ```
 /// use dl_optim::schedule::{Linear, Schedule};
-/// let warm_up = Linear::new(0.0, 0.5, 10);
-/// assert_eq!((warm_up.at(0)?, warm_up.at(5)?, warm_up.at(1000)?), (0.0, 0.25, 0.5));
+/// let warm_up = Linear::new(0.25, 0.5, 10);
+/// assert_eq!((warm_up.at(0)?, warm_up.at(5)?, warm_up.at(1000)?), (0.25, 0.375, 0.5));
 /// # dl_core::Result::Ok(())
 /// ```
 #[derive(Clone, Copy, Debug)]

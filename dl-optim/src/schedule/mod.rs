@@ -10,7 +10,7 @@
 //! use dl_optim::{Sgd, schedule::{Cosine, Linear, Schedule}};
 //! let w = Weight::new(1.0_f64);
 //! // ten steps of warm-up, then down to zero
-//! let sgd = Sgd::new(Linear::new(0.0, 0.1, 10).then(10, Cosine::new(0.1, 90)));
+//! let sgd = Sgd::new(Linear::new(0.01, 0.1, 10).then(10, Cosine::new(0.1, 90)));
 //! for _ in 0..10 {
 //!     w.train(&sgd).wait()?;
 //! }
@@ -114,8 +114,8 @@ pub trait Schedule: Send + Sync {
     /// ```
     /// use dl_optim::schedule::{Linear, Schedule, StepDecay};
     /// // warm-up as a factor: the steps of the decay are counted from the beginning
-    /// let schedule = StepDecay::new(0.5, 30, 0.1).times(Linear::new(0.0, 1.0, 10));
-    /// assert_eq!((schedule.at(5)?, schedule.at(20)?), (0.25, 0.5));
+    /// let schedule = StepDecay::new(0.5, 30, 0.1).times(Linear::new(0.5, 1.0, 10));
+    /// assert_eq!((schedule.at(5)?, schedule.at(20)?), (0.375, 0.5));
     /// # dl_core::Result::Ok(())
     /// ```
     fn times<S: Schedule>(self, factor: S) -> Times<Self, S>

@@ -1,5 +1,6 @@
 //! The delta of a table: all rows, or only some.
 
+use crate::kernels::add_in_halves;
 use crate::tensor::{Element, Item, Nd, Rank};
 use dl_core::{Along, At, BuiltIn, Data, Delta, Error, Layer, Primitive, Result};
 use ndarray::{Array2, ArrayView, ArrayView1, ArrayViewMut, ArrayViewMut1, Ix2};
@@ -60,26 +61,23 @@ impl<A: Element> Rows<A> {
         }
         let mut order: Vec<usize> = (0..ids.len()).collect();
         order.sort_by_key(|&at| ids[at]);
-        let parts = order.iter().map(|&at| (ids[at], rows.0.row(at)));
-        Ok(Self::from_sorted(shape, parts, ids.len()))
+        Ok(Self::from_sorted(shape, &order, |at| (ids[at], rows.0.row(at))))
     }
 
-    /// The sum of rows in ascending order of their ids; ids may repeat.
-    fn from_sorted<'a>(
+    /// The sum of rows in ascending order of their ids, which may repeat.
+    fn from_sorted<'a, P: Copy>(
         shape: [usize; 2],
-        parts: impl Iterator<Item = (usize, ArrayView1<'a, A>)>,
-        capacity: usize,
+        order: &[P],
+        part: impl Fn(P) -> (usize, ArrayView1<'a, A>),
     ) -> Self {
-        let mut touched: Vec<usize> = Vec::with_capacity(capacity);
-        let mut block: Vec<A> = dl_core::buffers::take(capacity * shape[1]);
-        for (row, part) in parts {
-            if touched.last() == Some(&row) {
-                let start = block.len() - shape[1];
-                add(ArrayViewMut1::from(&mut block[start..]), part);
-            } else {
-                touched.push(row);
-                block.extend(part);
-            }
+        let mut touched: Vec<usize> = Vec::with_capacity(order.len());
+        let mut block: Vec<A> = dl_core::buffers::take(order.len() * shape[1]);
+        for of_one in order.chunk_by(|&a, &b| part(a).0 == part(b).0) {
+            let (id, first) = part(of_one[0]);
+            let start = block.len();
+            touched.push(id);
+            block.extend(first);
+            add_in_halves(&of_one[1..], &|at| part(at).1, ArrayViewMut1::from(&mut block[start..]));
         }
         let block = Nd::from_vec_unaligned([touched.len(), shape[1]], block).expect("one row for each id");
         Rows { shape, touched: Some(touched.into()), block }
@@ -263,8 +261,7 @@ impl<A: Element> Primitive for SumRows<A> {
         }
         // stable: the parts of a row stay in the order of the terms
         parts.sort_by_key(|(row, _)| *row);
-        let capacity = parts.len();
-        Ok(Rows::from_sorted(first.shape, parts.into_iter(), capacity))
+        Ok(Rows::from_sorted(first.shape, &parts, |part| part))
     }
 
     fn pullback(&self, at: &At<'_, Self>) -> Vec<Option<Layer<Rows<A>>>> {
