@@ -121,5 +121,11 @@ impl fmt::Debug for Npz<'_> {
 }
 
 fn damaged(name: &str, place: impl Display, error: &ZipError) -> Error {
-    read_error(name, place, "a complete zip archive", error, "get the file again: it is damaged, or not a .npz file")
+    let (expected, advice) = match error {
+        ZipError::UnsupportedArchive(_) | ZipError::CompressionMethodNotSupported(_) => {
+            ("an archive of NumPy", "write the file again with `numpy.savez` or `numpy.savez_compressed`")
+        }
+        _ => ("a complete zip archive", "get the file again: it is damaged, or not a .npz file"),
+    };
+    read_error(name, place, expected, error, advice)
 }
