@@ -1,5 +1,5 @@
-//! Expressions and types that are primitive (a number, a `bool` or a `char`), as far as the syntax
-//! shows.
+//! Expressions and types that are primitive (a number, a `bool` or a `char`), and types that are
+//! layers, as far as the syntax shows.
 //!
 //! An operand that is syntactically primitive is never duplicated, and a `!` before it is never an
 //! extraction. This keeps expansions short and plain code cheap to compile.
@@ -19,6 +19,20 @@ pub(crate) fn is_primitive(ty: &Type) -> bool {
         }
         Type::Paren(ty) => is_primitive(&ty.elem),
         Type::Group(ty) => is_primitive(&ty.elem),
+        _ => false,
+    }
+}
+
+/// `Layer<f32>`, `&NdWeight`, … A `Layer` without arguments is another type of that name.
+pub(crate) fn is_layer(ty: &Type) -> bool {
+    match ty {
+        Type::Path(ty) => ty.path.segments.last().is_some_and(|segment| {
+            ["NdLayer", "NdWeight"].iter().any(|name| segment.ident == name)
+                || !segment.arguments.is_none() && ["Layer", "Weight"].iter().any(|name| segment.ident == name)
+        }),
+        Type::Reference(ty) => is_layer(&ty.elem),
+        Type::Paren(ty) => is_layer(&ty.elem),
+        Type::Group(ty) => is_layer(&ty.elem),
         _ => false,
     }
 }
