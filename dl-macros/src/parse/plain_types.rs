@@ -52,7 +52,7 @@ pub(crate) fn is_primitive_expr(e: &Expr, variable: &dyn Fn(&syn::Ident) -> bool
 }
 
 /// Operators with a result of type `bool`.
-fn is_logic(op: &BinOp) -> bool {
+pub(crate) fn is_logic(op: &BinOp) -> bool {
     use BinOp::{And, Eq, Ge, Gt, Le, Lt, Ne, Or};
     matches!(op, And(_) | Or(_) | Eq(_) | Ne(_) | Lt(_) | Le(_) | Gt(_) | Ge(_))
 }

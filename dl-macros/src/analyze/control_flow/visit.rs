@@ -4,7 +4,7 @@ use super::bindings::{TypeFacts, is_numeric, item_names};
 use super::builder::Builder;
 use super::{Flow, Jump, captured_by_direct};
 use crate::parse::node::{NodeId, as_variable, is_place, strip_parens};
-use crate::parse::plain_types::{is_arithmetic, is_compound, is_primitive};
+use crate::parse::plain_types::{is_arithmetic, is_compound, is_logic, is_primitive};
 use crate::parse::{attributes, format_strings, std_macros};
 use syn::visit::{self, Visit};
 use syn::{BinOp, Block, Expr, Pat, Stmt, Type, UnOp};
@@ -123,8 +123,10 @@ impl<'a> Visit<'a> for Builder {
                 builder.operand(&e.right);
                 builder.visit_expr(&e.left);
             } else {
-                builder.note_tested(&e.left);
-                builder.note_tested(&e.right);
+                if is_logic(&e.op) {
+                    builder.note_tested(&e.left);
+                    builder.note_tested(&e.right);
+                }
                 builder.visit_expr(&e.left);
                 // A comparison borrows its operands.
                 let left = as_variable(&e.left).and_then(|name| builder.lookup(name));
