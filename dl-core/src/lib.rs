@@ -103,6 +103,8 @@ pub use api::deferred::Do;
 pub use api::differentiable::Differentiable;
 pub use api::extract::Extract;
 pub use api::gradient::derivative;
+#[doc(hidden)]
+pub use api::operators::OperatorWith;
 pub use api::operators::{LeftOperand, Operand, max, min, pow, xlogy};
 pub use api::primitive::{Along, At, Deltas, Operands, Primitive};
 pub use api::tape::Tape;

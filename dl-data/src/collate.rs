@@ -2,7 +2,7 @@
 
 use dl_core::{Error, Result};
 use dl_nd::ndarray::{Axis, stack};
-use dl_nd::{Item, Nd, Rank};
+use dl_nd::{Item, Nd, Rank, check_size};
 
 /// Samples that can be combined into a batch.
 ///
@@ -51,9 +51,9 @@ where
                 "the sample at position {position} of the batch has shape {other:?}, the first one {first:?}: bring all to one shape with `map`"
             )));
         }
+        check_size::<A>(&[&[samples.len()], first].concat())?;
         let views: Vec<_> = samples.iter().map(Nd::view).collect();
-        let batch = stack(Axis(0), &views).map_err(|error| Error::shape(error.to_string()))?;
-        Ok(batch.into())
+        Ok(stack(Axis(0), &views).expect("the shapes were checked").into())
     }
 }
 

@@ -7,7 +7,7 @@ use dl_core::{Error, Result};
 use dl_nd::Nd;
 use dl_nd::ndarray::Ix3;
 use image::imageops::FilterType;
-use image::{DynamicImage, ImageDecoder, ImageFormat, ImageReader, Limits};
+use image::{DynamicImage, ImageDecoder, ImageError, ImageFormat, ImageReader, Limits};
 use std::fs;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -211,6 +211,16 @@ pub fn read_image<'a>(source: impl Into<Source<'a>>, grey: bool, size: Option<(u
     let damaged = |expected: &str, found: &dyn std::fmt::Display| {
         read_error(&name, "offset 0", expected, found, "get the file again: it is damaged, or not a PNG or JPEG image")
     };
+    let failed = |error: ImageError| match error {
+        ImageError::Limits(_) => {
+            let expected = format!("an image that decodes within {limit} bytes");
+            read_error(&name, "offset 0", expected, "one that needs more", "raise the limit if you trust the file")
+        }
+        ImageError::Unsupported(what) => {
+            read_error(&name, "offset 0", "a common kind of image", what, "convert it to a PNG file in RGB or grey")
+        }
+        error => damaged("a complete image", &error),
+    };
     let mut file = source.open_seekable()?;
     let Ends { size: bytes, first, last } = Ends::of(&mut file).map_err(|error| unreadable(&name, error))?;
     if bytes > limit {
@@ -234,15 +244,15 @@ pub fn read_image<'a>(source: impl Into<Source<'a>>, grey: bool, size: Option<(u
     let mut limits = Limits::default();
     limits.max_alloc = Some(limit);
     reader.limits(limits.clone());
-    let mut decoder = reader.into_decoder().map_err(|error| damaged("an image", &error))?;
+    let mut decoder = reader.into_decoder().map_err(failed)?;
     let (width, height) = decoder.dimensions();
     if decoded_size(height, width) > limit {
         let expected = format!("an image that decodes within {limit} bytes");
         let found = format_args!("one of {height} × {width} pixels");
         return Err(read_error(&name, "offset 0", expected, found, "raise the limit if you trust the file"));
     }
-    decoder.set_limits(limits).map_err(|error| damaged("an image", &error))?;
-    let mut image = DynamicImage::from_decoder(decoder).map_err(|error| damaged("a complete image", &error))?;
+    decoder.set_limits(limits).map_err(failed)?;
+    let mut image = DynamicImage::from_decoder(decoder).map_err(failed)?;
     if let Some((height, width)) = size {
         image = image.resize_exact(width, height, FilterType::Triangle);
     }

@@ -129,8 +129,7 @@ pub fn read<'a, A: IdxItem, D: Rank>(source: impl Into<Source<'a>>) -> Result<Nd
     };
     input.expect_end("the file is longer than its header says: get it again, or check how it was written")?;
     let tensor = Nd::from_vec(IxDyn(&shape), elements).map_err(|error| error.context(&input.name))?;
-    let tensor = tensor.into_array().into_dimensionality().map_err(|error| dl_core::Error::shape(error.to_string()))?;
-    Ok(tensor.into())
+    Ok(tensor.into_array().into_dimensionality().expect("the rank was checked").into())
 }
 
 /// Reads images and their labels from two files. Returns the images as `[n, 1, height, width]`,

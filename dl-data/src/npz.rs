@@ -5,8 +5,8 @@ use crate::source::{ReadSeek, Source};
 use dl_core::{Error, Result};
 use dl_nd::{Nd, NpyItem, Rank};
 use std::fmt::{self, Display};
-use zip::ZipArchive;
 use zip::result::ZipError;
+use zip::{CompressionMethod, ZipArchive};
 
 /// The suffix of the entry of a tensor in the archive.
 const SUFFIX: &str = ".npy";
@@ -106,6 +106,10 @@ impl<'a> Npz<'a> {
             return Err(read_error(&self.name, &entry, "a tensor of this name", found, "use one of these names"));
         };
         let bytes = self.archive.by_index(number).map_err(|error| damaged(&self.name, &entry, &error))?;
+        if !matches!(bytes.compression(), CompressionMethod::Stored | CompressionMethod::Deflated) {
+            let error = ZipError::UnsupportedArchive("an entry is neither stored nor deflated");
+            return Err(damaged(&self.name, &entry, &error));
+        }
         Nd::read_npy_from(bytes, self.limit).map_err(|error| {
             let advice =
                 "get the file again if it is damaged; if it is too large and you trust it, raise `Source::limit`";
@@ -121,5 +125,11 @@ impl fmt::Debug for Npz<'_> {
 }
 
 fn damaged(name: &str, place: impl Display, error: &ZipError) -> Error {
-    read_error(name, place, "a complete zip archive", error, "get the file again: it is damaged, or not a .npz file")
+    let (expected, advice) = match error {
+        ZipError::UnsupportedArchive(_) | ZipError::CompressionMethodNotSupported(_) => {
+            ("an archive of NumPy", "write the file again with `numpy.savez` or `numpy.savez_compressed`")
+        }
+        _ => ("a complete zip archive", "get the file again: it is damaged, or not a .npz file"),
+    };
+    read_error(name, place, expected, error, advice)
 }

@@ -1,7 +1,7 @@
 //! Input bytes from a file or from memory, with a limit and transparent gzip decompression.
 
 use crate::error::read_error;
-use dl_core::{Error, Result};
+use dl_core::{Error, Result, files};
 use flate2::bufread::MultiGzDecoder;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek};
@@ -96,7 +96,7 @@ impl<'a> Source<'a> {
 }
 
 fn open(name: &str, path: &Path) -> Result<File> {
-    File::open(path).map_err(|error| unreadable(name, error))
+    files::open(path).map_err(|error| unreadable(name, error))
 }
 
 /// The error for an I/O error of the operating system.
@@ -185,7 +185,9 @@ impl Input<'_> {
         }
         let mut numbers = Vec::new();
         let initial = if self.size.is_some() { length } else { length.min(CHUNK) };
-        numbers.try_reserve_exact(initial as usize / size).map_err(|error| Error::other(error).context(&self.name))?;
+        numbers
+            .try_reserve_exact(initial as usize / size)
+            .map_err(|_| Error::invalid(format!("{}: no memory for {length} bytes of {what}", self.name)))?;
         let mut buffer = vec![0; length.min(CHUNK) as usize];
         let mut rest = length;
         while rest > 0 {

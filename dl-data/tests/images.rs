@@ -144,3 +144,15 @@ fn malformed_image_folder_is_error() {
         ImageFolder::open("/no/such/folder").unwrap_err().to_string().starts_with("/no/such/folder: cannot be read")
     );
 }
+
+#[test]
+fn limit_of_memory_is_not_called_damage() {
+    for name in ["rgb.png", "grey.jpg", "deep.png"] {
+        let size = fs::metadata(fixture(name)).unwrap().len();
+        for limit in 1..4 * size {
+            let Err(error) = read_image(Source::file(fixture(name)).limit(limit), false, None) else { continue };
+            let text = error.to_string();
+            assert!(text.ends_with("raise the limit if you trust the file"), "{limit}: {text}");
+        }
+    }
+}

@@ -193,3 +193,62 @@ fn npz_with_any_flipped_bit_is_error_or_unchanged() {
         }
     }
 }
+
+/// Opening a named pipe waits until another program writes to it.
+#[cfg(unix)]
+#[test]
+fn named_pipe_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let link = folder.path().join("link");
+    std::os::unix::fs::symlink("pipe", &link).unwrap();
+    for path in [pipe, link] {
+        let name = path.display().to_string();
+        let errors = test_support::watched(move || {
+            [
+                idx::read::<u8, Ix1>(&path).map(|_| ()),
+                dl_data::Csv::new().read::<f64>(&path).map(|_| ()),
+                Npz::open(&path).map(|_| ()),
+                Nd::<f64>::read_npy(&path).map(|_| ()),
+                #[cfg(feature = "images")]
+                dl_data::read_image(&path, false, None).map(|_| ()),
+            ]
+        });
+        for error in errors.map(Result::unwrap_err) {
+            let text = error.to_string();
+            assert!(text.starts_with(&name) && text.contains("this is a named pipe, not a regular file"), "{text}");
+        }
+    }
+}
+
+#[test]
+fn shape_too_large_for_memory_is_named() {
+    // no elements, but lengths with a product above the address space
+    let lengths = [0, u32::MAX, u32::MAX, u32::MAX].map(u32::to_be_bytes).concat();
+    let idx = [&[0, 0, 8, 4][..], &lengths].concat();
+    let npy = |shape: &str| {
+        let header = format!("{{'descr': '|u1', 'fortran_order': False, 'shape': {shape}}}");
+        [&b"\x93NUMPY\x01\x00"[..], &(header.len() as u16).to_le_bytes(), header.as_bytes()].concat()
+    };
+    let huge = 1_u64 << 40;
+    for error in [
+        text(idx::read::<u8, IxDyn>(x(&idx))),
+        Nd::<u8, IxDyn>::read_npy_from(&npy(&format!("(0, {huge}, {huge})"))[..], 8).unwrap_err().to_string(),
+        dl_data::Collate::collate(vec![Nd::<f64>::full([0, 1 << 62], 0.0); 2]).unwrap_err().to_string(),
+    ] {
+        assert!(error.starts_with("a tensor of shape [") && error.ends_with("is too large for the memory"), "{error}");
+    }
+}
+
+#[test]
+fn npz_of_unknown_compression_says_how_to_write_it() {
+    let mut bytes = bytes("compressed.npz");
+    // the method of each entry, in its own header and in the table of contents
+    for (header, offset) in [(*b"PK\x03\x04", 8), (*b"PK\x01\x02", 10)] {
+        let places: Vec<_> = (0..bytes.len() - 4).filter(|&place| bytes[place..place + 4] == header).collect();
+        places.iter().for_each(|place| bytes[place + offset] = 97);
+    }
+    let text = npz_error::<Ix2>(&bytes, "features");
+    assert!(text.contains("`numpy.savez`") && !text.contains("damaged"), "{text}");
+}

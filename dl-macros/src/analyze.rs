@@ -7,6 +7,7 @@
 //! - `liveness`: the operands of operators that are live-out and must be duplicated.
 //! - `joins`: the extractions (`!x`) and the groups of them that run together; `operand_effects`
 //!   and `opaque_macros` answer questions for it.
+//! - `results`: the expressions whose value the body returns.
 //! - `branches`: the branches that depend on an extracted value, with their text (`source_text`).
 
 pub(crate) mod branches;
@@ -15,4 +16,5 @@ pub(crate) mod joins;
 pub(crate) mod liveness;
 mod opaque_macros;
 mod operand_effects;
+mod results;
 mod source_text;

@@ -104,6 +104,16 @@ fn rewrite_function(
     attributes::enclose(&mut function.block);
     let control_flow =
         control_flow::build(parameters.iter().map(|p| (&p.pat, &p.ty)), &function.block, returned.is_some());
+    for layer in &control_flow.tested_layers {
+        let value = match &returned {
+            Some(_) => format!("write `!{layer}`"),
+            None => {
+                format!("`{layer}.predict().wait()?` is the value of a layer, and `{layer}.value()` that of a weight")
+            }
+        };
+        diagnostics
+            .at(layer, format!("`{layer}` is a layer or a weight, and has no value yet to decide by\nhelp: {value}"));
+    }
     let plan = match &returned {
         Some(_) => joins::plan(&function.block, &control_flow, diagnostics),
         None => Plan::default(),
@@ -117,7 +127,7 @@ fn rewrite_function(
     match returned {
         Some(returned) if !plan.is_empty() => {
             function::check_lazy_parameters(&function.sig, &parameters, diagnostics);
-            extract::expand(&mut function.block, &plan, &branches, &returned, krate);
+            extract::expand(&mut function.block, &plan, &branches, &control_flow.value_results, &returned, krate);
             receiver::rename(&mut function.block, function.sig.receiver().is_some(), diagnostics);
             std_macros::close(&mut function.block);
             lazy_fn::expand(function, parameters, &returned, &branches, frame, krate)

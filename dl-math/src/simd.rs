@@ -2,14 +2,13 @@
 //! either the best that the processor supports or the one that `DL_INSTRUCTIONS` names.
 
 use pulp::{Arch, Simd, WithSimd};
-use std::io::{Write, stderr};
 use std::sync::LazyLock;
 
 /// The instruction set to compute with. It is selected once per process: see [`instructions`].
 #[must_use]
 #[inline(always)]
 pub fn arch() -> Arch {
-    SELECTED.1
+    SELECTED.arch
 }
 
 /// The name of the instruction set that loops and products are computed with: `avx512`, `avx2` or
@@ -18,8 +17,8 @@ pub fn arch() -> Arch {
 /// It is the best instruction set that the processor supports, unless the environment variable
 /// `DL_INSTRUCTIONS` names another one. The variable is read at the first use. Processors that
 /// compute with the same instruction set give the same last digits. `baseline` is the set of a
-/// build without compiler flags for a processor. If the processor does not support the named set, a
-/// line on standard error says so, and the best one is used.
+/// build without compiler flags for a processor. If the processor does not support the named set,
+/// this is the best one, and every pass fails with an error.
 ///
 /// ```
 /// println!("computed with {}", dl_math::instructions());
@@ -27,18 +26,36 @@ pub fn arch() -> Arch {
 /// ```
 #[must_use]
 pub fn instructions() -> &'static str {
-    SELECTED.0
+    SELECTED.name
 }
 
-static SELECTED: LazyLock<(&str, Arch)> = LazyLock::new(|| {
+/// Why the instruction set that `DL_INSTRUCTIONS` names cannot be used, if it cannot.
+#[doc(hidden)]
+#[inline]
+pub fn refused_instructions() -> Option<&'static str> {
+    SELECTED.refused.as_deref()
+}
+
+struct Selected {
+    name: &'static str,
+    arch: Arch,
+    refused: Option<String>,
+}
+
+static SELECTED: LazyLock<Selected> = LazyLock::new(|| {
     let all = all();
-    let Some(name) = std::env::var_os("DL_INSTRUCTIONS").filter(|name| !name.is_empty()) else { return all[0] };
-    all.iter().copied().find(|(other, _)| *other == name).unwrap_or_else(|| {
+    let wanted = std::env::var_os("DL_INSTRUCTIONS").filter(|wanted| !wanted.is_empty());
+    let found = wanted.as_ref().map_or(Some(&all[0]), |wanted| all.iter().find(|(name, _)| name == wanted));
+    let refused = wanted.as_ref().filter(|_| found.is_none()).map(|wanted| {
         let names: Vec<_> = all.iter().map(|(name, _)| *name).collect();
-        // standard error may be closed
-        let _ = writeln!(stderr(), "DL_INSTRUCTIONS={}: not one of {}", name.display(), names.join(", "));
-        all[0]
-    })
+        format!(
+            "the environment variable DL_INSTRUCTIONS is {:?}, but the instruction sets of this processor are {}",
+            wanted.display().to_string(),
+            names.join(", ")
+        )
+    });
+    let &(name, arch) = found.unwrap_or(&all[0]);
+    Selected { name, arch, refused }
 });
 
 /// The instruction sets that the processor supports, the best first.

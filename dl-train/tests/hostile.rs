@@ -40,7 +40,8 @@ fn malformed_file_error_names_defect() {
     let cases = [
         ("more than 8 bytes, this file has 0", vec![]),
         ("more than 8 bytes, this file has 7", vec![0; 7]),
-        ("truncated, damaged, or of another format", b"PK\x03\x04 an archive of PyTorch".to_vec()),
+        ("truncated, damaged, or of another format", b"An archive of another program".to_vec()),
+        ("truncated, damaged, or of another format", [&640_u64.to_le_bytes()[..], b"{\"0\":"].concat()),
         ("18446744073709551615 does not fit a file of 8 bytes", vec![255; 8]),
         ("truncated", file(&one("F64", "[]", "8"), &[])[..30].to_vec()),
         ("EOF while parsing", file("", &[])),
@@ -211,4 +212,33 @@ fn unreadable_path_and_reserved_name_are_errors() -> Result<()> {
     let error = save_weights(&Reserved(Weight::new(1.0)), folder.path().join("a")).unwrap_err();
     assert!(error.to_string().contains("reserves the name \"__metadata__\""), "{error}");
     Ok(())
+}
+
+#[test]
+fn file_of_another_format_is_named() {
+    let fixture = |name: &str| fs::read(format!("{}/tests/fixtures/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap();
+    let zip = fixture("torch.pt");
+    for (what, bytes) in [
+        ("this is a pickle file of PyTorch's `torch.save`", zip.clone()),
+        ("this is a pickle file of PyTorch's `torch.save`", fixture("torch_legacy.pt")),
+        ("this is a zip archive", [&zip[..30], &[b'x'; 300]].concat()),
+        ("this is compressed with gzip", [&[0x1F, 0x8B, 8][..], &[1; 20]].concat()),
+        ("this is a NumPy array", b"\x93NUMPY\x01\x00v\x00{'descr': '<f8'".to_vec()),
+        ("this is an HDF5 file", b"\x89HDF\r\n\x1a\n and more".to_vec()),
+        ("this is a pointer of Git LFS", b"version https://git-lfs.github.com/spec/v1\noid sha256:1".to_vec()),
+    ] {
+        let text = refused(bytes);
+        assert!(text.starts_with(&format!("the file: {what}, not a safetensors file: ")), "{text}");
+    }
+}
+
+/// Opening a named pipe waits until another program writes to it.
+#[cfg(unix)]
+#[test]
+fn named_pipe_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("net.safetensors");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let error = test_support::watched(move || load_weights(&[Weight::new(1.0_f64)], &pipe).unwrap_err().to_string());
+    assert!(error.contains("net.safetensors: this is a named pipe, not a regular file"), "{error}");
 }

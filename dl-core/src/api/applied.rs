@@ -4,6 +4,7 @@ use crate::api::built_in::{BuiltIn, CotangentSink, Immediate, Others};
 use crate::api::primitive::{Along, At, Primitive, sealed::Operands};
 use crate::error::Result;
 use crate::graph::data::Data;
+use crate::graph::delta::check_deltas;
 use crate::graph::layer::Layer;
 use crate::graph::node_ref::AnyLayer;
 use crate::graph::op::{self, AnyAlong, AnyAt, AnyImmediate, AnyPrimitive, Few};
@@ -24,7 +25,7 @@ impl<P: Primitive, const IS_BUILT_IN: bool> Applied<P, IS_BUILT_IN> {
 
 /// The methods that every primitive has.
 macro_rules! of_primitive {
-    () => {
+    ($is_built_in:literal) => {
         fn name(&self) -> &'static str {
             self.op.name()
         }
@@ -46,14 +47,21 @@ macro_rules! of_primitive {
         }
 
         fn pullback(&self, at: AnyAt<'_>) -> Few<Option<AnyLayer>> {
-            let deltas = self.op.pullback(&At {
+            let mut deltas = P::Operands::deltas(self.op.pullback(&At {
                 operands: &P::Operands::from_any(self.operands()),
                 values: P::Operands::values(at.values),
                 output: &Layer::from_any(at.output.clone()),
                 value: at.value.get(),
                 delta: &Layer::from_any(at.delta),
-            });
-            P::Operands::deltas(deltas)
+            }));
+            if !$is_built_in {
+                // A step adds such a delta to its weight without a temporary, and checks it itself.
+                let selected = |operand: &AnyLayer, delta: &AnyLayer| {
+                    operand.variable().is_none() || delta.accumulates().is_none()
+                };
+                check_deltas(at.output, self.operands(), &mut deltas, selected);
+            }
+            deltas
         }
 
         fn pushforward(&self, along: AnyAlong<'_>) -> Option<AnyLayer> {
@@ -71,7 +79,7 @@ macro_rules! of_primitive {
 }
 
 impl<P: Primitive> AnyPrimitive for Applied<P, false> {
-    of_primitive!();
+    of_primitive!(false);
 
     fn is_own(&self) -> bool {
         false
@@ -79,7 +87,7 @@ impl<P: Primitive> AnyPrimitive for Applied<P, false> {
 }
 
 impl<P: BuiltIn> AnyPrimitive for Applied<P, true> {
-    of_primitive!();
+    of_primitive!(true);
 
     fn accumulates(&self) -> bool {
         P::ACCUMULATES

@@ -367,6 +367,7 @@ impl<T: Send + 'static> Do<T> {
     /// # Errors
     /// The errors of the computation, including panics in it.
     pub fn wait(&self) -> Result<T> {
+        exec::check_instructions()?;
         let inherited = exec::with_current(|around| Some(around?.inherited(self.settings.clone())));
         let settings = inherited.as_ref().unwrap_or(&self.settings);
         exec::outside(|| match self.computation.try_run_sync(settings) {

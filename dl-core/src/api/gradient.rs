@@ -121,7 +121,7 @@ impl<T: Data> Layer<T> {
     /// ```
     #[track_caller]
     pub fn vjp<V: Variables + ?Sized>(&self, variables: &V, delta: &Layer<T::Delta>) -> V::Gradients {
-        let delta = checked(self.any(), delta.any());
+        let delta = checked(self.any(), delta.any(), None);
         derive(self, vec![delta], Location::caller(), |each| variables.map(each)).1
     }
 

@@ -36,7 +36,7 @@ use dl_math::{Binary, Side, Unary};
 #[diagnostic::on_unimplemented(
     message = "a layer of `{Self}` and a `{R}` cannot be combined by an operator",
     label = "no operator for `{Self}` with this right operand",
-    note = "both sides need the same number type: convert plain numbers with `as f32` or `as f64`"
+    note = "both sides need the same number type: write `2.0` instead of `2`, and convert numbers with `as f32` or `as f64`"
 )]
 pub trait Operand<R, D>: Data {
     /// The data of the result.
@@ -67,6 +67,44 @@ pub trait Operand<R, D>: Data {
     }
 }
 
+/// [`Operand`] for the data of the right operand. An operator has this bound alone, so that the
+/// compiler reports one error, and without the implementations of `Operand`.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "a layer of `{Self}` and a `{R}` cannot be combined by an operator",
+    label = "no operator for `{Self}` with this right operand",
+    note = "both sides need the same number type: write `2.0` instead of `2`, and convert numbers with `as f32` or `as f64`"
+)]
+pub trait OperatorWith<R>: Data {
+    /// The data of the result.
+    type Output: Data;
+
+    /// The layer of the operation.
+    #[track_caller]
+    fn combine_with(op: Binary, left: Layer<Self>, right: R) -> Layer<Self::Output>;
+
+    /// The same operation with a borrowed layer on the left.
+    #[track_caller]
+    fn combine_borrowed_with(op: Binary, left: &Layer<Self>, right: R) -> Layer<Self::Output>;
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: Operand<R, R::Data>, R: Differentiable> OperatorWith<R> for T {
+    type Output = <T as Operand<R, R::Data>>::Output;
+
+    #[inline]
+    #[track_caller]
+    fn combine_with(op: Binary, left: Layer<T>, right: R) -> Layer<Self::Output> {
+        T::combine(op, left, right)
+    }
+
+    #[inline]
+    #[track_caller]
+    fn combine_borrowed_with(op: Binary, left: &Layer<T>, right: R) -> Layer<Self::Output> {
+        T::combine_borrowed(op, left, right)
+    }
+}
+
 macro_rules! scalar_pairs {
     ($($T:ident)*) => {$(
         scalar_pairs!(@number $T: $T, &$T);
@@ -81,6 +119,7 @@ macro_rules! scalar_pairs {
     )*};
     // The number is stored in the node.
     (@number $T:ident: $($R:ty),*) => {$(
+        #[diagnostic::do_not_recommend]
         impl Operand<$R, $T> for $T {
             type Output = $T;
 
@@ -92,6 +131,7 @@ macro_rules! scalar_pairs {
         }
     )*};
     (@layer $T:ident: $($R:ty $({ $($borrowed:tt)* })?),*) => {$(
+        #[diagnostic::do_not_recommend]
         impl Operand<$R, $T> for $T {
             type Output = $T;
 
@@ -164,15 +204,15 @@ left_operands! {
 
 macro_rules! layer_on_the_left {
     ($Trait:ident $method:ident: $([$($generics:tt)*] $Left:ty, $T:ident $(: $Bound:ident)?);* $(;)?) => {$(
-        impl<$($generics)* $T $(: $Bound)?, R: Differentiable> std::ops::$Trait<R> for $Left
+        impl<$($generics)* $T $(: $Bound)?, R> std::ops::$Trait<R> for $Left
         where
-            $T: Operand<R, R::Data>,
+            $T: OperatorWith<R>,
         {
-            type Output = Layer<<$T as Operand<R, R::Data>>::Output>;
+            type Output = Layer<<$T as OperatorWith<R>>::Output>;
 
             #[track_caller]
             fn $method(self, right: R) -> Self::Output {
-                <$T as Operand<R, R::Data>>::combine(Binary::$Trait, self.into_layer(), right)
+                <$T as OperatorWith<R>>::combine_with(Binary::$Trait, self.into_layer(), right)
             }
         }
     )*};
@@ -202,15 +242,15 @@ macro_rules! number_on_the_left {
 
 macro_rules! operators {
     ($($Trait:ident $method:ident),*) => {$(
-        impl<T, R: Differentiable> std::ops::$Trait<R> for &Layer<T>
+        impl<T, R> std::ops::$Trait<R> for &Layer<T>
         where
-            T: Operand<R, R::Data>,
+            T: OperatorWith<R>,
         {
-            type Output = Layer<<T as Operand<R, R::Data>>::Output>;
+            type Output = Layer<<T as OperatorWith<R>>::Output>;
 
             #[track_caller]
             fn $method(self, right: R) -> Self::Output {
-                T::combine_borrowed(Binary::$Trait, self, right)
+                T::combine_borrowed_with(Binary::$Trait, self, right)
             }
         }
 
@@ -262,22 +302,22 @@ macro_rules! functions {
         impl<T: Data> Layer<T> {
             $($(#[doc = $doc])+
             #[track_caller]
-            pub fn $name<R: Differentiable>(&self, b: R) -> Layer<<T as Operand<R, R::Data>>::Output>
+            pub fn $name<R>(&self, b: R) -> Layer<<T as OperatorWith<R>>::Output>
             where
-                T: Operand<R, R::Data>,
+                T: OperatorWith<R>,
             {
-                T::combine(Binary::$Op, self.clone(), b)
+                T::combine_with(Binary::$Op, self.clone(), b)
             })*
         }
 
         impl<T: Trainable> Weight<T> {
             $($(#[doc = $doc])+
             #[track_caller]
-            pub fn $name<R: Differentiable>(&self, b: R) -> Layer<<T as Operand<R, R::Data>>::Output>
+            pub fn $name<R>(&self, b: R) -> Layer<<T as OperatorWith<R>>::Output>
             where
-                T: Operand<R, R::Data>,
+                T: OperatorWith<R>,
             {
-                T::combine(Binary::$Op, self.layer(), b)
+                T::combine_with(Binary::$Op, self.layer(), b)
             })*
         }
     };

@@ -105,7 +105,7 @@ impl<T: Data> Tape<T, T::Delta> {
         match &self.source {
             BackwardSource::Layer(layer, holder) => match holder.pass() {
                 Some(pass) => {
-                    let delta = checked(layer, &delta);
+                    let delta = checked(layer, &delta, None);
                     reverse::side_effects(&pass, layer, AnyDelta::Lazy(delta), When::Asked)
                         .unwrap_or_else(SideEffects::failed)
                 }

@@ -5,7 +5,7 @@ use crate::api::primitive::{Along, At, Deltas, Operands, Primitive, sealed};
 use crate::autodiff::forward;
 use crate::error::Result;
 use crate::graph::data::Data;
-use crate::graph::delta::checked;
+use crate::graph::delta::check_deltas;
 use crate::graph::inline_box::Kept;
 use crate::graph::layer::Layer;
 use crate::graph::node::Expression;
@@ -100,12 +100,9 @@ where
     }
 
     fn pullback(&self, at: AnyAt<'_>) -> Few<Option<AnyLayer>> {
+        let output = at.output;
         let mut deltas = (self.rule)(at, &self.operands);
-        // A rule may by mistake return a delta of the shape of the value, and summing it with other
-        // deltas would hide that.
-        for (delta, operand) in deltas.iter_mut().zip(&self.operands) {
-            *delta = delta.take().map(|delta| checked(operand, &delta));
-        }
+        check_deltas(output, &self.operands, &mut deltas, |_, _| true);
         deltas.push(None); // no gradient flows into the function itself
         deltas
     }

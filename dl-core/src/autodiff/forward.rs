@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::exec::extract::ExtractAll;
 use crate::exec::{self, Hold, NONE, Pass, PassState, ValueRef, user_code};
 use crate::graph::data::Data;
-use crate::graph::delta::{Delta, checked};
+use crate::graph::delta::{Delta, Rule, checked};
 use crate::graph::layer::Layer;
 use crate::graph::node::{AnyBackward, Expression, Node};
 use crate::graph::node_ref::AnyLayer;
@@ -101,7 +101,7 @@ fn tangents_of(
     let mut given: HashMap<u32, Vec<AnyLayer>> = HashMap::new();
     for (variable, direction) in variables.iter().zip(directions) {
         if let Some(place) = state.find_any_replica(variable).map(|place| state.unmarked(place)) {
-            given.entry(place).or_default().push(checked(variable, direction));
+            given.entry(place).or_default().push(checked(variable, direction, None));
         }
     }
     // Nothing below the only variable depends on it.
@@ -217,7 +217,12 @@ fn of_primitive(
     let value = state.value(index);
     let along = AnyAlong { operands, values, output, value: value.as_value(), tangents };
     let _places = (!op.is_own()).then(enter_user_code);
-    user_code::run(|| op.pushforward(along)).map_err(|error| error.at(op.name_or_panic(), node.site()))
+    let tangent =
+        user_code::run(|| op.pushforward(along)).map_err(|error| error.at(op.name_or_panic(), node.site()))?;
+    Ok(match tangent {
+        Some(tangent) if !op.is_own() => Some(checked(output, &tangent, Some((output, Rule::Pushforward)))),
+        tangent => tangent,
+    })
 }
 
 /// The pushforward of any operation: `u ↦ pullback(u)` is linear, so `J · v` is the gradient of

@@ -252,10 +252,20 @@ async fn evaluate_deltas(mut deltas: WeightDeltas, late: bool) -> Result<WeightD
     let absent = |delta: &AnyDelta| matches!(delta, AnyDelta::Lazy(layer) if layer.is_absent());
     let evaluated = deltas.into_iter().filter_map(|(weight, delta)| {
         let absent = absent(&delta);
+        // The rule of a user operation may have built it: see `check_deltas`.
+        let unchecked = match &delta {
+            AnyDelta::Lazy(layer) if !late => layer.accumulates().map(|_| layer.clone()),
+            _ => None,
+        };
         let delta = delta.given(late, &mut computed);
-        (!absent).then_some((weight, delta))
+        if let (Some(by), Some(variable)) = (unchecked, weight.as_variable())
+            && let Err(error) = variable.check_delta(delta.expect_ready())
+        {
+            return Some(Err(error.at(by.name(), by.site())));
+        }
+        (!absent).then_some(Ok((weight, delta)))
     });
-    Ok(evaluated.collect())
+    evaluated.collect()
 }
 
 impl AddAssign for SideEffects {

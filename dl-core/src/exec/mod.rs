@@ -114,7 +114,7 @@ pub(crate) use lifetime::Owner;
 pub(crate) use node_table::{Arithmetic, NONE, NodeSlot, Status, ValueRef};
 pub(crate) use remat::Hold;
 pub use settings::Mode;
-pub(crate) use settings::Settings;
+pub(crate) use settings::{Settings, check_instructions};
 pub(crate) use state::PassState;
 pub use stats::Counters;
 pub(crate) use trace::Help;

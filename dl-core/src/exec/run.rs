@@ -125,7 +125,10 @@ impl<T> Future for Run<T> {
             this.scope = this.scope(scope);
         }
         let (computation, future) = (&this.computation, &mut this.future);
-        let mut poll = |cx: &mut Context<'_>| Pin::new(future.get_or_insert_with(|| computation.start())).poll(cx);
+        let mut poll = |cx: &mut Context<'_>| match exec::check_instructions() {
+            Ok(()) => Pin::new(future.get_or_insert_with(|| computation.start())).poll(cx),
+            Err(error) => Poll::Ready(Err(error)),
+        };
         let ended = match &mut this.scope {
             Scope::Driving(drive) => loop {
                 drive.pass.drive(drive.number);

@@ -1,9 +1,11 @@
 //! The settings of a pass, for all that it evaluates: whether it trains, a seed, a snapshot, a
 //! recorder.
 
+use crate::error::{Error, Result};
 use crate::exec::snapshot::Snapshot;
 use crate::graph::seed::Position;
 use crate::record::Recorder;
+use dl_math::simd::refused_instructions;
 
 /// Whether a pass trains or evaluates: what [`Mode::current`] tells to layers that behave
 /// differently in training, dropout and batch normalisation for instance.
@@ -72,4 +74,11 @@ impl Settings {
         self.in_step |= around.in_step;
         self
     }
+}
+
+/// Checks that the instruction set which the environment names can be used. Each run does it first,
+/// because no place before it can return an error.
+#[inline]
+pub(crate) fn check_instructions() -> Result<()> {
+    refused_instructions().map_or(Ok(()), |why| Err(Error::invalid(why)))
 }

@@ -28,7 +28,8 @@ pub trait Data: Clone + Send + Sync + 'static {
     fn one(&self) -> Self::Delta;
 
     /// Checks that a delta belongs to this value: that of a tensor must have its shape. Called for
-    /// deltas and directions that are passed in by the caller of a derivative.
+    /// deltas and directions that the caller of a derivative passes in, and for deltas that the
+    /// rule of a user operation returns.
     ///
     /// # Errors
     /// If it does not.

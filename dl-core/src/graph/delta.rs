@@ -116,26 +116,55 @@ impl Delta for Nothing {
 }
 
 /// A layer with this delta that checks at evaluation whether it belongs to the value. An error has
-/// the source location of the delta.
-pub(crate) fn checked(value: &AnyLayer, delta: &AnyLayer) -> AnyLayer {
+/// the source location of the delta or, if a rule of an operation returned it, the name and the
+/// source location of that operation.
+pub(crate) fn checked(value: &AnyLayer, delta: &AnyLayer, by: Option<(&AnyLayer, Rule)>) -> AnyLayer {
     let kind = value.kind_of_data;
     if [TypeId::of::<f32>(), TypeId::of::<f64>()].contains(&(kind.id)()) {
         return delta.clone();
     }
-    let checked = Kept::operation(CheckedDelta([value.clone(), delta.clone()]));
-    (kind.delta_layer)(Expression::Primitive(checked), delta.place)
+    let (place, by) = by.map_or((delta.place, None), |(op, rule)| (op.place, Some((op.name_or_panic(), rule))));
+    let checked = Kept::operation(CheckedDelta { operands: [value.clone(), delta.clone()], by });
+    (kind.delta_layer)(Expression::Primitive(checked), place)
+}
+
+/// Adds such a check to the selected deltas that a rule of user code returned for these operands. A
+/// sum with other deltas could hide a wrong shape.
+pub(crate) fn check_deltas(
+    op: &AnyLayer,
+    operands: &[AnyLayer],
+    deltas: &mut [Option<AnyLayer>],
+    selected: impl Fn(&AnyLayer, &AnyLayer) -> bool,
+) {
+    for (number, (delta, operand)) in deltas.iter_mut().zip(operands).enumerate() {
+        if let Some(delta) = delta.as_mut().filter(|delta| selected(operand, delta)) {
+            *delta = checked(operand, delta, Some((op, Rule::Pullback(number))));
+        }
+    }
+}
+
+/// A rule of a user operation.
+#[derive(Clone, Copy)]
+pub(crate) enum Rule {
+    /// For the operand with this number.
+    Pullback(usize),
+    Pushforward,
 }
 
 /// (value, delta) ↦ delta
-struct CheckedDelta([AnyLayer; 2]);
+struct CheckedDelta {
+    operands: [AnyLayer; 2],
+    /// The name of the operation whose rule returned the delta.
+    by: Option<(&'static str, Rule)>,
+}
 
 impl AnyPrimitive for CheckedDelta {
     fn name(&self) -> &'static str {
-        "derivative"
+        self.by.map_or("derivative", |(name, _)| name)
     }
 
     fn operands(&self) -> &[AnyLayer] {
-        &self.0
+        &self.operands
     }
 
     fn op(&self) -> &dyn Any {
@@ -143,8 +172,12 @@ impl AnyPrimitive for CheckedDelta {
     }
 
     fn value(&self, operands: &[&Value]) -> Result<Value> {
-        (self.0[0].kind_of_data.check_delta)(operands[0], operands[1])?;
-        Ok(operands[1].clone())
+        let fits = (self.operands[0].kind_of_data.check_delta)(operands[0], operands[1]);
+        fits.map(|()| operands[1].clone()).map_err(|error| match self.by {
+            Some((_, Rule::Pullback(operand))) => error.context(format_args!("the pullback to operand {operand}")),
+            Some((_, Rule::Pushforward)) => error.context("the pushforward"),
+            None => error,
+        })
     }
 
     fn cost(&self, _: &[&Value]) -> f64 {

@@ -15,6 +15,7 @@
 //! of its weights in the order of their ids, so that concurrent steps cannot deadlock. `open` is
 //! held while a replica is added.
 
+use crate::error::Result;
 use crate::error::call_context::Origin;
 use crate::graph::node::{DataKind, Expression, Node};
 use crate::graph::node_ref::{AnyLayer, discard_leaf};
@@ -222,6 +223,11 @@ impl Variable {
     #[inline(never)]
     fn read_any(value: &Mutex<Value>) -> Value {
         value.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Checks that a delta belongs to the value.
+    pub(crate) fn check_delta(&self, delta: &Value) -> Result<()> {
+        (self.kind_of_data.check_delta)(&self.read(), delta)
     }
 
     /// Calls `look` with the value, under the lock of the value; `look` must be built-in code.

@@ -2,6 +2,9 @@
 //!
 //! The implementations below can never be used. The compiler finds them for `a > b` and then
 //! reports their unsatisfied bound, with its message, instead of a missing implementation.
+//!
+//! `x > 0.0` with a reference `x` does not get here: by `&A: PartialOrd<&B>` of `core` the compiler
+//! wants a reference on the right. For parameters the macro reports it (`tested_layers`).
 
 use crate::api::deferred::Do;
 use crate::api::weight::Weight;

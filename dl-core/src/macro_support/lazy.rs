@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::graph::data::Data;
 use crate::graph::delta::Nothing;
 use crate::graph::layer::{BodyKind, Layer};
+use std::convert::Infallible;
 use std::future::{Future, poll_fn};
 use std::panic::Location;
 use std::pin::pin;
@@ -145,6 +146,39 @@ impl<X: Lazy, const N: usize> Lazy for [X; N] {
         let decided = decide(body);
         std::array::from_fn(|i| part(&decided, move |parts: &Self| parts[i].clone()))
     }
+}
+
+/// A result of a lazy body that is a value by its syntax: `y * 2.0`, after `let y = !x;`.
+#[diagnostic::on_unimplemented(
+    message = "a lazy `#[differentiable]` function returns a layer, and this is a `{Self}`",
+    label = "a value, where a `{Returned}` is returned",
+    note = "`Layer::constant(…)` makes a layer of a value (`Do::now(…)` a `Do`), but no gradient flows through it: for a \
+            gradient, compute with the layer instead of its value, without `!`"
+)]
+pub trait ReturnedAs<Returned> {
+    /// The result.
+    fn returned(self) -> Returned;
+}
+
+#[diagnostic::do_not_recommend]
+impl<L: Lazy> ReturnedAs<L> for L {
+    fn returned(self) -> L {
+        self
+    }
+}
+
+/// With a second implementation, the compiler does not infer the type of the value from that of the
+/// layer.
+#[diagnostic::do_not_recommend]
+impl<L> ReturnedAs<L> for Infallible {
+    fn returned(self) -> L {
+        match self {}
+    }
+}
+
+/// Checks that such a result is a layer, as that of a `Do` of a layer is.
+pub fn returned<Returned, V: ReturnedAs<Returned>>(result: V) -> Returned {
+    result.returned()
 }
 
 /// The bound for operands of `?` in a lazy body.

@@ -8,7 +8,8 @@
 //! - `operand`: an operand that is used again later;
 //! - `keep_value`, `keep_reference`, `keep_lent`, `keep`, `lend`: the parameters of a body that
 //!   runs once per pass (`params`);
-//! - `lazy`: such a body as the return value of its function; `attempt`: the `?` operator in it;
+//! - `lazy`: such a body as the return value of its function; `returned`: a result of it that may be
+//!   a value by mistake; `attempt`: the `?` operator in it;
 //! - `decide`, `part`: a body that returns a struct of layers, and each of these layers
 //!   (`#[derive(Layers)]`);
 //! - `Module`, `Visitor`: for `#[derive(Module)]`; `Variables`, `EachVariable`: for
@@ -17,11 +18,15 @@
 //! - `function`, `method`: the call frame of a running function; `Branch`, `took`, `yes`, `no`: its
 //!   recorded branches (`branch`);
 //! - `not_in_a_closure` and similar: a `!` in a place without extraction (`not_hints`);
-//! - `ComparedWith`: the compile error for comparisons of layers (`compared`).
+//! - `ComparedWith`, `IndexedBy`: the compile errors for `x > y` and `x[i]` with layers (`compared`,
+//!   `indexed`);
+//! - `ThisFunction`: the compile error for `!x` in a function without the attribute (`attribute`).
 
+mod attribute;
 mod branch;
 mod captured;
 mod compared;
+mod indexed;
 mod kind;
 mod lazy;
 mod not_hints;
@@ -34,11 +39,13 @@ pub use crate::error::Error;
 pub use crate::error::branch::Branch;
 pub use crate::graph::layer::Layer;
 pub use crate::module::{Module, Visitor};
+pub use attribute::{AttributeDifferentiable, ThisFunction};
 pub use branch::{CallFrame, function, method, no, took, yes};
 pub use captured::{Capture, CaptureValue, capture};
 pub use compared::{ComparedWith, NoValueYet};
+pub use indexed::IndexedBy;
 pub use kind::{Bang, UsedAgain, operand, place, value};
-pub use lazy::{Attempt, Decided, Lazy, attempt, decide, lazy, part};
+pub use lazy::{Attempt, Decided, Lazy, ReturnedAs, attempt, decide, lazy, part, returned};
 pub use not_hints::{ExtractedInAClosure, ExtractedInANestedFunction, ExtractedInAPlainFunction};
 pub use not_hints::{not_in_a_closure, not_in_a_nested_function, not_in_a_plain_function};
 pub use params::{BorrowedParam, CanBeKept, CanBeLent, ClonedParam, keep, keep_lent, keep_reference, keep_value, lend};

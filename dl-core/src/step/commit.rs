@@ -184,7 +184,7 @@ fn commit_updates(optimizer: &dyn Optimizer, pending: &mut PendingUpdates<'_>, p
     for update in pending.iter_mut() {
         update.lock = Some(lock(update.variable, nested)?);
     }
-    let memory = user_code::run(|| optimizer.memory())?;
+    let memory = user_code::run(|| optimizer.memory()).map_err(|error| by_optimizer(error, optimizer))?;
     let mut memory = memory.map(Memory::lock).transpose()?;
 
     let PreparedState { states: prepared, nanoseconds } = prepare(pending, optimizer, memory.as_deref())?;
@@ -297,7 +297,8 @@ fn prepare(
     let prepare = || {
         let begun = {
             let deltas = |visit: &mut ChunkVisitor<'_>| visit_deltas(pending, visit);
-            optimizer.begin(&Step::new(states.map_or(0, |states| states.steps), &deltas))?
+            let begun = || optimizer.begin(&Step::new(states.map_or(0, |states| states.steps), &deltas));
+            user_code::run_fallible(begun).map_err(|error| by_optimizer(error, optimizer))?
         };
         let optimizer = begun.as_deref().unwrap_or(optimizer);
         // The learning rate of all weights without an optimizer of their own, once known.
@@ -326,10 +327,16 @@ fn prepare(
                 };
                 continue;
             }
-            let delta = &delta.evaluated()?;
+            let value = &delta.evaluated()?;
             let state = states.and_then(|states| states.by_weight.get(&variable.id()));
             let rule = |chunk: Chunk<'_>, steps| optimizer.step(chunk, steps);
-            let (value, state) = variable.weight().prepare(variable, delta, optimizer.slots(), &rule, state)?;
+            let update = || variable.weight().prepare(variable, value, optimizer.slots(), &rule, state);
+            let (value, state) =
+                user_code::run_fallible(update).map_err(|error| match (variable.check_delta(value), delta) {
+                    (Err(error), AnyDelta::Unmade(layer, _)) => error.at(layer.name(), layer.site()),
+                    (Err(error), _) => error,
+                    (Ok(()), _) => by_optimizer(error, optimizer),
+                })?;
             *action = Action::Replace(value);
             prepared.states.extend(state.map(|state| (variable.id(), state)));
         }
@@ -342,6 +349,16 @@ fn prepare(
         (Err(error), Some(variable)) => Err(error.at(STEP_OF_WEIGHT, variable.place())),
         (ended, _) => ended.map(|()| prepared),
     }
+}
+
+/// A panic or a shape error of the optimizer, with its name. An error with a place is that of a
+/// delta, which the optimizer passes on.
+#[cold]
+fn by_optimizer(error: Error, optimizer: &dyn Optimizer) -> Error {
+    if error.place().is_some() || !(error.is_panic() || error.is_shape()) {
+        return error;
+    }
+    user_code::run(|| optimizer.kind()).map_or(error.clone(), |name| error.context(format_args!("optimizer {name}")))
 }
 
 /// Applies the in-place gradient-descent updates, which cannot fail. Their total estimated time is

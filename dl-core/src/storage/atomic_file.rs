@@ -1,6 +1,6 @@
 //! Atomic replacement of files: write to a temporary file, sync, rename. After a crash of the
 //! program or the machine, the file has its old or its new content, never a part of it. The crates
-//! that write checkpoints, tensors and pictures use it.
+//! that write checkpoints, tensors and pictures use it, and open their files with [`open`].
 
 use crate::error::{Error, Result};
 use std::ffi::{OsStr, OsString};
@@ -39,6 +39,18 @@ pub fn write(path: &Path, content: impl FnOnce(&mut dyn Write) -> io::Result<()>
 pub fn write_in_folder(path: &Path, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
     create_folder(folder_of(path)).map_err(|error| Error::other(error).context(path.display()))?;
     write(path, content)
+}
+
+/// Opens a file for reading. A named pipe is refused: opening it waits, possibly for ever, until a
+/// program opens it for writing. The other pipes (`/dev/stdin`) are open already, and have no path
+/// of their own.
+pub fn open(path: &Path) -> io::Result<File> {
+    #[cfg(unix)]
+    if std::os::unix::fs::FileTypeExt::is_fifo(&fs::metadata(path)?.file_type()) && path.canonicalize().is_ok() {
+        let what = "this is a named pipe, not a regular file: copy its content to a file first";
+        return Err(io::Error::new(ErrorKind::InvalidInput, what));
+    }
+    File::open(path)
 }
 
 /// The permissions of an existing file; none if there is no file. It is an error if `path` is not a

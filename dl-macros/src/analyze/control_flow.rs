@@ -11,6 +11,7 @@ mod bindings;
 mod builder;
 mod visit;
 
+use crate::analyze::results;
 use crate::parse::node::NodeId;
 use crate::parse::{attributes, direct_block, std_macros};
 use bindings::TypeFacts;
@@ -70,6 +71,11 @@ pub(crate) struct ControlFlow {
     /// Paths that can be moved from without changing anything: numbers, shared references, and
     /// names that are no variables of the function.
     pub(crate) copyable: HashSet<NodeId>,
+    /// Layers, by their syntax, where only a value can be tested: compared, in the place of a
+    /// condition, or matched with numbers.
+    pub(crate) tested_layers: Vec<Ident>,
+    /// Results of the body that are values by their syntax, where a layer must be returned.
+    pub(crate) value_results: HashSet<NodeId>,
     /// Names that are used as values but are not bound in the body.
     pub(crate) free_variables: Vec<Ident>,
 }
@@ -80,7 +86,7 @@ pub(crate) fn build<'a>(
     body: &Block,
     lazy: bool,
 ) -> ControlFlow {
-    let mut builder = Builder::new(lazy);
+    let mut builder = Builder::new(lazy, if lazy { results::find(body) } else { HashSet::new() });
     for (pat, ty) in parameters {
         builder.bind(pat, TypeFacts::default().with_type(ty));
     }

@@ -39,7 +39,7 @@ pub(crate) fn expand(krate: &Path, mut block: Block, diagnostics: &mut Diagnosti
     let branches = branches::find(&block, &plan);
     duplicate::duplicate(&mut block, &liveness::live_out_operands(&control_flow), krate);
     not_hints::add_hints(&mut block, true, &control_flow.primitive_negations, krate);
-    extract::expand(&mut block, &plan, &branches, &LazyReturn::Inferred, krate);
+    extract::expand(&mut block, &plan, &branches, &control_flow.value_results, &LazyReturn::Inferred, krate);
     receiver::rename(&mut block, captured.iter().any(|name| name == "self"), diagnostics);
     std_macros::close(&mut block);
 

@@ -9,18 +9,25 @@ use crate::parse::function::LazyReturn;
 use crate::parse::node::{NodeId, is_place, strip_parens};
 use proc_macro2::Span;
 use quote::quote_spanned;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 use syn::visit_mut::{self, VisitMut};
 use syn::{Block, Expr, Ident, Path, Stmt, UnOp, parse_quote_spanned};
 
 /// Rewrites the body according to the plan.
-pub(crate) fn expand(block: &mut Block, plan: &Plan, branches: &Branches, returned: &LazyReturn, krate: &Path) {
+pub(crate) fn expand(
+    block: &mut Block,
+    plan: &Plan,
+    branches: &Branches,
+    value_results: &HashSet<NodeId>,
+    returned: &LazyReturn,
+    krate: &Path,
+) {
     let mut hoisted = HoistedOperands { plan, operands: HashMap::new() };
     hoisted.visit_block(block);
     let hoisted = hoisted.operands;
-    Expander { plan, branches, hoisted, returned, krate }.visit_block_mut(block);
+    Expander { plan, branches, value_results, hoisted, returned, krate }.visit_block_mut(block);
 }
 
 /// Clones of the operands that are hoisted to the first member of their group.
@@ -42,6 +49,8 @@ impl<'a> Visit<'a> for HoistedOperands<'_> {
 struct Expander<'a> {
     plan: &'a Plan,
     branches: &'a Branches,
+    /// Results that are values by their syntax.
+    value_results: &'a HashSet<NodeId>,
     hoisted: HashMap<NodeId, Expr>,
     returned: &'a LazyReturn,
     krate: &'a Path,
@@ -257,6 +266,13 @@ impl VisitMut for Expander<'_> {
                 branch_trace::instrument(self.branches, id_before, expr, self.krate);
             }
             _ => visit_mut::visit_expr_mut(self, expr),
+        }
+        // Input:  y * 2.0
+        // Output: ::dl::bang::returned::<Layer<f32>, _>(y * 2.0)
+        if let (true, LazyReturn::Named(ty)) = (self.value_results.contains(&id_before), self.returned) {
+            let span = expr.span();
+            let runtime = crate_path::runtime(self.krate, span);
+            *expr = parse_quote_spanned!(span=> #runtime::returned::<#ty, _>(#expr));
         }
         let declared = self.declarations(id_before);
         if !declared.is_empty() {

@@ -1,5 +1,5 @@
-//! Expressions and types that are primitive (a number, a `bool` or a `char`), as far as the syntax
-//! shows.
+//! Expressions and types that are primitive (a number, a `bool` or a `char`), and types that are
+//! layers, as far as the syntax shows.
 //!
 //! An operand that is syntactically primitive is never duplicated, and a `!` before it is never an
 //! extraction. This keeps expansions short and plain code cheap to compile.
@@ -23,6 +23,20 @@ pub(crate) fn is_primitive(ty: &Type) -> bool {
     }
 }
 
+/// `Layer<f32>`, `&NdWeight`, … A `Layer` without arguments is another type of that name.
+pub(crate) fn is_layer(ty: &Type) -> bool {
+    match ty {
+        Type::Path(ty) => ty.path.segments.last().is_some_and(|segment| {
+            ["NdLayer", "NdWeight"].iter().any(|name| segment.ident == name)
+                || !segment.arguments.is_none() && ["Layer", "Weight"].iter().any(|name| segment.ident == name)
+        }),
+        Type::Reference(ty) => is_layer(&ty.elem),
+        Type::Paren(ty) => is_layer(&ty.elem),
+        Type::Group(ty) => is_layer(&ty.elem),
+        _ => false,
+    }
+}
+
 /// Whether the value of an expression is certainly primitive. `variable` answers the same for a
 /// variable.
 pub(crate) fn is_primitive_expr(e: &Expr, variable: &dyn Fn(&syn::Ident) -> bool) -> bool {
@@ -38,7 +52,7 @@ pub(crate) fn is_primitive_expr(e: &Expr, variable: &dyn Fn(&syn::Ident) -> bool
 }
 
 /// Operators with a result of type `bool`.
-fn is_logic(op: &BinOp) -> bool {
+pub(crate) fn is_logic(op: &BinOp) -> bool {
     use BinOp::{And, Eq, Ge, Gt, Le, Lt, Ne, Or};
     matches!(op, And(_) | Or(_) | Eq(_) | Ne(_) | Lt(_) | Le(_) | Gt(_) | Ge(_))
 }

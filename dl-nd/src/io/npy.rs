@@ -2,12 +2,11 @@
 
 mod header;
 
-use crate::tensor::{Item, Nd, Rank};
+use crate::tensor::{Item, Nd, Rank, check_size};
 use dl_core::{Error, Result, files};
 use header::Header;
 use ndarray::{ArrayD, IxDyn, ShapeBuilder};
 use npyz::{AutoSerialize, DType, Deserialize, TypeRead, WriterBuilder};
-use std::fs::File;
 use std::io::{BufRead, BufReader, Error as IoError, ErrorKind, Read};
 use std::path::Path;
 
@@ -44,7 +43,7 @@ impl<A: NpyItem, D: Rank> Nd<A, D> {
     /// contains another element type or rank.
     pub fn read_npy(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
-        let file = File::open(path).and_then(|file| Ok((file.metadata()?.len(), file)));
+        let file = files::open(path).and_then(|file| Ok((file.metadata()?.len(), file)));
         file.and_then(|(bytes, file)| read(file, bytes, true))
             .map_err(|error| Error::invalid(format!("{}: {error}", path.display())))
     }
@@ -101,14 +100,21 @@ fn read<A: NpyItem, D: Rank>(source: impl Read, limit: u64, is_file: bool) -> st
     let mut source = BufReader::new(source);
     let Header { descr, fortran, shape } = Header::read(&mut source)?;
     let dtype = DType::Plain(descr.parse().map_err(|error| IoError::other(format!("the type {descr:?}: {error}")))?);
-    let element = A::reader(&dtype).map_err(IoError::other)?;
+    let Ok(element) = A::reader(&dtype) else {
+        return Err(IoError::other(format!(
+            "elements of type {descr:?} cannot be read as {}: read another type, or convert them with NumPy's `astype`",
+            std::any::type_name::<A>()
+        )));
+    };
     let size = shape.iter().try_fold(1_usize, |size, &length| size.checked_mul(length));
     let Some(size) = size.filter(|&size| (size as u64).saturating_mul(size_of::<A>() as u64) <= limit) else {
         let reason = if is_file { "the file has" } else { "the limit is" };
         return Err(IoError::other(format!("{reason} {limit} bytes, too few for a tensor of shape {shape:?}")));
     };
+    check_size::<A>(&shape).map_err(IoError::other)?;
     let mut elements = Vec::new();
-    elements.try_reserve_exact(if is_file { size } else { size.min(INITIAL_CAPACITY) }).map_err(IoError::other)?;
+    let initial = if is_file { size } else { size.min(INITIAL_CAPACITY) };
+    elements.try_reserve_exact(initial).map_err(|_| IoError::other(format!("no memory for {size} elements")))?;
     for place in 0..size {
         elements.push(element.read_one(&mut source).map_err(|error| match error.kind() {
             ErrorKind::UnexpectedEof => {
@@ -120,7 +126,7 @@ fn read<A: NpyItem, D: Rank>(source: impl Read, limit: u64, is_file: bool) -> st
     if !source.fill_buf()?.is_empty() {
         return Err(IoError::other(format!("more bytes follow the {size} elements of shape {shape:?}")));
     }
-    let array = ArrayD::from_shape_vec(IxDyn(&shape).set_f(fortran), elements).map_err(IoError::other)?;
+    let array = ArrayD::from_shape_vec(IxDyn(&shape).set_f(fortran), elements).expect("the size was checked");
     let array = array.into_dimensionality().map_err(|_| {
         IoError::other(format!("a tensor of shape {shape:?} instead of one with {} axes", D::NDIM.unwrap_or(0)))
     })?;

@@ -5,7 +5,7 @@
 
 use crate::kernels::for_each_lane;
 use crate::ops::axes::AxisList;
-use crate::ops::expand_as::{missing_channels, per_channel, same_shape};
+use crate::ops::expand_as::{per_channel, same_shape};
 use crate::ops::index::{Indices, gather, take};
 use crate::ops::invalid::{check_fraction, invalid};
 use crate::ops::loss_reduction::{Mean, Reduction};
@@ -302,7 +302,11 @@ fn check<S: Data<Elem = usize>, E: Dimension>(
     logits: &[usize],
     ignored: Option<usize>,
 ) -> Result<()> {
-    let Some(&classes) = logits.get(1) else { return Err(missing_channels(logits)) };
+    let Some(&classes) = logits.get(1) else {
+        return Err(Error::shape(format!(
+            "logits of shape {logits:?} have no axis of classes (axis 1): `unsqueeze(0)` makes a batch of one vector"
+        )));
+    };
     if labels.shape() != without_classes(logits) {
         let (count, shape) = (labels.len(), labels.shape());
         return Err(Error::shape(format!(

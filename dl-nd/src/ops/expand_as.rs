@@ -121,9 +121,9 @@ impl<A: Item, B: Element, D: Rank, E: Rank> Primitive for ExpandAs<A, B, D, E> {
                 Some(&channels) if found == [channels] => {
                     (0..shape.len()).map(|axis| if axis == 1 { channels } else { 1 }).collect()
                 }
-                Some(channels) => {
+                Some(length) => {
                     return Err(Error::shape(format!(
-                        "a vector of shape {found:?} for the {channels} channels (axis 1) of a tensor of shape {shape:?}"
+                        "a vector of shape {found:?} for the {length} channels or classes (axis 1) of a tensor of shape {shape:?}"
                     )));
                 }
                 None => return Err(missing_channels(shape)),

@@ -19,7 +19,7 @@
 use crate::ops::reduce::number_tensor;
 use crate::ops::reshape::lift;
 use crate::tensor::{Element, Nd, Rank};
-use dl_core::{Binary, Differentiable, Layer, LeftOperand, Operand, Pointwise, Unary, Weight};
+use dl_core::{Binary, Differentiable, Layer, LeftOperand, Operand, OperatorWith, Pointwise, Unary, Weight};
 use ndarray::DimMax;
 
 type Max<D, E> = <D as DimMax<E>>::Output;
@@ -35,6 +35,7 @@ fn tensors<A: Element, D: Rank + DimMax<E>, E: Rank>(
 
 macro_rules! tensor_and_tensor {
     ($A:ty: $($R:ty),*) => {$(
+        #[diagnostic::do_not_recommend]
         impl<D: Rank + DimMax<E>, E: Rank> Operand<$R, Nd<$A, E>> for Nd<$A, D> {
             type Output = Nd<$A, Max<D, E>>;
 
@@ -44,6 +45,7 @@ macro_rules! tensor_and_tensor {
             }
         }
 
+        #[diagnostic::do_not_recommend]
         impl<E: Rank> Operand<$R, Nd<$A, E>> for $A {
             type Output = Nd<$A, E>;
 
@@ -57,6 +59,7 @@ macro_rules! tensor_and_tensor {
 
 macro_rules! tensor_and_number {
     ($A:ty: $($R:ty),*) => {$(
+        #[diagnostic::do_not_recommend]
         impl<D: Rank> Operand<$R, $A> for Nd<$A, D> {
             type Output = Nd<$A, D>;
 
@@ -67,6 +70,7 @@ macro_rules! tensor_and_number {
         }
     )*};
     ($A:ty, plain: $($R:ty),*) => {$(
+        #[diagnostic::do_not_recommend]
         impl<D: Rank> Operand<$R, $A> for Nd<$A, D> {
             type Output = Nd<$A, D>;
 
@@ -117,15 +121,15 @@ macro_rules! tensor_on_the_left {
         tensor_on_the_left!(each $l $Left: $Trait $method);
     )*};
     (each [$($l:lifetime)?] $Left:ty: $Trait:ident $method:ident) => {
-        impl<$($l,)? A: Element, D: Rank, R: Differentiable> std::ops::$Trait<R> for $Left
+        impl<$($l,)? A: Element, D: Rank, R> std::ops::$Trait<R> for $Left
         where
-            Nd<A, D>: Operand<R, R::Data>,
+            Nd<A, D>: OperatorWith<R>,
         {
-            type Output = Layer<<Nd<A, D> as Operand<R, R::Data>>::Output>;
+            type Output = Layer<<Nd<A, D> as OperatorWith<R>>::Output>;
 
             #[track_caller]
             fn $method(self, right: R) -> Self::Output {
-                <Nd<A, D> as Operand<R, R::Data>>::combine(Binary::$Trait, self.into_layer(), right)
+                Nd::combine_with(Binary::$Trait, self.into_layer(), right)
             }
         }
     };

@@ -1,6 +1,6 @@
 //! The tensor type: a shared, copy-on-write array as data of layers.
 
-use super::{Derivative, Discrete, Element, Item, LazyTensor, Rank, Storage, aligned, dim_of, unit_shape};
+use super::{Derivative, Discrete, Element, Item, LazyTensor, Rank, Storage, aligned, check_size, dim_of, unit_shape};
 use dl_core::{Data, Delta, Differentiable, Do, Error, Layer, Result, SideEffects, Tape, buffers};
 use ndarray::{ArcArray, Array, ArrayView, Ix0, Ix1, Ix2, Ix3, IxDyn, NdIndex};
 use std::fmt;
@@ -57,8 +57,9 @@ impl<A: Item, D: Rank> Nd<A, D> {
     /// Like [`from_vec`](Nd::from_vec), without a copy for alignment.
     pub(crate) fn from_vec_unaligned<S: ndarray::IntoDimension<Dim = D>>(shape: S, elements: Vec<A>) -> Result<Self> {
         let (shape, found) = (shape.into_dimension(), elements.len());
-        let wrong_len = || format!("{found} elements do not make a tensor of shape {:?}", shape.slice());
-        Array::from_shape_vec(shape.clone(), elements).map(Self::from).map_err(|_| Error::shape(wrong_len()))
+        let wrong_len = || Error::shape(format!("{found} elements do not make a tensor of shape {:?}", shape.slice()));
+        let made = Array::from_shape_vec(shape.clone(), elements);
+        made.map(Self::from).map_err(|_| check_size::<A>(shape.slice()).err().unwrap_or_else(wrong_len))
     }
 
     /// The lengths of its axes.

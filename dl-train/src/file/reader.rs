@@ -5,12 +5,11 @@ use super::dtype::decode;
 use super::metadata::{FORMAT, FileMetadata, KEY, Kind, UniqueMap, Version, checksum_line};
 use super::writer::LONGEST_HEADER;
 use super::{quoted, shortened};
-use dl_core::{DType, Error, Numbers, Result};
+use dl_core::{DType, Error, Numbers, Result, files};
 use safetensors::tensor::{Metadata, TensorInfo};
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fs::File;
 use std::io::{self, Cursor, Read, Seek, SeekFrom};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -34,7 +33,7 @@ pub(crate) struct TensorFile {
 impl TensorFile {
     pub(crate) fn open(path: &Path) -> Result<TensorFile> {
         let name = path.display().to_string();
-        let file = File::open(path).map_err(|error| Error::other(error).context(&name))?;
+        let file = files::open(path).map_err(|error| Error::other(error).context(&name))?;
         Self::read(name, Box::new(file))
     }
 
@@ -113,7 +112,8 @@ impl TensorFile {
         let (start, end) = info.data_offsets;
         let mut bytes = Vec::new();
         let mut source = self.source.lock().unwrap_or_else(PoisonError::into_inner);
-        let read = bytes.try_reserve_exact(end - start).map_err(io::Error::other).and_then(|()| {
+        let no_memory = |_| io::Error::other(format!("no memory for {} bytes", end - start));
+        let read = bytes.try_reserve_exact(end - start).map_err(no_memory).and_then(|()| {
             source.seek(SeekFrom::Start(self.start + start as u64))?;
             bytes.resize(end - start, 0);
             source.read_exact(&mut bytes)
@@ -140,9 +140,12 @@ fn read_header(source: &mut dyn Source, length: u64) -> Result<String> {
     source.read_exact(&mut start).map_err(Error::other)?;
     let expected = u64::from_le_bytes(start);
     if expected > LONGEST_HEADER as u64 || expected > length - 8 {
-        return Err(Error::invalid(format!(
-            "a safetensors file starts with the length of its header, but {expected} does not fit a file of {length} bytes: the file is truncated, damaged, or of another format"
-        )));
+        return Err(Error::invalid(match other_format(source)? {
+            Some((what, advice)) => format!("this is {what}, not a safetensors file: {advice}"),
+            None => format!(
+                "a safetensors file starts with the length of its header, but {expected} does not fit a file of {length} bytes: the file is truncated, damaged, or of another format"
+            ),
+        }));
     }
     let mut header = Vec::new();
     source.take(expected).read_to_end(&mut header).map_err(Error::other)?;
@@ -150,6 +153,27 @@ fn read_header(source: &mut dyn Source, length: u64) -> Result<String> {
         return Err(Error::invalid("the file became shorter while it was read"));
     }
     String::from_utf8(header).map_err(|error| Error::invalid(format!("header: {error}")))
+}
+
+/// What a file of another format is, and what to do with it, as far as its first bytes show.
+fn other_format(source: &mut dyn Source) -> Result<Option<(&'static str, &'static str)>> {
+    const PICKLE: (&str, &str) =
+        ("a pickle file of PyTorch's `torch.save`", "in Python, save its tensors with `safetensors.torch.save_file`");
+    let mut start = Vec::new();
+    source.rewind().map_err(Error::other)?;
+    source.take(256).read_to_end(&mut start).map_err(Error::other)?;
+    Ok(match &start[..] {
+        // The first entry of the archive is `<name>/data.pkl`.
+        [b'P', b'K', 3, 4, rest @ ..] if rest.windows(8).any(|name| name == b"data.pkl") => Some(PICKLE),
+        [b'P', b'K', 3, 4, ..] => Some(("a zip archive", "unpack it")),
+        // Followed by zeros, these would be the length of a header.
+        [0x80, 2..=5, rest @ ..] if rest.iter().take(6).any(|&byte| byte != 0) => Some(PICKLE),
+        [0x1F, 0x8B, 8, ..] => Some(("compressed with gzip", "decompress it")),
+        [0x93, b'N', b'U', b'M', b'P', b'Y', ..] => Some(("a NumPy array", "read it with `Nd::read_npy`")),
+        [0x89, b'H', b'D', b'F', ..] => Some(("an HDF5 file", "convert it with the Python package `safetensors`")),
+        _ if start.starts_with(b"version https://git-lfs") => Some(("a pointer of Git LFS", "run `git lfs pull`")),
+        _ => None,
+    })
 }
 
 /// Parses the header. The `safetensors` parser is not used: it accepts duplicate names, and its

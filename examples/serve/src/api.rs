@@ -9,16 +9,21 @@ use axum::extract::{DefaultBodyLimit, FromRequest, Request, State};
 use axum::http::{StatusCode, Uri};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::{get, post};
+use axum::serve::Listener;
 use axum::{Json, Router};
 use dl::Do;
-use futures::FutureExt;
+use hyper::server::conn::http1;
+use hyper_util::rt::TokioIo;
+use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::service::TowerToHyperService;
 use serde::Serialize;
 use serde_json::json;
 use std::io;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 /// Limits on requests and connections.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -55,16 +60,27 @@ pub async fn serve(
     limits: Limits,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
-    let stop = stop.shared();
-    let shutdown_timeout = stop.clone().then(|()| sleep(limits.request_timeout));
-    let connections = LimitedListener::new(listener, limits.connections, limits.idle_timeout, limits.request_timeout);
-    tokio::select! {
-        served = axum::serve(connections, router(net, limits)).with_graceful_shutdown(stop).into_future() => served,
-        () = shutdown_timeout => {
-            let cut_off = format!("some requests did not complete within {:?} and were cut off", limits.request_timeout);
-            Err(io::Error::new(io::ErrorKind::TimedOut, cut_off))
+    let mut connections =
+        LimitedListener::new(listener, limits.connections, limits.idle_timeout, limits.request_timeout);
+    let service = TowerToHyperService::new(router(net, limits));
+    // `axum::serve` drops the request of a client that closes its own side after it.
+    let mut http = http1::Builder::new();
+    http.half_close(true);
+    let (open, mut stop) = (GracefulShutdown::new(), pin!(stop));
+    loop {
+        tokio::select! {
+            (connection, _) = connections.accept() => {
+                let connection = http.serve_connection(TokioIo::new(connection), service.clone());
+                tokio::spawn(open.watch(connection)); // an error concerns its client only
+            }
+            () = &mut stop => break,
         }
     }
+    drop(connections);
+    timeout(limits.request_timeout, open.shutdown()).await.map_err(|_| {
+        let cut_off = format!("some requests did not complete within {:?} and were cut off", limits.request_timeout);
+        io::Error::new(io::ErrorKind::TimedOut, cut_off)
+    })
 }
 
 /// The routes of the service.

@@ -3,10 +3,10 @@
 use super::builder::Builder;
 use super::{Flow, Var, Variable};
 use crate::parse::node::{as_variable, strip_parens};
-use crate::parse::plain_types::{is_primitive, is_primitive_expr};
+use crate::parse::plain_types::{is_arithmetic, is_layer, is_primitive, is_primitive_expr};
 use proc_macro2::{TokenStream, TokenTree};
 use syn::visit::{self, Visit};
-use syn::{Expr, Ident, Item, Pat, Type, UseTree};
+use syn::{Expr, Ident, Item, Pat, Type, UnOp, UseTree};
 
 /// Facts about the type of a variable. A fact that is not certain is false.
 #[derive(Clone, Copy, Default)]
@@ -17,13 +17,22 @@ pub(super) struct TypeFacts {
     pub(super) shared: bool,
     /// The variable occurs in a cast to a primitive type, so it is `Copy`.
     pub(super) cast: bool,
+    /// The type is a layer or a weight, or a reference to one.
+    pub(super) layer: bool,
+    /// The value is made of numbers and extracted values.
+    pub(super) value: bool,
 }
 
 impl TypeFacts {
     /// Adds the facts that follow from a type annotation.
     pub(super) fn with_type(self, ty: &Type) -> Self {
         let shared = matches!(ty, Type::Reference(ty) if ty.mutability.is_none());
-        TypeFacts { primitive: self.primitive || is_primitive(ty), shared: self.shared || shared, ..self }
+        TypeFacts {
+            primitive: self.primitive || is_primitive(ty),
+            shared: self.shared || shared,
+            layer: self.layer || is_layer(ty),
+            ..self
+        }
     }
 
     /// The facts about the variables that a pattern binds. Behind a shared reference they are
@@ -51,6 +60,19 @@ impl Builder {
         is_primitive_expr(e, &|name| self.lookup(name).is_some_and(|var| self.facts(var).primitive))
     }
 
+    /// Whether an expression is made of numbers and extracted values, as far as the syntax shows.
+    pub(super) fn is_value(&self, e: &Expr) -> bool {
+        match strip_parens(e) {
+            Expr::Unary(e) if matches!(e.op, UnOp::Not(_)) => self.lazy,
+            Expr::Unary(e) if matches!(e.op, UnOp::Neg(_)) => self.is_value(&e.expr),
+            Expr::Binary(e) if is_arithmetic(&e.op) => self.is_value(&e.left) && self.is_value(&e.right),
+            e => {
+                let is_value = |name| self.lookup(name).is_some_and(|var| self.facts(var).value);
+                as_variable(e).is_some_and(is_value) || self.is_primitive_expr(e)
+            }
+        }
+    }
+
     /// Whether the value of an expression is certainly a shared reference.
     pub(super) fn is_shared_reference(&self, e: &Expr) -> bool {
         match strip_parens(e) {
@@ -74,6 +96,12 @@ impl Builder {
             }
             e => self.is_shared_reference(e),
         }
+    }
+
+    /// Notes a layer that is tested as if it were its value.
+    pub(super) fn note_tested(&mut self, e: &Expr) {
+        let layer = as_variable(e).filter(|name| self.lookup(name).is_some_and(|var| self.facts(var).layer));
+        self.control_flow.tested_layers.extend(layer.cloned());
     }
 
     pub(super) fn facts(&self, var: Var) -> TypeFacts {
@@ -105,6 +133,8 @@ impl Builder {
                 before.primitive &= facts.primitive;
                 before.shared &= facts.shared;
                 before.cast &= facts.cast;
+                before.layer &= facts.layer;
+                before.value &= facts.value;
                 continue;
             }
             let var = Var(self.control_flow.variables.len());
@@ -175,6 +205,18 @@ impl Builder {
         if let Some(var) = self.lookup(name) {
             self.flow.push(Flow::Read(var));
         }
+    }
+}
+
+/// Whether a pattern matches numbers: `0.0`, `1..=9`, `-1 | 1`.
+pub(super) fn is_numeric(pat: &Pat) -> bool {
+    match pat {
+        Pat::Lit(_) | Pat::Range(_) => true,
+        Pat::Or(pat) => pat.cases.iter().any(is_numeric),
+        Pat::Paren(pat) => is_numeric(&pat.pat),
+        Pat::Reference(pat) => is_numeric(&pat.pat),
+        Pat::Ident(pat) => pat.subpat.as_ref().is_some_and(|(_, pat)| is_numeric(pat)),
+        _ => false,
     }
 }
 

@@ -8,6 +8,8 @@ use syn::{Block, Expr, Ident, Label, Lifetime};
 
 pub(super) struct Builder {
     pub(super) control_flow: ControlFlow,
+    /// The results of the body.
+    pub(super) results: HashSet<NodeId>,
     /// The sequence that is being built.
     pub(super) flow: Vec<Flow>,
     /// The variables in scope, innermost last.
@@ -31,17 +33,20 @@ pub(super) struct Builder {
 }
 
 impl Builder {
-    pub(super) fn new(lazy: bool) -> Self {
+    pub(super) fn new(lazy: bool, results: HashSet<NodeId>) -> Self {
         let control_flow = ControlFlow {
             variables: Vec::new(),
             roots: Vec::new(),
             always_duplicated: HashSet::new(),
             primitive_negations: HashSet::new(),
             copyable: HashSet::new(),
+            tested_layers: Vec::new(),
+            value_results: HashSet::new(),
             free_variables: Vec::new(),
         };
         Builder {
             control_flow,
+            results,
             flow: Vec::new(),
             scope: Vec::new(),
             items: Vec::new(),

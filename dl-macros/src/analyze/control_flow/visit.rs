@@ -1,10 +1,10 @@
 //! The control flow of each kind of expression and statement.
 
-use super::bindings::{TypeFacts, item_names};
+use super::bindings::{TypeFacts, is_numeric, item_names};
 use super::builder::Builder;
 use super::{Flow, Jump, captured_by_direct};
 use crate::parse::node::{NodeId, as_variable, is_place, strip_parens};
-use crate::parse::plain_types::{is_arithmetic, is_compound, is_primitive};
+use crate::parse::plain_types::{is_arithmetic, is_compound, is_logic, is_primitive};
 use crate::parse::{attributes, format_strings, std_macros};
 use syn::visit::{self, Visit};
 use syn::{BinOp, Block, Expr, Pat, Stmt, Type, UnOp};
@@ -13,6 +13,13 @@ impl<'a> Visit<'a> for Builder {
     fn visit_item(&mut self, _: &'a syn::Item) {}
     fn visit_type(&mut self, _: &'a Type) {}
     fn visit_expr_const(&mut self, _: &'a syn::ExprConst) {}
+
+    fn visit_expr(&mut self, e: &'a Expr) {
+        if self.results.contains(&NodeId::of(e)) && self.is_value(e) {
+            self.control_flow.value_results.insert(NodeId::of(e));
+        }
+        visit::visit_expr(self, e);
+    }
 
     fn visit_expr_repeat(&mut self, e: &'a syn::ExprRepeat) {
         self.visit_expr(&e.expr);
@@ -66,7 +73,8 @@ impl<'a> Visit<'a> for Builder {
             let Some(init) = &local.init else { return };
             builder.with_lasting_borrows(true, |builder| builder.visit_expr(&init.expr));
             let primitive = !matches!(local.pat, Pat::Type(_)) && builder.is_primitive_expr(&init.expr);
-            facts = TypeFacts { primitive, ..builder.scrutinee_facts(&init.expr) };
+            let value = builder.is_value(&init.expr);
+            facts = TypeFacts { primitive, value, ..builder.scrutinee_facts(&init.expr) };
             if let Some((_, otherwise)) = &init.diverge {
                 let otherwise = builder.sequence(|builder| builder.visit_expr(otherwise));
                 builder.flow.push(Flow::Either(vec![otherwise, Vec::new()]));
@@ -115,6 +123,10 @@ impl<'a> Visit<'a> for Builder {
                 builder.operand(&e.right);
                 builder.visit_expr(&e.left);
             } else {
+                if is_logic(&e.op) {
+                    builder.note_tested(&e.left);
+                    builder.note_tested(&e.right);
+                }
                 builder.visit_expr(&e.left);
                 // A comparison borrows its operands.
                 let left = as_variable(&e.left).and_then(|name| builder.lookup(name));
@@ -222,6 +234,7 @@ impl<'a> Visit<'a> for Builder {
 
     fn visit_expr_if(&mut self, e: &'a syn::ExprIf) {
         let scope = self.scope.len();
+        self.note_tested(&e.cond);
         self.visit_expr(&e.cond);
         let then = self.sequence(|builder| builder.visit_block(&e.then_branch));
         self.scope.truncate(scope);
@@ -236,6 +249,9 @@ impl<'a> Visit<'a> for Builder {
     fn visit_expr_match(&mut self, e: &'a syn::ExprMatch) {
         if is_place(&e.expr) {
             self.mark_borrowed(&e.expr);
+        }
+        if e.arms.iter().any(|arm| is_numeric(&arm.pat)) {
+            self.note_tested(&e.expr);
         }
         self.with_lasting_borrows(true, |builder| builder.visit_expr(&e.expr));
         // After a guard that is false, any other arm may be taken: all guards precede all bodies.
@@ -268,6 +284,7 @@ impl<'a> Visit<'a> for Builder {
 
     fn visit_expr_while(&mut self, e: &'a syn::ExprWhile) {
         let (target, body) = self.jump_target(e.label.as_ref(), true, |builder, target| {
+            builder.note_tested(&e.cond);
             builder.visit_expr(&e.cond);
             builder.flow.push(Flow::Either(vec![vec![Flow::Jump(Jump::Break(target))], Vec::new()]));
             builder.visit_block(&e.body);
@@ -279,7 +296,8 @@ impl<'a> Visit<'a> for Builder {
         self.with_lasting_borrows(true, |builder| builder.visit_expr(&e.expr));
         let primitive = matches!(strip_parens(&e.expr), Expr::Range(range)
             if range.start.iter().chain(&range.end).all(|end| self.is_primitive_expr(end)));
-        let facts = TypeFacts { primitive, shared: self.yields_shared_references(&e.expr), cast: false };
+        let shared = self.yields_shared_references(&e.expr);
+        let facts = TypeFacts { primitive, shared, ..TypeFacts::default() };
         let (target, body) = self.jump_target(e.label.as_ref(), true, |builder, target| {
             builder.flow.push(Flow::Either(vec![vec![Flow::Jump(Jump::Break(target))], Vec::new()]));
             builder.bind(&e.pat, facts);

@@ -27,7 +27,11 @@ impl Header {
         fill(source, &mut start, 0)?;
         let [magic @ .., major, minor] = start;
         if magic != *b"\x93NUMPY" {
-            return Err(io::Error::other(format!("not a .npy file: it starts with {magic:?} instead of \\x93NUMPY")));
+            let zip = if magic.starts_with(b"PK") { " (a zip archive: open a .npz file with `Npz`)" } else { "" };
+            let start = magic.escape_ascii();
+            return Err(io::Error::other(format!(
+                "not a .npy file: it starts with {start}{zip} instead of \\x93NUMPY"
+            )));
         }
         let (length, start) = match (major, minor) {
             (1, 0) => {

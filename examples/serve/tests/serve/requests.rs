@@ -179,6 +179,35 @@ async fn open_request_is_answered_before_shutdown() {
 }
 
 #[tokio::test]
+async fn half_closed_connection_is_answered() {
+    let service = local(net(), Limits::default()).await;
+    let address = service.address.to_string();
+    let body = json!({ "image": vec![1; 64] }).to_string();
+    for request in [
+        format!("POST /predict HTTP/1.1\r\nhost: {address}\r\ncontent-length: {}\r\n\r\n{body}", body.len()),
+        format!("GET /health HTTP/1.1\r\nhost: {address}\r\n\r\n"),
+    ] {
+        let mut connection = TcpStream::connect(&address).await.unwrap();
+        connection.write_all(request.as_bytes()).await.unwrap();
+        connection.shutdown().await.unwrap();
+        let mut answer = String::new();
+        connection.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200 OK"), "{request}: {answer:?}");
+    }
+}
+
+#[tokio::test]
+async fn half_closed_incomplete_request_is_closed_at_once() {
+    let limits = Limits { connections: 1, ..Limits::default() };
+    let service = local(net(), limits).await;
+    let mut connection = begun(&service.address.to_string()).await;
+    connection.shutdown().await.unwrap();
+    let begun = std::time::Instant::now();
+    assert_eq!(service.get("/health").await.status, 200); // the only permit is free again
+    assert!(begun.elapsed() < limits.request_timeout / 2);
+}
+
+#[tokio::test]
 async fn incomplete_request_times_out() {
     let limits = Limits { request_timeout: Duration::from_millis(200), ..Limits::default() };
     let service = local(net(), limits).await;
