@@ -28,6 +28,7 @@ mod dual;
 mod elementary;
 mod number;
 mod pointwise;
+mod power;
 #[doc(hidden)]
 pub mod simd;
 

@@ -27,8 +27,9 @@
 use crate::algebra::{Algebra, IntoDelta, NoGradient, Term};
 use crate::elementary::arithmetic::{Elementary, Native};
 use crate::number::{
-    Number, gelu_tanh_argument, gelu_tanh_argument_slope, normal_cdf, normal_pdf, pow, remainder, weighted,
+    Number, gelu_tanh_argument, gelu_tanh_argument_slope, normal_cdf, normal_pdf, remainder, weighted,
 };
+use crate::power;
 
 use crate::dual::Dual;
 use std::f64::consts::FRAC_2_SQRT_PI;
@@ -439,7 +440,7 @@ binary! {
     Max max = "torch.maximum", 0.5 ns: |a, b| if a > b || a.is_nan() { a } else { b },
         |y, d| (a.above(b).strong_mul(d), b.above(a).strong_mul(d));
     /// `aᵇ`.
-    Pow pow = "torch.pow", 10.0 ns: |a, b| pow(a, b), |y, d| (d * a.pow_slope(b), d * a.pow_log(b));
+    Pow pow = "torch.pow", 10.0 ns: |a, b| power::pow::<E, A>(a, b), |y, d| (d * a.pow_slope(b), d * a.pow_log(b));
     /// `a`, and `b · a` where `a` is not positive.
     LeakyRelu leaky_relu = "torch.nn.functional.leaky_relu", 0.5 ns: |a, b| if a > A::zero() { a } else { b * a },
         |y, d| (d * a.kink(b), d * a.negative_part());
@@ -461,10 +462,10 @@ binary! {
     /// `a · b`, and 0 where `a` is 0, whatever `b` is.
     StrongMul strong_mul = "", 0.5 ns: |a, b| if a == A::zero() { a } else { a * b }, |y, d| (d.strong_mul(b), d * a);
     /// The derivative of `aᵇ` in `a`: `b · aᵇ⁻¹`, and 0 where `b` is 0.
-    PowSlope pow_slope = "", 10.0 ns: |a, b| if b == A::zero() { b } else { b * pow(a, b - A::one()) },
+    PowSlope pow_slope = "", 10.0 ns: |a, b| power::slope::<E, A>(a, b),
         |y, d| (d.strong_mul(&b.strong_mul(&a.pow_slope(&(b - 1.0)))), d * pow_mixed(a, b));
     /// The derivative of `aᵇ` in `b`: `aᵇ · ln a`, and 0 where `a` is 0 and `b` is not negative.
-    PowLog pow_log = "", 10.0 ns: |a, b| if a == A::zero() && b >= A::zero() { a } else { pow(a, b) * E::ln(a) },
+    PowLog pow_log = "", 10.0 ns: |a, b| if a == A::zero() && b >= A::zero() { a } else { power::pow::<E, A>(a, b) * E::ln(a) },
         |y, d| (d * pow_mixed(a, b), d * y.xlogy(a));
 }
 

@@ -9,13 +9,23 @@ use crate::ops::slice::{SliceOps, narrow};
 use crate::ops::softmax::log_sum_exp;
 use crate::tensor::{Element, Expr, LazyTensor, Nd, Rank, check_size, filled_array, unit_shape};
 use crate::{fusion, kernels};
-use dl_core::{
-    Along, At, Binary, BinaryLoop, BuiltIn, Data, Differentiable, Error, Layer, Native, Others, Pointwise, Primitive,
-    Result,
-};
+use dl_core::{Along, At, Binary, BuiltIn, Data, Differentiable, Error, Layer, Others, Pointwise, Primitive, Result};
 use ndarray::{ArrayD, Axis, Dimension, IxDyn};
 use std::marker::PhantomData;
 use std::sync::Arc;
+
+/// Folds a tensor along axes with an operation. The operation is known at compile time.
+macro_rules! fold {
+    ($x:expr, $axes:expr, $Op:ident, $empty:expr) => {
+        kernels::fold_axes(
+            $x,
+            $axes,
+            $empty,
+            #[inline(always)]
+            |a, b| Binary::$Op.value(a, b),
+        )
+    };
+}
 
 macro_rules! reductions {
     ($($(#[doc = $doc:literal])+ $ReduceOp:ident $name:ident $axis:ident $keepdim:ident: $total:literal, $rows:literal, $columns:literal;)*) => {
@@ -229,18 +239,12 @@ impl<A: Element, D: Rank, O: ReduceOutput<A, D>> Primitive for Reduce<A, D, O> {
             return Ok(self.output_of_sum(fusion::sum(lazy, &[]), &axes, count));
         }
         let x = x.0.view().into_dyn();
-        let fold = |op: Binary, empty: f64| {
-            let empty = A::of(empty);
-            reduce_in_chunks(x.view(), &axes, 1.0, |x| {
-                axes.iter().fold(x.into_owned(), |x, &axis| op.each(Fold { x, axis: Axis(axis), empty }))
-            })
-        };
         let reduced = match self.op {
             ReduceOp::Sum => sum(&x, &axes),
             ReduceOp::Mean => sum(&x, &axes).mapv_into(|sum| sum / A::of(count)),
-            ReduceOp::Prod => fold(Binary::Mul, 1.0),
-            ReduceOp::Amax => fold(Binary::Max, f64::NEG_INFINITY),
-            ReduceOp::Amin => fold(Binary::Min, f64::INFINITY),
+            ReduceOp::Prod => fold!(x, &axes, Mul, A::of(1.0)),
+            ReduceOp::Amax => fold!(x, &axes, Max, A::neg_infinity()),
+            ReduceOp::Amin => fold!(x, &axes, Min, A::infinity()),
             ReduceOp::Norm => norms(&x, &axes),
             ReduceOp::LogSumExp => reduce_in_chunks(x.view(), &axes, 10.0, |x| log_sum_exps(&x, &axes)),
         };
@@ -394,8 +398,7 @@ fn norms<A: Element>(x: &ndarray::ArrayViewD<'_, A>, axes: &[usize]) -> ArrayD<A
     if norms.iter().all(|squares| squares.is_normal()) {
         return norms.mapv_into(A::sqrt);
     }
-    let fold = |x, &axis: &usize| Binary::Max.each(Fold { x, axis: Axis(axis), empty: A::zero() });
-    let largest = axes.iter().fold(x.mapv(A::abs), fold);
+    let largest = fold!(x.mapv(A::abs).view(), axes, Max, A::zero());
     let unit = largest.mapv(|largest| if largest > A::zero() && largest.is_finite() { largest } else { A::of(1.0) });
     let in_units = sum(&(x / &unit).mapv(|x| x * x).view(), axes);
     ndarray::Zip::from(&mut norms).and(&unit).and(&in_units).for_each(|length, &unit, &squares| {
@@ -441,41 +444,7 @@ fn leave_one_out<A: Element, D: Rank>(x: &Layer<Nd<A, D>>, shape: D, axes: &[usi
         outside = reshape_to(&Nd::binary(Binary::Mul, &above, &others), IxDyn(&[rows, width >> k]));
     }
     let products = narrow(&outside, 1, 0, n);
-    let mut back = vec![0; order.len()];
-    order.iter().enumerate().for_each(|(to, &from)| back[from] = to);
-    permute(&reshape_to(&products, IxDyn(&moved)), IxDyn(&back)).to_rank()
-}
-
-/// Folds the elements along an axis with a binary operation.
-struct Fold<A> {
-    x: ArrayD<A>,
-    axis: Axis,
-    empty: A,
-}
-
-impl<A: Element> BinaryLoop<A> for Fold<A> {
-    type Output = ArrayD<A>;
-    type Functions = Native;
-
-    fn run(self, value: impl Fn(A, A) -> A) -> ArrayD<A> {
-        let Fold { x, axis, empty } = self;
-        if x.len_of(axis) == 0 {
-            let mut shape = x.raw_dim();
-            shape[axis.index()] = 1;
-            return ArrayD::from_elem(shape, empty);
-        }
-        let mut all = x.slice_axis(axis, (0..1).into()).to_owned();
-        if x.stride_of(axis) == 1 {
-            for (all, lane) in all.iter_mut().zip(x.lanes(axis)) {
-                *all = lane.iter().skip(1).fold(*all, |all, &next| value(all, next));
-            }
-        } else {
-            for next in x.axis_chunks_iter(axis, 1).skip(1) {
-                all.zip_mut_with(&next, |all, &next| *all = value(*all, next));
-            }
-        }
-        all
-    }
+    permute(&reshape_to(&products, IxDyn(&moved)), IxDyn(&kernels::inverse(&order))).to_rank()
 }
 
 /// A tensor of this shape with all elements equal to `number`.
