@@ -88,7 +88,7 @@ fn powers_of_f64_are_nearest_numbers() {
 
 #[test]
 fn slope_of_power_matches_its_formula() {
-    for (b, a) in EXPONENTS.into_iter().flat_map(|b| [0.7, 1.3, 2.0, 40.0].map(|a| (b, a))) {
+    for (b, a) in EXPONENTS.into_iter().flat_map(|b| [0.7_f64, 1.3, 2.0, 40.0].map(|a| (b, a))) {
         let [x, y, d] = [a, a.powf(b), 3.0].map(Term);
         let found = Binary::Pow.pullback_left(&x, &Term(b), &y, &d).expect("a slope").0;
         let wanted = 3.0 * b * a.powf(b - 1.0);

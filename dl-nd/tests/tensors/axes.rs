@@ -3,7 +3,7 @@
 
 use crate::compare::value;
 use dl_core::{Data, Differentiable, Layer, Weight};
-use dl_nd::ndarray::{ArrayD, ArrayViewMut1, Axis, Dimension, IxDyn, Slice};
+use dl_nd::ndarray::{ArrayD, ArrayViewMut1, Axis, IxDyn, Slice};
 use dl_nd::{Element, Nd, ops::*};
 
 type Open<A> = Nd<A, IxDyn>;
@@ -34,18 +34,16 @@ fn layouts<A: Element>(x: &Open<A>) -> Vec<Open<A>> {
     all
 }
 
-const SHAPES: [&[usize]; 10] = [
-    &[7],
-    &[3, 5, 4],
-    &[1, 40, 1],
-    &[2, 1, 33, 3],
-    &[70_001],
-    &[300, 257],
-    &[2, 200, 200],
-    &[40_000, 2],
-    &[3, 40_000],
-    &[40, 50, 60],
-];
+const SMALL: [&[usize]; 5] = [&[7], &[3, 5, 4], &[1, 40, 1], &[2, 1, 33, 3], &[600, 2]];
+/// Of more than one chunk.
+const LARGE: [&[usize]; 5] = [&[70_001], &[300, 257], &[2, 150, 200], &[40_000, 2], &[3, 30_000]];
+
+/// Every shape with each axis: the small ones in all layouts, the large ones in row-major order.
+fn cases<A: Element>() -> impl Iterator<Item = (Open<A>, usize)> {
+    let all = SMALL.iter().flat_map(|shape| layouts(&numbers::<A>(shape)));
+    let all = all.chain(LARGE.iter().map(|shape| numbers(shape)));
+    all.flat_map(|x| (0..x.shape().len()).map(move |axis| (x.clone(), axis)))
+}
 
 fn bits<A: Element>(x: &Open<A>) -> Vec<u64> {
     x.view().iter().map(|&x| Into::<f64>::into(x.to_f64().expect("a number")).to_bits()).collect()
@@ -70,28 +68,25 @@ fn by_lanes<A: Element>(x: &Open<A>, axis: usize, mut change: impl FnMut(ArrayVi
 }
 
 fn extrema_and_products<A: Element>() {
-    for shape in SHAPES {
-        let x = numbers::<A>(shape);
-        for x in layouts(&x) {
-            for set in 1..1_usize << shape.len().min(3) {
-                let axes: Vec<isize> = (0..shape.len()).filter(|axis| set >> axis & 1 == 1).map(|axis| axis as isize).collect();
-                let fold = |start: A, of: fn(A, A) -> A| {
-                    axes.iter().fold(x.clone().into_array(), |x, &axis| {
-                        x.fold_axis(Axis(axis as usize), start, |&all, &x| of(all, x)).insert_axis(Axis(axis as usize))
-                    })
-                };
-                let largest = on_threads(|| x.amax_keepdim(axes.clone()), |a, b| bits(a) == bits(b));
-                assert_eq!(largest, fold(A::neg_infinity(), A::max).into(), "{shape:?}, {axes:?}");
-                let smallest = on_threads(|| x.amin_keepdim(axes.clone()), |a, b| bits(a) == bits(b));
-                assert_eq!(smallest, fold(A::infinity(), A::min).into(), "{shape:?}, {axes:?}");
-                // signs, and powers of two: an exact product
-                let signs = Nd::from(x.view().mapv(|x| if x < A::zero() { -A::one() } else { A::one() }));
-                let product = signs.prod_keepdim(axes.clone());
-                let wanted = axes.iter().fold(signs.clone().into_array(), |x, &axis| {
-                    x.fold_axis(Axis(axis as usize), A::one(), |&all, &x| all * x).insert_axis(Axis(axis as usize))
-                });
-                assert_eq!(value(&product), wanted.into(), "{shape:?}, {axes:?}");
-            }
+    for (x, last) in cases::<A>() {
+        // one axis, and it together with the ones before
+        for axes in [vec![last as isize], (0..=last as isize).collect(), vec![0, last as isize]] {
+            let axes = if axes[0] == axes[axes.len() - 1] { vec![axes[0]] } else { axes };
+            let what = format!("{:?}, {axes:?}", x.shape());
+            let fold = |x: &Open<A>, start: A, of: fn(A, A) -> A| {
+                axes.iter().fold(x.clone().into_array(), |x, &axis| {
+                    let axis = Axis(axis as usize);
+                    x.fold_axis(axis, start, |&all, &x| of(all, x)).insert_axis(axis)
+                })
+            };
+            let largest = on_threads(|| x.amax_keepdim(axes.clone()), |a, b| bits(a) == bits(b));
+            assert_eq!(largest, fold(&x, A::neg_infinity(), A::max).into(), "{what}");
+            let smallest = on_threads(|| x.amin_keepdim(axes.clone()), |a, b| bits(a) == bits(b));
+            assert_eq!(smallest, fold(&x, A::infinity(), A::min).into(), "{what}");
+            // signs: the product is exact
+            let signs = Nd::from(x.view().mapv(|x| if x < A::zero() { -A::of(1.0) } else { A::of(1.0) }));
+            let product = value(&signs.prod_keepdim(axes.clone()));
+            assert_eq!(product, fold(&signs, A::of(1.0), |all, x| all * x).into(), "{what}");
         }
     }
 }
@@ -143,24 +138,18 @@ fn running_sum<A: Element>(mut lane: ArrayViewMut1<'_, A>) {
 }
 
 fn cumulative_sums<A: Element>() {
-    for shape in SHAPES {
-        let x = numbers::<A>(shape);
-        let scaled = Nd::from(x.view().mapv(|x| x * x * x / A::of(3.0)));
-        for x in layouts(&scaled) {
-            for axis in 0..shape.len() {
-                let wanted = by_lanes(&x, axis, running_sum);
-                let found = on_threads(|| x.cumsum(axis as isize), |a, b| bits(a) == bits(b));
-                assert_eq!(bits(&found), bits(&wanted), "{shape:?}, axis {axis}");
-                // the gradient sums from the end
-                let (w, factors) = (Weight::new(x.clone()), numbers::<A>(shape));
-                let gradient = value(&(w.cumsum(axis as isize) * &factors).sum().gradient(&w));
-                let backwards = by_lanes(&factors, axis, |mut lane| {
-                    lane.invert_axis(Axis(0));
-                    running_sum(lane);
-                });
-                assert_eq!(gradient, backwards, "{shape:?}, axis {axis}");
-            }
-        }
+    for (x, axis) in cases::<A>() {
+        let (what, w) = (format!("{:?}, axis {axis}", x.shape()), Weight::new(x.clone()));
+        let sums = w.cumsum(axis as isize);
+        let found = on_threads(|| sums.clone(), |a, b| bits(a) == bits(b));
+        assert_eq!(bits(&found), bits(&by_lanes(&x, axis, running_sum)), "{what}");
+        // the gradient sums from the end
+        let factors = numbers::<A>(x.shape());
+        let backwards = by_lanes(&factors, axis, |mut lane| {
+            lane.invert_axis(Axis(0));
+            running_sum(lane);
+        });
+        assert_eq!(value(&sums.vjp(&w, &factors.layer())), backwards, "{what}");
     }
 }
 
@@ -172,32 +161,19 @@ fn cumulative_sum_along_any_axis_has_bits_of_loop() {
 
 /// The softmax along an axis has the bits of that along the last axis of the permuted tensor.
 fn softmaxes<A: Element>() {
-    for shape in SHAPES {
-        let mut x = numbers::<A>(shape);
-        if x.len() > 40 {
-            // a lane of −∞, and one with NaN
-            let mut array = x.into_array();
-            array.lanes_mut(Axis(0)).into_iter().take(1).for_each(|mut lane| lane.fill(A::neg_infinity()));
-            *array.iter_mut().last().expect("an element") = A::nan();
-            x = array.into();
-        }
-        let rank = shape.len();
-        for (axis, x) in (0..rank).flat_map(|axis| layouts(&x).into_iter().map(move |x| (axis, x))) {
-            let mut order: Vec<usize> = (0..rank).collect();
-            order.remove(axis);
-            order.push(axis);
-            let permuted = Nd::from(x.clone().into_array().permuted_axes(order.clone()).as_standard_layout().into_owned());
-            let back: Vec<usize> = (0..rank).map(|axis| order.iter().position(|&at| at == axis).expect("an axis")).collect();
-            let pairs = [
-                (x.softmax(axis as isize), permuted.softmax(-1)),
-                (x.log_softmax(axis as isize), permuted.log_softmax(-1)),
-            ];
-            for (found, wanted) in pairs {
-                let found = on_threads(|| found.clone(), |a, b| bits(a) == bits(b));
-                let wanted = value(&wanted).into_array().permuted_axes(back.clone());
-                let same = |(a, b): (&A, &A)| a == b || a.is_nan() && b.is_nan();
-                assert!(found.view().iter().zip(&wanted).all(same), "{shape:?}, axis {axis}");
-            }
+    for (x, axis) in cases::<A>() {
+        let rank = x.shape().len();
+        let mut order: Vec<usize> = (0..rank).collect();
+        order.remove(axis);
+        order.push(axis);
+        let permuted = Nd::from(x.clone().into_array().permuted_axes(order.clone()).as_standard_layout().into_owned());
+        let back: Vec<usize> = (0..rank).map(|axis| order.iter().position(|&at| at == axis).expect("an axis")).collect();
+        let pairs =
+            [(x.softmax(axis as isize), permuted.softmax(-1)), (x.log_softmax(axis as isize), permuted.log_softmax(-1))];
+        for (found, wanted) in pairs {
+            let found = on_threads(|| found.clone(), |a, b| bits(a) == bits(b));
+            let wanted = Nd::from(value(&wanted).into_array().permuted_axes(back.clone()));
+            assert_eq!(bits(&found), bits(&wanted), "{:?}, axis {axis}", x.shape());
         }
     }
 }
@@ -206,31 +182,40 @@ fn softmaxes<A: Element>() {
 fn softmax_along_any_axis_has_bits_of_last_axis() {
     softmaxes::<f32>();
     softmaxes::<f64>();
+    // −∞ and NaN in some lanes
+    for len in [3, 200] {
+        let mut rows = vec![numbers::<f32>(&[20]).into_vec(); len];
+        rows.iter_mut().for_each(|row| row[3] = f32::NEG_INFINITY);
+        rows[len - 1][5] = f32::NAN;
+        rows[0][7] = f32::NEG_INFINITY;
+        let x = Nd::from_vec([len, 20], rows.concat()).expect("one each");
+        let (found, wanted) = (value(&x.softmax(0)), value(&x.t().softmax(1).t()));
+        let same = |(a, b): (&f32, &f32)| a == b || a.is_nan() && b.is_nan();
+        assert!(found.view().iter().zip(wanted.view()).all(same), "{found:?} instead of {wanted:?}");
+        assert!(found[[0, 3]].is_nan() && found[[0, 5]].is_nan() && found[[0, 7]] == 0.0);
+    }
 }
 
 fn selections<A: Element>() {
-    for shape in SHAPES {
-        let x = numbers::<A>(shape);
-        for (axis, x) in (0..shape.len()).flat_map(|axis| layouts(&x).into_iter().map(move |x| (axis, x))) {
-            let along = Axis(axis);
-            let list = indices(&[23], shape[axis]).into_vec();
-            let w = Weight::new(x.clone());
-            let taken = w.index_select(axis as isize, &list);
-            let wanted = x.view().select(along, &list);
-            assert_eq!(on_threads(|| taken.clone(), |a, b| a == b), wanted.clone().into(), "{shape:?}, axis {axis}");
-            let factors = numbers::<A>(wanted.shape());
-            let mut sums = ArrayD::from_elem(shape, A::zero());
-            for (part, &index) in factors.view().axis_iter(along).zip(&list) {
-                sums.index_axis_mut(along, index).zip_mut_with(&part, |sum, &part| *sum = *sum + part);
-            }
-            let gradient = (taken * &factors).sum().gradient(&w);
-            assert_eq!(on_threads(|| gradient.clone(), |a, b| a == b), sums.into(), "{shape:?}, axis {axis}");
-            // the indices are as long as the tensor along other axes, or shorter
-            for shorter in [0, 1] {
-                let mut places: Vec<usize> = shape.iter().map(|&length| (length - shorter).max(1)).collect();
-                places[axis] = 9;
-                gathers(&w, &x, axis, &indices(&places, shape[axis]));
-            }
+    for (x, axis) in cases::<A>() {
+        let (shape, along, what) = (x.shape(), Axis(axis), format!("{:?}, axis {axis}", x.shape()));
+        let list = indices(&[23], shape[axis]).into_vec();
+        let w = Weight::new(x.clone());
+        let taken = w.index_select(axis as isize, &list);
+        let wanted = x.view().select(along, &list);
+        assert_eq!(on_threads(|| taken.clone(), |a, b| a == b), wanted.clone().into(), "{what}");
+        let factors = numbers::<A>(wanted.shape());
+        let mut sums = ArrayD::from_elem(shape, A::zero());
+        for (part, &index) in factors.view().axis_iter(along).zip(&list) {
+            sums.index_axis_mut(along, index).zip_mut_with(&part, |sum, &part| *sum = *sum + part);
+        }
+        let gradient = taken.vjp(&w, &factors.layer());
+        assert_eq!(on_threads(|| gradient.clone(), |a, b| a == b), sums.into(), "{what}");
+        // the indices are as long as the tensor along other axes, or shorter
+        for shorter in [0, 1] {
+            let mut places: Vec<usize> = shape.iter().map(|&length| (length - shorter).max(1)).collect();
+            places[axis] = 9;
+            gathers(&w, &x, axis, &indices(&places, shape[axis]));
         }
     }
 }
@@ -249,7 +234,7 @@ fn gathers<A: Element>(w: &Weight<Open<A>>, x: &Open<A>, axis: usize, places: &O
     let (what, axis) = (format!("{:?}, axis {axis}, indices {:?}", x.shape(), places.shape()), axis as isize);
     let gathered = w.gather(axis, places);
     assert_eq!(on_threads(|| gathered.clone(), |a, b| a == b), wanted.into(), "{what}");
-    let gradient = (gathered * &source).sum().gradient(w);
+    let gradient = gathered.vjp(w, &source.layer());
     assert_eq!(on_threads(|| gradient.clone(), |a, b| a == b), delta.into(), "{what}");
     let scattered = w.scatter_add(axis, places, &source);
     assert_eq!(on_threads(|| scattered.clone(), |a, b| a == b), sums.into(), "{what}");
@@ -276,32 +261,31 @@ fn selection_of_nothing_is_empty() {
 
 #[test]
 fn masks_and_choices_match_loops() {
-    for shape in SHAPES {
-        let (x, y) = (numbers::<f32>(shape), Nd::from(numbers::<f32>(shape).view().mapv(|x| 0.5 - x)));
-        let row = numbers::<f32>(&[*shape.last().expect("an axis")]);
-        for x in layouts(&x) {
-            for (y, wide) in [(&y, y.clone()), (&row, value(&row.expand(shape)))] {
-                let pairs = || x.view().into_iter().zip(wide.view().into_iter().copied().collect::<Vec<_>>());
-                let less = on_threads(|| x.less(y), |a, b| a == b);
-                let found: Vec<bool> = less.view().iter().copied().collect();
-                assert_eq!(found, pairs().map(|(a, b)| *a < b).collect::<Vec<_>>(), "{shape:?}");
-                let equal = value(&x.equal(y));
-                assert!(equal.view().iter().eq(pairs().map(|(a, b)| *a == b).collect::<Vec<_>>().iter()), "{shape:?}");
-                let both = [less.logical_and(&equal), less.logical_or(&equal), less.logical_not()].map(|mask| value(&mask));
-                for (i, (&less, &equal)) in less.view().iter().zip(equal.view()).enumerate() {
-                    let found = both.each_ref().map(|mask| *mask.view().iter().nth(i).expect("an element"));
-                    assert_eq!(found, [less & equal, less | equal, !less]);
-                    if i > 100 {
-                        break;
-                    }
-                }
-                let chosen = on_threads(|| where_(&less, &x, y), |a, b| a == b);
-                let wanted: Vec<f32> = pairs().map(|(a, b)| if *a < b { *a } else { b }).collect();
-                assert!(chosen.view().iter().eq(&wanted), "{shape:?}");
-                let chosen = value(&where_(&less, 0.25, &x));
-                let wanted: Vec<f32> = pairs().map(|(a, b)| if *a < b { 0.25 } else { *a }).collect();
-                assert!(chosen.view().iter().eq(&wanted), "{shape:?}");
-            }
+    for (x, axis) in cases::<f32>().filter(|(_, axis)| *axis == 0) {
+        let shape = x.shape();
+        let row = numbers::<f32>(&[shape[shape.len() - 1]]);
+        let whole = Nd::from(numbers::<f32>(shape).view().mapv(|x| 0.5 - x));
+        for (y, wide) in [(&whole, whole.clone()), (&row, value(&row.expand(shape)))] {
+            let wide = wide.into_vec();
+            let by_pairs = |of: fn(f32, f32) -> bool| -> Vec<bool> {
+                x.view().iter().zip(&wide).map(|(&a, &b)| of(a, b)).collect()
+            };
+            let less = on_threads(|| x.less(y), |a, b| a == b);
+            let (is_less, is_equal) = (by_pairs(|a, b| a < b), by_pairs(|a, b| a == b));
+            let equal = value(&x.equal(y));
+            assert_eq!((less.clone().into_vec(), equal.clone().into_vec()), (is_less.clone(), is_equal.clone()));
+            let both = |of: fn(bool, bool) -> bool| -> Vec<bool> {
+                is_less.iter().zip(&is_equal).map(|(&a, &b)| of(a, b)).collect()
+            };
+            assert_eq!(value(&less.logical_and(&equal)).into_vec(), both(|a, b| a & b), "{shape:?}, {axis}");
+            assert_eq!(value(&less.logical_or(&equal)).into_vec(), both(|a, b| a | b), "{shape:?}");
+            assert_eq!(value(&less.logical_not()).into_vec(), both(|a, _| !a), "{shape:?}");
+            let chosen = on_threads(|| where_(&less, &x, y), |a, b| a == b).into_vec();
+            let wanted: Vec<f32> = x.view().iter().zip(&wide).map(|(&a, &b)| if a < b { a } else { b }).collect();
+            assert_eq!(chosen, wanted, "{shape:?}");
+            let chosen = value(&where_(&less, 0.25, &x)).into_vec();
+            let wanted: Vec<f32> = x.view().iter().zip(&is_less).map(|(&a, &less)| if less { 0.25 } else { a }).collect();
+            assert_eq!(chosen, wanted, "{shape:?}");
         }
     }
 }
@@ -320,7 +304,7 @@ fn deltas_of_many_lookups_are_one_sum() {
         ];
         let mut peaks = Vec::new();
         for (name, lookup) in ways {
-            let loss = (0..count).map(|i| (lookup(&w, at(i)) * (i as f64)).sum()).sum::<Layer<f32>>();
+            let loss = (0..count).map(|i| (lookup(&w, at(i)) * (i as f32)).sum()).sum::<Layer<f32>>();
             let mut wanted = vec![0.0_f32; rows * width];
             (0..count).for_each(|i| wanted[at(i) * width..][..width].iter_mut().for_each(|x| *x += i as f32));
             let (gradient, counters) = loss.gradient(&w).predict().counted().wait().expect("a gradient");
