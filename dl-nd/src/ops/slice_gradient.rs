@@ -73,7 +73,7 @@ pub(crate) fn add_part_now<A: Element, D: Rank, E: Rank>(
     whole: &Nd<A, D>,
     delta: &Nd<A, E>,
     sink: &mut CotangentSink<'_>,
-    add: impl FnOnce(ArrayViewMut<'_, A, D>, ArrayView<'_, A, E>),
+    add: impl Fn(ArrayViewMut<'_, A, D>, ArrayView<'_, A, E>),
 ) -> bool {
     if should_defer(whole.len()) || !sink.wants(0) {
         return false;

@@ -197,7 +197,8 @@ fn softmax_along_any_axis_has_bits_of_last_axis() {
 }
 
 fn selections<A: Element>() {
-    for (x, axis) in cases::<A>() {
+    // without optimization, indices of dynamic rank take long
+    for (x, axis) in cases::<A>().filter(|(x, _)| x.len() < 1_000 || size_of::<A>() == 4) {
         let (shape, along, what) = (x.shape(), Axis(axis), format!("{:?}, axis {axis}", x.shape()));
         let list = indices(&[23], shape[axis]).into_vec();
         let w = Weight::new(x.clone());
@@ -212,7 +213,7 @@ fn selections<A: Element>() {
         let gradient = taken.vjp(&w, &factors.layer());
         assert_eq!(on_threads(|| gradient.clone(), |a, b| a == b), sums.into(), "{what}");
         // the indices are as long as the tensor along other axes, or shorter
-        for shorter in [0, 1] {
+        for shorter in 0..if x.len() < 1_000 { 2 } else { 1 } {
             let mut places: Vec<usize> = shape.iter().map(|&length| (length - shorter).max(1)).collect();
             places[axis] = 9;
             gathers(&w, &x, axis, &indices(&places, shape[axis]));
