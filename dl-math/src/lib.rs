@@ -29,6 +29,7 @@ mod dual;
 mod elementary;
 mod number;
 mod pointwise;
+mod power;
 #[doc(hidden)]
 pub mod simd;
 

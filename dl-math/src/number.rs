@@ -175,14 +175,6 @@ pub(super) fn gelu_tanh_argument_slope<A: Algebra>(x: &Term<A>) -> Term<A> {
 const LINEAR: f64 = 2.0 * FRAC_2_SQRT_PI * FRAC_1_SQRT_2;
 const CUBIC: f64 = 0.044715 * LINEAR;
 
-/// `aᵇ`, with signaling NaNs made quiet. `powf` of the platform gives 1 for `1ᵇ` and `a⁰` if the
-/// other operand is a quiet NaN, but NaN if it is a signaling one. Most operations, but not all,
-/// return quiet NaNs, so the result would depend on the origin of the NaN.
-pub(super) fn pow<A: Number>(a: A, b: A) -> A {
-    let quiet = |x: A| if x.is_nan() { A::nan() } else { x };
-    quiet(a).powf(quiet(b))
-}
-
 /// The remainder with the sign of `b`.
 pub(super) fn remainder<A: Number>(a: A, b: A) -> A {
     let rest = a % b;

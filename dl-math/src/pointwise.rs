@@ -29,8 +29,9 @@ use crate::algebra::{Algebra, IntoDelta, NoGradient, Term};
 use crate::cotangent::{Cotangent, Scaled};
 use crate::elementary::arithmetic::{Elementary, Native};
 use crate::number::{
-    Number, gelu_tanh_argument, gelu_tanh_argument_slope, normal_cdf, normal_pdf, pow, remainder, saturated, weighted,
+    Number, gelu_tanh_argument, gelu_tanh_argument_slope, normal_cdf, normal_pdf, remainder, saturated, weighted,
 };
+use crate::power;
 
 use crate::dual::Dual;
 use std::f64::consts::FRAC_2_SQRT_PI;
@@ -446,7 +447,7 @@ binary! {
     /// `min(a, b)`, with derivative 0 where both are equal.
     AtMost at_most = "", 0.5 ns: |a, b| if a < b || a.is_nan() { a } else { b }, |y, d| (d.gate(&(b - a)), d.gate(&(a - b)));
     /// `aᵇ`.
-    Pow pow = "torch.pow", 10.0 ns: |a, b| pow(a, b), |y, d| (d * a.pow_slope(b), d * a.pow_log(b));
+    Pow pow = "torch.pow", 10.0 ns: |a, b| power::pow::<E, A>(a, b), |y, d| (d * a.pow_slope(b), d * a.pow_log(b));
     /// `a`, and `b · a` where `a` is not positive.
     LeakyRelu leaky_relu = "torch.nn.functional.leaky_relu", 0.5 ns: |a, b| if a > A::zero() { a } else { b * a },
         |y, d| (d * a.kink(b), d * a.negative_part());
@@ -473,10 +474,10 @@ binary! {
     BothStrongMul both_strong_mul = "", 0.5 ns: |a, b| if (a == A::zero()) | (b == A::zero()) { A::zero() } else { a * b },
         |y, d| (d.by(b), d.by(a));
     /// The derivative of `aᵇ` in `a`: `b · aᵇ⁻¹`, and 0 where `b` is 0.
-    PowSlope pow_slope = "", 10.0 ns: |a, b| if b == A::zero() { b } else { b * pow(a, b - A::one()) },
+    PowSlope pow_slope = "", 10.0 ns: |a, b| power::slope::<E, A>(a, b),
         |y, d| (d * b.strong_mul(&a.pow_slope(&(b - 1.0))), d * pow_mixed(a, b));
     /// The derivative of `aᵇ` in `b`: `aᵇ · ln a`, and 0 where `a` is 0 and `b` is not negative.
-    PowLog pow_log = "", 10.0 ns: |a, b| if a == A::zero() && b >= A::zero() { a } else { pow(a, b) * E::ln(a) },
+    PowLog pow_log = "", 10.0 ns: |a, b| if a == A::zero() && b >= A::zero() { a } else { power::pow::<E, A>(a, b) * E::ln(a) },
         |y, d| (d * pow_mixed(a, b), d * y.xlogy(a));
 }
 

@@ -1,12 +1,15 @@
 //! The constants and bit operations by which the elementary functions differ in `f32` and `f64`.
 
-use crate::elementary::arithmetic::MulAdd;
+use crate::elementary::arithmetic::{Elementary, MulAdd};
 use crate::elementary::coefficients;
+use crate::power::{Pair, Wide, power_of_f32, power_of_f64};
 use num_traits::Float;
 
 /// Constants, bit operations and polynomials of a floating-point format, for the elementary
 /// functions.
 pub trait Format: Float {
+    /// Numbers with about twice the precision.
+    type Wide: Wide<Self>;
     /// Adding this rounds a number to an integer. The lowest bits of the sum hold that integer plus
     /// twice the exponent bias.
     const ROUND: Self;
@@ -50,6 +53,10 @@ pub trait Format: Float {
     #[must_use]
     fn truncate_significand(self) -> Self;
 
+    /// A power, if the exponent has no simple form.
+    #[must_use]
+    fn power<E: Elementary>(a: Self, b: Self) -> Self;
+
     /// The polynomial of that name in `coefficients`.
     #[must_use]
     fn exp_tail<M: MulAdd>(r: Self) -> Self;
@@ -65,9 +72,9 @@ pub trait Format: Float {
 }
 
 macro_rules! format {
-    ($T:ident $Bits:ident $($constant:item)*) => {
+    ($T:ident $Bits:ident $($item:item)*) => {
         impl Format for $T {
-            $($constant)*
+            $($item)*
             const ROUND: $T = 1.5 / $T::EPSILON + 2.0 * ($T::MAX_EXP - 1) as $T;
             const ROUND_HALF: $T = 1.5 / $T::EPSILON + ($T::MAX_EXP - 2) as $T;
             const LOG2_E: $T = std::$T::consts::LOG2_E;
@@ -134,13 +141,25 @@ macro_rules! format {
 }
 
 format! { f32 u32
+    type Wide = f64;
     const LN_2: [f32; 2] = [0.693_145_75, 1.428_606_8e-6];
     const EXP_RANGE: [f32; 2] = [-104.5, 89.0];
     const ERFC_END: f32 = 11.0;
+
+    #[inline(always)]
+    fn power<E: Elementary>(a: f32, b: f32) -> f32 {
+        power_of_f32::<E>(a, b)
+    }
 }
 
 format! { f64 u64
+    type Wide = Pair;
     const LN_2: [f64; 2] = [0.693_147_180_369_123_8, 1.908_214_929_270_587_7e-10];
     const EXP_RANGE: [f64; 2] = [-746.0, 710.0];
     const ERFC_END: f64 = 28.0;
+
+    #[inline(always)]
+    fn power<E: Elementary>(a: f64, b: f64) -> f64 {
+        power_of_f64(a, b)
+    }
 }

@@ -136,8 +136,28 @@ impl<A: Element> VectorOp<A> for Unary {
 
 impl<A: Element> VectorOp<A> for Binary {
     fn compile<S: Simd, E: Elementary>(self, compile: LoopBuilder<S, E>) -> VectorLoop<A> {
-        self.each(compile)
+        if self.is_power() { powers::<A, S, E>(self, compile.simd) } else { self.each(compile) }
     }
+}
+
+/// The loop of a power: one for exponents that are equal and have a simple form, and one for all
+/// others.
+fn powers<A: Element, S: Simd, E: Elementary>(op: Binary, simd: S) -> VectorLoop<A> {
+    Box::new(move |[a, b, ..], to| {
+        let compile = || LoopBuilder { simd, functions: PhantomData::<E> };
+        if let Some(&exponent) = b.first()
+            && b.iter().all(|&b| b == exponent)
+            && let Some(simple) = op.each_with_exponent(exponent, compile())
+        {
+            return simple([a; 4], to);
+        }
+        op.each_without_simple_form(compile())([a, b, a, a], to);
+        for (to, (&a, &b)) in to.iter_mut().zip(a.iter().zip(b)) {
+            if op.has_simple_form(b) {
+                *to = op.value(a, b);
+            }
+        }
+    })
 }
 
 struct ExpOfNegative;

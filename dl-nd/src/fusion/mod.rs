@@ -35,7 +35,7 @@ pub(crate) use eager::{binary, broadcast, repeat, unary, with_number};
 pub(crate) use loops::{add_assign, canonicalize_nan, map_in_place, sgd_update};
 pub(crate) use pairwise_sum::{PairwiseSum, RUN_LEN, combine_chunk_sums, sum_in_order};
 pub(crate) use prefetch::prefetch;
-pub(crate) use program::{CHUNK_LEN, vector_nanoseconds};
+pub(crate) use program::{BroadcastStrides, CHUNK_LEN, load, vector_nanoseconds};
 
 use crate::tensor::aligned::AlignedBuf;
 use crate::tensor::{Element, LazyTensor, Rank, Storage};

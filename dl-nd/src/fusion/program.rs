@@ -43,7 +43,7 @@ pub(super) struct BroadcastOperand<A> {
 }
 
 /// How a tensor is repeated in the shape to which it broadcasts.
-pub(super) struct BroadcastStrides {
+pub(crate) struct BroadcastStrides {
     /// The lengths of the axes of that shape. Adjacent axes that can be walked with one stride are
     /// merged.
     pub(super) shape: Vec<usize>,
@@ -175,7 +175,7 @@ pub(super) fn strides_of(own: &[usize], shape: &[usize]) -> Vec<usize> {
 
 impl BroadcastStrides {
     /// For a tensor of shape `own`, broadcast to `shape`.
-    pub(super) fn of(own: &[usize], shape: &[usize]) -> Self {
+    pub(crate) fn of(own: &[usize], shape: &[usize]) -> Self {
         let mut strides = BroadcastStrides { shape: Vec::new(), strides: Vec::new() };
         for (&length, stride) in shape.iter().zip(strides_of(own, shape)) {
             match (strides.shape.last_mut(), strides.strides.last_mut()) {
@@ -194,7 +194,7 @@ impl BroadcastStrides {
 }
 
 /// Writes the elements of the broadcast tensor from position `start` on, as many as `to` has.
-pub(super) fn load<A: Element>(
+pub(crate) fn load<A: Copy>(
     elements: &[A],
     BroadcastStrides { shape, strides }: &BroadcastStrides,
     start: usize,

@@ -139,6 +139,9 @@ pub(crate) fn product<A: Element, D: Dimension>(
     Array::from_shape_vec(shape, elements).expect("one element each")
 }
 
+/// The time of a group of small products.
+const GROUP_NANOSECONDS: f64 = 10_000.0;
+
 /// The products of pairs of matrices of the same shapes, one after the other.
 ///
 /// # Panics
@@ -149,11 +152,15 @@ pub(crate) fn products<A: Element>(pairs: &[(MatrixRef<'_, A>, MatrixRef<'_, A>)
     let len = pairs.len() * each;
     let mut elements: Vec<A> = buffers::take(len);
     if each > 0 {
-        let mut parts: Vec<&mut [MaybeUninit<A>]> =
-            elements.spare_capacity_mut()[..len].chunks_exact_mut(each).collect();
         let nanoseconds = nanoseconds::<A>(a.rows, a.columns, b.columns);
-        parallel::for_each_mut(&mut parts, nanoseconds, |i, part| {
-            product_to(pairs[i].0, pairs[i].1, None, Epilogue::None, part)
+        // small products are computed many at a time
+        let together = (GROUP_NANOSECONDS / nanoseconds) as usize + 1;
+        let mut parts: Vec<&mut [MaybeUninit<A>]> =
+            elements.spare_capacity_mut()[..len].chunks_mut(together * each).collect();
+        parallel::for_each_mut(&mut parts, nanoseconds * together as f64, |part, to| {
+            for ((a, b), to) in pairs[part * together..].iter().zip(to.chunks_exact_mut(each)) {
+                product_to(*a, *b, None, Epilogue::None, to);
+            }
         });
     }
     // SAFETY: all elements have been written: there is a part for each pair

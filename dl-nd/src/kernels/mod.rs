@@ -1,15 +1,23 @@
 //! Kernels over arrays and slices: sums, lanes, convolution, max pooling, updates of weights.
 
+mod blocks;
 mod conv;
+mod fold;
 mod im2col;
 mod lanes;
 mod max_pool_2x2;
+mod running_sum;
+mod select;
 mod sum;
 mod weight_update;
 mod window;
 
+pub(crate) use blocks::{Operand, map_blocks};
 pub(crate) use conv::ConvGeometry;
+pub(crate) use fold::{around, fold_axes, in_memory_order, inverse};
 pub(crate) use lanes::{LANE_GROUP, Lane, for_each_lane, reduce_in_chunks};
 pub(crate) use max_pool_2x2::Windows2x2;
+pub(crate) use running_sum::running_sums;
+pub(crate) use select::{add_taken, all_below, copied, gather, scatter_add, take};
 pub(crate) use sum::{add_in_halves, sum_all, sum_along, sum_of_rows};
 pub(crate) use window::{SPATIAL, Window, pad_spatial, windows};

@@ -1,10 +1,11 @@
 //! Comparisons, masks, and selection by a mask.
 
+use crate::kernels::{Operand, map_blocks};
 use crate::ops::broadcast::sum_to;
 use crate::ops::reduce::fill;
 use crate::ops::reshape::lift;
 use crate::tensor::{Element, Item, Nd, Rank, broadcast_shape, check_size, common_len, unit_shape};
-use dl_core::{Along, At, BuiltIn, Deltas, Differentiable, Layer, Primitive, Result, Trainable, Weight};
+use dl_core::{Along, At, BuiltIn, Deltas, Differentiable, Layer, Primitive, Result, Trainable, Weight, buffers};
 use ndarray::{DimMax, Ix0};
 use std::marker::PhantomData;
 
@@ -87,8 +88,9 @@ macro_rules! comparisons {
                 match self { $(Comparison::$Op => stringify!($name),)* }
             }
 
-            fn holds<A: PartialOrd>(self, a: &A, b: &A) -> bool {
-                match self { $(Comparison::$Op => a $op b,)* }
+            fn compute<A: PartialOrd>(self, a: &[A], b: &[A], to: &mut [bool]) {
+                let all = to.iter_mut().zip(a.iter().zip(b));
+                match self { $(Comparison::$Op => all.for_each(|(to, (a, b))| *to = a $op b),)* }
             }
         }
 
@@ -241,8 +243,9 @@ impl<A: Item + PartialOrd, D: Rank> Primitive for Compare<A, D> {
     fn value(&self, (a, b): (&Nd<A, D>, &Nd<A, D>)) -> Result<Nd<bool, D>> {
         let shape: D = broadcast_shape(a.shape(), b.shape())?;
         check_size::<bool>(shape.slice())?;
-        let (a, b) = (a.broadcast_view(&shape), b.broadcast_view(&shape));
-        Ok(ndarray::Zip::from(&a).and(&b).map_collect(|a, b| self.op.holds(a, b)).into())
+        let (a, b) = (Operand::of(a, shape.slice()), Operand::of(b, shape.slice()));
+        let mask = map_blocks(vec![false; shape.size()], (&a, &b, &b), |a, b, _, to| self.op.compute(a, b, to));
+        Ok(Nd::from_elements(shape, mask))
     }
 
     fn pullback(&self, _: &At<'_, Self>) -> Deltas<Self> {
@@ -316,9 +319,14 @@ impl<A: Element, D: Rank> Primitive for Where<A, D> {
         let shape: D = broadcast_shape(a.shape(), b.shape())?;
         let shape: D = broadcast_shape(mask.shape(), shape.slice())?;
         check_size::<A>(shape.slice())?;
-        let (mask, a, b) = (mask.broadcast_view(&shape), a.broadcast_view(&shape), b.broadcast_view(&shape));
-        let choice = ndarray::Zip::from(&mask).and(&a).and(&b);
-        Ok(choice.map_collect(|&mask, &a, &b| if mask { a } else { b }).into())
+        let (a, b) = (Operand::of(a, shape.slice()), Operand::of(b, shape.slice()));
+        let mask = Operand::of(mask, shape.slice());
+        let choice = map_blocks(buffers::take_filled(shape.size()), (&mask, &a, &b), |mask, a, b, to| {
+            for (to, (&mask, (&a, &b))) in to.iter_mut().zip(mask.iter().zip(a.iter().zip(b))) {
+                *to = if mask { a } else { b };
+            }
+        });
+        Ok(Nd::from_elements(shape, choice))
     }
 
     fn pullback(&self, at: &At<'_, Self>) -> Deltas<Self> {
@@ -345,11 +353,4 @@ impl<A: Element, D: Rank> Primitive for Where<A, D> {
 
 impl<A: Element, D: Rank> BuiltIn for Where<A, D> {
     const IS_PURE: bool = true;
-}
-
-impl<A: Item, D: Rank> Nd<A, D> {
-    /// A view repeated to a shape to which this tensor must broadcast.
-    fn broadcast_view(&self, shape: &D) -> ndarray::ArrayView<'_, A, D> {
-        self.0.broadcast(shape.clone()).expect("the shapes broadcast")
-    }
 }

@@ -1,10 +1,15 @@
 //! Selection by tensors of indices, and its adjoint, which adds each delta at the index that it was
 //! read from.
 
+use crate::kernels::{self, around};
 use crate::ops::axes::axis_of;
-use crate::tensor::{Element, HasRank, Nd, Rank, check_size, compact_copy};
-use dl_core::{Along, At, BuiltIn, Deltas, Differentiable, Error, Layer, Primitive, Result, Trainable};
-use ndarray::{ArrayD, ArrayViewD, Axis, Dimension, Ix1, IxDyn, Slice};
+use crate::ops::reshape::as_rank;
+use crate::ops::slice_gradient::{Place, add_part_now, slice_gradient};
+use crate::tensor::{Element, HasRank, Nd, Rank, check_size};
+use dl_core::{
+    Along, At, BuiltIn, CotangentSink, Deltas, Differentiable, Error, Immediate, Layer, Primitive, Result, Trainable,
+};
+use ndarray::{ArrayD, ArrayView, ArrayViewD, ArrayViewMutD, Axis, Dimension, Ix1, IxDyn, Slice};
 use std::marker::PhantomData;
 
 /// Indices of elements, rows or classes: a tensor of `usize`, a layer of one, or, as a list, an
@@ -173,9 +178,12 @@ struct Take<A, D, E, O> {
 }
 
 /// Checks that all indices are within the axis.
-fn check<'a>(indices: impl IntoIterator<Item = &'a usize>, axis: usize, shape: &[usize]) -> Result<()> {
+fn check<D: Dimension>(indices: &ArrayView<'_, usize, D>, axis: usize, shape: &[usize]) -> Result<()> {
     let length = shape[axis];
-    match indices.into_iter().enumerate().find(|&(_, &index)| index >= length) {
+    if indices.as_slice().is_some_and(|indices| kernels::all_below(indices, length)) {
+        return Ok(());
+    }
+    match indices.iter().enumerate().find(|&(_, &index)| index >= length) {
         None => Ok(()),
         Some((number, index)) => Err(Error::invalid(format!(
             "index {index} (number {number} of the indices) is out of range for axis {axis} of {shape:?}, which has length {length}"
@@ -193,20 +201,31 @@ impl<A: Element, D: Rank, E: Rank, O: Rank> Primitive for Take<A, D, E, O> {
 
     fn value(&self, (x, indices): (&Nd<A, D>, &Nd<usize, E>)) -> Result<Nd<A, O>> {
         let axis = axis_of(self.axis, x.shape())?;
-        check(indices.0.iter(), axis, x.shape())?;
         let (before, after) = (&x.shape()[..axis], &x.shape()[axis + 1..]);
         let shape = [before, indices.shape(), after].concat();
         check_size::<A>(&shape)?;
-        let list: Vec<usize> = indices.0.iter().copied().collect();
-        let parts = x.0.view().into_dyn().select(Axis(axis), &list);
-        let parts = parts.into_shape_clone(IxDyn(&shape)).expect("as many elements");
+        check(&indices.view(), axis, x.shape())?;
+        let indices = indices.0.as_standard_layout();
+        let indices = indices.as_slice().expect("in row-major order");
+        let parts = match x.0.as_slice() {
+            Some(elements) => {
+                let parts = kernels::take(elements, around(x.shape(), axis), indices);
+                ArrayD::from_shape_vec(shape, parts).expect("as many elements")
+            }
+            None => {
+                let parts = x.0.view().into_dyn().select(Axis(axis), indices);
+                parts.into_shape_clone(IxDyn(&shape)).expect("as many elements")
+            }
+        };
         let parts = parts.into_dimensionality().map(Nd::from);
         parts.map_err(|_| Error::shape(format!("a tensor of shape {:?} is not a matrix", x.shape())))
     }
 
     fn pullback(&self, at: &At<'_, Self>) -> Deltas<Self> {
-        let op = TakeGradient { name: self.name, axis: self.axis, shape: at.values.0.dim(), types: PhantomData };
-        (Some(Layer::apply_built_in(op, (at.delta.clone(), at.operands.1.clone()))), None)
+        let (x, indices) = at.values;
+        let axis = axis_of(self.axis, x.shape()).expect("the axis was checked");
+        let place = Place::Rows { name: self.name, axis, indices: indices.clone().into_dyn() };
+        (Some(slice_gradient(x.dim(), place, as_rank(at.delta))), None)
     }
 
     fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, O>>> {
@@ -221,54 +240,27 @@ impl<A: Element, D: Rank, E: Rank, O: Rank> Primitive for Take<A, D, E, O> {
 
 impl<A: Element, D: Rank, E: Rank, O: Rank> BuiltIn for Take<A, D, E, O> {
     const IS_PURE: bool = true;
-}
 
-/// The adjoint of [`Take`]: adds the slices to a tensor of zeros, in their order.
-#[derive(Clone)]
-struct TakeGradient<A, D, E, O> {
-    name: &'static str,
-    axis: isize,
-    shape: D,
-    types: PhantomData<(A, E, O)>,
-}
-
-impl<A: Element, D: Rank, E: Rank, O: Rank> Primitive for TakeGradient<A, D, E, O> {
-    type Operands = (Layer<Nd<A, O>>, Layer<Nd<usize, E>>);
-    type Output = Nd<A, D>;
-
-    fn name(&self) -> &'static str {
-        self.name
-    }
-
-    fn value(&self, (parts, indices): (&Nd<A, O>, &Nd<usize, E>)) -> Result<Nd<A, D>> {
-        let shape = self.shape.slice();
-        let axis = axis_of(self.axis, shape)?;
-        let mut flat_shape = shape.to_vec();
-        flat_shape[axis] = indices.len();
-        let parts = parts.0.to_shape(IxDyn(&flat_shape)).expect("as many elements");
-        let mut whole = ArrayD::from_elem(shape, A::zero());
-        for (part, &index) in parts.axis_chunks_iter(Axis(axis), 1).zip(indices.0.iter()) {
-            let mut place = whole.slice_axis_mut(Axis(axis), Slice::from(index..index + 1));
-            place.zip_mut_with(&part, |sum, &part| *sum = *sum + part);
-        }
-        Ok(whole.into_dimensionality().expect("the rank of the whole").into())
-    }
-
-    fn pullback(&self, at: &At<'_, Self>) -> Deltas<Self> {
-        (Some(take(self.name, self.axis, at.delta.clone(), at.operands.1.clone())), None)
-    }
-
-    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
-        Some(Layer::apply_built_in(self.clone(), (along.tangents.0.clone()?, along.operands.1.clone())))
-    }
-
-    fn cost(&self, (parts, _): (&Nd<A, O>, &Nd<usize, E>)) -> f64 {
-        200.0 + 0.5 * self.shape.size() as f64 + parts.len() as f64
+    fn immediate_pullback(&self, at: &Immediate<'_, Self>, sink: &mut CotangentSink<'_>) -> bool {
+        let (x, indices) = at.values;
+        let axis = axis_of(self.axis, x.shape()).expect("the axis was checked");
+        add_part_now(x, at.delta, sink, |whole, part| take_add(whole.into_dyn(), axis, indices, part.into_dyn()))
     }
 }
 
-impl<A: Element, D: Rank, E: Rank, O: Rank> BuiltIn for TakeGradient<A, D, E, O> {
-    const IS_PURE: bool = true;
+/// The adjoint of [`Take`]: adds the slices of `part` to a tensor in row-major order, in their
+/// order.
+pub(crate) fn take_add<A: Element, E: Rank>(
+    mut whole: ArrayViewMutD<'_, A>,
+    axis: usize,
+    indices: &Nd<usize, E>,
+    part: ArrayViewD<'_, A>,
+) {
+    let (indices, part) = (indices.0.as_standard_layout(), part.as_standard_layout());
+    let (indices, part) =
+        (indices.as_slice().expect("in row-major order"), part.as_slice().expect("in row-major order"));
+    let shape = around(whole.shape(), axis);
+    kernels::add_taken(whole.as_slice_mut().expect("in row-major order"), shape, indices, part);
 }
 
 #[track_caller]
@@ -327,6 +319,12 @@ impl<A: Element, D: Rank> Primitive for Gather<A, D> {
     fn value(&self, (x, indices): (&Nd<A, D>, &Nd<usize, D>)) -> Result<Nd<A, D>> {
         let list = indices.0.view().into_dyn();
         let axis = checked_axis(self.axis, x.shape(), &list)?;
+        if let (Some(elements), Some(places)) = (x.0.as_slice(), indices.0.as_slice())
+            && is_same_beside(x.shape(), list.shape(), axis)
+        {
+            let picked = kernels::gather(elements, around(x.shape(), axis.index()), places);
+            return Ok(Nd::from_elements(indices.dim(), picked));
+        }
         let mut picked = ArrayD::from_elem(indices.shape(), A::zero());
         if list.is_empty() {
             return Ok(picked.into_dimensionality().expect("the same rank").into());
@@ -340,8 +338,10 @@ impl<A: Element, D: Rank> Primitive for Gather<A, D> {
     }
 
     fn pullback(&self, at: &At<'_, Self>) -> Deltas<Self> {
-        let zeros = Layer::constant(Nd::full(at.values.0.dim(), A::zero()));
-        (Some(scatter_add(self.axis, zeros, at.operands.1.clone(), at.delta.clone())), None)
+        let (x, indices) = at.values;
+        let axis = axis_of(self.axis, x.shape()).expect("the axis was checked");
+        let place = Place::Elements { axis, indices: indices.clone().into_dyn() };
+        (Some(slice_gradient(x.dim(), place, as_rank(at.delta))), None)
     }
 
     fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
@@ -355,6 +355,43 @@ impl<A: Element, D: Rank> Primitive for Gather<A, D> {
 
 impl<A: Element, D: Rank> BuiltIn for Gather<A, D> {
     const IS_PURE: bool = true;
+
+    fn immediate_pullback(&self, at: &Immediate<'_, Self>, sink: &mut CotangentSink<'_>) -> bool {
+        let (x, indices) = at.values;
+        let axis = axis_of(self.axis, x.shape()).expect("the axis was checked");
+        add_part_now(x, at.delta, sink, |whole, part| gather_add(whole.into_dyn(), axis, indices, part.into_dyn()))
+    }
+}
+
+/// The adjoint of [`Gather`]: adds each element of `part` at its index, in order.
+pub(crate) fn gather_add<A: Element, E: Rank>(
+    mut whole: ArrayViewMutD<'_, A>,
+    axis: usize,
+    indices: &Nd<usize, E>,
+    part: ArrayViewD<'_, A>,
+) {
+    let list = indices.0.view().into_dyn();
+    let (shape, axis) = (around(whole.shape(), axis), Axis(axis));
+    let is_same = is_same_beside(whole.shape(), list.shape(), axis);
+    if let (true, Some(whole), Some(indices)) = (is_same, whole.as_slice_mut(), list.as_slice()) {
+        let part = part.as_standard_layout();
+        return kernels::scatter_add(whole, shape, indices, part.as_slice().expect("in row-major order"));
+    }
+    if list.is_empty() {
+        return;
+    }
+    let mut reached = whole.slice_each_axis_mut(reachable(list.shape(), axis));
+    for ((mut sums, indices), part) in reached.lanes_mut(axis).into_iter().zip(list.lanes(axis)).zip(part.lanes(axis)) {
+        for (&index, &term) in indices.iter().zip(part) {
+            sums[index] = sums[index] + term;
+        }
+    }
+}
+
+/// Whether the other axes of a tensor and of its indices have the same lengths.
+fn is_same_beside(shape: &[usize], indices: &[usize], axis: Axis) -> bool {
+    let axis = axis.index();
+    shape[..axis] == indices[..axis] && shape[axis + 1..] == indices[axis + 1..]
 }
 
 struct ScatterAdd<A, D> {
@@ -377,18 +414,11 @@ impl<A: Element, D: Rank> Primitive for ScatterAdd<A, D> {
             let (source, indices) = (source.shape(), indices.shape());
             return Err(Error::shape(format!("a source of shape {source:?} for indices of shape {indices:?}")));
         }
-        let mut sums = compact_copy(x.0.view().into_dyn());
-        if !list.is_empty() {
-            let source = source.0.view().into_dyn();
-            let mut reached = sums.slice_each_axis_mut(reachable(indices.shape(), axis));
-            for ((mut sums, indices), source) in
-                reached.lanes_mut(axis).into_iter().zip(list.lanes(axis)).zip(source.lanes(axis))
-            {
-                for (&index, &term) in indices.iter().zip(source) {
-                    sums[index] = sums[index] + term;
-                }
-            }
-        }
+        let mut sums = match x.0.as_slice() {
+            Some(elements) => ArrayD::from_shape_vec(x.shape(), kernels::copied(elements)).expect("as many elements"),
+            None => x.0.view().into_dyn().to_owned(),
+        };
+        gather_add(sums.view_mut(), axis.index(), indices, source.0.view().into_dyn());
         Ok(sums.into_dimensionality().expect("the same rank").into())
     }
 

@@ -507,6 +507,15 @@ fn each_pair<'a, A: Element>(
     if a.ndim() == 2 {
         return each(MatrixRef::row(&a), MatrixRef::column(&b));
     }
+    if a.ndim() == 3 {
+        // without dynamic shapes, which take longer than a small product
+        let [a, b] = [a, b].map(|x| x.into_dimensionality::<Ix3>().expect("three axes"));
+        for index in 0..a.shape()[0] {
+            let [a, b] = [&a, &b].map(|x| x.clone().index_axis_move(Axis(0), index));
+            each(MatrixRef::row(&a), MatrixRef::column(&b));
+        }
+        return;
+    }
     for index in 0..a.shape()[0] {
         // an outer iterator would not outlive this view
         let [a, b] = [&a, &b].map(|x| x.clone().index_axis_move(Axis(0), index));

@@ -1,10 +1,11 @@
 //! Triangles, diagonals, rolls and cumulative sums. All are linear.
 
+use crate::kernels::{around, copied, in_memory_order, inverse, running_sums};
 use crate::ops::axes::axis_of;
 use crate::ops::reshape::reshape_to;
 use crate::tensor::{Element, HasRank, Nd, Rank, check_size, compact_copy, filled_array};
 use dl_core::{Along, At, BuiltIn, Differentiable, Error, Layer, Primitive, Result};
-use ndarray::{Array1, ArrayView2, Axis, Ix1, Ix2, Slice};
+use ndarray::{Array1, ArrayD, ArrayView2, Axis, Ix1, Ix2, Slice};
 use std::marker::PhantomData;
 
 /// Triangles, diagonals, rolls and cumulative sums.
@@ -360,26 +361,14 @@ impl<A: Element, D: Rank> Primitive for Cumsum<A, D> {
     }
 
     fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, D>> {
-        let axis = Axis(axis_of(self.axis, x.shape())?);
-        let mut sums = compact_copy(x.view());
-        if self.from_end {
-            sums.invert_axis(axis);
-        }
-        for mut lane in sums.lanes_mut(axis) {
-            // compensated summation: `error` accumulates the rounding errors of `sum` (Neumaier, 1974)
-            let (mut sum, mut error) = (A::zero(), A::zero());
-            for x in &mut lane {
-                let next = sum + *x;
-                let lost = if sum.abs() >= x.abs() { (sum - next) + *x } else { (*x - next) + sum };
-                error = if lost.is_finite() { error + lost } else { error };
-                sum = next;
-                *x = sum + error;
-            }
-        }
-        if self.from_end {
-            sums.invert_axis(axis);
-        }
-        Ok(sums.into())
+        let axis = axis_of(self.axis, x.shape())?;
+        let (ordered, order) = in_memory_order(x.0.view().into_dyn());
+        let place = order.iter().position(|&other| other == axis).expect("it is one of the axes");
+        let mut sums = copied(ordered.as_slice().expect("in row-major order"));
+        running_sums(&mut sums, around(ordered.shape(), place), self.from_end);
+        let sums = ArrayD::from_shape_vec(ordered.shape(), sums).expect("as many elements");
+        let sums = sums.permuted_axes(inverse(&order));
+        Ok(sums.into_dimensionality().expect("the same rank").into())
     }
 
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {

@@ -10,12 +10,24 @@ use crate::ops::softmax::log_sum_exp;
 use crate::tensor::{Element, Expr, LazyTensor, Nd, Rank, check_size, filled_array, unit_shape};
 use crate::{fusion, kernels};
 use dl_core::{
-    Along, At, Binary, BinaryLoop, BuiltIn, Data, Differentiable, Error, Layer, Native, Others, Pointwise, Primitive,
-    Result, Unary,
+    Along, At, Binary, BuiltIn, Data, Differentiable, Error, Layer, Others, Pointwise, Primitive, Result, Unary,
 };
 use ndarray::{ArrayD, Axis, Dimension, IxDyn};
 use std::marker::PhantomData;
 use std::sync::Arc;
+
+/// Folds a tensor along axes with an operation. The operation is known at compile time.
+macro_rules! fold {
+    ($x:expr, $axes:expr, $Op:ident, $empty:expr) => {
+        kernels::fold_axes(
+            $x,
+            $axes,
+            $empty,
+            #[inline(always)]
+            |a, b| Binary::$Op.value(a, b),
+        )
+    };
+}
 
 macro_rules! reductions {
     ($($(#[doc = $doc:literal])+ $ReduceOp:ident $name:ident $axis:ident $keepdim:ident: $total:literal, $rows:literal, $columns:literal;)*) => {
@@ -233,23 +245,18 @@ impl<A: Element, D: Rank, O: ReduceOutput<A, D>> Primitive for Reduce<A, D, O> {
                 x.shape().iter().enumerate().filter(|(axis, _)| !axes.contains(axis)).map(|(_, &l)| l).collect();
             check_size::<A>(&left)?;
         }
-        let fold = |op: Binary, empty: f64| {
-            let empty = A::of(empty);
-            reduce_in_chunks(x.0.view().into_dyn(), &axes, 1.0, |x| {
-                axes.iter().fold(x.into_owned(), |x, &axis| op.each(Fold { x, axis: Axis(axis), empty }))
-            })
-        };
+        let view = || x.0.view().into_dyn();
         let root = |(unit, mean): (A, A)| unit * mean.sqrt();
         let reduced = match self.op {
             ReduceOp::Sum => sums(x, &axes),
             ReduceOp::Mean => means(x, &axes, count),
-            ReduceOp::Prod => fold(Binary::Mul, 1.0),
-            ReduceOp::Amax => fold(Binary::Max, f64::NEG_INFINITY),
-            ReduceOp::Amin => fold(Binary::Min, f64::INFINITY),
+            ReduceOp::Prod => fold!(view(), &axes, Mul, A::of(1.0)),
+            ReduceOp::Amax => fold!(view(), &axes, Max, A::neg_infinity()),
+            ReduceOp::Amin => fold!(view(), &axes, Min, A::infinity()),
             ReduceOp::Norm => mean_squares(x, &axes, 1.0, 0.0).mapv(root),
             ReduceOp::RootMeanSquare => mean_squares(x, &axes, count, self.form.eps).mapv(root),
             ReduceOp::MeanSquare => mean_squares(x, &axes, count, 0.0).mapv(|(unit, mean)| unit * (unit * mean)),
-            ReduceOp::LogSumExp => reduce_in_chunks(x.0.view().into_dyn(), &axes, 10.0, |x| log_sum_exps(&x, &axes)),
+            ReduceOp::LogSumExp => reduce_in_chunks(view(), &axes, 10.0, |x| log_sum_exps(&x, &axes)),
         };
         Ok(O::from_reduced(reduced, &axes, self.form.keep_dims))
     }
@@ -448,8 +455,7 @@ fn mean_squares<A: Element, D: Rank>(x: &Nd<A, D>, axes: &[usize], count: f64, e
         return means;
     }
     let x = x.0.view().into_dyn();
-    let fold = |x, &axis: &usize| Binary::Max.each(Fold { x, axis: Axis(axis), empty: A::zero() });
-    let largest = axes.iter().fold(x.mapv(A::abs), fold);
+    let largest = fold!(x.mapv(A::abs).view(), axes, Max, A::zero());
     let units = largest.mapv(|largest| if largest > A::zero() && largest.is_finite() { largest } else { one });
     let in_units = sum(&(&x / &units).mapv(|x| x * x).view(), axes);
     ndarray::Zip::from(&mut means).and(&units).and(&in_units).for_each(|of, &unit, &squares| {
@@ -498,41 +504,7 @@ fn leave_one_out<A: Element, D: Rank>(x: &Layer<Nd<A, D>>, shape: D, axes: &[usi
         outside = reshape_to(&Nd::binary(Binary::Mul, &above, &others), IxDyn(&[rows, width >> k]));
     }
     let products = narrow(&outside, 1, 0, n);
-    let mut back = vec![0; order.len()];
-    order.iter().enumerate().for_each(|(to, &from)| back[from] = to);
-    permute(&reshape_to(&products, IxDyn(&moved)), IxDyn(&back)).to_rank()
-}
-
-/// Folds the elements along an axis with a binary operation.
-struct Fold<A> {
-    x: ArrayD<A>,
-    axis: Axis,
-    empty: A,
-}
-
-impl<A: Element> BinaryLoop<A> for Fold<A> {
-    type Output = ArrayD<A>;
-    type Functions = Native;
-
-    fn run(self, value: impl Fn(A, A) -> A) -> ArrayD<A> {
-        let Fold { x, axis, empty } = self;
-        if x.len_of(axis) == 0 {
-            let mut shape = x.raw_dim();
-            shape[axis.index()] = 1;
-            return ArrayD::from_elem(shape, empty);
-        }
-        let mut all = x.slice_axis(axis, (0..1).into()).to_owned();
-        if x.stride_of(axis) == 1 {
-            for (all, lane) in all.iter_mut().zip(x.lanes(axis)) {
-                *all = lane.iter().skip(1).fold(*all, |all, &next| value(all, next));
-            }
-        } else {
-            for next in x.axis_chunks_iter(axis, 1).skip(1) {
-                all.zip_mut_with(&next, |all, &next| *all = value(*all, next));
-            }
-        }
-        all
-    }
+    permute(&reshape_to(&products, IxDyn(&moved)), IxDyn(&kernels::inverse(&order))).to_rank()
 }
 
 /// A tensor of this shape with all elements equal to `number`.

@@ -1,10 +1,9 @@
 //! Slices of tensors, as views, and padding.
 
-use crate::fusion::should_defer;
 use crate::ops::axes::{Axes, AxisList, axis_of, position_of};
 use crate::ops::reduce::fill;
 use crate::ops::reshape::as_rank;
-use crate::ops::slice_gradient::{add_elements, slice_gradient};
+use crate::ops::slice_gradient::{Place, add_elements, add_part_now, slice_gradient};
 use crate::tensor::{Element, Nd, Rank, check_size, filled_array};
 use dl_core::{Along, At, BuiltIn, CotangentSink, Differentiable, Error, Immediate, Layer, Primitive, Result};
 use ndarray::{Axis, IntoDimension, IxDyn, RemoveAxis, Slice, SliceArg, SliceInfoElem};
@@ -372,7 +371,7 @@ impl<A: Element, D: Rank, E: Rank> Primitive for SliceView<A, D, E> {
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
         let shape = at.values.0.dim();
         let elements = self.spec.of(shape.slice()).expect("the slice was checked").into();
-        (Some(slice_gradient(shape, elements, as_rank(at.delta))),)
+        (Some(slice_gradient(shape, Place::Slice(elements), as_rank(at.delta))),)
     }
 
     fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, E>>> {
@@ -388,26 +387,15 @@ impl<A: Element, D: Rank, E: Rank> BuiltIn for SliceView<A, D, E> {
     const IS_PURE: bool = true;
 
     fn immediate_pullback(&self, at: &Immediate<'_, Self>, sink: &mut CotangentSink<'_>) -> bool {
-        let whole = at.values.0;
-        if should_defer(whole.len()) {
-            return false;
-        }
-        let add = |whole: &mut Nd<A, D>| {
-            let mut whole = whole.0.array_mut().view_mut();
+        add_part_now(at.values.0, at.delta, sink, |mut whole, part| {
             if let Some((axis, range)) = self.spec.range(whole.shape()) {
                 whole.slice_axis_inplace(axis, range);
-                add_elements(whole, at.delta.view());
+                add_elements(whole, part);
             } else {
                 let elements = self.spec.of(whole.shape()).expect("the slice was checked");
-                add_elements(whole.into_dyn().slice_move(&elements[..]), at.delta.view().into_dyn());
+                add_elements(whole.into_dyn().slice_move(&elements[..]), part.into_dyn());
             }
-        };
-        // the graph form of this rule converts the delta to dynamic rank, which counts as an
-        // operation
-        sink.count(usize::from(E::NDIM.is_some()));
-        let add_whole = |sum: &mut Nd<A, D>, whole: &Nd<A, D>| add_elements(sum.0.array_mut().view_mut(), whole.view());
-        sink.add_part(0, || filled_array(whole.dim(), A::zero()).into(), add_whole, add);
-        true
+        })
     }
 }
 
@@ -504,7 +492,7 @@ impl<A: Element, D: Rank> Primitive for ElementAt<A, D> {
 
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
         let index = self.index.slice().iter().map(|&index| SliceInfoElem::Index(index as isize)).collect();
-        (Some(slice_gradient(at.values.0.dim(), index, fill(at.delta, IxDyn(&[])))),)
+        (Some(slice_gradient(at.values.0.dim(), Place::Slice(index), fill(at.delta, IxDyn(&[])))),)
     }
 
     fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<A>> {

@@ -1,46 +1,109 @@
-//! The delta of a sliced tensor: the deltas of the slices, scattered into zeros.
+//! The delta of a tensor of which parts were selected: the deltas of the parts, added to zeros.
 //!
 //! A sequence of a thousand rows that is read row by row receives a thousand deltas. They are
 //! accumulated in one tensor, instead of adding a thousand tensors that are zero but for one row.
 
-use crate::fusion;
+use crate::fusion::{self, should_defer};
+use crate::ops::index::{gather, gather_add, take, take_add};
 use crate::ops::reshape::as_rank;
 use crate::ops::slice::slice_elements;
 use crate::tensor::{Element, Nd, Rank, filled_array};
-use dl_core::{Along, At, BuiltIn, Layer, Primitive, Result};
-use ndarray::{ArrayView, ArrayViewMut, IxDyn, SliceInfoElem};
+use dl_core::{Along, At, BuiltIn, CotangentSink, Layer, Primitive, Result};
+use ndarray::{ArrayView, ArrayViewD, ArrayViewMut, ArrayViewMutD, IxDyn, SliceInfoElem};
 use std::marker::PhantomData;
 
-/// A tensor of zeros of this shape, with `part` in the place of `slice`.
+/// The place of a part in a tensor.
+#[derive(Clone)]
+pub(crate) enum Place {
+    Whole,
+    Slice(Box<[SliceInfoElem]>),
+    /// The slices at these indices of an axis, whose axes replace it. `name` is the operation.
+    Rows {
+        name: &'static str,
+        axis: usize,
+        indices: Nd<usize, IxDyn>,
+    },
+    /// One element along an axis for each index.
+    Elements {
+        axis: usize,
+        indices: Nd<usize, IxDyn>,
+    },
+}
+
+impl Place {
+    /// Adds a part to a tensor, which must be in row-major order unless the place is a slice.
+    pub(crate) fn add<A: Element>(&self, mut whole: ArrayViewMutD<'_, A>, part: ArrayViewD<'_, A>) {
+        match self {
+            Place::Whole => add_elements(whole, part),
+            Place::Slice(slice) => add_elements(whole.slice_mut(&slice[..]), part),
+            Place::Rows { axis, indices, .. } => take_add(whole, *axis, indices, part),
+            Place::Elements { axis, indices } => gather_add(whole, *axis, indices, part),
+        }
+    }
+
+    /// The part of a tensor at this place, the adjoint of [`add`](Place::add).
+    #[track_caller]
+    fn of<A: Element, D: Rank>(&self, x: &Layer<Nd<A, D>>) -> Layer<Nd<A, IxDyn>> {
+        match self {
+            Place::Whole => as_rank(x),
+            Place::Slice(slice) => slice_elements(x, slice.clone()),
+            Place::Rows { name, axis, indices } => {
+                take(name, *axis as isize, x.clone(), Layer::constant(indices.clone()))
+            }
+            Place::Elements { axis, indices } => gather(*axis as isize, as_rank(x), Layer::constant(indices.clone())),
+        }
+    }
+}
+
+/// A tensor of zeros of this shape, with `part` at its place.
 #[track_caller]
 pub(crate) fn slice_gradient<A: Element, D: Rank>(
     shape: D,
-    slice: Box<[SliceInfoElem]>,
+    place: Place,
     part: Layer<Nd<A, IxDyn>>,
 ) -> Layer<Nd<A, D>> {
-    Layer::apply_built_in(SliceGradient { shape, slices: vec![Some(slice)], element: PhantomData }, vec![part])
+    Layer::apply_built_in(SliceGradient { shape, places: vec![place], element: PhantomData }, vec![part])
 }
 
-/// The sum of `terms` as one scatter operation, if at least one of them is a slice gradient.
+/// Adds the delta of a part to the delta of the operand that it was selected from, without layers.
+/// Returns whether it did so: not if the operand is large.
+pub(crate) fn add_part_now<A: Element, D: Rank, E: Rank>(
+    whole: &Nd<A, D>,
+    delta: &Nd<A, E>,
+    sink: &mut CotangentSink<'_>,
+    add: impl Fn(ArrayViewMut<'_, A, D>, ArrayView<'_, A, E>),
+) -> bool {
+    if should_defer(whole.len()) || !sink.wants(0) {
+        return false;
+    }
+    // the graph form of the rule converts the delta to dynamic rank, which counts as an operation
+    sink.count(usize::from(E::NDIM.is_some()));
+    let add_whole = |sum: &mut Nd<A, D>, whole: &Nd<A, D>| add_elements(sum.0.array_mut().view_mut(), whole.view());
+    let zeros = || filled_array(whole.dim(), A::zero()).into();
+    sink.add_part(0, zeros, add_whole, |sum: &mut Nd<A, D>| add(sum.0.array_mut().view_mut(), delta.view()));
+    true
+}
+
+/// The sum of `terms` as one operation, if at least one of them is a slice gradient.
 #[track_caller]
 pub(crate) fn sum_slice_gradients<A: Element, D: Rank>(terms: &[Layer<Nd<A, D>>]) -> Option<Layer<Nd<A, D>>> {
     let shape = terms.iter().find_map(|term| Some(term.applied::<SliceGradient<A, D>>()?.0.shape.clone()))?;
-    let (mut slices, mut parts) = (Vec::with_capacity(terms.len()), Vec::with_capacity(terms.len()));
+    let (mut places, mut parts) = (Vec::with_capacity(terms.len()), Vec::with_capacity(terms.len()));
     for term in terms {
-        match term.applied::<SliceGradient<A, D>>().filter(|(op, _)| op.slices.len() == 1) {
-            // only single slices are merged, sums are kept as terms: the order of additions must
+        match term.applied::<SliceGradient<A, D>>().filter(|(op, _)| op.places.len() == 1) {
+            // only single parts are merged, sums are kept as terms: the order of additions must
             // not depend on which terms are computed already
             Some((op, theirs)) => {
-                slices.extend(op.slices.iter().cloned());
+                places.extend(op.places.iter().cloned());
                 parts.extend(theirs);
             }
             None => {
-                slices.push(None);
+                places.push(Place::Whole);
                 parts.push(as_rank(term));
             }
         }
     }
-    Some(Layer::apply_built_in(SliceGradient { shape, slices, element: PhantomData }, parts))
+    Some(Layer::apply_built_in(SliceGradient { shape, places, element: PhantomData }, parts))
 }
 
 /// Adds the elements of an array of the same shape, which may have another rank type.
@@ -54,8 +117,8 @@ pub(crate) fn add_elements<A: Element, D: Rank, E: Rank>(mut to: ArrayViewMut<'_
 /// Adds parts to a tensor of zeros, in order.
 struct SliceGradient<A, D> {
     shape: D,
-    /// The slice that each part is added to; `None` for a part of the full shape.
-    slices: Vec<Option<Box<[SliceInfoElem]>>>,
+    /// The place of each part.
+    places: Vec<Place>,
     element: PhantomData<A>,
 }
 
@@ -69,29 +132,21 @@ impl<A: Element, D: Rank> Primitive for SliceGradient<A, D> {
 
     fn value(&self, parts: Vec<&Nd<A, IxDyn>>) -> Result<Nd<A, D>> {
         let mut whole = filled_array(self.shape.clone(), A::zero());
-        for (part, slice) in parts.into_iter().zip(&self.slices) {
-            let mut there = whole.view_mut().into_dyn();
-            if let Some(slice) = slice {
-                there = there.slice_move(&slice[..]);
-            }
-            add_elements(there, part.view());
+        for (part, place) in parts.into_iter().zip(&self.places) {
+            place.add(whole.view_mut().into_dyn(), part.view());
         }
         Ok(whole.into())
     }
 
     fn pullback(&self, at: &At<'_, Self>) -> Vec<Option<Layer<Nd<A, IxDyn>>>> {
-        let each = self.slices.iter().map(|slice| match slice {
-            Some(slice) => Some(slice_elements(at.delta, slice.clone())),
-            None => Some(as_rank(at.delta)),
-        });
-        each.collect()
+        self.places.iter().map(|place| Some(place.of(at.delta))).collect()
     }
 
     fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
         let moving =
-            self.slices.iter().zip(along.tangents).filter_map(|(slice, part)| Some((slice.clone(), part.clone()?)));
-        let (slices, parts) = moving.unzip();
-        Some(Layer::apply_built_in(SliceGradient { shape: self.shape.clone(), slices, element: PhantomData }, parts))
+            self.places.iter().zip(along.tangents).filter_map(|(place, part)| Some((place.clone(), part.clone()?)));
+        let (places, parts) = moving.unzip();
+        Some(Layer::apply_built_in(SliceGradient { shape: self.shape.clone(), places, element: PhantomData }, parts))
     }
 
     fn cost(&self, parts: Vec<&Nd<A, IxDyn>>) -> f64 {

@@ -1,13 +1,15 @@
 //! Softmax and log-softmax. The maximum is subtracted first, so that `exp` cannot overflow.
 
-use crate::fusion::{RUN_LEN, add_assign, canonicalize_nan, map_in_place, sum_in_order};
-use crate::kernels::{LANE_GROUP, Lane, for_each_lane};
+use crate::fusion::{RUN_LEN, add_assign, canonicalize_nan, combine_chunk_sums, map_in_place, sum_in_order};
+use crate::kernels::{LANE_GROUP, Lane, around, for_each_lane};
 use crate::ops::axes::axis_of;
 use crate::ops::reduce::sum_keepdim;
 use crate::tensor::{Element, Nd, Rank};
 use dl_core::simd::vectorized;
-use dl_core::{Along, At, Binary, BuiltIn, Differentiable, Layer, Number, Pointwise, Primitive, Result, Unary};
-use ndarray::{Array, ArrayView1, ArrayViewMut1, Axis};
+use dl_core::{
+    Along, At, Binary, BuiltIn, Differentiable, Layer, Number, Pointwise, Primitive, Result, Unary, buffers, parallel,
+};
+use ndarray::{Array, ArrayView1, ArrayViewMut1, ArrayViewMut3, Axis};
 use std::marker::PhantomData;
 
 /// Softmax and log-softmax.
@@ -114,8 +116,19 @@ impl<A: Element> ExpLanes<A> {
                 None => column.zip(x).for_each(|(to, &x)| *to = x),
             }
         }
+        ExpLanes::of_columns(terms, len, columns)
+    }
+
+    /// Lanes of this length from the rows of a matrix of which they are the columns.
+    fn of_rows<'a>(len: usize, width: usize, rows: impl Iterator<Item = &'a [A]>) -> Self {
+        let columns = width.next_multiple_of(LANE_GROUP);
+        let mut terms = vec![A::zero(); columns * len];
+        terms.chunks_exact_mut(columns).zip(rows).for_each(|(to, row)| to[..width].copy_from_slice(row));
+        ExpLanes::of_columns(terms, len, columns)
+    }
+
+    fn of_columns(mut terms: Vec<A>, len: usize, columns: usize) -> Self {
         let mut maxima = vec![A::neg_infinity(); columns];
-        let mut sums = vec![A::zero(); columns];
         vectorized(
             #[inline(always)]
             || {
@@ -129,7 +142,7 @@ impl<A: Element> ExpLanes<A> {
             },
         );
         map_in_place(Unary::Exp, &mut terms);
-        terms.chunks_exact(columns).for_each(|row| add_assign(&mut sums, row));
+        let sums = sums_of_columns(&terms, len, columns);
         ExpLanes { terms, len, columns: Some(columns), maxima, sums }
     }
 
@@ -197,6 +210,19 @@ impl<A: Element> SoftmaxLanes<A> {
     }
 }
 
+/// The sum of each column, with the bits of [`sum_in_order`].
+fn sums_of_columns<A: Element>(terms: &[A], len: usize, columns: usize) -> Vec<A> {
+    let mut runs = vec![A::zero(); columns * len.div_ceil(RUN_LEN)];
+    for (run, sums) in terms.chunks(columns * RUN_LEN).zip(runs.chunks_exact_mut(columns)) {
+        run.chunks_exact(columns).for_each(|row| add_assign(sums, row));
+    }
+    if len <= RUN_LEN {
+        return runs;
+    }
+    let sum = |column: usize| combine_chunk_sums(runs[column..].iter().step_by(columns).copied(), RUN_LEN, len);
+    (0..columns).map(sum).collect()
+}
+
 fn write<A>(mut to: ArrayViewMut1<'_, A>, numbers: impl Iterator<Item = A>) {
     match to.as_slice_mut() {
         Some(to) => to.iter_mut().zip(numbers).for_each(|(y, number)| *y = number),
@@ -254,6 +280,45 @@ pub(crate) fn lanes<A: Element, D: Rank>(
     Ok(array.into())
 }
 
+/// Computes a tensor in row-major order along an axis that is not the last one, some columns at a
+/// time. `value` gets the exponentials of lanes, the rows of these columns, and those of the result.
+/// `None` for another layout, or for few elements.
+fn by_columns<A: Element, D: Rank>(
+    x: &Nd<A, D>,
+    axis: isize,
+    value: impl Fn(ExpLanes<A>, &mut dyn Iterator<Item = (&[A], &mut [A])>) + Sync,
+) -> Result<Option<Nd<A, D>>> {
+    let [before, len, after] = around(x.shape(), axis_of(axis, x.shape())?);
+    let Some(elements) = x.0.as_slice().filter(|_| after >= LANE_GROUP && len > 1 && len * after >= COLUMNS_LEN / 64)
+    else {
+        return Ok(None);
+    };
+    let mut result = buffers::take_filled(elements.len());
+    let width = (COLUMNS_LEN / len).clamp(LANE_GROUP, 512) / LANE_GROUP * LANE_GROUP;
+    let mut blocks = ArrayViewMut3::from_shape([before, len, after], &mut result).expect("as many elements");
+    let mut parts = Vec::new();
+    for (block, mut rest) in blocks.outer_iter_mut().enumerate() {
+        while rest.ncols() > 0 {
+            let (column, now) = (after - rest.ncols(), width.min(rest.ncols()));
+            let (to, right) = rest.split_at(Axis(1), now);
+            parts.push((block * len * after + column, to));
+            rest = right;
+        }
+    }
+    let nanoseconds = SOFTMAX_NANOSECONDS * (len * width.min(after)) as f64;
+    parallel::for_each_mut(&mut parts, nanoseconds, |_, (first, to)| {
+        let width = to.ncols();
+        let rows = || elements[*first..].chunks(after).take(len).map(|row| &row[..width]);
+        let exps = ExpLanes::of_rows(len, width, rows());
+        let to = to.outer_iter_mut().map(|row| row.into_slice().expect("contiguous rows"));
+        value(exps, &mut rows().zip(to));
+    });
+    Ok(Some(Nd::from_elements(x.dim(), result)))
+}
+
+/// The number of elements of some columns that are computed together. They stay in L2.
+const COLUMNS_LEN: usize = 1 << 17;
+
 /// The estimated time of the softmax per element, in nanoseconds.
 pub(crate) const SOFTMAX_NANOSECONDS: f64 = 2.5;
 
@@ -288,6 +353,19 @@ impl<A: Element, D: Rank> Primitive for Softmax<A, D> {
     }
 
     fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, D>> {
+        let columns = by_columns(x, self.axis, |exps, rows| {
+            let SoftmaxLanes(ExpLanes { terms, maxima, .. }) = exps.softmax();
+            for ((_, to), terms) in rows.zip(terms.chunks_exact(maxima.len())) {
+                to.copy_from_slice(&terms[..to.len()]);
+                if self.or_zero {
+                    let hidden = to.iter_mut().zip(&maxima).filter(|(_, max)| **max == A::neg_infinity());
+                    hidden.for_each(|(to, _)| *to = A::zero());
+                }
+            }
+        })?;
+        if let Some(columns) = columns {
+            return Ok(columns);
+        }
         lanes(x, self.axis, |_, lanes| {
             let softmaxes = ExpLanes::of(lanes.iter().map(|(x, _)| x.view())).softmax();
             for (lane, (_, y)) in lanes.iter_mut().enumerate() {
@@ -329,6 +407,17 @@ impl<A: Element, D: Rank> Primitive for LogSoftmax<A, D> {
     }
 
     fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, D>> {
+        let columns = by_columns(x, self.axis, |exps, rows| {
+            let logarithms = exps.ln_sums();
+            for (x, to) in rows {
+                for ((y, &x), (&max, &ln_sum)) in to.iter_mut().zip(x).zip(exps.maxima.iter().zip(&logarithms)) {
+                    *y = x - max - ln_sum;
+                }
+            }
+        })?;
+        if let Some(columns) = columns {
+            return Ok(columns);
+        }
         lanes(x, self.axis, |_, lanes| {
             let exps = ExpLanes::of(lanes.iter().map(|(x, _)| x.view()));
             let logarithms = exps.ln_sums();

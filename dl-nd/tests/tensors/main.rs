@@ -7,6 +7,7 @@ mod faults;
 mod gradient_check;
 
 mod accuracy;
+mod axes;
 mod conv;
 mod derivatives;
 mod embedding;

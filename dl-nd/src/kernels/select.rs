@@ -1,0 +1,144 @@
+//! Selection along an axis by indices, and the adjoint additions, on elements in row-major order.
+//!
+//! A tensor is `[before, length, after]` around the axis. Indices must be below `length`.
+
+use crate::fusion::CHUNK_LEN;
+use crate::tensor::Element;
+use dl_core::{buffers, parallel};
+use ndarray::{ArrayViewMut3, Axis};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// The estimated time to select or to add an element, in nanoseconds.
+const NANOSECONDS: f64 = 0.7;
+
+/// Calls `work` with parts of a result in row-major order, and the index of the first element of
+/// each. `width` elements stay together.
+fn fill<A: Element>(len: usize, width: usize, work: impl Fn(usize, &mut [A]) + Sync) -> Vec<A> {
+    let mut result = buffers::take_filled(len);
+    let each = (CHUNK_LEN / width.max(1)).max(1) * width.max(1);
+    let mut parts: Vec<&mut [A]> = result.chunks_mut(each).collect();
+    parallel::for_each_mut(&mut parts, NANOSECONDS * each.min(len) as f64, |part, to| work(part * each, to));
+    result
+}
+
+/// A copy of many elements.
+pub(crate) fn copied<A: Element>(x: &[A]) -> Vec<A> {
+    fill(x.len(), 1, |first, to| to.copy_from_slice(&x[first..first + to.len()]))
+}
+
+/// Whether all indices are below `length`.
+pub(crate) fn all_below(indices: &[usize], length: usize) -> bool {
+    let fits = |indices: &[usize]| indices.iter().fold(true, |fit, &index| fit & (index < length));
+    let all = AtomicBool::new(true);
+    let chunks = indices.len().div_ceil(CHUNK_LEN);
+    parallel::for_each(chunks, 0.5 * CHUNK_LEN.min(indices.len()) as f64, |chunk| {
+        if !fits(&indices[chunk * CHUNK_LEN..indices.len().min((chunk + 1) * CHUNK_LEN)]) {
+            all.store(false, Relaxed);
+        }
+    });
+    all.into_inner()
+}
+
+/// The slices at these indices: `[before, indices, after]`.
+pub(crate) fn take<A: Element>(x: &[A], [before, length, after]: [usize; 3], indices: &[usize]) -> Vec<A> {
+    fill(before * indices.len() * after, after, |first, to| {
+        let first = first / after;
+        let (mut block, mut number) = (first / indices.len(), first % indices.len());
+        for to in to.chunks_exact_mut(after) {
+            let from = (block * length + indices[number]) * after;
+            match to {
+                [to] => *to = x[from],
+                to => to.copy_from_slice(&x[from..from + after]),
+            }
+            number += 1;
+            if number == indices.len() {
+                (block, number) = (block + 1, 0);
+            }
+        }
+    })
+}
+
+/// Adds the slices `[before, indices, after]` of `parts` at their indices, in order.
+pub(crate) fn add_taken<A: Element>(
+    whole: &mut [A],
+    [before, length, after]: [usize; 3],
+    indices: &[usize],
+    parts: &[A],
+) {
+    if whole.is_empty() || parts.is_empty() {
+        return;
+    }
+    // the slices from `first` on of one block
+    let add = |block: usize, first: usize, to: &mut [A]| {
+        for (number, &index) in indices.iter().enumerate() {
+            let to = index.checked_sub(first).and_then(|index| to.get_mut(index * after..(index + 1) * after));
+            let part = &parts[(block * indices.len() + number) * after..][..after];
+            to.into_iter().flatten().zip(part).for_each(|(sum, &part)| *sum = *sum + part);
+        }
+    };
+    let (block, nanoseconds) = (length * after, NANOSECONDS * parts.len() as f64);
+    if before > 1 {
+        let each = (CHUNK_LEN / block).max(1);
+        let mut chunks: Vec<&mut [A]> = whole.chunks_mut(each * block).collect();
+        let nanoseconds = nanoseconds / chunks.len() as f64;
+        parallel::for_each_mut(&mut chunks, nanoseconds, |chunk, blocks| {
+            blocks.chunks_exact_mut(block).enumerate().for_each(|(nth, to)| add(chunk * each + nth, 0, to));
+        });
+    } else {
+        // each chunk reads all indices
+        let each = length.div_ceil(8);
+        let mut chunks: Vec<&mut [A]> = whole.chunks_mut(each * after).collect();
+        match parallel::is_divided(chunks.len(), nanoseconds / 8.0) {
+            true => parallel::for_each_mut(&mut chunks, nanoseconds / 8.0, |chunk, to| add(0, chunk * each, to)),
+            false => add(0, 0, whole),
+        }
+    }
+}
+
+/// One element along the axis for each index: `[before, count, after]`, as the indices.
+pub(crate) fn gather<A: Element>(x: &[A], [before, length, after]: [usize; 3], indices: &[usize]) -> Vec<A> {
+    let count = indices.len() / (before * after).max(1);
+    // the elements of a line are in one block, and their indices are contiguous
+    let (line, lines) = if after == 1 { (count, 1) } else { (after, count) };
+    fill(indices.len(), 1, |first, to| {
+        let mut done = 0;
+        while done < to.len() {
+            let (nth, start) = ((first + done) / line, (first + done) % line);
+            let now = (line - start).min(to.len() - done);
+            let block = &x[nth / lines * length * after..][..length * after];
+            let pairs = to[done..done + now].iter_mut().zip(&indices[first + done..]);
+            match after {
+                1 => pairs.for_each(|(to, &index)| *to = block[index]),
+                _ => pairs.zip(start..).for_each(|((to, &index), column)| *to = block[index * after + column]),
+            }
+            done += now;
+        }
+    })
+}
+
+/// Adds the elements of `source`, which has the shape of the indices, at their indices along the
+/// axis, in order.
+pub(crate) fn scatter_add<A: Element>(sums: &mut [A], shape: [usize; 3], indices: &[usize], source: &[A]) {
+    let [before, _, after] = shape;
+    if indices.is_empty() {
+        return;
+    }
+    let count = indices.len() / (before * after);
+    let mut sums = ArrayViewMut3::from_shape(shape, sums).expect("as many elements");
+    // parts have blocks of their own, or columns
+    let axis = Axis(if before > 1 { 0 } else { 2 });
+    let each = sums.len_of(axis).div_ceil(16).max(if before > 1 { 1 } else { 16 });
+    let add = |part: usize, sums: &mut ArrayViewMut3<'_, A>| {
+        let (first_block, first) = if before > 1 { (part * each, 0) } else { (0, part * each) };
+        for (block, mut sums) in sums.outer_iter_mut().enumerate() {
+            for row in 0..count {
+                let start = ((first_block + block) * count + row) * after + first;
+                let terms = indices[start..].iter().zip(&source[start..]).take(sums.ncols()).enumerate();
+                terms.for_each(|(column, (&index, &term))| sums[[index, column]] = sums[[index, column]] + term);
+            }
+        }
+    };
+    let mut parts: Vec<_> = sums.axis_chunks_iter_mut(axis, each).collect();
+    let nanoseconds = 2.0 * NANOSECONDS * indices.len() as f64 / parts.len() as f64;
+    parallel::for_each_mut(&mut parts, nanoseconds, add);
+}
