@@ -12,7 +12,7 @@ use crate::exec::state::PassState;
 use crate::exec::{Help, Pass, computing, user_code, vec_pool, with_computing};
 use dl_parallel::concurrency::Width;
 use dl_parallel::fork_join::{RegionObserver, Team, observe};
-use dl_parallel::memory::{large, on_release};
+use dl_parallel::memory::large;
 use dl_parallel::sync::Ordering;
 use smallvec::SmallVec;
 use std::sync::{Arc, Once, Weak};
@@ -132,8 +132,7 @@ impl RegionObserver for Kernel<'_> {
     }
 }
 
-/// Lets `dl_parallel` find the pass of a thread that divides a kernel or takes a free buffer, and
-/// empty the pools of tables.
+/// Lets `dl_parallel` find the pass of a thread that divides a kernel or takes a free buffer.
 pub(super) fn connect() {
     static CONNECTED: Once = Once::new();
     CONNECTED.call_once(|| {
@@ -146,7 +145,6 @@ pub(super) fn connect() {
         large::on_reuse(|| {
             with_computing(|pass| _ = pass.map(|pass| pass.reused_buffers.fetch_add(1, Ordering::Relaxed)));
         });
-        on_release(vec_pool::release);
     });
 }
 

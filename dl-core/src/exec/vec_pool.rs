@@ -3,14 +3,15 @@
 //!
 //! A pass begins with the small tables of the pass before (see `PassState::reset`). A table that
 //! outgrows what a thread retains is exchanged for a larger one from this pool, which all threads
-//! share, as they share large buffers (`parallel/memory/large.rs`). It returns when the pass ends.
-//! Tables that are large in few passes only are dropped. A table of a backward is
+//! share, as they share large buffers (`dl_parallel::memory::large`). It returns when the pass
+//! ends. Tables that are large in few passes only are dropped. A table of a backward is
 //! [returned](put_away) to the thread for its next one.
 //!
 //! The module of a row declares where its tables are kept, by [`rows!`].
 
 use crate::exec::discover::Frame;
 use crate::exec::node_table::{Dependent, NodeSlot, SlotExt};
+use dl_parallel::memory::on_release;
 use rustc_hash::FxHashMap;
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -26,29 +27,8 @@ const KEPT_BYTES: usize = 64 << 20;
 /// Unused tables of one kind.
 pub(crate) struct Stock<T> {
     tables: Mutex<Vec<Vec<T>>>,
-    /// Whether [`release`] knows of it.
+    /// Whether `dl_parallel::memory::release` empties it.
     listed: Once,
-}
-
-/// The stocks that have had a table.
-static STOCKS: Mutex<Vec<&'static dyn Releases>> = Mutex::new(Vec::new());
-
-trait Releases: Sync {
-    fn release(&self);
-}
-
-impl<T: Send> Releases for Stock<T> {
-    fn release(&self) {
-        let all = std::mem::take(&mut *self.tables());
-        drop(all);
-    }
-}
-
-/// Hands all unused tables back to the allocator, but for small ones that threads keep.
-pub(crate) fn release() {
-    // copied, so that no lock is held meanwhile
-    let stocks = STOCKS.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    stocks.into_iter().for_each(Releases::release);
 }
 
 impl<T> Stock<T> {
@@ -64,21 +44,22 @@ impl<T> Stock<T> {
         self.tables().pop()
     }
 
-    fn keep(&'static self, table: Vec<T>)
-    where
-        T: Send,
-    {
-        self.listed.call_once(|| STOCKS.lock().unwrap_or_else(PoisonError::into_inner).push(self));
+    fn keep(&self, table: Vec<T>) {
         let bytes = |table: &Vec<T>| table.capacity() * size_of::<T>();
         let mut tables = self.tables();
         if tables.iter().chain([&table]).map(bytes).sum::<usize>() <= KEPT_BYTES {
             tables.push(table);
         }
     }
+
+    fn release(&self) {
+        let all = std::mem::take(&mut *self.tables());
+        drop(all);
+    }
 }
 
 /// A row of a table.
-pub(crate) trait Row: Sized + Send + 'static {
+pub(crate) trait Row: Sized + 'static {
     const STOCK: &'static Stock<Self>;
 
     /// Where this thread keeps a small table, if it keeps one of these and is not ending.
@@ -201,6 +182,7 @@ pub(crate) fn clear<T: Row>(table: &mut Vec<T>) {
 /// Keeps a large table, with its rows if it has any.
 #[cold]
 pub(crate) fn keep<T: Row>(table: &mut Vec<T>) {
+    T::STOCK.listed.call_once(|| on_release(|| T::STOCK.release()));
     T::STOCK.keep(std::mem::take(table));
 }
 
