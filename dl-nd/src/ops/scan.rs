@@ -164,7 +164,7 @@ impl<A: Element, D: Rank> Primitive for Recurrence<A, D> {
         let back = Recurrence { axis: self.axis, from_end: !self.from_end, initial: A::zero(), rank: PhantomData };
         let sums = Layer::apply_built_in(back, (next, at.delta.clone()));
         let before = shifted(at.output, shape, axis, !self.from_end, self.initial);
-        (Some(Nd::binary(Binary::Mul, &sums, &before)), Some(sum_to(sums, shape, at.values.1.dim())))
+        (Some(Nd::binary(Binary::StrongMul, &sums, &before)), Some(sum_to(sums, shape, at.values.1.dim())))
     }
 
     fn cost(&self, (a, _): (&Nd<A, D>, &Nd<A, D>)) -> f64 {
@@ -218,7 +218,7 @@ impl<A: Element, D: Rank> Primitive for LogCumSumExp<A, D> {
         let factors = Nd::binary(Binary::Sub, &part(0), &part(1)).exp().pad(&widths, A::zero());
         let back = Recurrence { axis: self.axis, from_end: true, initial: A::zero(), rank: PhantomData };
         let sums = Layer::apply_built_in(back, (factors, at.delta.clone()));
-        (Some(Nd::binary(Binary::Mul, &Nd::binary(Binary::Sub, &x, &y).exp(), &sums)),)
+        (Some(Nd::binary(Binary::StrongMul, &sums, &Nd::binary(Binary::Sub, &x, &y).exp())),)
     }
 
     fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
