@@ -53,7 +53,7 @@ fn reshape_infers_one_length() {
 fn range_that_ends_before_its_start_is_error() {
     let x = Nd::from([1.0, 2.0, 3.0, 4.0]);
     assert_eq!(vector(&x.slice(s![0..3;-1])), [3.0, 2.0, 1.0]);
-    assert_eq!(vector(&x.slice(s![2..2])), []);
+    assert_eq!(vector(&x.slice(s![2..2])), [0.0; 0]);
     for error in [message(&x.slice(s![3..0;-1])), message(&x.slice(s![-1..-3])), message(&x.slice_axis(0, 2..1))] {
         assert!(error.contains("ends before its start"), "{error}");
     }
