@@ -105,7 +105,7 @@ pub use api::extract::Extract;
 pub use api::gradient::derivative;
 #[doc(hidden)]
 pub use api::operators::OperatorWith;
-pub use api::operators::{LeftOperand, Operand, max, min, pow, xlogy};
+pub use api::operators::{LeftOperand, Operand, logaddexp, max, min, pow, xlogy};
 pub use api::primitive::{Along, At, Deltas, Operands, Primitive};
 pub use api::tape::Tape;
 pub use api::variables::{EachVariable, Variables};

@@ -7,7 +7,9 @@ use dl_optim::Sgd;
 /// Points in the domain of an operation, away from its kinks.
 fn points(op: Unary) -> &'static [f64] {
     match op {
-        Unary::Ln | Unary::Sqrt | Unary::Rsqrt | Unary::Recip => &[0.3, 1.0, 4.0, 7.5],
+        Unary::Ln | Unary::Sqrt | Unary::Rsqrt | Unary::Recip | Unary::Entr => &[0.3, 1.0, 4.0, 7.5],
+        Unary::Asin | Unary::Acos | Unary::Atanh => &[-0.8, -0.1, 0.3, 0.7],
+        Unary::Acosh => &[1.2, 2.0, 7.5],
         Unary::Log1p => &[-0.6, -0.1, 0.3, 1.0, 4.0],
         _ => &[-2.3, -0.4, 0.3, 1.1, 4.2],
     }

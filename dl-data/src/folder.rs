@@ -186,7 +186,8 @@ fn format_of(file: &Path) -> Option<ImageFormat> {
 
 /// Reads a PNG or JPEG file as a tensor `[channels, height, width]` with elements from 0 to 1. The
 /// format is detected by the first bytes of the file. With `grey` the image has one channel instead
-/// of three. `size` is the `(height, width)` to resize to; `None` keeps the size.
+/// of three. `size` is the `(height, width)` to resize to; `None` keeps the size. An image is turned
+/// and mirrored as the orientation in its EXIF data says.
 ///
 /// ```
 /// use dl_data::{Source, read_image};
@@ -252,7 +253,9 @@ pub fn read_image<'a>(source: impl Into<Source<'a>>, grey: bool, size: Option<(u
         return Err(read_error(&name, "offset 0", expected, found, "raise the limit if you trust the file"));
     }
     decoder.set_limits(limits).map_err(failed)?;
+    let orientation = decoder.orientation().map_err(failed)?;
     let mut image = DynamicImage::from_decoder(decoder).map_err(failed)?;
+    image.apply_orientation(orientation);
     if let Some((height, width)) = size {
         image = image.resize_exact(width, height, FilterType::Triangle);
     }

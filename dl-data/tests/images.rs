@@ -46,6 +46,40 @@ fn grey_and_resized_images_have_requested_shape() {
     assert!(read_image(fixture("rgb.png"), false, Some((u32::MAX, u32::MAX))).is_err());
 }
 
+/// `jpeg` with an EXIF segment that holds this orientation, 1 to 8.
+fn oriented(jpeg: &[u8], orientation: u8) -> Vec<u8> {
+    let tiff = [&b"II*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0"[..], &[orientation], &[0; 7]].concat();
+    let exif = [b"Exif\0\0", &tiff[..]].concat();
+    [&jpeg[..2], &[0xFF, 0xE1, 0, exif.len() as u8 + 2], &exif, &jpeg[2..]].concat()
+}
+
+#[test]
+fn exif_orientation_turns_and_mirrors_image() {
+    let good = fs::read(fixture("grey.jpg")).unwrap();
+    let read = |bytes: &[u8]| read_image(Source::memory("x", bytes), false, None).unwrap().into_array();
+    let plain = read(&good);
+    assert_eq!(plain.shape(), [3, 6, 5]);
+    // the place in the file of the pixel that is shown at `(y, x)`
+    let places: [fn(usize, usize) -> (usize, usize); 8] = [
+        |y, x| (y, x),
+        |y, x| (y, 4 - x),
+        |y, x| (5 - y, 4 - x),
+        |y, x| (5 - y, x),
+        |y, x| (x, y),
+        |y, x| (5 - x, y),
+        |y, x| (5 - x, 4 - y),
+        |y, x| (x, 4 - y),
+    ];
+    for (orientation, place) in (1..).zip(places) {
+        let shown = read(&oriented(&good, orientation));
+        assert_eq!(shown.shape(), if orientation < 5 { [3, 6, 5] } else { [3, 5, 6] }, "{orientation}");
+        for ((_, y, x), &pixel) in shown.indexed_iter() {
+            let (row, column) = place(y, x);
+            assert_eq!(pixel, plain[[0, row, column]], "orientation {orientation} at {y}, {x}");
+        }
+    }
+}
+
 /// Motion photos append a video to the image.
 #[test]
 fn jpeg_with_trailing_data_is_read() {

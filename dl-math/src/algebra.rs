@@ -203,7 +203,7 @@ macro_rules! binary_methods {
     };
 }
 
-binary_methods!(pow Pow, min Min, max Max, above Above, xlogy Xlogy, gate Gate, kink Kink, at_least AtLeast, at_most AtMost, strong_mul StrongMul, strong_div StrongDiv, both_strong_mul BothStrongMul, pow_slope PowSlope, pow_log PowLog);
+binary_methods!(pow Pow, min Min, max Max, above Above, xlogy Xlogy, logaddexp LogAddExp, gate Gate, kink Kink, at_least AtLeast, at_most AtMost, strong_mul StrongMul, strong_div StrongDiv, both_strong_mul BothStrongMul, pow_slope PowSlope, pow_log PowLog);
 
 /// Stands in the place of a delta: no gradient flows to this operand.
 pub(super) struct NoGradient;

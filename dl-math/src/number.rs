@@ -186,3 +186,31 @@ pub(super) fn remainder<A: Number>(a: A, b: A) -> A {
         rest
     }
 }
+
+/// The nearest integer, the even one of two.
+#[inline(always)]
+pub(super) fn round_half_even<A: Number>(x: A) -> A {
+    let two = A::of(2.0);
+    if (x - x.trunc()).abs() == A::of(0.5) { two * (x / two).round() } else { x.round() }
+}
+
+/// The inverse of the hyperbolic cosine, without cancellation near 1.
+#[inline(always)]
+pub(super) fn acosh<E: Elementary, A: Number>(x: A) -> A {
+    let above = x - A::one();
+    E::ln_1p(above + above.sqrt() * (x + A::one()).sqrt())
+}
+
+/// The inverse of the hyperbolic tangent, without cancellation.
+#[inline(always)]
+pub(super) fn atanh<E: Elementary, A: Number>(x: A) -> A {
+    let size = x.abs();
+    (A::of(0.5) * E::ln_1p((size + size) / (A::one() - size))).copysign(x)
+}
+
+/// `ln(eᵃ + eᵇ)`. The difference of equal infinities is not computed.
+#[inline(always)]
+pub(super) fn logaddexp<E: Elementary, A: Number>(a: A, b: A) -> A {
+    let (size, larger) = ((a - b).abs(), if a > b || a.is_nan() { a } else { b });
+    larger + E::ln_1p(E::exp(if a == b { A::zero() } else { -size }))
+}

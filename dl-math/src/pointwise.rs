@@ -29,7 +29,8 @@ use crate::algebra::{Algebra, IntoDelta, NoGradient, Term};
 use crate::cotangent::{Cotangent, Scaled};
 use crate::elementary::arithmetic::{Elementary, Native};
 use crate::number::{
-    Number, gelu_tanh_argument, gelu_tanh_argument_slope, normal_cdf, normal_pdf, remainder, saturated, weighted,
+    Number, acosh, atanh, gelu_tanh_argument, gelu_tanh_argument_slope, logaddexp, normal_cdf, normal_pdf, remainder,
+    round_half_even, saturated, weighted,
 };
 use crate::power;
 
@@ -97,13 +98,13 @@ macro_rules! example_in {
         concat!(
             "\n```\nuse dl_math::{Dual, Term, Unary};\nassert_eq!(",
             $new,
-            "(0.5_f64).",
+            "(1.0_f64).",
             stringify!($name),
             "()",
             $value,
             ", Unary::",
             stringify!($Op),
-            ".value(0.5));\n```"
+            ".value(1.0));\n```"
         )
     };
 }
@@ -379,6 +380,10 @@ unary! {
     Sign sign = "torch.sign", 0.5 ns: |x| if x == A::zero() { x } else { x.signum() }, |y, d| NoGradient;
     /// The largest integer that is not above `x`; no gradient flows through it.
     Floor floor = "torch.floor", 0.5 ns: |x| x.floor(), |y, d| NoGradient;
+    /// The smallest integer that is not below `x`; no gradient flows through it.
+    Ceil ceil = "torch.ceil", 0.5 ns: |x| x.ceil(), |y, d| NoGradient;
+    /// The nearest integer, the even one of two; no gradient flows through it.
+    Round round = "torch.round", 2.0 ns: |x| round_half_even(x), |y, d| NoGradient;
     /// `eˣ`.
     Exp exp = "torch.exp", 10.0 ns: |x| E::exp(x), |y, d| d * y;
     /// `eˣ − 1`, without cancellation.
@@ -401,8 +406,24 @@ unary! {
     Cos cos = "torch.cos", 10.0 ns: |x| x.cos(), |y, d| -(d * x.sin());
     /// The tangent of an angle in radians.
     Tan tan = "torch.tan", 10.0 ns: |x| x.tan(), |y, d| d * (1.0 + y * y);
+    /// The angle in radians, from −π/2 to π/2, whose sine is `x`.
+    Asin asin = "torch.asin", 10.0 ns: |x| x.asin(), |y, d| d * ((1.0 - x) * (1.0 + x)).rsqrt();
+    /// The angle in radians, from 0 to π, whose cosine is `x`.
+    Acos acos = "torch.acos", 10.0 ns: |x| x.acos(), |y, d| -(d * ((1.0 - x) * (1.0 + x)).rsqrt());
+    /// The angle in radians, from −π/2 to π/2, whose tangent is `x`.
+    Atan atan = "torch.atan", 10.0 ns: |x| x.atan(), |y, d| d / (1.0 + x * x);
+    /// The hyperbolic sine.
+    Sinh sinh = "torch.sinh", 10.0 ns: |x| x.sinh(), |y, d| d * x.cosh();
+    /// The hyperbolic cosine.
+    Cosh cosh = "torch.cosh", 10.0 ns: |x| x.cosh(), |y, d| d * x.sinh();
     /// The hyperbolic tangent.
     Tanh tanh = "torch.tanh", 10.0 ns: |x| E::tanh(x), |y, d| d * (1.0 - y * y);
+    /// The inverse of the hyperbolic sine.
+    Asinh asinh = "torch.asinh", 10.0 ns: |x| x.asinh(), |y, d| d * (1.0 + x * x).rsqrt();
+    /// The inverse of the hyperbolic cosine, not negative.
+    Acosh acosh = "torch.acosh", 10.0 ns: |x| acosh::<E, A>(x), |y, d| d * ((x - 1.0) * (x + 1.0)).rsqrt();
+    /// The inverse of the hyperbolic tangent.
+    Atanh atanh = "torch.atanh", 10.0 ns: |x| atanh::<E, A>(x), |y, d| d / ((1.0 - x) * (1.0 + x));
     /// The error function.
     Erf erf = "torch.erf", 10.0 ns: |x| E::erf(x), |y, d| d * (FRAC_2_SQRT_PI * (-saturated(x).square()).exp());
     /// The distribution function `Φ` of the standard normal distribution.
@@ -423,6 +444,12 @@ unary! {
     /// `ln(1 + eˣ)`, without overflow.
     Softplus softplus = "torch.nn.functional.softplus", 10.0 ns: |x| x.max(A::zero()) + E::ln_1p(E::exp(-x.abs())),
         |y, d| d * x.sigmoid();
+    /// `ln sigmoid(x)`, without overflow.
+    LogSigmoid log_sigmoid = "torch.nn.functional.logsigmoid", 10.0 ns: |x| x.min(A::zero()) - E::ln_1p(E::exp(-x.abs())),
+        |y, d| d * (-x).sigmoid();
+    /// The term `−x · ln x` of an entropy: 0 where `x` is 0, −∞ where it is negative.
+    Entr entr = "torch.special.entr", 10.0 ns: |x| if x > A::zero() { -x * E::ln(x) } else if x < A::zero() { A::neg_infinity() } else { x.abs() },
+        |y, d| -(d * (1.0 + x.ln()));
 }
 
 binary! {
@@ -457,6 +484,9 @@ binary! {
     /// `a · ln b`, and 0 where `a` is 0. Where `a` is 0 and `b` is not positive, both derivatives are 0.
     Xlogy xlogy = "torch.xlogy", 10.0 ns: |a, b| if a == A::zero() && !b.is_nan() { a } else { a * E::ln(b) },
         |y, d| ((d * b.ln()).gate(&b.max(&a.abs())), d * a / b);
+    /// `ln(eᵃ + eᵇ)`, without overflow.
+    LogAddExp logaddexp = "torch.logaddexp", 20.0 ns: |a, b| logaddexp::<E, A>(a, b),
+        |y, d| (d * (a - b).sigmoid(), d * (b - a).sigmoid());
     /// The share of the gradient that `max(a, b)` gives to `a`: 1 where `a > b`, ½ where they are
     /// equal, 0 where `a < b`, NaN if either is. No gradient flows through it.
     Above above = "", 0.5 ns: |a, b| if a > b { A::one() } else if a == b { A::of(0.5) } else if a < b { A::zero() } else { a + b },

@@ -4,17 +4,17 @@ use crate::check::{check_allocation, check_positive};
 use dl_core::{Result, Term, Weight};
 use dl_macros::Module;
 use dl_nd::ndarray::{Ix1, Ix3, Ix4, IxDyn};
-use dl_nd::{Conv, Element, HasRank, NdExpression, NdLayer, NdWeight, PerAxis, Rank, init, ops::*};
+use dl_nd::{Conv, ConvTranspose, Element, HasRank, NdExpression, NdLayer, NdWeight, PerAxis, Rank, init, ops::*};
 use rand::Rng;
 
 macro_rules! convolutions {
-    ($($(#[doc = $doc:literal])+ $Conv:ident $conv:ident $N:literal $Ix:ident, $shape:literal, $x:literal, $y:literal;)*) => {$(
+    ($($(#[doc = $doc:literal])+ $Conv:ident $Settings:ident $conv:ident $N:literal $Ix:ident, $shape:literal, $x:literal, $y:literal;)*) => {$(
         $(#[doc = $doc])+
         ///
         /// ```
         /// use dl_core::Differentiable;
         #[doc = concat!("use dl_nd::{Conv, Nd, init};\nuse dl_nn::", stringify!($Conv), ";")]
-        #[doc = concat!("let conv = ", stringify!($Conv), "::<f32>::new(3, 6, 5, Conv::new().padding(2), &mut init::rng(1))?;")]
+        #[doc = concat!("let conv = ", stringify!($Conv), "::<f32>::new(3, 6, 5, Conv::<", $N, ">::new().padding(2).into(), &mut init::rng(1))?;")]
         #[doc = concat!("assert_eq!(conv.of(Nd::full(", $x, ", 1.0)).predict().wait()?.shape(), ", $y, ");")]
         /// # dl_core::Result::Ok(())
         /// ```
@@ -25,8 +25,8 @@ macro_rules! convolutions {
             pub weight: NdWeight<$Ix, A>,
             /// `[out]`; `None` without a bias.
             pub bias: Option<NdWeight<Ix1, A>>,
-            /// Stride, padding, dilation and groups.
-            pub settings: Conv<$N>,
+            /// Stride, padding, dilation and groups; of a transposed convolution, output padding.
+            pub settings: $Settings<$N>,
         }
 
         impl<A: Element> $Conv<A> {
@@ -42,7 +42,7 @@ macro_rules! convolutions {
                 inputs: usize,
                 outputs: usize,
                 kernel: impl Into<PerAxis<$N>>,
-                settings: Conv<$N>,
+                settings: $Settings<$N>,
                 rng: &mut impl Rng,
             ) -> Result<Self> {
                 const NAME: &str = stringify!($Conv);
@@ -73,10 +73,17 @@ macro_rules! convolutions {
 convolutions! {
     /// Convolution over one axis, `[batch, in, length] → [batch, out, length′]`; see
     /// [`conv1d`](dl_nd::ConvOps::conv1d).
-    Conv1d conv1d 1 Ix3, "`[out, in / groups, kernel]`", "[1, 3, 8]", "[1, 6, 8]";
+    Conv1d Conv conv1d 1 Ix3, "`[out, in / groups, kernel]`", "[1, 3, 8]", "[1, 6, 8]";
     /// Convolution over two axes, `[batch, in, height, width] → [batch, out, height′, width′]`; see
     /// [`conv2d`](dl_nd::ConvOps::conv2d).
-    Conv2d conv2d 2 Ix4, "`[out, in / groups, kernel height, kernel width]`", "[1, 3, 8, 8]", "[1, 6, 8, 8]";
+    Conv2d Conv conv2d 2 Ix4, "`[out, in / groups, kernel height, kernel width]`", "[1, 3, 8, 8]", "[1, 6, 8, 8]";
+    /// Transposed convolution over one axis, `[batch, in, length] → [batch, out, length′]`; see
+    /// [`conv_transpose1d`](dl_nd::ConvOps::conv_transpose1d).
+    ConvTranspose1d ConvTranspose conv_transpose1d 1 Ix3, "`[in, out / groups, kernel]`", "[1, 3, 8]", "[1, 6, 8]";
+    /// Transposed convolution over two axes,
+    /// `[batch, in, height, width] → [batch, out, height′, width′]`; see
+    /// [`conv_transpose2d`](dl_nd::ConvOps::conv_transpose2d).
+    ConvTranspose2d ConvTranspose conv_transpose2d 2 Ix4, "`[in, out / groups, kernel height, kernel width]`", "[1, 3, 8, 8]", "[1, 6, 8, 8]";
 }
 
 /// Adds a bias `[channels]` to `x` `[batch, channels, …]` with `spatial` axes after the channels.

@@ -19,7 +19,7 @@ use dl_nd::{DropoutOps, Element, NdExpression, NdLayer, Rank};
 #[derive(Clone, Copy, Debug, PartialEq, Module)]
 #[module(crate = dl_core)]
 pub struct Dropout {
-    /// The probability of dropping an element, `0 ≤ p < 1`.
+    /// The probability of dropping an element, `0 ≤ p ≤ 1`.
     pub p: f64,
 }
 
@@ -30,7 +30,6 @@ impl Dropout {
     /// Those of [`dropout`](DropoutOps::dropout).
     #[track_caller]
     pub fn of<D: Rank, A: Element>(&self, x: impl NdExpression<D, A>) -> NdLayer<D, A> {
-        // With p = 0 no random number is drawn, so the pass requires no seed.
-        if self.p == 0.0 { x.into_layer() } else { x.dropout(self.p) }
+        x.dropout(self.p)
     }
 }

@@ -58,4 +58,24 @@ impl<A: Element> Embedding<A> {
     {
         TableOps::embedding(&self.weight, ids)
     }
+
+    /// [`of`](Embedding::of) where no gradient flows to the vector of the id `padding`. PyTorch's
+    /// `padding_idx`; in contrast to it, the initial vector is not 0.
+    ///
+    /// ```
+    /// use dl_core::Differentiable;
+    /// let words = dl_nn::Embedding::<f32>::new(10, 4, &mut dl_nd::init::rng(1))?;
+    /// assert_eq!(words.of_padded([3, 0, 0], 0).predict().wait()?.shape(), [3, 4]);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// If an id is not below the number of vectors.
+    #[track_caller]
+    pub fn of_padded<I: Indices>(&self, ids: I, padding: usize) -> Layer<Nd<A, <I::Rank as Dimension>::Larger>>
+    where
+        <I::Rank as Dimension>::Larger: Rank,
+    {
+        TableOps::embedding_padded(&self.weight, ids, padding)
+    }
 }

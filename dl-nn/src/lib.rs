@@ -62,7 +62,9 @@
 //! | `MultiHeadAttention.in_proj_weight` `[3 · width, width]`, `.in_proj_bias` | the same |
 //! | `MultiHeadAttention.out_proj.weight` `[width, width]`, as in `Linear` | `out_proj.weight`, transposed |
 //! | `TransformerBlock.attention`, the other fields | `self_attn`, the same names |
+//! | `ConvTranspose2d.weight` `[in, out / groups, h, w]` | the same |
 //! | `RnnCell`, `GruCell`, `LstmCell` | the same |
+//! | `Lstm.forward.0.weight_ih`, `Lstm.reverse.0.weight_ih` | `weight_ih_l0`, `weight_ih_l0_reverse` |
 
 #![forbid(unsafe_code)]
 
@@ -77,16 +79,18 @@ mod linear;
 mod mixture;
 mod norm;
 mod recurrent;
+mod recurrent_network;
 mod transformer;
 
 pub use activation::Activation;
 pub use attention::MultiHeadAttention;
 pub use block::{Block, Sequential};
-pub use conv::{Conv1d, Conv2d};
+pub use conv::{Conv1d, Conv2d, ConvTranspose1d, ConvTranspose2d};
 pub use dropout::Dropout;
 pub use embedding::Embedding;
 pub use linear::Linear;
 pub use mixture::{Mixture, MixtureOfExperts};
-pub use norm::{BatchNorm, GroupNorm, LayerNorm, RmsNorm};
-pub use recurrent::{GruCell, LstmCell, RnnCell};
+pub use norm::{BatchNorm, GroupNorm, InstanceNorm, LayerNorm, RmsNorm};
+pub use recurrent::{GruCell, LstmCell, RnnCell, gru_cell, lstm_cell, rnn_cell};
+pub use recurrent_network::{Gru, Lstm, Recurrent, RecurrentCell, Rnn};
 pub use transformer::TransformerBlock;

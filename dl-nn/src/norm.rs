@@ -157,6 +157,73 @@ impl<A: Element> RmsNorm<A> {
     }
 }
 
+/// Normalisation of each channel (axis 1) of each sample: `[batch, channels, …]` (Ulyanov et al.,
+/// 2016). It is a [`GroupNorm`] with one channel in a group. As in PyTorch, it has no scale and no
+/// shift by default.
+///
+/// ```
+/// use dl_core::Differentiable;
+/// use dl_nd::Nd;
+/// let norm = dl_nn::InstanceNorm { eps: 0.0, ..dl_nn::InstanceNorm::<f64>::new(2)? };
+/// let y = norm.of(Nd::from([[[1.0, 3.0], [10.0, 30.0]]]));
+/// assert_eq!(y.predict().wait()?, Nd::from([[[-1.0, 1.0], [-1.0, 1.0]]]));
+/// assert_eq!(dl_core::Module::parameters(&dl_nn::InstanceNorm::<f64>::affine(2)?), 4);
+/// # dl_core::Result::Ok(())
+/// ```
+#[derive(Clone, Debug, Module)]
+#[module(crate = dl_core)]
+pub struct InstanceNorm<A: Element = f32> {
+    /// The scale of each channel, `[channels]`, if there is one.
+    pub weight: Option<NdWeight<Ix1, A>>,
+    /// The shift of each channel, `[channels]`, if there is one.
+    pub bias: Option<NdWeight<Ix1, A>>,
+    /// The number of channels.
+    pub channels: usize,
+    /// The term added to the variance before its root is taken.
+    pub eps: f64,
+}
+
+impl<A: Element> InstanceNorm<A> {
+    /// A layer without scale and shift, with an `eps` of 1e-5.
+    ///
+    /// # Errors
+    /// If `channels` is 0.
+    #[track_caller]
+    pub fn new(channels: usize) -> Result<Self> {
+        check_positive("InstanceNorm", &[("channels", channels)])?;
+        Ok(InstanceNorm { weight: None, bias: None, channels, eps: EPS })
+    }
+
+    /// A layer with scale 1, shift 0 and an `eps` of 1e-5.
+    ///
+    /// # Errors
+    /// If `channels` is 0 or a weight is too large to allocate.
+    #[track_caller]
+    pub fn affine(channels: usize) -> Result<Self> {
+        let filled = |number| constant_weight("InstanceNorm", "channels", channels, number).map(Some);
+        Ok(InstanceNorm { weight: filled(1.0)?, bias: filled(0.0)?, channels, eps: EPS })
+    }
+
+    /// Normalises each channel of each sample. The shape stays the same.
+    ///
+    /// # Errors
+    /// Those of [`group_norm`](NormOps::group_norm).
+    #[track_caller]
+    pub fn of<D: Rank>(&self, x: impl NdExpression<D, A>) -> NdLayer<D, A> {
+        let normalized = x.group_norm(self.channels, self.eps);
+        match (&self.weight, &self.bias) {
+            (None, None) => normalized,
+            (weight, bias) => {
+                let or = |vector: &Option<NdWeight<Ix1, A>>, number| match vector {
+                    Some(vector) => vector.layer(),
+                    None => init::constant([self.channels], number).into_layer(),
+                };
+                normalized.affine(or(weight, 1.0), or(bias, 0.0))
+            }
+        }
+    }
+}
+
 /// Normalisation of groups of channels (axis 1) within each sample: `[batch, channels, …]` (Wu and
 /// He, 2018). See [`group_norm`](NormOps::group_norm).
 ///

@@ -137,9 +137,7 @@ impl<A: Element> RnnCell<A> {
     /// A shape error if a shape does not match the weights or the batches differ.
     #[track_caller]
     pub fn of(&self, x: impl NdExpression<Ix2, A>, h: impl NdExpression<Ix2, A>) -> NdLayer<Ix2, A> {
-        let input_gates = self.input_gates(x);
-        let state_gates = same_shape("rnn_cell", &self.state_gates(h), &input_gates);
-        self.activation.of((Term(input_gates) + Term(state_gates)).0)
+        rnn_cell(self.input_gates(x), self.state_gates(h), &self.activation)
     }
 }
 
@@ -151,14 +149,7 @@ impl<A: Element> GruCell<A> {
     #[track_caller]
     pub fn of(&self, x: impl NdExpression<Ix2, A>, h: impl NdExpression<Ix2, A>) -> NdLayer<Ix2, A> {
         let h = h.into_layer();
-        let input_gates = self.input_gates(x);
-        let state_gates = same_shape("gru_cell", &self.state_gates(&h), &input_gates);
-        let [xr, xz, xn] = split_gates(&input_gates).map(Term);
-        let [hr, hz, hn] = split_gates(&state_gates).map(Term);
-        let r = Term((xr + hr).0.sigmoid());
-        let z = Term((xz + hz).0.sigmoid());
-        let n = Term((xn + r * hn).0.tanh());
-        ((1.0 - &z) * n + z * Term(h)).0
+        gru_cell(self.input_gates(x), self.state_gates(&h), h)
     }
 }
 
@@ -174,13 +165,86 @@ impl<A: Element> LstmCell<A> {
         x: impl NdExpression<Ix2, A>,
         (h, c): (impl NdExpression<Ix2, A>, impl NdExpression<Ix2, A>),
     ) -> (NdLayer<Ix2, A>, NdLayer<Ix2, A>) {
-        const NAME: &str = "lstm_cell";
-        let input_gates = self.input_gates(x);
-        let state_gates = same_shape(NAME, &self.state_gates(h), &input_gates);
-        let [i, f, g, o] = split_gates(&(Term(input_gates) + Term(state_gates)).0);
-        let c = same_shape(NAME, &c.into_layer(), &f);
-        let c = Term(f.sigmoid()) * Term(c) + Term(i.sigmoid()) * Term(g.tanh());
-        let h = Term(o.sigmoid()) * Term(c.0.tanh());
-        (h.0, c.0)
+        lstm_cell(self.input_gates(x), self.state_gates(h), c)
     }
+}
+
+/// The function of [`RnnCell`]: the next state `[batch, hidden]` from the contributions of the input
+/// and of the state to it, for instance `x.linear(w_ih, b_ih)` and `h.linear(w_hh, b_hh)`.
+///
+/// ```
+/// # use dl_core::Differentiable; use dl_nd::Nd; use dl_nn::{Activation, rnn_cell};
+/// let h = rnn_cell(Nd::from([[1.0, -3.0]]), Nd::from([[1.0, 1.0]]), &Activation::Relu);
+/// assert_eq!(h.predict().wait()?, Nd::from([[2.0, 0.0]]));
+/// # dl_core::Result::Ok(())
+/// ```
+///
+/// # Errors
+/// A shape error if the shapes differ.
+#[track_caller]
+pub fn rnn_cell<A: Element>(
+    input_gates: impl NdExpression<Ix2, A>,
+    state_gates: impl NdExpression<Ix2, A>,
+    activation: &Activation,
+) -> NdLayer<Ix2, A> {
+    let input_gates = input_gates.into_layer();
+    let state_gates = same_shape("rnn_cell", &state_gates.into_layer(), &input_gates);
+    activation.of((Term(input_gates) + Term(state_gates)).0)
+}
+
+/// The function of [`GruCell`]: the next state from the contributions of the input and of the state
+/// to the gates r, z, n, `[batch, 3 · hidden]`, and the state `[batch, hidden]`.
+///
+/// ```
+/// # use dl_core::Differentiable; use dl_nd::Nd; use dl_nn::gru_cell;
+/// let (zeros, h) = (Nd::from([[0.0; 3]]), Nd::from([[1.0]]));
+/// assert_eq!(gru_cell(&zeros, &zeros, &h).predict().wait()?, Nd::from([[0.5]]));
+/// # dl_core::Result::Ok(())
+/// ```
+///
+/// # Errors
+/// A shape error if the shapes do not match.
+#[track_caller]
+pub fn gru_cell<A: Element>(
+    input_gates: impl NdExpression<Ix2, A>,
+    state_gates: impl NdExpression<Ix2, A>,
+    h: impl NdExpression<Ix2, A>,
+) -> NdLayer<Ix2, A> {
+    let input_gates = input_gates.into_layer();
+    let state_gates = same_shape("gru_cell", &state_gates.into_layer(), &input_gates);
+    let [xr, xz, xn] = split_gates(&input_gates).map(Term);
+    let [hr, hz, hn] = split_gates(&state_gates).map(Term);
+    let r = Term((xr + hr).0.sigmoid());
+    let z = Term((xz + hz).0.sigmoid());
+    let n = Term((xn + r * hn).0.tanh());
+    ((1.0 - &z) * n + z * Term(h.into_layer())).0
+}
+
+/// The function of [`LstmCell`]: the next state and cell state from the contributions of the input
+/// and of the state to the gates i, f, g, o, `[batch, 4 · hidden]`, and the cell state
+/// `[batch, hidden]`.
+///
+/// ```
+/// # use dl_core::Differentiable; use dl_nd::Nd; use dl_nn::lstm_cell;
+/// let (zeros, c) = (Nd::from([[0.0; 4]]), Nd::from([[1.0]]));
+/// assert_eq!(lstm_cell(&zeros, &zeros, &c).1.predict().wait()?, Nd::from([[0.5]]));
+/// # dl_core::Result::Ok(())
+/// ```
+///
+/// # Errors
+/// A shape error if the shapes do not match.
+#[track_caller]
+pub fn lstm_cell<A: Element>(
+    input_gates: impl NdExpression<Ix2, A>,
+    state_gates: impl NdExpression<Ix2, A>,
+    c: impl NdExpression<Ix2, A>,
+) -> (NdLayer<Ix2, A>, NdLayer<Ix2, A>) {
+    const NAME: &str = "lstm_cell";
+    let input_gates = input_gates.into_layer();
+    let state_gates = same_shape(NAME, &state_gates.into_layer(), &input_gates);
+    let [i, f, g, o] = split_gates(&(Term(input_gates) + Term(state_gates)).0);
+    let c = same_shape(NAME, &c.into_layer(), &f);
+    let c = Term(f.sigmoid()) * Term(c) + Term(i.sigmoid()) * Term(g.tanh());
+    let h = Term(o.sigmoid()) * Term(c.0.tanh());
+    (h.0, c.0)
 }

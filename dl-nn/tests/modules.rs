@@ -5,8 +5,9 @@ use dl_core::{Differentiable, Layer, Mode, Module, NewValue, Numbers, Weight};
 use dl_nd::ndarray::{Dimension, Ix2, Ix3, Ix4, IxDyn};
 use dl_nd::{Attention, Conv, Nd, NdLayer, Rank, RunningStats, init, ops::*};
 use dl_nn::{
-    Activation, BatchNorm, Conv1d, Conv2d, Embedding, GroupNorm, GruCell, LayerNorm, Linear, LstmCell,
-    MixtureOfExperts, MultiHeadAttention, RmsNorm, RnnCell, TransformerBlock,
+    Activation, BatchNorm, Conv1d, Conv2d, ConvTranspose1d, ConvTranspose2d, Embedding, GroupNorm, Gru, GruCell,
+    InstanceNorm, LayerNorm, Linear, Lstm, LstmCell, MixtureOfExperts, MultiHeadAttention, Recurrent, RecurrentCell,
+    RmsNorm, Rnn, RnnCell, TransformerBlock,
 };
 use dl_optim::Sgd;
 use serde_json::Value;
@@ -162,6 +163,15 @@ fn convolutions_match_pytorch() {
 }
 
 #[test]
+fn transposed_convolutions_match_pytorch() {
+    let settings = Conv::new().stride(2).padding(1).groups(2).output_padding(1);
+    let conv = ConvTranspose1d::new(4, 6, 3, settings, &mut rng()).unwrap();
+    Case::run("conv_transpose1d", conv, |conv, case| single(conv.of(case.input::<Ix3>("x"))));
+    let conv = ConvTranspose2d::new(2, 3, [3, 2], Conv::<2>::new().padding([1, 0]).into(), &mut rng()).unwrap();
+    Case::run("conv_transpose2d", conv, |conv, case| single(conv.of(case.input::<Ix4>("x"))));
+}
+
+#[test]
 fn embedding_matches_pytorch() {
     let ids = &CASES["embedding"]["inputs"]["ids"];
     let numbers = ids["data"].as_array().unwrap().iter().map(|id| id.as_u64().unwrap() as usize).collect();
@@ -174,6 +184,9 @@ fn embedding_matches_pytorch() {
 fn normalisations_match_pytorch() {
     Case::run("layer_norm", LayerNorm::new(5).unwrap(), |norm, case| single(norm.of(case.input::<Ix3>("x"))));
     Case::run("rms_norm", RmsNorm::new(5).unwrap(), |norm, case| single(norm.of(case.input::<Ix3>("x"))));
+    Case::run("instance_norm", InstanceNorm::new(3).unwrap(), |norm, case| single(norm.of(case.input::<Ix3>("x"))));
+    let affine = InstanceNorm::affine(3).unwrap();
+    Case::run("instance_norm_affine", affine, |norm, case| single(norm.of(case.input::<Ix4>("x"))));
     Case::run("group_norm", GroupNorm::new(2, 6).unwrap(), |norm, case| single(norm.of(case.input::<Ix3>("x"))));
 }
 
@@ -269,6 +282,40 @@ fn recurrent_cells_match_pytorch_over_three_steps() {
         outputs.push(c.to_dyn());
         outputs
     });
+}
+
+/// The outputs of a recurrent network and its last states, stacked as in PyTorch.
+fn recurrent<C: RecurrentCell<Element = f64>, const N: usize>(
+    net: &Recurrent<C>,
+    case: &Case,
+    names: [&str; N],
+    state: impl Fn([NdLayer<Ix2, f64>; N]) -> C::State,
+    parts: impl Fn(C::State) -> [NdLayer<Ix2, f64>; N],
+) -> Outputs {
+    let first = names.map(|name| case.input::<Ix3>(name));
+    let cells = net.forward.len() + net.reverse.len();
+    let states = (0..cells as isize).map(|cell| state(first.each_ref().map(|states| states.row(cell)))).collect();
+    let steps = ["x0", "x1", "x2"].map(|name| case.input::<Ix2>(name));
+    let (outputs, last) = net.of(&steps, states).unwrap();
+    assert_eq!(last.len(), cells);
+    let last: Vec<_> = last.into_iter().map(parts).collect();
+    let stacked = (0..N).map(|part| stack(0, last.iter().map(|state| state[part].clone())).to_dyn());
+    outputs.iter().map(|output| output.to_dyn()).chain(stacked).collect()
+}
+
+#[test]
+fn recurrent_networks_match_pytorch() {
+    let one = |[h]: [_; 1]| h;
+    Case::run("rnn", Rnn::new(3, 4, &mut rng()).unwrap(), |net, case| recurrent(net, case, ["h"], one, |h| [h]));
+    let net = Gru::with_layers(3, 4, 2, false, &mut rng()).unwrap();
+    Case::run("gru_deep", net, |net, case| recurrent(net, case, ["h"], one, |h| [h]));
+    let net = Lstm::with_layers(3, 4, 2, true, &mut rng()).unwrap();
+    Case::run("lstm_deep_both_ways", net.clone(), |net, case| {
+        recurrent(net, case, ["h", "c"], |[h, c]| (h, c), |(h, c)| [h, c])
+    });
+    assert!(net.of(&[Nd::full([2, 3], 1.0)], Vec::new()).err().unwrap().to_string().contains("0 states"));
+    assert!(Lstm::<f64>::with_layers(3, 4, 0, true, &mut rng()).is_err());
+    assert_eq!(net.initial(2).len(), 4);
 }
 
 #[test]

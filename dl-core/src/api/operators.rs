@@ -356,6 +356,14 @@ functions! {
     /// # dl_core::Result::Ok(())
     /// ```
     xlogy Xlogy;
+    /// Element-wise `ln(eᵃ + eᵇ)`, without overflow.
+    ///
+    /// ```
+    /// use dl_core::{Differentiable, Weight, logaddexp};
+    /// assert_eq!(logaddexp(0.0, &Weight::new(0.0_f64)).predict().wait()?, 2_f64.ln());
+    /// # dl_core::Result::Ok(())
+    /// ```
+    logaddexp LogAddExp;
 }
 
 /// Sums the layers in their order. An empty sum is [`Delta::none`](crate::Delta::none).

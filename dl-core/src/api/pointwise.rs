@@ -11,13 +11,13 @@ use dl_math::Unary;
 macro_rules! example {
     ($Op:ident $name:ident $layer:literal) => {
         concat!(
-            "\n```\nuse dl_core::{Differentiable, Unary, Weight};\nlet w = Weight::new(0.5_f64);\nassert_eq!(w",
+            "\n```\nuse dl_core::{Differentiable, Unary, Weight};\nlet w = Weight::new(1.0_f64);\nassert_eq!(w",
             $layer,
             ".",
             stringify!($name),
             "().predict().wait()?, Unary::",
             stringify!($Op),
-            ".value(0.5));\n# dl_core::Result::Ok(())\n```"
+            ".value(1.0));\n# dl_core::Result::Ok(())\n```"
         )
     };
 }

@@ -38,6 +38,18 @@ UNARY = {
     "gelu_tanh": lambda x: functional.gelu(x, approximate="tanh"),
     "silu": functional.silu,
     "softplus": functional.softplus,
+    "ceil": torch.ceil,
+    "round": torch.round,
+    "asin": torch.asin,
+    "acos": torch.acos,
+    "atan": torch.atan,
+    "sinh": torch.sinh,
+    "cosh": torch.cosh,
+    "asinh": torch.asinh,
+    "acosh": torch.acosh,
+    "atanh": torch.atanh,
+    "log_sigmoid": functional.logsigmoid,
+    "entr": torch.special.entr,
 }
 
 BINARY = {
@@ -50,6 +62,7 @@ BINARY = {
     "max": torch.maximum,
     "pow": torch.pow,
     "xlogy": torch.xlogy,
+    "logaddexp": torch.logaddexp,
 }
 
 WITH_NUMBER = {

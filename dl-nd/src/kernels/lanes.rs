@@ -2,9 +2,9 @@
 //! on its own lane, so the bits do not depend on the threads.
 
 use crate::fusion::CHUNK_LEN;
-use crate::tensor::Element;
+use crate::tensor::{Element, Item, Rank};
 use dl_core::parallel;
-use ndarray::{ArrayD, ArrayView1, ArrayViewD, ArrayViewMut1, Axis};
+use ndarray::{Array, ArrayD, ArrayView, ArrayView1, ArrayViewD, ArrayViewMut1, Axis};
 
 /// The minimum length of a contiguous part of a row in a chunk.
 const MIN_ROW_LEN: usize = 128;
@@ -71,4 +71,18 @@ pub(crate) fn for_each_lane<'a, A: Element>(
     parallel::for_each_mut(&mut chunks, nanoseconds * (each * len) as f64, |chunk, lanes| {
         run_in_order(chunk * each, lanes)
     });
+}
+
+/// Calls `work` with each lane of `x` along an axis and the lane of `y` at the same place.
+/// `nanoseconds` is the estimated time for an element of `x`.
+pub(crate) fn for_each_lane_pair<A: Item, B: Item, D: Rank>(
+    x: ArrayView<'_, A, D>,
+    y: &mut Array<B, D>,
+    axis: usize,
+    nanoseconds: f64,
+    work: impl Fn(ArrayView1<'_, A>, ArrayViewMut1<'_, B>) + Sync,
+) {
+    let each = nanoseconds * x.len_of(Axis(axis)) as f64;
+    let mut lanes: Vec<_> = x.lanes(Axis(axis)).into_iter().zip(y.lanes_mut(Axis(axis))).collect();
+    parallel::for_each_mut(&mut lanes, each, |_, (x, y)| work(x.view(), y.view_mut()));
 }

@@ -15,7 +15,7 @@ mod window;
 pub(crate) use blocks::{Operand, map_blocks};
 pub(crate) use conv::ConvGeometry;
 pub(crate) use fold::{around, fold_axes, in_memory_order, inverse};
-pub(crate) use lanes::{LANE_GROUP, Lane, for_each_lane, reduce_in_chunks};
+pub(crate) use lanes::{LANE_GROUP, Lane, for_each_lane, for_each_lane_pair, reduce_in_chunks};
 pub(crate) use max_pool_2x2::Windows2x2;
 pub(crate) use running_sum::running_sums;
 pub(crate) use select::{add_taken, all_below, copied, gather, scatter_add, take};

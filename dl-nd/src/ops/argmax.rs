@@ -1,6 +1,7 @@
 //! Indices of the largest and the smallest elements.
 
 use crate::ops::axes::axis_of;
+use crate::ops::sort::argsort;
 use crate::tensor::{Item, Nd, Rank};
 use dl_core::{At, BuiltIn, Differentiable, Error, Layer, Primitive, Result};
 use ndarray::{Axis, RemoveAxis};
@@ -87,6 +88,22 @@ pub trait ExtremeOps<A: Item + PartialOrd, D: Rank>: Differentiable<Data = Nd<A,
     #[track_caller]
     fn argmin_keepdim(&self, axis: isize) -> Layer<Nd<usize, D>> {
         Layer::apply_built_in(ArgExtreme { largest: false, axis, keep: true, types: PhantomData }, (self.layer(),))
+    }
+
+    /// The indices that sort the elements along an axis. The order is stable. A NaN counts as
+    /// largest. For the sorted elements, see [`sort`](crate::SortOps::sort).
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{ExtremeOps, Nd};
+    /// assert_eq!(Nd::from([7, 5, 6]).argsort(0, false).predict().wait()?, Nd::from([1_usize, 2, 0]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// When there is no such axis.
+    #[track_caller]
+    fn argsort(&self, axis: isize, descending: bool) -> Layer<Nd<usize, D>> {
+        argsort(self.layer(), axis, descending)
     }
 }
 

@@ -100,6 +100,15 @@ fn rest() -> impl IntoIterator<Item = Operation> {
         "argmax" "torch.argmax" "at least 1" false true;
         "argmin" "torch.argmin" "at least 1" false true;
         "cumsum" "torch.cumsum" "at least 1" true true;
+        "cumprod" "torch.cumprod" "at least 1" true true;
+        "logcumsumexp" "torch.logcumsumexp" "at least 1" true true;
+        "cummax" "torch.cummax" "at least 1" true false;
+        "cummin" "torch.cummin" "at least 1" true false;
+        "sort" "torch.sort" "at least 1" true false;
+        "argsort" "torch.argsort" "at least 1" false true;
+        "topk" "torch.topk" "at least 1" true false;
+        "max_with_indices" "torch.max" "at least 1" true false;
+        "min_with_indices" "torch.min" "at least 1" true false;
 
         "matmul" "torch.matmul" "1 to 6, batches broadcast" true true;
         "linear" "torch.nn.functional.linear" "at least 1" true true;
@@ -107,6 +116,7 @@ fn rest() -> impl IntoIterator<Item = Operation> {
         "dot" "torch.dot" "1 · 1" true false;
         "outer" "torch.outer" "1 ⊗ 1" true false;
         "einsum" "torch.einsum" "any" true true;
+        "cosine_similarity" "torch.cosine_similarity" "at least 1" true false;
 
         "reshape" "torch.reshape" "any" true true;
         "flatten" "torch.flatten" "any" true true;
@@ -124,10 +134,13 @@ fn rest() -> impl IntoIterator<Item = Operation> {
         "slice_axis" "torch.narrow" "at least 1" true true;
         "row" "torch.select" "at least 1" true true;
         "at" "x[1, 0]" "any" true true;
+        "item" "x.reshape(())" "any" true false;
+        "to_tensor" "–" "a number" true true;
         "split" "torch.split" "at least 1" true true;
         "chunk" "torch.chunk" "at least 1" true true;
         "flip" "torch.flip" "any" true true;
         "pad" "torch.nn.functional.pad" "any" true true;
+        "pad_with" "torch.nn.functional.pad(mode=…)" "any" true false;
         "concat" "torch.concat" "at least 1" true true;
         "stack" "torch.stack" "any" true false;
         "roll" "torch.roll" "at least 1" true true;
@@ -138,7 +151,9 @@ fn rest() -> impl IntoIterator<Item = Operation> {
         "index_select" "torch.index_select" "at least 1" true true;
         "gather" "torch.gather" "at least 1" true true;
         "scatter_add" "torch.scatter_add" "at least 1" true true;
+        "masked_select" "torch.masked_select" "any" true false;
         "embedding" "torch.nn.functional.embedding" "2, or a `Table`" true true;
+        "embedding_padded" "torch.nn.functional.embedding(padding_idx=…)" "2, or a `Table`" true false;
         "dense" "–" "a `Table`" true true;
 
         "conv1d" "torch.nn.functional.conv1d" "3" true true;
@@ -153,16 +168,24 @@ fn rest() -> impl IntoIterator<Item = Operation> {
         "avg_pool1d" "torch.nn.functional.avg_pool1d" "3" true true;
         "avg_pool2d" "torch.nn.functional.avg_pool2d" "4" true true;
         "avg_pool3d" "torch.nn.functional.avg_pool3d" "5" true true;
+        "adaptive_max_pool1d" "torch.nn.functional.adaptive_max_pool1d" "3" true false;
+        "adaptive_max_pool2d" "torch.nn.functional.adaptive_max_pool2d" "4" true false;
+        "adaptive_max_pool3d" "torch.nn.functional.adaptive_max_pool3d" "5" true false;
         "adaptive_avg_pool1d" "torch.nn.functional.adaptive_avg_pool1d" "3" true true;
         "adaptive_avg_pool2d" "torch.nn.functional.adaptive_avg_pool2d" "4" true true;
         "adaptive_avg_pool3d" "torch.nn.functional.adaptive_avg_pool3d" "5" true true;
         "upsample_linear" "torch.nn.functional.interpolate" "3" true true;
         "upsample_bilinear" "torch.nn.functional.interpolate" "4" true true;
         "upsample_trilinear" "torch.nn.functional.interpolate" "5" true true;
+        "upsample_nearest1d" "torch.nn.functional.interpolate" "3" true true;
+        "upsample_nearest2d" "torch.nn.functional.interpolate" "4" true true;
+        "upsample_nearest3d" "torch.nn.functional.interpolate" "5" true true;
+        "upsample_bicubic" "torch.nn.functional.interpolate" "4" true true;
         "batch_norm" "torch.nn.functional.batch_norm" "at least 2" true false;
         "layer_norm" "torch.nn.functional.layer_norm" "at least 1" true false;
         "group_norm" "torch.nn.functional.group_norm" "at least 2" true false;
         "rms_norm" "torch.nn.functional.rms_norm" "at least 1" true false;
+        "affine" "x * weight[:, None] + bias[:, None]" "at least 2" true false;
         "dropout" "torch.nn.functional.dropout" "any" true true;
         "softmax" "torch.softmax" "at least 1" true true;
         "log_softmax" "torch.log_softmax" "at least 1" true true;
@@ -175,5 +198,8 @@ fn rest() -> impl IntoIterator<Item = Operation> {
         "huber" "torch.nn.functional.huber_loss" "any" true false;
         "bce_with_logits" "torch.nn.functional.binary_cross_entropy_with_logits" "any" true false;
         "kl_div" "torch.nn.functional.kl_div" "any" true false;
+        "one_hot" "torch.nn.functional.one_hot" "a list of labels" false true;
+        "jacobian" "torch.func.jacrev" "a number, or any" true false;
+        "hessian" "torch.func.hessian" "a number, or any" true false;
     }
 }

@@ -4,7 +4,7 @@ use crate::kernels::{Operand, map_blocks};
 use crate::ops::broadcast::sum_to;
 use crate::ops::reduce::fill;
 use crate::ops::reshape::lift;
-use crate::tensor::{Element, Item, Nd, Rank, broadcast_shape, check_size, common_len, unit_shape};
+use crate::tensor::{Element, Item, Nd, Rank, broadcast_shape, check_size, common_len};
 use dl_core::{Along, At, BuiltIn, Deltas, Differentiable, Layer, Primitive, Result, Trainable, Weight, buffers};
 use ndarray::{DimMax, Ix0};
 use std::marker::PhantomData;
@@ -165,8 +165,7 @@ pub trait MaskOps<D: Rank>: Differentiable<Data = Nd<bool, D>> {
     /// ```
     #[track_caller]
     fn logical_not(&self) -> Layer<Nd<bool, D>> {
-        let no = Layer::constant(Nd::full(unit_shape::<D>(), false));
-        Layer::apply_built_in(Compare { op: Comparison::Equal, types: PhantomData }, (self.layer(), no))
+        is_equal(&self.layer(), false)
     }
 
     /// True where both masks are true.
@@ -214,6 +213,13 @@ pub trait MaskOps<D: Rank>: Differentiable<Data = Nd<bool, D>> {
 }
 
 impl<X, D: Rank> MaskOps<D> for X where X: Differentiable<Data = Nd<bool, D>> {}
+
+/// True where an element equals `number`.
+#[track_caller]
+pub(crate) fn is_equal<A: Item + PartialOrd, D: Rank>(x: &Layer<Nd<A, D>>, number: A) -> Layer<Nd<bool, D>> {
+    let number = Layer::constant(Nd::single(number));
+    Layer::apply_built_in(Compare { op: Comparison::Equal, types: PhantomData }, (x.clone(), number))
+}
 
 #[track_caller]
 fn compare<A: Item + PartialOrd, D: Rank + DimMax<E>, E: Rank>(

@@ -136,6 +136,24 @@ pub struct ConvTranspose<const N: usize> {
     output_padding: [usize; N],
 }
 
+impl<const N: usize> ConvTranspose<N> {
+    /// The shape of the weight: `[in, out / groups, kernel…]`.
+    ///
+    /// ```
+    /// let up = dl_nd::Conv::<2>::new().stride(2).output_padding(1);
+    /// assert_eq!(up.weight_shape(32, 64, 3)?, [32, 64, 3, 3]);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// When the number of groups is 0 or does not divide both numbers of channels.
+    pub fn weight_shape(&self, inputs: usize, outputs: usize, kernel: impl Into<PerAxis<N>>) -> Result<Vec<usize>> {
+        let mut shape = self.conv.weight_shape(inputs, outputs, kernel)?;
+        (shape[0], shape[1]) = (inputs, outputs / self.conv.groups);
+        Ok(shape)
+    }
+}
+
 impl<const N: usize> From<Conv<N>> for ConvTranspose<N> {
     fn from(conv: Conv<N>) -> Self {
         conv.output_padding(0)

@@ -125,7 +125,7 @@ pub struct CrossEntropy<A: Element, R = Mean> {
     label_smoothing: f64,
     ignore_index: Option<usize>,
     weights: Option<Layer<Nd<A, Ix1>>>,
-    reduction: PhantomData<R>,
+    reduction: R,
 }
 
 impl<A: Element> CrossEntropy<A> {
@@ -135,7 +135,7 @@ impl<A: Element> CrossEntropy<A> {
     /// let settings = dl_nd::CrossEntropy::<f32>::new();
     /// ```
     pub fn new() -> Self {
-        CrossEntropy { label_smoothing: 0.0, ignore_index: None, weights: None, reduction: PhantomData }
+        CrossEntropy { label_smoothing: 0.0, ignore_index: None, weights: None, reduction: Mean }
     }
 }
 
@@ -189,9 +189,9 @@ impl<A: Element, R: Reduction> CrossEntropy<A, R> {
     /// let settings = CrossEntropy::<f32>::new().reduction(Each);
     /// ```
     #[must_use]
-    pub fn reduction<S: Reduction>(self, _: S) -> CrossEntropy<A, S> {
+    pub fn reduction<S: Reduction>(self, reduction: S) -> CrossEntropy<A, S> {
         let CrossEntropy { label_smoothing, ignore_index, weights, .. } = self;
-        CrossEntropy { label_smoothing, ignore_index, weights, reduction: PhantomData }
+        CrossEntropy { label_smoothing, ignore_index, weights, reduction }
     }
 
     fn is_plain(&self) -> bool {
@@ -214,9 +214,10 @@ pub(crate) fn cross_entropy<A: Element, D: Rank, T: ClassTargets<A, D>, R: Reduc
 ) -> Layer<R::Of<A, T::Rank>> {
     const NAME: &str = "cross_entropy";
     match target.into_targets() {
-        Targets::Labels(labels) if settings.is_plain() => {
-            Layer::apply_built_in(CrossEntropyOp::<A, D, T::Rank, R>(PhantomData), (logits, labels))
-        }
+        Targets::Labels(labels) if settings.is_plain() => Layer::apply_built_in(
+            CrossEntropyOp { reduction: settings.reduction, types: PhantomData },
+            (logits, labels),
+        ),
         targets => likelihood(NAME, log_softmax(logits, 1), targets, settings),
     }
 }
@@ -256,7 +257,7 @@ fn likelihood<A: Element, D: Rank, E: Rank, R: Reduction>(
         }
         Targets::Labels(labels) => {
             let ignored = settings.ignore_index;
-            let op = LabelIndices { name, ignored, at_least_one: R::MEAN, types: PhantomData };
+            let op = LabelIndices { name, ignored, at_least_one: settings.reduction.is_mean(), types: PhantomData };
             let label_indices: Layer<Nd<usize, D>> = Layer::apply_built_in(op, (x.clone(), labels.clone()));
             let mask = match ignored {
                 Some(ignored) => {
@@ -290,8 +291,8 @@ fn likelihood<A: Element, D: Rank, E: Rank, R: Reduction>(
     };
     let losses: Layer<Nd<A, E>> = reshape(&losses, ReshapeTarget::Remove(1));
     match weights {
-        Some(weights) => R::weighted(name, losses, weights),
-        None => loss_reduction::reduce::<A, E, R>(name, losses),
+        Some(weights) => settings.reduction.weighted(name, losses, weights),
+        None => loss_reduction::reduce(name, losses, settings.reduction),
     }
 }
 
@@ -360,7 +361,10 @@ pub fn one_hot<A: Element>(labels: impl IntoIterator<Item = usize>, classes: usi
 }
 
 /// `−ln softmax(logits)[label]`, reduced, as one kernel.
-struct CrossEntropyOp<A, D, E, R>(PhantomData<(A, D, E, R)>);
+struct CrossEntropyOp<A, D, E, R> {
+    reduction: R,
+    types: PhantomData<(A, D, E)>,
+}
 
 impl<A: Element, D: Rank, E: Rank, R: Reduction> Primitive for CrossEntropyOp<A, D, E, R> {
     type Operands = (Layer<Nd<A, D>>, Layer<Nd<usize, E>>);
@@ -383,13 +387,13 @@ impl<A: Element, D: Rank, E: Rank, R: Reduction> Primitive for CrossEntropyOp<A,
                 loss[0] = logarithms[lane] + (exps.maxima[lane] - x[labels[first + lane]]);
             }
         });
-        R::fold(Nd::from_elements(dim, losses), logits.shape())
+        self.reduction.fold(Nd::from_elements(dim, losses), logits.shape())
     }
 
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>, Option<Layer<Nd<Nothing, E>>>) {
         // (softmax − one_hot) · d
         let gradient = Layer::apply_built_in(CrossEntropyGradient(PhantomData), at.operands.clone());
-        let each = R::unfold(at.delta, with_class_axis::<D>(at.values.1.shape()));
+        let each = self.reduction.unfold(at.delta, with_class_axis::<D>(at.values.1.shape()));
         (Some(Nd::binary(Binary::StrongMul, &each, &gradient)), None)
     }
 

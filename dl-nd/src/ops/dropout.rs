@@ -1,9 +1,9 @@
 //! Dropout.
 
-use crate::ops::invalid::invalid;
+use crate::ops::invalid::{check_fraction, invalid};
 use crate::ops::train_eval::train_or_eval;
 use crate::tensor::{Element, Nd, Rank, compact_copy};
-use dl_core::{Along, At, BuiltIn, Differentiable, Error, Layer, Nothing, Primitive, Result, Seed};
+use dl_core::{Along, At, BuiltIn, Differentiable, Layer, Nothing, Primitive, Result, Seed};
 use rand::RngCore;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
@@ -39,7 +39,7 @@ pub trait DropoutOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// ```
     ///
     /// # Errors
-    /// When `0 ≤ p < 1` does not hold, or a pass in training mode has no seed.
+    /// When `0 ≤ p ≤ 1` does not hold, or a pass in training mode has no seed, unless `p` is 0.
     #[track_caller]
     fn dropout(&self, p: f64) -> Layer<Nd<A, D>> {
         dropout(self.layer(), p)
@@ -50,11 +50,11 @@ impl<X, A: Element, D: Rank> DropoutOps<A, D> for X where X: Differentiable<Data
 
 #[track_caller]
 pub(crate) fn dropout<A: Element, D: Rank>(x: Layer<Nd<A, D>>, p: f64) -> Layer<Nd<A, D>> {
-    if !(0.0..1.0).contains(&p) {
-        return invalid(
-            "dropout",
-            Error::invalid(format!("the probability is {p}; it must be at least 0 and below 1")),
-        );
+    if let Err(error) = check_fraction("the probability", p) {
+        return invalid("dropout", error);
+    }
+    if p == 0.0 {
+        return x;
     }
     let dropped = Layer::apply_built_in(Dropout { p, types: PhantomData }, (x.clone(), Seed::draw()));
     train_or_eval(dropped, x)

@@ -3,7 +3,9 @@
 
 use crate::kernels::{self, around};
 use crate::ops::axes::axis_of;
-use crate::ops::reshape::as_rank;
+use crate::ops::compare::{choose, is_equal};
+use crate::ops::masked_select::masked_select;
+use crate::ops::reshape::{MovementOps, as_rank};
 use crate::ops::slice_gradient::{Place, add_part_now, slice_gradient};
 use crate::tensor::{Element, HasRank, Nd, Rank, check_size};
 use dl_core::{
@@ -118,6 +120,29 @@ pub trait IndexOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
         take("embedding", 0, self.layer(), indices.into_indices())
     }
 
+    /// [`embedding`](IndexOps::embedding) where no gradient flows to row `padding`, whose index
+    /// fills up sequences of different lengths. PyTorch's `padding_idx`.
+    ///
+    /// ```
+    /// # use dl_core::{Differentiable, Weight}; use dl_nd::{IndexOps, Nd, ReduceOps};
+    /// let w = Weight::new(Nd::from([[0.0], [2.0]]));
+    /// let sum = w.embedding_padded([0, 1, 0], 0).sum();
+    /// assert_eq!(sum.gradient(&w).predict().wait()?, Nd::from([[0.0], [1.0]]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// When an index is not below the number of rows.
+    #[track_caller]
+    fn embedding_padded<I: Indices>(&self, indices: I, padding: usize) -> Layer<Nd<A, <I::Rank as Dimension>::Larger>>
+    where
+        D: HasRank<2>,
+        <I::Rank as Dimension>::Larger: Rank,
+    {
+        let indices = indices.into_indices();
+        without_padding(take("embedding", 0, self.layer(), indices.clone()), &indices, padding)
+    }
+
     /// Selects one element along an axis for each index: `y[i][j] = x[index[i][j]][j]` for axis 0
     /// of a matrix. The indices must have as many axes as this tensor, and must not be longer than
     /// it along any other axis. The result has the shape of the indices.
@@ -156,9 +181,40 @@ pub trait IndexOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     {
         scatter_add(axis, self.layer(), indices.into_indices(), source.into_layer())
     }
+
+    /// The elements at which a mask is true, in row-major order. The mask must broadcast to the
+    /// shape of this tensor.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{CompareOps, IndexOps, Nd};
+    /// let x = Nd::from([[1.0, -2.0], [3.0, -4.0]]);
+    /// assert_eq!(x.masked_select(x.greater(0.0)).predict().wait()?, Nd::from([1.0, 3.0]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// When the mask does not broadcast to the shape of this tensor.
+    #[track_caller]
+    fn masked_select<E: Rank>(&self, mask: impl Differentiable<Data = Nd<bool, E>>) -> Layer<Nd<A, Ix1>> {
+        masked_select(self.layer(), mask.into_layer())
+    }
 }
 
 impl<X, A: Element, D: Rank> IndexOps<A, D> for X where X: Differentiable<Data = Nd<A, D>> {}
+
+/// The vectors at these indices, without a gradient for those at index `padding`.
+#[track_caller]
+pub(crate) fn without_padding<A: Element, D: Rank>(
+    vectors: Layer<Nd<A, D::Larger>>,
+    indices: &Layer<Nd<usize, D>>,
+    padding: usize,
+) -> Layer<Nd<A, D::Larger>>
+where
+    D::Larger: Rank,
+{
+    let is_padding = is_equal(indices, padding).unsqueeze(-1);
+    choose(is_padding, vectors.stop_gradient(), vectors)
+}
 
 #[track_caller]
 pub(crate) fn take<A: Element, D: Rank, E: Rank, O: Rank>(

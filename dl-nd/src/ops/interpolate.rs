@@ -8,7 +8,28 @@ use crate::ops::window::{check_batch, size};
 use crate::tensor::{Element, HasRank, Nd, Rank, tensor_of_shape, zeros};
 use dl_core::{Along, At, BuiltIn, Differentiable, Error, Layer, Primitive, Result};
 use std::marker::PhantomData;
+use std::ops::Range;
 use std::sync::Arc;
+
+macro_rules! nearest {
+    ($($name:ident $N:literal $rank:literal $axes:literal $from:literal $to:literal;)*) => {$(
+        #[doc = concat!("The nearest elements of `", $axes, "` at so many positions along each spatial axis:")]
+        /// element `⌊i·length / n⌋` for element `i` of `n`. PyTorch's `interpolate(mode="nearest")`.
+        ///
+        #[doc = concat!("```\n# use dl_core::Differentiable; use dl_nd::{Nd, ResampleOps};\nlet y = Nd::full(", $from, ", 1.0_f32).", stringify!($name))]
+        #[doc = concat!("([4; ", $N, "]);\nassert_eq!(y.predict().wait()?, Nd::full(", $to, ", 1.0));\n# dl_core::Result::Ok(())\n```")]
+        ///
+        /// # Errors
+        /// When the length of a spatial axis, or its new length, is 0.
+        #[track_caller]
+        fn $name(&self, size: [usize; $N]) -> Layer<Nd<A, D>>
+        where
+            D: HasRank<$rank>,
+        {
+            resample(stringify!($name), size.map(|length| AxisMap::Nearest { length }), self.layer())
+        }
+    )*};
+}
 
 /// Adaptive average pooling and upsampling to a given size, on layers, weights and plain tensors.
 ///
@@ -154,6 +175,35 @@ pub trait ResampleOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     {
         resample("upsample_trilinear", size.map(|length| AxisMap::Linear { length, align_corners }), self.layer())
     }
+
+    /// Bicubic interpolation: `[batch, channels, height, width]` gives
+    /// `[batch, channels, size[0], size[1]]`, by cubic convolution with `a = −¾` (Keys, 1981). The
+    /// positions are those of [`upsample_bilinear`](ResampleOps::upsample_bilinear), but may be
+    /// below 0. PyTorch's `interpolate(mode="bicubic")`.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{Nd, ResampleOps};
+    /// let x = Nd::from_vec([1, 1, 1, 3], vec![0.0, 2.0, 4.0])?;
+    /// let y = x.upsample_bicubic([1, 5], true).predict().wait()?;
+    /// assert_eq!((y[[0, 0, 0, 0]], y[[0, 0, 0, 2]], y[[0, 0, 0, 4]]), (0.0, 2.0, 4.0));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// When the length of a spatial axis, or its new length, is 0.
+    #[track_caller]
+    fn upsample_bicubic(&self, size: [usize; 2], align_corners: bool) -> Layer<Nd<A, D>>
+    where
+        D: HasRank<4>,
+    {
+        resample("upsample_bicubic", size.map(|length| AxisMap::Cubic { length, align_corners }), self.layer())
+    }
+
+    nearest! {
+        upsample_nearest1d 1 3 "[batch, channels, length]" "[1, 1, 2]" "[1, 1, 4]";
+        upsample_nearest2d 2 4 "[batch, channels, height, width]" "[1, 1, 2, 3]" "[1, 1, 4, 4]";
+        upsample_nearest3d 3 5 "[batch, channels, depth, height, width]" "[1, 1, 2, 3, 5]" "[1, 1, 4, 4, 4]";
+    }
 }
 
 impl<X, A: Element, D: Rank> ResampleOps<A, D> for X where X: Differentiable<Data = Nd<A, D>> {}
@@ -167,19 +217,27 @@ pub(crate) enum AxisMap {
     Adaptive { length: usize },
     /// Linear interpolation at `length` positions.
     Linear { length: usize, align_corners: bool },
+    /// Cubic convolution at `length` positions.
+    Cubic { length: usize, align_corners: bool },
+    /// The nearest element for each of `length` positions.
+    Nearest { length: usize },
 }
 
 impl AxisMap {
     /// The length of the axis after the map.
-    fn outputs(self, shape: &[usize], axis: usize) -> Result<usize> {
+    pub(crate) fn outputs(self, shape: &[usize], axis: usize) -> Result<usize> {
         let is_empty = shape[axis] == 0;
         match self {
             AxisMap::Mean { window, ceil, .. } => pool::outputs(window, shape, axis, ceil),
             AxisMap::Adaptive { length } if length == 0 || !is_empty => Ok(length),
-            AxisMap::Linear { length: 0, .. } => {
+            AxisMap::Linear { length: 0, .. } | AxisMap::Cubic { length: 0, .. } | AxisMap::Nearest { length: 0 } => {
                 Err(Error::invalid(format!("a new length of 0 along axis {axis}; it must be at least 1")))
             }
-            AxisMap::Linear { length, .. } if !is_empty => Ok(length),
+            AxisMap::Linear { length, .. } | AxisMap::Cubic { length, .. } | AxisMap::Nearest { length }
+                if !is_empty =>
+            {
+                Ok(length)
+            }
             _ => Err(Error::shape(format!("axis {axis} of {shape:?} has length 0"))),
         }
     }
@@ -197,26 +255,27 @@ impl AxisMap {
                 mean(&mut positions, count)
             }
             AxisMap::Adaptive { .. } => {
-                // in 128 bits, as the products may overflow
-                let (at, len, outputs) = (at as u128, length as u128, outputs as u128);
-                let (first, end) = (at * len / outputs, ((at + 1) * len).div_ceil(outputs));
-                let mut bin = first as usize..end as usize;
+                let mut bin = bin(at, length, outputs);
                 let count = bin.len();
                 mean(&mut bin, count)
             }
             AxisMap::Linear { align_corners, .. } => {
-                let (at, len, outputs) = (at as f64, length as f64, outputs as f64);
-                let place = match align_corners {
-                    true if outputs == 1.0 => 0.0,
-                    true => at * (len - 1.0) / (outputs - 1.0),
-                    false => (((2.0 * at + 1.0) * len - outputs) / (2.0 * outputs)).max(0.0),
-                };
+                let place = place(at, length, outputs, align_corners).max(0.0);
                 let first = (place as usize).min(length - 1);
                 let rest = if first + 1 < length { place - first as f64 } else { 0.0 };
                 let mut terms = vec![(first, 1.0 - rest), (first + 1, rest)];
                 terms.retain(|&(_, factor)| factor != 0.0);
                 terms
             }
+            AxisMap::Cubic { align_corners, .. } => {
+                let place = place(at, length, outputs, align_corners);
+                let taps = (-1..=2).map(|tap| place.floor() + f64::from(tap));
+                // elements beyond either end are those at the end
+                taps.map(|tap| (tap.max(0.0) as usize, cubic(tap - place)))
+                    .map(|(tap, f)| (tap.min(length - 1), f))
+                    .collect()
+            }
+            AxisMap::Nearest { .. } => vec![(bin(at, length, outputs).start, 1.0)],
         }
     }
 
@@ -225,6 +284,32 @@ impl AxisMap {
         let row =
             |at| self.terms(at, length, outputs).into_iter().map(|(place, factor)| (place, A::of(factor))).collect();
         (0..outputs).map(row).collect()
+    }
+}
+
+/// The elements of bin `at` of `outputs`.
+pub(crate) fn bin(at: usize, length: usize, outputs: usize) -> Range<usize> {
+    // in 128 bits, as the products may overflow
+    let (at, length, outputs) = (at as u128, length as u128, outputs as u128);
+    (at * length / outputs) as usize..((at + 1) * length).div_ceil(outputs) as usize
+}
+
+/// The position in the input, of this length, at which output element `at` is interpolated.
+fn place(at: usize, length: usize, outputs: usize, align_corners: bool) -> f64 {
+    let (at, length, outputs) = (at as f64, length as f64, outputs as f64);
+    match align_corners {
+        true if outputs == 1.0 => 0.0,
+        true => at * (length - 1.0) / (outputs - 1.0),
+        false => ((2.0 * at + 1.0) * length - outputs) / (2.0 * outputs),
+    }
+}
+
+/// The weight of an element at this distance in cubic convolution (Keys, 1981), with `a = −¾`.
+fn cubic(distance: f64) -> f64 {
+    const A: f64 = -0.75;
+    match distance.abs() {
+        x @ ..=1.0 => ((A + 2.0) * x - (A + 3.0)) * x * x + 1.0,
+        x => ((x - 5.0) * x + 8.0) * x * A - 4.0 * A,
     }
 }
 

@@ -9,7 +9,6 @@ use crate::ops::reshape::MovementOps;
 use crate::tensor::{Element, Nd, Rank};
 use dl_core::{Differentiable, Error, Layer, Term};
 use ndarray::IxDyn;
-use std::marker::PhantomData;
 
 macro_rules! losses {
     ($(
@@ -140,12 +139,12 @@ macro_rules! losses {
                     &self,
                     target: impl Differentiable<Data = Nd<A, D>>,
                     $($number: f64,)?
-                    _: R,
+                    reduction: R,
                 ) -> Layer<R::Of<A, D>> {
                     $(if let Err(error) = positive(stringify!($number), $number) {
                         return invalid(stringify!($name), error);
                     })?
-                    elementwise::<A, D, R>(stringify!($name), self.layer(), target.into_layer(), |$x, $y| $loss)
+                    elementwise(stringify!($name), reduction, [self.layer(), target.into_layer()], |$x, $y| $loss)
                 }
             )*
 
@@ -191,7 +190,7 @@ macro_rules! losses {
                     Some(weight) => Some(Term(expand_like(NAME, weight, &x))),
                     None => None,
                 };
-                elementwise::<A, D, R>(NAME, x, target.into_layer(), |x, y| {
+                elementwise(NAME, settings.reduction, [x, target.into_layer()], |x, y| {
                     // a term with probability or weight 0 does not count, even if the logit is infinite
                     let positive = y.strong_mul(&(-x).softplus());
                     let positive = match &weight {
@@ -232,12 +231,12 @@ impl<X, A: Element, D: Rank> LossOps<A, D> for X where X: Differentiable<Data = 
 #[track_caller]
 fn elementwise<A: Element, D: Rank, R: Reduction>(
     name: &'static str,
-    x: Layer<Nd<A, D>>,
-    y: Layer<Nd<A, D>>,
+    reduction: R,
+    [x, y]: [Layer<Nd<A, D>>; 2],
     loss: impl FnOnce(&Term<Layer<Nd<A, D>>>, &Term<Layer<Nd<A, D>>>) -> Term<Layer<Nd<A, D>>>,
 ) -> Layer<R::Of<A, D>> {
     let y = same_shape(name, &y, &x);
-    reduce::<A, D, R>(name, loss(&Term(x), &Term(y)).0)
+    reduce(name, loss(&Term(x), &Term(y)).0, reduction)
 }
 
 fn positive(what: &str, number: f64) -> dl_core::Result<()> {
@@ -260,7 +259,7 @@ fn positive(what: &str, number: f64) -> dl_core::Result<()> {
 #[derive(Clone, Debug)]
 pub struct Bce<A: Element, R = Mean> {
     pos_weight: Option<Layer<Nd<A, IxDyn>>>,
-    reduction: PhantomData<R>,
+    reduction: R,
 }
 
 impl<A: Element> Bce<A> {
@@ -270,7 +269,7 @@ impl<A: Element> Bce<A> {
     /// let settings = dl_nd::Bce::<f32>::new();
     /// ```
     pub fn new() -> Self {
-        Bce { pos_weight: None, reduction: PhantomData }
+        Bce { pos_weight: None, reduction: Mean }
     }
 }
 
@@ -301,7 +300,7 @@ impl<A: Element, R> Bce<A, R> {
     /// let settings = Bce::<f32>::new().reduction(Sum);
     /// ```
     #[must_use]
-    pub fn reduction<S: Reduction>(self, _: S) -> Bce<A, S> {
-        Bce { pos_weight: self.pos_weight, reduction: PhantomData }
+    pub fn reduction<S: Reduction>(self, reduction: S) -> Bce<A, S> {
+        Bce { pos_weight: self.pos_weight, reduction }
     }
 }

@@ -32,24 +32,29 @@ pub(crate) mod join;
 pub(crate) mod linear;
 pub(crate) mod loss;
 pub(crate) mod loss_reduction;
+pub(crate) mod masked_select;
 pub(crate) mod matmul;
 pub(crate) mod normalize;
 mod operators;
+pub(crate) mod pad;
 pub(crate) mod pointwise;
 pub(crate) mod pool;
 pub(crate) mod rearrange;
 pub(crate) mod reduce;
 pub(crate) mod reshape;
+pub(crate) mod scan;
+pub(crate) mod similarity;
 pub(crate) mod slice;
 pub(crate) mod slice_gradient;
 pub(crate) mod softmax;
+pub(crate) mod sort;
 pub(crate) mod train_eval;
 pub(crate) mod variance;
 pub(crate) mod window;
 
 pub use crate::{
     ArrangeOps, CastOps, CompareOps, ConvOps, DerivativeOps, DiscreteOps, DropoutOps, ExtremeOps, IndexOps, LossOps,
-    MaskOps, MovementOps, NormOps, PointwiseOps, PoolOps, ProductOps, ReduceOps, ResampleOps, SliceOps, SoftmaxOps,
-    SpreadOps, TableOps, concat, einsum, scaled_dot_product_attention, scaled_dot_product_attention_with, stack,
-    where_,
+    MaskOps, MovementOps, NormOps, NumberOps, PointwiseOps, PoolOps, ProductOps, ReduceOps, ResampleOps, ScanOps,
+    SliceOps, SoftmaxOps, SortOps, SpreadOps, TableOps, concat, cosine_similarity, einsum,
+    scaled_dot_product_attention, scaled_dot_product_attention_with, stack, where_,
 };

@@ -32,11 +32,11 @@ impl<A: Element, D: Rank> Pointwise for Nd<A, D> {
 macro_rules! methods {
     (@example $Op:ident $name:ident) => {
         concat!(
-            "\n```\nuse dl_core::{Differentiable, Unary};\nuse dl_nd::{Nd, PointwiseOps};\nlet y = Nd::from([0.5_f64]).",
+            "\n```\nuse dl_core::{Differentiable, Unary};\nuse dl_nd::{Nd, PointwiseOps};\nlet y = Nd::from([1.0_f64]).",
             stringify!($name),
             "().predict().wait()?;\nassert_eq!(y[0], Unary::",
             stringify!($Op),
-            ".value(0.5));\n# dl_core::Result::Ok(())\n```"
+            ".value(1.0));\n# dl_core::Result::Ok(())\n```"
         )
     };
     ($($(#[doc = $doc:literal])+ $Op:ident $name:ident;)*) => {

@@ -2,11 +2,13 @@
 
 use crate::gemm;
 use crate::kernels::{SPATIAL, Window, Windows2x2, pad_spatial, windows};
-use crate::ops::interpolate::{AxisMap, resample};
+use crate::ops::interpolate::{AxisMap, bin, resample};
 use crate::ops::window::{PerAxis, check_batch, size};
 use crate::tensor::{Element, HasRank, Nd, Rank, tensor_of_shape, zeros};
 use dl_core::{Along, At, BuiltIn, Data, Differentiable, Error, Layer, Nothing, Primitive, Result, parallel};
+use std::iter::StepBy;
 use std::marker::PhantomData;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// The settings of a pooling window over `N` spatial axes, with PyTorch's names. The default is a
@@ -121,6 +123,27 @@ impl<const N: usize> From<Pool<N>> for AvgPool<N> {
     }
 }
 
+macro_rules! adaptive_max_pools {
+    ($($name:ident $N:literal $rank:literal $axes:literal $from:literal $to:literal;)*) => {$(
+        #[doc = concat!("The maxima of so many bins along each spatial axis of `", $axes, "`. The bins are those of")]
+        /// [`adaptive_avg_pool2d`](crate::ResampleOps::adaptive_avg_pool2d), the gradient that of
+        /// [`max_pool2d`](PoolOps::max_pool2d).
+        ///
+        #[doc = concat!("```\n# use dl_core::Differentiable; use dl_nd::{Nd, PoolOps};\nlet y = Nd::full(", $from, ", 1.0_f32).", stringify!($name))]
+        #[doc = concat!("([2; ", $N, "]);\nassert_eq!(y.predict().wait()?, Nd::full(", $to, ", 1.0));\n# dl_core::Result::Ok(())\n```")]
+        ///
+        /// # Errors
+        /// A shape error when a spatial axis has length 0, unless its new length is 0, too.
+        #[track_caller]
+        fn $name(&self, size: [usize; $N]) -> Layer<Nd<A, D>>
+        where
+            D: HasRank<$rank>,
+        {
+            maxima(stringify!($name), self.layer(), size.map(Region::Bins))
+        }
+    )*};
+}
+
 /// Pooling of layers, weights and plain tensors.
 ///
 /// Batch and channels are unchanged. The length of each spatial axis of the result is, as in
@@ -140,6 +163,12 @@ impl<const N: usize> From<Pool<N>> for AvgPool<N> {
 /// # dl_core::Result::Ok(())
 /// ```
 pub trait PoolOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
+    adaptive_max_pools! {
+        adaptive_max_pool1d 1 3 "[batch, channels, length]" "[1, 1, 5]" "[1, 1, 2]";
+        adaptive_max_pool2d 2 4 "[batch, channels, height, width]" "[1, 1, 5, 4]" "[1, 1, 2, 2]";
+        adaptive_max_pool3d 3 5 "[batch, channels, depth, height, width]" "[1, 1, 5, 4, 3]" "[1, 1, 2, 2, 2]";
+    }
+
     /// The maximum under a window over `[batch, channels, length]`. See
     /// [`max_pool2d`](PoolOps::max_pool2d).
     ///
@@ -287,8 +316,18 @@ fn avg_pool<A: Element, D: Rank, const N: usize>(x: Layer<Nd<A, D>>, avg: AvgPoo
 
 #[track_caller]
 fn max_pool<A: Element, D: Rank, const N: usize>(x: Layer<Nd<A, D>>, pool: Pool<N>) -> Layer<Nd<A, D>> {
-    let (windows, ceil) = (pool.windows().into(), pool.ceil_mode);
-    let positions = Layer::apply_built_in(MaxPool { windows, ceil, types: PhantomData }, (x.clone(),));
+    let regions = pool.windows().map(|window| Region::Window(window, pool.ceil_mode));
+    maxima(["max_pool1d", "max_pool2d", "max_pool3d"][N - 1], x, regions)
+}
+
+/// The maximum of each region of each channel.
+#[track_caller]
+fn maxima<A: Element, D: Rank, const N: usize>(
+    name: &'static str,
+    x: Layer<Nd<A, D>>,
+    regions: [Region; N],
+) -> Layer<Nd<A, D>> {
+    let positions = Layer::apply_built_in(MaxPool { name, regions: regions.into(), types: PhantomData }, (x.clone(),));
     Layer::apply_built_in(GatherMaxima { missing: A::neg_infinity(), rank: PhantomData }, (x, positions))
 }
 
@@ -340,10 +379,39 @@ impl Data for MaxPositions {
     }
 }
 
-/// Finds the position of the first maximum under each window.
+/// The regions along one axis that a maximum is taken over.
+#[derive(Clone, Copy)]
+enum Region {
+    /// A moving window, and whether the last one may be incomplete.
+    Window(Window, bool),
+    /// So many bins.
+    Bins(usize),
+}
+
+impl Region {
+    const POINT: Region = Region::Window(Window::POINT, false);
+
+    /// The number of regions.
+    fn outputs(self, shape: &[usize], axis: usize) -> Result<usize> {
+        match self {
+            Region::Window(window, ceil) => outputs(window, shape, axis, ceil),
+            Region::Bins(length) => AxisMap::Adaptive { length }.outputs(shape, axis),
+        }
+    }
+
+    /// The indices of the elements in region `at` of `outputs`.
+    fn positions(self, at: usize, length: usize, outputs: usize) -> StepBy<Range<usize>> {
+        match self {
+            Region::Window(window, _) => window.positions(at, length),
+            Region::Bins(_) => bin(at, length, outputs).step_by(1),
+        }
+    }
+}
+
+/// Finds the position of the first maximum in each region.
 struct MaxPool<A, D> {
-    windows: Arc<[Window]>,
-    ceil: bool,
+    name: &'static str,
+    regions: Arc<[Region]>,
     types: PhantomData<(A, D)>,
 }
 
@@ -352,26 +420,26 @@ impl<A: Element, D: Rank> Primitive for MaxPool<A, D> {
     type Output = MaxPositions;
 
     fn name(&self) -> &'static str {
-        ["max_pool1d", "max_pool2d", "max_pool3d"][self.windows.len() - 1]
+        self.name
     }
 
     fn value(&self, (x,): (&Nd<A, D>,)) -> Result<MaxPositions> {
-        check_batch("input", x.shape(), self.windows.len())?;
+        check_batch("input", x.shape(), self.regions.len())?;
         let mut shape = x.shape().to_vec();
-        for (axis, &window) in (2..).zip(&*self.windows) {
-            shape[axis] = outputs(window, x.shape(), axis, self.ceil)?;
+        for (axis, region) in (2..).zip(&*self.regions) {
+            shape[axis] = region.outputs(x.shape(), axis)?;
         }
         let len = size::<u32>(&shape)?;
         if len == 0 {
             return Ok(MaxPositions { shape: shape.into(), positions: PositionTable::Flat(Arc::default()) });
         }
         let (lengths, outputs) = (pad_spatial(&x.shape()[2..], 1), pad_spatial(&shape[2..], 1));
-        let windows = pad_spatial(&self.windows, Window::POINT);
+        let regions = pad_spatial(&self.regions, Region::POINT);
         let x = x.0.as_standard_layout();
         let x = x.as_slice().expect("in standard layout");
         let channels: Vec<&[A]> = x.chunks_exact(lengths.iter().product()).collect();
         let each = len / channels.len();
-        let positions = if let Some(windows_2x2) = Windows2x2::of(windows, lengths, outputs) {
+        let positions = if let Some(windows_2x2) = windows_2x2(regions, lengths, outputs) {
             let positions = for_each_channel(&channels, each, 0, 0.25, |channel, positions| {
                 windows_2x2.first_maxima(channel, positions)
             });
@@ -383,7 +451,7 @@ impl<A: Element, D: Rank> Primitive for MaxPool<A, D> {
                 )));
             }
             let axes: [Vec<_>; SPATIAL] = std::array::from_fn(|axis| {
-                (0..outputs[axis]).map(|at| windows[axis].positions(at, lengths[axis])).collect()
+                (0..outputs[axis]).map(|at| regions[axis].positions(at, lengths[axis], outputs[axis])).collect()
             });
             let nanoseconds = self.nanoseconds(1);
             let find = |channel: &[A], positions: &mut [u32]| first_maxima(channel, lengths, &axes, positions);
@@ -408,9 +476,23 @@ impl<A: Element, D: Rank> BuiltIn for MaxPool<A, D> {
 impl<A, D> MaxPool<A, D> {
     /// The estimated time for `len` input elements, in nanoseconds.
     fn nanoseconds(&self, len: usize) -> f64 {
-        let each: f64 = self.windows.iter().map(|window| window.kernel as f64 / window.stride as f64).product();
+        let overlap = |region: &Region| match region {
+            Region::Window(window, _) => window.kernel as f64 / window.stride as f64,
+            Region::Bins(_) => 1.0,
+        };
+        let each: f64 = self.regions.iter().map(overlap).product();
         len as f64 * each.max(1.0)
     }
+}
+
+/// The regions as windows of 2 × 2, if that is what they are.
+fn windows_2x2(regions: [Region; SPATIAL], lengths: [usize; SPATIAL], outputs: [usize; SPATIAL]) -> Option<Windows2x2> {
+    let mut windows = [Window::POINT; SPATIAL];
+    for (to, region) in windows.iter_mut().zip(regions) {
+        let Region::Window(window, _) = region else { return None };
+        *to = window;
+    }
+    Windows2x2::of(windows, lengths, outputs)
 }
 
 /// Calls `find` for each channel, which writes `each` positions, initially `nowhere`. `nanoseconds`

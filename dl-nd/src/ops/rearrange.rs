@@ -90,7 +90,8 @@ pub trait ArrangeOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     }
 
     /// Shifts the elements by `shift` positions along an axis, cyclically: elements shifted beyond
-    /// the last position reappear at the first one. A negative axis counts from the last one.
+    /// the last position reappear at the first one. A negative axis counts from the last one. The
+    /// axis comes first, as in every method here; in PyTorch and NumPy the shift does.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{ArrangeOps, Nd};

@@ -12,7 +12,7 @@ use crate::{fusion, kernels};
 use dl_core::{
     Along, At, Binary, BuiltIn, Data, Differentiable, Error, Layer, Others, Pointwise, Primitive, Result, Unary,
 };
-use ndarray::{ArrayD, Axis, Dimension, IxDyn};
+use ndarray::{ArrayD, Axis, Dimension, Ix0, IxDyn};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -512,6 +512,33 @@ fn leave_one_out<A: Element, D: Rank>(x: &Layer<Nd<A, D>>, shape: D, axes: &[usi
 pub(crate) fn fill<A: Element, D: Rank>(number: &Layer<A>, shape: D) -> Layer<Nd<A, D>> {
     Layer::apply_built_in(Fill { shape, element: PhantomData }, (number.clone(),))
 }
+
+/// Conversion of a number to a tensor, on layers, weights and plain numbers.
+///
+/// ```
+/// use dl_core::{Differentiable, Weight};
+/// use dl_nd::{Nd, NumberOps, SliceOps, concat, ops::MovementOps};
+/// let (a, b) = (Weight::new(1.0), Weight::new(2.0));
+/// let vector = concat(0, [a.to_tensor().unsqueeze(0), b.to_tensor().unsqueeze(0)]);
+/// assert_eq!(vector.predict().wait()?, Nd::from([1.0, 2.0]));
+/// assert_eq!(vector.at(1).gradient(&b).predict().wait()?, 1.0);
+/// # dl_core::Result::Ok(())
+/// ```
+pub trait NumberOps<A: Element>: Differentiable<Data = A> {
+    /// The number as a tensor without axes. The inverse is [`item`](crate::SliceOps::item).
+    ///
+    /// ```
+    /// # use dl_core::{Differentiable, Weight}; use dl_nd::{Nd, NumberOps};
+    /// assert_eq!(Weight::new(2.0).to_tensor().predict().wait()?, Nd::from(2.0));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    #[track_caller]
+    fn to_tensor(&self) -> Layer<Nd<A, Ix0>> {
+        fill(&self.layer(), Ix0())
+    }
+}
+
+impl<X, A: Element> NumberOps<A> for X where X: Differentiable<Data = A> {}
 
 /// `number` as a tensor with one element, which broadcasts to every shape.
 #[track_caller]

@@ -18,7 +18,7 @@ use std::marker::PhantomData;
 /// # dl_core::Result::Ok(())
 /// ```
 pub trait MovementOps<A: Item, D: Rank>: Differentiable<Data = Nd<A, D>> {
-    /// The same elements, in row-major order, in another shape.
+    /// The same elements, in row-major order, in another shape. One length may be [`INFER`].
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{MovementOps, Nd};
@@ -27,7 +27,8 @@ pub trait MovementOps<A: Item, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// ```
     ///
     /// # Errors
-    /// A shape error when the new shape has more or fewer elements.
+    /// A shape error when the new shape has more or fewer elements, or more than one length is
+    /// [`INFER`].
     #[track_caller]
     fn reshape<S: IntoDimension<Dim: Rank>>(&self, shape: S) -> Layer<Nd<A, S::Dim>> {
         reshape(&self.layer(), ReshapeTarget::Shape(shape.into_dimension()))
@@ -294,6 +295,37 @@ fn flat<A: Item, D: Rank>(x: &Nd<A, D>, shape: &[usize]) -> ArcArray<A, IxDyn> {
     x.array().into_shape_clone(IxDyn(shape)).expect("as many elements").into_shared()
 }
 
+/// The length of an axis that [`reshape`](MovementOps::reshape) infers from the number of elements;
+/// `-1` in PyTorch and NumPy.
+///
+/// ```
+/// use dl_core::Differentiable;
+/// use dl_nd::{INFER, MovementOps, Nd};
+/// let rows = Nd::from([1.0, 2.0, 3.0, 4.0]).reshape([INFER, 2]);
+/// assert_eq!(rows.predict().wait()?, Nd::from([[1.0, 2.0], [3.0, 4.0]]));
+/// # dl_core::Result::Ok(())
+/// ```
+pub const INFER: usize = usize::MAX;
+
+/// A shape in an error message.
+fn shape_text(shape: &[usize]) -> String {
+    format!("{shape:?}").replace(&INFER.to_string(), "INFER")
+}
+
+/// The shape with the first [`INFER`] replaced by the length that gives `len` elements, if there is
+/// one.
+fn inferred<E: Rank>(shape: &E, len: usize) -> E {
+    let mut shape = shape.clone();
+    if let Some(axis) = shape.slice().iter().position(|&length| length == INFER) {
+        let others = shape.slice().iter().enumerate().filter(|&(other, _)| other != axis);
+        let others = others.fold(1_usize, |product, (_, &length)| product.saturating_mul(length));
+        if others != 0 && len % others == 0 {
+            shape[axis] = len / others;
+        }
+    }
+    shape
+}
+
 struct Reshape<A, D, E> {
     target: ReshapeTarget<E>,
     types: PhantomData<(A, D)>,
@@ -319,11 +351,15 @@ impl<A: Item, D: Rank, E: Rank> Primitive for Reshape<A, D, E> {
         let array = x.array();
         let array: ArcArray<A, IxDyn> = match &self.target {
             ReshapeTarget::Shape(shape) => {
+                let shape = &inferred(shape, x.len());
                 let (old, new) = (x.shape(), shape.slice());
                 let needed = new.iter().try_fold(1_usize, |product, &length| product.checked_mul(length));
                 if needed != Some(x.len()) {
                     let (found, needed) = (x.len(), needed.map_or("too many".to_owned(), |n| n.to_string()));
-                    return Err(Error::shape(format!("{old:?} has {found} elements, but {new:?} has {needed}")));
+                    return Err(Error::shape(format!(
+                        "{old:?} has {found} elements, but {} has {needed}",
+                        shape_text(new)
+                    )));
                 }
                 return Ok(Nd::from(
                     array.into_shape_clone(shape.clone()).expect("the numbers of elements agree").into_shared(),

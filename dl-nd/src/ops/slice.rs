@@ -1,12 +1,13 @@
 //! Slices of tensors, as views, and padding.
 
 use crate::ops::axes::{Axes, AxisList, axis_of, position_of};
+use crate::ops::pad::{PadMode, pad_with};
 use crate::ops::reduce::fill;
-use crate::ops::reshape::as_rank;
+use crate::ops::reshape::{ReshapeTarget, as_rank, reshape};
 use crate::ops::slice_gradient::{Place, add_elements, add_part_now, slice_gradient};
 use crate::tensor::{Element, Nd, Rank, check_size, filled_array};
 use dl_core::{Along, At, BuiltIn, CotangentSink, Differentiable, Error, Immediate, Layer, Primitive, Result};
-use ndarray::{Axis, IntoDimension, IxDyn, RemoveAxis, Slice, SliceArg, SliceInfoElem};
+use ndarray::{Axis, IntoDimension, Ix0, IxDyn, RemoveAxis, Slice, SliceArg, SliceInfoElem};
 use std::marker::PhantomData;
 
 /// Slices, splits, flips and padding. Slices are views and copy no elements. The delta of a slice
@@ -23,8 +24,9 @@ use std::marker::PhantomData;
 /// ```
 pub trait SliceOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// Slices with ranges, steps, single indices and new axes, as given by the macro
-    /// [`s!`](ndarray::s). Negative positions count from the end; a negative step reverses the
-    /// range. For a tensor of dynamic rank: `x.slice(s![1.., 2].as_ref())`.
+    /// [`s!`](ndarray::s). Negative positions count from the end. A negative step reverses the
+    /// range, which must not end before its start: `s![0..3;-1]` is `x[2::-1]` of NumPy. For a
+    /// tensor of dynamic rank: `x.slice(s![1.., 2].as_ref())`.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{Nd, SliceOps};
@@ -37,7 +39,7 @@ pub trait SliceOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// ```
     ///
     /// # Errors
-    /// When a position is out of range, or a step is 0.
+    /// When a position is out of range, a range ends before its start, or a step is 0.
     #[track_caller]
     fn slice<I: SliceArg<D>>(&self, narrow: I) -> Layer<Nd<A, I::OutDim>>
     where
@@ -56,7 +58,7 @@ pub trait SliceOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// ```
     ///
     /// # Errors
-    /// When the axis does not exist, or the range is out of bounds.
+    /// When the axis does not exist, or the range is out of bounds or ends before its start.
     #[track_caller]
     fn slice_axis(&self, axis: isize, range: impl Into<Slice>) -> Layer<Nd<A, D>> {
         slice(&self.layer(), "slice_axis", SliceSpec::Axis(axis, range.into()))
@@ -158,6 +160,40 @@ pub trait SliceOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     #[track_caller]
     fn pad(&self, widths: &[(usize, usize)], value: A) -> Layer<Nd<A, D>> {
         Layer::apply_built_in(Pad { widths: widths.into(), value, rank: PhantomData }, (self.layer(),))
+    }
+
+    /// Pads each axis with elements of this tensor: mirrored, repeated or from its other end.
+    /// `widths` has a pair for each axis, as in [`pad`](SliceOps::pad).
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{Nd, PadMode, SliceOps};
+    /// let y = Nd::from([[1.0, 2.0]]).pad_with(&[(0, 1), (1, 0)], PadMode::Replicate);
+    /// assert_eq!(y.predict().wait()?, Nd::from([[1.0, 1.0, 2.0], [1.0, 1.0, 2.0]]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// When the number of pairs differs from the number of axes, or a width is larger than the
+    /// [mode](PadMode) takes.
+    #[track_caller]
+    fn pad_with(&self, widths: &[(usize, usize)], mode: PadMode) -> Layer<Nd<A, D>> {
+        pad_with(self.layer(), widths, mode)
+    }
+
+    /// The only element of a tensor with one element, as a number, in a layer. The inverse is
+    /// [`to_tensor`](crate::NumberOps::to_tensor).
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{Nd, ReduceOps, SliceOps};
+    /// assert_eq!(Nd::from([1.0, 2.0]).sum_axis(0).item().predict().wait()?, 3.0);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// A shape error when there are more or fewer elements than one.
+    #[track_caller]
+    fn item(&self) -> Layer<A> {
+        element(reshape(&self.layer(), ReshapeTarget::Shape(Ix0())), Ix0())
     }
 
     /// The element at this index, a number.
@@ -323,7 +359,17 @@ fn check(elements: &[SliceInfoElem], shape: &[usize]) -> Result<()> {
             SliceInfoElem::Slice { step: 0, .. } => {
                 return Err(Error::invalid(format!("the step along axis {axis} of {shape:?} is 0")));
             }
-            SliceInfoElem::Slice { start, end, .. } => edge(start) && end.is_none_or(edge),
+            SliceInfoElem::Slice { start, end, .. } => {
+                let from_start = |at: isize| if at < 0 { at + length as isize } else { at };
+                let end = end.unwrap_or(length as isize);
+                if edge(start) && edge(end) && from_start(start) > from_start(end) {
+                    return Err(Error::invalid(format!(
+                        "{start}..{end} along axis {axis} of {shape:?} ends before its start; a negative step \
+                         reverses a range that is written from its first to its last element"
+                    )));
+                }
+                edge(start) && edge(end)
+            }
             SliceInfoElem::NewAxis => true,
         };
         if !fits {

@@ -7,6 +7,7 @@ mod element;
 mod huge_pages;
 mod lazy;
 mod nd;
+mod print;
 mod shape;
 mod storage;
 

@@ -3,7 +3,6 @@
 use super::{Derivative, Discrete, Element, Item, LazyTensor, Rank, Storage, aligned, check_size, dim_of, unit_shape};
 use dl_core::{Data, Delta, Differentiable, Do, Error, Layer, Result, SideEffects, Tape, buffers};
 use ndarray::{ArcArray, Array, ArrayView, Ix0, Ix1, Ix2, Ix3, IxDyn, NdIndex};
-use std::fmt;
 use std::ops::Index;
 use std::sync::Arc;
 
@@ -234,19 +233,29 @@ impl<A: Discrete, D: Rank> Nd<A, D> {
         if let Some((place, x)) = self.0.iter().enumerate().find(|(_, x)| x.to_index().is_none()) {
             return Err(Error::invalid(format!("element number {place} is {x:?}, which cannot be an index")));
         }
-        Ok(self.0.mapv(|x| x.to_index().unwrap_or(0)).into())
+        Ok(self.to_indices_or(0))
+    }
+
+    /// The numbers as indices or labels, with `other` for numbers that cannot be an index, such as
+    /// the labels −1 or −100 that mark positions to ignore.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable;
+    /// use dl_nd::{CrossEntropy, LossOps, Nd};
+    /// let labels = Nd::from([1_i64, -100]).to_indices_or(usize::MAX);
+    /// let loss = Nd::from([[0.0_f64, 0.0], [9.0, 9.0]])
+    ///     .cross_entropy_with(labels, &CrossEntropy::new().ignore_index(usize::MAX));
+    /// assert_eq!(loss.predict().wait()?, 2_f64.ln());
+    /// # dl_core::Result::Ok(())
+    /// ```
+    pub fn to_indices_or(&self, other: usize) -> Nd<usize, D> {
+        self.0.mapv(|x| x.to_index().unwrap_or(other)).into()
     }
 }
 
 impl<A: Item, D: Rank> Clone for Nd<A, D> {
     fn clone(&self) -> Self {
         Nd(self.0.clone())
-    }
-}
-
-impl<A: Item, D: Rank> fmt::Debug for Nd<A, D> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
     }
 }
 

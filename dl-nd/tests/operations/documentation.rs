@@ -7,9 +7,10 @@ use dl_nd::operations::Operation;
 
 /// Operations with results that the registry converts to numbers or to a dynamic rank. The
 /// conversion adds one or two evaluations.
-const CONVERTED: [&str; 15] = [
+const CONVERTED: [&str; 16] = [
     "argmax",
     "argmin",
+    "argsort",
     "at",
     "diag",
     "diagonal",
@@ -61,20 +62,78 @@ Derivatives there are those of PyTorch, unless the table says otherwise.
 | `min`, `max` | equal operands | ½ for each |
 | `amax`, `amin`, `norm_p` with p = ∞ | equal extremes | in equal parts |
 | `max_pool1d`, `max_pool2d`, `max_pool3d` | equal maxima | all for the first |
+| `max_with_indices`, `min_with_indices`, `sort`, `topk` | equal elements | all for the copied one, the first of them |
+| `cummax`, `cummin` | equal extremes | all for the last |
 | `norm`, `norm_p`, `std` | 0 | 0; so is the second derivative (in PyTorch NaN for some) |
-| `sqrt`, `rsqrt`, `ln`, `recip`, `log1p` | the pole | infinite |
+| `sqrt`, `rsqrt`, `ln`, `recip`, `log1p`, `entr` | the pole | infinite |
+| `asin`, `acos`, `acosh`, `atanh` | the ends of the range | infinite |
 | `pow` | base 0 | infinite below the exponent 1, 0 in the exponent (NaN if it is 0, twice, in PyTorch) |
 | `xlogy` | a = 0 | in `a`: `ln b`, and 0 if `b` is not positive; in `b`: 0 (in PyTorch NaN at b = 0) |
 | `floor`, `rem` | the jump | that of the right side |
 | `softplus` | above 20 | exact; PyTorch returns `x` there, which is less by up to 2e-9 |
 | `erf`, `ndtr`, `silu`, `gelu`, `gelu_tanh` | ±∞ | the limits, of any order (in PyTorch NaN) |
-| `softmax`, `log_softmax`, `logsumexp` | −∞ only | NaN |
+| `softmax`, `log_softmax`, `logsumexp`, `logaddexp` | −∞ only | NaN |
+| `logcumsumexp` | −∞ only | finite (in PyTorch NaN) |
 | `bce_with_logits` | probability 0, infinite logit | the term is 0 (in PyTorch NaN) |
 | `cross_entropy`, `nll` | class weight 0, logit −∞ | the term is 0 (in PyTorch NaN) |
 
 A delta of exactly 0 gives a derivative of 0 at each of these points, where PyTorch gives NaN if the
 derivative is infinite: see the guide, chapter *Derivatives of derivatives*.
 ";
+
+/// The methods of the traits `…Ops` and the public functions of a source file.
+fn public_operations(source: &str) -> Vec<String> {
+    let mut inside: Option<&str> = None;
+    let mut found = Vec::new();
+    for line in source.lines() {
+        let code = line.trim_start();
+        let indent = &line[..line.len() - code.len()];
+        let name = |rest: &str| rest.split(|c: char| !c.is_alphanumeric() && c != '_').next().map(str::to_owned);
+        if code.starts_with("pub trait ") && name(&code["pub trait ".len()..]).is_some_and(|name| name.ends_with("Ops"))
+        {
+            inside = Some(indent);
+        } else if code == "}" && inside == Some(indent) {
+            inside = None;
+        } else if let Some(rest) =
+            code.strip_prefix("fn ").filter(|_| inside.is_some_and(|at| indent.len() == at.len() + 4))
+        {
+            found.extend(name(rest));
+        } else if let Some(rest) = line.strip_prefix("pub fn ") {
+            found.extend(name(rest));
+        }
+    }
+    // names that a macro makes are those of a table
+    found.retain(|name| !name.is_empty());
+    found
+}
+
+#[test]
+fn every_public_operation_has_a_row() {
+    const INTERNAL: [&str; 2] = ["same_shape", "along_last"];
+    let operations = Operation::all();
+    let known = |name: &str| operations.iter().any(|operation| operation.name == name);
+    let (mut folders, mut missing, mut count) =
+        (vec![concat!(env!("CARGO_MANIFEST_DIR"), "/src/ops").into()], vec![], 0);
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir::<std::path::PathBuf>(folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                for name in public_operations(&std::fs::read_to_string(&path).expect("a text")) {
+                    count += 1;
+                    let forms = ["", "_axis", "_keepdim", "_with"];
+                    let has_row = forms.iter().any(|form| name.strip_suffix(form).is_some_and(known));
+                    if !has_row && !INTERNAL.contains(&name.as_str()) {
+                        missing.push(name);
+                    }
+                }
+            }
+        }
+    }
+    assert!(count > 100, "{count} operations were found");
+    assert_eq!(missing, [""; 0], "operations without a row");
+}
 
 /// `UPDATE_DOCUMENTATION=1 cargo test -p monadic-dl-nd --test operations` rewrites the file.
 #[test]

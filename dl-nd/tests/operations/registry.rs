@@ -3,6 +3,7 @@
 mod losses;
 mod movement;
 mod networks;
+mod order;
 mod pointwise;
 mod products;
 mod reductions;
@@ -109,6 +110,7 @@ pub(crate) fn all() -> Vec<Op> {
         pointwise::ops(),
         reductions::ops(),
         movement::ops(),
+        order::ops(),
         windows::ops(),
         products::ops(),
         networks::ops(),
@@ -126,6 +128,12 @@ pub(crate) const ELSEWHERE: &[(&str, &str)] = &[
     ("lift", "tested by operations that broadcast: `add`"),
     ("to_dyn", "tested by operations of static rank: `flatten`, `diag`"),
     ("to_rank", "tested by operations that need a static rank: `affine`"),
+    ("affine", "tested with `batch_norm` and `group_norm`"),
+    ("one_hot", "a function of plain labels; tested in `losses.rs`"),
+    ("jacobian", "tested in `derivatives.rs`"),
+    ("hessian", "tested in `derivatives.rs`"),
+    ("item", "gives a number; tested with `to_tensor` in `conveniences.rs`"),
+    ("to_tensor", "has a number as operand; tested with `item` in `conveniences.rs`"),
     ("dense", "an operation on `Table`; tested in `embedding.rs`"),
     ("dropout", "random; tested in `nets.rs`"),
     ("logical_not", "has boolean operands; tested by its example"),

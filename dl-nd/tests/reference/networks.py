@@ -160,6 +160,31 @@ def pools():
         op, function = Op("adaptive_avg_pool" + axes), getattr(F, "adaptive_avg_pool" + axes)
         for shape, size in cases:
             op.case(lambda x: function(x, size), op.numbers(*shape), size=size)
+    for axes, cases in {
+        "1d": [((1, 2, 5), [2]), ((2, 1, 3), [3]), ((1, 1, 2), [5])],
+        "2d": [((1, 1, 4, 4), [2, 2]), ((1, 2, 5, 3), [2, 2]), ((2, 1, 3, 3), [1, 1]), ((1, 1, 2, 3), [3, 4])],
+        "3d": [((1, 1, 2, 3, 3), [1, 2, 2]), ((1, 2, 2, 2, 1), [2, 1, 2])],
+    }.items():
+        op, function = Op("adaptive_max_pool" + axes), getattr(F, "adaptive_max_pool" + axes)
+        for shape, size in cases:
+            op.case(lambda x: function(x, size), op.numbers(*shape, distinct=True), size=size)
+        op = Op("upsample_nearest" + axes)
+        for shape, size in cases:
+            op.case(lambda x: F.interpolate(x, size, mode="nearest"), op.numbers(*shape), size=size)
+    op = Op("upsample_bicubic")
+    for align in [False, True]:
+        for shape, size in [
+            ((1, 1, 2, 2), [4, 4]),
+            ((1, 2, 4, 3), [3, 5]),
+            ((2, 1, 1, 2), [3, 4]),
+            ((1, 1, 5, 4), [2, 3]),
+        ]:
+            op.case(
+                lambda x: F.interpolate(x, size, mode="bicubic", align_corners=align),
+                op.numbers(*shape),
+                size=size,
+                align_corners=align,
+            )
     op = Op("upsample_bilinear")
     for align in [False, True]:
         for shape, size in [

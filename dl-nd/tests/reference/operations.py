@@ -31,6 +31,7 @@ import kinks
 import losses
 import movement
 import networks
+import order
 import pointwise
 import reductions
 
@@ -41,6 +42,9 @@ FAMILIES = [
     reductions.products,
     movement.movement,
     movement.selection,
+    order.scans,
+    order.order,
+    order.pads,
     networks.convolutions,
     networks.pools,
     networks.normalisation,

@@ -50,6 +50,18 @@ def numbers():
         "silu": (F.silu, everywhere, [-40.0, 40.0]),
         "softplus": (lambda x: F.softplus(x, threshold=700), everywhere, [-40.0, 30.0, 100.0]),
         "floor": (torch.floor, dict(low=-2, high=2, kinks=range(-2, 3)), []),
+        "ceil": (torch.ceil, dict(low=-2, high=2, kinks=range(-2, 3)), []),
+        "round": (torch.round, dict(low=-2, high=2, kinks=[k + 0.5 for k in range(-2, 2)]), [0.5, 1.5, -2.5]),
+        "asin": (torch.asin, dict(low=-0.9, high=0.9), []),
+        "acos": (torch.acos, dict(low=-0.9, high=0.9), []),
+        "atan": (torch.atan, everywhere, [1e-10, 50.0]),
+        "sinh": (torch.sinh, everywhere, [1e-10, -20.0]),
+        "cosh": (torch.cosh, everywhere, [20.0]),
+        "asinh": (torch.asinh, everywhere, [1e-10, 50.0]),
+        "acosh": (torch.acosh, dict(low=1.25, high=3), [50.0]),
+        "atanh": (torch.atanh, dict(low=-0.9, high=0.9), []),
+        "log_sigmoid": (F.logsigmoid, everywhere, []),
+        "entr": (torch.special.entr, positive, [1e-10, 1e10]),
         "ndtr": (torch.special.ndtr, everywhere, [-3.0, 9.0]),
         "erf": (torch.erf, everywhere, [1e-10, 4.0, -10.0]),
     }
@@ -65,8 +77,16 @@ def numbers():
         Op(name).case(function, torch.tensor([0.0, 1.0, -1.0]), second=False)
 
     # points where cancellation leaves no correct digits in the second derivatives of PyTorch
-    for x in [20.0, -40.0]:
-        Op("gelu_tanh").case(unary["gelu_tanh"][0], torch.tensor([x]), second=False)
+    # or rounding leaves none in those of the library
+    for name, extremes in {
+        "gelu_tanh": [20.0, -40.0],
+        "asin": [1e-10],
+        "acos": [1e-10],
+        "atanh": [1e-10],
+        "log_sigmoid": [-40.0, 40.0],
+    }.items():
+        for x in extremes:
+            Op(name).case(unary[name][0], torch.tensor([x]), second=False)
 
     # operations with a number as argument
     for name, function, values, kinks in [
@@ -109,6 +129,7 @@ def pairs():
         "min": torch.minimum,
         "max": torch.maximum,
         "xlogy": torch.xlogy,
+        "logaddexp": torch.logaddexp,
     }
     for name, function in functions.items():
         op = Op(name)

@@ -38,7 +38,7 @@ fn matmul_with_different_inner_lengths_returns_shape_error() {
 fn reshape_and_permute_with_invalid_shapes_return_error() {
     let a = matrix(2, 3);
     assert!(error_of(a.reshape([4, 2]), "reshape", &["[2, 3] has 6", "[4, 2] has 8"]).is_shape());
-    assert!(error_of(a.reshape([usize::MAX, 2]), "reshape", &["[2, 3]"]).is_shape());
+    assert!(error_of(a.reshape([usize::MAX - 1, 2]), "reshape", &["[2, 3]"]).is_shape());
     assert!(error_of(a.permute([0, 0]), "permute", &["[0, 0]", "[2, 3]"]).is_invalid());
     assert!(error_of(a.permute([0, 2]), "permute", &["[0, 2]", "[2, 3]"]).is_invalid());
     assert!(error_of(a.unsqueeze(3), "unsqueeze", &["3", "[2, 3]"]).is_invalid());
@@ -173,8 +173,8 @@ fn normalisation_with_invalid_shapes_or_settings_returns_error() {
 #[test]
 fn dropout_and_attention_with_invalid_operands_return_error() {
     let x = matrix(2, 3);
-    for bad in [-0.1, 1.0, f64::NAN] {
-        assert!(error_of(x.dropout(bad), "dropout", &["probability", "below 1"]).is_invalid());
+    for bad in [-0.1, 1.1, f64::NAN] {
+        assert!(error_of(x.dropout(bad), "dropout", &["probability", "between 0 and 1"]).is_invalid());
     }
     let attention = "scaled_dot_product_attention";
     let (k, v) = (matrix(4, 2), matrix(5, 2));

@@ -8,7 +8,9 @@ use ndarray::{IntoDimension, IxDyn};
 /// An interval on which the operation is smooth.
 fn domain(op: Unary) -> (f64, f64) {
     match op {
-        Unary::Ln | Unary::Sqrt | Unary::Rsqrt | Unary::Recip => (0.5, 2.0),
+        Unary::Ln | Unary::Sqrt | Unary::Rsqrt | Unary::Recip | Unary::Entr => (0.5, 2.0),
+        Unary::Asin | Unary::Acos | Unary::Atanh => (-0.75, 0.75),
+        Unary::Acosh => (1.5, 3.0),
         Unary::Log1p | Unary::Tan => (-0.5, 1.0),
         _ => (-2.0, 2.0),
     }

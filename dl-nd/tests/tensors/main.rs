@@ -9,6 +9,7 @@ mod gradient_check;
 mod accuracy;
 mod axes;
 mod conv;
+mod conveniences;
 mod derivatives;
 mod embedding;
 mod errors;

@@ -56,6 +56,7 @@ def rust_entries(module):
             owner, _, leaf = path.rpartition(".")
             linear = isinstance(module.get_submodule(owner), nn.Linear) and leaf == "weight"
             path = path.replace("self_attn", "attention")
+            path = path.replace("forward_.", "forward.")
             for theirs, name_here in RENAMED.items():
                 path = path.replace(theirs, name_here)
             yield path, value, (lambda t: t.t()) if linear else (lambda t: t), trained
@@ -104,6 +105,10 @@ case("linear_without_bias", nn.Linear(3, 4, bias=False), randn(2, 3), only_x)
 case("conv1d", nn.Conv1d(4, 6, 3, stride=2, padding=1, dilation=2, groups=2), randn(2, 4, 9), only_x)
 case("conv2d", nn.Conv2d(2, 3, (3, 2), padding=(1, 0)), randn(2, 2, 5, 4), only_x)
 case("embedding", nn.Embedding(6, 3), lambda: {"ids": torch.tensor([[0, 5, 2], [2, 2, 1]])}, lambda module, ids: [module(ids)])
+case("conv_transpose1d", nn.ConvTranspose1d(4, 6, 3, stride=2, padding=1, output_padding=1, groups=2), randn(2, 4, 5), only_x)
+case("conv_transpose2d", nn.ConvTranspose2d(2, 3, (3, 2), padding=(1, 0)), randn(2, 2, 5, 4), only_x)
+case("instance_norm", nn.InstanceNorm1d(3), randn(2, 3, 5), only_x)
+case("instance_norm_affine", nn.InstanceNorm2d(3, affine=True), randn(2, 3, 4, 2), only_x)
 case("layer_norm", nn.LayerNorm(5), randn(2, 3, 5), only_x)
 case("rms_norm", nn.RMSNorm(5, eps=1e-6), randn(2, 3, 5), only_x)
 case("group_norm", nn.GroupNorm(2, 6), randn(3, 6, 4), only_x)
@@ -187,6 +192,41 @@ case("rnn_cell", nn.RNNCell(3, 4), sequence, steps)
 case("rnn_cell_relu", nn.RNNCell(3, 4, nonlinearity="relu"), sequence, steps)
 case("gru_cell", nn.GRUCell(3, 4), sequence, steps)
 case("lstm_cell", nn.LSTMCell(3, 4), lambda: {"h": torch.randn(2, 4), "c": torch.randn(2, 4)} | sequence(), lstm_steps)
+
+
+class ByDirection(nn.Module):
+    """A recurrent network of PyTorch, with the names of the weights and the layout of the states of dl-nn."""
+
+    def __init__(self, network):
+        super().__init__()
+        self.network = [network]
+        for name in ["forward_", "reverse"]:
+            layers = nn.ModuleList(nn.Module() for _ in range(network.num_layers))
+            setattr(self, name, layers)
+            for l, layer in enumerate(layers):
+                suffix = f"_l{l}" + ("_reverse" if name == "reverse" else "")
+                for weight in ["weight_ih", "weight_hh", "bias_ih", "bias_hh"]:
+                    if hasattr(network, weight + suffix):
+                        layer.register_parameter(weight, getattr(network, weight + suffix))
+
+    def forward(self, h, c=None, **xs):
+        x = torch.stack(list(xs.values()))
+        outputs, last = self.network[0](x, h if c is None else (h, c))
+        return list(outputs) + ([last] if c is None else list(last))
+
+
+def sequence_of(states, cells):
+    return lambda: {name: torch.randn(cells, 2, 4) for name in states} | {f"x{i}": torch.randn(2, 3) for i in range(3)}
+
+
+case("rnn", ByDirection(nn.RNN(3, 4)), sequence_of("h", 1), lambda module, **inputs: module(**inputs))
+case("gru_deep", ByDirection(nn.GRU(3, 4, 2)), sequence_of("h", 2), lambda module, **inputs: module(**inputs))
+case(
+    "lstm_deep_both_ways",
+    ByDirection(nn.LSTM(3, 4, 2, bidirectional=True)),
+    sequence_of("hc", 4),
+    lambda module, **inputs: module(**inputs),
+)
 
 
 class Dense(nn.Module):

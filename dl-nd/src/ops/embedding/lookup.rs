@@ -12,7 +12,7 @@
 
 use super::Table;
 use super::rows::{Rows, check_ids};
-use crate::ops::index::Indices;
+use crate::ops::index::{Indices, without_padding};
 use crate::tensor::{Element, Nd, Rank, dim_of};
 use dl_core::{Along, At, BuiltIn, Data, Deltas, Differentiable, Layer, Primitive, Result, buffers};
 use ndarray::{Dimension, Ix2};
@@ -122,6 +122,29 @@ pub trait TableOps<A: Element>: Differentiable<Data: ByRow<A>> {
         Larger<I::Rank>: Rank,
     {
         Layer::apply_built_in(GatherRows(PhantomData), (self.layer(), ids.into_indices()))
+    }
+
+    /// [`embedding`](TableOps::embedding) where no gradient flows to row `padding`, whose id fills
+    /// up sequences of different lengths. PyTorch's `padding_idx`.
+    ///
+    /// ```
+    /// # use dl_core::{Differentiable, Weight}; use dl_nd::{Table, TableOps, ops::ReduceOps};
+    /// # use dl_optim::Sgd;
+    /// let table: Weight<Table> = Weight::new([[0.0], [2.0]].into());
+    /// table.embedding_padded([0, 1, 0], 0).sum().train(&Sgd::new(1.0)).wait()?;
+    /// assert_eq!(table.value(), [[0.0], [1.0]].into());
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// When an id is not below the height of the table.
+    #[track_caller]
+    fn embedding_padded<I: Indices>(&self, ids: I, padding: usize) -> Layer<Nd<A, Larger<I::Rank>>>
+    where
+        Larger<I::Rank>: Rank,
+    {
+        let ids = ids.into_indices();
+        without_padding(Layer::apply_built_in(GatherRows(PhantomData), (self.layer(), ids.clone())), &ids, padding)
     }
 
     /// The whole table as a tensor `[height, width]`, for instance for matrix products. Its delta

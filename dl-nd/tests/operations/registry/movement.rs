@@ -108,7 +108,7 @@ fn padded(draw: &mut Draw, shape: &[usize]) -> Value {
     json!({ "pads": pads, "value": 0.5 })
 }
 
-fn pads(args: &Args) -> Vec<(usize, usize)> {
+pub(super) fn pads(args: &Args) -> Vec<(usize, usize)> {
     let pads = args.value("pads").as_array().expect("a list");
     pads.iter().map(|pad| (integer(&pad[0]) as usize, integer(&pad[1]) as usize)).collect()
 }

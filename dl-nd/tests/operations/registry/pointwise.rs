@@ -3,7 +3,7 @@
 use super::{Drawn, mask, ops};
 use crate::case::Args;
 use crate::draw::{Draw, Sample};
-use dl_core::{Binary, Pointwise, max, min, pow};
+use dl_core::{Binary, Pointwise, logaddexp, max, min, pow};
 use dl_nd::ops::*;
 use serde_json::json;
 
@@ -14,6 +14,8 @@ fn within(draw: &mut Draw, low: f64, high: f64) -> Sample {
 
 /// Numbers of either sign.
 const ANY: Drawn = Some(|draw| within(draw, -2.0, 2.0));
+
+const WITHIN_ONE: Drawn = Some(|draw| within(draw, -0.75, 0.75));
 
 const POSITIVE: Drawn = Some(|draw| within(draw, 0.25, 3.0));
 
@@ -90,6 +92,18 @@ ops! {
     "relu", ANY, |_, x| x[0].relu();
     "softplus", ANY, |_, x| x[0].softplus();
     "floor", ANY, |_, x| x[0].floor();
+    "ceil", ANY, |_, x| x[0].ceil();
+    "round", Some(|draw| within(draw, -0.45, 0.45)), |_, x| x[0].round();
+    "asin", WITHIN_ONE, |_, x| x[0].asin();
+    "acos", WITHIN_ONE, |_, x| x[0].acos();
+    "atan", ANY, |_, x| x[0].atan();
+    "sinh", ANY, |_, x| x[0].sinh();
+    "cosh", ANY, |_, x| x[0].cosh();
+    "asinh", ANY, |_, x| x[0].asinh();
+    "acosh", Some(|draw| within(draw, 1.25, 3.0)), |_, x| x[0].acosh();
+    "atanh", WITHIN_ONE, |_, x| x[0].atanh();
+    "log_sigmoid", ANY, |_, x| x[0].log_sigmoid();
+    "entr", POSITIVE, |_, x| x[0].entr();
     "erf", ANY, |_, x| x[0].erf();
     "ndtr", ANY, |_, x| x[0].ndtr();
     "gelu", ANY, |_, x| x[0].gelu();
@@ -111,6 +125,7 @@ ops! {
         let [a, b] = draw.pair();
         Draw::sample(json!({}), [draw.numbers(&a, -2.0, 2.0), draw.numbers(&b, 0.5, 2.0)])
     }), |_, x| Pointwise::binary(Binary::Xlogy, &x[0], &x[1]);
+    "logaddexp", TWO, |args, x| either!(args, x, |a, b| logaddexp(a, b));
     "where_", MASKED, |args, x| {
         let a = if args.flag("squared") { x[0].square() } else { x[0].clone() };
         where_(mask(args, "mask"), a, &x[1])

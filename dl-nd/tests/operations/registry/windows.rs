@@ -125,6 +125,13 @@ ops! {
     "adaptive_avg_pool1d", Some(resized::<1>), |args, x| x[0].adaptive_avg_pool1d(each(args, "size"));
     "adaptive_avg_pool2d", Some(resized::<2>), |args, x| x[0].adaptive_avg_pool2d(each(args, "size"));
     "adaptive_avg_pool3d", Some(resized::<3>), |args, x| x[0].adaptive_avg_pool3d(each(args, "size"));
+    "adaptive_max_pool1d", Some(resized::<1>), |args, x| x[0].adaptive_max_pool1d(each(args, "size"));
+    "adaptive_max_pool2d", Some(resized::<2>), |args, x| x[0].adaptive_max_pool2d(each(args, "size"));
+    "adaptive_max_pool3d", Some(resized::<3>), |args, x| x[0].adaptive_max_pool3d(each(args, "size"));
+    "upsample_nearest1d", Some(resized::<1>), |args, x| x[0].upsample_nearest1d(each(args, "size"));
+    "upsample_nearest2d", Some(resized::<2>), |args, x| x[0].upsample_nearest2d(each(args, "size"));
+    "upsample_nearest3d", Some(resized::<3>), |args, x| x[0].upsample_nearest3d(each(args, "size"));
+    "upsample_bicubic", Some(resized::<2>), |args, x| x[0].upsample_bicubic(each(args, "size"), args.flag("align_corners"));
     "upsample_linear", Some(resized::<1>), |args, x| x[0].upsample_linear(each(args, "size"), args.flag("align_corners"));
     "upsample_bilinear", Some(resized::<2>), |args, x| x[0].upsample_bilinear(each(args, "size"), args.flag("align_corners"));
     "upsample_trilinear", Some(resized::<3>), |args, x| x[0].upsample_trilinear(each(args, "size"), args.flag("align_corners"));

@@ -1,0 +1,50 @@
+//! Selection by a mask.
+
+use crate::ops::index::take;
+use crate::ops::reshape::MovementOps;
+use crate::tensor::{Element, Nd, Rank};
+use dl_core::{At, BuiltIn, Deltas, Error, Layer, Primitive, Result};
+use ndarray::Ix1;
+use std::marker::PhantomData;
+
+/// The elements at which the mask is true, in row-major order.
+#[track_caller]
+pub(crate) fn masked_select<A: Element, D: Rank, E: Rank>(
+    x: Layer<Nd<A, D>>,
+    mask: Layer<Nd<bool, E>>,
+) -> Layer<Nd<A, Ix1>> {
+    let selected = Layer::apply_built_in(Selected(PhantomData), (x.clone(), mask));
+    take("masked_select", 0, x.flatten(), selected)
+}
+
+/// (x, mask) ↦ the row-major indices in `x` at which the mask is true.
+struct Selected<A, D, E>(PhantomData<(A, D, E)>);
+
+impl<A: Element, D: Rank, E: Rank> Primitive for Selected<A, D, E> {
+    type Operands = (Layer<Nd<A, D>>, Layer<Nd<bool, E>>);
+    type Output = Nd<usize, Ix1>;
+
+    fn name(&self) -> &'static str {
+        "masked_select"
+    }
+
+    fn value(&self, (x, mask): (&Nd<A, D>, &Nd<bool, E>)) -> Result<Nd<usize, Ix1>> {
+        let Some(whole) = mask.0.broadcast(x.dim()) else {
+            let (mask, x) = (mask.shape(), x.shape());
+            return Err(Error::shape(format!("a mask of shape {mask:?} does not broadcast to {x:?}")));
+        };
+        Ok(whole.iter().enumerate().filter_map(|(i, &selected)| selected.then_some(i)).collect())
+    }
+
+    fn pullback(&self, _: &At<'_, Self>) -> Deltas<Self> {
+        (None, None)
+    }
+
+    fn cost(&self, (x, _): (&Nd<A, D>, &Nd<bool, E>)) -> f64 {
+        200.0 + x.len() as f64
+    }
+}
+
+impl<A: Element, D: Rank, E: Rank> BuiltIn for Selected<A, D, E> {
+    const IS_PURE: bool = true;
+}

@@ -1,0 +1,274 @@
+//! Scans along an axis: cumulative products, extrema and log-sum-exps.
+
+use crate::kernels::for_each_lane_pair;
+use crate::ops::axes::axis_of;
+use crate::ops::broadcast::sum_to;
+use crate::ops::index::gather;
+use crate::ops::slice::{SliceOps, narrow};
+use crate::tensor::{Element, Nd, Rank, check_size, compact_copy, filled_array};
+use dl_core::{At, Binary, BuiltIn, Deltas, Differentiable, Layer, Pointwise, Primitive, Result};
+use ndarray::{Array, Axis};
+use std::marker::PhantomData;
+
+/// Scans: each element of the result is a reduction of the elements up to its position. See also
+/// [`cumsum`](crate::ArrangeOps::cumsum).
+///
+/// ```
+/// use dl_core::Differentiable;
+/// use dl_nd::{Nd, ScanOps};
+/// let (maxima, indices) = Nd::from([2.0, 1.0, 3.0]).cummax(0);
+/// assert_eq!(maxima.predict().wait()?, Nd::from([2.0, 2.0, 3.0]));
+/// assert_eq!(indices.predict().wait()?, Nd::from([0, 0, 2]));
+/// # dl_core::Result::Ok(())
+/// ```
+pub trait ScanOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
+    /// The cumulative products along an axis: `yᵢ = x₀ · … · xᵢ`. The gradient is correct for
+    /// elements that are 0, too.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{Nd, ScanOps};
+    /// assert_eq!(Nd::from([2.0, 3.0, 4.0]).cumprod(0).predict().wait()?, Nd::from([2.0, 6.0, 24.0]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// When there is no such axis.
+    #[track_caller]
+    fn cumprod(&self, axis: isize) -> Layer<Nd<A, D>> {
+        let nothing = Layer::constant(Nd::single(A::zero()));
+        Layer::apply_built_in(
+            Recurrence { axis, from_end: false, initial: A::of(1.0), rank: PhantomData },
+            (self.layer(), nothing),
+        )
+    }
+
+    /// The cumulative log-sum-exps along an axis: `yᵢ = ln(exp x₀ + … + exp xᵢ)`, without overflow.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{Nd, ScanOps};
+    /// let sums = Nd::from([0.0, 0.0, 2_f64.ln()]).logcumsumexp(0).exp().predict().wait()?;
+    /// assert!((sums[2] - 4.0).abs() < 1e-12);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// When there is no such axis.
+    #[track_caller]
+    fn logcumsumexp(&self, axis: isize) -> Layer<Nd<A, D>> {
+        Layer::apply_built_in(LogCumSumExp { axis, types: PhantomData }, (self.layer(),))
+    }
+
+    /// The largest elements up to each position along an axis, and their indices. From the first
+    /// NaN on the result is NaN. Of equal elements the last one is taken; the gradient flows to it.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{Nd, ScanOps};
+    /// assert_eq!(Nd::from([1.0, 0.0, 3.0]).cummax(0).0.predict().wait()?, Nd::from([1.0, 1.0, 3.0]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// When there is no such axis.
+    #[track_caller]
+    fn cummax(&self, axis: isize) -> (Layer<Nd<A, D>>, Layer<Nd<usize, D>>) {
+        cumulative_extremum(self.layer(), axis, true)
+    }
+
+    /// The smallest elements up to each position along an axis, and their indices. See
+    /// [`cummax`](ScanOps::cummax).
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{Nd, ScanOps};
+    /// assert_eq!(Nd::from([1.0, 0.0, 3.0]).cummin(0).0.predict().wait()?, Nd::from([1.0, 0.0, 0.0]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// When there is no such axis.
+    #[track_caller]
+    fn cummin(&self, axis: isize) -> (Layer<Nd<A, D>>, Layer<Nd<usize, D>>) {
+        cumulative_extremum(self.layer(), axis, false)
+    }
+}
+
+impl<X, A: Element, D: Rank> ScanOps<A, D> for X where X: Differentiable<Data = Nd<A, D>> {}
+
+#[track_caller]
+fn cumulative_extremum<A: Element, D: Rank>(
+    x: Layer<Nd<A, D>>,
+    axis: isize,
+    largest: bool,
+) -> (Layer<Nd<A, D>>, Layer<Nd<usize, D>>) {
+    let indices = Layer::apply_built_in(CumulativeIndices { axis, largest, types: PhantomData }, (x.clone(),));
+    (gather(axis, x, indices.clone()), indices)
+}
+
+/// The elements of an axis moved by one position, towards its end or its start; `fill` takes the
+/// free place.
+#[track_caller]
+fn shifted<A: Element, D: Rank>(
+    x: &Layer<Nd<A, D>>,
+    shape: &[usize],
+    axis: usize,
+    to_end: bool,
+    fill: A,
+) -> Layer<Nd<A, D>> {
+    let mut widths = vec![(0, 0); shape.len()];
+    widths[axis] = if to_end { (1, 0) } else { (0, 1) };
+    narrow(x, axis, usize::from(!to_end), shape[axis] - 1).pad(&widths, fill)
+}
+
+/// (a, b) ↦ s, where `sᵢ = aᵢ · sᵢ₋₁ + bᵢ` along an axis and the state before the first element is
+/// `initial`. `b` broadcasts to the shape of `a`. The pullback is a recurrence in the opposite
+/// direction.
+struct Recurrence<A, D> {
+    axis: isize,
+    /// Whether to start at the last element.
+    from_end: bool,
+    initial: A,
+    rank: PhantomData<D>,
+}
+
+impl<A: Element, D: Rank> Primitive for Recurrence<A, D> {
+    type Operands = (Layer<Nd<A, D>>, Layer<Nd<A, D>>);
+    type Output = Nd<A, D>;
+
+    fn name(&self) -> &'static str {
+        "cumprod"
+    }
+
+    fn value(&self, (a, b): (&Nd<A, D>, &Nd<A, D>)) -> Result<Nd<A, D>> {
+        let axis = axis_of(self.axis, a.shape())?;
+        let mut states = compact_copy(b.0.broadcast(a.dim()).expect("it broadcasts"));
+        for_each_lane_pair(a.view(), &mut states, axis, 2.0, |mut a, mut states| {
+            if self.from_end {
+                a.invert_axis(Axis(0));
+                states.invert_axis(Axis(0));
+            }
+            let mut state = self.initial;
+            for (to, &a) in states.iter_mut().zip(a) {
+                state = a * state + *to;
+                *to = state;
+            }
+        });
+        Ok(states.into())
+    }
+
+    fn pullback(&self, at: &At<'_, Self>) -> Deltas<Self> {
+        let shape = at.values.0.shape();
+        let axis = axis_of(self.axis, shape).expect("the axis was checked");
+        if at.value.is_empty() {
+            return (Some(at.delta.clone()), Some(sum_to(at.delta.clone(), shape, at.values.1.dim())));
+        }
+        let next = shifted(&at.operands.0, shape, axis, self.from_end, A::zero());
+        let back = Recurrence { axis: self.axis, from_end: !self.from_end, initial: A::zero(), rank: PhantomData };
+        let sums = Layer::apply_built_in(back, (next, at.delta.clone()));
+        let before = shifted(at.output, shape, axis, !self.from_end, self.initial);
+        (Some(Nd::binary(Binary::StrongMul, &sums, &before)), Some(sum_to(sums, shape, at.values.1.dim())))
+    }
+
+    fn cost(&self, (a, _): (&Nd<A, D>, &Nd<A, D>)) -> f64 {
+        200.0 + a.nanoseconds_to_compute() + 2.0 * a.len() as f64
+    }
+}
+
+impl<A: Element, D: Rank> BuiltIn for Recurrence<A, D> {
+    const IS_PURE: bool = true;
+}
+
+struct LogCumSumExp<A, D> {
+    axis: isize,
+    types: PhantomData<(A, D)>,
+}
+
+impl<A: Element, D: Rank> Primitive for LogCumSumExp<A, D> {
+    type Operands = (Layer<Nd<A, D>>,);
+    type Output = Nd<A, D>;
+
+    fn name(&self) -> &'static str {
+        "logcumsumexp"
+    }
+
+    fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, D>> {
+        let axis = axis_of(self.axis, x.shape())?;
+        let mut sums = filled_array(x.dim(), A::zero());
+        for_each_lane_pair(x.view(), &mut sums, axis, 20.0, |x, mut sums| {
+            let mut sum = A::neg_infinity();
+            for (to, &x) in sums.iter_mut().zip(x) {
+                sum = Binary::LogAddExp.value(sum, x);
+                *to = sum;
+            }
+        });
+        Ok(sums.into())
+    }
+
+    /// `exp(xᵢ − yᵢ) · λᵢ` with the recurrence `λᵢ = dᵢ + exp(yᵢ − yᵢ₊₁) · λᵢ₊₁`, whose factors are at
+    /// most 1. Infinities are replaced by the largest numbers, whose differences are not NaN.
+    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
+        let shape = at.values.0.shape();
+        let axis = axis_of(self.axis, shape).expect("the axis was checked");
+        if at.value.is_empty() {
+            return (Some(at.delta.clone()),);
+        }
+        let largest = A::max_value().to_f64().expect("a number");
+        let [x, y] = [&at.operands.0, at.output].map(|x| x.clamp(-largest, largest));
+        let part = |first: usize| narrow(&y, axis, first, shape[axis] - 1);
+        let mut widths = vec![(0, 0); shape.len()];
+        widths[axis].1 = 1;
+        let factors = Nd::binary(Binary::Sub, &part(0), &part(1)).exp().pad(&widths, A::zero());
+        let back = Recurrence { axis: self.axis, from_end: true, initial: A::zero(), rank: PhantomData };
+        let sums = Layer::apply_built_in(back, (factors, at.delta.clone()));
+        (Some(Nd::binary(Binary::StrongMul, &sums, &Nd::binary(Binary::Sub, &x, &y).exp())),)
+    }
+
+    fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
+        200.0 + x.nanoseconds_to_compute() + 20.0 * x.len() as f64
+    }
+}
+
+impl<A: Element, D: Rank> BuiltIn for LogCumSumExp<A, D> {
+    const IS_PURE: bool = true;
+}
+
+/// The indices of the extrema up to each position.
+struct CumulativeIndices<A, D> {
+    axis: isize,
+    largest: bool,
+    types: PhantomData<(A, D)>,
+}
+
+impl<A: Element, D: Rank> Primitive for CumulativeIndices<A, D> {
+    type Operands = (Layer<Nd<A, D>>,);
+    type Output = Nd<usize, D>;
+
+    fn name(&self) -> &'static str {
+        if self.largest { "cummax" } else { "cummin" }
+    }
+
+    fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<usize, D>> {
+        let axis = axis_of(self.axis, x.shape())?;
+        check_size::<usize>(x.shape())?;
+        let mut indices = Array::from_elem(x.dim(), 0);
+        for_each_lane_pair(x.view(), &mut indices, axis, 1.0, |x, mut indices| {
+            let mut best = 0;
+            for (i, to) in indices.iter_mut().enumerate() {
+                let beats = if self.largest { x[i] >= x[best] } else { x[i] <= x[best] };
+                best = if x[i].is_nan() || beats { i } else { best };
+                *to = best;
+            }
+        });
+        Ok(indices.into())
+    }
+
+    fn pullback(&self, _: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
+        (None,)
+    }
+
+    fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
+        200.0 + x.nanoseconds_to_compute() + x.len() as f64
+    }
+}
+
+impl<A: Element, D: Rank> BuiltIn for CumulativeIndices<A, D> {
+    const IS_PURE: bool = true;
+}
