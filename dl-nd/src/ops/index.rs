@@ -6,7 +6,9 @@ use crate::ops::axes::axis_of;
 use crate::ops::reshape::as_rank;
 use crate::ops::slice_gradient::{Place, add_part_now, slice_gradient};
 use crate::tensor::{Element, HasRank, Nd, Rank, check_size};
-use dl_core::{Along, At, BuiltIn, CotangentSink, Deltas, Differentiable, Error, Immediate, Layer, Primitive, Result, Trainable};
+use dl_core::{
+    Along, At, BuiltIn, CotangentSink, Deltas, Differentiable, Error, Immediate, Layer, Primitive, Result, Trainable,
+};
 use ndarray::{ArrayD, ArrayView, ArrayViewD, ArrayViewMutD, Axis, Dimension, Ix1, IxDyn, Slice};
 use std::marker::PhantomData;
 
@@ -255,7 +257,8 @@ pub(crate) fn take_add<A: Element, E: Rank>(
     part: ArrayViewD<'_, A>,
 ) {
     let (indices, part) = (indices.0.as_standard_layout(), part.as_standard_layout());
-    let (indices, part) = (indices.as_slice().expect("in row-major order"), part.as_slice().expect("in row-major order"));
+    let (indices, part) =
+        (indices.as_slice().expect("in row-major order"), part.as_slice().expect("in row-major order"));
     let shape = around(whole.shape(), axis);
     kernels::add_taken(whole.as_slice_mut().expect("in row-major order"), shape, indices, part);
 }

@@ -50,9 +50,7 @@ impl Place {
             Place::Rows { name, axis, indices } => {
                 take(name, *axis as isize, x.clone(), Layer::constant(indices.clone()))
             }
-            Place::Elements { axis, indices } => {
-                gather(*axis as isize, as_rank(x), Layer::constant(indices.clone()))
-            }
+            Place::Elements { axis, indices } => gather(*axis as isize, as_rank(x), Layer::constant(indices.clone())),
         }
     }
 }

@@ -167,9 +167,12 @@ fn softmaxes<A: Element>() {
         order.remove(axis);
         order.push(axis);
         let permuted = Nd::from(x.clone().into_array().permuted_axes(order.clone()).as_standard_layout().into_owned());
-        let back: Vec<usize> = (0..rank).map(|axis| order.iter().position(|&at| at == axis).expect("an axis")).collect();
-        let pairs =
-            [(x.softmax(axis as isize), permuted.softmax(-1)), (x.log_softmax(axis as isize), permuted.log_softmax(-1))];
+        let back: Vec<usize> =
+            (0..rank).map(|axis| order.iter().position(|&at| at == axis).expect("an axis")).collect();
+        let pairs = [
+            (x.softmax(axis as isize), permuted.softmax(-1)),
+            (x.log_softmax(axis as isize), permuted.log_softmax(-1)),
+        ];
         for (found, wanted) in pairs {
             let found = on_threads(|| found.clone(), |a, b| bits(a) == bits(b));
             let wanted = Nd::from(value(&wanted).into_array().permuted_axes(back.clone()));
@@ -285,7 +288,8 @@ fn masks_and_choices_match_loops() {
             let wanted: Vec<f32> = x.view().iter().zip(&wide).map(|(&a, &b)| if a < b { a } else { b }).collect();
             assert_eq!(chosen, wanted, "{shape:?}");
             let chosen = value(&where_(&less, 0.25, &x)).into_vec();
-            let wanted: Vec<f32> = x.view().iter().zip(&is_less).map(|(&a, &less)| if less { 0.25 } else { a }).collect();
+            let wanted: Vec<f32> =
+                x.view().iter().zip(&is_less).map(|(&a, &less)| if less { 0.25 } else { a }).collect();
             assert_eq!(chosen, wanted, "{shape:?}");
         }
     }
@@ -334,4 +338,3 @@ fn batch_of_small_products_has_bits_of_single_products() {
         }
     }
 }
-
