@@ -8,7 +8,7 @@
 use dl::nd::init::{rng, uniform};
 use dl::nd::ndarray::{IntoDimension, s};
 use dl::nd::operations::Operation;
-use dl::nd::{HasRank, Rank, RunningStats, ops};
+use dl::nd::{HasRank, Rank};
 use dl::prelude::*;
 use dl::{Binary, Data, Do, Pointwise, Unary};
 use std::hint::black_box;
@@ -108,6 +108,13 @@ where
     Nd::from_vec(shape, (0..len).map(|i| i * 7919 % count).collect()).expect("one each")
 }
 
+/// Rows of methods with the same arguments.
+macro_rules! methods {
+    ($rows:ident, $x:expr, $($name:ident)*: $arguments:tt) => {
+        $($rows.row(stringify!($name), $x, |x| x.$name $arguments);)*
+    };
+}
+
 const SIDE: usize = 2048;
 
 fn main() {
@@ -146,13 +153,8 @@ fn pointwise(rows: &mut Rows) {
     let other = p.less(&q).predict().wait().expect("a mask");
     rows.row("where_", &x, |x| where_(&mask, x, &q));
     rows.row("where_ number", &x, |x| where_(&mask, x, 0.0));
-    rows.row("less", &p, |x| x.less(&q));
+    methods!(rows, &p, less less_equal greater greater_equal equal not_equal: (&q));
     rows.row("less number", &p, |x| x.less(1.0));
-    rows.row("less_equal", &p, |x| x.less_equal(&q));
-    rows.row("greater", &p, |x| x.greater(&q));
-    rows.row("greater_equal", &p, |x| x.greater_equal(&q));
-    rows.row("equal", &p, |x| x.equal(&q));
-    rows.row("not_equal", &p, |x| x.not_equal(&q));
     rows.row("logical_not", &x, |_| mask.logical_not());
     rows.row("logical_and", &x, |_| mask.logical_and(&other));
     rows.row("logical_or", &x, |_| mask.logical_or(&other));
@@ -190,8 +192,7 @@ fn reductions_and_products(rows: &mut Rows) {
         rows.row(name, &a, |a| a.matmul(&b));
     }
     let bias = uniform([512], -1.0, 1.0, &mut rng(3));
-    rows.row("linear", &a, |a| a.linear(&b, &bias));
-    rows.row("linear_relu", &a, |a| a.linear_relu(&b, &bias));
+    methods!(rows, &a, linear linear_relu: (&b, &bias));
     let (u, v) = (weight([1 << 20], -1.0, 1.0), uniform([1 << 20], -1.0, 1.0, &mut rng(2)));
     rows.row("dot", &u, |u| u.dot(&v));
     let (u, v) = (weight([SIDE], -1.0, 1.0), uniform([SIDE], -1.0, 1.0, &mut rng(2)));
@@ -202,9 +203,7 @@ fn reductions_and_products(rows: &mut Rows) {
 fn movement(rows: &mut Rows) {
     let x = weight([SIDE, SIDE], -1.0, 1.0);
     rows.row("reshape", &x, |x| x.reshape([SIDE / 2, 2 * SIDE]));
-    rows.row("flatten", &x, |x| x.flatten());
-    rows.row("flatten_rows", &x, |x| x.flatten_rows());
-    rows.row("t", &x, |x| x.t());
+    methods!(rows, &x, flatten flatten_rows t: ());
     rows.row("transpose", &x, |x| x.transpose(0, 1));
     rows.row("permute", &x, |x| x.permute([1, 0]));
     rows.row("squeeze", &weight([1, SIDE, SIDE], -1.0, 1.0), |x| x.squeeze(0));
@@ -222,10 +221,8 @@ fn movement(rows: &mut Rows) {
     rows.row("concat", &x, |x| concat(1, [x, x]));
     rows.row("stack", &x, |x| stack(0, [x, x]));
     rows.row("roll", &x, |x| x.roll(1, 5));
-    rows.row("tril", &x, |x| x.tril(0));
-    rows.row("triu", &x, |x| x.triu(0));
+    methods!(rows, &x, tril triu diagonal: (0));
     rows.row("diag", &weight([SIDE], -1.0, 1.0), |x| x.diag(0));
-    rows.row("diagonal", &x, |x| x.diagonal(0));
     let (list, table): (Nd<usize, Ix1>, Nd<usize, Ix2>) = (indices([SIDE], SIDE), indices([SIDE, SIDE], SIDE));
     rows.row("index_select 0", &x, |x| x.index_select(0, &list));
     rows.row("index_select 1", &x, |x| x.index_select(1, &list));
@@ -252,18 +249,12 @@ fn networks(rows: &mut Rows) {
         uniform([32, 32, 3, 3], -0.1, 0.1, rng),
         uniform([16, 16, 3, 3, 3], -0.1, 0.1, rng),
     );
-    rows.row("conv1d", &x1, |x| x.conv1d(&w1, Conv::new().padding(1)));
-    rows.row("conv2d", &x2, |x| x.conv2d(&w2, Conv::new().padding(1)));
-    rows.row("conv3d", &x3, |x| x.conv3d(&w3, Conv::new().padding(1)));
-    rows.row("conv_transpose1d", &x1, |x| x.conv_transpose1d(&w1, Conv::new().padding(1)));
-    rows.row("conv_transpose2d", &x2, |x| x.conv_transpose2d(&w2, Conv::new().padding(1)));
-    rows.row("conv_transpose3d", &x3, |x| x.conv_transpose3d(&w3, Conv::new().padding(1)));
-    rows.row("max_pool1d", &x1, |x| x.max_pool1d(Pool::new(2)));
-    rows.row("max_pool2d", &x2, |x| x.max_pool2d(Pool::new(2)));
-    rows.row("max_pool3d", &x3, |x| x.max_pool3d(Pool::new(2)));
-    rows.row("avg_pool1d", &x1, |x| x.avg_pool1d(Pool::new(2)));
-    rows.row("avg_pool2d", &x2, |x| x.avg_pool2d(Pool::new(2)));
-    rows.row("avg_pool3d", &x3, |x| x.avg_pool3d(Pool::new(2)));
+    methods!(rows, &x1, conv1d conv_transpose1d: (&w1, Conv::new().padding(1)));
+    methods!(rows, &x2, conv2d conv_transpose2d: (&w2, Conv::new().padding(1)));
+    methods!(rows, &x3, conv3d conv_transpose3d: (&w3, Conv::new().padding(1)));
+    methods!(rows, &x1, max_pool1d avg_pool1d: (Pool::new(2)));
+    methods!(rows, &x2, max_pool2d avg_pool2d: (Pool::new(2)));
+    methods!(rows, &x3, max_pool3d avg_pool3d: (Pool::new(2)));
     rows.row("adaptive_avg_pool1d", &x1, |x| x.adaptive_avg_pool1d([7]));
     rows.row("adaptive_avg_pool2d", &x2, |x| x.adaptive_avg_pool2d([7, 7]));
     rows.row("adaptive_avg_pool3d", &x3, |x| x.adaptive_avg_pool3d([7, 7, 7]));
@@ -273,8 +264,7 @@ fn networks(rows: &mut Rows) {
     rows.row("batch_norm", &x2, |x| x.batch_norm(1e-5));
     rows.row("group_norm", &x2, |x| x.group_norm(4, 1e-5));
     let x = weight([SIDE, SIDE], -1.0, 1.0);
-    rows.row("layer_norm", &x, |x| x.layer_norm(1, 1e-5));
-    rows.row("rms_norm", &x, |x| x.rms_norm(1, 1e-5));
+    methods!(rows, &x, layer_norm rms_norm: (1, 1e-5));
     rows.row("dropout", &x, |x| x.dropout(0.5));
     rows.row("softmax 0", &x, |x| x.softmax(0));
     rows.row("softmax 1", &x, |x| x.softmax(1));
@@ -283,11 +273,7 @@ fn networks(rows: &mut Rows) {
     let (q, k) = (weight([8, 8, 256, 64], -1.0, 1.0), uniform([8, 8, 256, 64], -1.0, 1.0, rng));
     rows.row("scaled_dot_product_attention", &q, |q| scaled_dot_product_attention(q, &k, &k));
     let (labels, y): (Nd<usize, Ix1>, _) = (indices([SIDE], SIDE), uniform([SIDE, SIDE], 0.0, 1.0, rng));
-    rows.row("cross_entropy", &x, |x| x.cross_entropy(&labels));
-    rows.row("nll", &x, |x| x.nll(&labels));
-    rows.row("mse", &x, |x| x.mse(&y));
-    rows.row("l1", &x, |x| x.l1(&y));
+    methods!(rows, &x, cross_entropy nll: (&labels));
+    methods!(rows, &x, mse l1 bce_with_logits kl_div: (&y));
     rows.row("huber", &x, |x| x.huber(&y, 1.0));
-    rows.row("bce_with_logits", &x, |x| x.bce_with_logits(&y));
-    rows.row("kl_div", &x, |x| x.kl_div(&y));
 }

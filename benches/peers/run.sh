@@ -4,6 +4,7 @@
 #   benches/peers/run.sh setup                            # builds and installs all peers; takes long and about 10 GB
 #   benches/peers/run.sh measure [workload…] [--quick]    # measures, compares the losses, prints the table
 #   benches/peers/run.sh table                            # the table of the last measurement, as Markdown
+#   benches/peers/run.sh operations [word…] [--quick]     # every operation on tensors beside PyTorch, on two threads
 #
 # Environment: PEERS_FOLDER, the output folder (target/peers); THREADS="1 2"; LIBRARIES="dl limit …", see below;
 # ROUNDS=3 measures each workload three times with all libraries in turns and takes medians (ROUNDS_w4=9 for one workload): for shared machines;
@@ -76,6 +77,23 @@ row_of() {
     fi
 }
 
+# Builds a benchmark of this library, and prints its path.
+bench_of() {
+    (cd "$root" && cargo bench --bench "$1" --no-run --message-format=json 2>/dev/null |
+        sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' | tail -1)
+}
+
+operations() {
+    local bench threads=${THREADS:-2}
+    bench=$(bench_of operations)
+    rm -f "$folder"/operations-{dl,torch}.csv
+    for _ in $(seq "${ROUNDS:-3}"); do
+        on_cores "$threads" "$bench" "$@" >>"$folder/operations-dl.csv"
+        on_cores "$threads" "$python" "$here/python/operations.py" "$threads" "$@" >>"$folder/operations-torch.csv"
+    done
+    python3 "$here/python/operations.py" --table "$folder"/operations-{dl,torch}.csv
+}
+
 measure() {
     local workloads=() flags=() keep=() argument threads workload rounds
     for argument in "$@"; do
@@ -85,8 +103,7 @@ measure() {
         esac
     done
     [ ${#workloads[@]} -gt 0 ] || workloads=(w1 w2 w3 w4 w5 w6 w7 w8 gated_net)
-    figures=$(cd "$root" && cargo bench --bench figures --no-run --message-format=json 2>/dev/null |
-        sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' | tail -1)
+    figures=$(bench_of figures)
     if [ "${KEEP:-0}" = 1 ]; then
         keep=(--keep)
         touch "$folder/log.txt"
@@ -132,6 +149,7 @@ measure_workload() { # threads, workload
 case ${1:-} in
 setup) setup ;;
 measure) measure "${@:2}" ;;
+operations) operations "${@:2}" ;;
 table) python3 "$here/table.py" "$folder" --markdown ;;
 *) sed -n '2,/^set/{/^#/!d;s/^# \{0,1\}//;p}' "${BASH_SOURCE[0]}" ;;
 esac

@@ -182,13 +182,14 @@ pub(super) fn power_of_f64(a: f64, b: f64) -> f64 {
 }
 
 /// For loops over many powers.
-#[doc(hidden)]
 impl Binary {
+    #[doc(hidden)]
     /// Whether this is a power, or the slope of one.
     pub fn is_power(self) -> bool {
         matches!(self, Binary::Pow | Binary::PowSlope)
     }
 
+    #[doc(hidden)]
     /// Runs a loop for the powers with this exponent. `None` if it has no simple form.
     pub fn each_with_exponent<A: Number, L: UnaryLoop<A>>(self, b: A, over: L) -> Option<L::Output> {
         match self {
@@ -200,6 +201,7 @@ impl Binary {
         }
     }
 
+    #[doc(hidden)]
     /// Whether the power with this exponent has a simple form.
     #[inline(always)]
     pub fn has_simple_form<A: Number>(self, b: A) -> bool {
@@ -207,6 +209,7 @@ impl Binary {
         (b + b == (b + b).floor()) & (b.abs() <= A::of(4.0)) && simple!(A, b, value => true, else false)
     }
 
+    #[doc(hidden)]
     /// Runs a loop for powers with any exponents that have no simple form.
     pub fn each_without_simple_form<A: Number, L: BinaryLoop<A>>(self, over: L) -> L::Output {
         match self {

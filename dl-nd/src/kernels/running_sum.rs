@@ -35,7 +35,11 @@ pub(crate) fn running_sums<A: Element>(x: &mut [A], shape: [usize; 3], from_end:
             }
             let (mut sums, mut errors) = (vec![A::zero(); block.ncols()], vec![A::zero(); block.ncols()]);
             for mut row in block.outer_iter_mut() {
-                step_all(row.as_slice_mut().expect("contiguous rows"), &mut sums, &mut errors);
+                let row = row.as_slice_mut().expect("contiguous rows");
+                vectorized(
+                    #[inline(always)]
+                    || step(row, &mut sums, &mut errors),
+                );
             }
         }
     });
@@ -56,7 +60,14 @@ fn sum_lanes<A: Element>(lanes: &mut [A], length: usize, from_end: bool) {
             let from = &lanes[lane * length + start..][..now];
             from.iter().enumerate().for_each(|(step, &x)| columns[column(step)][lane] = x);
         }
-        columns[..now].iter_mut().for_each(|row| step_all(row, &mut sums, &mut errors));
+        vectorized(
+            #[inline(always)]
+            || {
+                for row in &mut columns[..now] {
+                    step(row, &mut sums, &mut errors);
+                }
+            },
+        );
         for lane in 0..count {
             let to = &mut lanes[lane * length + start..][..now];
             to.iter_mut().enumerate().for_each(|(step, to)| *to = columns[column(step)][lane]);
@@ -66,17 +77,13 @@ fn sum_lanes<A: Element>(lanes: &mut [A], length: usize, from_end: bool) {
 }
 
 /// Adds a term to each sum, and replaces the term by that sum.
-fn step_all<A: Element>(terms: &mut [A], sums: &mut [A], errors: &mut [A]) {
-    vectorized(
-        #[inline(always)]
-        || {
-            for (x, (sum, error)) in terms.iter_mut().zip(sums.iter_mut().zip(errors.iter_mut())) {
-                let next = *sum + *x;
-                let lost = if sum.abs() >= x.abs() { (*sum - next) + *x } else { (*x - next) + *sum };
-                *error = if lost.is_finite() { *error + lost } else { *error };
-                *sum = next;
-                *x = next + *error;
-            }
-        },
-    );
+#[inline(always)]
+fn step<A: Element>(terms: &mut [A], sums: &mut [A], errors: &mut [A]) {
+    for (x, (sum, error)) in terms.iter_mut().zip(sums.iter_mut().zip(errors.iter_mut())) {
+        let next = *sum + *x;
+        let lost = if sum.abs() >= x.abs() { (*sum - next) + *x } else { (*x - next) + *sum };
+        *error = if lost.is_finite() { *error + lost } else { *error };
+        *sum = next;
+        *x = next + *error;
+    }
 }

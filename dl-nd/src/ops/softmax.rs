@@ -289,7 +289,7 @@ fn by_columns<A: Element, D: Rank>(
     value: impl Fn(ExpLanes<A>, &mut dyn Iterator<Item = (&[A], &mut [A])>) + Sync,
 ) -> Result<Option<Nd<A, D>>> {
     let [before, len, after] = around(x.shape(), axis_of(axis, x.shape())?);
-    let Some(elements) = x.0.as_slice().filter(|_| after >= LANE_GROUP && len > 1 && len * after >= COLUMNS_LEN / 64)
+    let Some(elements) = x.0.as_slice().filter(|_| after >= LANE_GROUP && len > 1 && len * after >= MIN_COLUMNS_LEN)
     else {
         return Ok(None);
     };
@@ -316,8 +316,10 @@ fn by_columns<A: Element, D: Rank>(
     Ok(Some(Nd::from_elements(x.dim(), result)))
 }
 
+/// Fewer elements are computed lane by lane.
+const MIN_COLUMNS_LEN: usize = 2048;
 /// The number of elements of some columns that are computed together. They stay in L2.
-const COLUMNS_LEN: usize = 1 << 17;
+const COLUMNS_LEN: usize = 1 << 16;
 
 /// The estimated time of the softmax per element, in nanoseconds.
 pub(crate) const SOFTMAX_NANOSECONDS: f64 = 2.5;
