@@ -107,7 +107,7 @@ pub use ops::scan::ScanOps;
 pub use ops::similarity::cosine_similarity;
 pub use ops::slice::SliceOps;
 pub use ops::softmax::SoftmaxOps;
-pub use ops::sort::SortOps;
+pub use ops::sort::{SortOps, WithIndices};
 pub use ops::variance::SpreadOps;
 pub use ops::window::PerAxis;
 

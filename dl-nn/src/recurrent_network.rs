@@ -136,6 +136,9 @@ pub type Gru<A = f32> = Recurrent<GruCell<A>>;
 /// ```
 pub type Lstm<A = f32> = Recurrent<LstmCell<A>>;
 
+/// The outputs of the time steps, and the last states.
+type Unrolled<C> = (Vec<NdLayer<Ix2, <C as RecurrentCell>::Element>>, Vec<<C as RecurrentCell>::State>);
+
 impl<C: RecurrentCell> Recurrent<C> {
     /// One layer in one direction.
     ///
@@ -189,7 +192,7 @@ impl<C: RecurrentCell> Recurrent<C> {
     /// # Errors
     /// If there is not one state for each cell.
     #[track_caller]
-    pub fn of<X>(&self, steps: &[X], states: Vec<C::State>) -> Result<(Vec<NdLayer<Ix2, C::Element>>, Vec<C::State>)>
+    pub fn of<X>(&self, steps: &[X], states: Vec<C::State>) -> Result<Unrolled<C>>
     where
         X: NdExpression<Ix2, C::Element>,
     {

@@ -319,7 +319,7 @@ fn inferred<E: Rank>(shape: &E, len: usize) -> E {
     if let Some(axis) = shape.slice().iter().position(|&length| length == INFER) {
         let others = shape.slice().iter().enumerate().filter(|&(other, _)| other != axis);
         let others = others.fold(1_usize, |product, (_, &length)| product.saturating_mul(length));
-        if others != 0 && len % others == 0 {
+        if others != 0 && len.is_multiple_of(others) {
             shape[axis] = len / others;
         }
     }

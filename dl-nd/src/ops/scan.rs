@@ -5,6 +5,7 @@ use crate::ops::axes::axis_of;
 use crate::ops::broadcast::sum_to;
 use crate::ops::index::gather;
 use crate::ops::slice::{SliceOps, narrow};
+use crate::ops::sort::WithIndices;
 use crate::tensor::{Element, Nd, Rank, check_size, compact_copy, filled_array};
 use dl_core::{At, Binary, BuiltIn, Deltas, Differentiable, Layer, Pointwise, Primitive, Result};
 use ndarray::{Array, Axis};
@@ -70,7 +71,7 @@ pub trait ScanOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// # Errors
     /// When there is no such axis.
     #[track_caller]
-    fn cummax(&self, axis: isize) -> (Layer<Nd<A, D>>, Layer<Nd<usize, D>>) {
+    fn cummax(&self, axis: isize) -> WithIndices<A, D> {
         cumulative_extremum(self.layer(), axis, true)
     }
 
@@ -86,7 +87,7 @@ pub trait ScanOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// # Errors
     /// When there is no such axis.
     #[track_caller]
-    fn cummin(&self, axis: isize) -> (Layer<Nd<A, D>>, Layer<Nd<usize, D>>) {
+    fn cummin(&self, axis: isize) -> WithIndices<A, D> {
         cumulative_extremum(self.layer(), axis, false)
     }
 }
@@ -94,11 +95,7 @@ pub trait ScanOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
 impl<X, A: Element, D: Rank> ScanOps<A, D> for X where X: Differentiable<Data = Nd<A, D>> {}
 
 #[track_caller]
-fn cumulative_extremum<A: Element, D: Rank>(
-    x: Layer<Nd<A, D>>,
-    axis: isize,
-    largest: bool,
-) -> (Layer<Nd<A, D>>, Layer<Nd<usize, D>>) {
+fn cumulative_extremum<A: Element, D: Rank>(x: Layer<Nd<A, D>>, axis: isize, largest: bool) -> WithIndices<A, D> {
     let indices = Layer::apply_built_in(CumulativeIndices { axis, largest, types: PhantomData }, (x.clone(),));
     (gather(axis, x, indices.clone()), indices)
 }

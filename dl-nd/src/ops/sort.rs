@@ -11,6 +11,14 @@ use ndarray::{Array, RemoveAxis};
 use std::cmp::Ordering;
 use std::marker::PhantomData;
 
+/// Selected elements, and their indices along the axis.
+///
+/// ```
+/// use dl_nd::{Nd, SortOps, WithIndices, ndarray::Ix1};
+/// let (largest, indices): WithIndices<f32, Ix1> = Nd::from([3.0, 1.0]).topk(0, 1);
+/// ```
+pub type WithIndices<A, D> = (Layer<Nd<A, D>>, Layer<Nd<usize, D>>);
+
 /// Elements along an axis in the order of their size, with the indices that they came from. The
 /// gradient of an element flows to the element that it is a copy of. The order is stable, and NaN
 /// counts as largest, as in NumPy and PyTorch.
@@ -35,7 +43,7 @@ pub trait SortOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// # Errors
     /// When there is no such axis.
     #[track_caller]
-    fn sort(&self, axis: isize, descending: bool) -> (Layer<Nd<A, D>>, Layer<Nd<usize, D>>) {
+    fn sort(&self, axis: isize, descending: bool) -> WithIndices<A, D> {
         with_values(axis, self.layer(), self.argsort(axis, descending))
     }
 
@@ -52,7 +60,7 @@ pub trait SortOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// # Errors
     /// When there is no such axis, or it has fewer than `k` elements.
     #[track_caller]
-    fn topk(&self, axis: isize, k: usize) -> (Layer<Nd<A, D>>, Layer<Nd<usize, D>>) {
+    fn topk(&self, axis: isize, k: usize) -> WithIndices<A, D> {
         let op = ArgSort { name: "topk", axis, descending: true, count: Some(k), types: PhantomData };
         with_values(axis, self.layer(), Layer::apply_built_in(op, (self.layer(),)))
     }
@@ -72,7 +80,7 @@ pub trait SortOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// # Errors
     /// When there is no such axis, or its length is 0.
     #[track_caller]
-    fn max_with_indices(&self, axis: isize) -> (Layer<Nd<A, D::Smaller>>, Layer<Nd<usize, D::Smaller>>)
+    fn max_with_indices(&self, axis: isize) -> WithIndices<A, D::Smaller>
     where
         D: RemoveAxis,
         D::Smaller: Rank,
@@ -94,7 +102,7 @@ pub trait SortOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// # Errors
     /// When there is no such axis, or its length is 0.
     #[track_caller]
-    fn min_with_indices(&self, axis: isize) -> (Layer<Nd<A, D::Smaller>>, Layer<Nd<usize, D::Smaller>>)
+    fn min_with_indices(&self, axis: isize) -> WithIndices<A, D::Smaller>
     where
         D: RemoveAxis,
         D::Smaller: Rank,
@@ -111,7 +119,7 @@ fn with_values<A: Element, D: Rank>(
     axis: isize,
     x: Layer<Nd<A, D>>,
     indices: Layer<Nd<usize, D>>,
-) -> (Layer<Nd<A, D>>, Layer<Nd<usize, D>>) {
+) -> WithIndices<A, D> {
     (gather(axis, x, indices.clone()), indices)
 }
 
