@@ -4,7 +4,7 @@
 //! Waking a parked thread takes 5 to 50 µs, longer than most of what is waited for. The durations
 //! are in `thresholds.rs`.
 
-use crate::sync::{Patience, spin_loop, yield_now};
+use crate::sync::{Deadline, spin_loop, yield_now};
 use crate::thresholds::{IDLE_TIMEOUT, MAX_IDLE_TIMEOUT, SPINS};
 use std::time::{Duration, Instant};
 
@@ -33,7 +33,7 @@ pub fn round(is_ready: impl FnMut() -> bool) -> bool {
 /// Rounds of polls, until the [idle timeout](IDLE_TIMEOUT). Returns whether it was ready.
 #[cold]
 pub fn wait(mut is_ready: impl FnMut() -> bool) -> bool {
-    let since = Patience::new();
+    let since = Deadline::new();
     loop {
         if round(&mut is_ready) {
             return true;

@@ -19,7 +19,7 @@
 
 use crate::backoff::{IdleTimeout, round};
 use crate::sync::{
-    AtomicBool, Mutex, MutexGuard, Ordering, Patience, current_num_threads, give_way, spawn, thread_local,
+    AtomicBool, Deadline, Mutex, MutexGuard, Ordering, current_num_threads, give_way, spawn, thread_local,
 };
 use crate::thresholds::{JOBS_PER_THREAD, MAX_IDLE_TIMEOUT, ROUNDS};
 use std::cell::{Cell, OnceCell};
@@ -125,9 +125,9 @@ impl Injector {
         let _reset = ResetPolling;
         // Bounded, since jobs may spawn each other endlessly, and another job may be waiting for
         // this thread.
-        let turn = Patience::new();
+        let turn = Deadline::new();
         while resumed && turn.lasts(MAX_IDLE_TIMEOUT) && give_way() {}
-        let (all, mut since) = (Patience::new(), Patience::new());
+        let (all, mut since) = (Deadline::new(), Deadline::new());
         let idle_timeout = || self.lock().idle_timeout.get();
         while since.lasts(idle_timeout()) {
             if !all.lasts(MAX_IDLE_TIMEOUT) {
@@ -136,7 +136,7 @@ impl Injector {
             }
             if let Some(job) = self.poll_briefly() {
                 job();
-                since = Patience::new();
+                since = Deadline::new();
             }
         }
         // For offers pushed while this thread was polling.

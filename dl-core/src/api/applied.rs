@@ -6,8 +6,8 @@ use crate::error::Result;
 use crate::graph::data::Data;
 use crate::graph::delta::check_deltas;
 use crate::graph::layer::Layer;
-use crate::graph::node_ref::AnyLayer;
-use crate::graph::op::{self, AnyAlong, AnyAt, AnyImmediate, AnyPrimitive, Few};
+use crate::graph::node_ref::NodeRef;
+use crate::graph::op::{self, AnyAlong, AnyAt, AnyImmediate, AnyPrimitive, OperandVec};
 use crate::graph::value::Value;
 use std::any::Any;
 
@@ -30,7 +30,7 @@ macro_rules! of_primitive {
             self.op.name()
         }
 
-        fn operands(&self) -> &[AnyLayer] {
+        fn operands(&self) -> &[NodeRef] {
             self.operands.as_ref()
         }
 
@@ -46,7 +46,7 @@ macro_rules! of_primitive {
             self.op.cost(P::Operands::values(operands))
         }
 
-        fn pullback(&self, at: AnyAt<'_>) -> Few<Option<AnyLayer>> {
+        fn pullback(&self, at: AnyAt<'_>) -> OperandVec<Option<NodeRef>> {
             let mut deltas = P::Operands::deltas(self.op.pullback(&At {
                 operands: &P::Operands::from_any(self.operands()),
                 values: P::Operands::values(at.values),
@@ -56,15 +56,14 @@ macro_rules! of_primitive {
             }));
             if !$is_built_in {
                 // A step adds such a delta to its weight without a temporary, and checks it itself.
-                let selected = |operand: &AnyLayer, delta: &AnyLayer| {
-                    operand.variable().is_none() || delta.accumulates().is_none()
-                };
+                let selected =
+                    |operand: &NodeRef, delta: &NodeRef| operand.variable().is_none() || delta.accumulates().is_none();
                 check_deltas(at.output, self.operands(), &mut deltas, selected);
             }
             deltas
         }
 
-        fn pushforward(&self, along: AnyAlong<'_>) -> Option<AnyLayer> {
+        fn pushforward(&self, along: AnyAlong<'_>) -> Option<NodeRef> {
             let tangent = self.op.pushforward(&Along {
                 operands: &P::Operands::from_any(along.operands),
                 values: P::Operands::values(along.values),
@@ -101,7 +100,7 @@ impl<P: BuiltIn> AnyPrimitive for Applied<P, true> {
         P::CAN_DEFER_VALUE
     }
 
-    fn unit_cotangents(&self, operands: &[&Value]) -> Option<Few<Option<AnyLayer>>> {
+    fn unit_cotangents(&self, operands: &[&Value]) -> Option<OperandVec<Option<NodeRef>>> {
         self.op.unit_cotangents(P::Operands::values(operands)).map(P::Operands::deltas)
     }
 

@@ -16,8 +16,8 @@ use crate::exec::computation::{Computation, FromFn, PassChoice, SyncRun};
 use crate::exec::run::Run;
 use crate::exec::snapshot::Snapshot;
 use crate::exec::{self, Counters, Mode, Purpose, Settings};
-use crate::graph::erased_arc::Shared;
-use crate::graph::inline_box::{Kept, KeptFuture};
+use crate::graph::erased_arc::ErasedArc;
+use crate::graph::inline_box::{InlineBox, InlineFuture};
 use crate::graph::node::Outcome;
 use crate::record::Recorder;
 use std::fmt;
@@ -50,25 +50,25 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// ```
 #[must_use = "nothing is computed until it is run: write `.wait()?`, or `.await?` inside async code"]
 pub struct Do<T> {
-    computation: Shared<dyn Computation<T>>,
+    computation: ErasedArc<dyn Computation<T>>,
     settings: Settings,
 }
 
 /// A computation as the body of a layer. The settings of a `Do` apply only to a run that starts a
 /// pass, so the common case, which joins the surrounding pass, omits them.
 pub(crate) enum Body<T> {
-    Joining(Shared<dyn Computation<T>>),
+    Joining(ErasedArc<dyn Computation<T>>),
     WithSettings(Box<Do<T>>),
 }
 
 impl<T: Send + 'static> Body<T> {
     /// Starts a new run.
-    pub(crate) fn start(&self, outcome: fn(T) -> Outcome) -> KeptFuture<Result<Outcome>> {
+    pub(crate) fn start(&self, outcome: fn(T) -> Outcome) -> InlineFuture<Result<Outcome>> {
         match self {
             Body::Joining(computation) => computation.start_body(outcome),
             Body::WithSettings(this) => {
                 let run = this.run();
-                Kept::future(async move { run.await.map(outcome) })
+                InlineBox::future(async move { run.await.map(outcome) })
             }
         }
     }
@@ -88,7 +88,7 @@ impl<T> fmt::Debug for Do<T> {
 
 impl<T: Send + 'static> Do<T> {
     pub(crate) fn new(computation: impl Computation<T> + 'static) -> Self {
-        Do { computation: Shared::computation(computation), settings: Settings::made_here() }
+        Do { computation: ErasedArc::computation(computation), settings: Settings::made_here() }
     }
 
     pub(crate) fn starting<F, Fut>(pass_choice: PassChoice, start: F) -> Self

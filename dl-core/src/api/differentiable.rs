@@ -13,7 +13,7 @@ use crate::exec::extract::ExtractValue;
 use crate::exec::{self, Begun, Pass, Purpose, Settings};
 use crate::graph::data::{Data, Trainable};
 use crate::graph::delta::Delta;
-use crate::graph::inline_box::{Kept, KeptFuture};
+use crate::graph::inline_box::{InlineBox, InlineFuture};
 use crate::graph::layer::Layer;
 use crate::graph::value::Value;
 use crate::step::commit::commit;
@@ -143,8 +143,8 @@ impl<T: Data> Computation<T> for Predict<T> {
         PassChoice::New(Purpose::Predict)
     }
 
-    fn start(&self) -> KeptFuture<Result<T>> {
-        Kept::future(self.0.extract())
+    fn start(&self) -> InlineFuture<Result<T>> {
+        InlineBox::future(self.0.extract())
     }
 
     fn try_run_sync(&self, settings: &Settings) -> SyncRun<T> {
@@ -169,9 +169,9 @@ impl<T: Data> Computation<SideEffects> for Backward<T> {
         PassChoice::New(Purpose::Train)
     }
 
-    fn start(&self) -> KeptFuture<Result<SideEffects>> {
+    fn start(&self) -> InlineFuture<Result<SideEffects>> {
         let root = self.0.any().clone();
-        Kept::future(async move {
+        InlineBox::future(async move {
             let value = ExtractValue::new(root.clone()).await?;
             let pass = exec::current().expect("a backward runs in its pass");
             let one = reverse::one(&root, &value)?;
@@ -188,9 +188,9 @@ impl<T: Data, O: Optimizer + Clone + 'static> Computation<T> for Train<T, O> {
         PassChoice::New(Purpose::Step)
     }
 
-    fn start(&self) -> KeptFuture<Result<T>> {
+    fn start(&self) -> InlineFuture<Result<T>> {
         let (layer, optimizer) = (self.0.clone(), self.1.clone());
-        Kept::future(async move {
+        InlineBox::future(async move {
             let value = ExtractValue::new(layer.any().clone()).await?;
             let pass = exec::current().expect("a training step runs in its pass");
             let one = reverse::one(layer.any(), &value)?;

@@ -4,7 +4,7 @@ use crate::error::Result;
 use crate::exec::extract::ExtractValue;
 use crate::exec::{self, user_code};
 use crate::graph::data::Data;
-use crate::graph::node_ref::AnyLayer;
+use crate::graph::node_ref::NodeRef;
 use crate::graph::value::Value;
 use std::future::Future;
 use std::pin::Pin;
@@ -40,7 +40,7 @@ enum ExtractState<T> {
 impl<T> Unpin for Extract<T> {}
 
 impl<T> Extract<T> {
-    pub(crate) fn new(layer: AnyLayer) -> Self {
+    pub(crate) fn new(layer: NodeRef) -> Self {
         Extract(ExtractState::Pending(ExtractValue::new(layer)))
     }
 
@@ -63,7 +63,7 @@ impl<T: Data> Future for Extract<T> {
 }
 
 /// The value as returned to the caller: moved out if this is its only owner, otherwise cloned.
-pub(crate) fn into_data<T: Data>(value: Value, layer: &AnyLayer) -> Result<T> {
+pub(crate) fn into_data<T: Data>(value: Value, layer: &NodeRef) -> Result<T> {
     let into_data = || {
         exec::computing_in_task(|| T::settle(&[value.get()]));
         value.into()

@@ -25,7 +25,7 @@ use crate::exec::extract::{ExtractAll, ExtractValue};
 use crate::exec::{self, Pass, PassState, Purpose, Status};
 use crate::graph::data::Data;
 use crate::graph::layer::Layer;
-use crate::graph::node_ref::AnyLayer;
+use crate::graph::node_ref::NodeRef;
 use crate::graph::value::Value;
 use std::collections::HashMap;
 use std::marker::PhantomData;
@@ -113,7 +113,7 @@ impl<T: Data> Primitive for Finite<T> {
 
 impl<T: Data> BuiltIn for Finite<T> {}
 
-async fn find_first_non_finite(root: AnyLayer) -> Result<Option<Error>> {
+async fn find_first_non_finite(root: NodeRef) -> Result<Option<Error>> {
     let value = ExtractValue::new(root.clone()).await?;
     let pass = exec::current().expect("an extract ends in its pass");
     let _hold = forward::hold(&pass, std::slice::from_ref(&root)).await?;
@@ -133,7 +133,7 @@ async fn find_first_non_finite(root: AnyLayer) -> Result<Option<Error>> {
 /// The first of these nodes with a non-finite value that leads to a non-finite value of the root.
 fn first_non_finite_value(state: &PassState, root: u32, order: &[u32]) -> Option<Error> {
     let non_finite = |index| match state.status(index) {
-        Status::Ready(value) => (state.node(index).kind_of_data.non_finite)(value.as_value()),
+        Status::Ready(value) => (state.node(index).vtable.non_finite)(value.as_value()),
         _ => None,
     };
     let below = |index| (0..state.edges(index)).map(move |which| state.edge(index, which));
@@ -155,18 +155,18 @@ struct NodeDeltas<'a> {
     pass: &'a Arc<Pass>,
     /// Operands before their consumers.
     order: Vec<u32>,
-    deltas: HashMap<u32, (AnyLayer, Value)>,
+    deltas: HashMap<u32, (NodeRef, Value)>,
 }
 
 impl<'a> NodeDeltas<'a> {
-    async fn new(pass: &'a Arc<Pass>, root: (AnyLayer, AnyLayer), mut order: Vec<u32>) -> Result<Self> {
-        let layers: Vec<AnyLayer> = {
+    async fn new(pass: &'a Arc<Pass>, root: (NodeRef, NodeRef), mut order: Vec<u32>) -> Result<Self> {
+        let layers: Vec<NodeRef> = {
             let mut state = reverse::kept(pass)?;
             order.retain(|&index| state.trained(index));
             order.iter().map(|&index| state.handle(index)).collect()
         };
         let (found, _) = reverse::deltas_of(pass, &[root], &layers, &[])?;
-        let (places, found): (Vec<u32>, Vec<AnyLayer>) =
+        let (places, found): (Vec<u32>, Vec<NodeRef>) =
             order.iter().zip(found).filter_map(|(&index, delta)| Some((index, delta?))).unzip();
         let values = ExtractAll::new(found.clone()).await?;
         let deltas = places.into_iter().zip(found.into_iter().zip(values)).collect();
@@ -178,7 +178,7 @@ impl<'a> NodeDeltas<'a> {
         let state = || reverse::kept(self.pass);
         let non_finite = |state: &PassState, &index: &u32| {
             let (_, delta) = self.deltas.get(&index)?;
-            Some((index, (state.node(index).kind_of_data.non_finite_delta)(delta)?))
+            Some((index, (state.node(index).vtable.non_finite_delta)(delta)?))
         };
         let (target, number, consumers) = {
             let state = state()?;
@@ -211,8 +211,8 @@ impl<'a> NodeDeltas<'a> {
             let mut state = reverse::kept(self.pass)?;
             let others = (0..state.edges(consumer)).map(|which| state.edge(consumer, which));
             let others: Vec<u32> = others.filter(|&other| other != target).collect();
-            let known: Vec<AnyLayer> = others.into_iter().map(|other| state.handle(other)).collect();
-            let non_finite = state.node(target).kind_of_data.non_finite_delta;
+            let known: Vec<NodeRef> = others.into_iter().map(|other| state.handle(other)).collect();
+            let non_finite = state.node(target).vtable.non_finite_delta;
             (state.handle(consumer), state.handle(target), known, non_finite)
         };
         let delta = AnyDelta::Ready(delta).into_layer(&layer);

@@ -18,7 +18,7 @@ use crate::autodiff::forward;
 use crate::graph::data::Data;
 use crate::graph::delta::checked;
 use crate::graph::layer::Layer;
-use crate::graph::node_ref::AnyLayer;
+use crate::graph::node_ref::NodeRef;
 use std::panic::Location;
 
 /// The derivatives can be predicted, trained on and differentiated again. They pass through dynamic
@@ -199,7 +199,7 @@ pub fn derivative<A: Variables + Clone, T: Data>(f: impl Fn(A) -> Layer<T>) -> i
 /// All derivatives of a layer, given its deltas (none means 1), and the result of `map`.
 fn derive<T, G>(
     layer: &Layer<T>,
-    deltas: Vec<AnyLayer>,
+    deltas: Vec<NodeRef>,
     place: &'static Location<'static>,
     map: impl FnOnce(&mut EachVariable<'_>) -> G,
 ) -> (Layer<Derivatives>, G) {
@@ -208,7 +208,7 @@ fn derive<T, G>(
 }
 
 /// The layers that a structure of derivatives consists of.
-pub(crate) fn layers_of<V: Variables + ?Sized>(layers: &V) -> Vec<AnyLayer> {
+pub(crate) fn layers_of<V: Variables + ?Sized>(layers: &V) -> Vec<NodeRef> {
     let mut list = Vec::new();
     let place = Location::caller();
     let none = Layer::constant_at(Derivatives::default(), place);

@@ -4,7 +4,7 @@ use crate::exec::optimizer_step::in_optimizer_step;
 use crate::exec::snapshot::LiveSnapshots;
 use crate::graph::data::Data;
 use crate::graph::layer::Layer;
-use crate::graph::node::DataKind;
+use crate::graph::node::DataVTable;
 use crate::graph::variable::{Variable, VariableRef};
 use crate::graph::weight::AnyWeight;
 use crate::step::commit;
@@ -39,7 +39,7 @@ impl<T: Data> Handle<T> {
     /// The initial handle to a new variable: a buffer, if there is no `weight`.
     #[track_caller]
     pub(crate) fn new(value: T, weight: Option<&'static dyn AnyWeight>) -> Self {
-        let leaf = Variable::create(value.at_rest().into_value(), weight, DataKind::of::<T>(), Location::caller());
+        let leaf = Variable::create(value.at_rest().into_value(), weight, DataVTable::of::<T>(), Location::caller());
         Handle { leaf: Layer::from_any(leaf), is_initial: true }
     }
 

@@ -16,9 +16,9 @@ use crate::api::primitive::{Primitive, sealed};
 use crate::api::tape::Tape;
 use crate::error::Result;
 use crate::graph::data::Data;
-use crate::graph::inline_box::{Kept, KeptFuture};
+use crate::graph::inline_box::{InlineBox, InlineFuture};
 use crate::graph::layer::{BodyKind, Layer};
-use crate::graph::node::{Expression, Outcome, Recipe};
+use crate::graph::node::{DynamicBody, NodeOp, Outcome};
 use crate::graph::seed::Position;
 use std::future::Future;
 use std::panic::Location;
@@ -51,7 +51,7 @@ impl<T: Data> Layer<T> {
     #[track_caller]
     pub fn apply<P: Primitive<Output = T>>(op: P, operands: P::Operands) -> Self {
         let applied = Applied::<_, false>::new(op, operands);
-        Self::from_expression(Expression::Primitive(Kept::operation(applied)))
+        Self::from_op(NodeOp::Primitive(InlineBox::operation(applied)))
     }
 
     /// Applies an operation of the library.
@@ -59,7 +59,7 @@ impl<T: Data> Layer<T> {
     #[track_caller]
     pub fn apply_built_in<P: BuiltIn<Output = T>>(op: P, operands: P::Operands) -> Self {
         let applied = Applied::<_, true>::new(op, operands);
-        Self::from_expression(Expression::Primitive(Kept::operation(applied)))
+        Self::from_op(NodeOp::Primitive(InlineBox::operation(applied)))
     }
 
     /// The operation and its operands, if this layer applies an operation of type `P`.
@@ -92,7 +92,7 @@ impl<T: Data> Layer<T> {
     /// assert!(Layer::constant(1.0).applied::<Shift>().is_none());
     /// ```
     pub fn applied<P: Primitive<Output = T>>(&self) -> Option<(&P, P::Operands)> {
-        let Expression::Primitive(applied) = &self.any().expression else { return None };
+        let NodeOp::Primitive(applied) = &self.any().op else { return None };
         let op = applied.op().downcast_ref()?;
         Some((op, sealed::Operands::from_any(applied.operands())))
     }
@@ -149,8 +149,8 @@ impl<T: Data> From<Do<Tape<T, T::Delta>>> for Layer<T> {
     fn from(forward: Do<Tape<T, T::Delta>>) -> Self {
         struct TapeBody<T: Data>(Body<Tape<T, T::Delta>>, Position);
 
-        impl<T: Data> Recipe for TapeBody<T> {
-            fn run(&self) -> KeptFuture<Result<Outcome>> {
+        impl<T: Data> DynamicBody for TapeBody<T> {
+            fn run(&self) -> InlineFuture<Result<Outcome>> {
                 self.0.start(Tape::into_outcome)
             }
 
@@ -163,7 +163,7 @@ impl<T: Data> From<Do<Tape<T, T::Delta>>> for Layer<T> {
             }
         }
 
-        Self::from_expression(Expression::Dynamic(Kept::body(TapeBody(forward.into_body(), Position::next()))))
+        Self::from_op(NodeOp::Dynamic(InlineBox::body(TapeBody(forward.into_body(), Position::next()))))
     }
 }
 
@@ -173,8 +173,8 @@ impl<T: Data> From<Do<T>> for Layer<T> {
     fn from(value: Do<T>) -> Self {
         struct ValueBody<T>(Body<T>, Position);
 
-        impl<T: Data> Recipe for ValueBody<T> {
-            fn run(&self) -> KeptFuture<Result<Outcome>> {
+        impl<T: Data> DynamicBody for ValueBody<T> {
+            fn run(&self) -> InlineFuture<Result<Outcome>> {
                 self.0.start(|data| Outcome::Tape(data.into_value(), None))
             }
 
@@ -187,6 +187,6 @@ impl<T: Data> From<Do<T>> for Layer<T> {
             }
         }
 
-        Self::from_expression(Expression::Dynamic(Kept::body(ValueBody(value.into_body(), Position::next()))))
+        Self::from_op(NodeOp::Dynamic(InlineBox::body(ValueBody(value.into_body(), Position::next()))))
     }
 }

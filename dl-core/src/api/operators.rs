@@ -19,7 +19,7 @@ use crate::api::weight::Weight;
 use crate::graph::data::{Data, Trainable};
 use crate::graph::delta::Delta;
 use crate::graph::layer::Layer;
-use crate::graph::node::Expression;
+use crate::graph::node::NodeOp;
 use crate::graph::pointwise::Pointwise;
 use dl_math::{Binary, Side, Unary};
 
@@ -113,7 +113,7 @@ macro_rules! scalar_pairs {
             #[track_caller]
             fn combine_borrowed(op: Binary, left: &Layer<$T>, right: &Layer<$T>) -> Layer<$T> {
                 let (left, right) = left.any().clone_both(right.any());
-                Layer::from_expression_with(|| Expression::Binary(op, [left, right]))
+                Layer::from_op_with(|| NodeOp::Binary(op, [left, right]))
             }
         });
     )*};
@@ -126,7 +126,7 @@ macro_rules! scalar_pairs {
             #[track_caller]
             fn combine(op: Binary, left: Layer<$T>, right: $R) -> Layer<$T> {
                 let number = f64::from(<$T>::clone(&right));
-                Layer::from_expression_with(|| Expression::WithNumber(op, Side::Right, number, [left.into_any()]))
+                Layer::from_op_with(|| NodeOp::WithNumber(op, Side::Right, number, [left.into_any()]))
             }
         }
     )*};
@@ -138,14 +138,14 @@ macro_rules! scalar_pairs {
             #[track_caller]
             fn combine(op: Binary, left: Layer<$T>, right: $R) -> Layer<$T> {
                 let right = right.into_layer();
-                Layer::from_expression_with(|| Expression::Binary(op, [left.into_any(), right.into_any()]))
+                Layer::from_op_with(|| NodeOp::Binary(op, [left.into_any(), right.into_any()]))
             }
 
             #[track_caller]
             fn combine_value(op: Binary, left: $T, right: $R) -> Layer<$T> {
                 let number = f64::from(left);
                 let right = right.into_layer();
-                Layer::from_expression_with(|| Expression::WithNumber(op, Side::Left, number, [right.into_any()]))
+                Layer::from_op_with(|| NodeOp::WithNumber(op, Side::Left, number, [right.into_any()]))
             }
 
             $($($borrowed)*)?

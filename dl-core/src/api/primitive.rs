@@ -32,8 +32,8 @@ use crate::autodiff::forward;
 use crate::error::Result;
 use crate::graph::data::Data;
 use crate::graph::layer::Layer;
-use crate::graph::node_ref::AnyLayer;
-use crate::graph::op::{AnyAlong, Few};
+use crate::graph::node_ref::NodeRef;
+use crate::graph::op::{AnyAlong, OperandVec};
 use crate::graph::value::Value;
 use smallvec::smallvec;
 
@@ -331,13 +331,13 @@ pub(crate) mod sealed {
         type Values<'a>;
         type Deltas;
         /// The type-erased operands: an array or a `Vec`.
-        type Erased: AsRef<[AnyLayer]> + Send + Sync;
+        type Erased: AsRef<[NodeRef]> + Send + Sync;
         fn into_any(self) -> Self::Erased;
-        fn from_any(operands: &[AnyLayer]) -> Self;
+        fn from_any(operands: &[NodeRef]) -> Self;
         fn values<'a>(values: &[&'a Value]) -> Self::Values<'a>;
-        fn deltas(deltas: Self::Deltas) -> Few<Option<AnyLayer>>;
+        fn deltas(deltas: Self::Deltas) -> OperandVec<Option<NodeRef>>;
         /// The inverse of `deltas`.
-        fn from_deltas(deltas: &[Option<AnyLayer>]) -> Self::Deltas;
+        fn from_deltas(deltas: &[Option<NodeRef>]) -> Self::Deltas;
     }
 }
 
@@ -346,20 +346,20 @@ macro_rules! tuples {
         impl<$($T: Data),+> sealed::Operands for ($(Layer<$T>,)+) {
             type Values<'a> = ($(&'a $T,)+);
             type Deltas = ($(Option<Layer<$T::Delta>>,)+);
-            type Erased = [AnyLayer; [$($i),+].len()];
+            type Erased = [NodeRef; [$($i),+].len()];
             fn into_any(self) -> Self::Erased {
                 [$(self.$i.into_any()),+]
             }
-            fn from_any(operands: &[AnyLayer]) -> Self {
+            fn from_any(operands: &[NodeRef]) -> Self {
                 ($(Layer::from_any(operands[$i].clone()),)+)
             }
             fn values<'a>(values: &[&'a Value]) -> Self::Values<'a> {
                 ($(values[$i].get::<$T>(),)+)
             }
-            fn deltas(deltas: Self::Deltas) -> Few<Option<AnyLayer>> {
+            fn deltas(deltas: Self::Deltas) -> OperandVec<Option<NodeRef>> {
                 smallvec![$(deltas.$i.map(Layer::into_any)),+]
             }
-            fn from_deltas(deltas: &[Option<AnyLayer>]) -> Self::Deltas {
+            fn from_deltas(deltas: &[Option<NodeRef>]) -> Self::Deltas {
                 ($(deltas[$i].clone().map(Layer::<$T::Delta>::from_any),)+)
             }
         }
@@ -372,13 +372,13 @@ impl<T: Data> sealed::Operands for Vec<Layer<T>> {
     type Values<'a> = Vec<&'a T>;
     type Deltas = Vec<Option<Layer<T::Delta>>>;
 
-    type Erased = Vec<AnyLayer>;
+    type Erased = Vec<NodeRef>;
 
-    fn into_any(self) -> Vec<AnyLayer> {
+    fn into_any(self) -> Vec<NodeRef> {
         self.into_iter().map(Layer::into_any).collect()
     }
 
-    fn from_any(operands: &[AnyLayer]) -> Self {
+    fn from_any(operands: &[NodeRef]) -> Self {
         operands.iter().cloned().map(Layer::from_any).collect()
     }
 
@@ -386,11 +386,11 @@ impl<T: Data> sealed::Operands for Vec<Layer<T>> {
         values.iter().map(|value| value.get()).collect()
     }
 
-    fn deltas(deltas: Self::Deltas) -> Few<Option<AnyLayer>> {
+    fn deltas(deltas: Self::Deltas) -> OperandVec<Option<NodeRef>> {
         deltas.into_iter().map(|delta| delta.map(Layer::into_any)).collect()
     }
 
-    fn from_deltas(deltas: &[Option<AnyLayer>]) -> Self::Deltas {
+    fn from_deltas(deltas: &[Option<NodeRef>]) -> Self::Deltas {
         deltas.iter().map(|delta| delta.clone().map(Layer::from_any)).collect()
     }
 }

@@ -9,7 +9,7 @@ use crate::graph::chunk::Chunk;
 use crate::graph::data::{Data, Trainable};
 use crate::graph::delta::Delta;
 use crate::graph::layer::Layer;
-use crate::graph::node::Expression;
+use crate::graph::node::NodeOp;
 use crate::graph::pointwise::Pointwise;
 use crate::graph::value::{Repr, Value};
 use dl_math::{Binary, Side, Unary};
@@ -110,19 +110,19 @@ macro_rules! scalar {
         impl Pointwise for $T {
             #[track_caller]
             fn unary(op: Unary, x: &Layer<$T>) -> Layer<$T> {
-                Layer::from_expression_with(|| Expression::Unary(op, [x.any().clone()]))
+                Layer::from_op_with(|| NodeOp::Unary(op, [x.any().clone()]))
             }
 
             #[track_caller]
             fn binary(op: Binary, a: &Layer<$T>, b: &Layer<$T>) -> Layer<$T> {
                 let (a, b) = a.any().clone_both(b.any());
-                Layer::from_expression_with(|| Expression::Binary(op, [a, b]))
+                Layer::from_op_with(|| NodeOp::Binary(op, [a, b]))
             }
 
             #[track_caller]
             fn with_number(op: Binary, x: &Layer<$T>, number: f64, left: bool) -> Layer<$T> {
                 let side = if left { Side::Left } else { Side::Right };
-                Layer::from_expression_with(|| Expression::WithNumber(op, side, number, [x.any().clone()]))
+                Layer::from_op_with(|| NodeOp::WithNumber(op, side, number, [x.any().clone()]))
             }
         }
 

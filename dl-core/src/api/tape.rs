@@ -17,12 +17,12 @@ use crate::autodiff::custom_backward;
 use crate::autodiff::gradients::SideEffects;
 use crate::autodiff::reverse::{self, When};
 use crate::error::Error;
-use crate::exec::Holder;
+use crate::exec::PassRef;
 use crate::graph::data::Data;
 use crate::graph::delta::checked;
 use crate::graph::layer::Layer;
 use crate::graph::node::{AnyBackward, Outcome};
-use crate::graph::node_ref::AnyLayer;
+use crate::graph::node_ref::NodeRef;
 use crate::graph::value::Value;
 use std::fmt;
 use std::marker::PhantomData;
@@ -46,7 +46,7 @@ pub struct Tape<T, Delta> {
 
 enum BackwardSource {
     /// The value of this layer in this pass.
-    Layer(AnyLayer, Holder),
+    Layer(NodeRef, PassRef),
     /// A user-defined backward.
     Custom(AnyBackward),
 }
@@ -85,8 +85,8 @@ impl<T: Data> Tape<T, T::Delta> {
         Tape { value: data.into_value(), source: BackwardSource::Custom(backward), types: PhantomData }
     }
 
-    pub(crate) fn of_layer(value: Value, layer: AnyLayer) -> Self {
-        Tape { value, source: BackwardSource::Layer(layer, Holder::here()), types: PhantomData }
+    pub(crate) fn of_layer(value: Value, layer: NodeRef) -> Self {
+        Tape { value, source: BackwardSource::Layer(layer, PassRef::here()), types: PhantomData }
     }
 
     /// The forward value.

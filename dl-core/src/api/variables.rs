@@ -6,7 +6,7 @@ use crate::api::weight::Weight;
 use crate::autodiff::derivatives::{Derivatives, derivative_at};
 use crate::graph::data::{Data, Trainable};
 use crate::graph::layer::Layer;
-use crate::graph::node_ref::AnyLayer;
+use crate::graph::node_ref::NodeRef;
 use std::panic::Location;
 
 /// A value to differentiate with respect to: a weight, a layer or a buffer, or a tuple, an array, a
@@ -76,7 +76,7 @@ pub trait Variables {
 /// ```
 pub struct EachVariable<'a> {
     pub(crate) derivatives: &'a Layer<Derivatives>,
-    pub(crate) variables: &'a mut Vec<AnyLayer>,
+    pub(crate) variables: &'a mut Vec<NodeRef>,
     /// The source location of the call that requested the derivatives.
     pub(crate) place: &'static Location<'static>,
 }

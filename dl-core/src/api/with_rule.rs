@@ -6,11 +6,11 @@ use crate::autodiff::forward;
 use crate::error::Result;
 use crate::graph::data::Data;
 use crate::graph::delta::check_deltas;
-use crate::graph::inline_box::Kept;
+use crate::graph::inline_box::InlineBox;
 use crate::graph::layer::Layer;
-use crate::graph::node::Expression;
-use crate::graph::node_ref::AnyLayer;
-use crate::graph::op::{AnyAlong, AnyAt, AnyPrimitive, Few};
+use crate::graph::node::NodeOp;
+use crate::graph::node_ref::NodeRef;
+use crate::graph::op::{AnyAlong, AnyAt, AnyPrimitive, OperandVec};
 use crate::graph::value::Value;
 use std::any::Any;
 use std::marker::PhantomData;
@@ -54,36 +54,32 @@ pub fn with_rule<O: Operands, T: Data>(
     rule: impl Fn(&O, &Layer<T>, &Layer<T::Delta>) -> DeltasOf<O> + Send + Sync + 'static,
 ) -> Layer<T> {
     let value = function(&operands).into_any();
-    let mut all: Vec<AnyLayer> = sealed::Operands::into_any(operands).as_ref().to_vec();
+    let mut all: Vec<NodeRef> = sealed::Operands::into_any(operands).as_ref().to_vec();
     all.push(value);
-    let rule = move |at: AnyAt<'_>, operands: &[AnyLayer]| {
+    let rule = move |at: AnyAt<'_>, operands: &[NodeRef]| {
         let (value, operands) = operands.split_last().expect("the value is the last operand");
         let (operands, value) = (O::from_any(operands), Layer::from_any(value.clone()));
         O::deltas(rule(&operands, &value, &Layer::from_any(at.delta)))
     };
-    Layer::from_expression(Expression::Primitive(Kept::operation(WithRule::<T, _> {
-        operands: all,
-        rule,
-        data: PhantomData,
-    })))
+    Layer::from_op(NodeOp::Primitive(InlineBox::operation(WithRule::<T, _> { operands: all, rule, data: PhantomData })))
 }
 
 /// The value of the last operand, with a rule for the others.
 struct WithRule<T, F> {
-    operands: Vec<AnyLayer>,
+    operands: Vec<NodeRef>,
     rule: F,
     data: PhantomData<fn() -> T>,
 }
 
 impl<T: Data, F> AnyPrimitive for WithRule<T, F>
 where
-    F: Fn(AnyAt<'_>, &[AnyLayer]) -> Few<Option<AnyLayer>> + Send + Sync + 'static,
+    F: Fn(AnyAt<'_>, &[NodeRef]) -> OperandVec<Option<NodeRef>> + Send + Sync + 'static,
 {
     fn name(&self) -> &'static str {
         "with_rule"
     }
 
-    fn operands(&self) -> &[AnyLayer] {
+    fn operands(&self) -> &[NodeRef] {
         &self.operands
     }
 
@@ -99,7 +95,7 @@ where
         50.0
     }
 
-    fn pullback(&self, at: AnyAt<'_>) -> Few<Option<AnyLayer>> {
+    fn pullback(&self, at: AnyAt<'_>) -> OperandVec<Option<NodeRef>> {
         let output = at.output;
         let mut deltas = (self.rule)(at, &self.operands);
         check_deltas(output, &self.operands, &mut deltas, |_, _| true);
@@ -111,7 +107,7 @@ where
         false
     }
 
-    fn pushforward(&self, along: AnyAlong<'_>) -> Option<AnyLayer> {
+    fn pushforward(&self, along: AnyAlong<'_>) -> Option<NodeRef> {
         let AnyAlong { values, output, value, .. } = along;
         let at = |delta: &Layer<T::Delta>| AnyAt { values, output, value, delta: delta.any().clone() };
         forward::transposed::<T>(&along, |delta| self.pullback(at(delta))).map(Layer::into_any)

@@ -9,43 +9,43 @@
 //! gradients as values. Cotangents that may be differentiated again stay ordinary sums.
 
 use crate::error::Result;
-use crate::graph::inline_box::Kept;
-use crate::graph::node::Expression;
-use crate::graph::node_ref::AnyLayer;
-use crate::graph::op::{AnyAlong, AnyAt, AnyPrimitive, Few};
+use crate::graph::inline_box::InlineBox;
+use crate::graph::node::NodeOp;
+use crate::graph::node_ref::NodeRef;
+use crate::graph::op::{AnyAlong, AnyAt, AnyPrimitive, OperandVec};
 use crate::graph::value::Value;
 use std::any::Any;
 
 /// The same sum with fused terms. None if fewer than two terms can be fused.
-pub(super) fn accumulated(sum: &AnyLayer) -> Option<AnyLayer> {
+pub(super) fn accumulated(sum: &NodeRef) -> Option<NodeRef> {
     let terms = summing(sum)?.operands();
-    let left: Vec<bool> = terms.iter().map(|term| term.is_lone() && term.accumulates().is_some()).collect();
+    let left: Vec<bool> = terms.iter().map(|term| term.is_unique() && term.accumulates().is_some()).collect();
     if left.iter().filter(|&&left| left).count() < 2 {
         return None;
     }
-    let operands = |(term, &left): (&AnyLayer, &bool)| if left { term.operands().to_vec() } else { vec![term.clone()] };
+    let operands = |(term, &left): (&NodeRef, &bool)| if left { term.operands().to_vec() } else { vec![term.clone()] };
     let operands = terms.iter().zip(&left).flat_map(operands).collect();
     let mut left_terms = terms.iter().zip(&left).filter(|(_, left)| **left).filter_map(|(term, _)| term.accumulates());
     let is_pure = summing(sum)?.is_pure() && left_terms.all(|op| op.is_pure());
     let _entered = sum.enter();
     let accumulated = Accumulated { sum: sum.clone(), left, operands, is_pure };
-    Some((sum.kind_of_data.delta_layer)(Expression::Primitive(Kept::operation(accumulated)), sum.place))
+    Some((sum.vtable.delta_layer)(NodeOp::Primitive(InlineBox::operation(accumulated)), sum.place))
 }
 
 /// The operation of the layer, if it is a sum.
-fn summing(layer: &AnyLayer) -> Option<&dyn AnyPrimitive> {
-    match &layer.expression {
-        Expression::Primitive(op) if op.is_sum() => Some(&**op),
+fn summing(layer: &NodeRef) -> Option<&dyn AnyPrimitive> {
+    match &layer.op {
+        NodeOp::Primitive(op) if op.is_sum() => Some(&**op),
         _ => None,
     }
 }
 
 struct Accumulated {
-    sum: AnyLayer,
+    sum: NodeRef,
     /// For each term, whether it is fused. A fused term has no other consumer.
     left: Vec<bool>,
     /// The operands of the fused terms, and the other terms, in the order of the sum.
-    operands: Vec<AnyLayer>,
+    operands: Vec<NodeRef>,
     /// Whether the sum and all fused operations are built-in.
     is_pure: bool,
 }
@@ -76,7 +76,7 @@ impl Accumulated {
 
 enum Term<'a> {
     Whole(&'a Value),
-    Left(&'a AnyLayer, &'a dyn AnyPrimitive, &'a [&'a Value]),
+    Left(&'a NodeRef, &'a dyn AnyPrimitive, &'a [&'a Value]),
 }
 
 impl AnyPrimitive for Accumulated {
@@ -84,7 +84,7 @@ impl AnyPrimitive for Accumulated {
         self.summing().name()
     }
 
-    fn operands(&self) -> &[AnyLayer] {
+    fn operands(&self) -> &[NodeRef] {
         &self.operands
     }
 
@@ -137,11 +137,11 @@ impl AnyPrimitive for Accumulated {
             .sum()
     }
 
-    fn pullback(&self, _: AnyAt<'_>) -> Few<Option<AnyLayer>> {
+    fn pullback(&self, _: AnyAt<'_>) -> OperandVec<Option<NodeRef>> {
         unreachable!("it is not differentiated again")
     }
 
-    fn pushforward(&self, _: AnyAlong<'_>) -> Option<AnyLayer> {
+    fn pushforward(&self, _: AnyAlong<'_>) -> Option<NodeRef> {
         unreachable!("it is not differentiated again")
     }
 }

@@ -1,11 +1,11 @@
 //! Cotangents (deltas), and the accumulator of the cotangents that arrive at a node.
 
 use crate::autodiff::accumulate::accumulated;
-use crate::autodiff::optional_cotangent::Perhaps;
+use crate::autodiff::optional_cotangent::OptionalCotangent;
 use crate::exec::vec_pool::{self, Row, SMALL};
-use crate::graph::inline_box::Kept;
-use crate::graph::node::{DataKind, Expression, Node};
-use crate::graph::node_ref::{AnyLayer, Held};
+use crate::graph::inline_box::InlineBox;
+use crate::graph::node::{DataVTable, Node, NodeOp};
+use crate::graph::node_ref::{NodePtr, NodeRef};
 use crate::graph::scalar::Scalar;
 use crate::graph::value::{Repr, Value};
 
@@ -13,29 +13,31 @@ use crate::graph::value::{Repr, Value};
 #[derive(Clone)]
 pub(crate) enum AnyDelta {
     Ready(Value),
-    Lazy(AnyLayer),
+    Lazy(NodeRef),
     /// An unevaluated operation and the values of its operands: a step accumulates its result into
     /// the weight directly.
-    Unmade(AnyLayer, Vec<Value>),
+    Unmade(NodeRef, Vec<Value>),
     /// A conditional cotangent, known when a checkpoint segment has been rematerialized. It occurs
     /// only in an accumulator, before the sum of a node is emitted.
-    Perhaps(Box<Perhaps>),
+    OptionalCotangent(Box<OptionalCotangent>),
 }
 
 impl AnyDelta {
     /// This cotangent of `node`, as a layer.
-    pub(crate) fn into_layer(self, node: &Node) -> AnyLayer {
+    pub(crate) fn into_layer(self, node: &Node) -> NodeRef {
         match self {
-            AnyDelta::Ready(value) => (node.kind_of_data.delta_layer)(Expression::constant(value), node.place),
+            AnyDelta::Ready(value) => (node.vtable.delta_layer)(NodeOp::constant(value), node.place),
             AnyDelta::Lazy(layer) | AnyDelta::Unmade(layer, _) => layer,
-            AnyDelta::Perhaps(_) => unreachable!("a conditional cotangent is resolved before it becomes a layer"),
+            AnyDelta::OptionalCotangent(_) => {
+                unreachable!("a conditional cotangent is resolved before it becomes a layer")
+            }
         }
     }
 
     /// The same cotangent; a constant layer becomes a ready value.
     pub(super) fn at_hand(self) -> AnyDelta {
         match self {
-            AnyDelta::Lazy(layer) => layer.expression.as_constant().map_or(AnyDelta::Lazy(layer), AnyDelta::Ready),
+            AnyDelta::Lazy(layer) => layer.op.as_constant().map_or(AnyDelta::Lazy(layer), AnyDelta::Ready),
             other => other,
         }
     }
@@ -59,7 +61,7 @@ impl AnyDelta {
 
     /// The layers whose values this cotangent needs. If `late`, and the last operation can
     /// accumulate, these are its operands, and the step evaluates the operation into the weight.
-    pub(crate) fn needs(&self, late: bool) -> &[AnyLayer] {
+    pub(crate) fn needs(&self, late: bool) -> &[NodeRef] {
         match self {
             AnyDelta::Lazy(layer) => match layer.accumulates().filter(|_| late) {
                 Some(op) => op.operands(),
@@ -89,14 +91,14 @@ impl AnyDelta {
             return deltas.remove(0);
         }
         let layers = deltas.into_iter().map(|delta| delta.into_layer(node)).collect();
-        AnyDelta::Lazy((node.kind_of_data.sum_deltas)(layers))
+        AnyDelta::Lazy((node.vtable.sum_deltas)(layers))
     }
 }
 
 vec_pool::rows! {
     ARRIVED: Arrived, kept by threads in ARRIVED_OF_THIS_THREAD;
-    DELTAS: (Held, AnyDelta), kept by threads in DELTAS_OF_THIS_THREAD;
-    DELTAS_OF_LAYERS: (AnyLayer, AnyDelta);
+    DELTAS: (NodePtr, AnyDelta), kept by threads in DELTAS_OF_THIS_THREAD;
+    DELTAS_OF_LAYERS: (NodeRef, AnyDelta);
 }
 
 /// An accumulator for each of so many slots, or more: all are empty.
@@ -136,9 +138,9 @@ pub(crate) enum Arrived {
     F32(f32),
     F64(f64),
     /// The cotangent of the only consumer so far. Most nodes have one consumer.
-    One(AnyLayer),
+    One(NodeRef),
     /// The running sum of ready values.
-    Total(Kept<Total>),
+    Total(InlineBox<Total>),
     /// A list of several cotangents. Boxed, as it is the rare case and would enlarge the others.
     #[allow(clippy::box_collection, reason = "keeps the common case at two words")]
     Many(Box<Vec<AnyDelta>>),
@@ -166,7 +168,7 @@ impl From<Scalar> for Arrived {
 impl Arrived {
     /// Adds a cotangent of an operand of this data type, in place if possible. Returns whether the
     /// accumulator became a sum.
-    pub(super) fn add_in_place(&mut self, delta: AnyDelta, kind: &DataKind) -> bool {
+    pub(super) fn add_in_place(&mut self, delta: AnyDelta, kind: &DataVTable) -> bool {
         if let (Arrived::Total(total), AnyDelta::Ready(value)) = (&mut *self, &delta)
             && (kind.add_delta)(&mut total.value, value)
         {
@@ -174,7 +176,7 @@ impl Arrived {
         }
         match (&*self, delta) {
             (Arrived::Nothing, AnyDelta::Ready(value @ Value(Repr::Any(_)))) => {
-                *self = Arrived::Total(Kept::new(Total { value, is_sum: false, has_part: false }));
+                *self = Arrived::Total(InlineBox::new(Total { value, is_sum: false, has_part: false }));
             }
             (_, delta) => self.add(delta),
         }

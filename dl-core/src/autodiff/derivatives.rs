@@ -14,9 +14,9 @@ use crate::exec::{self, Keep, Purpose, user_code};
 use crate::graph::data::Data;
 use crate::graph::delta::Nothing;
 use crate::graph::layer::{BodyKind, Layer};
-use crate::graph::node::Expression;
-use crate::graph::node_ref::AnyLayer;
-use crate::graph::op::Few;
+use crate::graph::node::NodeOp;
+use crate::graph::node_ref::NodeRef;
+use crate::graph::op::OperandVec;
 use crate::graph::value::Value;
 use std::future::Future;
 use std::panic::Location;
@@ -24,10 +24,10 @@ use std::sync::{Arc, OnceLock};
 
 /// Root layers and the deltas that the backward pass starts with. An empty `deltas` means 1.
 pub(crate) struct Derivation {
-    pub(super) roots: Vec<AnyLayer>,
-    pub(super) deltas: Vec<AnyLayer>,
+    pub(super) roots: Vec<NodeRef>,
+    pub(super) deltas: Vec<NodeRef>,
     /// Layers known not to depend on the variables. The traversal stops at these.
-    pub(super) known: Vec<AnyLayer>,
+    pub(super) known: Vec<NodeRef>,
 }
 
 /// The value of the first root, and its derivatives: layers, or values if the layers would refer to
@@ -45,14 +45,14 @@ impl Data for Derivatives {
 
 /// Derivative layers, built in a pass.
 pub(crate) struct BuiltDerivatives {
-    layers: Vec<AnyLayer>,
+    layers: Vec<NodeRef>,
     /// The operands of the first layer, if its value is [computed
     /// together](crate::BuiltIn::CAN_DEFER_VALUE) with those of the other layers.
     deferred_root: Option<Vec<Value>>,
 }
 
-impl From<Vec<AnyLayer>> for BuiltDerivatives {
-    fn from(layers: Vec<AnyLayer>) -> Self {
+impl From<Vec<NodeRef>> for BuiltDerivatives {
+    fn from(layers: Vec<NodeRef>) -> Self {
         BuiltDerivatives { layers, deferred_root: None }
     }
 }
@@ -105,7 +105,7 @@ fn realize_all(
     BuiltDerivatives { layers, deferred_root }: BuiltDerivatives,
     mut values: Vec<Value>,
 ) -> Result<Vec<Value>> {
-    if let (Some(operands), Expression::Primitive(op)) = (deferred_root, &layers[0].expression) {
+    if let (Some(operands), NodeOp::Primitive(op)) = (deferred_root, &layers[0].op) {
         let operands: Vec<&Value> = operands.iter().collect();
         let _built = layers[0].enter();
         let fused = || exec::computing_in_task(|| op.value_fused_with(&operands, &values));
@@ -118,7 +118,7 @@ fn realize_all(
 
 impl Derivation {
     /// Of some roots. No `deltas` means 1.
-    pub(crate) fn of(roots: Vec<AnyLayer>, deltas: Vec<AnyLayer>) -> Self {
+    pub(crate) fn of(roots: Vec<NodeRef>, deltas: Vec<NodeRef>) -> Self {
         Derivation { roots, deltas, known: Vec::new() }
     }
 
@@ -127,7 +127,7 @@ impl Derivation {
     pub(crate) fn build<G>(
         self,
         place: &'static Location<'static>,
-        map: impl FnOnce(&Layer<Derivatives>, &mut Vec<AnyLayer>) -> G,
+        map: impl FnOnce(&Layer<Derivatives>, &mut Vec<NodeRef>) -> G,
     ) -> (Layer<Derivatives>, G) {
         let (this, variables) = (Arc::new(self), Arc::new(OnceLock::new()));
         let known = variables.clone();
@@ -140,7 +140,7 @@ impl Derivation {
     }
 
     /// Evaluates the roots in the current pass and builds the derivatives.
-    async fn derive(self: Arc<Self>, variables: Vec<AnyLayer>, form: Form) -> Result<BuiltDerivatives> {
+    async fn derive(self: Arc<Self>, variables: Vec<NodeRef>, form: Form) -> Result<BuiltDerivatives> {
         let defers = form == Form::Values && self.may_defer_root(&variables);
         let inputs = if defers { self.root_inputs().await? } else { None };
         let (roots, deferred_root) = match inputs {
@@ -164,7 +164,7 @@ impl Derivation {
     }
 
     /// The roots, evaluated, with the deltas that the backward pass starts with.
-    async fn with_deltas(&self) -> Result<Vec<(AnyLayer, AnyLayer)>> {
+    async fn with_deltas(&self) -> Result<Vec<(NodeRef, NodeRef)>> {
         let values = ExtractAll::new(self.roots.clone()).await?;
         let mut deltas = self.deltas.clone();
         if deltas.is_empty() {
@@ -178,18 +178,18 @@ impl Derivation {
 
     /// Whether the value of the root can be computed after its derivatives: there is one root, its
     /// op permits that, and it is not one of the variables.
-    fn may_defer_root(&self, variables: &[AnyLayer]) -> bool {
+    fn may_defer_root(&self, variables: &[NodeRef]) -> bool {
         let [root] = &self.roots[..] else { return false };
-        let can_defer = matches!(&root.expression, Expression::Primitive(op) if op.can_defer_value());
+        let can_defer = matches!(&root.op, NodeOp::Primitive(op) if op.can_defer_value());
         can_defer && self.deltas.is_empty() && !variables.iter().any(|variable| variable.identity() == root.identity())
     }
 
     /// The operand values of a root that is computed after its derivatives, and its operands with
     /// the deltas that the backward pass starts with. `None` if this does not pay off, or if a
     /// recorder is attached, which must see every operation.
-    async fn root_inputs(&self) -> Result<Option<(Vec<Value>, Vec<(AnyLayer, AnyLayer)>)>> {
+    async fn root_inputs(&self) -> Result<Option<(Vec<Value>, Vec<(NodeRef, NodeRef)>)>> {
         let root = &self.roots[0];
-        let Expression::Primitive(op) = &root.expression else { return Ok(None) };
+        let NodeOp::Primitive(op) = &root.op else { return Ok(None) };
         if exec::current().is_none_or(|pass| pass.is_watched()) {
             return Ok(None);
         }
@@ -199,8 +199,8 @@ impl Derivation {
             let slopes = || op.unit_cotangents(&values.iter().collect::<Vec<_>>());
             user_code::run(slopes).map_err(|error| error.at(op.name_or_panic(), root.site()))?
         };
-        let with_slopes = |slopes: Few<Option<AnyLayer>>| {
-            let with_slope = |(operand, slope): (&AnyLayer, Option<AnyLayer>)| Some((operand.clone(), slope?));
+        let with_slopes = |slopes: OperandVec<Option<NodeRef>>| {
+            let with_slope = |(operand, slope): (&NodeRef, Option<NodeRef>)| Some((operand.clone(), slope?));
             op.operands().iter().zip(slopes).filter_map(with_slope).collect()
         };
         Ok(slopes.map(|slopes| (values, with_slopes(slopes))))
@@ -208,11 +208,11 @@ impl Derivation {
 }
 
 /// The derivative with respect to a layer that the root does not depend on.
-pub(crate) async fn zero(layer: &AnyLayer) -> Result<AnyLayer> {
+pub(crate) async fn zero(layer: &NodeRef) -> Result<NodeRef> {
     let values = ExtractAll::new(vec![layer.clone()]).await?;
     let _rule = layer.enter_rule(Direction::Backward);
     let one = AnyDelta::Ready(reverse::one(layer, &values[0])?).into_layer(layer);
-    Ok((layer.kind_of_data.scale_delta)(&one, 0.0))
+    Ok((layer.vtable.scale_delta)(&one, 0.0))
 }
 
 /// One of several derivatives.
@@ -227,7 +227,7 @@ pub(crate) fn derivative_at<T: Data>(
         async move {
             Ok(Layer::from_any(match derivatives.await?.get::<Derivatives>().0.get(which).cloned() {
                 Some(AnyDelta::Lazy(layer)) => layer,
-                Some(AnyDelta::Ready(value)) => AnyLayer::new::<T>(Expression::constant(value), place),
+                Some(AnyDelta::Ready(value)) => NodeRef::new::<T>(NodeOp::constant(value), place),
                 Some(_) => unreachable!("derivatives are summed and evaluated"),
                 None => return Err(Error::invalid("`Variables::map` must visit the same variables each time")),
             }))

@@ -17,12 +17,12 @@
 
 use crate::autodiff::cotangent::{AnyDelta, Arrived};
 use crate::autodiff::immediate::{Operand, Sums};
-use crate::autodiff::reverse::Goal;
+use crate::autodiff::reverse::Targets;
 use crate::error::Result;
 use crate::exec::{self, Pass, PassState, Status, user_code};
-use crate::graph::node::Expression;
-use crate::graph::node_ref::AnyLayer;
-use crate::graph::op::{AnyImmediate, Few};
+use crate::graph::node::NodeOp;
+use crate::graph::node_ref::NodeRef;
+use crate::graph::op::{AnyImmediate, OperandVec};
 use crate::graph::scalar::Scalar;
 use crate::graph::value::{Repr, Value};
 use dl_parallel::sync::current_num_threads;
@@ -53,17 +53,17 @@ impl<'a> Eager<'a> {
     }
 
     /// The value of a sum of arrived cotangents, if it can be evaluated inline.
-    pub(super) fn sum(&mut self, state: &mut PassState, sum: &AnyLayer) -> Option<Value> {
+    pub(super) fn sum(&mut self, state: &mut PassState, sum: &NodeRef) -> Option<Value> {
         // A layer of the previous rule may have had the same address.
         self.shared.clear();
         exec::computing(self.pass, || self.below(state, sum, 0))
     }
 
     /// The same cotangent, on arrival at this slot: evaluated, if possible inline.
-    fn arriving(&mut self, state: &mut PassState, delta: AnyLayer, place: u32) -> AnyDelta {
+    fn arriving(&mut self, state: &mut PassState, delta: NodeRef, place: u32) -> AnyDelta {
         let node = state.node(place);
-        let value = match &node.expression {
-            Expression::Weight(..) if delta.accumulates().is_some() => None,
+        let value = match &node.op {
+            NodeOp::Weight(..) if delta.accumulates().is_some() => None,
             _ => exec::computing(self.pass, || self.below(state, &delta, 0)),
         };
         match value {
@@ -75,13 +75,13 @@ impl<'a> Eager<'a> {
     }
 
     /// Adds this cotangent to the accumulator of this slot, evaluated if possible inline.
-    pub(super) fn add(&mut self, state: &mut PassState, delta: AnyLayer, place: u32, arrived: &mut Arrived) {
+    pub(super) fn add(&mut self, state: &mut PassState, delta: NodeRef, place: u32, arrived: &mut Arrived) {
         let delta = self.arriving(state, delta, place);
         self.add_computed(state, delta, place, arrived);
     }
 
     fn add_computed(&mut self, state: &mut PassState, delta: AnyDelta, place: u32, arrived: &mut Arrived) {
-        if arrived.add_in_place(delta, state.node(place).kind_of_data) {
+        if arrived.add_in_place(delta, state.node(place).vtable) {
             state.note_evaluation();
         }
     }
@@ -96,24 +96,24 @@ impl<'a> Eager<'a> {
         state: &mut PassState,
         index: u32,
         delta: &AnyDelta,
-        goal: &impl Goal,
+        goal: &impl Targets,
         arrived: &mut [Arrived],
     ) -> Result<bool> {
         let node = state.node(index);
-        let (AnyDelta::Ready(delta), Expression::Primitive(op)) = (delta, &node.expression) else { return Ok(false) };
+        let (AnyDelta::Ready(delta), NodeOp::Primitive(op)) = (delta, &node.op) else { return Ok(false) };
         if !op.is_pure() {
             return Ok(false);
         }
-        let mut operands: Few<Operand> = Few::new();
+        let mut operands: OperandVec<Operand> = OperandVec::new();
         for which in 0..op.operands().len() {
             let entry = state.operand(index, which);
             state.stamp_unique(entry); // the rule may hand it out
             let place = state.unmarked(entry);
             let (wanted, node) = (goal.wants(state, place), state.node(place));
-            let is_weight = matches!(node.expression, Expression::Weight(..));
-            operands.push(Operand { place, wanted, is_weight, kind: node.kind_of_data });
+            let is_weight = matches!(node.op, NodeOp::Weight(..));
+            operands.push(Operand { place, wanted, is_weight, kind: node.vtable });
         }
-        let (longest, later) = (self.longest, Few::new());
+        let (longest, later) = (self.longest, OperandVec::new());
         let mut sums = Sums { arrived: &mut *arrived, operands: &operands, delta, longest, later, evaluations: 0 };
         let rule = || {
             let (operands, value) = (op.operands(), state.value(index));
@@ -144,14 +144,14 @@ impl<'a> Eager<'a> {
     pub(super) fn next_rule(&mut self, delta: &AnyDelta) -> bool {
         self.shared.clear();
         match delta {
-            AnyDelta::Lazy(layer) => layer.expression.as_constant().is_some(),
+            AnyDelta::Lazy(layer) => layer.op.as_constant().is_some(),
             _ => true,
         }
     }
 
     /// The value of a layer that a rule emitted at this depth, if it can be evaluated inline.
-    fn below(&mut self, state: &mut PassState, layer: &AnyLayer, depth: usize) -> Option<Value> {
-        if let Some(value) = layer.expression.as_constant() {
+    fn below(&mut self, state: &mut PassState, layer: &NodeRef, depth: usize) -> Option<Value> {
+        if let Some(value) = layer.op.as_constant() {
             return Some(value);
         }
         if let Some(index) = state.find_any_replica(layer) {
@@ -166,21 +166,21 @@ impl<'a> Eager<'a> {
         if depth == DEEPEST {
             return None;
         }
-        let value = match &layer.expression {
-            Expression::Primitive(op) if op.is_pure() => {
+        let value = match &layer.op {
+            NodeOp::Primitive(op) if op.is_pure() => {
                 let operands = op.operands().iter().map(|operand| self.below(state, operand, depth + 1));
-                let operands = operands.collect::<Option<Few<Value>>>()?;
-                exec::evaluate_inline(&**op, &operands.iter().collect::<Few<&Value>>(), self.longest)?
+                let operands = operands.collect::<Option<OperandVec<Value>>>()?;
+                exec::evaluate_inline(&**op, &operands.iter().collect::<OperandVec<&Value>>(), self.longest)?
             }
-            Expression::Primitive(_) => return None,
-            expression => {
+            NodeOp::Primitive(_) => return None,
+            op => {
                 let operands = layer.operands();
                 let number = |at: usize| Scalar::of(&self.below(state, &operands[at], depth + 1)?);
-                exec::arithmetic(expression, number)?.0.into()
+                exec::arithmetic(op, number)?.0.into()
             }
         };
         state.note_evaluation();
-        if !layer.is_lone() {
+        if !layer.is_unique() {
             self.shared.push((layer.address(), value.clone()));
         }
         Some(value)

@@ -15,13 +15,13 @@ use crate::error::call_context::enter_user_code;
 use crate::error::direction::Direction;
 use crate::error::{Error, Result};
 use crate::exec::extract::ExtractAll;
-use crate::exec::{self, Hold, NONE, Pass, PassState, ValueRef, user_code};
+use crate::exec::{self, NONE, Pass, PassState, RetainGuard, ValueRef, user_code};
 use crate::graph::data::Data;
 use crate::graph::delta::{Delta, Rule, checked};
 use crate::graph::layer::Layer;
-use crate::graph::node::{AnyBackward, Expression, Node};
-use crate::graph::node_ref::AnyLayer;
-use crate::graph::op::{AnyAlong, AnyPrimitive, Few};
+use crate::graph::node::{AnyBackward, Node, NodeOp};
+use crate::graph::node_ref::NodeRef;
+use crate::graph::op::{AnyAlong, AnyPrimitive, OperandVec};
 use crate::graph::pointwise::Pointwise;
 use crate::graph::value::Value;
 use dl_math::{Number, Term};
@@ -33,16 +33,16 @@ use std::sync::Arc;
 /// The derivatives of some layers along a direction, preceded by the value of the first layer.
 pub(crate) fn tangents(
     place: &'static Location<'static>,
-    roots: Vec<AnyLayer>,
-    variables: Vec<AnyLayer>,
-    directions: Vec<AnyLayer>,
+    roots: Vec<NodeRef>,
+    variables: Vec<NodeRef>,
+    directions: Vec<NodeRef>,
 ) -> Layer<Derivatives> {
     let along = Arc::new((roots, variables, directions));
     derivatives(place, move |_| derive(along.clone()))
 }
 
 /// Evaluates the roots in the current pass and emits their tangents.
-async fn derive(along: Arc<(Vec<AnyLayer>, Vec<AnyLayer>, Vec<AnyLayer>)>) -> Result<BuiltDerivatives> {
+async fn derive(along: Arc<(Vec<NodeRef>, Vec<NodeRef>, Vec<NodeRef>)>) -> Result<BuiltDerivatives> {
     let (roots, variables, directions) = &*along;
     if variables.len() != directions.len() {
         let (variables, directions) = (variables.len(), directions.len());
@@ -51,7 +51,7 @@ async fn derive(along: Arc<(Vec<AnyLayer>, Vec<AnyLayer>, Vec<AnyLayer>)>) -> Re
     ExtractAll::new(roots.clone()).await?;
     let pass = exec::current().expect("an extract completes in its pass");
     let _hold = hold(&pass, roots).await?;
-    let mut layers: Vec<AnyLayer> = roots.first().cloned().into_iter().collect();
+    let mut layers: Vec<NodeRef> = roots.first().cloned().into_iter().collect();
     let tangents = reverse::walking(&pass, roots.first(), || tangents_of(&pass, roots, variables, directions));
     for (root, tangent) in roots.iter().zip(tangents?) {
         layers.push(match tangent {
@@ -63,7 +63,7 @@ async fn derive(along: Arc<(Vec<AnyLayer>, Vec<AnyLayer>, Vec<AnyLayer>)>) -> Re
 }
 
 /// Retains all values below the roots; discarded values are rematerialized.
-pub(crate) async fn hold(pass: &Arc<Pass>, roots: &[AnyLayer]) -> Result<Option<Hold>> {
+pub(crate) async fn hold(pass: &Arc<Pass>, roots: &[NodeRef]) -> Result<Option<RetainGuard>> {
     let mut hold = {
         let mut state = reverse::kept(pass)?;
         if !state.has_forgotten() {
@@ -79,7 +79,7 @@ pub(crate) async fn hold(pass: &Arc<Pass>, roots: &[AnyLayer]) -> Result<Option<
 
 /// A hand-written backward below the roots.
 struct HandWritten {
-    layer: AnyLayer,
+    layer: NodeRef,
     value: Value,
     backward: AnyBackward,
 }
@@ -92,13 +92,13 @@ struct HandWritten {
 /// backward between a root and one of the variables.
 fn tangents_of(
     pass: &Arc<Pass>,
-    roots: &[AnyLayer],
-    variables: &[AnyLayer],
-    directions: &[AnyLayer],
-) -> Result<Vec<Option<AnyLayer>>> {
+    roots: &[NodeRef],
+    variables: &[NodeRef],
+    directions: &[NodeRef],
+) -> Result<Vec<Option<NodeRef>>> {
     let mut state = reverse::kept(pass)?;
     let places: Vec<u32> = roots.iter().map(|root| reverse::evaluated(&state, root)).collect::<Result<_>>()?;
-    let mut given: HashMap<u32, Vec<AnyLayer>> = HashMap::new();
+    let mut given: HashMap<u32, Vec<NodeRef>> = HashMap::new();
     for (variable, direction) in variables.iter().zip(directions) {
         if let Some(place) = state.find_any_replica(variable).map(|place| state.unmarked(place)) {
             given.entry(place).or_default().push(checked(variable, direction, None));
@@ -111,23 +111,23 @@ fn tangents_of(
     for index in order {
         let node = state.node(index);
         let _rule = node.enter_rule(Direction::Forward);
-        let of_operands = || -> Option<Vec<Option<AnyLayer>>> {
+        let of_operands = || -> Option<Vec<Option<NodeRef>>> {
             let each = (0..node.operands().len()).map(|which| tangents.get(&state.operand(index, which)).cloned());
-            let each: Vec<Option<AnyLayer>> = each.collect();
+            let each: Vec<Option<NodeRef>> = each.collect();
             each.iter().any(Option::is_some).then_some(each)
         };
-        let tangent = match &node.expression {
-            Expression::Unary(..) | Expression::WithNumber(..) | Expression::Binary(..) => {
-                of_operands().and_then(|tangents| match node.kind_of_data.is_single {
+        let tangent = match &node.op {
+            NodeOp::Unary(..) | NodeOp::WithNumber(..) | NodeOp::Binary(..) => {
+                of_operands().and_then(|tangents| match node.vtable.is_single {
                     true => of_arithmetic::<f32>(&mut state, index, tangents),
                     false => of_arithmetic::<f64>(&mut state, index, tangents),
                 })
             }
-            Expression::Primitive(op) => match of_operands() {
+            NodeOp::Primitive(op) => match of_operands() {
                 Some(tangents) => of_primitive(&mut state, index, &**op, &tangents)?,
                 None => None,
             },
-            Expression::Dynamic(_) => match (state.source(index), state.backward(index)) {
+            NodeOp::Dynamic(_) => match (state.source(index), state.backward(index)) {
                 (NONE, Some(backward)) => {
                     let (layer, value) = (state.handle(index), state.value(index).to_value());
                     hand_written.push(HandWritten { layer, value, backward });
@@ -136,8 +136,8 @@ fn tangents_of(
                 (NONE, None) => None,
                 (source, _) => tangents.get(&source).cloned(),
             },
-            Expression::Weight(..) | Expression::Seed(_) => None,
-            Expression::F32(_) | Expression::F64(_) | Expression::Plain(_) => None,
+            NodeOp::Weight(..) | NodeOp::Seed(_) => None,
+            NodeOp::F32(_) | NodeOp::F64(_) | NodeOp::Plain(_) => None,
         };
         // A variable may depend on other variables: its tangent is the sum of both.
         let mut terms = given.remove(&index).unwrap_or_default();
@@ -161,19 +161,19 @@ fn tangents_of(
 }
 
 /// The sum of some tangents of a node. The sum of user data may panic.
-fn sum(node: &Node, mut terms: Vec<AnyLayer>) -> Result<Option<AnyLayer>> {
+fn sum(node: &Node, mut terms: Vec<NodeRef>) -> Result<Option<NodeRef>> {
     if terms.len() < 2 {
         return Ok(terms.pop());
     }
-    user_code::run(|| Some((node.kind_of_data.sum_deltas)(terms))).map_err(|error| error.at(node.name(), node.site()))
+    user_code::run(|| Some((node.vtable.sum_deltas)(terms))).map_err(|error| error.at(node.name(), node.site()))
 }
 
 /// The rules of scalar arithmetic, applied to tangents instead of cotangents.
 fn of_arithmetic<T: Number + Pointwise + Delta>(
     state: &mut PassState,
     index: u32,
-    tangents: Vec<Option<AnyLayer>>,
-) -> Option<AnyLayer> {
+    tangents: Vec<Option<NodeRef>>,
+) -> Option<NodeRef> {
     let node = state.node(index);
     let mut tangents = tangents.into_iter().map(|tangent| tangent.map(Layer::<T>::from_any));
     let mut tangent = || tangents.next().flatten();
@@ -182,12 +182,12 @@ fn of_arithmetic<T: Number + Pointwise + Delta>(
         let operand = state.operand(index, which);
         Layer::<T>::from_any(state.handle(operand))
     };
-    match &node.expression {
-        Expression::Unary(op, _) => op.pullback(&Term(operand(0)), &Term(y), &Term(tangent()?)).map(|t| t.0),
-        Expression::WithNumber(op, side, number, _) => {
+    match &node.op {
+        NodeOp::Unary(op, _) => op.pullback(&Term(operand(0)), &Term(y), &Term(tangent()?)).map(|t| t.0),
+        NodeOp::WithNumber(op, side, number, _) => {
             one_side(*op, *side, [Layer::constant(T::of(*number)), operand(0), y, tangent()?])
         }
-        Expression::Binary(op, _) => {
+        NodeOp::Binary(op, _) => {
             let [a, b, y] = [operand(0), operand(1), y].map(Term);
             let left = tangent().and_then(|d| op.pullback_left(&a, &b, &y, &Term(d)));
             let right = tangent().and_then(|d| op.pullback_right(&a, &b, &y, &Term(d)));
@@ -204,8 +204,8 @@ fn of_primitive(
     state: &mut PassState,
     index: u32,
     op: &dyn AnyPrimitive,
-    tangents: &[Option<AnyLayer>],
-) -> Result<Option<AnyLayer>> {
+    tangents: &[Option<NodeRef>],
+) -> Result<Option<NodeRef>> {
     let operands = op.operands();
     let places: Vec<u32> = (0..operands.len()).map(|which| state.operand(index, which)).collect();
     for &place in &places {
@@ -229,7 +229,7 @@ fn of_primitive(
 /// `⟨pullback(u), v⟩` with respect to `u`.
 pub(crate) fn transposed<T: Data>(
     along: &AnyAlong<'_>,
-    pullback: impl FnOnce(&Layer<T::Delta>) -> Few<Option<AnyLayer>>,
+    pullback: impl FnOnce(&Layer<T::Delta>) -> OperandVec<Option<NodeRef>>,
 ) -> Option<Layer<T::Delta>> {
     let u = Layer::constant(along.value.get::<T>().one());
     let deltas = pullback(&u);
@@ -247,8 +247,8 @@ pub(crate) fn transposed<T: Data>(
 }
 
 /// An error if one of these backwards has a delta for one of the variables.
-fn refuse(hand_written: Vec<HandWritten>, variables: &[AnyLayer]) -> Result<()> {
-    let weights: Vec<AnyLayer> = variables.iter().filter(|layer| layer.variable().is_some()).cloned().collect();
+fn refuse(hand_written: Vec<HandWritten>, variables: &[NodeRef]) -> Result<()> {
+    let weights: Vec<NodeRef> = variables.iter().filter(|layer| layer.variable().is_some()).cloned().collect();
     if weights.is_empty() {
         return Ok(());
     }

@@ -8,8 +8,8 @@ use crate::error::{Error, Result};
 use crate::exec::computation::PassChoice;
 use crate::exec::extract::ExtractAll;
 use crate::exec::run::Run;
-use crate::exec::{self, Holder, Owner, Pass, Purpose, Settings};
-use crate::graph::node_ref::AnyLayer;
+use crate::exec::{self, Owner, Pass, PassRef, Purpose, Settings};
+use crate::graph::node_ref::NodeRef;
 use dl_parallel::sync::{Mutex, MutexGuard};
 use rustc_hash::FxHashMap;
 use std::ops::{Add, AddAssign, Mul};
@@ -42,7 +42,7 @@ pub struct SideEffects {
 #[derive(Clone)]
 struct PassGradients {
     /// The pass that retains the forward values which the deltas refer to.
-    pass: Holder,
+    pass: PassRef,
     deltas: WeightDeltas,
     /// The same deltas, rewritten to accumulate in place. Made once, so that repeated requests
     /// evaluate the same layers.
@@ -50,7 +50,7 @@ struct PassGradients {
 }
 
 impl PassGradients {
-    fn new(pass: Holder, deltas: WeightDeltas) -> PassGradients {
+    fn new(pass: PassRef, deltas: WeightDeltas) -> PassGradients {
         PassGradients { pass, deltas, accumulated: Arc::default() }
     }
 
@@ -73,7 +73,7 @@ impl PassGradients {
 }
 
 /// Distinct weights and their deltas.
-pub(crate) type WeightDeltas = Vec<(AnyLayer, AnyDelta)>;
+pub(crate) type WeightDeltas = Vec<(NodeRef, AnyDelta)>;
 
 impl SideEffects {
     /// Gradients of no weights.
@@ -107,18 +107,18 @@ impl SideEffects {
     /// which the step must write.
     pub(crate) fn push(&mut self, pass: &Arc<Pass>, deltas: WeightDeltas) {
         if !deltas.is_empty() || pass.has_updates() {
-            self.parts.push(PassGradients::new(Holder::of(pass), deltas));
+            self.parts.push(PassGradients::new(PassRef::of(pass), deltas));
         }
     }
 
     /// The deltas of these layers, as layers; `None` where there is no gradient.
-    pub(crate) fn deltas_of(self, layers: &[AnyLayer]) -> Result<Vec<Option<AnyLayer>>> {
+    pub(crate) fn deltas_of(self, layers: &[NodeRef]) -> Result<Vec<Option<NodeRef>>> {
         if let Some(error) = self.fault {
             return Err(error);
         }
         let all = by_weight(self.parts.into_iter().map(|part| part.deltas)).into_iter();
         let all: FxHashMap<usize, _> = all.map(|(layer, delta)| (layer.identity(), (layer, delta))).collect();
-        let delta = |layer: &AnyLayer| all.get(&layer.identity()).map(|(of, delta)| delta.clone().into_layer(of));
+        let delta = |layer: &NodeRef| all.get(&layer.identity()).map(|(of, delta)| delta.clone().into_layer(of));
         Ok(layers.iter().map(delta).collect())
     }
 
@@ -127,9 +127,9 @@ impl SideEffects {
         // Buffer updates of a pass are written when the step is taken.
         let writes = self.passes().into_iter().filter(|pass| pass.has_updates());
         let mut parts: Vec<PassGradients> =
-            writes.map(|pass| PassGradients::new(Holder::of(&pass), Vec::new())).collect();
+            writes.map(|pass| PassGradients::new(PassRef::of(&pass), Vec::new())).collect();
         let deltas = self.evaluate_by_pass().await?;
-        parts.push(PassGradients::new(Holder::Strong(new_pass()), deltas));
+        parts.push(PassGradients::new(PassRef::Strong(new_pass()), deltas));
         Ok(SideEffects { parts, fault: None })
     }
 
@@ -164,7 +164,7 @@ impl SideEffects {
     }
 
     /// Does so for the selected weights only.
-    pub(crate) async fn evaluate_selected(self, selected: impl Fn(&AnyLayer) -> bool) -> Result<WeightDeltas> {
+    pub(crate) async fn evaluate_selected(self, selected: impl Fn(&NodeRef) -> bool) -> Result<WeightDeltas> {
         if let Some(error) = self.fault {
             return Err(error);
         }
@@ -194,7 +194,7 @@ const PASS_ENDED: &str =
 
 /// The norm of computed deltas.
 pub(crate) fn norm(deltas: &WeightDeltas) -> f64 {
-    let squares = deltas.iter().map(|(weight, delta)| (weight.kind_of_data.squared_norm)(delta.expect_ready()));
+    let squares = deltas.iter().map(|(weight, delta)| (weight.vtable.squared_norm)(delta.expect_ready()));
     squares.fold(0.0, |sum, square| sum + square).sqrt()
 }
 
@@ -204,7 +204,7 @@ fn by_weight(mut parts: impl ExactSizeIterator<Item = WeightDeltas>) -> WeightDe
         return parts.next().unwrap_or_default();
     }
     let mut place: FxHashMap<usize, usize> = FxHashMap::default();
-    let mut groups: Vec<(AnyLayer, Vec<AnyDelta>)> = Vec::new();
+    let mut groups: Vec<(NodeRef, Vec<AnyDelta>)> = Vec::new();
     for (weight, delta) in parts.flatten() {
         let group = *place.entry(weight.identity()).or_insert_with(|| {
             groups.push((weight, Vec::new()));
@@ -212,7 +212,7 @@ fn by_weight(mut parts: impl ExactSizeIterator<Item = WeightDeltas>) -> WeightDe
         });
         groups[group].1.push(delta);
     }
-    let sum = |(weight, deltas): (AnyLayer, Vec<AnyDelta>)| {
+    let sum = |(weight, deltas): (NodeRef, Vec<AnyDelta>)| {
         let _rule = weight.enter_rule(Direction::Backward);
         let conditional = |delta: &AnyDelta| matches!(delta, AnyDelta::Lazy(layer) if layer.may_be_absent());
         let sum = if deltas.len() > 1 && deltas.iter().any(conditional) {
@@ -243,7 +243,7 @@ async fn evaluate_deltas(mut deltas: WeightDeltas, late: bool) -> Result<WeightD
     if !exec::with_current(|pass| pass.is_some_and(|pass| pass.is_watched())) {
         deltas.iter_mut().for_each(|(_, delta)| delta.accumulated());
     }
-    let layers: Vec<AnyLayer> = deltas.iter().flat_map(|(_, delta)| delta.needs(late)).cloned().collect();
+    let layers: Vec<NodeRef> = deltas.iter().flat_map(|(_, delta)| delta.needs(late)).cloned().collect();
     if layers.is_empty() {
         return Ok(deltas);
     }
@@ -299,7 +299,7 @@ impl Mul<SideEffects> for f64 {
             let lazy = delta.clone().into_layer(weight);
             *delta = AnyDelta::Lazy(match lazy.may_be_absent() {
                 true => optional_cotangent::sum(weight, vec![AnyDelta::Lazy(lazy)], self),
-                false => (weight.kind_of_data.scale_delta)(&lazy, self),
+                false => (weight.vtable.scale_delta)(&lazy, self),
             });
         }
         effects

@@ -11,10 +11,10 @@
 //! layer rule is called then.
 
 use crate::autodiff::cotangent::{AnyDelta, Arrived, Total};
-use crate::graph::inline_box::Kept;
-use crate::graph::node::DataKind;
-use crate::graph::node_ref::AnyLayer;
-use crate::graph::op::{CotangentPart, CotangentSink, Few};
+use crate::graph::inline_box::InlineBox;
+use crate::graph::node::DataVTable;
+use crate::graph::node_ref::NodeRef;
+use crate::graph::op::{CotangentPart, CotangentSink, OperandVec};
 use crate::graph::value::Value;
 
 /// The cotangent accumulators of the operands of one operation.
@@ -27,7 +27,7 @@ pub(super) struct Sums<'a> {
     pub(super) longest: f64,
     /// Cotangents to be added after the rule, in this order: layers that are still to be evaluated,
     /// and all that the rule added after the first of them.
-    pub(super) later: Few<(usize, AnyDelta)>,
+    pub(super) later: OperandVec<(usize, AnyDelta)>,
     /// The number of evaluated operations.
     pub(super) evaluations: usize,
 }
@@ -39,7 +39,7 @@ pub(super) struct Operand {
     /// Whether its cotangent is needed.
     pub(super) wanted: bool,
     pub(super) is_weight: bool,
-    pub(super) kind: &'static DataKind,
+    pub(super) kind: &'static DataVTable,
 }
 
 impl CotangentSink for Sums<'_> {
@@ -67,7 +67,7 @@ impl CotangentSink for Sums<'_> {
         self.arrives(which, AnyDelta::Ready(self.delta.clone()));
     }
 
-    fn add_layer(&mut self, which: usize, delta: AnyLayer) {
+    fn add_layer(&mut self, which: usize, delta: NodeRef) {
         self.later.push((which, AnyDelta::Lazy(delta)));
     }
 
@@ -89,7 +89,7 @@ impl CotangentSink for Sums<'_> {
                 self.evaluations += 1;
                 match arrived {
                     Arrived::Nothing if self.later.is_empty() => {
-                        *arrived = Arrived::Total(Kept::new(Total { value, is_sum: true, has_part: true }));
+                        *arrived = Arrived::Total(InlineBox::new(Total { value, is_sum: true, has_part: true }));
                     }
                     _ => self.arrives(which, AnyDelta::Ready(value)),
                 }

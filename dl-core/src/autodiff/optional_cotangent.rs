@@ -10,9 +10,9 @@ use crate::autodiff::derivatives;
 use crate::autodiff::remat_group::{Group, Outputs};
 use crate::error::Result;
 use crate::exec::extract::ExtractAll;
-use crate::graph::inline_box::{Kept, KeptFuture};
-use crate::graph::node::{Expression, Outcome, Recipe};
-use crate::graph::node_ref::AnyLayer;
+use crate::graph::inline_box::{InlineBox, InlineFuture};
+use crate::graph::node::{DynamicBody, NodeOp, Outcome};
+use crate::graph::node_ref::NodeRef;
 use crate::graph::seed::Position;
 use crate::graph::value::Value;
 use dl_parallel::sync::{AtomicBool, Ordering};
@@ -20,16 +20,16 @@ use std::sync::Arc;
 
 /// The cotangent that a group may pass along one edge.
 #[derive(Clone)]
-pub(crate) struct Perhaps {
+pub(crate) struct OptionalCotangent {
     pub(super) group: Arc<Group>,
     /// The layer with the outputs of the group as its value.
-    pub(super) layer: AnyLayer,
+    pub(super) layer: NodeRef,
     pub(super) slot: u32,
 }
 
 /// The cotangents that exist, in the same order. Waits until that is known.
 pub(super) async fn present(deltas: &[AnyDelta]) -> Result<Vec<AnyDelta>> {
-    let mut unknown: Vec<AnyLayer> = Vec::new();
+    let mut unknown: Vec<NodeRef> = Vec::new();
     for layer in deltas.iter().filter_map(unknown_before) {
         if unknown.last().is_none_or(|last| last.address() != layer.address()) {
             unknown.push(layer.clone());
@@ -45,7 +45,7 @@ pub(super) async fn present(deltas: &[AnyDelta]) -> Result<Vec<AnyDelta>> {
             at += 1;
         }
         match delta {
-            AnyDelta::Perhaps(perhaps) => values[at].get::<Outputs>().slot(perhaps.slot),
+            AnyDelta::OptionalCotangent(perhaps) => values[at].get::<Outputs>().slot(perhaps.slot),
             AnyDelta::Lazy(layer) if layer.is_absent() => None,
             known => Some(known.clone()),
         }
@@ -54,9 +54,9 @@ pub(super) async fn present(deltas: &[AnyDelta]) -> Result<Vec<AnyDelta>> {
 }
 
 /// The layer that must be evaluated to know whether the cotangent exists.
-fn unknown_before(delta: &AnyDelta) -> Option<&AnyLayer> {
+fn unknown_before(delta: &AnyDelta) -> Option<&NodeRef> {
     match delta {
-        AnyDelta::Perhaps(perhaps) => Some(&perhaps.layer),
+        AnyDelta::OptionalCotangent(perhaps) => Some(&perhaps.layer),
         AnyDelta::Lazy(layer) if layer.may_be_absent() => Some(layer),
         _ => None,
     }
@@ -64,23 +64,23 @@ fn unknown_before(delta: &AnyDelta) -> Option<&AnyLayer> {
 
 /// `factor` times the sum of those of these cotangents of `node` that will exist. If none exists,
 /// the sum does not exist either.
-pub(crate) fn sum(node: &AnyLayer, deltas: Vec<AnyDelta>, factor: f64) -> AnyLayer {
+pub(crate) fn sum(node: &NodeRef, deltas: Vec<AnyDelta>, factor: f64) -> NodeRef {
     let sum = Sum { node: node.clone(), deltas: deltas.into(), factor, absent: Arc::new(AtomicBool::new(false)) };
-    (node.kind_of_data.delta_layer)(Expression::Dynamic(Kept::body(sum)), node.place)
+    (node.vtable.delta_layer)(NodeOp::Dynamic(InlineBox::body(sum)), node.place)
 }
 
 struct Sum {
-    node: AnyLayer,
+    node: NodeRef,
     deltas: Arc<[AnyDelta]>,
     factor: f64,
     /// Whether it resolved to none.
     absent: Arc<AtomicBool>,
 }
 
-impl Recipe for Sum {
-    fn run(&self) -> KeptFuture<Result<Outcome>> {
+impl DynamicBody for Sum {
+    fn run(&self) -> InlineFuture<Result<Outcome>> {
         let (node, deltas, absent, factor) = (self.node.clone(), self.deltas.clone(), self.absent.clone(), self.factor);
-        Kept::future(async move {
+        InlineBox::future(async move {
             let present = present(&deltas).await?;
             // Release: synchronizes with the Acquire load in `is_absent`.
             absent.store(present.is_empty(), Ordering::Release);
@@ -88,7 +88,7 @@ impl Recipe for Sum {
                 return Ok(Outcome::Layer(derivatives::zero(&node).await?));
             }
             let sum = AnyDelta::sum(&node, present).into_layer(&node);
-            Ok(Outcome::Layer(if factor == 1.0 { sum } else { (node.kind_of_data.scale_delta)(&sum, factor) }))
+            Ok(Outcome::Layer(if factor == 1.0 { sum } else { (node.vtable.scale_delta)(&sum, factor) }))
         })
     }
 

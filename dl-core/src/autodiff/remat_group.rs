@@ -13,7 +13,7 @@
 //! Lock order: the state lock of the pass must be taken before `Group::members`.
 
 use crate::autodiff::cotangent::{AnyDelta, Arrived};
-use crate::autodiff::optional_cotangent::Perhaps;
+use crate::autodiff::optional_cotangent::OptionalCotangent;
 use crate::autodiff::reverse::Everywhere;
 use crate::autodiff::{optional_cotangent, reverse};
 use crate::error::direction::Direction;
@@ -21,12 +21,12 @@ use crate::error::{Error, Result};
 use crate::exec::computation::PassChoice;
 use crate::exec::extract::ExtractValue;
 use crate::exec::run::Run;
-use crate::exec::{self, Hold, Pass, PassState};
+use crate::exec::{self, Pass, PassState, RetainGuard};
 use crate::graph::data::Data;
 use crate::graph::delta::Nothing;
-use crate::graph::inline_box::{Kept, KeptFuture};
-use crate::graph::node::{Expression, Outcome, Recipe};
-use crate::graph::node_ref::AnyLayer;
+use crate::graph::inline_box::{InlineBox, InlineFuture};
+use crate::graph::node::{DynamicBody, NodeOp, Outcome};
+use crate::graph::node_ref::NodeRef;
 use crate::graph::seed::Position;
 use dl_parallel::sync::Mutex;
 use smallvec::smallvec;
@@ -37,7 +37,7 @@ use std::sync::{Arc, PoisonError, Weak};
 pub(crate) struct Group {
     pass: Weak<Pass>,
     /// Keeps all nodes of the group alive.
-    head: AnyLayer,
+    head: NodeRef,
     arrivals: Vec<AnyDelta>,
     /// Grows during the reverse traversal.
     members: Mutex<Members>,
@@ -93,7 +93,7 @@ impl<'a> Groups<'a> {
         }
         let (group, layer) = match common {
             Common::One(perhaps) if !state.is_marked(index) => {
-                let Perhaps { group, layer, .. } = *perhaps;
+                let OptionalCotangent { group, layer, .. } = *perhaps;
                 drop(arrived[index as usize].take());
                 (group, layer)
             }
@@ -105,26 +105,26 @@ impl<'a> Groups<'a> {
         members.slots += operands.len() as u32;
         let wanted: Vec<bool> = operands.iter().map(|&operand| wanted(state, operand)).collect();
         for (which, &operand) in operands.iter().enumerate().filter(|&(which, _)| wanted[which]) {
-            let perhaps = Perhaps { group: group.clone(), layer: layer.clone(), slot: slot + which as u32 };
-            arrived[operand as usize].add(AnyDelta::Perhaps(Box::new(perhaps)));
+            let perhaps = OptionalCotangent { group: group.clone(), layer: layer.clone(), slot: slot + which as u32 };
+            arrived[operand as usize].add(AnyDelta::OptionalCotangent(Box::new(perhaps)));
         }
         members.entries.push(Member { index, slot, wanted });
         true
     }
 
     /// Replaces the cotangents of this slot, conditional or not, by their sum.
-    pub(crate) fn sum(&self, state: &mut PassState, index: u32, arrived: &mut [Arrived]) -> AnyLayer {
+    pub(crate) fn sum(&self, state: &mut PassState, index: u32, arrived: &mut [Arrived]) -> NodeRef {
         let sum = optional_cotangent::sum(&state.handle(index), arrived[index as usize].take(), 1.0);
         arrived[index as usize].add(AnyDelta::Lazy(sum.clone()));
         sum
     }
 
     /// A new group, and the dynamic node that runs it.
-    fn group(&self, head: AnyLayer, arrivals: Vec<AnyDelta>) -> (Arc<Group>, AnyLayer) {
+    fn group(&self, head: NodeRef, arrivals: Vec<AnyDelta>) -> (Arc<Group>, NodeRef) {
         let place = head.place;
         let group = Arc::new(Group { pass: Arc::downgrade(self.pass), head, arrivals, members: Mutex::default() });
-        let again = Expression::Dynamic(Kept::body(Again(group.clone())));
-        (group, AnyLayer::new::<Outputs>(again, place))
+        let again = NodeOp::Dynamic(InlineBox::body(Again(group.clone())));
+        (group, NodeRef::new::<Outputs>(again, place))
     }
 }
 
@@ -133,13 +133,13 @@ enum Common {
     /// There is no conditional cotangent.
     None,
     /// All cotangents are conditional, from one group.
-    One(Box<Perhaps>),
+    One(Box<OptionalCotangent>),
     Several,
 }
 
 fn common_group(deltas: &[AnyDelta]) -> Common {
     let mut from = deltas.iter().map(|delta| match delta {
-        AnyDelta::Perhaps(perhaps) => Some(perhaps),
+        AnyDelta::OptionalCotangent(perhaps) => Some(perhaps),
         _ => None,
     });
     let first = from.next().flatten();
@@ -179,10 +179,10 @@ impl Data for Outputs {
 /// The body that runs a group.
 struct Again(Arc<Group>);
 
-impl Recipe for Again {
-    fn run(&self) -> KeptFuture<Result<Outcome>> {
+impl DynamicBody for Again {
+    fn run(&self) -> InlineFuture<Result<Outcome>> {
         let group = self.0.clone();
-        Kept::future(async move {
+        InlineBox::future(async move {
             let pass = group.pass.upgrade().ok_or_else(Error::cancelled)?;
             let outputs = if exec::is_current(&pass) {
                 // The pass owns this future, so the future must not own the pass.
@@ -227,21 +227,21 @@ impl Group {
                 Some(AnyDelta::Lazy(layer)) => Some(layer.clone()),
                 _ => None,
             };
-            let layers: Vec<AnyLayer> = outputs.0.iter().filter_map(lazy).collect();
+            let layers: Vec<NodeRef> = outputs.0.iter().filter_map(lazy).collect();
             current()?.request(&layers);
         }
         Ok(outputs)
     }
 
     /// Has the values that the rules read rematerialized.
-    fn hold(&self) -> Result<Hold> {
+    fn hold(&self) -> Result<RetainGuard> {
         let pass = current()?;
         let state = pass.state();
         let members = self.members.lock().unwrap_or_else(PoisonError::into_inner);
         let mut seen = Vec::new();
         for member in &members.entries {
             let node = state.node(member.index);
-            if matches!(&node.expression, Expression::Primitive(_)) {
+            if matches!(&node.op, NodeOp::Primitive(_)) {
                 seen.push(member.index);
                 seen.extend((0..state.edges(member.index)).map(|which| state.edge(member.index, which)));
             }
@@ -251,7 +251,7 @@ impl Group {
 
     /// Calls the rules. Returns the cotangents that leave the group, and whether the pass discards
     /// the values that these are computed from.
-    fn write_down(&self, delta: AnyDelta, hold: Hold) -> Result<(Outputs, bool)> {
+    fn write_down(&self, delta: AnyDelta, hold: RetainGuard) -> Result<(Outputs, bool)> {
         let pass = current()?;
         let mut state = pass.state();
         let members = self.members.lock().unwrap_or_else(PoisonError::into_inner);

@@ -20,9 +20,9 @@ use crate::error::call_context::enter_user_code;
 use crate::error::direction::Direction;
 use crate::error::{Error, Result};
 use crate::exec::{Keep, NONE, Pass, PassState, Status, ValueRef, user_code, vec_pool};
-use crate::graph::node::{Expression, Node};
-use crate::graph::node_ref::{AnyLayer, Held};
-use crate::graph::op::{AnyAt, Few};
+use crate::graph::node::{Node, NodeOp};
+use crate::graph::node_ref::{NodePtr, NodeRef};
+use crate::graph::op::{AnyAt, OperandVec};
 use crate::graph::scalar::Scalar;
 use crate::graph::value::Value;
 use crate::record::{SpanWork, TraceNodeId};
@@ -32,7 +32,7 @@ use std::sync::Arc;
 
 /// The cotangent that a backward pass starts with.
 pub(crate) fn one(root: &Node, value: &Value) -> Result<Value> {
-    user_code::run(|| (root.kind_of_data.one)(value)).map_err(|error| error.at(root.name(), root.site()))
+    user_code::run(|| (root.vtable.one)(value)).map_err(|error| error.at(root.name(), root.site()))
 }
 
 /// When cotangents are evaluated.
@@ -48,7 +48,7 @@ pub(crate) enum When {
 ///
 /// # Errors
 /// A panic in the rule of a user operation; a pass that does not keep its values.
-pub(crate) fn side_effects(pass: &Arc<Pass>, root: &AnyLayer, delta: AnyDelta, when: When) -> Result<SideEffects> {
+pub(crate) fn side_effects(pass: &Arc<Pass>, root: &NodeRef, delta: AnyDelta, when: When) -> Result<SideEffects> {
     let mut effects = SideEffects::none();
     let deltas = walking(pass, Some(root), || walk_to_weights(pass, root, delta, when, &mut effects))?;
     effects.push(pass, deltas);
@@ -63,10 +63,10 @@ pub(crate) fn side_effects(pass: &Arc<Pass>, root: &AnyLayer, delta: AnyDelta, w
 /// As [`side_effects`].
 pub(crate) fn deltas_of(
     pass: &Arc<Pass>,
-    roots: &[(AnyLayer, AnyLayer)],
-    targets: &[AnyLayer],
-    known: &[AnyLayer],
-) -> Result<(Vec<Option<AnyLayer>>, Option<AnyLayer>)> {
+    roots: &[(NodeRef, NodeRef)],
+    targets: &[NodeRef],
+    known: &[NodeRef],
+) -> Result<(Vec<Option<NodeRef>>, Option<NodeRef>)> {
     let mut effects = SideEffects::none();
     let targets = unmarked(&mut *kept(pass)?, targets);
     let first = roots.first().map(|(root, _)| root);
@@ -82,10 +82,10 @@ pub(crate) fn deltas_of(
 /// If a target has no derivative, but a hand-written backward may be the reason.
 pub(crate) fn derivatives_of(
     pass: &Arc<Pass>,
-    roots: &[(AnyLayer, AnyLayer)],
-    targets: &[AnyLayer],
-    known: &[AnyLayer],
-) -> Result<Vec<Option<AnyLayer>>> {
+    roots: &[(NodeRef, NodeRef)],
+    targets: &[NodeRef],
+    known: &[NodeRef],
+) -> Result<Vec<Option<NodeRef>>> {
     let (found, hand_written) = deltas_of(pass, roots, targets, known)?;
     match hand_written {
         Some(at)
@@ -99,21 +99,21 @@ pub(crate) fn derivatives_of(
 
 /// The error that a derivative with respect to a layer was requested across this one, which has a
 /// hand-written backward.
-pub(crate) fn for_weights_only(hand_written: &AnyLayer) -> Error {
+pub(crate) fn for_weights_only(hand_written: &NodeRef) -> Error {
     let why = "a hand-written backward hands derivatives to weights only, but one with respect to another layer was requested: \
                write the operation as a `Primitive` or `with_rule`";
     Error::invalid(why).at(hand_written.name(), hand_written.site())
 }
 
 /// Runs a traversal from this root, and records it.
-pub(crate) fn walking<R>(pass: &Pass, root: Option<&AnyLayer>, walk: impl FnOnce() -> R) -> R {
+pub(crate) fn walking<R>(pass: &Pass, root: Option<&NodeRef>, walk: impl FnOnce() -> R) -> R {
     let at = || root.map_or(TraceNodeId::NONE, |root| pass.told_layer(root));
     pass.during(SpanWork::Backward, root.map(|root| &**root), at, walk)
 }
 
 /// The same layers; a checkpoint boundary is replaced by the layer that it marks.
-fn unmarked(state: &mut PassState, layers: &[AnyLayer]) -> Vec<AnyLayer> {
-    let mut unmarked = |layer: &AnyLayer| match state.find(layer).filter(|_| layer.is_mark()) {
+fn unmarked(state: &mut PassState, layers: &[NodeRef]) -> Vec<NodeRef> {
+    let mut unmarked = |layer: &NodeRef| match state.find(layer).filter(|_| layer.is_checkpoint()) {
         Some(mark) => state.handle(state.unmarked(mark)),
         None => layer.clone(),
     };
@@ -122,7 +122,7 @@ fn unmarked(state: &mut PassState, layers: &[AnyLayer]) -> Vec<AnyLayer> {
 
 /// The cotangents of all weights, from a root that is a number, in a pass without checkpoints that
 /// no other thread uses.
-pub(crate) fn deltas_of_number(state: &mut PassState, root: u32, number: Scalar) -> Vec<(Held, AnyDelta)> {
+pub(crate) fn deltas_of_number(state: &mut PassState, root: u32, number: Scalar) -> Vec<(NodePtr, AnyDelta)> {
     debug_assert!(state.in_order(), "scalar arithmetic has no dynamic nodes");
     if !state.trained(root) {
         return Vec::new();
@@ -137,7 +137,7 @@ pub(crate) fn deltas_of_number(state: &mut PassState, root: u32, number: Scalar)
 }
 
 /// The targets of a reverse traversal.
-pub(crate) trait Goal {
+pub(crate) trait Targets {
     /// Whether a target is reachable from this slot, so that its cotangent is needed.
     fn wants(&self, state: &PassState, index: u32) -> bool;
 
@@ -148,7 +148,7 @@ pub(crate) trait Goal {
 /// All trained weights.
 struct Trained;
 
-impl Goal for Trained {
+impl Targets for Trained {
     #[inline(always)]
     fn wants(&self, state: &PassState, index: u32) -> bool {
         state.trained(index)
@@ -163,7 +163,7 @@ impl Goal for Trained {
 /// No targets: all cotangents are needed.
 pub(crate) struct Everywhere;
 
-impl Goal for Everywhere {
+impl Targets for Everywhere {
     fn wants(&self, _: &PassState, _: u32) -> bool {
         true
     }
@@ -180,7 +180,7 @@ struct Towards {
     leads: Vec<bool>,
 }
 
-impl Goal for Towards {
+impl Targets for Towards {
     fn wants(&self, _: &PassState, index: u32) -> bool {
         self.leads[index as usize]
     }
@@ -191,7 +191,7 @@ impl Goal for Towards {
 }
 
 /// The slot of a layer that has been evaluated in this pass.
-pub(crate) fn evaluated(state: &PassState, layer: &AnyLayer) -> Result<u32> {
+pub(crate) fn evaluated(state: &PassState, layer: &NodeRef) -> Result<u32> {
     let done = |&index: &u32| matches!(state.status(index), Status::Ready(_));
     state.find(layer).filter(done).ok_or_else(Error::cancelled)
 }
@@ -211,7 +211,7 @@ pub(crate) fn kept(pass: &Pass) -> Result<MutexGuard<'_, PassState>> {
 /// returned.
 fn walk_to_weights(
     pass: &Arc<Pass>,
-    root: &AnyLayer,
+    root: &NodeRef,
     delta: AnyDelta,
     when: When,
     effects: &mut SideEffects,
@@ -234,11 +234,11 @@ fn walk_to_weights(
 /// numbers.
 fn walk_towards(
     pass: &Arc<Pass>,
-    roots: &[(AnyLayer, AnyLayer)],
-    targets: &[AnyLayer],
-    known: &[AnyLayer],
+    roots: &[(NodeRef, NodeRef)],
+    targets: &[NodeRef],
+    known: &[NodeRef],
     effects: &mut SideEffects,
-) -> Result<(WeightDeltas, Option<AnyLayer>)> {
+) -> Result<(WeightDeltas, Option<NodeRef>)> {
     let mut state = kept(pass)?;
     let places: Vec<u32> = roots.iter().map(|(root, _)| evaluated(&state, root)).collect::<Result<_>>()?;
     let known: FxHashSet<u32> = known.iter().filter_map(|layer| state.find_any_replica(layer)).collect();
@@ -254,8 +254,8 @@ fn walk_towards(
     for &index in &order {
         let node = state.node(index);
         goal.leads[index as usize] = goal.targets.contains(&index)
-            || match &node.expression {
-                Expression::Dynamic(_) => match state.source(index) {
+            || match &node.op {
+                NodeOp::Dynamic(_) => match state.source(index) {
                     NONE => weights && state.backward(index).is_some(),
                     source => goal.leads[source as usize],
                 },
@@ -276,7 +276,7 @@ fn walk_towards(
 const FEW_DELTAS: usize = 16;
 
 /// Propagates the accumulated cotangents of these slots, consumers before operands, to the targets.
-fn walk_back<'a, G: Goal>(
+fn walk_back<'a, G: Targets>(
     pass: &'a Arc<Pass>,
     mut state: MutexGuard<'a, PassState>,
     steps: impl Iterator<Item = u32>,
@@ -304,7 +304,7 @@ fn walk_back<'a, G: Goal>(
             continue;
         }
         let node = state.node(index);
-        let is_weight = matches!(node.expression, Expression::Weight(..));
+        let is_weight = matches!(node.op, NodeOp::Weight(..));
         // A weight has no operands, and no rule is called.
         if is_weight
             && goal.is_at(index, true)
@@ -348,8 +348,8 @@ fn walk_back<'a, G: Goal>(
         if !is_told && goal.is_at(index, false) {
             vec_pool::push(&mut deltas, (node.handle(), delta.clone()));
         }
-        match &node.expression {
-            Expression::Dynamic(recipe) => match (state.source(index), state.backward(index)) {
+        match &node.op {
+            NodeOp::Dynamic(recipe) => match (state.source(index), state.backward(index)) {
                 (NONE, Some(backward)) => {
                     // User code, which may use this pass: it must run without the lock.
                     let (delta, name, site) = (delta.into_layer(&node), recipe.name(), node.site());
@@ -369,8 +369,8 @@ fn walk_back<'a, G: Goal>(
                     }
                 }
             },
-            Expression::Weight(..) | Expression::Seed(_) => {}
-            Expression::F32(_) | Expression::F64(_) | Expression::Plain(_) => {}
+            NodeOp::Weight(..) | NodeOp::Seed(_) => {}
+            NodeOp::F32(_) | NodeOp::F64(_) | NodeOp::Plain(_) => {}
             _ => {
                 let mut eager = eager.as_mut().and_then(|eager| eager.next_rule(&delta).then_some(eager));
                 if let Some(eager) = &mut eager
@@ -399,13 +399,13 @@ fn walk_back<'a, G: Goal>(
 /// The sum of the cotangents that have arrived at this node. The sum of user data may panic. Not
 /// inlined: the loop over plain numbers is faster this way.
 #[inline(never)]
-fn take_sum(arrived: &mut Arrived, node: Held) -> Result<AnyDelta> {
+fn take_sum(arrived: &mut Arrived, node: NodePtr) -> Result<AnyDelta> {
     let Arrived::Many(deltas) = std::mem::take(arrived) else { unreachable!("a single delta is taken by `take_one`") };
     sum(node, *deltas)
 }
 
 /// The sum of some cotangents of this node.
-pub(crate) fn sum(node: Held, deltas: Vec<AnyDelta>) -> Result<AnyDelta> {
+pub(crate) fn sum(node: NodePtr, deltas: Vec<AnyDelta>) -> Result<AnyDelta> {
     user_code::run(|| AnyDelta::sum(&node, deltas)).map_err(|error| error.at(node.name(), node.site()))
 }
 
@@ -415,18 +415,18 @@ pub(crate) fn pull_back(
     state: &mut PassState,
     index: u32,
     delta: AnyDelta,
-    goal: &impl Goal,
-) -> Result<Few<Option<AnyLayer>>> {
+    goal: &impl Targets,
+) -> Result<OperandVec<Option<NodeRef>>> {
     let node = state.node(index);
-    Ok(match &node.expression {
-        Expression::Primitive(op) => {
-            let places: Few<u32> = (0..op.operands().len()).map(|which| state.operand(index, which)).collect();
+    Ok(match &node.op {
+        NodeOp::Primitive(op) => {
+            let places: OperandVec<u32> = (0..op.operands().len()).map(|which| state.operand(index, which)).collect();
             for &place in &places {
                 state.stamp_unique(place); // the rule may hand them out
             }
             let output = state.handle(index);
-            let values: Few<ValueRef<'_>> = places.iter().map(|&x| state.value(x)).collect();
-            let values: Few<&Value> = values.iter().map(ValueRef::as_value).collect();
+            let values: OperandVec<ValueRef<'_>> = places.iter().map(|&x| state.value(x)).collect();
+            let values: OperandVec<&Value> = values.iter().map(ValueRef::as_value).collect();
             let value = state.value(index);
             let at =
                 AnyAt { values: &values, output: &output, value: value.as_value(), delta: delta.into_layer(&node) };
@@ -439,7 +439,7 @@ pub(crate) fn pull_back(
             }
             deltas
         }
-        _ if node.kind_of_data.is_single => in_layers::<f32>(state, index, delta, goal).into_iter().collect(),
+        _ if node.vtable.is_single => in_layers::<f32>(state, index, delta, goal).into_iter().collect(),
         _ => in_layers::<f64>(state, index, delta, goal).into_iter().collect(),
     })
 }
@@ -461,8 +461,8 @@ pub(crate) fn order(
         }
         while let Some((index, next)) = walk.last_mut() {
             let node = state.node(*index);
-            let below = match &node.expression {
-                Expression::Dynamic(_) => Some(state.source(*index)).filter(|&source| source != NONE && *next == 0),
+            let below = match &node.op {
+                NodeOp::Dynamic(_) => Some(state.source(*index)).filter(|&source| source != NONE && *next == 0),
                 _ => (*next < node.operands().len()).then(|| state.operand(*index, *next)),
             };
             *next += 1;

@@ -1,11 +1,11 @@
 //! Pullback of scalar arithmetic, in both readings of its rules: in plain numbers, and in layers.
 
 use crate::autodiff::cotangent::{AnyDelta, Arrived};
-use crate::autodiff::reverse::Goal;
+use crate::autodiff::reverse::Targets;
 use crate::exec::{Arithmetic, NodeSlot, PassState, vec_pool};
 use crate::graph::layer::Layer;
-use crate::graph::node::Expression;
-use crate::graph::node_ref::{AnyLayer, Held};
+use crate::graph::node::NodeOp;
+use crate::graph::node_ref::{NodePtr, NodeRef};
 use crate::graph::pointwise::Pointwise;
 use crate::graph::scalar::Scalar;
 use dl_math::{Algebra, Binary, Number, Side, Term};
@@ -55,7 +55,7 @@ pub(super) fn walk_back_in_numbers(
     state: &PassState,
     root: u32,
     arrived: &mut [Arrived],
-    deltas: &mut Vec<(Held, AnyDelta)>,
+    deltas: &mut Vec<(NodePtr, AnyDelta)>,
 ) {
     for place in (0..root as usize + 1).rev() {
         let index = place as u32;
@@ -78,11 +78,11 @@ fn number_back<N: Plain>(
     index: u32,
     d: N,
     arrived: &mut [Arrived],
-    deltas: &mut Vec<(Held, AnyDelta)>,
+    deltas: &mut Vec<(NodePtr, AnyDelta)>,
 ) {
     if !in_numbers(state, index, d, arrived) {
         let node = state.node(index);
-        debug_assert!(matches!(node.expression, Expression::Weight(..)), "what is trained is arithmetic or a weight");
+        debug_assert!(matches!(node.op, NodeOp::Weight(..)), "what is trained is arithmetic or a weight");
         vec_pool::push_made(deltas, || (node, AnyDelta::Ready(d.scalar().into())));
     }
 }
@@ -115,7 +115,7 @@ pub(super) fn in_numbers<N: Plain>(state: &PassState, index: u32, d: N, arrived:
         }
         Arithmetic::Other => {
             let node = entry.held();
-            let Expression::WithNumber(op, side, number, _) = &node.expression else { return false };
+            let NodeOp::WithNumber(op, side, number, _) = &node.op else { return false };
             let Some(x) = N::of_entry(state.entry(at)) else { return false };
             if let Some(delta) = one_side(*op, *side, [N::of(*number), x, y.0, d.0]) {
                 delta.add_to(&mut arrived[at as usize]);
@@ -131,21 +131,21 @@ pub(super) fn in_layers<T: Number + Pointwise>(
     state: &mut PassState,
     index: u32,
     delta: AnyDelta,
-    goal: &impl Goal,
-) -> [Option<AnyLayer>; 2] {
+    goal: &impl Targets,
+) -> [Option<NodeRef>; 2] {
     let node = state.node(index);
     let [y, d] = [state.handle(index), delta.into_layer(&node)].map(Layer::<T>::from_any);
     let mut operand = |which| {
         let operand = state.operand(index, which);
         (Layer::<T>::from_any(state.handle(operand)), goal.wants(state, operand))
     };
-    let deltas = match &node.expression {
-        Expression::Unary(op, _) => [op.pullback(&Term(operand(0).0), &Term(y), &Term(d)).map(|delta| delta.0), None],
-        Expression::WithNumber(op, side, number, _) => {
+    let deltas = match &node.op {
+        NodeOp::Unary(op, _) => [op.pullback(&Term(operand(0).0), &Term(y), &Term(d)).map(|delta| delta.0), None],
+        NodeOp::WithNumber(op, side, number, _) => {
             let number = Layer::constant(T::of(*number));
             [one_side(*op, *side, [number, operand(0).0, y, d]), None]
         }
-        Expression::Binary(op, _) => {
+        NodeOp::Binary(op, _) => {
             let ((a, left), (b, right)) = (operand(0), operand(1));
             let [a, b, y, d] = &[a, b, y, d].map(Term);
             let (left, right) = op.pullbacks([a, b, y, d], (left, right));

@@ -8,7 +8,7 @@
 use crate::exec::dispatch::CHAIN_LENGTH;
 use crate::exec::node_table::{NONE, Status};
 use crate::exec::state::PassState;
-use crate::graph::node::Expression;
+use crate::graph::node::NodeOp;
 
 /// The slot is in no chain and cannot start one: its job was taken, or its operation has an effect.
 pub(super) const CLOSED: u32 = u32::MAX;
@@ -155,6 +155,6 @@ impl PassState {
 }
 
 /// Whether an operation can be in a chain: it must have no effect.
-pub(super) fn can_follow(expression: &Expression) -> bool {
-    matches!(expression, Expression::Primitive(op) if op.effect().is_none())
+pub(super) fn can_follow(op: &NodeOp) -> bool {
+    matches!(op, NodeOp::Primitive(op) if op.effect().is_none())
 }

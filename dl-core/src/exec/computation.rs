@@ -2,8 +2,8 @@
 
 use crate::error::Result;
 use crate::exec::{Owner, Purpose, Settings};
-use crate::graph::erased_arc::Shared;
-use crate::graph::inline_box::{Kept, KeptFuture};
+use crate::graph::erased_arc::ErasedArc;
+use crate::graph::inline_box::{InlineBox, InlineFuture};
 use crate::graph::node::Outcome;
 use std::future::Future;
 
@@ -13,15 +13,15 @@ pub(crate) trait Computation<T>: Send + Sync {
     fn pass_choice(&self) -> PassChoice;
 
     /// Starts a new run.
-    fn start(&self) -> KeptFuture<Result<T>>;
+    fn start(&self) -> InlineFuture<Result<T>>;
 
     /// Starts a new run as the body of a layer, which belongs to the surrounding pass.
-    fn start_body(&self, outcome: fn(T) -> Outcome) -> KeptFuture<Result<Outcome>>
+    fn start_body(&self, outcome: fn(T) -> Outcome) -> InlineFuture<Result<Outcome>>
     where
         T: Send + 'static,
     {
         let future = self.start();
-        Kept::future(async move { future.await.map(outcome) })
+        InlineBox::future(async move { future.await.map(outcome) })
     }
 
     /// Runs the computation synchronously, as far as it proceeds without waiting. Called on a
@@ -48,13 +48,13 @@ where
         self.pass_choice.clone()
     }
 
-    fn start(&self) -> KeptFuture<Result<T>> {
-        Kept::future((self.start)())
+    fn start(&self) -> InlineFuture<Result<T>> {
+        InlineBox::future((self.start)())
     }
 
-    fn start_body(&self, outcome: fn(T) -> Outcome) -> KeptFuture<Result<Outcome>> {
+    fn start_body(&self, outcome: fn(T) -> Outcome) -> InlineFuture<Result<Outcome>> {
         let future = (self.start)();
-        Kept::future(async move { future.await.map(outcome) })
+        InlineBox::future(async move { future.await.map(outcome) })
     }
 }
 
@@ -78,9 +78,9 @@ pub(crate) enum PassChoice {
     Existing(Owner),
 }
 
-impl<T> Shared<dyn Computation<T>> {
+impl<T> ErasedArc<dyn Computation<T>> {
     #[inline]
     pub(crate) fn computation<R: Computation<T> + 'static>(computation: R) -> Self {
-        Shared::from_counted(Shared::counted_of(computation))
+        ErasedArc::from_counted(ErasedArc::counted_of(computation))
     }
 }

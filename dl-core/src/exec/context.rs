@@ -166,37 +166,37 @@ pub(super) fn mode() -> Option<Mode> {
 /// The handle of a tape, or of gradients, to their pass: strong, except inside a task of that same
 /// pass, which the pass itself holds.
 #[derive(Clone)]
-pub(crate) enum Holder {
+pub(crate) enum PassRef {
     Strong(Owner),
     Weak(Weak<Pass>),
 }
 
-impl Holder {
+impl PassRef {
     pub(crate) fn pass(&self) -> Option<Owner> {
         match self {
-            Holder::Strong(pass) => Some(pass.clone()),
-            Holder::Weak(pass) => Owner::upgrade(pass),
+            PassRef::Strong(pass) => Some(pass.clone()),
+            PassRef::Weak(pass) => Owner::upgrade(pass),
         }
     }
 
     /// Whether it is this pass that is held.
     pub(crate) fn is(&self, pass: &Arc<Pass>) -> bool {
         match self {
-            Holder::Strong(held) => Arc::ptr_eq(held, pass),
-            Holder::Weak(held) => std::ptr::eq(held.as_ptr(), Arc::as_ptr(pass)),
+            PassRef::Strong(held) => Arc::ptr_eq(held, pass),
+            PassRef::Weak(held) => std::ptr::eq(held.as_ptr(), Arc::as_ptr(pass)),
         }
     }
 
     /// For a tape or gradients that are made here and now.
-    pub(crate) fn of(pass: &Arc<Pass>) -> Holder {
+    pub(crate) fn of(pass: &Arc<Pass>) -> PassRef {
         match in_task() && is_current(pass) {
-            true => Holder::Weak(Arc::downgrade(pass)),
-            false => Holder::Strong(pass.clone().into()),
+            true => PassRef::Weak(Arc::downgrade(pass)),
+            false => PassRef::Strong(pass.clone().into()),
         }
     }
 
     /// Of the pass that this thread runs in.
-    pub(crate) fn here() -> Holder {
-        with_current(|pass| Holder::of(pass.expect("a tape is made in a pass")))
+    pub(crate) fn here() -> PassRef {
+        with_current(|pass| PassRef::of(pass.expect("a tape is made in a pass")))
     }
 }

@@ -25,8 +25,8 @@ use crate::exec::node_table::{Arithmetic, NONE, NodeSlot, SlotState, Status};
 use crate::exec::state::PassState;
 use crate::exec::{Keep, Pass, vec_pool};
 use crate::graph::identity::Effect;
-use crate::graph::node::{Expression, Node};
-use crate::graph::node_ref::{AnyLayer, Held};
+use crate::graph::node::{Node, NodeOp};
+use crate::graph::node_ref::{NodePtr, NodeRef};
 use crate::graph::scalar::Scalar;
 use crate::graph::value::Value;
 use crate::graph::variable::{Variable, VariableRef};
@@ -83,7 +83,7 @@ impl Discovery {
 /// A frame of the traversal's stack: a node whose operands are being inserted.
 #[derive(Clone, Copy)]
 pub(super) struct Frame {
-    node: Held,
+    node: NodePtr,
     /// The slot of the first operand, or `NONE` until it is known. For a node with more than two
     /// operands, whose slots are looked up, this is the number of inserted operands.
     first: u32,
@@ -125,7 +125,7 @@ enum Operands {
     /// All are inserted. These are their slots, if there are at most two.
     Known(u32, u32),
     /// The first operand that is not inserted, and the `first` of its consumer's [`Frame`].
-    Missing(Held, u32),
+    Missing(NodePtr, u32),
 }
 
 /// Why a traversal stopped.
@@ -149,10 +149,10 @@ enum Inserted {
 }
 
 #[allow(unsafe_code, reason = "the pass holds the roots of all that it has entered")]
-fn held(layer: &AnyLayer) -> Held {
+fn held(layer: &NodeRef) -> NodePtr {
     // SAFETY: the caller keeps the root alive during the traversal, and a root handle of the pass
     // keeps it alive afterwards. The root keeps its operands alive. A traversal does not unwind.
-    unsafe { Held::new(layer) }
+    unsafe { NodePtr::new(layer) }
 }
 
 impl Traversal {
@@ -163,7 +163,7 @@ impl Traversal {
 
 impl Pass {
     /// The value of a weight in this pass, if the pass has read it.
-    fn value_of_weight(&self, node: Held) -> Option<Value> {
+    fn value_of_weight(&self, node: NodePtr) -> Option<Value> {
         let mut state = self.state();
         let index = state.find_any_replica(&node)?;
         match state.status(index) {
@@ -235,7 +235,7 @@ impl PassState {
     }
 
     /// A new handle to a node. The node is stamped, because the handle may be used in this pass.
-    pub(crate) fn handle(&mut self, index: u32) -> AnyLayer {
+    pub(crate) fn handle(&mut self, index: u32) -> NodeRef {
         self.stamp_unique(index);
         self.node(index).handle()
     }
@@ -248,13 +248,13 @@ impl PassState {
         }
     }
 
-    fn claim(&mut self, node: Held, index: u32) {
+    fn claim(&mut self, node: NodePtr, index: u32) {
         self.index.stamp(&node, index);
     }
 
     /// Begins a traversal from a new root. The caller must give the pass a handle to it afterwards.
     #[inline]
-    pub(super) fn begin_traversal(&mut self, root: &AnyLayer, inline: InlinePolicy) -> Traversal {
+    pub(super) fn begin_traversal(&mut self, root: &NodeRef, inline: InlinePolicy) -> Traversal {
         self.note_root();
         let at = Frame { node: held(root), first: NONE };
         let (stack, queued) = (std::mem::take(&mut self.discovery.spare_stack), self.ready.len());
@@ -274,7 +274,7 @@ impl PassState {
     /// Begins a traversal from the first root. Nothing follows this root, so its kernel runs inline
     /// even if it is expensive, provided that nothing else is queued.
     #[inline]
-    pub(super) fn begin_first_traversal(&mut self, root: &AnyLayer, watched: bool) -> Traversal {
+    pub(super) fn begin_first_traversal(&mut self, root: &NodeRef, watched: bool) -> Traversal {
         let (inline, inline_root) = if watched {
             (InlinePolicy::Queue, InlinePolicy::Queue)
         } else {
@@ -292,7 +292,7 @@ impl PassState {
     }
 
     /// Inserts a dynamic node, which has no operands. The pass must have a handle to it.
-    pub(super) fn insert_dynamic(&mut self, root: &AnyLayer) -> u32 {
+    pub(super) fn insert_dynamic(&mut self, root: &NodeRef) -> u32 {
         self.note_root();
         self.insert_other(held(root), [NONE; 2], false, InlinePolicy::Queue).0
     }
@@ -336,12 +336,12 @@ impl PassState {
                 next.node.prefetch();
             }
             let is_root = consumer.is_none();
-            let lone = || !is_root && node.is_lone();
+            let lone = || !is_root && node.is_unique();
             let (index, inserted) = match self.inserted_meanwhile(node) {
                 Some(index) => (index, Inserted::Evaluated),
                 None => match self.insert_arithmetic(node, operands, lone) {
                     Some(index) => (index, Inserted::Evaluated),
-                    None if pass.is_none() && !node.expression.is_leaf() => {
+                    None if pass.is_none() && !node.op.is_leaf() => {
                         stack.extend(consumer);
                         // A node with many operands looks them up again.
                         if operands != [NONE; 2] {
@@ -352,7 +352,7 @@ impl PassState {
                         return TraversalStep::NeedsPass;
                     }
                     None if is_root => self.insert_other(node, operands, false, traversal.inline_for_root()),
-                    None => self.insert_other(node, operands, node.is_lone(), traversal.inline),
+                    None => self.insert_other(node, operands, node.is_unique(), traversal.inline),
                 },
             };
             let Some(consumer) = consumer else {
@@ -374,24 +374,24 @@ impl PassState {
 
     /// The slot of a node that another traversal inserted while this one was suspended.
     #[inline(always)]
-    fn inserted_meanwhile(&self, node: Held) -> Option<u32> {
+    fn inserted_meanwhile(&self, node: NodePtr) -> Option<u32> {
         if self.discovery.interleaved { self.find(&node) } else { None }
     }
 
     /// Gives the pass a handle to this node.
     pub(super) fn root(&mut self, index: u32) {
-        self.nodes.add_root(index, Held::handle);
+        self.nodes.add_root(index, NodePtr::handle);
     }
 
     /// The slots of a node's operands, or the first operand that is not inserted. `first` and
     /// `second` are the slots of operands that were inserted before; for a node with many operands,
     /// the number of inserted operands, and the slot of the last.
     #[inline(always)]
-    fn operands(&mut self, node: Held, first: u32, second: u32) -> Operands {
-        match &node.expression {
-            Expression::Binary(_, [a, b]) => self.two(a, b, first, second),
-            Expression::Unary(_, [x]) | Expression::WithNumber(_, _, _, [x]) => self.one(x, first),
-            Expression::Primitive(op) => match op.operands() {
+    fn operands(&mut self, node: NodePtr, first: u32, second: u32) -> Operands {
+        match &node.op {
+            NodeOp::Binary(_, [a, b]) => self.two(a, b, first, second),
+            NodeOp::Unary(_, [x]) | NodeOp::WithNumber(_, _, _, [x]) => self.one(x, first),
+            NodeOp::Primitive(op) => match op.operands() {
                 [] => Operands::Known(NONE, NONE),
                 [x] => self.one(x, first),
                 [a, b] => self.two(a, b, first, second),
@@ -402,7 +402,7 @@ impl PassState {
     }
 
     #[inline(always)]
-    fn one(&mut self, x: &AnyLayer, first: u32) -> Operands {
+    fn one(&mut self, x: &NodeRef, first: u32) -> Operands {
         match self.known(x, first) {
             Some(first) => Operands::Known(first, NONE),
             None => Operands::Missing(held(x), NONE),
@@ -410,7 +410,7 @@ impl PassState {
     }
 
     #[inline(always)]
-    fn two(&mut self, a: &AnyLayer, b: &AnyLayer, first: u32, second: u32) -> Operands {
+    fn two(&mut self, a: &NodeRef, b: &NodeRef, first: u32, second: u32) -> Operands {
         let Some(first) = self.known(a, first) else {
             // It is inserted after the first operand and everything below that.
             held(b).prefetch();
@@ -429,7 +429,7 @@ impl PassState {
 
     /// Not inlined: most nodes have one operand or two.
     #[inline(never)]
-    fn many(&mut self, operands: &[AnyLayer], entered: u32, last: u32) -> Operands {
+    fn many(&mut self, operands: &[NodeRef], entered: u32, last: u32) -> Operands {
         let entered = if entered == NONE { 0 } else { entered as usize };
         if last != NONE && self.find(&operands[entered]).is_none() {
             self.claim(held(&operands[entered]), last); // uniquely referenced, but looked up
@@ -440,18 +440,16 @@ impl PassState {
 
     /// The slot of an operand, if it is inserted. A weight is inserted here.
     #[inline(always)]
-    fn known(&mut self, operand: &AnyLayer, known: u32) -> Option<u32> {
+    fn known(&mut self, operand: &NodeRef, known: u32) -> Option<u32> {
         if known != NONE {
             return Some(known);
         }
-        if operand.is_lone() && !self.discovery.interleaved {
+        if operand.is_unique() && !self.discovery.interleaved {
             return None; // it cannot have been reached another way
         }
-        match (self.index.find_by_stamp(operand), &operand.expression) {
+        match (self.index.find_by_stamp(operand), &operand.op) {
             (Some(index), _) => Some(index),
-            (None, Expression::Weight(variable, leaf)) => {
-                Some(self.find_or_insert_weight(held(operand), *variable, *leaf))
-            }
+            (None, NodeOp::Weight(variable, leaf)) => Some(self.find_or_insert_weight(held(operand), *variable, *leaf)),
             (None, _) => self.index.find_in_fallback(operand),
         }
     }
@@ -459,7 +457,7 @@ impl PassState {
     /// Inserts scalar arithmetic whose operands are all inserted, and evaluates it if they are
     /// numbers.
     #[inline(always)]
-    fn insert_arithmetic(&mut self, node: Held, operands: [u32; 2], lone: impl FnOnce() -> bool) -> Option<u32> {
+    fn insert_arithmetic(&mut self, node: NodePtr, operands: [u32; 2], lone: impl FnOnce() -> bool) -> Option<u32> {
         let (number, trained, arithmetic) = self.arithmetic(&node, operands)?;
         let entry = NodeSlot { operands, arithmetic, ..NodeSlot::of_number(node, number, trained) };
         let index = self.add(entry, node, lone);
@@ -468,14 +466,14 @@ impl PassState {
     }
 
     /// Inserts any other node.
-    fn insert_other(&mut self, node: Held, operands: [u32; 2], lone: bool, inline: InlinePolicy) -> (u32, Inserted) {
-        if let Some(value) = node.expression.as_constant() {
+    fn insert_other(&mut self, node: NodePtr, operands: [u32; 2], lone: bool, inline: InlinePolicy) -> (u32, Inserted) {
+        if let Some(value) = node.op.as_constant() {
             self.stats.inserted_constant();
             return (self.add_value(node, value, false, lone), Inserted::Evaluated);
         }
-        let index = match &node.expression {
-            Expression::Weight(variable, leaf) => self.insert_weight(node, *variable, *leaf),
-            Expression::Primitive(op)
+        let index = match &node.op {
+            NodeOp::Weight(variable, leaf) => self.insert_weight(node, *variable, *leaf),
+            NodeOp::Primitive(op)
                 if op.effect() == Some(Effect::Checkpoint)
                     && self.entry(operands[0]).number().is_some()
                     && self.index.stamp_only(&node, operands[0]) =>
@@ -491,15 +489,15 @@ impl PassState {
                 self.stats.without_slot();
                 operands[0]
             }
-            expression => {
+            op => {
                 self.stats.inserted_other();
                 let index = self.add(NodeSlot::pending(node, operands), node, || lone);
                 if node.operands().len() == 3 {
                     let operands = [0, 1, 2].map(|which| self.operand_by_stamp(index, which));
                     self.nodes.slot_mut(index).set_operands(operands);
                 }
-                match expression {
-                    Expression::Primitive(op) if self.dispatch_inline(index, &**op, inline) => {}
+                match op {
+                    NodeOp::Primitive(op) if self.dispatch_inline(index, &**op, inline) => {}
                     _ => self.schedule(index),
                 }
                 index
@@ -509,11 +507,11 @@ impl PassState {
     }
 
     /// The slot of a weight that this pass has not stamped.
-    fn find_or_insert_weight(&mut self, node: Held, variable: VariableRef, leaf: u8) -> u32 {
+    fn find_or_insert_weight(&mut self, node: NodePtr, variable: VariableRef, leaf: u8) -> u32 {
         self.index.find_in_fallback(&node).unwrap_or_else(|| self.insert_weight(node, variable, leaf))
     }
 
-    fn insert_weight(&mut self, node: Held, variable: VariableRef, leaf: u8) -> u32 {
+    fn insert_weight(&mut self, node: NodePtr, variable: VariableRef, leaf: u8) -> u32 {
         if self.index.may_have_other_replica(leaf)
             && let Some(index) = self.index.find_weight(variable.address(), variable.has_several_leaves())
         {
@@ -532,7 +530,7 @@ impl PassState {
 
     /// Not inlined: most values are numbers.
     #[inline(never)]
-    fn insert_value_of_weight(&mut self, node: Held, variable: &Variable, trained: bool) -> u32 {
+    fn insert_value_of_weight(&mut self, node: NodePtr, variable: &Variable, trained: bool) -> u32 {
         let value = self.value_of_weight(node, variable);
         self.add_value(node, value, trained, false)
     }
@@ -545,12 +543,12 @@ impl PassState {
     }
 
     #[inline(never)]
-    fn value_of_weight(&self, node: Held, variable: &Variable) -> Value {
+    fn value_of_weight(&self, node: NodePtr, variable: &Variable) -> Value {
         self.env.parent().and_then(|around| around.value_of_weight(node)).unwrap_or_else(|| self.env.read(variable))
     }
 
     #[inline(always)]
-    fn add_value(&mut self, node: Held, value: Value, trained: bool, lone: bool) -> u32 {
+    fn add_value(&mut self, node: NodePtr, value: Value, trained: bool, lone: bool) -> u32 {
         if let Some(number) = Scalar::of(&value) {
             return self.add(NodeSlot::of_number(node, number, trained), node, || lone);
         }
@@ -561,7 +559,7 @@ impl PassState {
     }
 
     #[inline(always)]
-    fn add(&mut self, slot: NodeSlot, node: Held, lone: impl FnOnce() -> bool) -> u32 {
+    fn add(&mut self, slot: NodeSlot, node: NodePtr, lone: impl FnOnce() -> bool) -> u32 {
         let (index, is_reused) = self.nodes.insert(slot);
         if is_reused {
             self.stats.without_slot();
@@ -582,7 +580,7 @@ impl PassState {
             trained |= entry.trained;
             entry.number()
         };
-        let (number, arithmetic) = arithmetic(&node.expression, operand)?;
+        let (number, arithmetic) = arithmetic(&node.op, operand)?;
         Some((number, trained, arithmetic))
     }
 
@@ -596,25 +594,25 @@ impl PassState {
 /// The value of scalar arithmetic; `None` for other nodes, and if an operand is not a number.
 #[inline(always)]
 pub(crate) fn arithmetic(
-    expression: &Expression,
+    op: &NodeOp,
     mut operand: impl FnMut(usize) -> Option<Scalar>,
 ) -> Option<(Scalar, Arithmetic)> {
-    Some(match expression {
-        Expression::Binary(op, _) => {
+    Some(match op {
+        NodeOp::Binary(op, _) => {
             let number = match operand(0)? {
                 Scalar::F32(a) => Scalar::F32(op.value(a, operand(1)?.single())),
                 Scalar::F64(a) => Scalar::F64(op.value(a, operand(1)?.double())),
             };
             (number, Arithmetic::Binary(*op))
         }
-        Expression::WithNumber(op, side, number, _) => {
+        NodeOp::WithNumber(op, side, number, _) => {
             let number = match operand(0)? {
                 Scalar::F32(x) => Scalar::F32(with_number(*op, *side, *number as f32, x)),
                 Scalar::F64(x) => Scalar::F64(with_number(*op, *side, *number, x)),
             };
             (number, Arithmetic::Other)
         }
-        Expression::Unary(op, _) => {
+        NodeOp::Unary(op, _) => {
             let number = match operand(0)? {
                 Scalar::F32(x) => Scalar::F32(op.value(x)),
                 Scalar::F64(x) => Scalar::F64(op.value(x)),

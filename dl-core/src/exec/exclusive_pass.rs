@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::exec::discover::TraversalStep;
 use crate::exec::state::PassState;
 use crate::exec::{Mode, Owner, Pass, Purpose, Settings, regions, user_code};
-use crate::graph::node_ref::AnyLayer;
+use crate::graph::node_ref::NodeRef;
 use crate::graph::scalar::Scalar;
 use crate::graph::value::Value;
 use dl_parallel::sync::{AtomicBool, AtomicUsize, Mutex, Ordering, thread_local};
@@ -161,7 +161,7 @@ impl Pass {
     pub(crate) fn begin<R>(
         purpose: Purpose,
         settings: &Settings,
-        layer: &AnyLayer,
+        layer: &NodeRef,
         with_number: impl FnOnce(&mut PassState, u32, Scalar) -> R,
     ) -> Begun<R> {
         let mut pass = Pass::unshared(purpose, settings);

@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::exec::computation::PassChoice;
 use crate::exec::run::Run;
 use crate::exec::{self, Pass, Purpose, user_code};
-use crate::graph::node_ref::AnyLayer;
+use crate::graph::node_ref::NodeRef;
 use crate::graph::value::{Repr, Value};
 use std::any::TypeId;
 use std::future::Future;
@@ -14,7 +14,7 @@ use std::task::{Context, Poll, ready};
 
 /// The value of a layer, as a future: the untyped half of [`Extract`](crate::Extract).
 pub(crate) struct ExtractValue {
-    layer: AnyLayer,
+    layer: NodeRef,
     binding: Binding,
 }
 
@@ -28,11 +28,11 @@ enum Binding {
 }
 
 impl ExtractValue {
-    pub(crate) fn new(layer: AnyLayer) -> Self {
+    pub(crate) fn new(layer: NodeRef) -> Self {
         ExtractValue { layer, binding: Binding::Unbound }
     }
 
-    pub(crate) fn layer(&self) -> &AnyLayer {
+    pub(crate) fn layer(&self) -> &NodeRef {
         &self.layer
     }
 }
@@ -78,19 +78,19 @@ const RESULTS_PER_LOCK: usize = 128;
 /// The values of many layers of the current pass, evaluated in parallel. If several fail, the error
 /// is the leftmost one's.
 pub(crate) struct ExtractAll {
-    layers: Vec<AnyLayer>,
+    layers: Vec<NodeRef>,
     results: Vec<Result<Value>>,
     requested: bool,
     settles: bool,
 }
 
 impl ExtractAll {
-    pub(crate) fn new(layers: Vec<AnyLayer>) -> Self {
+    pub(crate) fn new(layers: Vec<NodeRef>) -> Self {
         ExtractAll { results: Vec::with_capacity(layers.len()), layers, requested: false, settles: true }
     }
 
     /// Leaves it to the caller to [`settle`] (realize) the values.
-    pub(crate) fn unsettled(layers: Vec<AnyLayer>) -> Self {
+    pub(crate) fn unsettled(layers: Vec<NodeRef>) -> Self {
         ExtractAll { settles: false, ..ExtractAll::new(layers) }
     }
 }
@@ -121,16 +121,16 @@ impl Future for ExtractAll {
 }
 
 /// Realizes the values of these layers: computes deferred (lazy) values, all of one type together.
-pub(crate) fn settle(layers: &[AnyLayer], values: &[Value]) -> Result<()> {
+pub(crate) fn settle(layers: &[NodeRef], values: &[Value]) -> Result<()> {
     let mut settled: Vec<TypeId> = Vec::new();
     for (layer, value) in layers.iter().zip(values) {
-        let kind = layer.kind_of_data;
+        let kind = layer.vtable;
         let id = (kind.id)();
         if !matches!(value.0, Repr::Any(_)) || settled.contains(&id) {
             continue;
         }
         settled.push(id);
-        let of_kind = layers.iter().zip(values).filter(|(layer, _)| (layer.kind_of_data.id)() == id);
+        let of_kind = layers.iter().zip(values).filter(|(layer, _)| (layer.vtable.id)() == id);
         let of_kind: Vec<&Value> = of_kind.map(|(_, value)| value).collect();
         user_code::run(|| exec::computing_in_task(|| (kind.settle)(&of_kind)))
             .map_err(|error| error.at(layer.name(), layer.site()))?;

@@ -30,7 +30,7 @@ use crate::exec::dispatch::{INVITE_NS, LARGE_VALUE_BYTES, inline_limit};
 use crate::exec::node_table::SlotState;
 use crate::exec::state::PassState;
 use crate::exec::{Pass, body_cost, user_code};
-use crate::graph::node_ref::AnyLayer;
+use crate::graph::node_ref::NodeRef;
 use crate::graph::op::AnyPrimitive;
 use crate::graph::scalar::Scalar;
 use crate::graph::value::Value;
@@ -49,7 +49,7 @@ impl Pass {
     pub(super) fn discover<'a>(
         self: &'a Arc<Self>,
         state: MutexGuard<'a, PassState>,
-        layer: &AnyLayer,
+        layer: &NodeRef,
     ) -> (MutexGuard<'a, PassState>, u32) {
         if let Some(known) = state.find(layer) {
             return (state, known);
@@ -81,7 +81,7 @@ impl Pass {
         self: &'a Arc<Self>,
         mut state: MutexGuard<'a, PassState>,
         index: u32,
-        layer: AnyLayer,
+        layer: NodeRef,
     ) -> MutexGuard<'a, PassState> {
         let source = match state.find(&layer) {
             Some(source) => source,
@@ -103,7 +103,7 @@ impl Pass {
     fn insert<'a>(
         self: &'a Arc<Self>,
         mut state: MutexGuard<'a, PassState>,
-        root: &AnyLayer,
+        root: &NodeRef,
         runs: bool,
         working: bool,
     ) -> (MutexGuard<'a, PassState>, u32) {

@@ -9,7 +9,7 @@ use crate::exec::Pass;
 use crate::exec::context::computing;
 use crate::exec::dispatch::{INLINE_NS, inline_limit};
 use crate::exec::state::PassState;
-use crate::graph::node::Expression;
+use crate::graph::node::NodeOp;
 use dl_parallel::sync::{MutexGuard, Ordering, current_num_threads};
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ impl Pass {
             && state.workers.tickets() == 0
             && !state.workers.has_open_region()
             && !self.is_watched()
-            && matches!(&state.node(index).expression, Expression::Primitive(op) if op.is_pure())
+            && matches!(&state.node(index).op, NodeOp::Primitive(op) if op.is_pure())
     }
 
     /// Runs it inline, and those that follow it in its chain, until there is something to share.
@@ -43,8 +43,8 @@ impl Pass {
             let has_others = next > 0 && state.ready.len() > 0;
             let limit = if has_others { INLINE_NS } else { longest };
             let node = state.node(chain[next]);
-            let done = match &node.expression {
-                Expression::Primitive(op) if op.is_pure() => {
+            let done = match &node.op {
+                NodeOp::Primitive(op) if op.is_pure() => {
                     computing(self, || state.run_inline(chain[next], &**op, limit))
                 }
                 _ => false,

@@ -6,9 +6,9 @@ use crate::exec::dispatch::{CHAIN_NS, prefers_driver};
 use crate::exec::state::PassState;
 use crate::exec::{Keep, Pass, user_code};
 use crate::graph::identity::Effect;
-use crate::graph::node::{Expression, Node};
-use crate::graph::node_ref::Held;
-use crate::graph::op::{AnyPrimitive, Few};
+use crate::graph::node::{Node, NodeOp};
+use crate::graph::node_ref::NodePtr;
+use crate::graph::op::{AnyPrimitive, OperandVec};
 use crate::graph::value::{Repr, Value};
 use crate::record::SpanWork;
 use dl_parallel::sync::MutexGuard;
@@ -35,7 +35,7 @@ const GIVEN: &str = "an operand is ready, or is the result of the operation befo
 struct Kernel {
     index: u32,
     /// Kept alive by the table: pending slots are not swept.
-    node: Held,
+    node: NodePtr,
     /// The estimated cost. The cost of a follower is unknown until its input has been computed.
     nanoseconds: Option<f64>,
     /// The index of its first operand in `ChainRun::operands`.
@@ -189,7 +189,7 @@ impl Pass {
                 Some(nanoseconds) => Ok(nanoseconds),
                 None => {
                     let operands = operands.iter().map(|operand| operand.as_ref().or(before).expect(GIVEN));
-                    cost(&node, &operands.collect::<Few<&Value>>())
+                    cost(&node, &operands.collect::<OperandVec<&Value>>())
                 }
             };
             let result = match nanoseconds {
@@ -209,7 +209,7 @@ impl Pass {
                         None if is_last => before.take().expect(GIVEN),
                         operand => operand.or_else(|| before.clone()).expect(GIVEN),
                     };
-                    self.run(index, &node, &mut operands.iter_mut().map(&mut given).collect::<Few<Value>>())
+                    self.run(index, &node, &mut operands.iter_mut().map(&mut given).collect::<OperandVec<Value>>())
                 }
                 Err(error) => Err(error),
             };
@@ -224,7 +224,7 @@ impl Pass {
         let op = operation(node);
         if self.steps {
             for operand in op.operands() {
-                if let Expression::Weight(variable, _) = &operand.expression {
+                if let NodeOp::Weight(variable, _) = &operand.op {
                     variable.meet();
                 }
             }
@@ -233,9 +233,9 @@ impl Pass {
         let value = || match &operands[..] {
             [a] => op.value(&[a]),
             [a, b] => op.value(&[a, b]),
-            many => op.value(&many.iter().collect::<Few<_>>()),
+            many => op.value(&many.iter().collect::<OperandVec<_>>()),
         };
-        let value = || self.during(SpanWork::Kernel, Some(node), || self.told(index), value);
+        let value = || self.during(SpanWork::Kernel, Some(node), || self.traced(index), value);
         let result = user_code::run_fallible(|| value().map_err(|error| error.at(op.name(), node.site())));
         for (which, operand) in operands.iter_mut().enumerate() {
             if let Value(Repr::Any(_)) = operand {
@@ -248,7 +248,7 @@ impl Pass {
 }
 
 fn operation(node: &Node) -> &dyn AnyPrimitive {
-    let Expression::Primitive(op) = &node.expression else { unreachable!("kernels belong to operations") };
+    let NodeOp::Primitive(op) = &node.op else { unreachable!("kernels belong to operations") };
     &**op
 }
 

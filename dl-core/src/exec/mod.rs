@@ -103,7 +103,7 @@ mod visited_set;
 mod worker;
 
 pub(crate) use context::{
-    Holder, computing, computing_in_task, current, enter, in_pass, in_step, is_current, outside, parking,
+    PassRef, computing, computing_in_task, current, enter, in_pass, in_step, is_current, outside, parking,
     with_computing, with_current,
 };
 pub(crate) use discover::arithmetic;
@@ -112,7 +112,7 @@ pub(crate) use exclusive_pass::Begun;
 pub(crate) use inline::evaluate_inline;
 pub(crate) use lifetime::Owner;
 pub(crate) use node_table::{Arithmetic, NONE, NodeSlot, Status, ValueRef};
-pub(crate) use remat::Hold;
+pub(crate) use remat::RetainGuard;
 pub use settings::Mode;
 pub(crate) use settings::{Settings, check_instructions};
 pub(crate) use state::PassState;
@@ -122,7 +122,7 @@ pub(crate) use trace::Help;
 use crate::error::{Error, Result};
 use crate::exec::buffer_update::Update;
 use crate::exec::optimizer_step::in_optimizer_step;
-use crate::graph::node_ref::AnyLayer;
+use crate::graph::node_ref::NodeRef;
 use crate::graph::seed::Position;
 use crate::graph::value::Value;
 use context::mode;
@@ -238,7 +238,7 @@ impl Pass {
     }
 
     /// The value of a layer, or why there is none, if it has been evaluated.
-    pub(crate) fn value_at_hand(&self, layer: &AnyLayer) -> Option<Result<Value>> {
+    pub(crate) fn value_at_hand(&self, layer: &NodeRef) -> Option<Result<Value>> {
         let state = self.state();
         let index = state.find(layer)?;
         self.looks(&state, index);
@@ -340,7 +340,7 @@ impl Pass {
     }
 
     /// Inserts these layers, and all that they depend on.
-    pub(crate) fn request(self: &Arc<Self>, layers: &[AnyLayer]) {
+    pub(crate) fn request(self: &Arc<Self>, layers: &[NodeRef]) {
         let mut state = self.state();
         for layer in layers {
             state = self.discover(state, layer).0;
@@ -349,7 +349,7 @@ impl Pass {
     }
 
     /// The value of a layer, or a promise to wake up when it is there.
-    pub(crate) fn poll_value(self: &Arc<Self>, layer: &AnyLayer, waker: &Waker) -> Poll<Result<Value>> {
+    pub(crate) fn poll_value(self: &Arc<Self>, layer: &NodeRef, waker: &Waker) -> Poll<Result<Value>> {
         let state = self.state();
         if state.workers.is_retired() {
             return Poll::Ready(Err(Error::cancelled()));
@@ -377,7 +377,7 @@ impl Pass {
     }
 
     /// Adds how the first of these layers have ended, up to one that has not.
-    pub(crate) fn outcomes(self: &Arc<Self>, layers: &[AnyLayer], outcomes: &mut Vec<Result<Value>>) {
+    pub(crate) fn outcomes(self: &Arc<Self>, layers: &[NodeRef], outcomes: &mut Vec<Result<Value>>) {
         let state = self.state();
         for layer in layers {
             let Some(index) = state.find(layer) else { break };

@@ -25,7 +25,7 @@
 use crate::error::Error;
 use crate::exec::chain::CLOSED;
 use crate::exec::vec_pool;
-use crate::graph::node_ref::{AnyLayer, Held};
+use crate::graph::node_ref::{NodePtr, NodeRef};
 use crate::graph::scalar::Scalar;
 use crate::graph::value::Value;
 use dl_math::{Binary, Unary};
@@ -37,7 +37,7 @@ pub(crate) const NONE: u32 = u32::MAX;
 #[derive(Clone, Copy)]
 pub(crate) struct NodeSlot {
     /// Absent when the slot is free.
-    pub(crate) node: Option<Held>,
+    pub(crate) node: Option<NodePtr>,
     /// The bits of a number; otherwise the slot of the third operand, if there are three.
     pub(super) bits: u64,
     /// The slots of the first two operands, if there are at most three. For a dynamic node, the
@@ -78,13 +78,13 @@ impl NodeSlot {
 
     /// The slot of a node that waits to be evaluated.
     #[inline(always)]
-    pub(super) fn pending(node: Held, operands: [u32; 2]) -> NodeSlot {
+    pub(super) fn pending(node: NodePtr, operands: [u32; 2]) -> NodeSlot {
         NodeSlot { node: Some(node), operands, state: SlotState::Pending, ..NodeSlot::FREE }
     }
 
     /// The slot of a node whose value is a number.
     #[inline(always)]
-    pub(super) fn of_number(node: Held, number: Scalar, trained: bool) -> NodeSlot {
+    pub(super) fn of_number(node: NodePtr, number: Scalar, trained: bool) -> NodeSlot {
         let (state, bits) = scalar_bits(number);
         NodeSlot { node: Some(node), bits, state, trained, ..NodeSlot::FREE }
     }
@@ -106,7 +106,7 @@ impl NodeSlot {
     }
 
     #[inline(always)]
-    pub(crate) fn held(&self) -> Held {
+    pub(crate) fn held(&self) -> NodePtr {
         self.node.expect("the slot is not free")
     }
 
@@ -237,7 +237,7 @@ pub(super) struct NodeTable {
     exts: Vec<SlotExt>,
     free_exts: Vec<u32>,
     /// The root handles, which keep all nodes in the table alive, directly or from above.
-    roots: Vec<(AnyLayer, u32)>,
+    roots: Vec<(NodeRef, u32)>,
     dependents: Vec<Dependent>,
     free_dependents: u32,
     /// The dependent lists of completed slots. A worklist, so that long paths do not recurse.
@@ -417,7 +417,7 @@ impl NodeTable {
     }
 
     /// Gives the pass a handle to this node.
-    pub(super) fn add_root(&mut self, index: u32, handle: impl FnOnce(Held) -> AnyLayer) {
+    pub(super) fn add_root(&mut self, index: u32, handle: impl FnOnce(NodePtr) -> NodeRef) {
         let place = self.roots.len() as u32;
         let ext = self.ext_or_new(index);
         if ext.root == NONE {
@@ -432,7 +432,7 @@ impl NodeTable {
     }
 
     /// Frees the slot of a root. Returns the last handle to its node.
-    pub(super) fn remove(&mut self, index: u32) -> AnyLayer {
+    pub(super) fn remove(&mut self, index: u32) -> NodeRef {
         let place = self.ext_mut(index).root as usize;
         let (handle, _) = self.roots.swap_remove(place);
         if let Some(&(_, moved)) = self.roots.get(place) {

@@ -12,7 +12,7 @@ use crate::exec::node_table::{NONE, SlotState, Status, ValueRef};
 use crate::exec::ready_queue::Work;
 use crate::exec::state::PassState;
 use crate::exec::{Keep, user_code};
-use crate::graph::node::{Expression, Node};
+use crate::graph::node::{Node, NodeOp};
 use crate::graph::op::AnyPrimitive;
 use crate::graph::scalar::Scalar;
 use crate::graph::value::Value;
@@ -24,13 +24,13 @@ impl PassState {
         let node = self.node(index);
         self.nodes.add_ext(index);
         self.nodes.ext_mut(index).scheduled = true;
-        match &node.expression {
-            Expression::Dynamic(recipe) => {
+        match &node.op {
+            NodeOp::Dynamic(recipe) => {
                 self.discovery.lose_order();
                 self.env.note_position(recipe.position());
                 self.queue_task(index);
             }
-            Expression::Seed(position) => {
+            NodeOp::Seed(position) => {
                 self.env.note_position(*position);
                 let seed = self.env.seed(*position, &node);
                 self.complete(index, seed);
@@ -47,14 +47,14 @@ impl PassState {
                     self.notify_dependents();
                 }
             }
-            expression => {
+            op => {
                 let operands = node.operands().len();
                 for which in 0..operands {
                     let operand = self.operand(index, which);
                     self.rematerialize(operand);
                     self.add_use(operand);
                 }
-                if can_follow(expression) {
+                if can_follow(op) {
                     if self.follows_in_chain(index, operands) {
                         return;
                     }
@@ -123,7 +123,7 @@ impl PassState {
     /// All operands of this node are completed: evaluates the node or queues its job.
     pub(super) fn on_inputs_ready(&mut self, index: u32) {
         let node = self.node(index);
-        if let Expression::Dynamic(_) = &node.expression {
+        if let NodeOp::Dynamic(_) = &node.op {
             let source = self.source(index);
             self.nodes.slot_mut(index).trained = self.trained(source);
             self.nodes.ext_mut(source).pending_uses -= 1;
@@ -158,8 +158,8 @@ impl PassState {
             return;
         }
         self.nodes.slot_mut(index).trained = trained;
-        match &node.expression {
-            Expression::Primitive(op) => match self.cost(index, &**op) {
+        match &node.op {
+            NodeOp::Primitive(op) => match self.cost(index, &**op) {
                 Ok(nanoseconds) if self.env.keep() == Keep::Values && prefers_driver(&**op, nanoseconds) => {
                     self.ready.push_local(index, nanoseconds);
                 }

@@ -9,13 +9,13 @@ use crate::exec::node_table::{NONE, Status, ValueRef};
 use crate::exec::state::PassState;
 use crate::exec::{Pass, user_code};
 use crate::graph::node::Node;
-use crate::graph::node_ref::AnyLayer;
+use crate::graph::node_ref::NodeRef;
 use crate::graph::value::Value;
 use crate::record::{Log, LogState, NodeRecord, TraceNodeId};
 use std::sync::Arc;
 
 impl PassState {
-    fn told(&self, index: u32) -> TraceNodeId {
+    fn traced(&self, index: u32) -> TraceNodeId {
         self.log.as_ref().map_or(TraceNodeId::NONE, |log| log.state().trace_id(index, &self.node(index)))
     }
 
@@ -103,20 +103,20 @@ impl PassState {
 /// Type and shape of a value, and its size. Nothing if the type panics.
 fn described(node: &Node, value: ValueRef<'_>) -> (String, usize) {
     let value: &Value = value.as_value();
-    let kind = node.kind_of_data;
+    let kind = node.vtable;
     user_code::run(|| ((kind.describe)(value), (kind.bytes)(value))).unwrap_or_default()
 }
 
 impl Pass {
     /// The name of this node in the record.
-    pub(super) fn told(&self, index: u32) -> TraceNodeId {
-        self.state().told(index)
+    pub(super) fn traced(&self, index: u32) -> TraceNodeId {
+        self.state().traced(index)
     }
 
     /// The same for a layer, if it is in the node table.
-    pub(crate) fn told_layer(&self, layer: &AnyLayer) -> TraceNodeId {
+    pub(crate) fn told_layer(&self, layer: &NodeRef) -> TraceNodeId {
         let state = self.state();
-        state.find(layer).map_or(TraceNodeId::NONE, |index| state.told(index))
+        state.find(layer).map_or(TraceNodeId::NONE, |index| state.traced(index))
     }
 
     /// The body that this thread is polling reads the value of this node.

@@ -152,11 +152,11 @@ impl Pass {
     /// Announces a region, of this pass or of one inside it, and wakes at most `wanted` drivers. It
     /// does nothing if the state lock is not free: perhaps this thread holds it. While weights are
     /// changed no driver is woken: a waker is user code, which must not run under commit locks.
-    fn tell_of(&self, crew: &Arc<Team>, wanted: usize) -> bool {
+    fn tell_of(&self, team: &Arc<Team>, wanted: usize) -> bool {
         let Some(mut state) = self.try_state() else { return false };
         // it may be there, if the lock of the pass around was not free
-        state.workers.regions.retain(|other| other.has_more() && !Arc::ptr_eq(other, crew));
-        state.workers.regions.push(crew.clone());
+        state.workers.regions.retain(|other| other.has_more() && !Arc::ptr_eq(other, team));
+        state.workers.regions.push(team.clone());
         if self.commits.load(Ordering::Relaxed) {
             drop(state);
             self.notify_events();
@@ -175,16 +175,16 @@ impl Pass {
         self.notify_events();
         // the driver of this pass is a body of the parent pass, and the driver of the parent is the
         // thread that waits
-        around.tell_of(crew, wanted)
+        around.tell_of(team, wanted)
     }
 
     /// Retires a region. If the state lock is not free the region stays there, closed.
-    fn forget(&self, crew: &Arc<Team>) {
+    fn forget(&self, team: &Arc<Team>) {
         if let Some(mut state) = self.try_state() {
-            state.workers.regions.retain(|other| !Arc::ptr_eq(other, crew));
+            state.workers.regions.retain(|other| !Arc::ptr_eq(other, team));
         }
         if let Some(around) = self.around() {
-            around.forget(crew);
+            around.forget(team);
         }
     }
 
@@ -211,12 +211,12 @@ impl Pass {
 
     /// Whether there is a job or an open region.
     pub(super) fn has_work(&self, state: &PassState) -> bool {
-        state.ready.len() > 0 || self.open_crew(state).is_some()
+        state.ready.len() > 0 || self.open_region(state).is_some()
     }
 
     /// A region that takes one thread more.
-    pub(super) fn open_crew<'a>(&self, state: &'a PassState) -> Option<&'a Arc<Team>> {
-        state.workers.regions.iter().find(|crew| crew.takes_one_more(self.width.working()))
+    pub(super) fn open_region<'a>(&self, state: &'a PassState) -> Option<&'a Arc<Team>> {
+        state.workers.regions.iter().find(|team| team.takes_one_more(self.width.working()))
     }
 }
 
@@ -250,7 +250,7 @@ mod tests {
                     tell.send(state.workers.regions.len()).expect("somebody waits");
                     let _ = is_over.recv();
                 });
-                let crews = crews.recv().expect("it is told");
+                let crews = crews.recv().expect("it is traced");
                 *held.lock().expect("nobody panics") = Some((holder, crews));
                 begun.store(true, Ordering::Release);
             }

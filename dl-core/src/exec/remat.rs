@@ -15,7 +15,7 @@ use crate::exec::node_table::{NONE, SlotState, Status};
 use crate::exec::state::PassState;
 use crate::exec::{Pass, vec_pool};
 use crate::graph::identity::Effect;
-use crate::graph::node::Expression;
+use crate::graph::node::NodeOp;
 use dl_parallel::sync::MutexGuard;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
@@ -144,7 +144,7 @@ impl PassState {
 
     /// The same within a segment: zero for a boundary, below which another segment begins.
     fn edges_in_segment(&self, index: u32) -> usize {
-        if self.node(index).is_mark() { 0 } else { self.edges(index) }
+        if self.node(index).is_checkpoint() { 0 } else { self.edges(index) }
     }
 
     /// Whether a slot has no other uses, and cannot get any.
@@ -159,9 +159,9 @@ impl PassState {
     /// Discards the value of this slot, unless only the body of a dynamic node could recompute it.
     fn discard(&mut self, index: u32) {
         let node = self.node(index);
-        let again = match &node.expression {
-            Expression::Primitive(_) => true,
-            Expression::Dynamic(_) => self.source(index) != NONE,
+        let again = match &node.op {
+            NodeOp::Primitive(_) => true,
+            NodeOp::Dynamic(_) => self.source(index) != NONE,
             _ => false,
         };
         if again && self.nodes.is_scheduled(index) && self.entry(index).state == SlotState::Ready {
@@ -196,7 +196,7 @@ impl PassState {
     #[inline]
     pub(crate) fn unmarked(&self, mut index: u32) -> u32 {
         if self.retention.has_marks {
-            while self.node(index).is_mark() {
+            while self.node(index).is_checkpoint() {
                 index = self.operand(index, 0);
             }
         }
@@ -237,7 +237,7 @@ impl PassState {
     pub(crate) fn has_missing_residuals(&self, index: u32) -> bool {
         let node = self.node(index);
         let is_there = |index| matches!(self.status(index), Status::Ready(_));
-        matches!(&node.expression, Expression::Primitive(_))
+        matches!(&node.op, NodeOp::Primitive(_))
             && !(is_there(index) && (0..node.operands().len()).all(|which| is_there(self.operand(index, which))))
     }
 
@@ -285,12 +285,12 @@ impl PassState {
         // The traversal found operands after their consumers.
         for &index in again.iter().rev().filter(|&&index| self.waits_for_none(index)).collect::<Vec<_>>() {
             let node = self.node(index);
-            match &node.expression {
-                Expression::Seed(position) => {
+            match &node.op {
+                NodeOp::Seed(position) => {
                     let seed = self.env.seed(*position, &node);
                     self.complete_quietly(index, seed);
                 }
-                Expression::Dynamic(_) if self.source(index) == NONE => self.queue_task(index),
+                NodeOp::Dynamic(_) if self.source(index) == NONE => self.queue_task(index),
                 _ => self.on_inputs_ready(index),
             }
         }
@@ -303,7 +303,7 @@ impl PassState {
 }
 
 /// A guard that retains values. Values that were released are rematerialized.
-pub(crate) struct Hold {
+pub(crate) struct RetainGuard {
     pass: Weak<Pass>,
     slots: Vec<u32>,
     /// The first value that may not be ready yet.
@@ -312,7 +312,7 @@ pub(crate) struct Hold {
 
 impl Pass {
     /// The caller must keep the nodes of these slots alive.
-    pub(crate) fn hold(self: &Arc<Self>, mut state: MutexGuard<'_, PassState>, mut slots: Vec<u32>) -> Hold {
+    pub(crate) fn hold(self: &Arc<Self>, mut state: MutexGuard<'_, PassState>, mut slots: Vec<u32>) -> RetainGuard {
         slots.retain(|&index| state.nodes.is_scheduled(index));
         for &index in &slots {
             state.nodes.ext_mut(index).pending_uses += 1;
@@ -321,7 +321,7 @@ impl Pass {
             state.rematerialize(index);
         }
         self.offer(state);
-        Hold { pass: Arc::downgrade(self), slots, next: 0 }
+        RetainGuard { pass: Arc::downgrade(self), slots, next: 0 }
     }
 
     /// New layers are cotangents from now on, and no backward reads their values. In a pass that
@@ -347,7 +347,7 @@ impl Pass {
     }
 }
 
-impl Hold {
+impl RetainGuard {
     /// Polls until all values are ready.
     pub(crate) fn poll(&mut self, cx: &Context<'_>) -> Poll<Result<()>> {
         let Some(pass) = self.pass.upgrade() else { return Poll::Ready(Err(Error::cancelled())) };
@@ -381,13 +381,13 @@ impl Hold {
     }
 }
 
-impl Drop for Hold {
+impl Drop for RetainGuard {
     fn drop(&mut self) {
         if !self.slots.is_empty()
             && let Some(pass) = self.pass.upgrade()
         {
             let slots = std::mem::take(&mut self.slots);
-            Hold { pass: self.pass.clone(), slots, next: 0 }.let_go(&pass, pass.state());
+            RetainGuard { pass: self.pass.clone(), slots, next: 0 }.let_go(&pass, pass.state());
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::exec::node_table::{NONE, SlotState, Status};
 use crate::exec::state::PassState;
 use crate::exec::{Keep, user_code};
 use crate::graph::identity::Effect;
-use crate::graph::node::{Expression, Node};
+use crate::graph::node::{Node, NodeOp};
 use crate::graph::scalar::Scalar;
 use crate::graph::value::Value;
 
@@ -21,10 +21,10 @@ impl PassState {
         let (slot, ext) = self.nodes.parts_mut(index);
         // The value of a dynamic node is usually the value of another node, and must be counted
         // once.
-        let own = slot.operands[0] == NONE || !matches!(node.expression, Expression::Dynamic(_));
+        let own = slot.operands[0] == NONE || !matches!(node.op, NodeOp::Dynamic(_));
         let measured = result.and_then(|value| match own && Scalar::of(&value).is_none() {
             true => {
-                let bytes = user_code::run(|| (node.kind_of_data.bytes)(&value));
+                let bytes = user_code::run(|| (node.vtable.bytes)(&value));
                 let bytes = bytes.map_err(|error| error.at("size of a value", node.site()))?;
                 Ok((value, bytes))
             }

@@ -3,8 +3,8 @@
 use crate::error::Result;
 use crate::exec::computation::{Computation, FromFn, PassChoice};
 use crate::exec::{self, Counters, Owner, Pass, Purpose, Settings, user_code};
-use crate::graph::erased_arc::Shared;
-use crate::graph::inline_box::KeptFuture;
+use crate::graph::erased_arc::ErasedArc;
+use crate::graph::inline_box::InlineFuture;
 use crate::graph::seed::Position;
 use std::fmt;
 use std::future::Future;
@@ -22,11 +22,11 @@ use std::task::{Context, Poll};
 /// ```
 #[must_use = "futures do nothing unless polled: write `.await?`"]
 pub struct Run<T> {
-    computation: Shared<dyn Computation<T>>,
+    computation: ErasedArc<dyn Computation<T>>,
     scope: Scope,
     settings: Settings,
     /// Present between the first poll and the end.
-    future: Option<KeptFuture<Result<T>>>,
+    future: Option<InlineFuture<Result<T>>>,
     /// Whether the caller asked for the counters of the pass, and their values once the run has
     /// ended.
     pub(crate) counts: bool,
@@ -69,12 +69,12 @@ impl Scope {
 }
 
 impl<T> Run<T> {
-    pub(crate) fn new(computation: Shared<dyn Computation<T>>, settings: Settings) -> Self {
+    pub(crate) fn new(computation: ErasedArc<dyn Computation<T>>, settings: Settings) -> Self {
         Run { computation, scope: Scope::Unstarted, settings, future: None, counts: false, counters: None }
     }
 
     /// A run that goes on in a pass which has been begun.
-    pub(crate) fn resume(computation: Shared<dyn Computation<T>>, pass: Owner) -> Self {
+    pub(crate) fn resume(computation: ErasedArc<dyn Computation<T>>, pass: Owner) -> Self {
         let mut run = Run::new(computation, Settings::default());
         run.scope = Scope::Continuing(pass);
         run
@@ -105,7 +105,7 @@ impl<T: Send + 'static> Run<T> {
         F: Fn() -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<T>> + Send + 'static,
     {
-        Run::new(Shared::computation(FromFn { pass_choice, start }), Settings::made_here())
+        Run::new(ErasedArc::computation(FromFn { pass_choice, start }), Settings::made_here())
     }
 }
 

@@ -16,11 +16,11 @@ use crate::exec::settings::Settings;
 use crate::exec::snapshot::Snapshot;
 use crate::exec::stats::{Counters, Stats};
 use crate::exec::tasks::TaskTable;
-use crate::exec::visited_set::Visits;
+use crate::exec::visited_set::VisitedSet;
 use crate::exec::{Keep, Pass, vec_pool};
 use crate::graph::data::Data;
 use crate::graph::node::{AnyBackward, Node};
-use crate::graph::node_ref::Held;
+use crate::graph::node_ref::NodePtr;
 use crate::graph::seed::{Position, Seed};
 use crate::graph::value::Value;
 use crate::graph::variable::Variable;
@@ -44,7 +44,7 @@ pub(crate) struct PassState {
     pub(super) stats: Stats,
     pub(super) deferred: Deferred,
     /// A table of traversals, for reuse.
-    visited: Visits,
+    visited: VisitedSet,
     /// The record that is to know of nodes and values before they are released.
     pub(super) log: Option<Arc<Log>>,
 }
@@ -265,7 +265,7 @@ impl PassState {
     }
 
     #[inline]
-    pub(crate) fn node(&self, index: u32) -> Held {
+    pub(crate) fn node(&self, index: u32) -> NodePtr {
         self.nodes.slot(index).held()
     }
 
@@ -302,13 +302,13 @@ impl PassState {
     }
 
     /// The nodes that a traversal has visited: none yet.
-    pub(crate) fn take_seen(&mut self) -> Visits {
+    pub(crate) fn take_seen(&mut self) -> VisitedSet {
         let mut visited = std::mem::take(&mut self.visited);
         visited.begin(self.nodes.len());
         visited
     }
 
-    pub(crate) fn keep_seen(&mut self, visited: Visits) {
+    pub(crate) fn keep_seen(&mut self, visited: VisitedSet) {
         self.visited = visited;
     }
 

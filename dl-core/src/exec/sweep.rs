@@ -4,8 +4,8 @@ use crate::exec::node_table::{NONE, SlotState};
 use crate::exec::state::PassState;
 use crate::exec::user_code;
 use crate::graph::identity::Effect;
-use crate::graph::node::Expression;
-use crate::graph::node_ref::AnyLayer;
+use crate::graph::node::NodeOp;
+use crate::graph::node_ref::NodeRef;
 
 impl PassState {
     /// Frees the slots of all nodes with these properties: the pass has the only handle, no dynamic
@@ -21,7 +21,7 @@ impl PassState {
             if self.is_in_use(index) {
                 continue;
             }
-            if matches!(node.expression, Expression::Dynamic(_)) && self.source(index) != NONE {
+            if matches!(node.op, NodeOp::Dynamic(_)) && self.source(index) != NONE {
                 let source = self.source(index);
                 self.nodes.ext_or_new(source).aliases -= 1;
                 suspects.push(source);
@@ -55,7 +55,7 @@ impl PassState {
     }
 
     /// Frees the slot of a root. Returns the last handle to its node.
-    fn free(&mut self, index: u32) -> AnyLayer {
+    fn free(&mut self, index: u32) -> NodeRef {
         self.tell_gone(index);
         self.discard_value(index);
         let handle = self.nodes.remove(index);

@@ -5,7 +5,7 @@ use crate::exec::state::PassState;
 use crate::exec::worker::Task;
 use crate::exec::{body_cost, vec_pool};
 use crate::graph::node::AnyBackward;
-use crate::graph::node_ref::AnyLayer;
+use crate::graph::node_ref::NodeRef;
 use crate::graph::value::Value;
 use rustc_hash::FxHashMap;
 use std::task::Waker;
@@ -67,7 +67,7 @@ impl PassState {
     }
 
     /// A dynamic node has resolved to this layer, which has this slot.
-    pub(super) fn follow(&mut self, index: u32, source: u32, layer: AnyLayer) {
+    pub(super) fn follow(&mut self, index: u32, source: u32, layer: NodeRef) {
         // a mark of a number has no slot of its own
         self.nodes.add_root(source, |node| if node.address() == layer.address() { layer } else { node.handle() });
         self.rematerialize(source);

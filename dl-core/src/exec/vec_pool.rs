@@ -163,7 +163,7 @@ pub(crate) fn spare<T: Row>() -> Vec<T> {
 
 /// Empties a table, and keeps it if threads keep one of these.
 #[inline]
-pub(crate) fn put_away<T: Row>(mut table: Vec<T>) {
+pub(crate) fn recycle<T: Row>(mut table: Vec<T>) {
     clear(&mut table);
     if (1..=SPARE).contains(&table.capacity()) {
         T::with_spare(|spare| spare.set(table));
@@ -260,12 +260,12 @@ mod tests {
     fn thread_keeps_short_table_of_last_step() {
         let table = filled(10);
         let (place, room) = (table.as_ptr(), table.capacity());
-        put_away(table);
+        recycle(table);
         let again = spare::<Number>();
         assert_eq!((again.as_ptr(), again.capacity(), again.len()), (place, room, 0));
         assert_eq!(spare::<Number>().capacity(), 0, "somebody has it");
-        put_away(again);
-        put_away(filled(SPARE + 1));
+        recycle(again);
+        recycle(filled(SPARE + 1));
         let after = spare::<Number>();
         assert_eq!(after.as_ptr(), place, "a table that is too long does not take its place");
     }

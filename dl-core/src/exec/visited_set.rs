@@ -1,13 +1,13 @@
 //! Which nodes a walk has visited: a table that need not be cleared between walks.
 
 #[derive(Default)]
-pub(crate) struct Visits {
+pub(crate) struct VisitedSet {
     /// For each entry, the last walk that has visited it.
     last: Vec<u32>,
     walk: u32,
 }
 
-impl Visits {
+impl VisitedSet {
     pub(super) fn room(&self) -> usize {
         self.last.capacity()
     }
@@ -36,7 +36,7 @@ mod tests {
 
     #[test]
     fn each_traversal_begins_unvisited() {
-        let mut visits = Visits::default();
+        let mut visits = VisitedSet::default();
         for _ in 0..3 {
             visits.begin(2);
             assert_eq!([visits.visit(1), visits.visit(1), visits.visit(0)], [true, false, true]);

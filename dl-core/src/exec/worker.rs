@@ -9,8 +9,8 @@ use crate::exec::ready_queue::{Job, Work};
 use crate::exec::state::PassState;
 use crate::exec::task_waker::{TaskWaker, Wakeable};
 use crate::exec::{Pass, body_cost, context, user_code};
-use crate::graph::inline_box::KeptFuture;
-use crate::graph::node::{Expression, Outcome};
+use crate::graph::inline_box::InlineFuture;
+use crate::graph::node::{NodeOp, Outcome};
 use crate::graph::node_ref::help_is_over;
 use crate::graph::seed::Position;
 use crate::graph::value::Value;
@@ -18,7 +18,7 @@ use crate::record::SpanWork;
 use dl_parallel::backoff::{round, spin, wait};
 use dl_parallel::fork_join::outside_team;
 use dl_parallel::injector::offer;
-use dl_parallel::sync::{MutexGuard, Ordering, Patience, current_num_threads, spawn};
+use dl_parallel::sync::{Deadline, MutexGuard, Ordering, current_num_threads, spawn};
 use dl_parallel::thresholds::{EVENT_SPINS, IDLE_TIMEOUT};
 use std::cell::LazyCell;
 use std::panic::Location;
@@ -29,7 +29,7 @@ use std::task::{Context, Poll, Waker};
 /// The future of a dynamic node that waits.
 pub(crate) struct Task {
     /// Absent while it is being polled.
-    future: Option<KeptFuture<Result<Outcome>>>,
+    future: Option<InlineFuture<Result<Outcome>>>,
     waker: Wakeable,
     /// Where it goes on to build layers.
     position: Position,
@@ -196,12 +196,12 @@ impl Pass {
                 }
                 None => {
                     self.width.rests();
-                    let Some(crew) = self.open_crew(&state).cloned() else { return (state, true) };
+                    let Some(team) = self.open_region(&state).cloned() else { return (state, true) };
                     // until the next event: there may be no other thread for the new job
                     let read = self.events.count();
                     state.workers.driver_leaves(driver);
                     self.release(state);
-                    crew.help(|| self.events.count() == read);
+                    team.help(|| self.events.count() == read);
                     state = self.state();
                     state.workers.driver_polls(driver);
                     self.width.works();
@@ -231,7 +231,7 @@ impl Pass {
     ) -> MutexGuard<'a, PassState> {
         let rests = state.drivers.rests();
         let node = state.node(index);
-        let Expression::Dynamic(recipe) = &node.expression else { unreachable!("tasks belong to dynamic nodes") };
+        let NodeOp::Dynamic(recipe) = &node.op else { unreachable!("tasks belong to dynamic nodes") };
         let (started, task, position) = match state.task(index) {
             Some(task) => {
                 task.waker.shared.polled();
@@ -261,7 +261,7 @@ impl Pass {
             })
         };
         let mut poll =
-            || polling(self, true, || self.during(SpanWork::Body, Some(&node), || self.told(index), &mut poll));
+            || polling(self, true, || self.during(SpanWork::Body, Some(&node), || self.traced(index), &mut poll));
         let step = if **threads > 1 { body_cost::timed(self, node.place, poll) } else { poll() };
         let step = match step {
             Ok(Poll::Pending) => Poll::Pending,
@@ -443,7 +443,7 @@ impl Pass {
 fn use_ticket(ticket: &Ticket) {
     let events = ticket.events();
     let mut read = events.count();
-    let mut goes: Option<Patience> = None;
+    let mut goes: Option<Deadline> = None;
     while let Some(pass) = ticket.upgrade() {
         let may_wait = !pass.steps || goes.as_ref().is_none_or(|since| !since.lasts(IDLE_TIMEOUT));
         let Some(state) = (if may_wait { Some(pass.state()) } else { pass.try_state() }) else {
@@ -464,7 +464,7 @@ fn use_ticket(ticket: &Ticket) {
         read = latest;
         pass.release(state);
         drop(pass);
-        goes = (!spin(EVENT_SPINS, || events.count() != read)).then(Patience::new);
+        goes = (!spin(EVENT_SPINS, || events.count() != read)).then(Deadline::new);
     }
 }
 

@@ -2,11 +2,11 @@
 
 use crate::error::{Error, Result};
 use crate::graph::data::Data;
-use crate::graph::inline_box::Kept;
+use crate::graph::inline_box::InlineBox;
 use crate::graph::layer::Layer;
-use crate::graph::node::Expression;
-use crate::graph::node_ref::AnyLayer;
-use crate::graph::op::{AnyAlong, AnyAt, AnyPrimitive, Few};
+use crate::graph::node::NodeOp;
+use crate::graph::node_ref::NodeRef;
+use crate::graph::op::{AnyAlong, AnyAt, AnyPrimitive, OperandVec};
 use crate::graph::value::Value;
 use smallvec::smallvec;
 use std::any::{Any, TypeId};
@@ -118,23 +118,23 @@ impl Delta for Nothing {
 /// A layer with this delta that checks at evaluation whether it belongs to the value. An error has
 /// the source location of the delta or, if a rule of an operation returned it, the name and the
 /// source location of that operation.
-pub(crate) fn checked(value: &AnyLayer, delta: &AnyLayer, by: Option<(&AnyLayer, Rule)>) -> AnyLayer {
-    let kind = value.kind_of_data;
+pub(crate) fn checked(value: &NodeRef, delta: &NodeRef, by: Option<(&NodeRef, Rule)>) -> NodeRef {
+    let kind = value.vtable;
     if [TypeId::of::<f32>(), TypeId::of::<f64>()].contains(&(kind.id)()) {
         return delta.clone();
     }
     let (place, by) = by.map_or((delta.place, None), |(op, rule)| (op.place, Some((op.name_or_panic(), rule))));
-    let checked = Kept::operation(CheckedDelta { operands: [value.clone(), delta.clone()], by });
-    (kind.delta_layer)(Expression::Primitive(checked), place)
+    let checked = InlineBox::operation(CheckedDelta { operands: [value.clone(), delta.clone()], by });
+    (kind.delta_layer)(NodeOp::Primitive(checked), place)
 }
 
 /// Adds such a check to the selected deltas that a rule of user code returned for these operands. A
 /// sum with other deltas could hide a wrong shape.
 pub(crate) fn check_deltas(
-    op: &AnyLayer,
-    operands: &[AnyLayer],
-    deltas: &mut [Option<AnyLayer>],
-    selected: impl Fn(&AnyLayer, &AnyLayer) -> bool,
+    op: &NodeRef,
+    operands: &[NodeRef],
+    deltas: &mut [Option<NodeRef>],
+    selected: impl Fn(&NodeRef, &NodeRef) -> bool,
 ) {
     for (number, (delta, operand)) in deltas.iter_mut().zip(operands).enumerate() {
         if let Some(delta) = delta.as_mut().filter(|delta| selected(operand, delta)) {
@@ -153,7 +153,7 @@ pub(crate) enum Rule {
 
 /// (value, delta) ↦ delta
 struct CheckedDelta {
-    operands: [AnyLayer; 2],
+    operands: [NodeRef; 2],
     /// The name of the operation whose rule returned the delta.
     by: Option<(&'static str, Rule)>,
 }
@@ -163,7 +163,7 @@ impl AnyPrimitive for CheckedDelta {
         self.by.map_or("derivative", |(name, _)| name)
     }
 
-    fn operands(&self) -> &[AnyLayer] {
+    fn operands(&self) -> &[NodeRef] {
         &self.operands
     }
 
@@ -172,7 +172,7 @@ impl AnyPrimitive for CheckedDelta {
     }
 
     fn value(&self, operands: &[&Value]) -> Result<Value> {
-        let fits = (self.operands[0].kind_of_data.check_delta)(operands[0], operands[1]);
+        let fits = (self.operands[0].vtable.check_delta)(operands[0], operands[1]);
         fits.map(|()| operands[1].clone()).map_err(|error| match self.by {
             Some((_, Rule::Pullback(operand))) => error.context(format_args!("the pullback to operand {operand}")),
             Some((_, Rule::Pushforward)) => error.context("the pushforward"),
@@ -184,11 +184,11 @@ impl AnyPrimitive for CheckedDelta {
         50.0
     }
 
-    fn pullback(&self, at: AnyAt<'_>) -> Few<Option<AnyLayer>> {
+    fn pullback(&self, at: AnyAt<'_>) -> OperandVec<Option<NodeRef>> {
         smallvec![None, Some(at.delta)]
     }
 
-    fn pushforward(&self, along: AnyAlong<'_>) -> Option<AnyLayer> {
+    fn pushforward(&self, along: AnyAlong<'_>) -> Option<NodeRef> {
         along.tangents[1].clone()
     }
 }

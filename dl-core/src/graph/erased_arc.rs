@@ -11,7 +11,7 @@ use std::ops::Deref;
 use std::ptr::NonNull;
 
 /// A handle to the data.
-pub(crate) struct Shared<T: ?Sized = dyn Any + Send + Sync>(NonNull<Counted<T>>);
+pub(crate) struct ErasedArc<T: ?Sized = dyn Any + Send + Sync>(NonNull<Counted<T>>);
 
 pub(crate) struct Counted<T: ?Sized> {
     handles: AtomicUsize,
@@ -19,18 +19,18 @@ pub(crate) struct Counted<T: ?Sized> {
 }
 
 // SAFETY: `T` is `Send` and `Sync`, and the reference count is atomic.
-unsafe impl<T: ?Sized + Send + Sync> Send for Shared<T> {}
+unsafe impl<T: ?Sized + Send + Sync> Send for ErasedArc<T> {}
 // SAFETY: as for `Send`.
-unsafe impl<T: ?Sized + Send + Sync> Sync for Shared<T> {}
+unsafe impl<T: ?Sized + Send + Sync> Sync for ErasedArc<T> {}
 
 /// The process aborts above this count. It is far below overflow, because other threads may
 /// increment the count before the first of them has aborted.
 const TOO_MANY: usize = usize::MAX / 2;
 
-impl Shared {
+impl ErasedArc {
     #[inline]
     pub(crate) fn new<T: Any + Send + Sync>(data: T) -> Self {
-        Shared(place(Counted { handles: AtomicUsize::new(1), data }))
+        ErasedArc(place(Counted { handles: AtomicUsize::new(1), data }))
     }
 
     /// The data, if they are of type `T`.
@@ -62,24 +62,24 @@ impl Shared {
     }
 }
 
-impl<T> Shared<T> {
+impl<T> ErasedArc<T> {
     /// Constructs the data in the memory of a node. The pointer may be unsized before
-    /// [`Shared::from_counted`] makes a handle of it.
+    /// [`ErasedArc::from_counted`] makes a handle of it.
     #[inline]
     pub(crate) fn counted_of(data: T) -> NonNull<Counted<T>> {
         place_made(|| Counted { handles: AtomicUsize::new(1), data })
     }
 }
 
-impl<T: ?Sized> Shared<T> {
-    /// The first handle of data from [`Shared::counted_of`].
+impl<T: ?Sized> ErasedArc<T> {
+    /// The first handle of data from [`ErasedArc::counted_of`].
     #[inline]
     pub(crate) fn from_counted(counted: NonNull<Counted<T>>) -> Self {
-        Shared(counted)
+        ErasedArc(counted)
     }
 }
 
-impl<T: ?Sized> Shared<T> {
+impl<T: ?Sized> ErasedArc<T> {
     #[inline]
     fn counted(&self) -> &Counted<T> {
         // SAFETY: the data are dropped with the last handle, and `self` is a handle.
@@ -93,7 +93,7 @@ impl<T: ?Sized> Shared<T> {
     }
 }
 
-impl<T: ?Sized> Deref for Shared<T> {
+impl<T: ?Sized> Deref for ErasedArc<T> {
     type Target = T;
 
     #[inline]
@@ -102,18 +102,18 @@ impl<T: ?Sized> Deref for Shared<T> {
     }
 }
 
-impl<T: ?Sized> Clone for Shared<T> {
+impl<T: ?Sized> Clone for ErasedArc<T> {
     #[inline]
     fn clone(&self) -> Self {
         // Relaxed: a new handle is made from an existing one, so no data have to be published.
         if self.counted().handles.fetch_add(1, Ordering::Relaxed) > TOO_MANY {
             std::process::abort(); // overflow by forgotten handles would be unsound
         }
-        Shared(self.0)
+        ErasedArc(self.0)
     }
 }
 
-impl<T: ?Sized> Drop for Shared<T> {
+impl<T: ?Sized> Drop for ErasedArc<T> {
     #[inline]
     fn drop(&mut self) {
         // The only handle cannot be cloned by another thread, so the decrement can be skipped.
@@ -129,7 +129,7 @@ impl<T: ?Sized> Drop for Shared<T> {
     }
 }
 
-impl<T: ?Sized> Shared<T> {
+impl<T: ?Sized> ErasedArc<T> {
     /// Drops the data of the last handle. Not inlined: most values are numbers.
     #[inline(never)]
     fn drop_data(&mut self) {
@@ -148,7 +148,7 @@ mod tests {
     fn data_of_any_size_are_dropped_with_last_handle() {
         fn check<const N: usize>() {
             let alive = Arc::new(());
-            let mut first = Shared::new(([7_u64; N], alive.clone()));
+            let mut first = ErasedArc::new(([7_u64; N], alive.clone()));
             let second = first.clone();
             assert!(first.downcast_mut::<([u64; N], Arc<()>)>().is_none(), "there is another handle");
             assert!(first.downcast_ref::<u64>().is_none(), "the data are of another type");
@@ -162,7 +162,7 @@ mod tests {
             drop(cloned);
             let taken = first.into_data::<([u64; N], Arc<()>)>().expect("it is of this type");
             assert_eq!((taken.0, Arc::strong_count(&alive)), ([7; N], 2));
-            drop(Shared::new(taken));
+            drop(ErasedArc::new(taken));
             assert_eq!(Arc::strong_count(&alive), 1);
         }
         check::<0>();
@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn handles_dropped_by_many_threads_free_data_once() {
         let alive = Arc::new(());
-        let data = Shared::new(alive.clone());
+        let data = ErasedArc::new(alive.clone());
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 let mut mine = data.clone();
@@ -198,7 +198,7 @@ mod tests {
                 panic!("in a destructor");
             }
         }
-        let data = Shared::new(Panics);
+        let data = ErasedArc::new(Panics);
         assert!(catch_unwind(AssertUnwindSafe(|| drop(data))).is_err());
     }
 }

@@ -2,11 +2,11 @@
 
 use crate::error::Result;
 use crate::graph::data::Data;
-use crate::graph::inline_box::Kept;
+use crate::graph::inline_box::InlineBox;
 use crate::graph::layer::Layer;
-use crate::graph::node::Expression;
-use crate::graph::node_ref::AnyLayer;
-use crate::graph::op::{AnyAlong, AnyAt, AnyPrimitive, Few};
+use crate::graph::node::NodeOp;
+use crate::graph::node_ref::NodeRef;
+use crate::graph::op::{AnyAlong, AnyAt, AnyPrimitive, OperandVec};
 use crate::graph::value::Value;
 use smallvec::smallvec;
 use std::any::Any;
@@ -30,13 +30,13 @@ impl Effect {
 
 struct Identity<const N: usize> {
     effect: Effect,
-    operands: [AnyLayer; N],
+    operands: [NodeRef; N],
 }
 
 /// The first operand, with an effect.
 #[track_caller]
-pub(crate) fn with_effect<T: Data, const N: usize>(effect: Effect, operands: [AnyLayer; N]) -> Layer<T> {
-    Layer::from_expression(Expression::Primitive(Kept::operation(Identity { effect, operands })))
+pub(crate) fn with_effect<T: Data, const N: usize>(effect: Effect, operands: [NodeRef; N]) -> Layer<T> {
+    Layer::from_op(NodeOp::Primitive(InlineBox::operation(Identity { effect, operands })))
 }
 
 impl<const N: usize> AnyPrimitive for Identity<N> {
@@ -51,7 +51,7 @@ impl<const N: usize> AnyPrimitive for Identity<N> {
         self
     }
 
-    fn operands(&self) -> &[AnyLayer] {
+    fn operands(&self) -> &[NodeRef] {
         &self.operands
     }
 
@@ -63,13 +63,13 @@ impl<const N: usize> AnyPrimitive for Identity<N> {
         20.0
     }
 
-    fn pullback(&self, at: AnyAt<'_>) -> Few<Option<AnyLayer>> {
+    fn pullback(&self, at: AnyAt<'_>) -> OperandVec<Option<NodeRef>> {
         let mut deltas = smallvec![None; N];
         deltas[0] = Some(at.delta);
         deltas
     }
 
-    fn pushforward(&self, along: AnyAlong<'_>) -> Option<AnyLayer> {
+    fn pushforward(&self, along: AnyAlong<'_>) -> Option<NodeRef> {
         along.tangents[0].clone()
     }
 

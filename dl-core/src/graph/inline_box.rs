@@ -4,7 +4,7 @@
 //! An object that fits into a node cell (64 bytes) is stored in one, which comes from the
 //! thread-local free list; a larger one is stored in an ordinary `Box`.
 
-use crate::graph::node::Recipe;
+use crate::graph::node::DynamicBody;
 use crate::graph::node_ref::{give_back_cell, take_cell};
 use crate::graph::op::AnyPrimitive;
 use dl_parallel::memory::slab::Cell;
@@ -16,31 +16,31 @@ use std::ptr::NonNull;
 use std::task::{Context, Poll};
 
 /// Owns a `T`.
-pub(crate) struct Kept<T: ?Sized>(NonNull<T>, PhantomData<T>);
+pub(crate) struct InlineBox<T: ?Sized>(NonNull<T>, PhantomData<T>);
 
 // SAFETY: the box owns its value, as `Box<T>` does.
-unsafe impl<T: ?Sized + Send> Send for Kept<T> {}
+unsafe impl<T: ?Sized + Send> Send for InlineBox<T> {}
 // SAFETY: a shared box gives shared access only, as `Box<T>` does.
-unsafe impl<T: ?Sized + Sync> Sync for Kept<T> {}
+unsafe impl<T: ?Sized + Sync> Sync for InlineBox<T> {}
 
-impl Kept<dyn AnyPrimitive> {
+impl InlineBox<dyn AnyPrimitive> {
     #[inline]
     pub(crate) fn operation<P: AnyPrimitive + 'static>(op: P) -> Self {
-        Kept(place(op), PhantomData)
+        InlineBox(place(op), PhantomData)
     }
 }
 
-impl Kept<dyn Recipe> {
+impl InlineBox<dyn DynamicBody> {
     #[inline]
-    pub(crate) fn body<R: Recipe + 'static>(recipe: R) -> Self {
-        Kept(place(recipe), PhantomData)
+    pub(crate) fn body<R: DynamicBody + 'static>(recipe: R) -> Self {
+        InlineBox(place(recipe), PhantomData)
     }
 }
 
-impl<T> Kept<T> {
+impl<T> InlineBox<T> {
     #[inline]
     pub(crate) fn new(value: T) -> Self {
-        Kept(place(value), PhantomData)
+        InlineBox(place(value), PhantomData)
     }
 
     #[inline]
@@ -54,19 +54,19 @@ impl<T> Kept<T> {
 }
 
 /// A future at a stable address, until it is dropped.
-pub(crate) type KeptFuture<T> = Kept<dyn Future<Output = T> + Send>;
+pub(crate) type InlineFuture<T> = InlineBox<dyn Future<Output = T> + Send>;
 
-impl<T> KeptFuture<T> {
+impl<T> InlineFuture<T> {
     #[inline]
     pub(crate) fn future(future: impl Future<Output = T> + Send + 'static) -> Self {
-        Kept(place(future), PhantomData)
+        InlineBox(place(future), PhantomData)
     }
 }
 
 // The value is not moved with the box.
-impl<T: ?Sized> Unpin for Kept<T> {}
+impl<T: ?Sized> Unpin for InlineBox<T> {}
 
-impl<T> Future for KeptFuture<T> {
+impl<T> Future for InlineFuture<T> {
     type Output = T;
 
     #[inline]
@@ -147,7 +147,7 @@ pub(super) unsafe fn take_out<T>(place: NonNull<T>) -> T {
     }
 }
 
-impl<T: ?Sized> Deref for Kept<T> {
+impl<T: ?Sized> Deref for InlineBox<T> {
     type Target = T;
 
     #[inline]
@@ -157,7 +157,7 @@ impl<T: ?Sized> Deref for Kept<T> {
     }
 }
 
-impl<T: Unpin> DerefMut for Kept<T> {
+impl<T: Unpin> DerefMut for InlineBox<T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: the value is initialized, dropped only with this box, and the box is borrowed
@@ -166,7 +166,7 @@ impl<T: Unpin> DerefMut for Kept<T> {
     }
 }
 
-impl<T: ?Sized> Drop for Kept<T> {
+impl<T: ?Sized> Drop for InlineBox<T> {
     #[inline]
     fn drop(&mut self) {
         // SAFETY: the value was stored by `place` or `place_made`, and the box is not used
@@ -188,8 +188,8 @@ mod tests {
         _alive: Arc<()>,
     }
 
-    impl<const N: usize> Recipe for Body<N> {
-        fn run(&self) -> KeptFuture<Result<Outcome>> {
+    impl<const N: usize> DynamicBody for Body<N> {
+        fn run(&self) -> InlineFuture<Result<Outcome>> {
             unreachable!("the test does not run it")
         }
 
@@ -207,7 +207,7 @@ mod tests {
         fn check<const N: usize>() {
             let alive = Arc::new(());
             let numbers = std::array::from_fn(|i| i as u64);
-            let body = || Kept::body(Body::<N> { numbers, _alive: alive.clone() });
+            let body = || InlineBox::body(Body::<N> { numbers, _alive: alive.clone() });
             let (first, second) = (body(), body());
             assert_eq!((first.name(), second.name(), Arc::strong_count(&alive)), ("whole", "whole", 3));
             drop(first);
@@ -245,7 +245,7 @@ mod tests {
         fn check<const N: usize>() {
             let alive = Arc::new(());
             let stays = || Stays { polled_at: None, _numbers: [7; N], _alive: alive.clone() };
-            let (mut first, second) = (Kept::future(stays()), Kept::future(stays()));
+            let (mut first, second) = (InlineBox::future(stays()), InlineBox::future(stays()));
             let mut cx = Context::from_waker(std::task::Waker::noop());
             assert_eq!(Pin::new(&mut first).poll(&mut cx), Poll::Pending);
             drop(second);

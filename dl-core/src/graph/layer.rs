@@ -3,9 +3,9 @@
 
 use crate::error::Result;
 use crate::graph::data::Data;
-use crate::graph::inline_box::{Kept, KeptFuture};
-use crate::graph::node::{Expression, Outcome, Recipe};
-use crate::graph::node_ref::AnyLayer;
+use crate::graph::inline_box::{InlineBox, InlineFuture};
+use crate::graph::node::{DynamicBody, NodeOp, Outcome};
+use crate::graph::node_ref::NodeRef;
 use crate::graph::seed::Position;
 use std::fmt;
 use std::future::Future;
@@ -20,7 +20,7 @@ use std::panic::Location;
 /// all clones are the same expression: one pass evaluates it at most once.
 #[must_use = "a layer is lazy: nothing is computed until it is predicted or trained"]
 pub struct Layer<T> {
-    any: AnyLayer,
+    any: NodeRef,
     data: PhantomData<fn() -> T>,
 }
 
@@ -38,16 +38,16 @@ impl<T> fmt::Debug for Layer<T> {
 
 impl<T> Layer<T> {
     #[inline(always)]
-    pub(crate) fn from_any(any: AnyLayer) -> Self {
+    pub(crate) fn from_any(any: NodeRef) -> Self {
         Layer { any, data: PhantomData }
     }
 
     #[inline(always)]
-    pub(crate) fn into_any(self) -> AnyLayer {
+    pub(crate) fn into_any(self) -> NodeRef {
         self.any
     }
 
-    pub(crate) fn any(&self) -> &AnyLayer {
+    pub(crate) fn any(&self) -> &NodeRef {
         &self.any
     }
 }
@@ -55,16 +55,16 @@ impl<T> Layer<T> {
 impl<T: Data> Layer<T> {
     #[inline(always)]
     #[track_caller]
-    pub(crate) fn from_expression(expression: Expression) -> Self {
-        Self::from_any(AnyLayer::new::<T>(expression, Location::caller()))
+    pub(crate) fn from_op(op: NodeOp) -> Self {
+        Self::from_any(NodeRef::new::<T>(op, Location::caller()))
     }
 
     /// Constructs the expression in place: moving it would be a large part of the cost of a scalar
     /// operation.
     #[inline(always)]
     #[track_caller]
-    pub(crate) fn from_expression_with(make: impl FnOnce() -> Expression) -> Self {
-        Self::from_any(AnyLayer::making::<T>(make, Location::caller()))
+    pub(crate) fn from_op_with(make: impl FnOnce() -> NodeOp) -> Self {
+        Self::from_any(NodeRef::making::<T>(make, Location::caller()))
     }
 
     /// A plain value as a layer. No gradient flows to it.
@@ -76,12 +76,12 @@ impl<T: Data> Layer<T> {
     /// ```
     #[track_caller]
     pub fn constant(value: T) -> Self {
-        Self::from_expression(Expression::constant(value.into_value()))
+        Self::from_op(NodeOp::constant(value.into_value()))
     }
 
     /// A plain value as a layer with this source location.
     pub(crate) fn constant_at(value: T, place: &'static Location<'static>) -> Self {
-        Self::from_any(AnyLayer::new::<T>(Expression::constant(value.into_value()), place))
+        Self::from_any(NodeRef::new::<T>(NodeOp::constant(value.into_value()), place))
     }
 
     /// A dynamic layer of this kind, with this source location.
@@ -92,14 +92,14 @@ impl<T: Data> Layer<T> {
     {
         struct TypedBody<F>(F, Position, BodyKind);
 
-        impl<F, Fut, T> Recipe for TypedBody<F>
+        impl<F, Fut, T> DynamicBody for TypedBody<F>
         where
             F: Fn() -> Fut + Send + Sync + 'static,
             Fut: Future<Output = Result<Layer<T>>> + Send + 'static,
         {
-            fn run(&self) -> KeptFuture<Result<Outcome>> {
+            fn run(&self) -> InlineFuture<Result<Outcome>> {
                 let run = (self.0)();
-                Kept::future(async move { run.await.map(|layer| Outcome::Layer(layer.into_any())) })
+                InlineBox::future(async move { run.await.map(|layer| Outcome::Layer(layer.into_any())) })
             }
 
             fn name(&self) -> &'static str {
@@ -124,7 +124,7 @@ impl<T: Data> Layer<T> {
         }
 
         let typed_body = TypedBody(body, Position::next(), kind);
-        Self::from_any(AnyLayer::new::<T>(Expression::Dynamic(Kept::body(typed_body)), place))
+        Self::from_any(NodeRef::new::<T>(NodeOp::Dynamic(InlineBox::body(typed_body)), place))
     }
 }
 

@@ -4,10 +4,10 @@
 //! pass id and slot index. All other state of a pass lives in the pass, so nothing in the graph has
 //! to be reset when a pass ends (see `owner_stamp.rs`).
 
-use crate::graph::erased_arc::Shared;
-use crate::graph::inline_box::{Kept, KeptFuture};
+use crate::graph::erased_arc::ErasedArc;
+use crate::graph::inline_box::{InlineBox, InlineFuture};
 #[allow(unreachable_pub, reason = "mentioned by sealed methods of public traits")]
-use crate::graph::node_ref::AnyLayer;
+use crate::graph::node_ref::NodeRef;
 use crate::graph::variable::{Variable, VariableRef};
 
 use crate::error::call_context::{ContextGuard, Origin, Site};
@@ -20,7 +20,7 @@ use crate::graph::identity::Effect;
 use crate::graph::layer::Layer;
 use crate::graph::op::AnyPrimitive;
 use crate::graph::owner_stamp::OwnerStamp;
-use crate::graph::refcount::Count;
+use crate::graph::refcount::RefCount;
 use crate::graph::seed::Position;
 use crate::graph::value::{Repr, Value};
 use dl_math::{Binary, Side, Unary};
@@ -29,18 +29,18 @@ use std::any::{Any, TypeId};
 use std::panic::Location;
 use std::sync::Arc;
 
-/// The node that an [`AnyLayer`] points to.
-#[allow(unreachable_pub, reason = "as `AnyLayer`")]
+/// The node that an [`NodeRef`] points to.
+#[allow(unreachable_pub, reason = "as `NodeRef`")]
 #[repr(align(64))]
 pub struct Node {
-    pub(super) count: Count,
+    pub(super) count: RefCount,
     /// The two words of the [`OwnerStamp`].
     stamp_slot: AtomicU32,
     stamp_pass: AtomicU64,
     pub(crate) place: &'static Location<'static>,
     /// The operations on values and deltas of the node's data type.
-    pub(crate) kind_of_data: &'static DataKind,
-    pub(crate) expression: Expression,
+    pub(crate) vtable: &'static DataVTable,
+    pub(crate) op: NodeOp,
     pub(super) origin: Origin,
     pub(super) guarded: Guarded,
 }
@@ -50,36 +50,36 @@ const _: () =
     assert!(size_of::<Node>() == 64, "a node must fit one cache line: a second one costs 10 ns per operation");
 
 /// The kinds of expression.
-pub(crate) enum Expression {
+pub(crate) enum NodeOp {
     /// A constant number; no gradient flows to it. The variants of [`Value`] are repeated here:
     /// nested in one variant they would make a node larger than a cache line.
     F32(f32),
     F64(f64),
     /// A constant of another type.
-    Plain(Shared),
+    Plain(ErasedArc),
     /// A weight or a buffer, and the index of this replica.
     Weight(VariableRef, u8),
     /// Scalar arithmetic with one operand. It is evaluated inline during discovery, and its
     /// cotangents are computed inline by the numeric reading of the reverse pass.
-    Unary(Unary, [AnyLayer; 1]),
+    Unary(Unary, [NodeRef; 1]),
     /// Scalar arithmetic with two operands.
-    Binary(Binary, [AnyLayer; 2]),
+    Binary(Binary, [NodeRef; 2]),
     /// Scalar arithmetic with a constant number, which stands on this side.
-    WithNumber(Binary, Side, f64, [AnyLayer; 1]),
+    WithNumber(Binary, Side, f64, [NodeRef; 1]),
     /// Any other operation, with its kernel, rules and operands.
-    Primitive(Kept<dyn AnyPrimitive>),
+    Primitive(InlineBox<dyn AnyPrimitive>),
     /// A dynamic node: a computation that resolves to a layer, anew in each run.
-    Dynamic(Kept<dyn Recipe>),
+    Dynamic(InlineBox<dyn DynamicBody>),
     /// A random number, a function of the seed of the pass and of this position.
     Seed(Position),
 }
 
-impl Expression {
-    pub(crate) fn constant(value: Value) -> Expression {
+impl NodeOp {
+    pub(crate) fn constant(value: Value) -> NodeOp {
         match value.0 {
-            Repr::F32(number) => Expression::F32(number),
-            Repr::F64(number) => Expression::F64(number),
-            Repr::Any(data) => Expression::Plain(data),
+            Repr::F32(number) => NodeOp::F32(number),
+            Repr::F64(number) => NodeOp::F64(number),
+            Repr::Any(data) => NodeOp::Plain(data),
         }
     }
 
@@ -87,22 +87,22 @@ impl Expression {
     #[inline]
     pub(crate) fn as_constant(&self) -> Option<Value> {
         Some(Value(match self {
-            Expression::F32(number) => Repr::F32(*number),
-            Expression::F64(number) => Repr::F64(*number),
-            Expression::Plain(data) => Repr::Any(data.clone()),
+            NodeOp::F32(number) => Repr::F32(*number),
+            NodeOp::F64(number) => Repr::F64(*number),
+            NodeOp::Plain(data) => Repr::Any(data.clone()),
             _ => return None,
         }))
     }
 
     /// Whether the value is known without evaluation: a constant or a weight.
     pub(crate) fn is_leaf(&self) -> bool {
-        matches!(self, Expression::F32(_) | Expression::F64(_) | Expression::Plain(_) | Expression::Weight(..))
+        matches!(self, NodeOp::F32(_) | NodeOp::F64(_) | NodeOp::Plain(_) | NodeOp::Weight(..))
     }
 }
 
 /// The body of a dynamic node. Each run starts a new future.
-pub(crate) trait Recipe: Send + Sync {
-    fn run(&self) -> KeptFuture<Result<Outcome>>;
+pub(crate) trait DynamicBody: Send + Sync {
+    fn run(&self) -> InlineFuture<Result<Outcome>>;
     fn name(&self) -> &'static str;
     fn position(&self) -> Position;
 
@@ -131,7 +131,7 @@ pub(crate) trait Recipe: Send + Sync {
 /// The result of the body of a dynamic node.
 pub(crate) enum Outcome {
     /// A layer that gives the node its value and its gradient.
-    Layer(AnyLayer),
+    Layer(NodeRef),
     /// A value, with a hand-written backward if it has one.
     Tape(Value, Option<AnyBackward>),
 }
@@ -141,16 +141,16 @@ pub(crate) enum Outcome {
 pub(crate) type AnyBackward = Arc<dyn Any + Send + Sync>;
 
 /// The type-erased operations on the values and deltas of a data type.
-pub(crate) struct DataKind {
+pub(crate) struct DataVTable {
     pub(crate) one: fn(&Value) -> Value,
-    pub(crate) sum_deltas: fn(Vec<AnyLayer>) -> AnyLayer,
+    pub(crate) sum_deltas: fn(Vec<NodeRef>) -> NodeRef,
     /// Adds the second delta to the first in place. Returns whether it did.
     pub(crate) add_delta: fn(&mut Value, &Value) -> bool,
-    pub(crate) scale_delta: fn(&AnyLayer, f64) -> AnyLayer,
+    pub(crate) scale_delta: fn(&NodeRef, f64) -> NodeRef,
     /// Fails if the delta does not belong to the value.
     pub(crate) check_delta: fn(&Value, &Value) -> Result<()>,
     pub(crate) squared_norm: fn(&Value) -> f64,
-    pub(crate) delta_layer: fn(Expression, &'static Location<'static>) -> AnyLayer,
+    pub(crate) delta_layer: fn(NodeOp, &'static Location<'static>) -> NodeRef,
     /// Whether scalar arithmetic is in `f32` rather than `f64`. Not meaningful for other types.
     pub(crate) is_single: bool,
     /// A non-finite number of a value, and one of a delta, if there is one.
@@ -162,8 +162,8 @@ pub(crate) struct DataKind {
     pub(crate) id: fn() -> TypeId,
 }
 
-impl DataKind {
-    pub(crate) const fn of<T: Data>() -> &'static DataKind {
+impl DataVTable {
+    pub(crate) const fn of<T: Data>() -> &'static DataVTable {
         &Typed::<T>::KIND
     }
 }
@@ -171,7 +171,7 @@ impl DataKind {
 struct Typed<T>(T);
 
 impl<T: Data> Typed<T> {
-    const KIND: DataKind = DataKind {
+    const KIND: DataVTable = DataVTable {
         one: |value| value.get::<T>().one().into_value(),
         sum_deltas: |deltas| T::Delta::sum(deltas.into_iter().map(Layer::from_any).collect()).into_any(),
         add_delta: |sum, term| {
@@ -182,7 +182,7 @@ impl<T: Data> Typed<T> {
         scale_delta: |delta, factor| T::Delta::scale(&Layer::from_any(delta.clone()), factor).into_any(),
         check_delta: |value, delta| value.get::<T>().check_delta(delta.get()),
         squared_norm: |delta| delta.get::<T::Delta>().squared_norm(),
-        delta_layer: AnyLayer::new::<T::Delta>,
+        delta_layer: NodeRef::new::<T::Delta>,
         is_single: size_of::<T>() == size_of::<f32>(),
         non_finite: |value| value.get::<T>().non_finite(),
         non_finite_delta: |delta| delta.get::<T::Delta>().non_finite(),
@@ -193,61 +193,61 @@ impl<T: Data> Typed<T> {
     };
 }
 
-impl AnyLayer {
-    pub(crate) fn new<T: Data>(expression: Expression, place: &'static Location<'static>) -> Self {
-        AnyLayer::making::<T>(|| expression, place)
+impl NodeRef {
+    pub(crate) fn new<T: Data>(op: NodeOp, place: &'static Location<'static>) -> Self {
+        NodeRef::making::<T>(|| op, place)
     }
 
     /// A new node. The expression is constructed in place.
     #[inline(always)]
-    pub(crate) fn making<T: Data>(make: impl FnOnce() -> Expression, place: &'static Location<'static>) -> Self {
-        AnyLayer::first(|| Node::new(Count::one(), Origin::here(), place, DataKind::of::<T>(), make()))
+    pub(crate) fn making<T: Data>(make: impl FnOnce() -> NodeOp, place: &'static Location<'static>) -> Self {
+        NodeRef::first(|| Node::new(RefCount::one(), Origin::here(), place, DataVTable::of::<T>(), make()))
     }
 }
 
 impl Node {
     #[inline(always)]
     pub(super) fn new(
-        count: Count,
+        count: RefCount,
         origin: Origin,
         place: &'static Location<'static>,
-        kind_of_data: &'static DataKind,
-        expression: Expression,
+        vtable: &'static DataVTable,
+        op: NodeOp,
     ) -> Self {
         let (stamp_slot, stamp_pass) = (AtomicU32::new(0), AtomicU64::new(0));
-        Node { count, stamp_slot, stamp_pass, place, kind_of_data, expression, origin, guarded: Guarded::new() }
+        Node { count, stamp_slot, stamp_pass, place, vtable, op, origin, guarded: Guarded::new() }
     }
 
     #[inline]
-    pub(crate) fn operands(&self) -> &[AnyLayer] {
-        match &self.expression {
-            Expression::Unary(_, operands) | Expression::WithNumber(_, _, _, operands) => operands,
-            Expression::Binary(_, operands) => operands,
-            Expression::Primitive(op) => op.operands(),
+    pub(crate) fn operands(&self) -> &[NodeRef] {
+        match &self.op {
+            NodeOp::Unary(_, operands) | NodeOp::WithNumber(_, _, _, operands) => operands,
+            NodeOp::Binary(_, operands) => operands,
+            NodeOp::Primitive(op) => op.operands(),
             _ => &[],
         }
     }
 
     pub(crate) fn name(&self) -> &'static str {
-        match &self.expression {
-            Expression::F32(_) | Expression::F64(_) | Expression::Plain(_) => "constant",
-            Expression::Weight(variable, _) => variable.name(),
-            Expression::Unary(op, _) => op.name(),
-            Expression::Binary(op, _) | Expression::WithNumber(op, ..) => op.name(),
-            Expression::Primitive(op) => op.name(),
-            Expression::Dynamic(recipe) => {
+        match &self.op {
+            NodeOp::F32(_) | NodeOp::F64(_) | NodeOp::Plain(_) => "constant",
+            NodeOp::Weight(variable, _) => variable.name(),
+            NodeOp::Unary(op, _) => op.name(),
+            NodeOp::Binary(op, _) | NodeOp::WithNumber(op, ..) => op.name(),
+            NodeOp::Primitive(op) => op.name(),
+            NodeOp::Dynamic(recipe) => {
                 let function = recipe.is_function().then(|| self.calls().innermost()).flatten();
                 function.unwrap_or(recipe.name())
             }
-            Expression::Seed(_) => "seed",
+            NodeOp::Seed(_) => "seed",
         }
     }
 
     /// The name. A panic in the `name` of a user operation is caught, as it must not change the
     /// result of a pass.
     pub(crate) fn name_or_panic(&self) -> &'static str {
-        match &self.expression {
-            Expression::Primitive(op) => op.name_or_panic(),
+        match &self.op {
+            NodeOp::Primitive(op) => op.name_or_panic(),
             _ => self.name(),
         }
     }
@@ -295,43 +295,43 @@ impl Node {
     /// Whether this is scalar arithmetic.
     #[inline]
     pub(crate) fn is_arithmetic(&self) -> bool {
-        matches!(self.expression, Expression::Unary(..) | Expression::Binary(..) | Expression::WithNumber(..))
+        matches!(self.op, NodeOp::Unary(..) | NodeOp::Binary(..) | NodeOp::WithNumber(..))
     }
 
     #[inline]
     pub(crate) fn is_dynamic(&self) -> bool {
-        matches!(self.expression, Expression::Dynamic(_))
+        matches!(self.op, NodeOp::Dynamic(_))
     }
 
     /// The effect of its evaluation, if it has one.
     pub(crate) fn effect(&self) -> Option<Effect> {
-        match &self.expression {
-            Expression::Primitive(op) => op.effect(),
+        match &self.op {
+            NodeOp::Primitive(op) => op.effect(),
             _ => None,
         }
     }
 
     /// Whether this is a checkpoint boundary: the end of a segment.
-    pub(crate) fn is_mark(&self) -> bool {
+    pub(crate) fn is_checkpoint(&self) -> bool {
         self.effect() == Some(Effect::Checkpoint)
     }
 
     /// The operation, if it can accumulate into a weight as the last operation of a training step.
     pub(crate) fn accumulates(&self) -> Option<&dyn AnyPrimitive> {
-        match &self.expression {
-            Expression::Primitive(op) if op.accumulates() => Some(&**op),
+        match &self.op {
+            NodeOp::Primitive(op) if op.accumulates() => Some(&**op),
             _ => None,
         }
     }
 
     /// Whether this is a conditional cotangent that resolved to none.
     pub(crate) fn is_absent(&self) -> bool {
-        matches!(&self.expression, Expression::Dynamic(recipe) if recipe.is_absent())
+        matches!(&self.op, NodeOp::Dynamic(recipe) if recipe.is_absent())
     }
 
     /// Whether this is a conditional cotangent: known to exist or not only after evaluation.
     pub(crate) fn may_be_absent(&self) -> bool {
-        matches!(&self.expression, Expression::Dynamic(recipe) if recipe.may_be_absent())
+        matches!(&self.op, NodeOp::Dynamic(recipe) if recipe.may_be_absent())
     }
 
     /// The number of handles to this node: in passes, in other nodes and in user code.
@@ -347,14 +347,14 @@ impl Node {
     /// Whether the node is uniquely referenced. If so, only the owner of that handle, usually one
     /// consumer, can reach the node.
     #[inline]
-    pub(crate) fn is_lone(&self) -> bool {
+    pub(crate) fn is_unique(&self) -> bool {
         self.count.is_one()
     }
 
     /// The parameter storage of a weight or a buffer.
     pub(crate) fn as_variable(&self) -> Option<&Variable> {
-        match &self.expression {
-            Expression::Weight(variable, _) => Some(variable),
+        match &self.op {
+            NodeOp::Weight(variable, _) => Some(variable),
             _ => None,
         }
     }
@@ -362,8 +362,8 @@ impl Node {
     /// The parameter storage of a weight or a buffer, without the lifetime of this handle.
     #[inline]
     pub(crate) fn variable(&self) -> Option<VariableRef> {
-        match &self.expression {
-            Expression::Weight(variable, _) => Some(*variable),
+        match &self.op {
+            NodeOp::Weight(variable, _) => Some(*variable),
             _ => None,
         }
     }

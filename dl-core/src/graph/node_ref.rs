@@ -4,7 +4,7 @@
 //! A scalar operation takes a few nanoseconds, less than a general allocator. All nodes therefore
 //! have one size, a cache line, and a thread reuses the memory of the nodes that it drops.
 
-use crate::graph::node::{Expression, Node};
+use crate::graph::node::{Node, NodeOp};
 use crate::graph::refcount::Left;
 use dl_parallel::memory;
 use dl_parallel::memory::slab::{self, CELLS, Cell as Memory, CellCache, prefetch as prefetch_at};
@@ -18,19 +18,19 @@ use std::sync::Once;
 /// It is `pub` only because sealed methods of public traits mention it. It cannot be named outside
 /// of the crate.
 #[allow(unreachable_pub, reason = "mentioned by sealed methods of public traits")]
-pub struct AnyLayer(NonNull<Node>);
+pub struct NodeRef(NonNull<Node>);
 
 // SAFETY: a node is `Send` and `Sync` (checked below), and its reference count is atomic.
-unsafe impl Send for AnyLayer {}
+unsafe impl Send for NodeRef {}
 // SAFETY: as for `Send`.
-unsafe impl Sync for AnyLayer {}
+unsafe impl Sync for NodeRef {}
 
 const _: fn() = || {
     fn shared_by_threads<T: Send + Sync>() {}
     shared_by_threads::<Node>();
 };
 
-impl AnyLayer {
+impl NodeRef {
     /// The first handle to a new node. The count of the node must be that of one handle.
     #[inline(always)]
     pub(super) fn first(make: impl FnOnce() -> Node) -> Self {
@@ -45,7 +45,7 @@ impl AnyLayer {
         if node.origin.is_by_rule() {
             node.place_by_rule();
         }
-        AnyLayer(memory)
+        NodeRef(memory)
     }
 
     /// A new handle to a replica that a live weight owns. Returns whether the replica came into
@@ -58,20 +58,20 @@ impl AnyLayer {
         let node = unsafe { leaf.as_ref() };
         node.guarded.used();
         prefetch_at(leaf.as_ptr().wrapping_add(FAR));
-        (AnyLayer(leaf), node.count.take())
+        (NodeRef(leaf), node.count.take())
     }
 
     /// Handles to both nodes. If they are the same node, as in a square, the count is incremented
     /// once.
     #[inline]
-    pub(crate) fn clone_both(&self, other: &AnyLayer) -> (AnyLayer, AnyLayer) {
+    pub(crate) fn clone_both(&self, other: &NodeRef) -> (NodeRef, NodeRef) {
         if self.0 == other.0 {
             self.count.take_all(2);
         } else {
             self.count.take();
             other.count.take();
         }
-        (AnyLayer(self.0), AnyLayer(other.0))
+        (NodeRef(self.0), NodeRef(other.0))
     }
 
     /// The address of the node, without a handle.
@@ -84,15 +84,15 @@ impl AnyLayer {
     }
 }
 
-impl Clone for AnyLayer {
+impl Clone for NodeRef {
     #[inline]
     fn clone(&self) -> Self {
         self.count.take();
-        AnyLayer(self.0)
+        NodeRef(self.0)
     }
 }
 
-impl Drop for AnyLayer {
+impl Drop for NodeRef {
     #[inline]
     fn drop(&mut self) {
         match self.count.give_back() {
@@ -105,7 +105,7 @@ impl Drop for AnyLayer {
     }
 }
 
-impl std::ops::Deref for AnyLayer {
+impl std::ops::Deref for NodeRef {
     type Target = Node;
 
     #[inline]
@@ -120,17 +120,17 @@ impl std::ops::Deref for AnyLayer {
 /// An unowned pointer to a node. A pass stores these for all nodes below its roots, which the
 /// handles of the roots keep alive.
 #[derive(Clone, Copy)]
-pub(crate) struct Held(NonNull<Node>);
+pub(crate) struct NodePtr(NonNull<Node>);
 
-// SAFETY: as for `AnyLayer`: a node is `Send` and `Sync`.
-unsafe impl Send for Held {}
+// SAFETY: as for `NodeRef`: a node is `Send` and `Sync`.
+unsafe impl Send for NodePtr {}
 
-impl Held {
+impl NodePtr {
     /// # Safety
     /// The node must be alive whenever the result is used.
     #[inline]
-    pub(crate) unsafe fn new(layer: &AnyLayer) -> Self {
-        Held(layer.0)
+    pub(crate) unsafe fn new(layer: &NodeRef) -> Self {
+        NodePtr(layer.0)
     }
 
     /// Prefetches the node.
@@ -146,9 +146,9 @@ impl Held {
     }
 
     /// A new handle to the node.
-    pub(crate) fn handle(self) -> AnyLayer {
+    pub(crate) fn handle(self) -> NodeRef {
         self.count.take();
-        AnyLayer(self.0)
+        NodeRef(self.0)
     }
 
     pub(crate) fn address(self) -> usize {
@@ -156,7 +156,7 @@ impl Held {
     }
 }
 
-impl std::ops::Deref for Held {
+impl std::ops::Deref for NodePtr {
     type Target = Node;
 
     #[inline]
@@ -187,14 +187,14 @@ fn prefetch_pair(line: *const Node) {
 }
 
 /// Thread-local state: the free list of nodes, and the worklist of nodes to be dropped.
-struct Yard {
+struct FreeList {
     cells: CellCache,
     dismantling: Cell<bool>,
-    doomed: Doomed,
+    drop_list: DropList,
 }
 
 /// Drop worklist: nodes without handles that are still to be dropped.
-type Doomed = RefCell<Vec<NonNull<Node>>>;
+type DropList = RefCell<Vec<NonNull<Node>>>;
 
 /// Capacity of the free list of a worker after it has helped a pass: the rest of the slab that it
 /// has begun. If it returned these cells, each job would begin another slab, and the thread that
@@ -203,18 +203,18 @@ type Doomed = RefCell<Vec<NonNull<Node>>>;
 const KEPT_BY_HELPERS: usize = CELLS;
 
 thread_local! {
-    static YARD: Yard = const {
-        Yard { cells: CellCache::new(), dismantling: Cell::new(false), doomed: RefCell::new(Vec::new()) }
+    static FREE_LIST: FreeList = const {
+        FreeList { cells: CellCache::new(), dismantling: Cell::new(false), drop_list: RefCell::new(Vec::new()) }
     };
 }
 
-impl Drop for Yard {
+impl Drop for FreeList {
     fn drop(&mut self) {
         // Nodes are left if a destructor has panicked.
-        let doomed = self.doomed.take();
-        if let Some((&first, rest)) = doomed.split_first() {
-            // SAFETY: `take_apart` passes each node once, after its parts were moved out.
-            take_apart(first, &RefCell::new(rest.to_vec()), |node| unsafe { self.cells.give_back(node.cast()) });
+        let drop_list = self.drop_list.take();
+        if let Some((&first, rest)) = drop_list.split_first() {
+            // SAFETY: `drop_iteratively` passes each node once, after its parts were moved out.
+            drop_iteratively(first, &RefCell::new(rest.to_vec()), |node| unsafe { self.cells.give_back(node.cast()) });
         }
     }
 }
@@ -233,7 +233,7 @@ fn take_memory() -> NonNull<Node> {
 /// Allocates a cell, for a node or for another object.
 #[inline(always)]
 pub(super) fn take_cell() -> NonNull<Memory> {
-    YARD.try_with(|yard| yard.cells.take()).ok().flatten().unwrap_or_else(new_cell)
+    FREE_LIST.try_with(|free_list| free_list.cells.take()).ok().flatten().unwrap_or_else(new_cell)
 }
 
 /// # Safety
@@ -241,7 +241,7 @@ pub(super) fn take_cell() -> NonNull<Memory> {
 #[inline]
 pub(super) unsafe fn give_back_cell(cell: NonNull<Memory>) {
     // SAFETY: guaranteed by the caller; `take_cell` takes every cell from a cache.
-    if YARD.try_with(|yard| unsafe { yard.cells.keep(cell) }).is_err() {
+    if FREE_LIST.try_with(|free_list| unsafe { free_list.cells.keep(cell) }).is_err() {
         // SAFETY: as above.
         unsafe { slab::give_back(cell) };
     }
@@ -250,7 +250,7 @@ pub(super) unsafe fn give_back_cell(cell: NonNull<Memory>) {
 /// Called by a worker that has helped a pass. Shrinks its free list: the nodes that it dropped were
 /// mostly allocated by other threads, and it allocates few itself.
 pub(crate) fn help_is_over() {
-    let _ = YARD.try_with(|yard| yard.cells.trim(KEPT_BY_HELPERS));
+    let _ = FREE_LIST.try_with(|free_list| free_list.cells.trim(KEPT_BY_HELPERS));
 }
 
 /// Takes a cell of a new slab, when the free list is empty.
@@ -259,11 +259,11 @@ fn new_cell() -> NonNull<Memory> {
     static POOL: Once = Once::new();
     POOL.call_once(|| {
         memory::on_release(|| {
-            let _ = YARD.try_with(|yard| yard.cells.trim(0));
+            let _ = FREE_LIST.try_with(|free_list| free_list.cells.trim(0));
         });
     });
     // A thread whose local values have been destroyed returns the other cells at once.
-    YARD.try_with(|yard| yard.cells.refill()).unwrap_or_else(|_| CellCache::new().refill())
+    FREE_LIST.try_with(|free_list| free_list.cells.refill()).unwrap_or_else(|_| CellCache::new().refill())
 }
 
 /// Frees a replica of a weight that is being dropped.
@@ -282,14 +282,14 @@ pub(super) unsafe fn discard_leaf(leaf: NonNull<Node>) {
 /// a chain of a million nodes, so this does not recurse: a node that is dropped while another one
 /// is being dropped is pushed to the worklist of the thread, which the outermost call drains.
 fn dismantle(node: NonNull<Node>) {
-    let dismantled = YARD.try_with(|yard| {
-        if yard.dismantling.replace(true) {
-            yard.doomed.borrow_mut().push(node);
+    let dismantled = FREE_LIST.try_with(|free_list| {
+        if free_list.dismantling.replace(true) {
+            free_list.drop_list.borrow_mut().push(node);
             return;
         }
-        let _reset = Reset(yard);
-        // SAFETY: `take_apart` passes each node once, after its parts were moved out.
-        take_apart(node, &yard.doomed, |node| unsafe { yard.cells.keep(node.cast()) });
+        let _reset = Reset(free_list);
+        // SAFETY: `drop_iteratively` passes each node once, after its parts were moved out.
+        drop_iteratively(node, &free_list.drop_list, |node| unsafe { free_list.cells.keep(node.cast()) });
     });
     if dismantled.is_err() {
         dismantle_late(node);
@@ -302,44 +302,44 @@ fn dismantle_late(node: NonNull<Node>) {
     thread_local! {
         /// The worklist of the outermost call. `Cell` has no destructor, so it is accessible to the
         /// end of the thread.
-        static DOOMED: Cell<Option<NonNull<Doomed>>> = const { Cell::new(None) };
+        static DROP_LIST: Cell<Option<NonNull<DropList>>> = const { Cell::new(None) };
     }
-    match DOOMED.get() {
+    match DROP_LIST.get() {
         // SAFETY: the pointer was set by a call further up this stack, which resets it before its
         // worklist is dropped.
-        Some(doomed) => unsafe { doomed.as_ref() }.borrow_mut().push(node),
+        Some(drop_list) => unsafe { drop_list.as_ref() }.borrow_mut().push(node),
         None => {
             struct Reset;
 
             impl Drop for Reset {
                 fn drop(&mut self) {
-                    DOOMED.set(None);
+                    DROP_LIST.set(None);
                 }
             }
 
-            let doomed = RefCell::default();
-            DOOMED.set(Some(NonNull::from(&doomed)));
+            let drop_list = RefCell::default();
+            DROP_LIST.set(Some(NonNull::from(&drop_list)));
             let _reset = Reset;
-            // SAFETY: `take_apart` passes each node once, after its parts were moved out.
-            take_apart(node, &doomed, |node| unsafe { slab::give_back(node.cast()) });
+            // SAFETY: `drop_iteratively` passes each node once, after its parts were moved out.
+            drop_iteratively(node, &drop_list, |node| unsafe { slab::give_back(node.cast()) });
         }
     }
 }
 
-fn take_apart(first: NonNull<Node>, doomed: &Doomed, free: impl Fn(NonNull<Node>)) {
+fn drop_iteratively(first: NonNull<Node>, drop_list: &DropList, free: impl Fn(NonNull<Node>)) {
     let mut parting = Parting { node: first, handles: 0 };
     let mut next = Some(first);
-    while let Some(node) = next.take().or_else(|| doomed.borrow_mut().pop()).or_else(|| parting.end()) {
+    while let Some(node) = next.take().or_else(|| drop_list.borrow_mut().pop()).or_else(|| parting.end()) {
         // SAFETY: the node has no handle left, so it can be accessed exclusively. Each part is read
         // once, before the memory is freed, and is not dropped in place.
-        let taken = |part: &AnyLayer| unsafe { std::ptr::read(part) };
+        let taken = |part: &NodeRef| unsafe { std::ptr::read(part) };
         // SAFETY: the node has no handle left, and its memory has not been freed.
         unsafe { node.as_ref() }.guarded.gone();
         // SAFETY: as above.
-        match unsafe { &(*node.as_ptr()).expression } {
-            Expression::F32(_) | Expression::F64(_) | Expression::Seed(_) => {}
-            Expression::Unary(_, [x]) | Expression::WithNumber(_, _, _, [x]) => next = parting.part(taken(x)),
-            Expression::Binary(_, [a, b]) => {
+        match unsafe { &(*node.as_ptr()).op } {
+            NodeOp::F32(_) | NodeOp::F64(_) | NodeOp::Seed(_) => {}
+            NodeOp::Unary(_, [x]) | NodeOp::WithNumber(_, _, _, [x]) => next = parting.part(taken(x)),
+            NodeOp::Binary(_, [a, b]) => {
                 // The operand that was built last is adjacent to the node; the other one may not be
                 // cached.
                 prefetch(a.0);
@@ -350,7 +350,7 @@ fn take_apart(first: NonNull<Node>, doomed: &Doomed, free: impl Fn(NonNull<Node>
                             // The nodes to be dropped next are the second branch of a tree, built
                             // just before its root.
                             prefetch_pair(b.as_ptr().wrapping_sub(FAR));
-                            doomed.borrow_mut().push(a);
+                            drop_list.borrow_mut().push(a);
                         }
                         None => next = Some(a),
                     }
@@ -363,7 +363,7 @@ fn take_apart(first: NonNull<Node>, doomed: &Doomed, free: impl Fn(NonNull<Node>
                 let parts = unsafe { std::ptr::read(other) };
                 free(node);
                 if let Some(last) = parting.end() {
-                    doomed.borrow_mut().push(last);
+                    drop_list.borrow_mut().push(last);
                 }
                 drop(parts);
                 continue;
@@ -386,7 +386,7 @@ impl Parting {
     /// Adds a handle to the run, or starts a run for another node. Returns a node that has no
     /// handle left, if there is one: the node of this handle, or that of the previous run.
     #[inline(always)]
-    fn part(&mut self, layer: AnyLayer) -> Option<NonNull<Node>> {
+    fn part(&mut self, layer: NodeRef) -> Option<NonNull<Node>> {
         let node = layer.0;
         let is_one = layer.count.is_one();
         std::mem::forget(layer);
@@ -422,7 +422,7 @@ impl Parting {
     }
 }
 
-struct Reset<'a>(&'a Yard);
+struct Reset<'a>(&'a FreeList);
 
 impl Drop for Reset<'_> {
     fn drop(&mut self) {
@@ -466,7 +466,7 @@ mod tests {
         let x = || Layer::constant(1.0_f64) + 1.0;
         let chain = (0..10_000).map(|_| x()).fold(x(), |y, x| &y * &x + x);
         drop(chain);
-        let room = YARD.with(|yard| yard.doomed.borrow().capacity());
+        let room = FREE_LIST.with(|free_list| free_list.drop_list.borrow().capacity());
         assert!(room < 100, "the worklist had room for {room} nodes");
     }
 

@@ -3,20 +3,20 @@
 use crate::error::Result;
 use crate::graph::identity::Effect;
 use crate::graph::node::Node;
-use crate::graph::node_ref::AnyLayer;
+use crate::graph::node_ref::NodeRef;
 use crate::graph::value::Value;
 use smallvec::SmallVec;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// A list with one element per operand. Most operations have at most four.
-pub(crate) type Few<T> = SmallVec<[T; 4]>;
+pub(crate) type OperandVec<T> = SmallVec<[T; 4]>;
 
 /// A type-erased primitive with its operands. The methods are those of
 /// [`Primitive`](crate::Primitive) and of `BuiltIn`.
 pub(crate) trait AnyPrimitive: Send + Sync {
     fn name(&self) -> &'static str;
-    fn operands(&self) -> &[AnyLayer];
+    fn operands(&self) -> &[NodeRef];
     /// The primitive itself, without its operands.
     fn op(&self) -> &dyn Any;
 
@@ -27,8 +27,8 @@ pub(crate) trait AnyPrimitive: Send + Sync {
 
     fn value(&self, operands: &[&Value]) -> Result<Value>;
     fn cost(&self, operands: &[&Value]) -> f64;
-    fn pullback(&self, at: AnyAt<'_>) -> Few<Option<AnyLayer>>;
-    fn pushforward(&self, along: AnyAlong<'_>) -> Option<AnyLayer>;
+    fn pullback(&self, at: AnyAt<'_>) -> OperandVec<Option<NodeRef>>;
+    fn pushforward(&self, along: AnyAlong<'_>) -> Option<NodeRef>;
 
     fn immediate_pullback(&self, at: AnyImmediate<'_>, sink: &mut dyn CotangentSink) -> bool {
         let _ = (at, sink);
@@ -48,7 +48,7 @@ pub(crate) trait AnyPrimitive: Send + Sync {
         false
     }
 
-    fn unit_cotangents(&self, operands: &[&Value]) -> Option<Few<Option<AnyLayer>>> {
+    fn unit_cotangents(&self, operands: &[&Value]) -> Option<OperandVec<Option<NodeRef>>> {
         let _ = operands;
         None
     }
@@ -107,7 +107,7 @@ pub(crate) trait CotangentSink {
     fn add(&mut self, which: usize, delta: Value);
     /// Adds the cotangent of the operation itself.
     fn pass_on(&mut self, which: usize);
-    fn add_layer(&mut self, which: usize, delta: AnyLayer);
+    fn add_layer(&mut self, which: usize, delta: NodeRef);
     fn add_part(&mut self, which: usize, part: &dyn CotangentPart);
 }
 
@@ -122,23 +122,23 @@ pub(crate) trait CotangentPart {
 
 pub(crate) struct AnyAt<'a> {
     pub(crate) values: &'a [&'a Value],
-    pub(crate) output: &'a AnyLayer,
+    pub(crate) output: &'a NodeRef,
     pub(crate) value: &'a Value,
-    pub(crate) delta: AnyLayer,
+    pub(crate) delta: NodeRef,
 }
 
 pub(crate) struct AnyImmediate<'a> {
     pub(crate) node: &'a Node,
-    pub(crate) operands: &'a [AnyLayer],
+    pub(crate) operands: &'a [NodeRef],
     pub(crate) values: &'a [&'a Value],
     pub(crate) value: &'a Value,
     pub(crate) delta: &'a Value,
 }
 
 pub(crate) struct AnyAlong<'a> {
-    pub(crate) operands: &'a [AnyLayer],
+    pub(crate) operands: &'a [NodeRef],
     pub(crate) values: &'a [&'a Value],
-    pub(crate) output: &'a AnyLayer,
+    pub(crate) output: &'a NodeRef,
     pub(crate) value: &'a Value,
-    pub(crate) tangents: &'a [Option<AnyLayer>],
+    pub(crate) tangents: &'a [Option<NodeRef>],
 }

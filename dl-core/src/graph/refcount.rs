@@ -24,7 +24,7 @@ const HANDLES: u32 = FREE - 1;
 /// increment the count before the first of them has aborted.
 const TOO_MANY: u32 = 1 << 29;
 
-pub(crate) struct Count(AtomicU32);
+pub(crate) struct RefCount(AtomicU32);
 
 /// The state of a node after handles were released.
 #[derive(Debug, PartialEq, Eq)]
@@ -37,15 +37,15 @@ pub(crate) enum Left {
     Idle,
 }
 
-impl Count {
+impl RefCount {
     /// The count of a new node with one handle.
     pub(crate) fn one() -> Self {
-        Count(AtomicU32::new(1))
+        RefCount(AtomicU32::new(1))
     }
 
     /// The count of a new replica with one handle, in free mode.
     pub(crate) fn leaf() -> Self {
-        Count(AtomicU32::new(FREE | 1))
+        RefCount(AtomicU32::new(FREE | 1))
     }
 
     pub(crate) fn handles(&self) -> usize {
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn last_release_of_ordinary_node_returns_nothing() {
-        let count = Count::one();
+        let count = RefCount::one();
         assert!(!count.take());
         assert_eq!((count.handles(), count.is_one()), (2, false));
         assert_eq!(count.give_back(), Left::Something);
@@ -131,13 +131,13 @@ mod tests {
 
     #[test]
     fn handles_released_together_return_state_of_last() {
-        let count = Count::one();
+        let count = RefCount::one();
         (0..2).for_each(|_| assert!(!count.take()));
         assert!(!count.take_all(2));
         assert_eq!(count.give_back_all(2), Left::Something);
         assert_eq!(count.handles(), 3);
         assert_eq!(count.give_back_all(3), Left::Nothing);
-        let leaf = Count::leaf();
+        let leaf = RefCount::leaf();
         assert!(!leaf.take());
         assert_eq!(leaf.give_back_all(2), Left::Something);
         assert!(!leaf.make_strict());
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn strict_replica_reports_use_and_idleness() {
-        let count = Count::leaf();
+        let count = RefCount::leaf();
         assert_eq!(count.give_back(), Left::Something);
         assert!(!count.take());
         assert!(count.make_strict());

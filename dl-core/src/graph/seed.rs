@@ -35,7 +35,7 @@
 use crate::graph::data::Data;
 use crate::graph::delta::Nothing;
 use crate::graph::layer::Layer;
-use crate::graph::node::Expression;
+use crate::graph::node::NodeOp;
 use dl_parallel::sync::thread_local;
 use std::cell::Cell;
 
@@ -77,7 +77,7 @@ impl Seed {
     /// ```
     #[track_caller]
     pub fn draw() -> Layer<Seed> {
-        Layer::from_expression(Expression::Seed(Position::next()))
+        Layer::from_op(NodeOp::Seed(Position::next()))
     }
 
     /// The number of positions that this thread has assigned.

@@ -2,7 +2,7 @@
 //! pointer.
 
 use crate::graph::data::Data;
-use crate::graph::erased_arc::Shared;
+use crate::graph::erased_arc::ErasedArc;
 
 /// A value of some [`Data`] type. The code that created it knows the type: layers are built typed
 /// and erased afterwards.
@@ -13,13 +13,13 @@ pub struct Value(pub(crate) Repr);
 pub(crate) enum Repr {
     F32(f32),
     F64(f64),
-    Any(Shared),
+    Any(ErasedArc),
 }
 
 impl Value {
     /// Stores a value that is not a scalar.
     pub fn boxed<T: Data>(data: T) -> Self {
-        Value(Repr::Any(Shared::new(data)))
+        Value(Repr::Any(ErasedArc::new(data)))
     }
 
     /// Reads a value that was stored by [`Value::boxed`].

@@ -17,9 +17,9 @@
 
 use crate::error::Result;
 use crate::error::call_context::Origin;
-use crate::graph::node::{DataKind, Expression, Node};
-use crate::graph::node_ref::{AnyLayer, discard_leaf};
-use crate::graph::refcount::Count;
+use crate::graph::node::{DataVTable, Node, NodeOp};
+use crate::graph::node_ref::{NodeRef, discard_leaf};
+use crate::graph::refcount::RefCount;
 use crate::graph::scalar::Scalar;
 use crate::graph::value::{Repr, Value};
 use crate::graph::weight::AnyWeight;
@@ -47,7 +47,7 @@ pub(crate) struct Variable {
     /// None for a buffer.
     weight: Option<&'static dyn AnyWeight>,
     place: &'static Location<'static>,
-    kind_of_data: &'static DataKind,
+    vtable: &'static DataVTable,
     /// A liveness token, for optimizer state that refers to this weight by a `Weak`.
     alive: OnceLock<Arc<()>>,
     leaves: [AtomicPtr<Node>; LEAVES],
@@ -107,9 +107,9 @@ impl Variable {
     pub(crate) fn create(
         value: Value,
         weight: Option<&'static dyn AnyWeight>,
-        kind_of_data: &'static DataKind,
+        vtable: &'static DataVTable,
         place: &'static Location<'static>,
-    ) -> AnyLayer {
+    ) -> NodeRef {
         globals! {
             static NEXT: AtomicU64 = AtomicU64::new(1);
         }
@@ -121,7 +121,7 @@ impl Variable {
         let variable = Box::new(Variable {
             id: NEXT.fetch_add(1, Ordering::Relaxed), // Relaxed: ids only have to be unique
             place,
-            kind_of_data,
+            vtable,
             weight,
             frozen: AtomicBool::new(weight.is_none()),
             value,
@@ -173,7 +173,7 @@ impl Variable {
     /// Records that this thread computes with the weight and has it in its cache.
     pub(crate) fn meet(&self) {
         let here = replica_of_this_thread();
-        // Relaxed, here and in `met_elsewhere`: a scheduling hint that guards no data.
+        // Relaxed, here and in `affinity_distance`: a scheduling hint that guards no data.
         if self.met_by.load(Ordering::Relaxed) != here {
             self.met_by.store(here, Ordering::Relaxed);
         }
@@ -182,7 +182,7 @@ impl Variable {
     /// The affinity distance: 0 if this thread was the last one to [record](Variable::meet) its
     /// affinity or none was recorded, else a number for the thread that was. Threads beyond
     /// `LEAVES` share numbers.
-    pub(crate) fn met_elsewhere(&self) -> usize {
+    pub(crate) fn affinity_distance(&self) -> usize {
         match self.met_by.load(Ordering::Relaxed) {
             NOBODY => 0,
             thread => (thread + LEAVES - replica_of_this_thread()) % LEAVES,
@@ -227,7 +227,7 @@ impl Variable {
 
     /// Checks that a delta belongs to the value.
     pub(crate) fn check_delta(&self, delta: &Value) -> Result<()> {
-        (self.kind_of_data.check_delta)(&self.read(), delta)
+        (self.vtable.check_delta)(&self.read(), delta)
     }
 
     /// Calls `look` with the value, under the lock of the value; `look` must be built-in code.
@@ -303,7 +303,7 @@ impl Variable {
 impl VariableRef {
     /// A handle to the replica of this thread. The caller must hold a handle to some replica.
     #[inline]
-    pub(crate) fn leaf(self) -> AnyLayer {
+    pub(crate) fn leaf(self) -> NodeRef {
         // Acquire, for every load of a replica: synchronizes with the store in `new_leaf`, after
         // which the node is initialized.
         match NonNull::new(self.leaves[replica_of_this_thread()].load(Ordering::Acquire)) {
@@ -313,10 +313,10 @@ impl VariableRef {
     }
 
     #[inline]
-    fn handle_to(self, leaf: NonNull<Node>) -> AnyLayer {
+    fn handle_to(self, leaf: NonNull<Node>) -> NodeRef {
         // SAFETY: the replica belongs to this variable, which is alive because the caller holds a
         // handle.
-        let (handle, came_into_use) = unsafe { AnyLayer::of_leaf(leaf) };
+        let (handle, came_into_use) = unsafe { NodeRef::of_leaf(leaf) };
         if came_into_use {
             // Relaxed: the replica of the caller's handle is counted, so `live` cannot reach zero
             // here.
@@ -326,7 +326,7 @@ impl VariableRef {
     }
 
     #[cold]
-    fn another_leaf(self) -> AnyLayer {
+    fn another_leaf(self) -> NodeRef {
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let slot = replica_of_this_thread();
         let mut leaves = self.leaves.iter().map(|leaf| NonNull::new(leaf.load(Ordering::Acquire)));
@@ -344,9 +344,9 @@ impl VariableRef {
         }
     }
 
-    fn new_leaf(self, slot: usize) -> AnyLayer {
-        let leaf = AnyLayer::first(|| {
-            Node::new(Count::leaf(), Origin::NONE, self.place, self.kind_of_data, Expression::Weight(self, slot as u8))
+    fn new_leaf(self, slot: usize) -> NodeRef {
+        let leaf = NodeRef::first(|| {
+            Node::new(RefCount::leaf(), Origin::NONE, self.place, self.vtable, NodeOp::Weight(self, slot as u8))
         });
         self.leaves[slot].store(leaf.as_ptr().as_ptr(), Ordering::Release);
         leaf
@@ -418,8 +418,8 @@ pub(super) unsafe fn variable_of(leaf: NonNull<Node>) -> VariableRef {
     // SAFETY: guaranteed by the caller.
     let leaf = unsafe { leaf.as_ref() };
     leaf.guarded.used();
-    match &leaf.expression {
-        Expression::Weight(variable, _) => *variable,
+    match &leaf.op {
+        NodeOp::Weight(variable, _) => *variable,
         _ => unreachable!("only replicas report"),
     }
 }
@@ -428,7 +428,7 @@ impl Node {
     /// Whether this is the replica of a weight that this thread uses.
     #[inline]
     pub(crate) fn is_leaf_of_this_thread(&self) -> bool {
-        matches!(&self.expression, Expression::Weight(_, leaf) if usize::from(*leaf) == replica_of_this_thread())
+        matches!(&self.op, NodeOp::Weight(_, leaf) if usize::from(*leaf) == replica_of_this_thread())
     }
 }
 
@@ -449,18 +449,18 @@ mod tests {
         let weight = crate::Weight::new(1.0_f32);
         let leaf = crate::Differentiable::layer(&weight).into_any();
         let variable = leaf.as_variable().expect("a weight");
-        assert_eq!(variable.met_elsewhere(), 0, "none is recorded");
+        assert_eq!(variable.affinity_distance(), 0, "none is recorded");
         set_thread_number(3);
         variable.meet();
-        assert_eq!(variable.met_elsewhere(), 0);
+        assert_eq!(variable.affinity_distance(), 0);
         set_thread_number(2);
-        assert_eq!(variable.met_elsewhere(), 1);
+        assert_eq!(variable.affinity_distance(), 1);
         set_thread_number(4);
-        assert_eq!(variable.met_elsewhere(), LEAVES - 1);
+        assert_eq!(variable.affinity_distance(), LEAVES - 1);
     }
 
     #[test]
     fn fields_read_by_passes_share_one_cache_line() {
-        assert!(offset_of!(Variable, kind_of_data) <= align_of::<Variable>());
+        assert!(offset_of!(Variable, vtable) <= align_of::<Variable>());
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::graph::chunk::Chunk;
-use crate::graph::node_ref::AnyLayer;
+use crate::graph::node_ref::NodeRef;
 use crate::graph::value::Value;
 use crate::graph::variable::{Variable, VariableRef};
 use std::any::Any;
@@ -31,7 +31,7 @@ pub struct WeightId(pub(crate) u64);
 /// assert_eq!(both[0].id(), a.id());
 /// ```
 #[derive(Clone)]
-pub struct WeightHandle(pub(crate) AnyLayer);
+pub struct WeightHandle(pub(crate) NodeRef);
 
 impl From<&WeightHandle> for WeightHandle {
     fn from(weight: &WeightHandle) -> Self {

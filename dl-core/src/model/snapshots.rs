@@ -5,13 +5,13 @@ use crate::api::differentiable::Differentiable;
 use crate::api::weight::Weight;
 use crate::autodiff::cotangent::AnyDelta;
 use crate::exec::snapshot::Snapshot;
-use crate::graph::node_ref::AnyLayer;
+use crate::graph::node_ref::NodeRef;
 use crate::graph::scalar::Scalar;
 use crate::graph::value::Value;
 use crate::step::commit::commit;
 use crate::testing::Sgd;
 
-type Deltas = Vec<(AnyLayer, AnyDelta)>;
+type Deltas = Vec<(NodeRef, AnyDelta)>;
 
 fn step(deltas: Deltas) {
     commit(&Sgd::new(1.0), deltas, &[]).expect("no error");

@@ -9,7 +9,7 @@ use std::sync::Arc;
 struct Node {
     pass: AtomicU64,
     slot: AtomicU32,
-    held: Held,
+    held: NodePtr,
 }
 
 impl Node {
@@ -39,7 +39,7 @@ impl Node {
 /// Detects two passes that own the stamp at once, or one after the other without a happens-before
 /// edge.
 #[derive(Default)]
-struct Held {
+struct NodePtr {
     #[cfg(loom)]
     cell: dl_parallel::sync::checker::cell::UnsafeCell<()>,
     #[cfg(shuttle)]
@@ -49,9 +49,9 @@ struct Held {
 // SAFETY: the cell is empty; `loom` only checks the order of the accesses.
 #[cfg(loom)]
 #[allow(unsafe_code, reason = "an empty cell, instrumented by loom")]
-unsafe impl Sync for Held {}
+unsafe impl Sync for NodePtr {}
 
-impl Held {
+impl NodePtr {
     #[cfg(loom)]
     fn hold(&self, meanwhile: impl FnOnce()) {
         let _alone = self.cell.get_mut();
@@ -106,11 +106,11 @@ fn stamp_expires_when_its_pass_ends() {
     explore(|| {
         let node = Arc::new(Node::default());
         let ended = Arc::new(dl_parallel::sync::AtomicBool::new(false));
-        let (theirs, told) = (node.clone(), ended.clone());
+        let (theirs, traced) = (node.clone(), ended.clone());
         together([
             Box::new(move || {
                 theirs.pass(1);
-                told.store(true, dl_parallel::sync::Ordering::Release);
+                traced.store(true, dl_parallel::sync::Ordering::Release);
             }) as super::Part,
             Box::new(move || {
                 let lapsed = ended.load(dl_parallel::sync::Ordering::Acquire);

@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::graph::data::Data;
 use crate::graph::layer::Layer;
-use crate::graph::node_ref::AnyLayer;
+use crate::graph::node_ref::NodeRef;
 use crate::graph::value::Value;
 use crate::graph::variable::VariableRef;
 use crate::graph::weight::{AnySlot, WeightHandle};
@@ -57,7 +57,7 @@ pub struct Entry {
     kind: EntryKind,
     tied_to: Option<String>,
     /// A node of the variable.
-    node: AnyLayer,
+    node: NodeRef,
     stored: &'static dyn AnyStored,
 }
 
@@ -285,7 +285,7 @@ impl fmt::Debug for Entry {
 #[must_use = "nothing is written before `NewValue::set_all`"]
 pub struct NewValue {
     path: String,
-    node: AnyLayer,
+    node: NodeRef,
     value: Value,
 }
 

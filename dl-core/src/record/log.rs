@@ -7,7 +7,7 @@
 //! the other way round.
 
 use crate::error::branch::Branch;
-use crate::graph::node::{Expression, Node};
+use crate::graph::node::{Node, NodeOp};
 use crate::record::recorder::{Threads, lock};
 use crate::record::{Decision, NodeKind, NodeRecord, PassRecord, Span, SpanWork};
 use std::collections::HashSet;
@@ -183,17 +183,17 @@ impl LogState {
 }
 
 fn node_record(node: &Node) -> NodeRecord {
-    let kind = match &node.expression {
-        Expression::F32(_) | Expression::F64(_) | Expression::Plain(_) => NodeKind::Constant,
-        Expression::Weight(..) => NodeKind::Weight,
-        Expression::Dynamic(_) => NodeKind::Decision,
-        Expression::Seed(_) => NodeKind::Seed,
+    let kind = match &node.op {
+        NodeOp::F32(_) | NodeOp::F64(_) | NodeOp::Plain(_) => NodeKind::Constant,
+        NodeOp::Weight(..) => NodeKind::Weight,
+        NodeOp::Dynamic(_) => NodeKind::Decision,
+        NodeOp::Seed(_) => NodeKind::Seed,
         _ => NodeKind::Operation,
     };
     let record = NodeRecord::new(kind, node.name_or_panic(), node.place);
-    let internal = matches!(&node.expression, Expression::Dynamic(recipe) if recipe.is_internal());
-    let variable = match &node.expression {
-        Expression::Weight(variable, _) => Some(variable.id()),
+    let internal = matches!(&node.op, NodeOp::Dynamic(recipe) if recipe.is_internal());
+    let variable = match &node.op {
+        NodeOp::Weight(variable, _) => Some(variable.id()),
         _ => None,
     };
     NodeRecord { calls: node.calls(), direction: node.direction(), variable, internal, ..record }

@@ -9,8 +9,8 @@ use crate::exec::vec_pool::Row;
 use crate::exec::{self, Owner, Pass, user_code, vec_pool};
 use crate::graph::chunk::Chunk;
 use crate::graph::node::Node;
-use crate::graph::node_ref::AnyLayer;
-use crate::graph::op::Few;
+use crate::graph::node_ref::NodeRef;
+use crate::graph::op::OperandVec;
 use crate::graph::value::{Repr, Value};
 use crate::graph::variable::Variable;
 use crate::graph::weight::{WeightId, WeightState};
@@ -82,7 +82,7 @@ where
         for pass in passes {
             pass.before_commit(&mut updates)?;
         }
-        commit_with(optimizer, deltas, &updates, &passes.iter().map(|pass| &**pass).collect::<Few<_>>())
+        commit_with(optimizer, deltas, &updates, &passes.iter().map(|pass| &**pass).collect::<OperandVec<_>>())
     })
 }
 
@@ -110,7 +110,7 @@ where
 /// panic is not reported.
 fn then_drop_deltas<D: Row>(deltas: Vec<D>, step: impl FnOnce(&[D]) -> Result<()>) -> Result<()> {
     let taken = step(&deltas);
-    user_code::ignore_panic(|| vec_pool::put_away(deltas));
+    user_code::ignore_panic(|| vec_pool::recycle(deltas));
     taken
 }
 
@@ -157,7 +157,7 @@ fn with_recorded_span<R>(passes: &[&Arc<Pass>], step: impl FnOnce() -> R) -> R {
 
 /// Writes values into distinct variables, atomically.
 #[track_caller]
-pub(crate) fn write(values: Vec<(AnyLayer, Value)>) -> Result<()> {
+pub(crate) fn write(values: Vec<(NodeRef, Value)>) -> Result<()> {
     let place = Location::caller();
     let pending = values.iter().filter_map(|(leaf, value)| {
         Some(PendingUpdate::new(leaf.as_variable()?, Source::Buffer(place), Action::Replace(value.clone())))
@@ -374,7 +374,7 @@ fn apply_in_place(pending: &[PendingUpdate<'_>], nanoseconds: f64) {
     }
     let steps = pending.iter().filter_map(|update| {
         let (variable, _, delta) = update.in_place_update()?;
-        Some((variable.met_elsewhere(), delta.cost(), update))
+        Some((variable.affinity_distance(), delta.cost(), update))
     });
     let threads = current_num_threads();
     let enough = if threads <= MAX_THREADS_FOR_SPLIT {
@@ -457,7 +457,7 @@ impl AnyDelta {
         match self {
             AnyDelta::Ready(delta) => variable.weight().supports_sgd(variable, delta),
             AnyDelta::Unmade(layer, operands) => layer.accumulates().is_some_and(|op| {
-                let operands: Few<&Value> = operands.iter().collect();
+                let operands: OperandVec<&Value> = operands.iter().collect();
                 if op.is_pure() {
                     variable.look(|value| op.can_accumulate(&operands, value))
                 } else {
@@ -471,7 +471,7 @@ impl AnyDelta {
     /// Whether the update is built-in code, which cannot fail midway.
     #[inline(always)]
     fn is_sgd_in_place(&self, variable: &Variable) -> bool {
-        let is_pure = |layer: &AnyLayer| layer.accumulates().is_some_and(|op| op.is_pure());
+        let is_pure = |layer: &NodeRef| layer.accumulates().is_some_and(|op| op.is_pure());
         self.is_scalar_of(variable)
             || variable.weight().is_updated_in_place() && !matches!(self, AnyDelta::Unmade(layer, _) if !is_pure(layer))
     }
@@ -490,7 +490,7 @@ impl AnyDelta {
     fn accumulate(&self, variable: &Variable, rate: f64) {
         let AnyDelta::Unmade(layer, operands) = self else { unreachable!("updates use evaluated deltas") };
         let op = layer.accumulates().expect("the operation accumulates");
-        let operands: Few<&Value> = operands.iter().collect();
+        let operands: OperandVec<&Value> = operands.iter().collect();
         variable.change(|value| op.accumulate(&operands, -rate, value));
     }
 
@@ -500,7 +500,7 @@ impl AnyDelta {
             AnyDelta::Unmade(layer, operands) => {
                 let op = layer.accumulates().expect("the operation accumulates");
                 let mut value = variable.read();
-                op.accumulate(&operands.iter().collect::<Few<_>>(), -rate, &mut value);
+                op.accumulate(&operands.iter().collect::<OperandVec<_>>(), -rate, &mut value);
                 value
             }
             delta => variable.weight().sgd_copy(variable, rate, delta.expect_ready()),
@@ -513,7 +513,7 @@ impl AnyDelta {
             AnyDelta::Ready(value) => Ok(Cow::Borrowed(value)),
             AnyDelta::Unmade(layer, operands) => {
                 let op = layer.accumulates().expect("a deferred delta is an operation");
-                let value = op.value(&operands.iter().collect::<Few<_>>());
+                let value = op.value(&operands.iter().collect::<OperandVec<_>>());
                 value.map(Cow::Owned).map_err(|error| error.at(op.name(), layer.site()))
             }
             _ => unreachable!("updates use evaluated deltas"),
@@ -532,8 +532,8 @@ impl AnyDelta {
 
     /// The estimated time of a deferred delta.
     #[inline(never)]
-    fn cost_of_deferred(layer: &AnyLayer, operands: &[Value]) -> f64 {
-        layer.accumulates().map_or(0.0, |op| op.cost(&operands.iter().collect::<Few<_>>()))
+    fn cost_of_deferred(layer: &NodeRef, operands: &[Value]) -> f64 {
+        layer.accumulates().map_or(0.0, |op| op.cost(&operands.iter().collect::<OperandVec<_>>()))
     }
 }
 

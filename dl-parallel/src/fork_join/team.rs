@@ -4,7 +4,7 @@ use crate::backoff::round;
 use crate::fork_join::RegionObserver;
 use crate::injector::offer;
 use crate::panic_payload::drop_payload;
-use crate::sync::{AtomicUsize, Mutex, MutexGuard, Ordering, Patience, Thread, current, park, thread_local};
+use crate::sync::{AtomicUsize, Deadline, Mutex, MutexGuard, Ordering, Thread, current, park, thread_local};
 use crate::thread_number::thread_number;
 use crate::thresholds::IDLE_TIMEOUT;
 use smallvec::SmallVec;
@@ -339,7 +339,7 @@ impl Drop for TeamGuard<'_> {
         while !is_empty() {
             if self.team.open_descendant().is_some_and(|inner| inner.help_uncounted(&|| true)) {
                 since = None;
-            } else if !since.get_or_insert_with(Patience::new).lasts(IDLE_TIMEOUT) {
+            } else if !since.get_or_insert_with(Deadline::new).lasts(IDLE_TIMEOUT) {
                 park();
             } else {
                 round(is_empty);

@@ -41,11 +41,11 @@ pub const fn spins(often: usize) -> usize {
 }
 
 /// Limits a wait. As there is no time under a checker, it lasts for two polls.
-pub struct Patience(Cell<usize>);
+pub struct Deadline(Cell<usize>);
 
-impl Patience {
+impl Deadline {
     pub fn new() -> Self {
-        Patience(Cell::new(2))
+        Deadline(Cell::new(2))
     }
 
     pub fn lasts(&self, _longest: Duration) -> bool {

@@ -11,7 +11,7 @@
 //! - [`globals`] are statics that are initialized anew in every execution.
 //! - [`thread_local`] belongs to a thread of the checker.
 //! - [`spins`] limits spinning, which a checker needs only briefly.
-//! - [`Patience`] limits waiting, since a checker has no clock.
+//! - [`Deadline`] limits waiting, since a checker has no clock.
 //! - [`Guarded`] is a field of objects that are freed manually.
 
 #[cfg(not(any(shuttle, loom)))]
@@ -50,11 +50,11 @@ mod real {
     }
 
     /// Measures the time of a wait.
-    pub struct Patience(Instant);
+    pub struct Deadline(Instant);
 
-    impl Patience {
+    impl Deadline {
         pub fn new() -> Self {
-            Patience(Instant::now())
+            Deadline(Instant::now())
         }
 
         pub fn lasts(&self, longest: Duration) -> bool {
