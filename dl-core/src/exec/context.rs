@@ -1,4 +1,4 @@
-//! The context of a thread: the pass for which it polls a future, or computes.
+//! The context of a thread: the pass whose futures it polls, and the pass that it computes for.
 
 use crate::exec::settings::Mode;
 use crate::exec::{Owner, Pass};
@@ -11,12 +11,12 @@ use std::sync::{Arc, Weak};
 struct Context {
     /// The pass whose futures this thread is polling: borrowed from the caller of [`polling`].
     pass: Option<NonNull<Arc<Pass>>>,
-    /// Whether it polls a task of that pass, rather than the driver's own future.
+    /// Whether it polls a task of that pass rather than the driver's own future.
     in_task: bool,
     /// Whether this thread may compute for the passes that it polls: inside `wait()`, and in
     /// workers.
     may_work: bool,
-    /// The pass for which this thread computes, or drops, values.
+    /// The pass for which this thread computes or drops values.
     computing_for: Option<NonNull<Arc<Pass>>>,
 }
 
@@ -26,8 +26,7 @@ thread_local! {
 }
 
 thread_local! {
-    /// The passes that this thread was polling when it began to wait for something else, from the
-    /// outermost on.
+    /// The passes that this thread was polling when it entered nested waits, outermost first.
     static LEFT: RefCell<Vec<NonNull<Arc<Pass>>>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -44,19 +43,19 @@ fn with<R>(context: Context, f: impl FnOnce() -> R) -> R {
     f()
 }
 
-/// Polls a future of this pass: a task, or a driver's.
+/// Polls a future of this pass: a task, or the future of a driver.
 pub(super) fn polling<R>(pass: &Arc<Pass>, in_task: bool, f: impl FnOnce() -> R) -> R {
     let may_work = in_task || CONTEXT.get().may_work;
     with(Context { pass: Some(NonNull::from(pass)), in_task, may_work, computing_for: None }, f)
 }
 
-/// Computes, or drops, values of this pass.
+/// Computes or drops values of this pass.
 pub(crate) fn computing<R>(pass: &Arc<Pass>, f: impl FnOnce() -> R) -> R {
     with(Context { computing_for: Some(NonNull::from(pass)), pass: None, in_task: false, ..CONTEXT.get() }, f)
 }
 
-/// Computes a value that a body is about to return, as a kernel of the pass of the body: so regions
-/// are announced there, and the thread that waits for the pass helps.
+/// Computes a value that a body is about to return, as a kernel of the pass of the body. Its
+/// regions are announced there, so that the waiting thread helps.
 pub(crate) fn computing_in_task<R>(f: impl FnOnce() -> R) -> R {
     with_current(|pass| match pass.filter(|_| in_task()) {
         Some(pass) => computing(pass, f),
@@ -69,21 +68,21 @@ pub(crate) fn enter<R>(pass: &Arc<Pass>, f: impl FnOnce() -> R) -> R {
     polling(pass, false, f)
 }
 
-/// Runs `f` on a thread that blocks for it: outside any pass, and allowed to compute.
+/// Runs `f` on a thread that blocks for it: outside of any pass, and allowed to compute.
 pub(crate) fn outside<R>(f: impl FnOnce() -> R) -> R {
     let context = CONTEXT.get();
     let _left = context.pass.and_then(LeftPass::leave);
     with(Context { pass: None, in_task: false, may_work: true, ..context }, f)
 }
 
-/// Notes that this thread has left a pass for a nested wait, until it is dropped.
+/// A guard: this thread has left a pass for a nested wait.
 struct LeftPass {
-    /// How many there were before.
+    /// The number of nested waits before this one.
     before: usize,
 }
 
 impl LeftPass {
-    /// None on a thread that is ending, which has no list any more.
+    /// `None` during the destruction of thread-locals, when there is no list any more.
     #[cold]
     fn leave(pass: NonNull<Arc<Pass>>) -> Option<LeftPass> {
         let push = |left: &RefCell<Vec<_>>| {
@@ -102,10 +101,10 @@ impl Drop for LeftPass {
     }
 }
 
-/// Parks this thread, which waits. In the passes that it was polling it counts as blocked.
+/// Parks this waiting thread. In the passes that it was polling it counts as blocked.
 pub(crate) fn parking(park: impl FnOnce()) {
-    // SAFETY: the code that put them there keeps them borrowed until it takes them away, which is
-    // after this wait
+    // SAFETY: `polling` borrows these passes until it has removed them from the list, which is
+    // after this wait.
     let held = |pass: &NonNull<Arc<Pass>>| unsafe { pass.as_ref() }.clone();
     let left: Vec<Arc<Pass>> = LEFT.try_with(|left| left.borrow().iter().map(held).collect()).unwrap_or_default();
     left.iter().for_each(Pass::block_begin);
@@ -117,8 +116,7 @@ pub(crate) fn parking(park: impl FnOnce()) {
 #[inline]
 pub(crate) fn with_current<R>(f: impl FnOnce(Option<&Arc<Pass>>) -> R) -> R {
     let pass = CONTEXT.get().pass;
-    // SAFETY: the code that put it there keeps it borrowed until the context is restored, which is
-    // after `f`
+    // SAFETY: `polling` borrows the pass until it restores the context, which is after `f`.
     f(pass.as_ref().map(|pass| unsafe { pass.as_ref() }))
 }
 
@@ -139,7 +137,7 @@ pub(super) fn may_work() -> bool {
     CONTEXT.get().may_work || dl_parallel::sync::current_thread_index().is_some()
 }
 
-/// Whether this thread polls a task, as one of those that work.
+/// Whether this thread polls a task and counts as working.
 pub(super) fn in_task() -> bool {
     CONTEXT.get().in_task
 }
@@ -152,7 +150,7 @@ pub(crate) fn with_computing<R>(f: impl FnOnce(Option<&Arc<Pass>>) -> R) -> R {
     f(pass.as_ref().map(|pass| unsafe { pass.as_ref() }))
 }
 
-/// Whether the pass that this thread works for was begun in the middle of a training step.
+/// Whether the pass of this thread was begun inside a training step.
 #[inline]
 pub(crate) fn in_step() -> bool {
     with_current(|pass| pass.is_some_and(|pass| pass.is_in_step()))
@@ -163,8 +161,8 @@ pub(super) fn mode() -> Option<Mode> {
     with_current(|pass| pass.map(|pass| pass.mode())).or_else(|| with_computing(|pass| pass.map(|pass| pass.mode())))
 }
 
-/// The handle of a tape, or of gradients, to their pass: strong, except inside a task of that same
-/// pass, which the pass itself holds.
+/// The handle of a tape or of gradients to their pass. It is strong, except inside a task of that
+/// same pass: the pass itself holds the task.
 #[derive(Clone)]
 pub(crate) enum PassRef {
     Strong(Owner),
@@ -179,7 +177,7 @@ impl PassRef {
         }
     }
 
-    /// Whether it is this pass that is held.
+    /// Whether the handle is to this pass.
     pub(crate) fn is(&self, pass: &Arc<Pass>) -> bool {
         match self {
             PassRef::Strong(held) => Arc::ptr_eq(held, pass),
@@ -187,7 +185,7 @@ impl PassRef {
         }
     }
 
-    /// For a tape or gradients that are made here and now.
+    /// For a tape or gradients that are made by the current code.
     pub(crate) fn of(pass: &Arc<Pass>) -> PassRef {
         match in_task() && is_current(pass) {
             true => PassRef::Weak(Arc::downgrade(pass)),
@@ -195,7 +193,7 @@ impl PassRef {
         }
     }
 
-    /// Of the pass that this thread runs in.
+    /// A handle to this pass, for the current code.
     pub(crate) fn here() -> PassRef {
         with_current(|pass| PassRef::of(pass.expect("a tape is made in a pass")))
     }

@@ -1,9 +1,8 @@
-//! Passes with one handle: when they begin, and when they are over.
+//! Passes with one handle: how they begin and end.
 //!
-//! To ask whether an `Arc` is the only one takes an atomic read-modify-write, and a small pass
-//! would ask it when it begins and when it is over. So the type [`Unshared`] says it. A pass that
-//! is a plain number is evaluated before any other thread has the pass: its state needs no lock
-//! then.
+//! Testing whether an `Arc` is the only one takes an atomic read-modify-write, and a small pass
+//! would do it at its beginning and at its end. The type [`Unshared`] proves it instead. A pass
+//! whose root is a plain number is evaluated while it has one handle, so its state needs no lock.
 
 use crate::error::Result;
 use crate::exec::discover::TraversalStep;
@@ -17,15 +16,15 @@ use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, PoisonError};
 
-/// Passes run inside passes, but not many deep.
+/// The maximum number of idle passes that a thread keeps. Passes are nested, but not deeply.
 const PASSES_KEPT: usize = 4;
 
 thread_local! {
-    /// Passes that are over, for reuse.
+    /// Idle passes, for reuse.
     static OVER: RefCell<Vec<Unshared>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The only handle to a pass; there is no weak one either.
+/// The only handle to a pass. There is no weak handle either.
 pub(super) struct Unshared(Arc<Pass>);
 
 impl Deref for Unshared {
@@ -39,13 +38,13 @@ impl Deref for Unshared {
 impl DerefMut for Unshared {
     #[inline]
     fn deref_mut(&mut self) -> &mut Pass {
-        // SAFETY: this is the only handle, and no other is made before `share`
+        // SAFETY: this is the only handle, and no other is made before `share`.
         unsafe { &mut *Arc::as_ptr(&self.0).cast_mut() }
     }
 }
 
 impl Unshared {
-    /// A pass that is over, or a new one.
+    /// An idle pass, or a new one.
     #[inline]
     pub(super) fn take() -> Self {
         let over = OVER.try_with(|over| over.borrow_mut().pop()).ok().flatten();
@@ -72,18 +71,18 @@ impl Unshared {
         }))
     }
 
-    /// From now on there may be other handles.
+    /// Turns this handle into one of possibly many.
     pub(super) fn share(self) -> Arc<Pass> {
         self.0
     }
 
-    /// This pass, if this is its only handle.
+    /// This pass, if the handle is the only one.
     pub(super) fn of(mut pass: Arc<Pass>) -> std::result::Result<Self, Arc<Pass>> {
         if Arc::get_mut(&mut pass).is_some() { Ok(Unshared(pass)) } else { Err(pass) }
     }
 
-    /// The pass is over: its values and nodes are dropped, and its tables are kept for the next
-    /// one. A panic of a destructor is returned.
+    /// Ends the pass: its values and nodes are dropped, and its tables are kept for the next pass.
+    /// Returns a panic of a destructor.
     pub(super) fn close(mut self) -> Result<()> {
         let over = &mut *self;
         over.end_watch();
@@ -99,18 +98,18 @@ impl Unshared {
         let fault = match closed {
             Ok(fault) => fault,
             Err(error) => {
-                // the rest of it is dropped with the pass; one panic is reported
+                // The rest is dropped with the pass. One panic is reported.
                 user_code::ignore_panic(|| drop(self));
                 return Err(error);
             }
         };
-        // a thread that is ending keeps nothing
+        // During the destruction of thread-locals nothing is kept.
         let too_many = OVER.try_with(|kept| self.keep(&mut kept.borrow_mut()));
         drop(too_many);
         fault
     }
 
-    /// Keeps it with others that are over, unless they are enough.
+    /// Keeps the idle pass, unless the thread has enough.
     #[inline]
     fn keep(self, kept: &mut Vec<Unshared>) -> Option<Unshared> {
         if kept.is_empty() {
@@ -120,7 +119,7 @@ impl Unshared {
         self.keep_among(kept)
     }
 
-    /// An idle thread keeps one seat, that of the pass that it takes next.
+    /// An idle thread keeps one seat, for the pass that it takes next.
     #[cold]
     fn keep_among(mut self, kept: &mut Vec<Unshared>) -> Option<Unshared> {
         if kept.len() == PASSES_KEPT {
@@ -136,15 +135,15 @@ impl Unshared {
     }
 }
 
-/// How far a pass that was begun for one layer came at once.
+/// How far a new pass has evaluated its layer synchronously.
 pub(crate) enum Begun<R> {
-    /// The layer is a plain number, for which it took scalar arithmetic alone: this is the result
-    /// of `with_number`, and the pass is over.
+    /// The layer is a number, and scalar arithmetic sufficed. This is the result of `with_number`,
+    /// and the pass has ended.
     Number(R),
-    /// It has this value, or has failed: a tensor, or a number that is watched, or for which it
-    /// took more than arithmetic.
+    /// The layer has this value or has failed. It is a tensor, or a number that is traced or needed
+    /// more than scalar arithmetic.
     Value(Owner, Result<Value>),
-    /// It is not ready yet.
+    /// The layer is incomplete.
     Pending(Owner),
 }
 
@@ -155,9 +154,9 @@ impl Pass {
         self.state.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins a pass for a layer, and goes as far as it can at once, with scalar arithmetic and
-    /// small kernels. If the layer is a number, `with_number` is called with its slot, before any
-    /// other thread has the pass.
+    /// Begins a pass for a layer, and evaluates it as far as scalar arithmetic and small kernels
+    /// allow. If the layer is a number, calls `with_number` with its slot while the pass has one
+    /// handle.
     pub(crate) fn begin<R>(
         purpose: Purpose,
         settings: &Settings,
@@ -166,9 +165,9 @@ impl Pass {
     ) -> Begun<R> {
         let mut pass = Pass::unshared(purpose, settings);
         let watched = pass.is_watched();
-        // A record is to have the times. A pass that is begun in the middle of a step reads weights
-        // for that step, which holds them: so the context must say from the beginning for which
-        // pass this thread works
+        // A recorder needs the times. A pass inside a training step reads the weights of that step,
+        // which holds their locks, so the context must name the pass of this thread from the
+        // beginning.
         let needs_pass = watched || pass.is_in_step();
         let state = pass.state_mut();
         let mut traversal = state.begin_first_traversal(layer, watched);

@@ -1,9 +1,9 @@
-//! Inline execution of a job that there is no other thread for.
+//! Inline execution of a job that no other thread is going to take.
 //!
-//! A kernel that is too expensive for a traversal (see `inline.rs`) is queued, as other threads
-//! might take it. In a network without branches none does: when the worker takes the job, nothing
-//! is left in the queue to invite other threads for, and no helper is active. Then the worker runs
-//! the job inline, and its chain, until there is something to share.
+//! A kernel that is too expensive for a traversal (see `inline.rs`) is queued, so that other
+//! threads can take it. In a network without branches none does: when the worker takes the job, no
+//! other job is queued and no helper is active. The worker then runs the job inline, and its chain,
+//! until there is something to share.
 
 use crate::exec::Pass;
 use crate::exec::context::computing;
@@ -14,8 +14,8 @@ use dl_parallel::sync::{MutexGuard, Ordering, current_num_threads};
 use std::sync::Arc;
 
 impl Pass {
-    /// Whether an operation of this cost, which has left the queue, may run inline: it is the only
-    /// job, and no helper is active.
+    /// Whether an operation of this cost, whose job was just taken, may run inline: no other shared
+    /// job is queued, and no helper is active.
     pub(super) fn is_alone(&self, index: u32, nanoseconds: f64, state: &PassState) -> bool {
         nanoseconds < inline_limit(true, current_num_threads())
             && state.ready.is_all_local()
@@ -25,9 +25,9 @@ impl Pass {
             && matches!(&state.node(index).op, NodeOp::Primitive(op) if op.is_pure())
     }
 
-    /// Runs it inline, and those that follow it in its chain, until there is something to share.
-    /// The rest goes back to the queue. An operation that takes too long or fails is returned: it
-    /// is there again, and must not be tried inline once more.
+    /// Runs the operation inline, and its followers in the chain, until there is something to
+    /// share. The rest is requeued. Returns an operation that takes too long or fails: it is
+    /// requeued, too, and must not be tried inline again.
     pub(super) fn run_alone<'a>(
         self: &'a Arc<Self>,
         index: u32,
@@ -38,8 +38,8 @@ impl Pass {
         state.take_chain(index, chain);
         chain.insert(0, index);
         for next in 0..chain.len() {
-            // an expensive follower may be worth a hand-over, if there are other jobs for this
-            // thread
+            // A hand-over of an expensive follower may pay off if there are other jobs for this
+            // thread.
             let has_others = next > 0 && state.ready.len() > 0;
             let limit = if has_others { INLINE_NS } else { longest };
             let node = state.node(chain[next]);

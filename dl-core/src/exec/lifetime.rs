@@ -1,12 +1,12 @@
 //! The lifetime of a pass.
 //!
-//! *Owners* (runs, tapes, gradients) keep the values of a pass alive. A *ticket* is a weak handle:
-//! helpers and the wakers of bodies hold one, and upgrade it for as long as they look for work.
-//! When the last owner is dropped the pass is *retired*: its values and nodes are released, though
-//! a helper that has been preempted may hold the pass for longer. If a job is running, its nodes
-//! stay until the thread that runs it is done; its operands are its own.
+//! *Owners* (runs, tapes, gradients) keep the values of a pass alive. A *ticket* is a weak handle.
+//! Helpers and the wakers of bodies hold one, and upgrade it while they look for work. When the
+//! last owner is dropped, the pass is *retired*: its values and nodes are released, even if a
+//! preempted helper holds the pass for longer. If a job is running, its nodes stay until it ends;
+//! it owns its operands.
 //!
-//! A retired pass must not be driven again, so an owner can only be made while there is another.
+//! A retired pass must not be driven again, so an owner can only be cloned from another owner.
 
 use crate::error::Result;
 use crate::exec::exclusive_pass::Unshared;
@@ -15,22 +15,22 @@ use dl_parallel::sync::{AtomicUsize, Ordering};
 use std::ops::Deref;
 use std::sync::{Arc, Weak};
 
-/// Counts the events that a thread without work waits for: a job was queued, a waker is to be
-/// called. It can be read without the pass.
+/// An event count: incremented when a job is queued or a waker is about to be called, for which
+/// idle threads spin. It can be read without the pass.
 #[derive(Default)]
 pub(super) struct Events(AtomicUsize);
 
 impl Events {
     #[inline]
     pub(super) fn count(&self) -> usize {
-        // Acquire: synchronizes with `notify`. What was queued before the event is seen
+        // Acquire: synchronizes with `notify`. Jobs queued before the event are visible.
         self.0.load(Ordering::Acquire)
     }
 
-    /// Threads that wait for an event look again.
+    /// Makes the threads that spin for an event check the queue.
     #[inline]
     pub(super) fn notify(&self) {
-        // Release: synchronizes with `count`
+        // Release: synchronizes with `count`.
         self.0.fetch_add(1, Ordering::Release);
     }
 }
@@ -50,7 +50,7 @@ impl Ticket {
         &self.events
     }
 
-    /// The pass, if it is still there.
+    /// The pass, if it still exists.
     pub(super) fn upgrade(&self) -> Option<Arc<Pass>> {
         self.pass.upgrade()
     }
@@ -58,28 +58,28 @@ impl Ticket {
 
 /// A strong handle to a pass, which keeps its values alive.
 pub(crate) struct Owner {
-    /// Absent once it has been given up.
+    /// `None` once it has been released.
     pass: Option<Arc<Pass>>,
 }
 
 impl Owner {
-    /// An owner more, unless the pass is retired.
+    /// Another owner, unless the pass is retired.
     pub(super) fn upgrade(pass: &Weak<Pass>) -> Option<Owner> {
         let pass = pass.upgrade()?;
-        // Relaxed: the count alone matters here, values are read under the state lock
+        // Relaxed: only the count matters here. Values are read under the state lock.
         let more =
             pass.owners.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |owners| (owners > 0).then_some(owners + 1));
         more.is_ok().then_some(Owner { pass: Some(pass) })
     }
 
-    /// Whether there is no other owner.
+    /// Whether this is the only owner.
     pub(super) fn is_only(pass: &Pass) -> bool {
-        // Acquire: synchronizes with the `fetch_sub` of owners that are gone
+        // Acquire: synchronizes with the `fetch_sub` of owners that were dropped.
         pass.owners.load(Ordering::Acquire) <= 1
     }
 
-    /// Gives it up. If it is the last owner the pass is over: its values and nodes are dropped,
-    /// and, unless another thread holds the pass, its tables are kept for the next one.
+    /// Releases this owner. If it is the last one, the pass ends: its values and nodes are dropped,
+    /// and its tables are kept for the next pass unless another thread holds the pass.
     ///
     /// # Errors
     /// The panic of a destructor.
@@ -91,10 +91,10 @@ impl Owner {
         }
     }
 
-    /// Takes the pass out of this owner. Says whether it was the last one.
+    /// Takes the pass out of this owner. Returns whether it was the last owner.
     fn release(&mut self) -> Option<(Arc<Pass>, bool)> {
         let pass = self.pass.take()?;
-        // AcqRel: the last owner must see everything that the others have done
+        // AcqRel: the last owner must see all writes of the others.
         let is_last = pass.owners.fetch_sub(1, Ordering::AcqRel) == 1;
         Some((pass, is_last))
     }
@@ -110,7 +110,7 @@ impl Drop for Owner {
 
 impl From<Arc<Pass>> for Owner {
     fn from(pass: Arc<Pass>) -> Owner {
-        // Relaxed: as for an `Arc`, the handle that it is made of is there
+        // Relaxed, as for an `Arc`: the caller holds a handle.
         pass.owners.fetch_add(1, Ordering::Relaxed);
         Owner { pass: Some(pass) }
     }
@@ -131,16 +131,17 @@ impl Deref for Owner {
 }
 
 impl Pass {
-    /// The last owner is gone.
+    /// The last owner was dropped.
     fn retire(self: &Arc<Self>) {
         let mut state = self.state();
         let retired = state.retire();
         self.release(state);
-        // without the lock: destructors may be user code
+        // Without the lock: destructors may be user code.
         drop(retired);
     }
 
-    /// The same, if another thread still holds the pass; else its tables are kept for the next one.
+    /// The same if another thread still holds the pass; otherwise its tables are kept for the next
+    /// pass.
     fn end(pass: Arc<Pass>) -> Result<()> {
         match Unshared::of(pass) {
             Ok(over) => over.close(),

@@ -1,8 +1,8 @@
 //! Recording the nodes of a pass, if it has a record.
 //!
 //! A node is recorded when its slot is freed and when the pass rests, and a value before it is
-//! released, so that discovery does nothing for it. A node that is recorded before, because it runs
-//! or is mentioned, is completed then.
+//! released. Discovery therefore does nothing for the record. The record of a node that runs or is
+//! referred to earlier is completed then.
 
 use crate::error::branch::Branch;
 use crate::exec::node_table::{NONE, Status, ValueRef};
@@ -30,7 +30,7 @@ impl PassState {
         }
     }
 
-    /// This slot is about to be freed.
+    /// Called before this slot is freed.
     #[inline]
     pub(super) fn tell_gone(&self, index: u32) {
         if let Some(log) = &self.log {
@@ -45,7 +45,7 @@ impl PassState {
         state.release(index);
     }
 
-    /// The value of this slot is about to be released.
+    /// Called before the value of this slot is released.
     #[inline]
     pub(super) fn tell_value(&self, index: u32) {
         if let Some(log) = &self.log {
@@ -78,7 +78,7 @@ impl PassState {
         }
     }
 
-    /// The same as `operand`, also for a node whose operands are still being inserted.
+    /// The slot of an operand, also of a node whose operands are still being inserted.
     fn operand_if_entered(&self, index: u32, node: &Node, which: usize) -> Option<u32> {
         let known = Some(self.entry(index).operand(which)).filter(|&operand| operand != NONE);
         known.or_else(|| self.find(&node.operands()[which]))
@@ -100,7 +100,7 @@ impl PassState {
     }
 }
 
-/// Type and shape of a value, and its size. Nothing if the type panics.
+/// Type, shape and size of a value. Empty if user code panics.
 fn described(node: &Node, value: ValueRef<'_>) -> (String, usize) {
     let value: &Value = value.as_value();
     let kind = node.vtable;
@@ -108,7 +108,7 @@ fn described(node: &Node, value: ValueRef<'_>) -> (String, usize) {
 }
 
 impl Pass {
-    /// The name of this node in the record.
+    /// The id of this node in the record.
     pub(super) fn traced(&self, index: u32) -> TraceNodeId {
         self.state().traced(index)
     }
@@ -119,7 +119,7 @@ impl Pass {
         state.find(layer).map_or(TraceNodeId::NONE, |index| state.traced(index))
     }
 
-    /// The body that this thread is polling reads the value of this node.
+    /// Records that the body which this thread polls reads the value of this node.
     #[inline]
     pub(super) fn looks(&self, state: &PassState, index: u32) {
         if let Some(log) = self.log() {
@@ -134,14 +134,14 @@ impl Pass {
         record.record_read(self.works_at(), at);
     }
 
-    /// The body that this thread is polling took one of the ways of a branch.
+    /// Records that the body which this thread polls took a branch.
     pub(crate) fn took(&self, branch: &'static Branch, arm: usize) {
         if let Some(log) = self.log() {
             log.record_branch(self.works_at(), branch, arm);
         }
     }
 
-    /// The pass rests, or is over.
+    /// Called when the pass rests or ends.
     pub(super) fn tell_rest(&self, state: &PassState) {
         if let Some(log) = self.log() {
             state.tell_all();

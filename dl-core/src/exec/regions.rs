@@ -1,12 +1,12 @@
-//! The threads that work for a pass, and its parallel regions: kernels that are divided among
-//! several threads (see `dl_parallel::fork_join`).
+//! The threads that work for a pass, and its parallel regions: kernels that several threads share
+//! (see `dl_parallel::fork_join`).
 //!
-//! Invitations reach workers of the pool only. A driver without work may be another thread, or a
-//! worker that waits, and a helper may be spinning for jobs. They all find open regions in the
-//! state.
+//! Invitations reach workers of the pool only. An idle driver may be another thread or a worker
+//! that waits, and a helper may be spinning for jobs. All of these find open regions in the state
+//! of the pass.
 //!
-//! A kernel may hold a lock of user code, which an estimate of a cost may want, too, with the state
-//! lock held. So a thread that divides a kernel must not wait for the state lock.
+//! A kernel may hold a lock of user code, and a cost estimate that runs under the state lock may
+//! wait for the same lock. So a thread that divides a kernel must not wait for the state lock.
 
 use crate::exec::state::PassState;
 use crate::exec::{Help, Pass, computing, user_code, vec_pool, with_computing};
@@ -18,22 +18,22 @@ use smallvec::SmallVec;
 use std::sync::{Arc, Once, Weak};
 use std::task::Waker;
 
-/// The threads that work for a pass, as far as the state lock is needed to know of them.
+/// The threads that work for a pass, as far as they are counted under the state lock.
 #[derive(Default)]
 pub(super) struct Workers {
-    /// Tickets that have been handed out and not come back.
+    /// The number of tickets that helpers hold.
     tickets: usize,
-    /// Workers of this pass that are blocked in a wait of their own, in a body for instance. They
-    /// count as unavailable when help is requested.
+    /// Workers of this pass that are blocked in a nested wait. They count as unavailable when help
+    /// is requested.
     blocked: usize,
-    /// Drivers that are polling the queue, or run something that stays with them.
+    /// Drivers that poll the queue or run a local job.
     active_drivers: usize,
-    /// Threads that hold the numbers of slots while they do not hold the lock: they run a job, or
-    /// have suspended a traversal. Nodes must not be freed meanwhile.
+    /// Threads that hold slot numbers without the lock: they run a job or have suspended a
+    /// traversal. Nodes must not be freed meanwhile.
     running: usize,
-    /// Whether the last owner is gone.
+    /// Whether the last owner has been dropped.
     retired: bool,
-    /// Kernels that are being divided, and perhaps some that have been.
+    /// Open regions. Some may have ended already.
     regions: Vec<Arc<Team>>,
 }
 
@@ -41,7 +41,7 @@ impl Workers {
     pub(super) fn reset(&mut self) {
         (self.tickets, self.blocked, self.active_drivers, self.running) = (0, 0, 0, 0);
         self.retired = false;
-        // a thread that divides a kernel only tries the lock to take its region out
+        // A thread that divides a kernel only tries the lock to remove its region.
         vec_pool::empty(&mut self.regions);
     }
 
@@ -73,7 +73,7 @@ impl Workers {
         self.active_drivers
     }
 
-    /// So many drivers, one or none, begin to poll the queue.
+    /// `drivers`, one or none, begin to poll the queue.
     pub(super) fn driver_polls(&mut self, drivers: usize) {
         self.active_drivers += drivers;
     }
@@ -102,13 +102,13 @@ impl Workers {
         self.retired = true;
     }
 
-    /// Whether some kernel that is being divided has chunks left.
+    /// Whether a region has unclaimed chunks.
     pub(super) fn has_open_region(&self) -> bool {
         self.regions.iter().any(|region| region.has_more())
     }
 }
 
-/// A kernel that a thread divides, and the pass that it computes for.
+/// A kernel that a thread divides, and the pass that the thread computes for.
 struct Kernel<'a> {
     pass: &'a Arc<Pass>,
     help: Help,
@@ -149,12 +149,12 @@ pub(super) fn connect() {
 }
 
 impl Pass {
-    /// Announces a region, of this pass or of one inside it, and wakes at most `wanted` drivers. It
-    /// does nothing if the state lock is not free: perhaps this thread holds it. While weights are
+    /// Announces a region, of this pass or of a nested one, and wakes at most `wanted` drivers.
+    /// Does nothing if the state lock is not free, as this thread may hold it. While weights are
     /// changed no driver is woken: a waker is user code, which must not run under commit locks.
     fn tell_of(&self, team: &Arc<Team>, wanted: usize) -> bool {
         let Some(mut state) = self.try_state() else { return false };
-        // it may be there, if the lock of the pass around was not free
+        // The region may be listed already, if the lock of the parent pass was not free.
         state.workers.regions.retain(|other| other.has_more() && !Arc::ptr_eq(other, team));
         state.workers.regions.push(team.clone());
         if self.commits.load(Ordering::Relaxed) {
@@ -173,12 +173,12 @@ impl Pass {
         };
         drop(state);
         self.notify_events();
-        // the driver of this pass is a body of the parent pass, and the driver of the parent is the
-        // thread that waits
+        // The driver of this pass is a body of the parent pass, and the driver of the parent is the
+        // waiting thread.
         around.tell_of(team, wanted)
     }
 
-    /// Retires a region. If the state lock is not free the region stays there, closed.
+    /// Retires a region. If the state lock is not free, the region stays listed, but closed.
     fn forget(&self, team: &Arc<Team>) {
         if let Some(mut state) = self.try_state() {
             state.workers.regions.retain(|other| !Arc::ptr_eq(other, team));
@@ -188,7 +188,7 @@ impl Pass {
         }
     }
 
-    /// Changes weights, under their commit locks. Helpers that are still spinning join in.
+    /// Changes weights under their commit locks. Helpers that are still spinning join in.
     pub(crate) fn committing<R>(self: &Arc<Self>, change: impl FnOnce() -> R) -> R {
         struct Committed<'a>(&'a Pass);
 
@@ -214,7 +214,7 @@ impl Pass {
         state.ready.len() > 0 || self.open_region(state).is_some()
     }
 
-    /// A region that takes one thread more.
+    /// A region that admits one more thread.
     pub(super) fn open_region<'a>(&self, state: &'a PassState) -> Option<&'a Arc<Team>> {
         state.workers.regions.iter().find(|team| team.takes_one_more(self.width.working()))
     }

@@ -35,9 +35,9 @@ pub struct Run<T> {
 
 enum Scope {
     Unstarted,
-    /// In this pass, which it is to drive.
+    /// The run drives this pass.
     Continuing(Owner),
-    /// Part of a pass that another run drives.
+    /// The run is part of a pass that another run drives.
     Within,
     Driving(Drive),
     Ended,
@@ -48,11 +48,11 @@ struct Drive {
     pass: Owner,
     /// Its number there.
     number: u32,
-    /// With how many nanoseconds of work it has just asked others for help.
+    /// The amount of work, in nanoseconds, that it last asked for help with.
     asked: f64,
-    /// Where it goes on to build layers.
+    /// The position at which it continues to build layers.
     position: Position,
-    /// Whether it surely takes no step.
+    /// Whether it is certain to take no training step.
     only_predicts: bool,
 }
 
@@ -73,7 +73,7 @@ impl<T> Run<T> {
         Run { computation, scope: Scope::Unstarted, settings, future: None, counts: false, counters: None }
     }
 
-    /// A run that goes on in a pass which has been begun.
+    /// A run that continues in a pass which has begun.
     pub(crate) fn resume(computation: ErasedArc<dyn Computation<T>>, pass: Owner) -> Self {
         let mut run = Run::new(computation, Settings::default());
         run.scope = Scope::Continuing(pass);
@@ -150,14 +150,14 @@ impl<T> Future for Run<T> {
             },
             _ => unreachable!("a run is not polled after it has ended"),
         };
-        // a destructor of the user's may panic: that is an error like any other
+        // A destructor of user code may panic: an error like any other.
         let dropped = user_code::run(|| drop(this.future.take()));
         let parted = match std::mem::replace(&mut this.scope, Scope::Ended) {
             Scope::Driving(drive) => {
                 drive.pass.leave(drive.number);
                 this.counters = this.counts.then(|| drive.pass.counters());
                 let parted = drive.pass.part();
-                // elsewhere a step may have been taken, which is not undone
+                // In other passes a step may have been taken, which is not undone.
                 if drive.only_predicts { parted } else { Ok(()) }
             }
             _ => {

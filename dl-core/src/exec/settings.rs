@@ -46,17 +46,17 @@ impl Mode {
     }
 }
 
-/// The settings of a run. Those that it leaves open are taken from the pass around it.
+/// The settings of a run. Unset ones are inherited from the parent pass.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Settings {
     pub(crate) mode: Option<Mode>,
     pub(crate) seed: Option<u64>,
     pub(crate) snapshot: Option<Snapshot>,
     pub(crate) recorder: Option<Recorder>,
-    /// Where the computation was made: what positions outside of bodies are counted from, if its
-    /// first layer has none.
+    /// The position at which the computation was made: the origin of positions outside of bodies,
+    /// if its first layer has none.
     pub(crate) made_at: Option<Position>,
-    /// Whether it is begun in the middle of a training step.
+    /// Whether it is begun inside a training step.
     pub(crate) in_step: bool,
 }
 

@@ -1,7 +1,7 @@
-//! The state of a pass, behind its lock. Each part has its own invariants, and says them.
+//! The state of a pass, behind the state lock. Each part documents its own invariants.
 //!
-//! A node that cannot be evaluated when it is inserted (see `discover.rs`) waits until its last
-//! operand is completed; then it is queued (`readiness.rs`).
+//! A node that cannot be evaluated on insertion (see `discover.rs`) is pending until its last
+//! operand is completed. Then it is queued (`readiness.rs`).
 
 use crate::error::{Error, Result};
 use crate::exec::chain::Chains;
@@ -43,9 +43,9 @@ pub(crate) struct PassState {
     pub(super) retention: Retention,
     pub(super) stats: Stats,
     pub(super) deferred: Deferred,
-    /// A table of traversals, for reuse.
+    /// The visited set of traversals, for reuse.
     visited: VisitedSet,
-    /// The record that is to know of nodes and values before they are released.
+    /// The record, which must get nodes and values before they are released.
     pub(super) log: Option<Arc<Log>>,
 }
 
@@ -55,9 +55,9 @@ pub(super) struct Environment {
     keep: Keep,
     seed: Option<u64>,
     snapshot: Option<Snapshot>,
-    /// The pass whose values of weights this one has, because it evaluates a derivative there.
+    /// The pass whose values of weights this pass reads, because it evaluates a derivative there.
     parent: Option<Weak<Pass>>,
-    /// The position that others are counted from: the first one that the pass meets.
+    /// The origin that positions are counted from: the first position in the pass.
     origin: Option<Position>,
 }
 
@@ -84,24 +84,24 @@ impl Environment {
         self.parent.as_ref().and_then(Weak::upgrade)
     }
 
-    /// From now on positions outside of bodies are counted from here, unless there was one already.
+    /// Counts positions outside of bodies from here on, unless the origin is set already.
     pub(super) fn note_position(&mut self, position: Position) {
         if self.origin.is_none() && position.is_outside() {
             self.origin = Some(position);
         }
     }
 
-    /// What positions outside of bodies are counted from, if that is settled.
+    /// The origin of positions outside of bodies, if it is set.
     pub(super) fn origin(&self) -> Option<Position> {
         self.origin
     }
 
-    /// A number that depends on the seed and on the position only, not on timing.
+    /// A number that depends on the seed and the position only, not on timing.
     pub(super) fn number_at(&self, position: Position) -> u64 {
         position.relative_to(self.origin).mix(self.seed.unwrap_or(0))
     }
 
-    /// The seed at a position, if there is one to draw from.
+    /// The seed at a position, or an error if the pass has no seed.
     pub(super) fn seed(&self, position: Position, node: &Node) -> Result<Value> {
         if self.seed.is_none() {
             let why = "this pass has no seed to draw from: write `.seed(…)` after `train` or `predict`, another one for each step";
@@ -110,13 +110,13 @@ impl Environment {
         Ok(Seed::new(self.number_at(position)).into_value())
     }
 
-    /// Whether the values of weights are those that the weights have now.
+    /// Whether the pass reads the current values of weights.
     #[inline(always)]
     pub(super) fn reads_weights(&self) -> bool {
         self.parent.is_none() && self.snapshot.is_none()
     }
 
-    /// The value of a variable, as the pass sees it.
+    /// The value of a variable in this pass.
     #[inline]
     pub(super) fn read(&self, variable: &Variable) -> Value {
         match &self.snapshot {
@@ -126,13 +126,13 @@ impl Environment {
     }
 }
 
-/// Work for the moment when the lock is released: user code may run then.
+/// Work that is deferred until the lock is released, because it may run user code.
 #[derive(Default)]
 pub(super) struct Deferred {
     wakers: Vec<Waker>,
-    /// Values to be dropped, with the places of their nodes.
+    /// Values to be dropped, with the source locations of their nodes.
     values: Vec<(Value, &'static Location<'static>)>,
-    /// The first panic of a destructor. The owner that parts from the pass reports it.
+    /// The first panic of a destructor. The owner that releases the pass reports it.
     fault: Option<Error>,
 }
 
@@ -158,12 +158,12 @@ impl Deferred {
         self.values.push((value, place));
     }
 
-    /// How many values are to be dropped.
+    /// The number of values to be dropped.
     pub(super) fn values(&self) -> usize {
         self.values.len()
     }
 
-    /// Drops the values after the first so many now: they must be plain data.
+    /// Drops all values after the first `values` now. They must be plain data.
     pub(super) fn drop_values_after(&mut self, values: usize) {
         self.values.truncate(values);
     }
@@ -182,14 +182,14 @@ impl Deferred {
 }
 
 impl PassState {
-    /// A pass begins.
+    /// Called when a pass begins.
     pub(super) fn begin(&mut self, keep: Keep, settings: &Settings) {
         self.env.begin(keep, settings);
         self.index.begin();
     }
 
-    /// The pass is over. The tables keep their room for the next one. Values and nodes are dropped
-    /// here; their destructors may be user code, which may use passes of its own.
+    /// Called when the pass ends. The tables keep their memory for the next pass. Values and nodes
+    /// are dropped here; their destructors may be user code that starts passes of its own.
     pub(super) fn reset(&mut self) {
         self.index.reset();
         self.env.reset();
@@ -200,8 +200,8 @@ impl PassState {
         if self.visited.room() > vec_pool::SMALL {
             vec_pool::let_go(&mut self.visited);
         }
-        // whatever is in the other parts belongs to a node with an ext: in a pass of scalar
-        // arithmetic there is none. But a pass inside this one may have asked for help
+        // All other parts refer to nodes with an ext, which a pass of scalar arithmetic does not
+        // have. Only a nested pass may have asked for help.
         let has_exts = self.nodes.reset();
         if has_exts || self.ready.len() > 0 {
             self.ready.reset();
@@ -214,8 +214,8 @@ impl PassState {
         }
     }
 
-    /// The last owner is gone. Takes out all nodes with their values, or, while a job is running,
-    /// only schedules the values to be dropped. The caller must drop the nodes without the lock.
+    /// The last owner was dropped. Takes all nodes and values out; while a job is running, only
+    /// schedules the values to be dropped. The caller must drop the result without the lock.
     pub(super) fn retire(&mut self) -> PassState {
         let mut retired = PassState::default();
         self.workers.retire();
@@ -236,12 +236,12 @@ impl PassState {
         self.stats.counters(self.nodes.len())
     }
 
-    /// An operation was evaluated that has no slot.
+    /// Counts an evaluation of an operation without a slot.
     pub(crate) fn note_evaluation(&mut self) {
         self.stats.without_slot();
     }
 
-    /// How many weights were inserted.
+    /// The number of inserted weights.
     pub(crate) fn weights_met(&self) -> usize {
         self.index.weights()
     }
@@ -269,7 +269,7 @@ impl PassState {
         self.nodes.slot(index).held()
     }
 
-    /// For a dynamic node: the slot of the layer that it has resolved to, or none.
+    /// The slot of the layer that a dynamic node has resolved to, or `NONE`.
     pub(crate) fn source(&self, index: u32) -> u32 {
         self.nodes.slot(index).operands[0]
     }
@@ -283,7 +283,7 @@ impl PassState {
         self.tasks.backward(index).cloned()
     }
 
-    /// How a node has ended, if it has.
+    /// The result of a node, if it is completed and its value is available.
     pub(super) fn outcome(&self, index: u32) -> Option<Result<Value>> {
         match self.status(index) {
             Status::Pending | Status::Released => None,
@@ -296,12 +296,12 @@ impl PassState {
         self.nodes.slot(index).state != SlotState::Pending
     }
 
-    /// How many slots there are, free ones included.
+    /// The number of slots, including free ones.
     pub(crate) fn slots(&self) -> usize {
         self.nodes.len()
     }
 
-    /// The nodes that a traversal has visited: none yet.
+    /// An empty visited set for a traversal.
     pub(crate) fn take_seen(&mut self) -> VisitedSet {
         let mut visited = std::mem::take(&mut self.visited);
         visited.begin(self.nodes.len());
@@ -312,7 +312,7 @@ impl PassState {
         self.visited = visited;
     }
 
-    /// The slot of a node, or, if it is a replica of a weight, of the weight.
+    /// The slot of a node; for a replica of a weight, the slot of the weight.
     pub(crate) fn find_any_replica(&mut self, node: &Node) -> Option<u32> {
         let of_weight = |state: &mut PassState| {
             let variable = node.variable()?;

@@ -6,22 +6,22 @@ use dl_parallel::sync::{AtomicU8, AtomicU32, Ordering, fence};
 use std::sync::Arc;
 use std::task::{Wake, Waker};
 
-/// The waker of a task, as the pass has it.
+/// The waker of a task, as stored in the pass.
 #[derive(Clone)]
 pub(super) struct Wakeable {
     pub(super) shared: Arc<TaskWaker>,
-    /// The same, for the future.
+    /// The waker that the future gets.
     pub(super) waker: Waker,
 }
 
 impl Wakeable {
-    /// For a task that is going to be polled for the first time. The waker of the task before is
-    /// used again if no clone of it is left: most tasks never wait.
+    /// For the first poll of a task. The waker of the task before is reused if no clone of it is
+    /// left: most tasks never wait.
     pub(super) fn new(pass: &Arc<Pass>, index: u32, spare: Option<Wakeable>) -> Self {
         if let Some(spare) = spare
             && Arc::strong_count(&spare.shared) == 2
         {
-            // Acquire: synchronizes with the drop of the last clone
+            // Acquire: synchronizes with the drop of the last clone.
             fence(Ordering::Acquire);
             spare.shared.index.store(index, Ordering::Relaxed);
             spare.shared.state.store(POLLED, Ordering::Relaxed);
@@ -41,22 +41,22 @@ pub(super) struct TaskWaker {
 
 /// The task is being polled.
 const POLLED: u8 = 0;
-/// It was woken while it was polled, or is in the queue.
+/// A wake-up arrived while it was being polled, or it is queued.
 const WOKEN: u8 = 1;
-/// It waits to be woken.
+/// It waits for a wake-up.
 const PARKED: u8 = 2;
 
 impl TaskWaker {
-    /// The task is going to be polled again.
+    /// Called before the task is polled again.
     pub(super) fn polled(&self) {
         // AcqRel: synchronizes with the waker's `swap(WOKEN)`. A wake-up that arrives while the
         // task is queued is satisfied by this poll, which must see everything written before it
         self.state.swap(POLLED, Ordering::AcqRel);
     }
 
-    /// From now on the task waits, unless it was woken meanwhile.
+    /// The task waits from now on, unless a wake-up has arrived.
     pub(super) fn park(&self) -> bool {
-        // AcqRel: synchronizes with `wake_by_ref`, in either direction
+        // AcqRel: synchronizes with `wake_by_ref`, in either direction.
         self.state.compare_exchange(POLLED, PARKED, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 }
@@ -67,7 +67,7 @@ impl Wake for TaskWaker {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        // AcqRel: synchronizes with `polled` and `park`
+        // AcqRel: synchronizes with `polled` and `park`.
         if self.state.swap(WOKEN, Ordering::AcqRel) == PARKED
             && let Some(pass) = self.pass.upgrade()
         {

@@ -1,4 +1,4 @@
-//! The dynamic nodes of a pass: their futures, the layers that they resolve to, and wakers.
+//! The dynamic nodes of a pass: their futures, their results, and wakers.
 
 use crate::exec::ready_queue::Work;
 use crate::exec::state::PassState;
@@ -13,13 +13,13 @@ use std::task::Waker;
 /// The dynamic nodes of a pass.
 #[derive(Default)]
 pub(super) struct TaskTable {
-    /// The futures that wait, or are being polled after they have waited.
+    /// Futures that wait, or that are being polled after they have waited.
     waiting: FxHashMap<u32, Task>,
     /// Nodes whose futures were dropped when the last driver left.
     interrupted: Vec<u32>,
-    /// The hand-written backwards of nodes that have ended with one.
+    /// The hand-written backwards of dynamic nodes.
     backwards: FxHashMap<u32, AnyBackward>,
-    /// The wakers that are called when a slot, of any node, is completed.
+    /// The wakers to be called when a slot, of any node, is completed.
     wakers: FxHashMap<u32, Vec<Waker>>,
 }
 
@@ -39,12 +39,12 @@ impl TaskTable {
         self.backwards.get(&index)
     }
 
-    /// The slot of this node is free.
+    /// Called when the slot of this node becomes free.
     pub(super) fn remove(&mut self, index: u32) {
         self.backwards.remove(&index);
     }
 
-    /// The node begins anew when the next driver arrives.
+    /// The body of this node restarts when the next driver arrives.
     pub(super) fn interrupt(&mut self, index: u32) {
         self.interrupted.push(index);
     }
@@ -53,7 +53,7 @@ impl TaskTable {
         self.wakers.contains_key(&index)
     }
 
-    /// Takes the wakers for this slot, which is completed.
+    /// Takes the wakers of this slot, which is completed.
     #[cold]
     pub(super) fn take_wakers(&mut self, index: u32) -> Vec<Waker> {
         self.wakers.remove(&index).unwrap_or_default()
@@ -66,9 +66,9 @@ impl PassState {
         self.ready.push(Work::Task(index), nanoseconds);
     }
 
-    /// A dynamic node has resolved to this layer, which has this slot.
+    /// A dynamic node has resolved to this layer, which has the slot `source`.
     pub(super) fn follow(&mut self, index: u32, source: u32, layer: NodeRef) {
-        // a mark of a number has no slot of its own
+        // A checkpoint boundary above a number has no slot of its own.
         self.nodes.add_root(source, |node| if node.address() == layer.address() { layer } else { node.handle() });
         self.rematerialize(source);
         let ext = self.nodes.ext_or_new(source);
@@ -83,13 +83,13 @@ impl PassState {
         }
     }
 
-    /// A dynamic node ended with a value, and perhaps with a backward of its own.
+    /// A dynamic node has resolved to a value, with a hand-written backward if it has one.
     pub(super) fn complete_tape(&mut self, index: u32, value: Value, backward: Option<AnyBackward>) {
         if let Some(backward) = backward {
             self.nodes.slot_mut(index).trained = true;
             self.tasks.backwards.insert(index, backward);
         }
-        // only its body could compute it again
+        // Only the body could recompute the value.
         self.nodes.ext_mut(index).discards = false;
         self.complete(index, Ok(value));
     }
@@ -97,7 +97,7 @@ impl PassState {
     pub(crate) fn wake_when_done(&mut self, index: u32, waker: &Waker) {
         self.nodes.ext_or_new(index).awaited = true;
         let wakers = self.tasks.wakers.entry(index).or_default();
-        // a future that is polled again and again mostly has the last waker
+        // A future that is polled repeatedly usually has the same waker.
         if !wakers.last().is_some_and(|last| last.will_wake(waker)) {
             wakers.push(waker.clone());
         }
@@ -120,7 +120,7 @@ impl PassState {
         }
     }
 
-    /// The last driver has left: takes all futures out, and has all wakers called.
+    /// The last driver has left: takes all futures out, and schedules all wakers.
     pub(super) fn rest(&mut self) -> Vec<Task> {
         self.drivers.rest();
         self.deferred.wake_all(self.tasks.wakers.drain().flat_map(|(_, wakers)| wakers));
@@ -137,7 +137,7 @@ impl PassState {
         tasks
     }
 
-    /// A driver has come: the bodies that were interrupted begin anew.
+    /// A driver has arrived: the interrupted bodies restart.
     pub(super) fn resume(&mut self) {
         for index in std::mem::take(&mut self.tasks.interrupted) {
             if !self.is_completed(index) {

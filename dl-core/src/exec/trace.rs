@@ -11,13 +11,13 @@ use std::time::Instant;
 #[derive(Default)]
 pub(super) struct Watch {
     pub(super) log: Option<Arc<Log>>,
-    /// None, unless a subscriber is interested.
+    /// `None` unless a subscriber is interested.
     #[cfg(feature = "tracing")]
     seen: Option<Box<traced::Seen>>,
 }
 
 thread_local! {
-    /// The pass, by its address, and the node for which this thread works, if that is watched.
+    /// The pass, by its address, and the node that this thread works for, if the pass is traced.
     static WORKS: Cell<(usize, TraceNodeId)> = const { Cell::new((0, TraceNodeId::NONE)) };
 }
 
@@ -38,7 +38,7 @@ struct Working<'a> {
     work: SpanWork,
     at: TraceNodeId,
     began: Instant,
-    /// What this thread did before.
+    /// The span of this thread before.
     around: (usize, TraceNodeId),
 }
 
@@ -57,7 +57,7 @@ impl Pass {
         !self.watch.nobody()
     }
 
-    /// The pass begins: looks for a record and subscribers.
+    /// Called when the pass begins: looks for a recorder and subscribers.
     #[inline]
     pub(super) fn begin_watch(&mut self, purpose: Purpose) {
         let _ = purpose;
@@ -77,7 +77,7 @@ impl Pass {
         self.watch.log = log;
     }
 
-    /// A driver arrives: the pass goes on, if it has come to rest.
+    /// Called when a driver arrives: the pass continues if it was at rest.
     #[inline]
     pub(super) fn watch_goes_on(&self) {
         #[cfg(feature = "tracing")]
@@ -86,8 +86,8 @@ impl Pass {
         }
     }
 
-    /// The last driver has left. A helper or a tape may hold the pass for longer, but it starts
-    /// nothing any more.
+    /// Called when the last driver leaves. A helper or a tape may hold the pass for longer, but it
+    /// starts no work.
     #[inline]
     pub(super) fn watch_rests(&self) {
         #[cfg(feature = "tracing")]
@@ -96,7 +96,7 @@ impl Pass {
         }
     }
 
-    /// The pass, of which this is the only handle, is over.
+    /// Called when the pass ends.
     #[inline]
     pub(super) fn end_watch(&mut self) {
         if !self.watch.nobody() {
@@ -113,7 +113,7 @@ impl Pass {
         self.watch = Watch::default();
     }
 
-    /// The node of the record for which this thread works.
+    /// The node of the record that this thread works for.
     pub(super) fn works_at(&self) -> TraceNodeId {
         let (pass, at) = WORKS.get();
         if pass == std::ptr::from_ref(self).addr() { at } else { TraceNodeId::NONE }
@@ -143,7 +143,7 @@ impl Pass {
         f()
     }
 
-    /// Helps with a kernel that another thread runs.
+    /// A thread that helps with a kernel of another thread.
     #[inline]
     pub(crate) fn helping<R>(&self, with: &Help, f: impl FnOnce() -> R) -> R {
         if self.watch.nobody() { f() } else { self.helped(with, f) }
@@ -168,7 +168,7 @@ pub(crate) struct Help {
 }
 
 impl Help {
-    /// For threads that come to help this one.
+    /// The trace context for helpers of this thread.
     pub(crate) fn here() -> Help {
         Help {
             at: WORKS.get().1,
@@ -190,7 +190,7 @@ mod traced {
     /// A pass in which a subscriber is interested.
     pub(super) struct Seen {
         purpose: Purpose,
-        /// None while the pass rests.
+        /// `None` while the pass rests.
         span: Mutex<Option<Span>>,
     }
 
@@ -200,12 +200,12 @@ mod traced {
             (!span.is_disabled()).then(|| Box::new(Seen { purpose, span: Mutex::new(Some(span)) }))
         }
 
-        /// The span of the pass since it rested last.
+        /// The span of the pass since it last rested.
         pub(super) fn span(&self) -> Span {
             self.lock().get_or_insert_with(|| pass(self.purpose)).clone()
         }
 
-        /// Ends when those spans have ended that are inside of it.
+        /// Ends after all spans inside of it.
         pub(super) fn end(&self) {
             let span = self.lock().take();
             drop(span);

@@ -28,10 +28,10 @@ use std::task::{Context, Poll, Waker};
 
 /// The future of a dynamic node that waits.
 pub(crate) struct Task {
-    /// Absent while it is being polled.
+    /// `None` while it is being polled.
     future: Option<InlineFuture<Result<Outcome>>>,
     waker: Wakeable,
-    /// Where it goes on to build layers.
+    /// The position at which its body continues to build layers.
     position: Position,
 }
 
@@ -41,12 +41,12 @@ impl Pass {
         self.state().drivers.polled(driver, may_work());
     }
 
-    /// Called by a driver when its own future is pending: works through the queue. Says whether the
-    /// future is worth another poll now; if not, the driver's waker will be called.
+    /// Called by a driver whose own future is pending: works through the queue. Returns whether the
+    /// future must be polled again now; otherwise the driver's waker will be called.
     ///
-    /// A driver that runs inside another pass first asks the workers of that pass to help, so that
-    /// several such drivers, joined there, advance in parallel. It wakes itself, and does the work
-    /// that is left then. `asked` is how many nanoseconds it has asked for.
+    /// A driver inside another pass first asks the workers of that pass for help, so that several
+    /// such drivers, joined there, advance in parallel. It wakes itself and then runs the work that
+    /// is left. `asked` is the amount of work, in nanoseconds, that it has asked help for.
     pub(crate) fn advance(self: &Arc<Self>, driver: u32, asked: &mut f64, waker: &Waker) -> bool {
         let mut state = self.state();
         if !state.drivers.works(driver) {
@@ -57,7 +57,7 @@ impl Pass {
         if !self.has_work(&state) && state.workers.tickets() > 0 {
             let read = self.events.count();
             self.release(state);
-            // the helpers are mostly done sooner than this thread could park and wake
+            // The helpers usually finish sooner than this thread could park and wake.
             self.driver_spins.store(true, Ordering::Relaxed);
             let heard = linger(&self.events, read, || self.width.working() > 0);
             self.driver_spins.store(false, Ordering::Relaxed);
@@ -89,7 +89,7 @@ impl Pass {
             *asked = queued;
             around.ask_for_help(Ticket::of(self), queued);
         }
-        // other futures that are polled with this driver come first
+        // Other futures that are polled together with this driver come first.
         waker.wake_by_ref();
         false
     }
@@ -101,10 +101,10 @@ impl Pass {
         self.release(state);
     }
 
-    /// Works until the queue is empty, or the pass has no driver. Says whether it came to that. It
-    /// stops before after `turns` polls of bodies that had waited, when more than `longest`
-    /// nanoseconds are queued, and, in a helper, when only local jobs are left and a driver polls
-    /// the queue.
+    /// Works until the queue is empty or the pass has no driver, and returns true then. Returns
+    /// false earlier in three cases: after `turns` polls of bodies that had waited; when more than
+    /// `longest` nanoseconds are queued; in a helper, when only local jobs are left and a driver
+    /// polls the queue.
     fn work<'a>(
         self: &'a Arc<Self>,
         mut state: MutexGuard<'a, PassState>,
@@ -197,7 +197,7 @@ impl Pass {
                 None => {
                     self.width.rests();
                     let Some(team) = self.open_region(&state).cloned() else { return (state, true) };
-                    // until the next event: there may be no other thread for the new job
+                    // Helps until the next event: there may be no other thread for a new job.
                     let read = self.events.count();
                     state.workers.driver_leaves(driver);
                     self.release(state);
@@ -220,7 +220,7 @@ impl Pass {
         state.ready.len() > 0 && !state.ready.is_worth_sharing() && self.driver_spins.swap(false, Ordering::Relaxed)
     }
 
-    /// Polls the future of a dynamic node. It gets an entry in the task table only if it is
+    /// Polls the future of a dynamic node, which gets an entry in the task table only if it is
     /// pending.
     fn poll_task<'a>(
         self: &'a Arc<Self>,
@@ -253,8 +253,8 @@ impl Pass {
                 let running = future.get_or_insert_with(|| recipe.run());
                 let step = Pin::new(running).poll(&mut Context::from_waker(&task.waker));
                 if step.is_ready() {
-                    // user values in the future are dropped without the lock; a panic there is
-                    // reported like any other
+                    // User values in the future are dropped without the lock. A panic there is
+                    // reported like any other.
                     drop(future.take());
                 }
                 step
@@ -283,7 +283,7 @@ impl Pass {
 
         let mut state = self.state();
         if state.drivers.rests() != rests {
-            // the pass has come to rest meanwhile, which ends this run of the body
+            // The pass has come to rest meanwhile, which ends this run of the body.
             if state.drivers.is_empty() {
                 state.tasks.interrupt(index);
             } else {
@@ -316,8 +316,8 @@ impl Pass {
         state
     }
 
-    /// A worker of this pass is going to park, in a nested wait: other threads may take the queued
-    /// jobs.
+    /// Called by a worker of this pass before it parks in a nested wait: other threads may take the
+    /// queued jobs.
     pub(super) fn block_begin(self: &Arc<Self>) {
         let mut state = self.state();
         state.workers.block_begin();
@@ -329,27 +329,28 @@ impl Pass {
         self.state().workers.block_end();
     }
 
-    /// A task that waits was woken, by any thread.
+    /// A waker of a waiting task was called, on any thread.
     pub(super) fn wake_task(self: &Arc<Self>, woken: &Arc<TaskWaker>) {
         let mut state = self.state();
-        // Relaxed: stored before the task was parked, which the waker has seen (`task_waker.rs`)
+        // Relaxed: stored before the task was parked, which the waker has observed
+        // (`task_waker.rs`).
         let index = woken.index.load(Ordering::Relaxed);
-        // if the pass has rested since, this is another run of the body, or no run at all
+        // If the pass has rested since, the body was restarted or stopped, and this wake-up is
+        // void.
         if state.tasks.get(index).is_some_and(|task| Arc::ptr_eq(&task.waker.shared, woken)) {
             state.queue_task(index);
         }
         self.offer(state);
     }
 
-    /// Shares the queue, and releases the lock.
+    /// Invites helpers for the queue, and releases the lock.
     pub(super) fn offer(self: &Arc<Self>, mut state: MutexGuard<'_, PassState>) {
         let working = may_work() && crate::exec::is_current(self);
         self.share(&mut state, working);
         self.release(state);
     }
 
-    /// Releases the lock, then drops the values that were discarded, and calls the wakers of nodes
-    /// that were completed.
+    /// Releases the lock, then drops the discarded values and calls the wakers of completed nodes.
     pub(super) fn release(self: &Arc<Self>, mut state: MutexGuard<'_, PassState>) {
         if state.deferred.is_empty() {
             return;
@@ -365,23 +366,24 @@ impl Pass {
         }
     }
 
-    /// Drops a value of the node that was written at this place. A panic of the destructor is
-    /// reported by the owner that parts from the pass.
+    /// Drops a value of the node at this source location. The owner that releases the pass reports
+    /// a panic of the destructor.
     pub(super) fn discard(&self, value: Value, place: &'static Location<'static>) {
         if let Err(error) = user_code::run(|| drop(value)) {
             self.state().deferred.set_fault(error.at("destructor of a value", place));
         }
     }
 
-    /// Wakes an idle driver, and invites workers of the rayon pool, as far as that is profitable.
-    /// `working` says that this thread is going to work through the queue itself.
+    /// Wakes an idle driver, and invites workers of the rayon pool if that pays off. `working` says
+    /// that this thread is going to work through the queue itself.
     ///
-    /// The number of threads limits all that work for the pass: a driver that works is one of them.
+    /// The number of pool threads limits all threads that work for the pass, working drivers
+    /// included.
     pub(super) fn share(self: &Arc<Self>, state: &mut PassState, working: bool) {
         self.share_with(state, working, &LazyCell::new(current_num_threads));
     }
 
-    /// The same for a loop, which looks the number of threads up once.
+    /// The same for a loop, which looks up the number of threads once.
     #[inline]
     fn share_with(self: &Arc<Self>, state: &mut PassState, working: bool, threads: &LazyCell<usize>) {
         let mut spare = state.ready.spare(working);
@@ -398,7 +400,8 @@ impl Pass {
             true => state.ready.is_worth_sharing(),
             false => state.ready.nanoseconds() >= INVITE_NS,
         };
-        // if this thread does not work, all of them: a run may be held without being polled
+        // If this thread does not work, all drivers are woken: a run may be held without being
+        // polled.
         while (worth_while || !working)
             && let Some(driver) = state.drivers.take_idle()
         {
@@ -416,7 +419,7 @@ impl Pass {
             }
             let ticket = Ticket::of(self);
             let help = move || {
-                // nothing may unwind into the pool
+                // Nothing may unwind into the pool.
                 user_code::ignore_panic(|| use_ticket(&ticket));
                 help_is_over(); // the pass may have been dropped here, with all its nodes
             };
@@ -432,13 +435,13 @@ impl Pass {
     }
 }
 
-/// Works through the queue, and spins a little for more jobs: to wake a thread costs more than
-/// that. It does not hold the pass meanwhile.
+/// A helper: works through the queue, and spins for more jobs, because waking a thread costs more
+/// than a short spin. It does not hold the pass while it spins.
 ///
-/// When it has seen no event and is about to return the ticket, it needs the state lock. In a
-/// training step another thread may hold the lock for a whole backward, and change weights after
-/// that, and this thread must not keep the pass alive then. So it only tries the lock for [a
-/// while](IDLE_TIMEOUT), and does not hold the pass between the tries. In other passes it waits for
+/// Before the helper returns the ticket, it needs the state lock. In a training step another thread
+/// may hold the lock for a whole backward and change weights afterwards, and the helper must not
+/// keep the pass alive then. So it only tries the lock, for [a while](IDLE_TIMEOUT), and does not
+/// hold the pass between the tries. In other passes it waits for the lock, as traversals yield it.
 /// the lock at once, as traversals yield it.
 fn use_ticket(ticket: &Ticket) {
     let events = ticket.events();
@@ -455,7 +458,7 @@ fn use_ticket(ticket: &Ticket) {
         };
         let (mut state, ended) = outside_team(|| pass.work(state, true, usize::MAX, f64::INFINITY));
         let latest = events.count();
-        // no thread is invited for local jobs; for other jobs there will be a new ticket
+        // No helper is invited for local jobs; for other jobs there will be a new ticket.
         if latest == read || !ended {
             state.workers.ticket_returned();
             pass.release(state);
@@ -469,7 +472,8 @@ fn use_ticket(ticket: &Ticket) {
 }
 
 impl Pass {
-    /// Works for some turns. Returns how much is queued then, in nanoseconds.
+    /// Works for a limited number of turns. Returns the estimated cost of the queue, in
+    /// nanoseconds.
     fn help_for_a_while(self: &Arc<Self>, longest: f64) -> f64 {
         let (state, _) = self.work(self.state(), true, TURNS, longest);
         let queued = state.ready.nanoseconds();
@@ -478,9 +482,9 @@ impl Pass {
     }
 }
 
-/// How much must be queued for a driver to ask for help, when it has just asked with so much. If it
-/// was a little, helpers may not have come, and a little may become much: a body that resolves at
-/// once may resolve to a large network.
+/// The cost of the queue at which a driver asks for help again, after it has asked with `asked`
+/// nanoseconds. After a small request helpers may not have come, and the queue may grow much: a
+/// body may resolve to a large network.
 fn worth_asking_again(asked: f64) -> f64 {
     match asked {
         0.0 => INLINE_NS,
@@ -489,7 +493,8 @@ fn worth_asking_again(asked: f64) -> f64 {
     }
 }
 
-/// Spins for an event, and goes on for a while as long as other threads work. Says whether there
+/// Spins for an event, for a limited time and as long as other threads work. Returns whether there
+/// was one.
 /// was one.
 fn linger(events: &Events, read: usize, goes_on: impl Fn() -> bool) -> bool {
     let has_event = || events.count() != read;
@@ -497,7 +502,8 @@ fn linger(events: &Events, read: usize, goes_on: impl Fn() -> bool) -> bool {
 }
 
 impl Task {
-    /// Whether the future is here. If not, the thread that polls it will see that the pass rests.
+    /// Whether the future is available. If not, the thread that polls it will find that the pass
+    /// rests.
     pub(super) fn waits(&self) -> bool {
         self.future.is_some()
     }
