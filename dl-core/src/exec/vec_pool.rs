@@ -1,11 +1,11 @@
 //! A pool of the large tables of passes. The state of a million nodes fills thousands of pages, and
 //! mapping a new page costs more than writing into it.
 //!
-//! A pass begins with the small tables of the pass before (see `PassState::reset`). A table that
+//! A pass begins with the small tables of the previous pass (see `PassState::reset`). A table that
 //! outgrows what a thread retains is exchanged for a larger one from this pool, which all threads
-//! share, as they share large buffers (`dl_parallel::memory::large`). It returns when the pass
-//! ends. Tables that are large in few passes only are dropped. A table of a backward is
-//! [returned](put_away) to the thread for its next one.
+//! share, like large buffers (`dl_parallel::memory::large`). It is returned when the pass ends.
+//! Tables that only few passes need are dropped. A table of a backward is [recycled](recycle): its
+//! thread keeps it for the next backward.
 //!
 //! The module of a row declares where its tables are kept, by [`rows!`].
 
@@ -17,11 +17,11 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
-/// Tables with more room than this are large: no thread keeps one for itself.
+/// The capacity above which a table is large: no thread keeps one for itself.
 pub(crate) const SMALL: usize = 1 << 16;
-/// No larger table is put away by a thread for its next step.
+/// The capacity above which a thread does not keep a table for its next step.
 const SPARE: usize = 1 << 10;
-/// No more than this is kept of each kind: of a million nodes, for most.
+/// The maximum size of the unused tables of one kind: enough for a million nodes, for most kinds.
 const KEPT_BYTES: usize = 64 << 20;
 
 /// Unused tables of one kind.
@@ -104,11 +104,10 @@ pub(crate) fn push<T: Row>(table: &mut Vec<T>, row: T) {
     table.push(row);
 }
 
-/// Appends a row that is made where it stays. One that is put together elsewhere is moved in larger
-/// pieces than it was written in, and a processor that reads what it has just written in parts
-/// waits until all of them are written. No test can see that: w2a of `benches/figures` does. Rows
-/// that are in registers already are not faster so, as there is a second question whether there is
-/// room.
+/// Appends a row that is constructed in place. A row that is assembled elsewhere is copied in
+/// larger pieces than it was written in, and the processor stalls such loads until all stores have
+/// retired. Only w2a of `benches/figures` shows this. A row that is in registers gains nothing,
+/// because the capacity is checked twice.
 #[inline(always)]
 pub(crate) fn push_made<T: Row>(table: &mut Vec<T>, make: impl FnOnce() -> T) {
     if table.len() == table.capacity() {
@@ -129,18 +128,18 @@ fn grow<T: Row>(table: &mut Vec<T>) {
     }
 }
 
-/// A table for so many rows: one that is kept, if they are many.
+/// A table with room for so many rows: a pooled one, if they are many.
 pub(crate) fn with_room<T: Row>(rows: usize) -> Vec<T> {
     if rows > SMALL { T::STOCK.take().unwrap_or_default() } else { Vec::new() }
 }
 
-/// The same for rows of the size of `W`, which borrow: no stock can keep them.
+/// The same for borrowing rows of the size of `W`, which no stock can hold.
 #[inline]
 pub(crate) fn with_room_of<W: Row, T>(rows: usize) -> Vec<T> {
     if rows > SMALL { of_others(with_room::<W>(rows)) } else { Vec::new() }
 }
 
-/// Drops a table of such rows, and keeps its memory if that is large.
+/// Drops a table of such rows, and keeps its memory if it is large.
 #[inline]
 pub(crate) fn keep_room_of<W: Row, T>(table: Vec<T>) {
     if table.capacity() > SMALL {
@@ -148,20 +147,21 @@ pub(crate) fn keep_room_of<W: Row, T>(table: Vec<T>) {
     }
 }
 
-/// A table without rows, in the memory of this one if its rows are of the same size: the standard
+/// An empty table in the memory of this one, if the rows have the same size: the standard library
+/// collects in place.
 /// library collects in place.
 fn of_others<T, U>(mut table: Vec<T>) -> Vec<U> {
     table.clear();
     table.into_iter().map(|_| unreachable!("there is no row")).collect()
 }
 
-/// An empty table: the one that this thread has [put away](put_away), if it has.
+/// An empty table: the [recycled](recycle) one of this thread, if there is one.
 #[inline]
 pub(crate) fn spare<T: Row>() -> Vec<T> {
     T::with_spare(Cell::take).unwrap_or_default()
 }
 
-/// Empties a table, and keeps it if threads keep one of these.
+/// Empties a table, and keeps it for this thread if its kind allows that.
 #[inline]
 pub(crate) fn recycle<T: Row>(mut table: Vec<T>) {
     clear(&mut table);
@@ -170,7 +170,7 @@ pub(crate) fn recycle<T: Row>(mut table: Vec<T>) {
     }
 }
 
-/// Empties a table of a pass that is over. A large one goes.
+/// Empties a table when the pass ends. A large one returns to the pool.
 #[inline]
 pub(crate) fn clear<T: Row>(table: &mut Vec<T>) {
     table.clear();
@@ -186,7 +186,7 @@ pub(crate) fn keep<T: Row>(table: &mut Vec<T>) {
     T::STOCK.keep(std::mem::take(table));
 }
 
-/// A table of which no stock is kept.
+/// A table of a kind that has no stock.
 pub(super) trait Table: Default {
     fn room(&self) -> usize;
     fn clear(&mut self);
@@ -214,7 +214,7 @@ tables! {
     FxHashMap<K, T>, of K T;
 }
 
-/// Empties such a table. A large one is not kept with the pass, which a thread keeps.
+/// Empties such a table. A large one is dropped, as a thread keeps the pass.
 #[inline]
 pub(super) fn empty(table: &mut impl Table) {
     table.clear();
@@ -223,7 +223,7 @@ pub(super) fn empty(table: &mut impl Table) {
     }
 }
 
-/// Begins a table anew that has become too large to be kept.
+/// Replaces a table that has become too large to be kept.
 #[cold]
 pub(super) fn let_go(table: &mut impl Default) {
     *table = Default::default();
