@@ -68,9 +68,9 @@ struct Rows {
 impl Rows {
     /// Measures an operation, unless it is not selected. The first word of the name is that of the
     /// catalog.
-    fn row<X: Differentiable, T: Data>(&mut self, name: &'static str, x: &X, op: impl Fn(&X) -> Layer<T>)
+    fn row<X, T: Data>(&mut self, name: &'static str, x: &X, op: impl Fn(&X) -> Layer<T>)
     where
-        X: Variables<Gradients = Layer<X::Delta>>,
+        X: Differentiable + Variables<Gradients = Layer<X::Delta>>,
         Layer<T>: Total,
     {
         self.names.push(name);
