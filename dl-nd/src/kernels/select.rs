@@ -2,10 +2,11 @@
 //!
 //! A tensor is `[before, length, after]` around the axis. Indices must be below `length`.
 
-use crate::fusion::CHUNK_LEN;
+use super::add_in_halves;
+use crate::fusion::{CHUNK_LEN, RUN_LEN, sum_in_order};
 use crate::tensor::Element;
 use dl_core::{buffers, parallel};
-use ndarray::{ArrayViewMut3, Axis};
+use ndarray::{ArrayView1, ArrayViewMut1, ArrayViewMut2, ArrayViewMut3, Axis};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// The estimated time to select or to add an element, in nanoseconds.
@@ -58,6 +59,33 @@ pub(crate) fn take<A: Element>(x: &[A], [before, length, after]: [usize; 3], ind
     })
 }
 
+/// The indices that occur more often than a run of a sum is long. Their terms are summed in halves.
+struct Frequent {
+    /// The number of occurrences of each index; empty if none is frequent.
+    counts: Vec<usize>,
+    /// The places of the frequent indices, sorted by index.
+    order: Vec<usize>,
+}
+
+impl Frequent {
+    fn of(indices: &[usize], length: usize) -> Self {
+        let mut counts = vec![0; if indices.len() > RUN_LEN { length } else { 0 }];
+        if !counts.is_empty() {
+            indices.iter().for_each(|&index| counts[index] += 1);
+        }
+        if counts.iter().all(|&count| count <= RUN_LEN) {
+            return Frequent { counts: Vec::new(), order: Vec::new() };
+        }
+        let mut order: Vec<usize> = (0..indices.len()).filter(|&at| counts[indices[at]] > RUN_LEN).collect();
+        order.sort_by_key(|&at| indices[at]);
+        Frequent { counts, order }
+    }
+
+    fn has(&self, index: usize) -> bool {
+        self.counts.get(index).is_some_and(|&count| count > RUN_LEN)
+    }
+}
+
 /// Adds the slices `[before, indices, after]` of `parts` at their indices, in order.
 pub(crate) fn add_taken<A: Element>(
     whole: &mut [A],
@@ -68,12 +96,19 @@ pub(crate) fn add_taken<A: Element>(
     if whole.is_empty() || parts.is_empty() {
         return;
     }
+    let frequent = Frequent::of(indices, length);
     // the slices from `first` on of one block
     let add = |block: usize, first: usize, to: &mut [A]| {
-        for (number, &index) in indices.iter().enumerate() {
-            let to = index.checked_sub(first).and_then(|index| to.get_mut(index * after..(index + 1) * after));
-            let part = &parts[(block * indices.len() + number) * after..][..after];
-            to.into_iter().flatten().zip(part).for_each(|(sum, &part)| *sum = *sum + part);
+        let slice = |index: usize| index.checked_sub(first).map(|index| index * after..(index + 1) * after);
+        let part = |number: usize| &parts[(block * indices.len() + number) * after..][..after];
+        for (number, &index) in indices.iter().enumerate().filter(|&(_, &index)| !frequent.has(index)) {
+            let to = slice(index).and_then(|slice| to.get_mut(slice));
+            to.into_iter().flatten().zip(part(number)).for_each(|(sum, &part)| *sum = *sum + part);
+        }
+        for of_one in frequent.order.chunk_by(|&a, &b| indices[a] == indices[b]) {
+            if let Some(to) = slice(indices[of_one[0]]).and_then(|slice| to.get_mut(slice)) {
+                add_in_halves(of_one, &|number| ArrayView1::from(part(number)), ArrayViewMut1::from(to));
+            }
         }
     };
     let (block, nanoseconds) = (length * after, NANOSECONDS * parts.len() as f64);
@@ -131,8 +166,26 @@ pub(crate) fn scatter_add<A: Element>(sums: &mut [A], shape: [usize; 3], indices
     let add = |part: usize, sums: &mut ArrayViewMut3<'_, A>| {
         let (first_block, first) = if before > 1 { (part * each, 0) } else { (0, part * each) };
         for (block, mut sums) in sums.outer_iter_mut().enumerate() {
+            let start = |row: usize| ((first_block + block) * count + row) * after + first;
+            if has_frequent(&sums, count, |row, column| indices[start(row) + column]) {
+                for (column, mut sums) in sums.columns_mut().into_iter().enumerate() {
+                    let place = |row: usize| start(row) + column;
+                    let line: Vec<usize> = (0..count).map(|row| indices[place(row)]).collect();
+                    let mut order: Vec<usize> = (0..count).collect();
+                    order.sort_by_key(|&row| line[row]);
+                    for of_one in order.chunk_by(|&a, &b| line[a] == line[b]) {
+                        let terms: Vec<A> = of_one.iter().map(|&row| source[place(row)]).collect();
+                        let sum = &mut sums[line[of_one[0]]];
+                        match terms.len() {
+                            ..=RUN_LEN => terms.iter().for_each(|&term| *sum = *sum + term),
+                            _ => *sum = *sum + sum_in_order(&terms),
+                        }
+                    }
+                }
+                continue;
+            }
             for row in 0..count {
-                let start = ((first_block + block) * count + row) * after + first;
+                let start = start(row);
                 let terms = indices[start..].iter().zip(&source[start..]).take(sums.ncols()).enumerate();
                 terms.for_each(|(column, (&index, &term))| sums[[index, column]] = sums[[index, column]] + term);
             }
@@ -141,4 +194,16 @@ pub(crate) fn scatter_add<A: Element>(sums: &mut [A], shape: [usize; 3], indices
     let mut parts: Vec<_> = sums.axis_chunks_iter_mut(axis, each).collect();
     let nanoseconds = 2.0 * NANOSECONDS * indices.len() as f64 / parts.len() as f64;
     parallel::for_each_mut(&mut parts, nanoseconds, add);
+}
+
+/// Whether an index occurs more often in a column than a run of a sum is long.
+fn has_frequent<A>(sums: &ArrayViewMut2<'_, A>, count: usize, index: impl Fn(usize, usize) -> usize) -> bool {
+    if count <= RUN_LEN {
+        return false;
+    }
+    let mut counts = vec![0_usize; sums.len()];
+    for row in 0..count {
+        (0..sums.ncols()).for_each(|column| counts[index(row, column) * sums.ncols() + column] += 1);
+    }
+    counts.iter().any(|&count| count > RUN_LEN)
 }

@@ -199,5 +199,10 @@ fn long_sums_of_products_lookups_and_windows_are_accurate() {
     near("a window", pooled.predict().wait().expect("it succeeds")[0], all / LEN as f64);
     let table = Weight::new(dl_nd::Table::from([[0.5_f32], [0.25]]));
     let read = (table.embedding(vec![1; LEN]).flatten() * &a).sum();
+    let matrix = Weight::new(Nd::from([[0.5_f32], [0.25], [0.125]]));
+    let read_of_tensor = (matrix.index_select(0, vec![1; LEN]).flatten() * &a).sum();
+    near("lookups of a tensor", read_of_tensor.gradient(&matrix).predict().wait().expect("it succeeds")[(1, 0)], all);
+    let picked = (matrix.gather(0, Nd::full([LEN, 1], 2_usize)).flatten() * &a).sum();
+    near("gathered elements", picked.gradient(&matrix).predict().wait().expect("it succeeds")[(2, 0)], all);
     near("lookups", read.gradient(&table).predict().wait().expect("it succeeds").block()[(0, 0)], all);
 }
