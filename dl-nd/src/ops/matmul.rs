@@ -511,7 +511,7 @@ fn each_pair<'a, A: Element>(
         // without dynamic shapes, which take longer than a small product
         let [a, b] = [a, b].map(|x| x.into_dimensionality::<Ix3>().expect("three axes"));
         for index in 0..a.shape()[0] {
-            let [a, b] = [&a, &b].map(|x| (*x).index_axis_move(Axis(0), index));
+            let [a, b] = [a, b].map(|x| x.index_axis_move(Axis(0), index));
             each(MatrixRef::row(&a), MatrixRef::column(&b));
         }
         return;
