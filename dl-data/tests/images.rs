@@ -53,6 +53,9 @@ fn oriented(jpeg: &[u8], orientation: u8) -> Vec<u8> {
     [&jpeg[..2], &[0xFF, 0xE1, 0, exif.len() as u8 + 2], &exif, &jpeg[2..]].concat()
 }
 
+/// Where an element of the turned image is in the stored one.
+type Place = fn(usize, usize) -> (usize, usize);
+
 #[test]
 fn exif_orientation_turns_and_mirrors_image() {
     let good = fs::read(fixture("grey.jpg")).unwrap();
@@ -60,7 +63,7 @@ fn exif_orientation_turns_and_mirrors_image() {
     let plain = read(&good);
     assert_eq!(plain.shape(), [3, 6, 5]);
     // the place in the file of the pixel that is shown at `(y, x)`
-    let places: [fn(usize, usize) -> (usize, usize); 8] = [
+    let places: [Place; 8] = [
         |y, x| (y, x),
         |y, x| (y, 4 - x),
         |y, x| (5 - y, 4 - x),
