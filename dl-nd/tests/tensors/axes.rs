@@ -295,13 +295,16 @@ fn masks_and_choices_match_loops() {
     }
 }
 
+/// Selects a row.
+type Lookup = fn(&Weight<Open<f32>>, usize) -> Layer<Open<f32>>;
+
 /// Forty lookups of one row each: their deltas are added in one tensor, as those of slices.
 #[test]
 fn deltas_of_many_lookups_are_one_sum() {
     for (rows, width) in [(20, 3), (300, 100)] {
         let w = Weight::new(numbers::<f32>(&[rows, width]));
         let (count, at) = (40, |i: usize| i * 7 % rows);
-        let ways: [(&str, fn(&Weight<Open<f32>>, usize) -> Layer<Open<f32>>); 4] = [
+        let ways: [(&str, Lookup); 4] = [
             ("embedding", |w, row| IndexOps::embedding(w, [row]).to_rank()),
             ("index_select", |w, row| w.index_select(0, [row])),
             ("gather", |w, row| w.gather(0, Nd::full(IxDyn(&[1, w.value().shape()[1]]), row))),
