@@ -295,6 +295,7 @@ fn masks_and_choices_match_loops() {
     }
 }
 
+/// Selects a row.
 type Lookup = fn(&Weight<Open<f32>>, usize) -> Layer<Open<f32>>;
 
 /// Forty lookups of one row each: their deltas are added in one tensor, as those of slices.
