@@ -250,7 +250,7 @@ mod tests {
                     tell.send(state.workers.regions.len()).expect("somebody waits");
                     let _ = is_over.recv();
                 });
-                let crews = crews.recv().expect("it is traced");
+                let crews = crews.recv().expect("a region is announced");
                 *held.lock().expect("nobody panics") = Some((holder, crews));
                 begun.store(true, Ordering::Release);
             }

@@ -27,16 +27,16 @@ impl<'a, T: ?Sized> Deref for Capture<'a, T> {
 
 impl<'a, U: CanBeLent + ?Sized> Capture<'a, &'a U> {
     /// Stores a copy of the referent.
-    pub fn keep(&self) -> BorrowedParam<U, U::InlineBox> {
+    pub fn keep(&self) -> BorrowedParam<U, U::Kept> {
         keep_lent(self.0.0)
     }
 }
 
 impl<T> CaptureValue<'_, T> {
     /// Stores a copy of the variable.
-    pub fn keep<InlineBox>(&self) -> ClonedParam<InlineBox>
+    pub fn keep<Kept>(&self) -> ClonedParam<Kept>
     where
-        T: CanBeKept<InlineBox = InlineBox>,
+        T: CanBeKept<Kept = Kept>,
     {
         ClonedParam::new::<T>(self.0.copied())
     }

@@ -26,7 +26,7 @@ pub trait ExtractedInAClosure {}
     message = "`!` cannot extract a `{Self}` here, because this function does not return a layer",
     label = "this is not a `bool`, and nothing is extracted here",
     note = "a `#[differentiable]` function is lazy, and `!` extracts, if it returns a `Layer`, a `Do`, a tuple or an array of those, or \
-            `impl NodeOp`; `#[differentiable(lazy)]` says that another name stands for one of them"
+            `impl Expression`; `#[differentiable(lazy)]` says that another name stands for one of them"
 )]
 pub trait ExtractedInAPlainFunction {}
 

@@ -16,21 +16,21 @@ use std::sync::Arc;
 pub trait CanBeKept {
     /// The type itself. An associated type, because the compiler then reports a missing
     /// implementation once instead of at every use.
-    type InlineBox: Send + Sync + 'static;
+    type Kept: Send + Sync + 'static;
 
     /// The value itself.
-    fn kept(self) -> Self::InlineBox;
+    fn kept(self) -> Self::Kept;
 
     /// A clone of the value.
-    fn copied(&self) -> Self::InlineBox;
+    fn copied(&self) -> Self::Kept;
 
     /// A clone of the stored value.
-    fn again(kept: &Self::InlineBox) -> Self::InlineBox;
+    fn again(kept: &Self::Kept) -> Self::Kept;
 }
 
 #[diagnostic::do_not_recommend]
 impl<T: Clone + Send + Sync + 'static> CanBeKept for T {
-    type InlineBox = T;
+    type Kept = T;
 
     fn kept(self) -> T {
         self
@@ -55,15 +55,15 @@ impl<T: Clone + Send + Sync + 'static> CanBeKept for T {
 )]
 pub trait CanBeLent {
     /// The type of the copy.
-    type InlineBox: Send + Sync + 'static;
+    type Kept: Send + Sync + 'static;
 
     /// The copy.
-    fn kept(&self) -> Self::InlineBox;
+    fn kept(&self) -> Self::Kept;
 }
 
 #[diagnostic::do_not_recommend]
 impl<T: ToOwned<Owned: Send + Sync + 'static> + ?Sized> CanBeLent for T {
-    type InlineBox = T::Owned;
+    type Kept = T::Owned;
 
     fn kept(&self) -> T::Owned {
         self.to_owned()
@@ -76,7 +76,7 @@ pub fn keep<T>(parameters: T) -> Arc<T> {
 }
 
 /// Stores a parameter passed by value.
-pub fn keep_value<T: CanBeKept<InlineBox = K>, K>(parameter: T) -> ClonedParam<K> {
+pub fn keep_value<T: CanBeKept<Kept = K>, K>(parameter: T) -> ClonedParam<K> {
     ClonedParam::new::<T>(parameter.kept())
 }
 
@@ -88,7 +88,7 @@ pub struct ClonedParam<K> {
 }
 
 impl<K> ClonedParam<K> {
-    pub(super) fn new<T: CanBeKept<InlineBox = K>>(kept: K) -> Self {
+    pub(super) fn new<T: CanBeKept<Kept = K>>(kept: K) -> Self {
         ClonedParam { kept, again: T::again }
     }
 
@@ -99,12 +99,12 @@ impl<K> ClonedParam<K> {
 }
 
 /// Stores a copy of a parameter passed by reference.
-pub fn keep_reference<T: CanBeLent<InlineBox = K> + ?Sized, K>(parameter: &T) -> K {
+pub fn keep_reference<T: CanBeLent<Kept = K> + ?Sized, K>(parameter: &T) -> K {
     parameter.kept()
 }
 
 /// Does so for a parameter type that cannot be named.
-pub fn keep_lent<T: CanBeLent<InlineBox = K> + ?Sized, K>(parameter: &T) -> BorrowedParam<T, K> {
+pub fn keep_lent<T: CanBeLent<Kept = K> + ?Sized, K>(parameter: &T) -> BorrowedParam<T, K> {
     BorrowedParam(parameter.kept(), PhantomData)
 }
 
