@@ -1,13 +1,11 @@
-//! Cotangents (deltas), and the accumulator of the cotangents that arrive at a node.
+//! Cotangents (deltas) of any type, evaluated or not.
 
-use crate::autodiff::accumulate::accumulated;
+use crate::autodiff::fused_sum::accumulated;
 use crate::autodiff::optional_cotangent::OptionalCotangent;
-use crate::exec::vec_pool::{self, Row, SMALL};
-use crate::graph::inline_box::InlineBox;
-use crate::graph::node::{DataVTable, Node, NodeOp};
+use crate::exec::vec_pool;
+use crate::graph::node::{Node, NodeOp};
 use crate::graph::node_ref::{NodePtr, NodeRef};
-use crate::graph::scalar::Scalar;
-use crate::graph::value::{Repr, Value};
+use crate::graph::value::Value;
 
 /// The cotangent of a node, evaluated or not.
 #[derive(Clone)]
@@ -96,131 +94,6 @@ impl AnyDelta {
 }
 
 vec_pool::rows! {
-    ARRIVED: Arrived, kept by threads in ARRIVED_OF_THIS_THREAD;
     DELTAS: (NodePtr, AnyDelta), kept by threads in DELTAS_OF_THIS_THREAD;
     DELTAS_OF_LAYERS: (NodeRef, AnyDelta);
-}
-
-/// An accumulator for each of so many slots, or more: all are empty.
-#[inline]
-pub(super) fn take_table(slots: usize) -> Vec<Arrived> {
-    let mut table = vec_pool::spare();
-    if table.len() < slots {
-        extend(&mut table, slots);
-    }
-    table
-}
-
-#[cold]
-fn extend(table: &mut Vec<Arrived>, slots: usize) {
-    if slots > SMALL {
-        *table = vec_pool::with_room(slots);
-    }
-    table.resize_with(slots.max(table.len()), Arrived::default);
-}
-
-/// Keeps a table for the next traversal. Its accumulators must be empty; they stay in it.
-#[inline]
-pub(super) fn keep_table(mut table: Vec<Arrived>) {
-    debug_assert!(table.iter().all(|arrived| matches!(arrived, Arrived::Nothing)));
-    if table.capacity() > SMALL {
-        vec_pool::keep(&mut table);
-    } else {
-        Arrived::with_spare(|spare| spare.set(table));
-    }
-}
-
-/// Cotangent accumulator: the cotangents that have arrived at a node.
-#[derive(Default)]
-pub(crate) enum Arrived {
-    #[default]
-    Nothing,
-    F32(f32),
-    F64(f64),
-    /// The cotangent of the only consumer so far. Most nodes have one consumer.
-    One(NodeRef),
-    /// The running sum of ready values.
-    Total(InlineBox<Total>),
-    /// A list of several cotangents. Boxed, as it is the rare case and would enlarge the others.
-    #[allow(clippy::box_collection, reason = "keeps the common case at two words")]
-    Many(Box<Vec<AnyDelta>>),
-}
-
-/// The running sum of cotangents that were ready when they arrived.
-pub(crate) struct Total {
-    pub(super) value: Value,
-    /// Whether it has more than one term. A sum is counted as one operation.
-    pub(super) is_sum: bool,
-    /// Whether a term is a part of a tensor. Then the sum must have started with zeros.
-    pub(super) has_part: bool,
-}
-
-impl From<Scalar> for Arrived {
-    #[inline(always)]
-    fn from(number: Scalar) -> Self {
-        match number {
-            Scalar::F32(number) => Arrived::F32(number),
-            Scalar::F64(number) => Arrived::F64(number),
-        }
-    }
-}
-
-impl Arrived {
-    /// Adds a cotangent of an operand of this data type, in place if possible. Returns whether the
-    /// accumulator became a sum.
-    pub(super) fn add_in_place(&mut self, delta: AnyDelta, kind: &DataVTable) -> bool {
-        if let (Arrived::Total(total), AnyDelta::Ready(value)) = (&mut *self, &delta)
-            && (kind.add_delta)(&mut total.value, value)
-        {
-            return !std::mem::replace(&mut total.is_sum, true);
-        }
-        match (&*self, delta) {
-            (Arrived::Nothing, AnyDelta::Ready(value @ Value(Repr::Any(_)))) => {
-                *self = Arrived::Total(InlineBox::new(Total { value, is_sum: false, has_part: false }));
-            }
-            (_, delta) => self.add(delta),
-        }
-        false
-    }
-
-    #[inline]
-    pub(crate) fn add(&mut self, delta: AnyDelta) {
-        match (&mut *self, &delta) {
-            (Arrived::F32(sum), AnyDelta::Ready(Value(Repr::F32(number)))) => *sum += number,
-            (Arrived::F64(sum), AnyDelta::Ready(Value(Repr::F64(number)))) => *sum += number,
-            (Arrived::Nothing, AnyDelta::Ready(Value(Repr::F32(number)))) => *self = Arrived::F32(*number),
-            (Arrived::Nothing, AnyDelta::Ready(Value(Repr::F64(number)))) => *self = Arrived::F64(*number),
-            (Arrived::Many(deltas), _) => deltas.push(delta),
-            _ => match (self.take_one(), delta) {
-                (None, AnyDelta::Lazy(layer)) => *self = Arrived::One(layer),
-                (one, delta) => *self = Arrived::Many(Box::new(one.into_iter().chain([delta]).collect())),
-            },
-        }
-    }
-
-    /// Takes the cotangent, if it is a single one.
-    #[inline]
-    pub(super) fn take_one(&mut self) -> Option<AnyDelta> {
-        match std::mem::take(self) {
-            Arrived::F32(number) => Some(AnyDelta::Ready(Value(Repr::F32(number)))),
-            Arrived::F64(number) => Some(AnyDelta::Ready(Value(Repr::F64(number)))),
-            Arrived::One(layer) => Some(AnyDelta::Lazy(layer)),
-            Arrived::Total(total) => Some(AnyDelta::Ready(total.into_inner().value)),
-            other => {
-                *self = other;
-                None
-            }
-        }
-    }
-
-    /// Takes all cotangents.
-    pub(crate) fn take(&mut self) -> Vec<AnyDelta> {
-        match self.take_one() {
-            Some(one) => vec![one],
-            None => match std::mem::take(self) {
-                Arrived::Many(deltas) => *deltas,
-                _ => Vec::new(),
-            },
-        }
-    }
 }

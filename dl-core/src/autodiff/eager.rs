@@ -15,7 +15,8 @@
 //! Lock rule: this code runs under the state lock, so it must not run or drop user code. Only
 //! operations with `IS_PURE` are evaluated; their operands and values hold built-in data.
 
-use crate::autodiff::cotangent::{AnyDelta, Arrived};
+use crate::autodiff::accumulator::Accumulator;
+use crate::autodiff::cotangent::AnyDelta;
 use crate::autodiff::immediate::{Operand, Sums};
 use crate::autodiff::reverse::Targets;
 use crate::error::Result;
@@ -75,12 +76,12 @@ impl<'a> Eager<'a> {
     }
 
     /// Adds this cotangent to the accumulator of this slot, evaluated if possible inline.
-    pub(super) fn add(&mut self, state: &mut PassState, delta: NodeRef, place: u32, arrived: &mut Arrived) {
+    pub(super) fn add(&mut self, state: &mut PassState, delta: NodeRef, place: u32, arrived: &mut Accumulator) {
         let delta = self.arriving(state, delta, place);
         self.add_computed(state, delta, place, arrived);
     }
 
-    fn add_computed(&mut self, state: &mut PassState, delta: AnyDelta, place: u32, arrived: &mut Arrived) {
+    fn add_computed(&mut self, state: &mut PassState, delta: AnyDelta, place: u32, arrived: &mut Accumulator) {
         if arrived.add_in_place(delta, state.node(place).vtable) {
             state.note_evaluation();
         }
@@ -97,7 +98,7 @@ impl<'a> Eager<'a> {
         index: u32,
         delta: &AnyDelta,
         goal: &impl Targets,
-        arrived: &mut [Arrived],
+        arrived: &mut [Accumulator],
     ) -> Result<bool> {
         let node = state.node(index);
         let (AnyDelta::Ready(delta), NodeOp::Primitive(op)) = (delta, &node.op) else { return Ok(false) };

@@ -10,7 +10,8 @@
 //! A rule that does not support its operands must return false before it has added anything. The
 //! layer rule is called then.
 
-use crate::autodiff::cotangent::{AnyDelta, Arrived, Total};
+use crate::autodiff::accumulator::{Accumulator, Total};
+use crate::autodiff::cotangent::AnyDelta;
 use crate::graph::inline_box::InlineBox;
 use crate::graph::node::DataVTable;
 use crate::graph::node_ref::NodeRef;
@@ -19,7 +20,7 @@ use crate::graph::value::Value;
 
 /// The cotangent accumulators of the operands of one operation.
 pub(super) struct Sums<'a> {
-    pub(super) arrived: &'a mut [Arrived],
+    pub(super) arrived: &'a mut [Accumulator],
     pub(super) operands: &'a [Operand],
     /// The cotangent of the operation.
     pub(super) delta: &'a Value,
@@ -74,7 +75,7 @@ impl CotangentSink for Sums<'_> {
     fn add_part(&mut self, which: usize, part: &dyn CotangentPart) {
         let arrived = &mut self.arrived[self.operands[which].place as usize];
         match arrived {
-            Arrived::Total(total) if self.later.is_empty() => {
+            Accumulator::Total(total) if self.later.is_empty() => {
                 if !std::mem::replace(&mut total.has_part, true) {
                     let mut whole = part.zeros();
                     part.add_whole(&mut whole, &total.value);
@@ -88,8 +89,8 @@ impl CotangentSink for Sums<'_> {
                 part.add(&mut value);
                 self.evaluations += 1;
                 match arrived {
-                    Arrived::Nothing if self.later.is_empty() => {
-                        *arrived = Arrived::Total(InlineBox::new(Total { value, is_sum: true, has_part: true }));
+                    Accumulator::Nothing if self.later.is_empty() => {
+                        *arrived = Accumulator::Total(InlineBox::new(Total { value, is_sum: true, has_part: true }));
                     }
                     _ => self.arrives(which, AnyDelta::Ready(value)),
                 }

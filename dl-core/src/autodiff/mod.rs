@@ -2,15 +2,16 @@
 //!
 //! The reverse pass (`reverse`) reads the pullback rules in three ways: staged as graph nodes
 //! (`reverse`), in plain numbers (`scalar`), or in values, in immediate mode (`eager`,
-//! `immediate`). `cotangent` holds the accumulators. Forward mode (`forward`) transposes the same
+//! `immediate`). `accumulator` sums the cotangents of a node. Forward mode (`forward`) transposes the same
 //! rules. `remat_group` and `optional_cotangent` handle checkpoint segments with discarded values.
 
-pub(crate) mod accumulate;
+pub(crate) mod accumulator;
 pub(crate) mod cotangent;
 pub(crate) mod custom_backward;
 pub(crate) mod derivatives;
 mod eager;
 pub(crate) mod forward;
+mod fused_sum;
 pub(crate) mod gradients;
 pub(crate) mod immediate;
 pub(crate) mod optional_cotangent;

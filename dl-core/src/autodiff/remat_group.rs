@@ -12,7 +12,8 @@
 //!
 //! Lock order: the state lock of the pass must be taken before `Group::members`.
 
-use crate::autodiff::cotangent::{AnyDelta, Arrived};
+use crate::autodiff::accumulator::Accumulator;
+use crate::autodiff::cotangent::AnyDelta;
 use crate::autodiff::optional_cotangent::OptionalCotangent;
 use crate::autodiff::reverse::Everywhere;
 use crate::autodiff::{optional_cotangent, reverse};
@@ -77,11 +78,11 @@ impl<'a> Groups<'a> {
         &self,
         state: &mut PassState,
         index: u32,
-        arrived: &mut [Arrived],
+        arrived: &mut [Accumulator],
         wanted: impl Fn(&PassState, u32) -> bool,
     ) -> bool {
         let common = match &arrived[index as usize] {
-            Arrived::Many(deltas) => common_group(deltas),
+            Accumulator::Many(deltas) => common_group(deltas),
             _ => Common::None,
         };
         let operands: Vec<u32> = edges(state, index).collect();
@@ -113,7 +114,7 @@ impl<'a> Groups<'a> {
     }
 
     /// Replaces the cotangents of this slot, conditional or not, by their sum.
-    pub(crate) fn sum(&self, state: &mut PassState, index: u32, arrived: &mut [Arrived]) -> NodeRef {
+    pub(crate) fn sum(&self, state: &mut PassState, index: u32, arrived: &mut [Accumulator]) -> NodeRef {
         let sum = optional_cotangent::sum(&state.handle(index), arrived[index as usize].take(), 1.0);
         arrived[index as usize].add(AnyDelta::Lazy(sum.clone()));
         sum

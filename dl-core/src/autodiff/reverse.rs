@@ -10,7 +10,8 @@
 //! only build nodes. It is released before a hand-written backward is called, as that is user code
 //! which may use the pass.
 
-use crate::autodiff::cotangent::{self, AnyDelta, Arrived};
+use crate::autodiff::accumulator::{self, Accumulator};
+use crate::autodiff::cotangent::AnyDelta;
 use crate::autodiff::custom_backward;
 use crate::autodiff::eager::Eager;
 use crate::autodiff::gradients::{SideEffects, WeightDeltas};
@@ -127,12 +128,12 @@ pub(crate) fn deltas_of_number(state: &mut PassState, root: u32, number: Scalar)
     if !state.trained(root) {
         return Vec::new();
     }
-    let mut arrived = cotangent::take_table(state.slots());
+    let mut arrived = accumulator::take_table(state.slots());
     arrived[root as usize] = number.one().into();
     let mut deltas = vec_pool::spare();
     deltas.reserve(state.weights_met().min(FEW_DELTAS));
     walk_back_in_numbers(state, root, &mut arrived, &mut deltas);
-    cotangent::keep_table(arrived);
+    accumulator::keep_table(arrived);
     deltas
 }
 
@@ -222,7 +223,7 @@ fn walk_to_weights(
         return Ok(Vec::new());
     }
     let order = if state.in_order() { None } else { Some(order(&mut state, [root], |state, _, x| state.trained(x))) };
-    let mut arrived = cotangent::take_table(state.slots());
+    let mut arrived = accumulator::take_table(state.slots());
     arrived[state.unmarked(root) as usize].add(delta);
     let steps = order.as_ref().map_or(root as usize + 1, Vec::len);
     let step = |step: usize| order.as_ref().map_or(step as u32, |order| order[step]);
@@ -247,7 +248,7 @@ fn walk_towards(
     // before
     let last = |index: u32| targets_met.len() == 1 && targets_met.contains(&index);
     let order = order(&mut state, places.iter().copied(), |_, from, to| !last(from) && !known.contains(&to));
-    let mut arrived = cotangent::take_table(state.slots());
+    let mut arrived = accumulator::take_table(state.slots());
     let mut goal = Towards { targets: targets_met, leads: vec![false; arrived.len()] };
     // A hand-written backward may have any side effects, but on weights only.
     let weights = targets.iter().any(|target| target.variable().is_some());
@@ -282,7 +283,7 @@ fn walk_back<'a, G: Targets>(
     steps: impl Iterator<Item = u32>,
     goal: &G,
     when: When,
-    mut arrived: Vec<Arrived>,
+    mut arrived: Vec<Accumulator>,
     effects: &mut SideEffects,
 ) -> Result<WeightDeltas> {
     let mut deltas: WeightDeltas = vec_pool::spare();
@@ -293,10 +294,10 @@ fn walk_back<'a, G: Targets>(
     let at_weight = |delta: AnyDelta| if when == When::AtOnce { delta.at_hand() } else { delta };
     for index in steps {
         let numeric = match &arrived[index as usize] {
-            Arrived::Nothing => continue,
-            &Arrived::F32(d) => in_numbers(&state, index, d, &mut arrived),
-            &Arrived::F64(d) => in_numbers(&state, index, d, &mut arrived),
-            Arrived::One(_) | Arrived::Total(_) | Arrived::Many(_) => false,
+            Accumulator::Nothing => continue,
+            &Accumulator::F32(d) => in_numbers(&state, index, d, &mut arrived),
+            &Accumulator::F64(d) => in_numbers(&state, index, d, &mut arrived),
+            Accumulator::One(_) | Accumulator::Total(_) | Accumulator::Many(_) => false,
         };
         if numeric {
             // A number has no destructor.
@@ -392,15 +393,17 @@ fn walk_back<'a, G: Targets>(
             }
         }
     }
-    cotangent::keep_table(arrived);
+    accumulator::keep_table(arrived);
     Ok(deltas)
 }
 
 /// The sum of the cotangents that have arrived at this node. The sum of user data may panic. Not
 /// inlined: the loop over plain numbers is faster this way.
 #[inline(never)]
-fn take_sum(arrived: &mut Arrived, node: NodePtr) -> Result<AnyDelta> {
-    let Arrived::Many(deltas) = std::mem::take(arrived) else { unreachable!("a single delta is taken by `take_one`") };
+fn take_sum(arrived: &mut Accumulator, node: NodePtr) -> Result<AnyDelta> {
+    let Accumulator::Many(deltas) = std::mem::take(arrived) else {
+        unreachable!("a single delta is taken by `take_one`")
+    };
     sum(node, *deltas)
 }
 

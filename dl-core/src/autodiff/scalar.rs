@@ -1,6 +1,7 @@
 //! Pullback of scalar arithmetic, in both readings of its rules: in plain numbers, and in layers.
 
-use crate::autodiff::cotangent::{AnyDelta, Arrived};
+use crate::autodiff::accumulator::Accumulator;
+use crate::autodiff::cotangent::AnyDelta;
 use crate::autodiff::reverse::Targets;
 use crate::exec::{Arithmetic, NodeSlot, PassState, vec_pool};
 use crate::graph::layer::Layer;
@@ -14,7 +15,7 @@ use dl_math::{Algebra, Binary, Number, Side, Term};
 pub(super) trait Plain: Number {
     fn of_entry(entry: &NodeSlot) -> Option<Self>;
     fn scalar(self) -> Scalar;
-    fn add_to(self, arrived: &mut Arrived);
+    fn add_to(self, arrived: &mut Accumulator);
 }
 
 macro_rules! plain {
@@ -34,10 +35,10 @@ macro_rules! plain {
             }
 
             #[inline(always)]
-            fn add_to(self, arrived: &mut Arrived) {
+            fn add_to(self, arrived: &mut Accumulator) {
                 match arrived {
-                    Arrived::Nothing => *arrived = Arrived::$Repr(self),
-                    Arrived::$Repr(sum) => *sum += self,
+                    Accumulator::Nothing => *arrived = Accumulator::$Repr(self),
+                    Accumulator::$Repr(sum) => *sum += self,
                     _ => arrived.add(AnyDelta::Ready(self.scalar().into())),
                 }
             }
@@ -54,15 +55,15 @@ plain!(f64 F64);
 pub(super) fn walk_back_in_numbers(
     state: &PassState,
     root: u32,
-    arrived: &mut [Arrived],
+    arrived: &mut [Accumulator],
     deltas: &mut Vec<(NodePtr, AnyDelta)>,
 ) {
     for place in (0..root as usize + 1).rev() {
         let index = place as u32;
         match &arrived[place] {
-            Arrived::Nothing => continue,
-            &Arrived::F32(d) => number_back(state, index, d, arrived, deltas),
-            &Arrived::F64(d) => number_back(state, index, d, arrived, deltas),
+            Accumulator::Nothing => continue,
+            &Accumulator::F32(d) => number_back(state, index, d, arrived, deltas),
+            &Accumulator::F64(d) => number_back(state, index, d, arrived, deltas),
             _ => unreachable!("cotangents of numbers are numbers"),
         }
         // A number has no destructor.
@@ -77,7 +78,7 @@ fn number_back<N: Plain>(
     state: &PassState,
     index: u32,
     d: N,
-    arrived: &mut [Arrived],
+    arrived: &mut [Accumulator],
     deltas: &mut Vec<(NodePtr, AnyDelta)>,
 ) {
     if !in_numbers(state, index, d, arrived) {
@@ -90,7 +91,7 @@ fn number_back<N: Plain>(
 /// The numeric reading: adds the cotangents of the operands of scalar arithmetic, given its
 /// cotangent `d`. Returns false if the slot is no scalar arithmetic.
 #[inline(always)]
-pub(super) fn in_numbers<N: Plain>(state: &PassState, index: u32, d: N, arrived: &mut [Arrived]) -> bool {
+pub(super) fn in_numbers<N: Plain>(state: &PassState, index: u32, d: N, arrived: &mut [Accumulator]) -> bool {
     let entry = state.entry(index);
     let [at, bt] = entry.operands;
     let Some(y) = N::of_entry(entry).map(Term) else { return false };
