@@ -16,7 +16,9 @@ fn one() -> Layer<f64> {
 #[test]
 fn jvp_of_every_operation_matches_its_pullback() {
     for &op in Unary::ALL {
-        for x in [0.3_f64, 0.7, 1.4] {
+        let domain = [0.3_f64, 0.7, 1.4].into_iter().filter(|&x| !op.value(x).is_nan());
+        assert!(domain.clone().count() > 0, "{op:?} has no value");
+        for x in domain {
             let w = Weight::new(x);
             let y = <f64 as dl_core::Pointwise>::unary(op, &w.layer());
             let [slope, gradient] = [y.jvp(&w, &Layer::constant(2.0)), 2.0 * y.gradient(&w)];

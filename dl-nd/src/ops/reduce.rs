@@ -518,7 +518,7 @@ pub(crate) fn fill<A: Element, D: Rank>(number: &Layer<A>, shape: D) -> Layer<Nd
 /// ```
 /// use dl_core::{Differentiable, Weight};
 /// use dl_nd::{Nd, NumberOps, SliceOps, concat, ops::MovementOps};
-/// let (a, b) = (Weight::new(1.0), Weight::new(2.0));
+/// let (a, b) = (Weight::new(1.0_f64), Weight::new(2.0));
 /// let vector = concat(0, [a.to_tensor().unsqueeze(0), b.to_tensor().unsqueeze(0)]);
 /// assert_eq!(vector.predict().wait()?, Nd::from([1.0, 2.0]));
 /// assert_eq!(vector.at(1).gradient(&b).predict().wait()?, 1.0);
