@@ -11,10 +11,11 @@ use rand::Rng;
 /// A cell of a recurrent network: [`RnnCell`], [`GruCell`], [`LstmCell`] or one of your own.
 ///
 /// ```
+/// use dl_core::Layer;
 /// use dl_nd::{Nd, init};
 /// use dl_nn::{GruCell, RecurrentCell};
 /// let cell = GruCell::<f32>::with_sizes(3, 4, &mut init::rng(1))?;
-/// let (output, state) = cell.step(&Nd::full([2, 3], 0.5).into(), cell.initial_state(2));
+/// let (output, state) = cell.step(&Layer::constant(Nd::full([2, 3], 0.5)), cell.initial_state(2));
 /// # let _ = (output, state);
 /// # dl_core::Result::Ok(())
 /// ```
