@@ -33,7 +33,6 @@ fn extend(table: &mut Vec<Accumulator>, slots: usize) {
 /// Keeps a table for the next traversal. Its accumulators must be empty; they stay in it.
 #[inline]
 pub(super) fn keep_table(mut table: Vec<Accumulator>) {
-    debug_assert!(table.iter().all(|arrived| matches!(arrived, Accumulator::Nothing)));
     if table.capacity() > SMALL {
         vec_pool::keep(&mut table);
     } else {
