@@ -10,13 +10,13 @@
 //!   again.
 //!
 //! In a rule, `x` (or `a` and `b`) are the operands, `y` is the value and `d` the delta of the
-//! value. A delta of exactly 0 annihilates: a product `d * slope` and a quotient `d / x` are 0 where
-//! `d` is, whatever the slope. Slopes therefore stand behind `d`. To add an operation, add its line. An operation of one operand becomes a method of every
-//! layer and weight, scalar or tensor. An operation of two operands needs an operator or function
-//! in `api::operators` of `dl-core`, or, if its right operand is a plain number, a method in
-//! `api::number_operands`. All operations are in the gradient check, in the comparison with PyTorch
-//! and in the documentation. Lines without a PyTorch name are used only in the rules of other
-//! lines.
+//! value. A delta of exactly 0 annihilates: a product `d * slope` and a quotient `d / x` are 0
+//! where `d` is, whatever the slope. Slopes therefore stand behind `d`. To add an operation, add
+//! its line. An operation of one operand becomes a method of every layer and weight, scalar or
+//! tensor. An operation of two operands needs an operator or function in `api::operators` of
+//! `dl-core`, or, if its right operand is a plain number, a method in `api::number_operands`. All
+//! operations are in the gradient check, in the comparison with PyTorch and in the documentation.
+//! Lines without a PyTorch name are used only in the rules of other lines.
 //!
 //! ```
 //! use dl_core::{Differentiable, Weight};

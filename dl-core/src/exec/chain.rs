@@ -100,7 +100,7 @@ impl PassState {
         true
     }
 
-    /// Takes the followers of an operation whose job has left the queue, in order.
+    /// Takes the followers of an operation that has left the queue, in order.
     pub(super) fn take_chain(&mut self, first: u32, into: &mut Vec<u32>) {
         into.clear();
         match std::mem::replace(&mut self.nodes.ext_mut(first).chain, CLOSED) {

@@ -9,7 +9,7 @@ use std::sync::{Arc, Weak};
 
 #[derive(Clone, Copy)]
 struct Context {
-    /// The pass whose futures this thread is polling: borrowed from the caller of [`polling`].
+    /// The pass that owns the futures which this thread polls, borrowed from the caller of [`polling`].
     pass: Option<NonNull<Arc<Pass>>>,
     /// Whether it polls a task of that pass rather than the driver's own future.
     in_task: bool,
@@ -112,7 +112,7 @@ pub(crate) fn parking(park: impl FnOnce()) {
     left.iter().for_each(|pass| pass.block_end());
 }
 
-/// The pass whose future this thread is polling.
+/// The pass that owns the future which this thread polls.
 #[inline]
 pub(crate) fn with_current<R>(f: impl FnOnce(Option<&Arc<Pass>>) -> R) -> R {
     let pass = CONTEXT.get().pass;

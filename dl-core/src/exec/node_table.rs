@@ -82,7 +82,7 @@ impl NodeSlot {
         NodeSlot { node: Some(node), operands, state: SlotState::Pending, ..NodeSlot::FREE }
     }
 
-    /// The slot of a node whose value is a number.
+    /// The slot of a node with a number as its value.
     #[inline(always)]
     pub(super) fn of_number(node: NodePtr, number: Scalar, trained: bool) -> NodeSlot {
         let (state, bits) = scalar_bits(number);

@@ -78,7 +78,7 @@ impl PassState {
         }
     }
 
-    /// The slot of an operand, also of a node whose operands are still being inserted.
+    /// The slot of an operand, also of a node with operands that are still being inserted.
     fn operand_if_entered(&self, index: u32, node: &Node, which: usize) -> Option<u32> {
         let known = Some(self.entry(index).operand(which)).filter(|&operand| operand != NONE);
         known.or_else(|| self.find(&node.operands()[which]))

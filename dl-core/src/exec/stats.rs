@@ -36,7 +36,7 @@ pub(super) struct Stats {
     so_far: Counters,
     /// The size of all live values, in bytes.
     bytes: usize,
-    /// The number of nodes whose slot was freed, or that never had one.
+    /// The number of nodes without a slot: it was freed, or there was none.
     without_slot: usize,
     /// The number of nodes that were not evaluated on insertion, and the number of constants among
     /// them.
