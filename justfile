@@ -15,6 +15,11 @@ model *args:
     RUSTFLAGS="--cfg shuttle" CARGO_PROFILE_DEV_OPT_LEVEL=1 cargo test -p monadic-dl-core -p monadic-dl-parallel --target-dir target/model --lib model:: {{ args }}
     RUSTFLAGS="--cfg loom" CARGO_PROFILE_DEV_OPT_LEVEL=1 cargo test -p monadic-dl-core -p monadic-dl-parallel --target-dir target/model --lib model:: {{ args }}
 
+# The tests of operations, tensors and promises with tensors of every size recorded and fused.
+fused:
+    DL_FUSE_FROM=1 cargo test --workspace --all-features --test operations --test tensors
+    DL_FUSE_FROM=1 cargo test --workspace --all-features --test all promises::
+
 # The documentation. Warnings are errors.
 docs:
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --all-features
@@ -50,7 +55,7 @@ fuzz runs="100000":
     DL_FUZZ_RUNS={{ runs }} cargo test --release -p monadic-dl-train --test all mutations::
 
 # All that `just test` samples, in full. It takes hours.
-sweep: fuzz kill programs
+sweep: fused fuzz kill programs
     DL_STRESS_GRAPHS=100000 cargo test --release --test stress -- --nocapture
     DL_SWEEP=1 cargo test --release --test executor
     PROPTEST_CASES=1000 cargo test --release -p monadic-dl-nd --test operations

@@ -129,10 +129,12 @@ fn commit_with<L: Deref<Target = Node>>(
             pending.push(PendingUpdate::new(variable, Source::Delta(delta), Action::Unknown));
         }
     }
-    pending.extend(updates.iter().filter_map(|update| {
-        let variable = update.buffer.as_variable()?;
-        Some(PendingUpdate::new(variable, Source::Buffer(update.place), Action::Replace(update.value.clone())))
-    }));
+    for update in updates {
+        if let Some(variable) = update.buffer.as_variable() {
+            let action = Action::Replace(update.value.clone());
+            pending.push(PendingUpdate::new(variable, Source::Buffer(update.place), action));
+        }
+    }
     with_recorded_span(passes, || {
         let ended = commit_updates(optimizer, &mut pending, passes);
         // Must precede the callback of a recorder: a failed step may still hold its locks.
