@@ -3,8 +3,7 @@
 
 use crate::fusion::{RUN_LEN, add_assign};
 use crate::kernels::Window;
-use crate::ops::pool;
-use crate::ops::window::{check_batch, size};
+use crate::ops::window::{check_batch, outputs, size};
 use crate::tensor::{Element, HasRank, Nd, Rank, tensor_of_shape, zeros};
 use dl_core::{Along, At, BuiltIn, Differentiable, Error, Layer, Primitive, Result};
 use std::marker::PhantomData;
@@ -228,7 +227,7 @@ impl AxisMap {
     pub(crate) fn outputs(self, shape: &[usize], axis: usize) -> Result<usize> {
         let is_empty = shape[axis] == 0;
         match self {
-            AxisMap::Mean { window, ceil, .. } => pool::outputs(window, shape, axis, ceil),
+            AxisMap::Mean { window, ceil, .. } => outputs(window, shape, axis, ceil),
             AxisMap::Adaptive { length } if length == 0 || !is_empty => Ok(length),
             AxisMap::Linear { length: 0, .. } | AxisMap::Cubic { length: 0, .. } | AxisMap::Nearest { length: 0 } => {
                 Err(Error::invalid(format!("a new length of 0 along axis {axis}; it must be at least 1")))

@@ -34,6 +34,7 @@ pub(crate) mod loss;
 pub(crate) mod loss_reduction;
 pub(crate) mod masked_select;
 pub(crate) mod matmul;
+pub(crate) mod max_pool;
 pub(crate) mod normalize;
 mod operators;
 pub(crate) mod pad;

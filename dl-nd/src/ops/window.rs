@@ -1,6 +1,6 @@
 //! Settings and checks shared by convolution and pooling.
 
-use crate::kernels::SPATIAL;
+use crate::kernels::{SPATIAL, Window};
 use crate::tensor::check_size;
 use dl_core::{Error, Result};
 
@@ -40,4 +40,16 @@ pub(crate) fn check_batch(what: &str, shape: &[usize], spatial: usize) -> Result
 pub(crate) fn size<A>(shape: &[usize]) -> Result<usize> {
     check_size::<A>(shape)?;
     Ok(shape.iter().product())
+}
+
+/// The number of pooling windows along an axis. Their padding must be at most half of the kernel.
+pub(crate) fn outputs(window: Window, shape: &[usize], axis: usize, ceil: bool) -> Result<usize> {
+    let (padding, kernel) = (window.padding, window.kernel);
+    let outputs = window.outputs(shape, axis, ceil)?;
+    if padding > kernel / 2 {
+        return Err(Error::invalid(format!(
+            "a padding of {padding} along axis {axis} is more than half of the kernel, {kernel}"
+        )));
+    }
+    Ok(outputs)
 }
