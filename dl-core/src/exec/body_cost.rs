@@ -167,9 +167,13 @@ mod tests {
         assert_eq!(guess(place), UNKNOWN_NS);
         timed(&pass, place, || apart(&other, nap));
         assert!(guess(place) >= 2e7);
-        let spared = || timed(&pass, place, || apart(&pass, nap));
-        spared();
-        assert!(guess(place) < 1.9e7);
+        // A poll without its naps takes no time, unless the thread is preempted.
+        let guess_falls = |_| {
+            let before = guess(place);
+            timed(&pass, place, || apart(&pass, nap));
+            guess(place) < 0.95 * before
+        };
+        assert!((0..10).any(guess_falls));
         let polls = (0..1_000).position(|_| {
             timed(&pass, place, || ());
             guess(place) == 0.0
