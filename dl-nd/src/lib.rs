@@ -84,6 +84,7 @@ pub use ops::compare::{Comparand, CompareOps, MaskOps, where_};
 pub use ops::conv::{Conv, ConvOps, ConvTranspose};
 pub use ops::convert::{CastOps, DiscreteOps};
 pub use ops::cross_entropy::{ClassTargets, CrossEntropy, one_hot};
+pub use ops::ctc::Ctc;
 pub use ops::derivatives::{DerivativeOps, Numeric};
 pub use ops::dropout::DropoutOps;
 pub use ops::einsum::einsum;

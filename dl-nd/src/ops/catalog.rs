@@ -193,6 +193,7 @@ fn rest() -> impl IntoIterator<Item = Operation> {
 
         "cross_entropy" "torch.nn.functional.cross_entropy" "at least 2" true true;
         "nll" "torch.nn.functional.nll_loss" "at least 2" true false;
+        "ctc" "torch.nn.functional.ctc_loss" "3, and lists of labels" true true;
         "mse" "torch.nn.functional.mse_loss" "any" true false;
         "l1" "torch.nn.functional.l1_loss" "any" true false;
         "huber" "torch.nn.functional.huber_loss" "any" true false;

@@ -1,14 +1,15 @@
 //! Loss functions. The elementwise losses of two tensors of one shape are implemented here, the
-//! losses of classification in `cross_entropy.rs`.
+//! losses of classification in `cross_entropy.rs`, that of sequences of labels in `ctc.rs`.
 
 use crate::ops::cross_entropy::{ClassTargets, CrossEntropy, cross_entropy, nll};
+use crate::ops::ctc::{Ctc, ctc};
 use crate::ops::expand_as::{expand_like, same_shape};
 use crate::ops::invalid::invalid;
 use crate::ops::loss_reduction::{Mean, Reduction, reduce};
 use crate::ops::reshape::MovementOps;
-use crate::tensor::{Element, Nd, Rank};
+use crate::tensor::{Element, HasRank, Nd, Rank};
 use dl_core::{Differentiable, Error, Layer, Term};
-use ndarray::IxDyn;
+use ndarray::{Ix1, IxDyn};
 
 macro_rules! losses {
     ($(
@@ -103,6 +104,65 @@ macro_rules! losses {
             #[track_caller]
             fn nll_with<T: ClassTargets<A, D>, R: Reduction>(&self, target: T, settings: &CrossEntropy<A, R>) -> Layer<R::Of<A, T::Rank>> {
                 nll("nll", self.layer(), target, settings)
+            }
+
+            /// The CTC loss of log-probabilities of shape `[batch, time, classes]`, such as
+            /// [`log_softmax(-1)`](crate::SoftmaxOps::log_softmax) returns, with a list of labels
+            /// for each input: `−ln` of the probability of all alignments of the labels with the
+            /// time steps. Class 0 is the blank, which is no label. Each loss is divided by the
+            /// number of its labels (at least 1); then the mean over the batch is taken.
+            ///
+            /// This is PyTorch's `ctc_loss`. Its gradient there is right after a log-softmax only;
+            /// here it is that of the log-probabilities.
+            ///
+            /// ```
+            /// # use dl_core::Differentiable; use dl_nd::{LossOps, Nd};
+            /// // each of the 4 alignments of two time steps has the probability ¼
+            /// let x = Nd::<f64, _>::full([2, 2, 2], 0.5_f64.ln());
+            /// let targets = [vec![1], vec![]]; // 3 alignments, 1 alignment
+            /// let loss = x.ctc(&targets).predict().wait()?;
+            /// assert!((loss + (0.75_f64.ln() + 0.25_f64.ln()) / 2.0).abs() < 1e-12);
+            /// # dl_core::Result::Ok(())
+            /// ```
+            ///
+            /// # Errors
+            /// When the number of targets is not that of the inputs, the batch is empty, or a label
+            /// is the blank or not below the number of classes.
+            #[track_caller]
+            fn ctc(&self, targets: impl IntoIterator<Item: AsRef<[usize]>>) -> Layer<A>
+            where
+                D: HasRank<3>,
+            {
+                ctc(self.layer(), targets, &Ctc::new())
+            }
+
+            /// [`ctc`](LossOps::ctc) with settings: the blank, the lengths of the inputs, losses
+            /// that are infinite, another reduction.
+            ///
+            /// ```
+            /// # use dl_core::Differentiable; use dl_nd::{Ctc, Each, LossOps, Nd};
+            /// let x = Nd::<f64, _>::full([2, 2, 2], 0.5_f64.ln());
+            /// // equal neighbours need a blank between them, for which there is no time
+            /// let settings = Ctc::new().input_lengths([1, 2]).zero_infinity(true).reduction(Each);
+            /// let loss = x.ctc_with([&[1][..], &[1, 1]], &settings);
+            /// assert_eq!(loss.predict().wait()?, Nd::from([2_f64.ln(), 0.0]));
+            /// # dl_core::Result::Ok(())
+            /// ```
+            ///
+            /// # Errors
+            /// As [`ctc`](LossOps::ctc); also when the blank is not below the number of classes,
+            /// and when the number of input lengths is not that of the inputs, or one is above the
+            /// number of time steps.
+            #[track_caller]
+            fn ctc_with<R: Reduction>(
+                &self,
+                targets: impl IntoIterator<Item: AsRef<[usize]>>,
+                settings: &Ctc<R>,
+            ) -> Layer<R::Of<A, Ix1>>
+            where
+                D: HasRank<3>,
+            {
+                ctc(self.layer(), targets, settings)
             }
 
             $(

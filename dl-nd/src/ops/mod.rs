@@ -19,6 +19,7 @@ pub(crate) mod compare;
 pub(crate) mod conv;
 pub(crate) mod convert;
 pub(crate) mod cross_entropy;
+pub(crate) mod ctc;
 pub(crate) mod derivatives;
 pub(crate) mod dropout;
 pub(crate) mod einsum;

@@ -7,11 +7,12 @@ use dl_nd::operations::Operation;
 
 /// Operations with results that the registry converts to numbers or to a dynamic rank. The
 /// conversion adds one or two evaluations.
-const CONVERTED: [&str; 16] = [
+const CONVERTED: [&str; 17] = [
     "argmax",
     "argmin",
     "argsort",
     "at",
+    "ctc",
     "diag",
     "diagonal",
     "equal",
@@ -76,6 +77,7 @@ Derivatives there are those of PyTorch, unless the table says otherwise.
 | `logcumsumexp` | −∞ only | finite (in PyTorch NaN) |
 | `bce_with_logits` | probability 0, infinite logit | the term is 0 (in PyTorch NaN) |
 | `cross_entropy`, `nll` | class weight 0, logit −∞ | the term is 0 (in PyTorch NaN) |
+| `ctc` | an infinite loss | NaN; 0 with `zero_infinity` |
 
 A delta of exactly 0 gives a derivative of 0 at each of these points, where PyTorch gives NaN if the
 derivative is infinite: see the guide, chapter *Derivatives of derivatives*.

@@ -1,5 +1,7 @@
 """Losses."""
 
+import itertools
+
 import torch
 import torch.nn.functional as F
 
@@ -165,3 +167,88 @@ def losses():
     )
     pair = op.numbers(2, 3, low=-3, high=0), op.numbers(2, 3, low=-3, high=0)
     op.case(lambda x, y: F.kl_div(x, y, reduction="sum", log_target=True), *pair, reduction="sum", log_target=True)
+
+
+def ctc():
+    """The CTC loss, by its definition: the sum over all alignments. PyTorch has no second derivative."""
+    op = Op("ctc")
+
+    def torch_loss(x, targets, input_lengths, **settings):
+        labels = torch.tensor([label for target in targets for label in target], dtype=torch.int64)
+        lengths = torch.tensor([len(target) for target in targets])
+        return F.ctc_loss(x.transpose(0, 1), labels, torch.tensor(input_lengths), lengths, **settings)
+
+    def loss(x, targets, input_lengths, blank, reduction, zero_infinity):
+        losses = []
+        for x_i, target, length in zip(x, targets, input_lengths):
+            alignments = [
+                path
+                for path in itertools.product(range(x.shape[2]), repeat=length)
+                if [label for label, _ in itertools.groupby(path) if label != blank] == target
+            ]
+            sums = [sum((x_i[time, label] for time, label in enumerate(path)), 0 * x.sum()) for path in alignments]
+            if sums:
+                losses.append(-torch.logsumexp(torch.stack(sums), 0))
+            else:
+                losses.append(0 * x.sum() + (0.0 if zero_infinity else torch.inf))
+        losses = torch.stack(losses)
+        if reduction == "none":
+            return losses
+        if reduction == "sum":
+            return losses.sum()
+        return (losses / torch.tensor([max(len(target), 1) for target in targets])).mean()
+
+    def gradient(function, x, *args, **settings):
+        x = x.clone().requires_grad_()
+        return torch.autograd.grad(function(x.log_softmax(-1), *args, **settings).sum(), x)[0]
+
+    for shape, targets, input_lengths, more in [
+        ((1, 1, 2), [[1]], None, {}),
+        ((1, 1, 2), [[]], None, {}),
+        ((1, 3, 2), [[]], None, dict(reduction="sum")),
+        ((2, 4, 3), [[1, 2], [2]], None, {}),
+        ((2, 4, 3), [[1, 1], [2, 2]], None, dict(reduction="none")),
+        ((3, 4, 3), [[1, 2, 1], [], [2]], [4, 2, 3], {}),
+        ((3, 4, 3), [[1, 2, 1], [], [2]], [4, 2, 3], dict(reduction="sum")),
+        ((3, 4, 3), [[0, 1], [1, 1], [0]], [3, 4, 1], dict(blank=2, reduction="none")),
+        ((2, 5, 3), [[0, 2, 2], [2]], None, dict(blank=1)),
+        ((2, 3, 3), [[1, 1], [1, 2]], [2, 2], dict(zero_infinity=True)),
+        ((3, 3, 3), [[1, 2, 1, 2], [2, 2], [1]], [3, 3, 2], dict(zero_infinity=True, reduction="none")),
+        ((2, 3, 3), [[1, 1], [1, 2]], [2, 2], dict(reduction="none", flat=True)),
+        ((2, 3, 3), [[1, 1, 2], [1, 2]], None, dict(reduction="mean", flat=True)),
+        ((2, 3, 2), [[1, 1, 1, 1, 1], []], [3, 1], dict(zero_infinity=True, reduction="sum")),
+        ((1, 6, 2), [[1, 1, 1]], None, {}),
+    ]:
+        flat, input_lengths = more.pop("flat", False), input_lengths or [shape[1]] * shape[0]
+        settings = dict(blank=0, reduction="mean", zero_infinity=False) | more
+        x = op.numbers(*shape, low=-3, high=0)
+        torch.testing.assert_close(loss(x, targets, input_lengths, **settings), torch_loss(x, targets, input_lengths, **settings))
+        if not flat:
+            gradients = [gradient(f, x, targets, input_lengths, **settings) for f in (loss, torch_loss)]
+            torch.testing.assert_close(*gradients)
+        op.case(
+            lambda x: loss(x, targets, input_lengths, **settings),
+            x,
+            flat=flat,
+            targets=targets,
+            input_lengths=input_lengths,
+            **settings,
+        )
+    # longer sequences, after a log-softmax
+    for shape, lengths, input_lengths, more in [
+        ((3, 40, 6), [12, 0, 19], [40, 35, 38], {}),
+        ((4, 60, 5), [30, 1, 60, 24], [60, 60, 59, 50], dict(reduction="none", zero_infinity=True)),
+        ((2, 33, 4), [8, 7], [33, 32], dict(reduction="sum", blank=3)),
+    ]:
+        settings = dict(blank=0, reduction="mean", zero_infinity=False) | more
+        labels = [label for label in range(shape[2]) if label != settings["blank"]]
+        targets = [[op.random.choice(labels) for _ in range(length)] for length in lengths]
+        op.case(
+            lambda x: torch_loss(x.log_softmax(-1), targets, input_lengths, **settings),
+            op.numbers(*shape),
+            second=False,
+            softmax=True,
+            targets=targets,
+            input_lengths=input_lengths,
+            **settings,
+        )

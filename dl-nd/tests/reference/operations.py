@@ -50,6 +50,7 @@ FAMILIES = [
     networks.normalisation,
     networks.attentions,
     losses.losses,
+    losses.ctc,
     kinks.kinks,
 ]
 

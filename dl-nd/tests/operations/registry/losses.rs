@@ -1,9 +1,9 @@
 //! Losses.
 
 use super::{Drawn, Scalar, index, ops};
-use crate::case::Args;
+use crate::case::{Args, lengths};
 use crate::draw::{Draw, Sample};
-use dl_nd::{BatchMean, Bce, CrossEntropy, Each, Mean, Sum, ops::*};
+use dl_nd::{BatchMean, Bce, CrossEntropy, Ctc, Each, Mean, Sum, ops::*};
 use ndarray::Ix1;
 use serde_json::{Value, json};
 
@@ -76,6 +76,23 @@ fn bce<A: Scalar>(args: &Args) -> Bce<A> {
     if args.has("pos_weight") { Bce::new().pos_weight(args.numbers("pos_weight").tensor()) } else { Bce::new() }
 }
 
+/// Log-probabilities and targets. A loss that may be infinite counts as 0 if it is.
+fn transcribed(draw: &mut Draw) -> Sample {
+    let [batch, steps, classes] = [draw.between(1..=2), draw.between(1..=4), draw.between(2..=3)];
+    let blank = draw.between(0..=classes - 1);
+    let inputs: Vec<usize> = (0..batch).map(|_| draw.between(1..=steps)).collect();
+    let mut target = |most| -> Vec<usize> {
+        let labels = draw.between(0..=most);
+        (0..labels).map(|_| (blank + draw.between(1..=classes - 1)) % classes).collect()
+    };
+    let targets: Vec<_> = inputs.iter().map(|&steps| target(steps)).collect();
+    let args = json!({
+        "targets": targets, "input_lengths": inputs, "blank": blank, "zero_infinity": true,
+        "reduction": reduction(draw),
+    });
+    Draw::sample(args, [draw.numbers(&[batch, steps, classes], -2.0, 0.0)])
+}
+
 /// Two tensors of the same shape.
 fn compared(draw: &mut Draw, target: (f64, f64), args: Value) -> Sample {
     let mut shape = draw.full_shape();
@@ -98,6 +115,17 @@ ops! {
     };
     "nll", Some(labelled),
         |args, x| loss!(args, |reduction| x[0].nll_with(index(args, "labels"), &settings::<A>(args).reduction(reduction)));
+    "ctc", Some(transcribed), |args, x| {
+        let x = if args.flag("softmax") { x[0].log_softmax(-1) } else { x[0].clone() };
+        let targets: Vec<_> = args.value("targets").as_array().expect("a list").iter().map(lengths).collect();
+        let settings = Ctc::new().blank(args.count("blank")).zero_infinity(args.flag("zero_infinity"));
+        let settings = if args.has("input_lengths") { settings.input_lengths(args.lengths("input_lengths")) } else { settings };
+        match args.text("reduction") {
+            "mean" => Scalar::tensor(x.ctc_with(&targets, &settings)),
+            "sum" => Scalar::tensor(x.ctc_with(&targets, &settings.reduction(Sum))),
+            _ => x.ctc_with(&targets, &settings.reduction(Each)).to_dyn(),
+        }
+    };
     "mse", COMPARED, |args, x| loss!(args, |reduction| x[0].mse_with(&x[1], reduction));
     "l1", COMPARED, |args, x| loss!(args, |reduction| x[0].l1_with(&x[1], reduction));
     "huber", Some(|draw| compared(draw, (-2.0, 2.0), json!({ "delta": 0.75 }))),
