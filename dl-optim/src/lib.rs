@@ -5,6 +5,7 @@
 //! - [`Sgd`], [`Adam`], [`AdamW`], …: the rules;
 //! - [`OptimizerExt`], [`plugins`]: transformations of the deltas on their way to a rule;
 //! - [`Groups`], [`ByPath`]: rules by weight;
+//! - [`Lbfgs`]: a minimization in whole, with a line search;
 //! - [`Ema`]: an exponential moving average of the weights;
 //! - [`schedule`]: learning rates by step.
 //!
@@ -28,6 +29,7 @@ mod adam;
 mod ema;
 mod groups;
 mod groups_by_path;
+mod lbfgs;
 mod lion;
 mod nadam;
 mod radam;
@@ -45,6 +47,7 @@ pub use adam::{Adam, AdamW};
 pub use ema::Ema;
 pub use groups::Groups;
 pub use groups_by_path::ByPath;
+pub use lbfgs::{Ending, Lbfgs, Minimum};
 pub use lion::Lion;
 pub use nadam::NAdam;
 pub use radam::RAdam;

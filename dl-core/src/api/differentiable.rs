@@ -15,6 +15,7 @@ use crate::graph::data::{Data, Trainable};
 use crate::graph::delta::Delta;
 use crate::graph::inline_box::{InlineBox, InlineFuture};
 use crate::graph::layer::Layer;
+use crate::graph::node_ref::NodeRef;
 use crate::graph::value::Value;
 use crate::step::commit::commit;
 use crate::step::optimizer::Optimizer;
@@ -120,6 +121,31 @@ pub trait Differentiable {
         Do::new(Backward(self.layer()))
     }
 
+    /// The value, and the gradients as [`backward`](Differentiable::backward) returns them, from one
+    /// pass.
+    ///
+    /// # Errors
+    /// Those of [`predict`](Differentiable::predict).
+    ///
+    /// ```
+    /// use dl_core::{Differentiable, Weight};
+    /// let w = Weight::new(3.0_f64);
+    /// let (value, effects) = (&w * &w).value_and_backward().wait()?;
+    /// assert_eq!((value, effects.delta(&w).wait()?), (9.0, Some(6.0)));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    #[track_caller]
+    fn value_and_backward(&self) -> Do<(Self::Data, SideEffects)> {
+        let layer = self.layer();
+        Do::starting(PassChoice::New(Purpose::Train), move || {
+            let layer = layer.clone();
+            async move {
+                let (value, effects) = backward(layer.any().clone()).await?;
+                Ok((extract::into_data(value, layer.any())?, effects))
+            }
+        })
+    }
+
     /// Takes one training step in a new pass: computes the value and the deltas of all weights that
     /// it depends on, and lets the optimizer update these weights. The result is the value before
     /// the step.
@@ -170,14 +196,18 @@ impl<T: Data> Computation<SideEffects> for Backward<T> {
     }
 
     fn start(&self) -> InlineFuture<Result<SideEffects>> {
-        let root = self.0.any().clone();
-        InlineBox::future(async move {
-            let value = ExtractValue::new(root.clone()).await?;
-            let pass = exec::current().expect("a backward runs in its pass");
-            let one = reverse::one(&root, &value)?;
-            reverse::side_effects(&pass, &root, AnyDelta::Ready(one), When::Asked)
-        })
+        let run = backward(self.0.any().clone());
+        InlineBox::future(async move { Ok(run.await?.1) })
     }
+}
+
+/// The value of this layer in the current pass, and the deltas as layers.
+async fn backward(root: NodeRef) -> Result<(Value, SideEffects)> {
+    let value = ExtractValue::new(root.clone()).await?;
+    let pass = exec::current().expect("a backward runs in its pass");
+    let one = reverse::one(&root, &value)?;
+    let effects = reverse::side_effects(&pass, &root, AnyDelta::Ready(one), When::Asked)?;
+    Ok((value, effects))
 }
 
 /// Takes a training step.

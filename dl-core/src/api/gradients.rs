@@ -5,8 +5,9 @@ use crate::api::weight::Weight;
 use crate::autodiff::gradients::{SideEffects, norm};
 use crate::error::{Error, Result};
 use crate::exec::Pass;
+use crate::exec::snapshot::Snapshot;
 use crate::graph::data::Trainable;
-use crate::step::commit::{commit, commit_and_end};
+use crate::step::commit::{commit, commit_and_end, preview};
 use crate::step::optimizer::Optimizer;
 use std::sync::Arc;
 
@@ -117,6 +118,36 @@ impl SideEffects {
                 let passes = this.passes();
                 commit(&optimizer, this.evaluate_by_pass().await?, &passes)
             }
+        })
+    }
+
+    /// The weights as [`step`](SideEffects::step) would leave them: a snapshot that passes can run
+    /// [on](Do::on). No weight, buffer or optimizer state changes.
+    ///
+    /// # Errors
+    /// The errors of the deltas and of the optimizer.
+    ///
+    /// ```
+    /// use dl_core::{Differentiable, Weight};
+    /// use dl_optim::Sgd;
+    /// let w = Weight::new(3.0_f64);
+    /// let loss = &w * &w;
+    /// // a step that is halved until it helps
+    /// let (effects, now) = (loss.backward().wait()?, loss.predict().wait()?);
+    /// let mut rate = 4.0;
+    /// while loss.predict().on(&effects.preview(&Sgd::new(rate)).wait()?).wait()? >= now {
+    ///     rate /= 2.0;
+    /// }
+    /// assert_eq!((rate, w.value()), (0.5, 3.0));
+    /// effects.step(&Sgd::new(rate)).wait()?;
+    /// assert_eq!(w.value(), 0.0);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    pub fn preview<O: Optimizer + Clone + 'static>(&self, optimizer: &O) -> Do<Snapshot> {
+        let optimizer = optimizer.clone();
+        self.deferred(move |this| {
+            let optimizer = optimizer.clone();
+            async move { preview(&optimizer, this.evaluate_by_pass().await?) }
         })
     }
 

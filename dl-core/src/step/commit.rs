@@ -4,7 +4,7 @@ use crate::autodiff::cotangent::AnyDelta;
 use crate::error::{Error, Result};
 use crate::exec::buffer_update::Update;
 use crate::exec::optimizer_step::{IN_OPTIMIZER_STEP, in_optimizer_step};
-use crate::exec::snapshot::LiveSnapshots;
+use crate::exec::snapshot::{LiveSnapshots, Snapshot};
 use crate::exec::vec_pool::Row;
 use crate::exec::{self, Owner, Pass, user_code, vec_pool};
 use crate::graph::chunk::Chunk;
@@ -15,7 +15,7 @@ use crate::graph::value::{Repr, Value};
 use crate::graph::variable::Variable;
 use crate::graph::weight::{WeightId, WeightState};
 use crate::record::{SpanWork, TraceNodeId};
-use crate::step::memory::{Memory, StateMap};
+use crate::step::memory::{Memory, MemoryGuard, StateMap};
 use crate::step::optimizer::Optimizer;
 use crate::step::training_step::{ChunkVisitor, Step};
 use dl_parallel::fork_join;
@@ -108,7 +108,7 @@ where
 
 /// Drops the deltas after the step. The step has been taken or has failed by then: a destructor
 /// panic is not reported.
-fn then_drop_deltas<D: Row>(deltas: Vec<D>, step: impl FnOnce(&[D]) -> Result<()>) -> Result<()> {
+fn then_drop_deltas<D: Row, R>(deltas: Vec<D>, step: impl FnOnce(&[D]) -> Result<R>) -> Result<R> {
     let taken = step(&deltas);
     user_code::ignore_panic(|| vec_pool::recycle(deltas));
     taken
@@ -120,15 +120,7 @@ fn commit_with<L: Deref<Target = Node>>(
     updates: &[Update],
     passes: &[&Arc<Pass>],
 ) -> Result<()> {
-    let mut pending = updates_with_capacity(deltas.len() + updates.len());
-    // A traversal from the root mostly finds the oldest weight last, so this order is nearly by id.
-    for (layer, delta) in deltas.iter().rev() {
-        if let (Some(variable), AnyDelta::Ready(_) | AnyDelta::Unmade(..)) = (layer.as_variable(), delta)
-            && !variable.frozen()
-        {
-            pending.push(PendingUpdate::new(variable, Source::Delta(delta), Action::Unknown));
-        }
-    }
+    let mut pending = updates_of(deltas, updates.len());
     for update in updates {
         if let Some(variable) = update.buffer.as_variable() {
             let action = Action::Replace(update.value.clone());
@@ -145,6 +137,51 @@ fn commit_with<L: Deref<Target = Node>>(
         passes.iter().for_each(|pass| pass.after_commit());
     }
     Ok(())
+}
+
+/// The updates of the weights of these deltas that are not frozen, with room for `more`.
+fn updates_of<L: Deref<Target = Node>>(deltas: &[(L, AnyDelta)], more: usize) -> PendingUpdates<'_> {
+    let mut pending = updates_with_capacity(deltas.len() + more);
+    // A traversal from the root mostly finds the oldest weight last, so this order is nearly by id.
+    for (layer, delta) in deltas.iter().rev() {
+        if let (Some(variable), AnyDelta::Ready(_) | AnyDelta::Unmade(..)) = (layer.as_variable(), delta)
+            && !variable.frozen()
+        {
+            pending.push(PendingUpdate::new(variable, Source::Delta(delta), Action::Unknown));
+        }
+    }
+    pending
+}
+
+/// A snapshot in which these distinct weights have the values that a step would give them. It is
+/// the first phase of a commit.
+pub(crate) fn preview<L: Deref<Target = Node>>(
+    optimizer: &dyn Optimizer,
+    deltas: Vec<(L, AnyDelta)>,
+) -> Result<Snapshot>
+where
+    (L, AnyDelta): Row,
+{
+    then_drop_deltas(deltas, |deltas| {
+        let mut pending = updates_of(deltas, 0);
+        let previewed = preview_updates(optimizer, &mut pending);
+        drop_updates(&mut pending);
+        previewed
+    })
+}
+
+fn preview_updates(optimizer: &dyn Optimizer, pending: &mut PendingUpdates<'_>) -> Result<Snapshot> {
+    let memory = lock_all(optimizer, pending)?;
+    prepare(pending, optimizer, memory.as_deref())?;
+    let value = |update: &PendingUpdate<'_>| {
+        let value = match (&update.action, &update.source) {
+            (Action::Replace(value), _) => value.clone(),
+            (Action::InPlace(rate), Source::Delta(delta)) => delta.sgd_copy(update.variable, *rate),
+            _ => unreachable!("a new value was prepared"),
+        };
+        (update.variable.id(), value)
+    };
+    user_code::run(|| Snapshot::with(pending.iter().map(value).collect()))
 }
 
 /// Takes a step, recorded by the current pass or else by one of the passes of the step.
@@ -180,15 +217,7 @@ impl Optimizer for NoWeights {
 }
 
 fn commit_updates(optimizer: &dyn Optimizer, pending: &mut PendingUpdates<'_>, passes: &[&Arc<Pass>]) -> Result<()> {
-    sort_by_variable(pending)?;
-
-    let nested = in_optimizer_step();
-    for update in pending.iter_mut() {
-        update.lock = Some(lock(update.variable, nested)?);
-    }
-    let memory = user_code::run(|| optimizer.memory()).map_err(|error| by_optimizer(error, optimizer))?;
-    let mut memory = memory.map(Memory::lock).transpose()?;
-
+    let mut memory = lock_all(optimizer, pending)?;
     let PreparedState { states: prepared, nanoseconds } = prepare(pending, optimizer, memory.as_deref())?;
 
     let snapshots = LiveSnapshots::collect();
@@ -221,6 +250,18 @@ fn commit_updates(optimizer: &dyn Optimizer, pending: &mut PendingUpdates<'_>, p
     // The step has been taken: a destructor panic is not reported.
     user_code::ignore_panic(|| drop((dead, snapshots)));
     Ok(())
+}
+
+/// Sorts the updates by variable, and locks the variables in this order, then the memory of the
+/// optimizer.
+fn lock_all<'o>(optimizer: &'o dyn Optimizer, pending: &mut PendingUpdates<'_>) -> Result<Option<MemoryGuard<'o>>> {
+    sort_by_variable(pending)?;
+    let nested = in_optimizer_step();
+    for update in pending.iter_mut() {
+        update.lock = Some(lock(update.variable, nested)?);
+    }
+    let memory = user_code::run(|| optimizer.memory()).map_err(|error| by_optimizer(error, optimizer))?;
+    memory.map(Memory::lock).transpose()
 }
 
 /// The updates of a step, inline if there are few.

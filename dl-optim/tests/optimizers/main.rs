@@ -1,6 +1,7 @@
 //! Optimizers, gradient transformations and schedules: comparison with PyTorch
 //! (`reference/optimizers.py`), and their guarantees.
 
+mod lbfgs;
 mod parts;
 mod problem;
 mod schedules;
