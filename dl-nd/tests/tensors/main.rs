@@ -10,6 +10,7 @@ mod accuracy;
 mod axes;
 mod conv;
 mod conveniences;
+mod ctc;
 mod derivatives;
 mod embedding;
 mod errors;

@@ -2,9 +2,9 @@
 
 use crate::gradient_check::numbers;
 use dl_core::{Differentiable, Layer, Optimizer, OptimizerState, Result, Weight, WeightHandle};
-use dl_nd::{Nd, Table, TableOps, ops::*};
+use dl_nd::{Nd, NdWeight, Table, TableOps, init, ops::*};
 use dl_optim::schedule::Cosine;
-use dl_optim::{Adadelta, Adagrad, Adam, AdamW, Lion, NAdam, OptimizerExt, RAdam, RmsProp, Sgd};
+use dl_optim::{Adadelta, Adagrad, Adam, AdamW, Lbfgs, Lion, NAdam, OptimizerExt, RAdam, RmsProp, Sgd};
 use ndarray::{Axis, Ix1, Ix2};
 use std::sync::Arc;
 
@@ -130,5 +130,57 @@ fn resumed_run_of_tables_and_tensors_has_same_bits() -> Result<()> {
     state.set_slot("bias", "exp_avg", Nd::<f32, Ix1>::from([1.0, 2.0]));
     state.set_slot("table", "ema", Table::<f32>::zeros([3, 3])?);
     assert!(resumed.load_state(&state, &again.named()).unwrap_err().is_shape());
+    Ok(())
+}
+
+/// A network in single precision, with the bits of its weights after L-BFGS.
+fn fitted(threads: usize) -> Vec<u32> {
+    let rng = &mut init::rng(3);
+    let (x, labels): (Nd, Vec<usize>) = (init::normal([200, 30], 0.0, 1.0, rng), (0..200).map(|i| i * i % 7).collect());
+    let (a, b) = (init::he_normal([30, 300], rng), init::xavier_uniform([300, 7], rng));
+    let (a, b, bias): (NdWeight, NdWeight, _) = (Weight::new(a), Weight::new(b), Weight::new(Nd::full([7], 0.0)));
+    let loss = ((&x.matmul(&a).tanh().matmul(&b)) + &bias).cross_entropy(labels);
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+    let minimum = pool.install(|| Lbfgs::new().iterations(6).minimize(&loss).wait()).unwrap();
+    assert!(minimum.iterations == 6 && minimum.loss < 1.5, "{minimum:?}");
+    assert!((f64::from(loss.predict().wait().unwrap()) - minimum.loss).abs() < 1e-5);
+    a.value()
+        .into_array()
+        .into_iter()
+        .chain(b.value().into_array())
+        .chain(bias.value().into_array())
+        .map(f32::to_bits)
+        .collect()
+}
+
+#[test]
+fn lbfgs_on_any_thread_count_has_same_bits() {
+    let one = fitted(1);
+    for threads in [2, 4] {
+        assert!(fitted(threads) == one, "{threads} threads");
+    }
+}
+
+/// The rows of a table that the loss reads are minimized like a tensor of these rows, in any memory
+/// order; the others do not change.
+#[test]
+fn lbfgs_moves_touched_rows_of_table_like_tensor() -> Result<()> {
+    let start = numbers([6, 3], -1.0, 1.0, 1);
+    let table: Weight<Table<f64>> = Weight::new(start.clone().into());
+    let tensor: Weight<Matrix> = Weight::new(start.view().select(Axis(0), &[1, 4]).into());
+    let turned: Weight<Matrix> = Weight::new(Nd::from(tensor.value().into_array().reversed_axes()));
+    let target = numbers([2, 3], -1.0, 1.0, 2);
+    let loss = |rows: Layer<Matrix>| ((rows - &target).cosh() * 2.0).sum();
+    let lbfgs = Lbfgs::new();
+    let of_table = lbfgs.minimize(&loss(table.embedding([1, 4]))).wait()?;
+    assert_eq!(of_table, lbfgs.minimize(&loss(tensor.layer())).wait()?);
+    let of_turned = lbfgs.minimize(&loss(turned.t())).wait()?;
+    assert_eq!(of_table.evaluations, of_turned.evaluations);
+    assert_eq!(table.value().rows(&[1, 4])?, tensor.value());
+    let others = [0, 2, 3, 5];
+    assert_eq!(table.value().rows(&others)?, start.view().select(Axis(0), &others).into());
+    for found in [tensor.value().into_array(), turned.value().into_array().reversed_axes()] {
+        assert!((found - target.view()).iter().all(|x| x.abs() < 1e-6));
+    }
     Ok(())
 }
