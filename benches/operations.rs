@@ -276,4 +276,8 @@ fn networks(rows: &mut Rows) {
     methods!(rows, &x, cross_entropy nll: (&labels));
     methods!(rows, &x, mse l1 bce_with_logits kl_div: (&y));
     rows.row("huber", &x, |x| x.huber(&y, 1.0));
+    // 32 inputs of 200 time steps, each with 40 labels of 63 classes
+    let transcripts: Vec<Vec<usize>> =
+        (0..32).map(|input| (0..40).map(|i| 1 + (i * 7 + input * 3) % 63).collect()).collect();
+    rows.row("ctc", &weight([32, 200, 64], -2.0, 0.0), |x| x.ctc(&transcripts));
 }

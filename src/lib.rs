@@ -75,7 +75,7 @@
 //! | feature | adds |
 //! |---|---|
 //! | `data` | data sets, loaders and readers, as `dl::data` |
-//! | `images` | folders of PNG and JPEG files as data sets; implies `data` |
+//! | `images` | folders of PNG, JPEG, WebP, BMP and GIF files as data sets; implies `data` |
 //! | `npy` | tensors as `.npy` files: `Nd::read_npy`, `write_npy` |
 //! | `train` | checkpoints, the trainer, metrics and logs, as `dl::train` |
 //! | `terminal` | a progress bar and Ctrl-C for the trainer; implies `train` |
@@ -199,7 +199,7 @@ pub mod prelude {
         Attention, BatchMean, Bce, Conv, CrossEntropy, Each, Mean, Nd, NdExpression, NdLayer, NdWeight, Pool,
         RunningStats, Sum, Table, ops::*,
     };
-    pub use dl_optim::{Adadelta, Adagrad, Adam, AdamW, Groups, Lion, NAdam, OptimizerExt, RAdam, RmsProp, Sgd};
+    pub use dl_optim::{Adadelta, Adagrad, Adam, AdamW, Groups, Lbfgs, Lion, NAdam, OptimizerExt, RAdam, RmsProp, Sgd};
     #[cfg(feature = "view")]
     pub use dl_view::Draw;
 }

@@ -91,7 +91,7 @@ pub(crate) fn cifar(bytes: &[u8]) {
     }
 }
 
-/// Reads a PNG or JPEG image.
+/// Reads an image of any format.
 pub(crate) fn image(bytes: &[u8]) {
     for (grey, size) in [(false, None), (true, Some((4, 4)))] {
         let Some(image) = checked(read_image(source(bytes), grey, size)) else { continue };

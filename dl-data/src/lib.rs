@@ -38,7 +38,7 @@
 //! | `.npz` | [`Npz`] |
 //! | IDX (MNIST) | [`idx`] |
 //! | CIFAR-10 and CIFAR-100, binary | [`cifar`] |
-//! | folders of PNG and JPEG files | `ImageFolder` (feature `images`) |
+//! | PNG, JPEG, WebP, BMP, GIF; folders of them | `read_image`, `ImageFolder` (feature `images`) |
 //!
 //! Files are untrusted input. A reader never panics on a malformed file. Its memory use is bounded
 //! by a small multiple of the actual content, up to the limit of the [`Source`]: a length in a
@@ -51,7 +51,7 @@
 //!
 //! | feature | adds |
 //! |---|---|
-//! | `images` | data sets of PNG and JPEG files: `ImageFolder`, `read_image` |
+//! | `images` | data sets of PNG, JPEG, WebP, BMP and GIF files: `ImageFolder`, `read_image` |
 
 #![forbid(unsafe_code)]
 
@@ -66,6 +66,8 @@ mod error;
 #[cfg(feature = "images")]
 mod folder;
 pub mod idx;
+#[cfg(feature = "images")]
+mod image_file;
 mod loader;
 mod normalizer;
 mod npz;
@@ -80,7 +82,9 @@ pub use collate::Collate;
 pub use dataset::{Dataset, InMemory};
 pub use draw::{Draw, Rng};
 #[cfg(feature = "images")]
-pub use folder::{ImageFolder, read_image};
+pub use folder::ImageFolder;
+#[cfg(feature = "images")]
+pub use image_file::read_image;
 pub use loader::{Loader, Position};
 pub use normalizer::{Normalizer, unit};
 pub use npz::Npz;

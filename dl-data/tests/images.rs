@@ -27,6 +27,14 @@ fn decoded_images_match_pillow() {
         let difference = difference(&found, &decoded.read(&name).unwrap());
         assert!(difference <= tolerance, "{name}: {difference}");
     }
+    let mut decoded = Npz::open(fixture("decoded_more.npz")).unwrap();
+    assert_eq!(decoded.names().len(), 19);
+    for name in decoded.names().to_vec() {
+        let found = read_image(fixture(&name), false, None).unwrap();
+        let tolerance = if name.contains("ramp.webp") { 1.0 } else { 1e-4 };
+        let difference = difference(&found, &decoded.read(&name).unwrap());
+        assert!(difference <= tolerance, "{name}: {difference}");
+    }
     let mut opaque = Npz::open(fixture("opaque.npz")).unwrap();
     assert!(difference(&read_image(fixture("alpha.png"), false, None).unwrap(), &opaque.read("alpha").unwrap()) < 1e-4);
     assert!(difference(&read_image(fixture("deep.png"), false, None).unwrap(), &opaque.read("deep").unwrap()) < 1e-4);
@@ -44,6 +52,18 @@ fn grey_and_resized_images_have_requested_shape() {
     assert_eq!(read_image(fixture("rgb.png"), false, Some((7, 3))).unwrap().shape(), [3, 7, 3]);
     assert!(read_image(fixture("rgb.png"), false, Some((0, 3))).unwrap_err().to_string().contains("0 × 3"));
     assert!(read_image(fixture("rgb.png"), false, Some((u32::MAX, u32::MAX))).is_err());
+}
+
+/// The canvas of an animation may be larger than its first frame.
+#[test]
+fn first_frame_of_gif_is_on_black() {
+    let (frame, canvas) =
+        ["transparent.gif", "offset.gif"].map(|name| read_image(fixture(name), false, None).unwrap()).into();
+    assert_eq!((frame.shape(), canvas.shape()), (&[3, 6, 5][..], &[3, 9, 7][..]));
+    for ((channel, y, x), &pixel) in canvas.view().indexed_iter() {
+        let inside = (1..7).contains(&y) && (2..7).contains(&x);
+        assert_eq!(pixel, if inside { frame[[channel, y - 1, x - 2]] } else { 0.0 }, "{y}, {x}");
+    }
 }
 
 /// `jpeg` with an EXIF segment that holds this orientation, 1 to 8.
@@ -116,6 +136,39 @@ fn truncated_or_oversized_image_is_error() {
             }
         }
     }
+    // Of these formats the end may be missing: then the image must be right.
+    for name in [
+        "ramp.webp",
+        "rgb.webp",
+        "alpha.webp",
+        "alpha-ramp.webp",
+        "animated.webp",
+        "rgb.bmp",
+        "alpha.bmp",
+        "palette.bmp",
+        "mono.bmp",
+        "runs.bmp",
+        "runs4.bmp",
+        "bits16.bmp",
+        "palette.gif",
+        "interlaced.gif",
+        "animated.gif",
+        "offset.gif",
+    ] {
+        let good = fs::read(fixture(name)).unwrap();
+        let image = read_image(fixture(name), false, None).unwrap();
+        let mut read = 0;
+        for length in 0..good.len() {
+            match read_image(Source::memory("x", &good[..length]), false, None) {
+                Ok(part) => {
+                    assert_eq!(part, image, "{name} cut to {length} of {} bytes", good.len());
+                    read += 1;
+                }
+                Err(error) => assert!(error.to_string().starts_with("x: offset 0: expected "), "{error}"),
+            }
+        }
+        assert!(read == 0 || !name.ends_with(".webp") && (read < 4 || name == "animated.gif"), "{name}: {read}");
+    }
     let mut large = fs::read(fixture("rgb.png")).unwrap();
     large[16..24].copy_from_slice(&[0, 1, 0, 0, 0, 1, 0, 0]);
     let mut checksum = flate2::Crc::new();
@@ -123,6 +176,48 @@ fn truncated_or_oversized_image_is_error() {
     large[29..33].copy_from_slice(&checksum.sum().to_be_bytes());
     let error = read_image(Source::memory("x", &large).limit(1 << 20), false, None).unwrap_err().to_string();
     assert!(error.contains("65536 × 65536") || error.contains("imit"), "{error}");
+}
+
+/// Files whose header has another size than the image, and a chunk that claims to be long.
+#[test]
+fn sizes_in_headers_are_checked_before_memory_is_taken() {
+    let read = |bytes: &[u8]| read_image(Source::memory("x", bytes).limit(1 << 20), false, None);
+    let with = |name: &str, at: usize, new: &[u8]| {
+        let mut bytes = fs::read(fixture(name)).unwrap();
+        bytes[at..at + new.len()].copy_from_slice(new);
+        bytes
+    };
+    for (large, shape) in [
+        (with("rgb.bmp", 18, &[0xFF, 0xFF, 0, 0, 0xFF, 0xFF, 0, 0]), "65535 × 65535"),
+        (with("palette.gif", 6, &[0xFF; 4]), "65535 × 65535"),
+        (with("rgb.webp", 21, &[0xFE, 0xBF, 0xFF, 0x0F]), "16383 × 16383"),
+        (with("ramp.webp", 26, &[0xFF, 0x3F, 0xFF, 0x3F]), "16383 × 16383"),
+        (with("animated.webp", 24, &[0xFF, 0xFF, 0, 0xFF, 0xFF, 0]), "65536 × 65536"),
+    ] {
+        let error = read(&large).unwrap_err().to_string();
+        assert!(error.contains(shape) && error.ends_with("raise the limit if you trust the file"), "{error}");
+    }
+    // a frame that is larger than its canvas
+    let error = read(&with("offset.gif", 30, &[0xFF; 4])).unwrap_err().to_string();
+    assert!(error.contains("decodes within 1048576 bytes"), "{error}");
+    // no pixels
+    for empty in [with("rgb.bmp", 18, &[0; 4]), with("rgb.bmp", 22, &[0; 4]), with("palette.gif", 6, &[0; 2])] {
+        let error = read(&empty).unwrap_err().to_string();
+        assert!(
+            error.contains("expected an image with pixels") || error.contains("expected a complete image"),
+            "{error}"
+        );
+    }
+    // an EXIF chunk of two gigabytes
+    let good = fs::read(fixture("alpha-ramp.webp")).unwrap();
+    let mut long = [&good[..], b"EXIF\xFF\xFF\xFF\x7FII*\0"].concat();
+    let length = long.len() as u32 - 8;
+    long[4..8].copy_from_slice(&length.to_le_bytes());
+    long[20] |= 8;
+    let error = read(&long).unwrap_err().to_string();
+    assert!(error.contains("expected a complete WebP image, found a chunk beyond the end"), "{error}");
+    // other data may follow
+    assert_eq!(read(&[&good[..], &[7; 100]].concat()).unwrap(), read(&good).unwrap());
 }
 
 fn copy(folder: &Path, files: &[(&str, &str)]) {
@@ -159,7 +254,7 @@ fn image_folder_lists_classes_and_files_in_order() {
     let error = loader.epoch(0).unwrap().next().unwrap().unwrap_err().to_string();
     assert!(
         error.starts_with("epoch 0, batch 0: sample 2: ")
-            && error.contains("2.png: offset 0: expected a PNG or JPEG image"),
+            && error.contains("2.png: offset 0: expected a PNG, JPEG, WebP, BMP or GIF image"),
         "{error}"
     );
 }
@@ -173,7 +268,7 @@ fn malformed_image_folder_is_error() {
     assert!(error().contains("1.png: expected a folder for each class, found a file"), "{}", error());
     fs::remove_file(root.path().join("1.png")).unwrap();
     fs::write(root.path().join("a/notes.txt"), "").unwrap();
-    assert!(error().contains("notes.txt: expected a .png, .jpg or .jpeg file"));
+    assert!(error().contains("notes.txt: expected a .png, .jpg, .jpeg, .webp, .bmp or .gif file"));
     fs::remove_file(root.path().join("a/notes.txt")).unwrap();
     fs::create_dir(root.path().join("b")).unwrap();
     assert!(error().contains("b: expected images in each folder, found none"));
@@ -184,7 +279,7 @@ fn malformed_image_folder_is_error() {
 
 #[test]
 fn limit_of_memory_is_not_called_damage() {
-    for name in ["rgb.png", "grey.jpg", "deep.png"] {
+    for name in ["rgb.png", "grey.jpg", "deep.png", "rgb.webp", "ramp.webp", "rgb.bmp", "palette.gif", "offset.gif"] {
         let size = fs::metadata(fixture(name)).unwrap().len();
         for limit in 1..4 * size {
             let Err(error) = read_image(Source::file(fixture(name)).limit(limit), false, None) else { continue };

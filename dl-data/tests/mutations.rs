@@ -135,6 +135,23 @@ fn cifar_reader_with_damaged_input_does_not_panic() {
 fn image_reader_with_damaged_input_does_not_panic() {
     let files = ["rgb.png", "grey.png", "palette.png", "alpha.png", "deep.png", "ramp.jpg", "grey.jpg"].map(fixture);
     mutate("image", readers::image, &files, &["IHDR", "IDAT", "IEND", "PLTE", "tRNS"], with_right_checksums);
+    let files = ["ramp.webp", "rgb.webp", "alpha.webp", "alpha-ramp.webp", "animated.webp"].map(fixture);
+    let words = ["RIFF", "WEBP", "VP8 ", "VP8L", "VP8X", "ALPH", "ANIM", "ANMF", "EXIF", "ICCP"];
+    mutate("webp", readers::image, &files, &words, with_right_length);
+    let files = ["rgb.bmp", "grey.bmp", "alpha.bmp", "palette.bmp", "mono.bmp", "runs.bmp", "runs4.bmp", "bits16.bmp"];
+    mutate("bmp", readers::image, &files.map(fixture), &["BM", "\0\0\0\0", "\x28\0\0\0", "\x7C\0\0\0"], unwrapped);
+    let files = ["palette.gif", "interlaced.gif", "grey.gif", "animated.gif", "transparent.gif", "offset.gif"];
+    mutate("gif", readers::image, &files.map(fixture), &["GIF87a", "GIF89a", "!\u{9}", ",", ";"], unwrapped);
+}
+
+/// Corrects the length in the header of a WebP, since a wrong one is refused at once.
+fn with_right_length(bytes: &[u8]) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    if bytes.len() >= 12 {
+        let length = bytes.len() as u32 - 8;
+        bytes[4..8].copy_from_slice(&length.to_le_bytes());
+    }
+    bytes
 }
 
 /// Corrects the checksum of each chunk of a PNG, since the decoder stops at the first wrong one.

@@ -191,3 +191,6 @@ row("nll", x, lambda x: F.nll_loss(x, ids))
 for name, loss in (("mse", F.mse_loss), ("l1", F.l1_loss), ("huber", F.huber_loss),
                    ("bce_with_logits", F.binary_cross_entropy_with_logits), ("kl_div", lambda x, y: F.kl_div(x, y, reduction="mean"))):
     row(name, x, lambda x: loss(x, y))
+transcripts = torch.tensor([[1 + (i * 7 + j * 3) % 63 for i in range(40)] for j in range(32)])
+lengths = torch.full((32,), 200), torch.full((32,), 40)
+row("ctc", uniform(32, 200, 64, low=-2.0, high=0.0), lambda x: F.ctc_loss(x.transpose(0, 1), transcripts, *lengths))
