@@ -196,7 +196,7 @@ pub mod prelude {
     pub use dl_core::{Differentiable, Do, Error, Layer, SideEffects, Tape, Weight};
     pub use dl_nd::ndarray::{Ix0, Ix1, Ix2, Ix3, Ix4, Ix5, IxDyn};
     pub use dl_nd::{
-        Attention, BatchMean, Bce, Conv, CrossEntropy, Each, Mean, Nd, NdExpression, NdLayer, NdWeight, Pool,
+        Attention, BatchMean, Bce, Conv, CrossEntropy, Ctc, Each, Mean, Nd, NdExpression, NdLayer, NdWeight, Pool,
         RunningStats, Sum, Table, ops::*,
     };
     pub use dl_optim::{Adadelta, Adagrad, Adam, AdamW, Groups, Lbfgs, Lion, NAdam, OptimizerExt, RAdam, RmsProp, Sgd};
