@@ -198,15 +198,12 @@ fn sizes_in_headers_are_checked_before_memory_is_taken() {
         assert!(error.contains(shape) && error.ends_with("raise the limit if you trust the file"), "{error}");
     }
     // a frame that is larger than its canvas
-    let error = read(&with("offset.gif", 30, &[0xFF; 4])).unwrap_err().to_string();
+    let error = read(&with("offset.gif", 38, &[0xFF; 4])).unwrap_err().to_string();
     assert!(error.contains("decodes within 1048576 bytes"), "{error}");
     // no pixels
     for empty in [with("rgb.bmp", 18, &[0; 4]), with("rgb.bmp", 22, &[0; 4]), with("palette.gif", 6, &[0; 2])] {
         let error = read(&empty).unwrap_err().to_string();
-        assert!(
-            error.contains("expected an image with pixels") || error.contains("expected a complete image"),
-            "{error}"
-        );
+        assert!(error.starts_with("x: offset 0: expected "), "{error}");
     }
     // an EXIF chunk of two gigabytes
     let good = fs::read(fixture("alpha-ramp.webp")).unwrap();
