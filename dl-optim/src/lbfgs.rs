@@ -247,8 +247,8 @@ impl Lbfgs {
             }
             let direction: Arc<[f64]> = hessian.direction(&at.gradient).into();
             let slope = dot(&at.gradient, &direction);
-            // not so for NaN either, after an overflow
-            if !(slope < -self.change_tolerance) {
+            // NaN after an overflow
+            if slope.is_nan() || slope >= -self.change_tolerance {
                 break Ending::Change;
             }
             let first = match iterations {

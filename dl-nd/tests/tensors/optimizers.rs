@@ -171,7 +171,7 @@ fn lbfgs_moves_touched_rows_of_table_like_tensor() -> Result<()> {
     let turned: Weight<Matrix> = Weight::new(Nd::from(tensor.value().into_array().reversed_axes()));
     let target = numbers([2, 3], -1.0, 1.0, 2);
     let loss = |rows: Layer<Matrix>| ((rows - &target).cosh() * 2.0).sum();
-    let lbfgs = Lbfgs::new();
+    let lbfgs = Lbfgs::new().tolerances(1e-7, 0.0);
     let of_table = lbfgs.minimize(&loss(table.embedding([1, 4]))).wait()?;
     assert_eq!(of_table, lbfgs.minimize(&loss(tensor.layer())).wait()?);
     let of_turned = lbfgs.minimize(&loss(turned.t())).wait()?;

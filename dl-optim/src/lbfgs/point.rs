@@ -32,8 +32,13 @@ impl Point {
         };
         let effects = effects.evaluate().await?;
         let Gradient { places, values, deltas } = Gradient::of(&effects).await?;
-        let value = value.to_f64().unwrap_or(f64::NAN);
-        Ok(Point { value, gradient: deltas.into(), weights: places.into(), weights_then: values, effects })
+        Ok(Point {
+            value: as_double(&value),
+            gradient: deltas.into(),
+            weights: places.into(),
+            weights_then: values,
+            effects,
+        })
     }
 
     /// Evaluates the loss at this distance along a direction.
@@ -93,6 +98,10 @@ impl Gradient {
     }
 }
 
+fn as_double<A: Number>(number: &A) -> f64 {
+    number.to_f64().expect("a number")
+}
+
 /// Reads the gradient of a step, and changes nothing.
 #[derive(Clone, Default)]
 struct Reader(Arc<Mutex<Gradient>>);
@@ -109,8 +118,8 @@ impl Optimizer for Reader {
         step.each_delta(&mut |weight, chunk| {
             let start = deltas.len();
             in_numbers!(chunk, |now, gradient, _| {
-                values.extend(now.iter().map(|&x| f64::from(x)));
-                deltas.extend(gradient.iter().map(|&x| f64::from(x)));
+                values.extend(now.iter().map(as_double));
+                deltas.extend(gradient.iter().map(as_double));
             });
             match places.last_mut() {
                 Some((last, place)) if *last == weight => place.end = deltas.len(),
@@ -157,7 +166,7 @@ impl Optimizer for AlongWeight<'_> {
     fn step(&self, chunk: Chunk<'_>, _: u64) -> Result<()> {
         fn add<A: Number>(values: &mut [A], direction: &[f64], length: f64) {
             for (value, x) in values.iter_mut().zip(direction) {
-                *value = A::of(value.to_f64().expect("a number") + length * x);
+                *value = A::of(as_double(value) + length * x);
             }
         }
 

@@ -238,7 +238,7 @@ fn invalid_settings_and_starts_are_errors() {
         assert!(error.is_invalid() && error.to_string().contains(message), "{error}");
     }
     for (loss, message) in [
-        ((&w[0]).ln() + &w[1], "the loss is NaN"),
+        (w[0].ln() + &w[1], "the loss is NaN"),
         ((&w[1] - 1.0).sqrt() + &w[0], "the loss is -1.2, and 1 of 2 elements of its gradient are not finite"),
     ] {
         let error = Lbfgs::new().minimize(&loss).wait().expect_err("a failure");

@@ -50,7 +50,6 @@ def run(loss, start, dtype=torch.float64, iterations=100, **settings):
         "loss": loss(w).item(),
         "iterations": optimizer.state[w]["n_iter"],
         "evaluations": len(evaluations),
-        "losses": evaluations,
     }
 
 
