@@ -10,9 +10,9 @@ use image::{DynamicImage, ImageDecoder, ImageError, ImageFormat, ImageReader, Li
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 
 /// Reads a PNG, JPEG, WebP, BMP or GIF file as a tensor `[channels, height, width]` with elements
-/// from 0 to 1. The format is detected by the first bytes of the file. With `grey` the image has one
-/// channel instead of three. `size` is the `(height, width)` to resize to; `None` keeps the size. An
-/// image is turned and mirrored as the orientation in its EXIF data says.
+/// from 0 to 1. The format is detected by the first bytes of the file. With `grey` the image has
+/// one channel instead of three. `size` is the `(height, width)` to resize to; `None` keeps the
+/// size. An image is turned and mirrored as the orientation in its EXIF data says.
 ///
 /// Colours are those of the palette, if there is one. Transparency is ignored: a pixel has the
 /// colour that is stored for it. Of an animation the first frame is read, on black if it does not

@@ -24,9 +24,9 @@ use vector::{add_scaled, dot, largest};
 /// [`Optimizer`](dl_core::Optimizer): one step takes several evaluations. It reads each gradient
 /// into memory in double precision, and keeps two such vectors for each entry of the history.
 ///
-/// Sources: Nocedal, *Updating quasi-Newton matrices with limited storage*, 1980; Nocedal and Wright,
-/// *Numerical optimization*, 2006, algorithms 7.4, 3.5 and 3.6. Steps, tolerances and the line
-/// search are those of PyTorch's `LBFGS(line_search_fn="strong_wolfe")`.
+/// Sources: Nocedal, *Updating quasi-Newton matrices with limited storage*, 1980; Nocedal and
+/// Wright, *Numerical optimization*, 2006, algorithms 7.4, 3.5 and 3.6. Steps, tolerances and the
+/// line search are those of PyTorch's `LBFGS(line_search_fn="strong_wolfe")`.
 ///
 /// ```
 /// use dl_core::{Differentiable, Weight};
@@ -137,9 +137,9 @@ impl Lbfgs {
         self
     }
 
-    /// The strong Wolfe conditions of a step of length t along a direction in which the loss has the
-    /// slope m: the loss decreases by at least `decrease · t · |m|`, and the slope there is at most
-    /// `curvature · |m|`. The smaller `curvature` is, the more exact is the line search.
+    /// The strong Wolfe conditions of a step of length t along a direction in which the loss has
+    /// the slope m: the loss decreases by at least `decrease · t · |m|`, and the slope there is at
+    /// most `curvature · |m|`. The smaller `curvature` is, the more exact is the line search.
     ///
     /// ```
     /// let lbfgs = dl_optim::Lbfgs::new().wolfe(1e-4, 0.1);
@@ -179,8 +179,8 @@ impl Lbfgs {
     ///
     /// # Errors
     /// Those of the loss and its gradient; when a setting is invalid; when the loss or its gradient
-    /// is not finite at the start; when another step changes the weights meanwhile, or an evaluation
-    /// has other weights than the first one. The weights are then those of the last iteration that
+    /// is not finite at the start; when another step changes the weights meanwhile, or an
+    /// evaluation has other weights than the first one. The weights are then those of the last iteration that
     /// succeeded.
     ///
     /// ```

@@ -121,8 +121,8 @@ pub trait Differentiable {
         Do::new(Backward(self.layer()))
     }
 
-    /// The value, and the gradients as [`backward`](Differentiable::backward) returns them, from one
-    /// pass.
+    /// The value, and the gradients as [`backward`](Differentiable::backward) returns them, from
+    /// one pass.
     ///
     /// # Errors
     /// Those of [`predict`](Differentiable::predict).

@@ -199,8 +199,8 @@ impl Batch {
         STATE_NANOSECONDS * (steps * self.most_states().next_multiple_of(LANE_GROUP)) as f64
     }
 
-    /// The sum of the losses as a composition of operations, whose derivatives of any order are right
-    /// for the inputs with a finite loss. All numbers are finite: `NEVER` stands for −∞.
+    /// The sum of the losses as a composition of operations, whose derivatives of any order are
+    /// right for the inputs with a finite loss. All numbers are finite: `NEVER` stands for −∞.
     #[track_caller]
     fn composed<A: Element, D: Rank>(&self, x: &Layer<Nd<A, D>>, [batch, steps]: [usize; 2]) -> Layer<A> {
         const NEVER: f64 = -1e30;
