@@ -135,12 +135,26 @@ pub(super) fn in_layers<T: Number + Pointwise>(
     goal: &impl Targets,
 ) -> [Option<NodeRef>; 2] {
     let node = state.node(index);
-    let [y, d] = [state.handle(index), delta.into_layer(&node)].map(Layer::<T>::from_any);
-    let mut operand = |which| {
+    let [y, d] = [state.handle(index), delta.into_layer(&node)];
+    let operand = |which| {
         let operand = state.operand(index, which);
-        (Layer::<T>::from_any(state.handle(operand)), goal.wants(state, operand))
+        (state.handle(operand), goal.wants(state, operand))
     };
-    let deltas = match &node.op {
+    rule_in_layers::<T>(&node.op, [y, d], operand)
+}
+
+/// The layer reading for the value `y` and the cotangent `d`, with operands that are needed or not.
+pub(crate) fn rule_in_layers<T: Number + Pointwise>(
+    op: &NodeOp,
+    [y, d]: [NodeRef; 2],
+    mut operand: impl FnMut(usize) -> (NodeRef, bool),
+) -> [Option<NodeRef>; 2] {
+    let [y, d] = [y, d].map(Layer::<T>::from_any);
+    let mut operand = |which| {
+        let (operand, is_needed) = operand(which);
+        (Layer::<T>::from_any(operand), is_needed)
+    };
+    let deltas = match op {
         NodeOp::Unary(op, _) => [op.pullback(&Term(operand(0).0), &Term(y), &Term(d)).map(|delta| delta.0), None],
         NodeOp::WithNumber(op, side, number, _) => {
             let number = Layer::constant(T::of(*number));

@@ -68,6 +68,7 @@ impl Unshared {
             watch: Default::default(),
             around: None,
             steps: false,
+            discards: false,
         }))
     }
 

@@ -103,7 +103,8 @@ mod visited_set;
 mod worker;
 
 pub(crate) use context::{
-    PassRef, computing, computing_in_task, current, enter, in_pass, in_step, is_current, outside, parking,
+    PassRef, computing, computing_in_task, current, discards_values, enter, in_pass, in_step, is_current, outside,
+    parking,
     with_computing, with_current,
 };
 pub(crate) use discover::arithmetic;
@@ -185,6 +186,9 @@ pub(crate) struct Pass {
     around: Option<Weak<Pass>>,
     /// Whether weights change in the end: a value that is still in use then is copied.
     steps: bool,
+    /// Whether values are released as soon as no operation needs them: those of `PassState::keep`,
+    /// for kernels, which may run with the state lock held.
+    discards: bool,
 }
 
 impl Pass {
@@ -203,8 +207,9 @@ impl Pass {
         pass.settings.in_step |= in_optimizer_step();
         pass.mode = pass.settings.mode.unwrap_or(pass.mode);
         pass.steps = purpose == Purpose::Step;
-        let state = pass.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         let keep = if purpose == Purpose::Predict { Keep::Nothing } else { Keep::Values };
+        pass.discards = keep == Keep::Nothing;
+        let state = pass.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         state.begin(keep, &pass.settings);
         if let Some(origin) = origin {
             state.env.note_position(origin);
@@ -235,6 +240,11 @@ impl Pass {
         let seed = settings.seed.or_else(|| self.settings.seed.map(|seed| Position::next().mix(seed)));
         let made_at = settings.made_at.or(self.settings.made_at);
         Settings { seed, made_at, ..settings }.or(&self.settings)
+    }
+
+    /// Whether values are released as soon as no operation needs them.
+    pub(crate) fn discards(&self) -> bool {
+        self.discards
     }
 
     /// The value of a layer, or why there is none, if it has been evaluated.

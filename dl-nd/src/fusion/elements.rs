@@ -1,8 +1,8 @@
 //! The element types that lazy tensors can have: `f32` and `f64`.
 
-use super::{compute, defer};
+use super::{compute, defer, straight_line};
 use crate::tensor::{Element, Item, LazyTensor, Nd, PerElement, Rank, Storage};
-use dl_core::{Data, buffers};
+use dl_core::{Data, PointwiseInstruction, buffers};
 
 macro_rules! elements {
     ($($A:ident),*) => {$(
@@ -33,6 +33,14 @@ macro_rules! elements {
 
             fn realize<D: Rank>(tensors: &[&Nd<Self, D>]) {
                 defer::realize(tensors);
+            }
+
+            fn run_pointwise<D: Rank>(
+                instructions: &[PointwiseInstruction],
+                inputs: &[&Nd<Self, D>],
+                results: &[usize],
+            ) -> Option<Vec<Nd<Self, D>>> {
+                straight_line::run(instructions, inputs, results)
             }
 
             fn non_finite(self) -> Option<f64> {

@@ -109,6 +109,7 @@ pub trait ExtremeOps<A: Item + PartialOrd, D: Rank>: Differentiable<Data = Nd<A,
 
 impl<X, A: Item + PartialOrd, D: Rank> ExtremeOps<A, D> for X where X: Differentiable<Data = Nd<A, D>> {}
 
+#[derive(Clone)]
 struct ArgExtreme<A, D, E> {
     largest: bool,
     axis: isize,

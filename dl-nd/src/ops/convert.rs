@@ -35,6 +35,7 @@ fn cast<A: Element, B: Element, D: Rank>(x: &Layer<Nd<A, D>>) -> Layer<Nd<B, D>>
     Layer::apply_built_in(Cast(PhantomData), (x.clone(),))
 }
 
+#[derive(Clone)]
 struct Cast<A, B, D>(PhantomData<(A, B, D)>);
 
 impl<A: Element, B: Element, D: Rank> Primitive for Cast<A, B, D> {
@@ -91,6 +92,7 @@ pub trait DiscreteOps<A: Discrete, D: Rank>: Differentiable<Data = Nd<A, D>> {
 
 impl<X, A: Discrete, D: Rank> DiscreteOps<A, D> for X where X: Differentiable<Data = Nd<A, D>> {}
 
+#[derive(Clone)]
 struct ToFloats<A, B, D>(PhantomData<(A, B, D)>);
 
 impl<A: Discrete, B: Element, D: Rank> Primitive for ToFloats<A, B, D> {

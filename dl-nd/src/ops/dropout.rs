@@ -62,6 +62,7 @@ pub(crate) fn dropout<A: Element, D: Rank>(x: Layer<Nd<A, D>>, p: f64) -> Layer<
 
 /// (x, seed) ↦ x · mask / (1 − p). The mask depends on the seed and the number of elements only, so
 /// the operation is linear in x.
+#[derive(Clone)]
 struct Dropout<A, D> {
     p: f64,
     types: PhantomData<(A, D)>,

@@ -61,6 +61,7 @@ where
     Layer::apply_built_in(Concat { name: "stack", axis, types: PhantomData }, layers)
 }
 
+#[derive(Clone)]
 struct Concat<A, D> {
     name: &'static str,
     axis: isize,

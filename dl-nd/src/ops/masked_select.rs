@@ -18,6 +18,7 @@ pub(crate) fn masked_select<A: Element, D: Rank, E: Rank>(
 }
 
 /// (x, mask) ↦ the row-major indices in `x` at which the mask is true.
+#[derive(Clone)]
 struct Selected<A, D, E>(PhantomData<(A, D, E)>);
 
 impl<A: Element, D: Rank, E: Rank> Primitive for Selected<A, D, E> {
@@ -47,4 +48,5 @@ impl<A: Element, D: Rank, E: Rank> Primitive for Selected<A, D, E> {
 
 impl<A: Element, D: Rank, E: Rank> BuiltIn for Selected<A, D, E> {
     const IS_PURE: bool = true;
+    const HAS_SHAPE_BY_VALUE: bool = true;
 }

@@ -136,6 +136,7 @@ pub(crate) fn triangle<A: Element, D: Rank>(x: Layer<Nd<A, D>>, lower: bool, k: 
     Layer::apply_built_in(Triangle { lower, k, other, rank: PhantomData }, (x,))
 }
 
+#[derive(Clone)]
 struct Triangle<A, D> {
     lower: bool,
     k: isize,

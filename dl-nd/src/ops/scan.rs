@@ -118,6 +118,7 @@ fn shifted<A: Element, D: Rank>(
 /// (a, b) ↦ s, where `sᵢ = aᵢ · sᵢ₋₁ + bᵢ` along an axis and the state before the first element is
 /// `initial`. `b` broadcasts to the shape of `a`. The pullback is a recurrence in the opposite
 /// direction.
+#[derive(Clone)]
 struct Recurrence<A, D> {
     axis: isize,
     /// Whether to start at the last element.
@@ -173,6 +174,7 @@ impl<A: Element, D: Rank> BuiltIn for Recurrence<A, D> {
     const IS_PURE: bool = true;
 }
 
+#[derive(Clone)]
 struct LogCumSumExp<A, D> {
     axis: isize,
     types: PhantomData<(A, D)>,
@@ -228,6 +230,7 @@ impl<A: Element, D: Rank> BuiltIn for LogCumSumExp<A, D> {
 }
 
 /// The indices of the extrema up to each position.
+#[derive(Clone)]
 struct CumulativeIndices<A, D> {
     axis: isize,
     largest: bool,

@@ -446,6 +446,7 @@ impl<A: Element, D: Rank, E: Rank> BuiltIn for SliceView<A, D, E> {
 }
 
 /// Pads a tensor with a constant.
+#[derive(Clone)]
 struct Pad<A, D> {
     widths: Box<[(usize, usize)]>,
     value: A,
@@ -513,6 +514,7 @@ fn element<A: Element, D: Rank>(x: Layer<Nd<A, D>>, index: D) -> Layer<A> {
     Layer::apply_built_in(ElementAt { index, element: PhantomData }, (x,))
 }
 
+#[derive(Clone)]
 struct ElementAt<A, D> {
     index: D,
     element: PhantomData<A>,

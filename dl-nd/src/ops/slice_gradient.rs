@@ -115,6 +115,7 @@ pub(crate) fn add_elements<A: Element, D: Rank, E: Rank>(mut to: ArrayViewMut<'_
 }
 
 /// Adds parts to a tensor of zeros, in order.
+#[derive(Clone)]
 struct SliceGradient<A, D> {
     shape: D,
     /// The place of each part.

@@ -133,6 +133,7 @@ pub(crate) fn argsort<A: Item + PartialOrd, D: Rank>(
     Layer::apply_built_in(ArgSort { name: "argsort", axis, descending, count: None, types: PhantomData }, (x,))
 }
 
+#[derive(Clone)]
 struct ArgSort<A, D> {
     name: &'static str,
     axis: isize,

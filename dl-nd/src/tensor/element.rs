@@ -2,7 +2,7 @@
 
 use super::{LazyTensor, Nd, Storage};
 use dl_core::parallel::memory::Pooled;
-use dl_core::{ChunkElement, Delta, Layer, Nothing, Number, Pointwise, StoredElement, Trainable};
+use dl_core::{ChunkElement, Delta, Layer, Nothing, Number, Pointwise, PointwiseInstruction, StoredElement, Trainable};
 use ndarray::{Dimension, Ix0, Ix1, Ix2, Ix3, Ix4, Ix5, Ix6, IxDyn};
 use std::fmt::Debug;
 
@@ -46,6 +46,16 @@ pub trait Item: Copy + PartialEq + Debug + Send + Sync + 'static {
 
     #[doc(hidden)]
     fn realize<D: Rank>(_: &[&Nd<Self, D>]) {}
+
+    #[doc(hidden)]
+    fn run_pointwise<D: Rank>(
+        instructions: &[PointwiseInstruction],
+        inputs: &[&Nd<Self, D>],
+        results: &[usize],
+    ) -> Option<Vec<Nd<Self, D>>> {
+        let _ = (instructions, inputs, results);
+        None
+    }
 
     #[doc(hidden)]
     fn non_finite(self) -> Option<f64> {

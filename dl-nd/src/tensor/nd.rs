@@ -1,7 +1,7 @@
 //! The tensor type: a shared, copy-on-write array as data of layers.
 
 use super::{Derivative, Discrete, Element, Item, LazyTensor, Rank, Storage, aligned, check_size, dim_of, unit_shape};
-use dl_core::{Data, Delta, Differentiable, Do, Error, Layer, Result, SideEffects, Tape, buffers};
+use dl_core::{Data, Delta, Differentiable, Do, Error, Layer, PointwiseInstruction, Result, ShapeList, SideEffects, Tape, buffers};
 use ndarray::{ArcArray, Array, ArrayView, Ix0, Ix1, Ix2, Ix3, IxDyn, NdIndex};
 use std::ops::Index;
 use std::sync::Arc;
@@ -371,6 +371,18 @@ impl<A: Item, D: Rank> Data for Nd<A, D> {
 
     fn one(&self) -> Nd<A::Derivative, D> {
         Nd::full(self.dim(), A::UNIT)
+    }
+
+    fn push_shape(&self, shape: &mut ShapeList) -> bool {
+        if D::NDIM.is_none() {
+            shape.extend(&[self.shape().len()]);
+        }
+        shape.extend(self.shape());
+        true
+    }
+
+    fn run_pointwise(instructions: &[PointwiseInstruction], inputs: &[&Self], results: &[usize]) -> Option<Vec<Self>> {
+        A::run_pointwise(instructions, inputs, results)
     }
 
     fn check_delta(&self, delta: &Nd<A::Derivative, D>) -> Result<()> {
