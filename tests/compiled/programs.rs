@@ -26,11 +26,11 @@ fn build(x: &NdLayer, y: &NdLayer, w: &NdLayer, code: &[u8]) -> NdLayer {
             7 => (a * 0.3).exp(),
             8 => (a.square() + 0.5).ln(),
             9 => a.matmul(w),
-            10 => a.matmul(w.transpose()).matmul(w),
+            10 => a.matmul(w.transpose(0, 1)).matmul(w),
             11 => a.softmax(1),
             12 => a.log_softmax(0),
             13 => max(&a, &b),
-            14 => a.sum_axis(0).lift() * b,
+            14 => a.sum_axis(0).lift::<dl::nd::ndarray::Ix2>() * b,
             15 => a.layer_norm(1, 1e-5),
             16 => a.gelu() - b,
             17 => dl::nd::concat(1, [a.clone(), b]).slice(dl::nd::ndarray::s![.., ..4]) + a,
@@ -77,7 +77,12 @@ fn random_functions_equal_ordinary_ones() {
                     let loss = result.square().mean();
                     let gradient = loss.gradient(&x).predict().wait();
                     losses.push(gradient.map_err(|error| error.to_string()).map(|gradient| bits(&gradient)));
-                    losses.push(loss.train(&Adam::new(0.1)).wait().map_err(|error| error.to_string()).map(|loss| vec![loss.to_bits()]));
+                    losses.push(
+                        loss.train(&Adam::new(0.1))
+                            .wait()
+                            .map_err(|error| error.to_string())
+                            .map(|loss| vec![loss.to_bits()]),
+                    );
                 }
                 losses
             };

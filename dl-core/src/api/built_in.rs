@@ -5,8 +5,8 @@ use crate::autodiff::cotangent::AnyDelta;
 use crate::error::Result;
 use crate::graph::data::Data;
 use crate::graph::layer::Layer;
-use crate::graph::pointwise::PointwiseOp;
 use crate::graph::op::{self, AnyImmediate, CotangentPart};
+use crate::graph::pointwise::PointwiseOp;
 use crate::graph::value::Value;
 use std::marker::PhantomData;
 

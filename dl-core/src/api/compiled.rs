@@ -10,12 +10,11 @@ use crate::api::weight::Weight;
 use crate::graph::data::{Data, Trainable};
 use crate::graph::layer::Layer;
 use crate::graph::node_ref::NodeRef;
-use crate::graph::seed::Position;
 use crate::plan::call::{call, refused};
 use crate::plan::function::Function;
 use crate::plan::key::{Arguments, KeyPart};
 use smallvec::SmallVec;
-use std::any::type_name;
+use std::any::TypeId;
 use std::fmt::{self, Write};
 use std::marker::PhantomData;
 use std::panic::Location;
@@ -253,7 +252,7 @@ struct Plans {
 struct Entry {
     hash: u64,
     /// The type of the body, which has the generic arguments of the function.
-    body: &'static str,
+    body: TypeId,
     key: SmallVec<[KeyPart; 12]>,
     plan: Option<Arc<Function>>,
     refused: String,
@@ -273,44 +272,33 @@ impl CompiledFunction {
     #[track_caller]
     pub fn call<R: CompiledResult>(&'static self, arguments: Arguments, body: impl FnOnce() -> R) -> R {
         let place = Location::caller();
-        let body_type = type_name_of(&body);
+        let body_type = type_of(&body);
         let hash = arguments.hash();
         let operands = &arguments.operands[..];
         let found = self.with(|plans| plans.find(hash, body_type, &arguments.key));
         let function = match found {
             Some(function) => function,
             None => {
-                let first = Position::here();
                 let result = body();
                 let mut layers = ResultLayers::default();
                 result.layers(&mut layers);
                 let built = match &arguments.refused {
                     Some(why) => Err(why.clone()),
-                    None => Function::of(self.name, &layers.layers, operands, (first, Position::here()))
+                    None => Function::of(self.name, &layers.layers, operands)
                         .map_err(|refusal| format!("`{}`, at {}, {}", refusal.name, refusal.site.place, refusal.why)),
                 };
-                let (plan, seeds, why) = match built {
-                    Ok((function, seeds)) => (Some(Arc::new(function)), seeds, String::new()),
-                    Err(why) => (None, Vec::new(), why),
+                let (plan, why) = match built {
+                    Ok(function) => (Some(Arc::new(function)), String::new()),
+                    Err(why) => (None, why),
                 };
                 let refused = why.clone();
                 let entry = Entry { hash, body: body_type, key: arguments.key, plan: plan.clone(), refused };
                 self.add(entry, place);
                 let Some(function) = plan else { return self.refuse(&layers, &why, place) };
-                return Self::results(&function, operands, &seeds, place);
+                function
             }
         };
-        let seeds = function.draw_seeds(place);
-        Self::results(&function, operands, &seeds, place)
-    }
-
-    fn results<R: CompiledResult>(
-        function: &Arc<Function>,
-        operands: &[NodeRef],
-        seeds: &[NodeRef],
-        place: &'static Location<'static>,
-    ) -> R {
-        let layers = call(function, operands, seeds, place).collect();
+        let layers = call(&function, operands, place).collect();
         R::with_layers(&mut ResultLayers { layers, next: 0 })
     }
 
@@ -350,10 +338,9 @@ impl CompiledFunction {
 
 impl Plans {
     /// The plan for this key. A key without a plan is looked at again, for the types of the results.
-    fn find(&mut self, hash: u64, body: &str, key: &[KeyPart]) -> Option<Arc<Function>> {
-        let is_same = |entry: &Entry| {
-            entry.plan.is_some() && entry.hash == hash && std::ptr::addr_eq(entry.body.as_ptr(), body.as_ptr()) && entry.key[..] == *key
-        };
+    fn find(&mut self, hash: u64, body: TypeId, key: &[KeyPart]) -> Option<Arc<Function>> {
+        let is_same =
+            |entry: &Entry| entry.plan.is_some() && entry.hash == hash && entry.body == body && entry.key[..] == *key;
         let at = self.entries.iter().rposition(is_same)?;
         self.reused += 1;
         let plan = self.entries[at].plan.clone();
@@ -365,8 +352,8 @@ impl Plans {
     }
 }
 
-fn type_name_of<F>(_: &F) -> &'static str {
-    type_name::<F>()
+fn type_of<F>(_: &F) -> TypeId {
+    typeid::of::<F>()
 }
 
 /// What the library knows of a function with the option `compiled`: see [`compiled_functions`].
@@ -437,7 +424,12 @@ impl CompiledPlans {
                 }
             }
             if plans.built > MOST_PLANS as u64 && plans.built > plans.reused {
-                let _ = writeln!(text, "{} plans were built for {} calls: arguments that are no layers change often", plans.built, plans.built + plans.reused);
+                let _ = writeln!(
+                    text,
+                    "{} plans were built for {} calls: arguments that are no layers change often",
+                    plans.built,
+                    plans.built + plans.reused
+                );
             }
             text
         })

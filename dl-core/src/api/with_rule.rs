@@ -109,7 +109,13 @@ where
 
     fn pushforward(&self, along: AnyAlong<'_>) -> Option<NodeRef> {
         let AnyAlong { values, output, value, .. } = along;
-        let at = |delta: &Layer<T::Delta>| AnyAt { values, output, value, delta: delta.any().clone(), may_differentiate: true };
+        let at = |delta: &Layer<T::Delta>| AnyAt {
+            values,
+            output,
+            value,
+            delta: delta.any().clone(),
+            may_differentiate: true,
+        };
         forward::transposed::<T>(&along, |delta| self.pullback(at(delta))).map(Layer::into_any)
     }
 }

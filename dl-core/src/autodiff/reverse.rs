@@ -379,7 +379,9 @@ fn walk_back<'a, G: Targets>(
                 {
                     continue;
                 }
-                for (which, delta) in pull_back(&mut state, index, delta, when == When::Asked, goal)?.into_iter().enumerate() {
+                for (which, delta) in
+                    pull_back(&mut state, index, delta, when == When::Asked, goal)?.into_iter().enumerate()
+                {
                     let Some(delta) = delta else { continue };
                     let place = state.unmarked(state.operand(index, which));
                     if goal.wants(&state, place) {
@@ -432,8 +434,13 @@ pub(crate) fn pull_back(
             let values: OperandVec<ValueRef<'_>> = places.iter().map(|&x| state.value(x)).collect();
             let values: OperandVec<&Value> = values.iter().map(ValueRef::as_value).collect();
             let value = state.value(index);
-            let at =
-                AnyAt { values: &values, output: &output, value: value.as_value(), delta: delta.into_layer(&node), may_differentiate };
+            let at = AnyAt {
+                values: &values,
+                output: &output,
+                value: value.as_value(),
+                delta: delta.into_layer(&node),
+                may_differentiate,
+            };
             let _places = (!op.is_own()).then(enter_user_code);
             let deltas =
                 user_code::run(|| op.pullback(at)).map_err(|error| error.at(op.name_or_panic(), node.site()))?;

@@ -104,8 +104,7 @@ mod worker;
 
 pub(crate) use context::{
     PassRef, computing, computing_in_task, current, discards_values, enter, in_pass, in_step, is_current, outside,
-    parking,
-    with_computing, with_current,
+    parking, with_computing, with_current,
 };
 pub(crate) use discover::arithmetic;
 pub(crate) use dispatch::inline_limit;

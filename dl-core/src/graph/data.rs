@@ -106,11 +106,7 @@ pub trait Data: Clone + Send + Sync + 'static {
     /// Runs pointwise operations on small values of the same shape, with the same bits as one by
     /// one: the values of the registers `results`; `None` if it does not pay for these values.
     #[doc(hidden)]
-    fn run_pointwise(
-        instructions: &[PointwiseInstruction],
-        inputs: &[&Self],
-        results: &[usize],
-    ) -> Option<Vec<Self>> {
+    fn run_pointwise(instructions: &[PointwiseInstruction], inputs: &[&Self], results: &[usize]) -> Option<Vec<Self>> {
         let _ = (instructions, inputs, results);
         None
     }

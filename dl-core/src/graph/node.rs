@@ -19,8 +19,8 @@ use crate::graph::delta::Delta;
 use crate::graph::identity::Effect;
 use crate::graph::layer::Layer;
 use crate::graph::op::AnyPrimitive;
-use crate::graph::pointwise::PointwiseInstruction;
 use crate::graph::owner_stamp::OwnerStamp;
+use crate::graph::pointwise::PointwiseInstruction;
 use crate::graph::refcount::RefCount;
 use crate::graph::seed::Position;
 use crate::graph::value::{Repr, Value};
@@ -101,9 +101,7 @@ impl NodeOp {
     pub(crate) fn bound_to(&self, operands: &[NodeRef]) -> Option<NodeOp> {
         Some(match self {
             NodeOp::Unary(op, _) => NodeOp::Unary(*op, [operands[0].clone()]),
-            NodeOp::WithNumber(op, side, number, _) => {
-                NodeOp::WithNumber(*op, *side, *number, [operands[0].clone()])
-            }
+            NodeOp::WithNumber(op, side, number, _) => NodeOp::WithNumber(*op, *side, *number, [operands[0].clone()]),
             NodeOp::Binary(op, _) => NodeOp::Binary(*op, [operands[0].clone(), operands[1].clone()]),
             NodeOp::Primitive(op) => NodeOp::Primitive(op.bound_to(operands)?),
             _ => return None,

@@ -11,7 +11,11 @@ pub enum PointwiseOp {
     Unary(Unary),
     Binary(Binary),
     /// The number stands on the left when `left`.
-    WithNumber { op: Binary, number: f64, left: bool },
+    WithNumber {
+        op: Binary,
+        number: f64,
+        left: bool,
+    },
 }
 
 /// A pointwise operation of a straight-line program. Registers are numbered: first the inputs, then

@@ -148,24 +148,8 @@ impl Position {
         position
     }
 
-    /// Takes this many positions, and returns the first of them.
-    pub(crate) fn take(count: u64) -> Position {
-        let position = NEXT.get();
-        NEXT.set(position.after(count));
-        position
-    }
-
-    /// The position this many positions later.
-    pub(crate) fn after(self, count: u64) -> Position {
-        Position { number: self.number.wrapping_add(count), ..self }
-    }
-
-    /// How many positions this one is after `first`, in the same body.
-    pub(crate) fn since(self, first: Position) -> Option<u64> {
-        (self.body == first.body).then(|| self.number.wrapping_sub(first.number))
-    }
-
     /// The position that `next` would return.
+    #[cfg(test)]
     pub(crate) fn here() -> Position {
         NEXT.get()
     }

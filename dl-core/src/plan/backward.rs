@@ -256,24 +256,28 @@ impl Function {
                 1 => terms.remove(0),
                 _ => user_code::run(|| (node.vtable.sum_deltas)(terms)).map_err(located)?,
             };
-            let operand = |which: usize| {
-                (node.operands()[which].clone(), leads_to(step.inputs[which], &leads, wanted))
-            };
+            let operand = |which: usize| (node.operands()[which].clone(), leads_to(step.inputs[which], &leads, wanted));
             let deltas: OperandVec<Option<NodeRef>> = match &node.op {
                 NodeOp::Primitive(op) => {
                     let of = |&input: &Source| program.value(input, operands, values);
                     let inputs: OperandVec<&Value> = step.inputs.iter().map(of).collect();
                     let value = values[at].as_ref().expect("all values are there");
-                    user_code::run(|| op.pullback(AnyAt { values: &inputs, output: node, value, delta, may_differentiate: true }))
-                        .map_err(located)?
+                    user_code::run(|| {
+                        op.pullback(AnyAt { values: &inputs, output: node, value, delta, may_differentiate: true })
+                    })
+                    .map_err(located)?
                 }
-                op if node.vtable.is_single => rule_in_layers::<f32>(op, [node.clone(), delta], operand).into_iter().collect(),
+                op if node.vtable.is_single => {
+                    rule_in_layers::<f32>(op, [node.clone(), delta], operand).into_iter().collect()
+                }
                 op => rule_in_layers::<f64>(op, [node.clone(), delta], operand).into_iter().collect(),
             };
             for (&input, delta) in step.inputs.iter().zip(deltas) {
                 match (input, delta) {
                     (Source::Step(below), Some(delta)) if leads[below as usize] => arrived[below as usize].push(delta),
-                    (Source::Input(below), Some(delta)) if wanted[below as usize] => found[below as usize] = Some(delta),
+                    (Source::Input(below), Some(delta)) if wanted[below as usize] => {
+                        found[below as usize] = Some(delta)
+                    }
                     _ => {}
                 }
             }
@@ -302,7 +306,8 @@ impl Function {
             Source::Constant(_) => None,
         };
         for ((step, node), value) in program.steps.iter().zip(nodes).zip(&values) {
-            let of_operands: Vec<Option<NodeRef>> = step.inputs.iter().map(|&input| tangent(input, &tangents)).collect();
+            let of_operands: Vec<Option<NodeRef>> =
+                step.inputs.iter().map(|&input| tangent(input, &tangents)).collect();
             if of_operands.iter().all(Option::is_none) {
                 tangents.push(None);
                 continue;
@@ -321,7 +326,8 @@ impl Function {
                         value,
                         tangents: &of_operands,
                     };
-                    user_code::run(|| op.pushforward(along)).map_err(|error| error.at(op.name_or_panic(), node.site()))?
+                    user_code::run(|| op.pushforward(along))
+                        .map_err(|error| error.at(op.name_or_panic(), node.site()))?
                 }
                 op if node.vtable.is_single => tangent_of_arithmetic::<f32>(op, node.clone(), of_operands, operand),
                 op => tangent_of_arithmetic::<f64>(op, node.clone(), of_operands, operand),

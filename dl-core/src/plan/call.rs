@@ -198,10 +198,9 @@ pub(crate) struct Call {
 pub(crate) fn call(
     function: &Arc<Function>,
     operands: &[NodeRef],
-    seeds: &[NodeRef],
     place: &'static Location<'static>,
 ) -> impl Iterator<Item = NodeRef> {
-    let call = Call { function: function.clone(), operands: function.used(operands, seeds), calls: Calls::here() };
+    let call = Call { function: function.clone(), operands: function.used(operands), calls: Calls::here() };
     let call = NodeRef::new::<CallValue>(NodeOp::Primitive(InlineBox::operation(call)), place);
     let types = function.types.clone();
     types.into_iter().enumerate().map(move |(which, kind)| {
@@ -342,8 +341,7 @@ impl Call {
         sink: &mut dyn CotangentSink,
     ) -> Option<()> {
         let complete;
-        let is_missing =
-            |input: &BackwardInput| matches!(*input, BackwardInput::Forward(step) if steps.get(step as usize).is_none_or(Option::is_none));
+        let is_missing = |input: &BackwardInput| matches!(*input, BackwardInput::Forward(step) if steps.get(step as usize).is_none_or(Option::is_none));
         let steps = if backward.inputs.iter().any(is_missing) {
             complete = self.function.forward.run(at.values, self.rebase(), |_| false, |_| true).ok()?;
             &complete

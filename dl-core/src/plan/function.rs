@@ -6,12 +6,11 @@ use crate::graph::inline_box::InlineBox;
 use crate::graph::node::{DataVTable, NodeOp};
 use crate::graph::node_ref::NodeRef;
 use crate::graph::op::{AnyAlong, AnyAt, AnyPrimitive, OperandVec};
-use crate::graph::seed::Position;
 use crate::graph::value::Value;
 use crate::plan::backward::Backwards;
 use crate::plan::program::{Program, Rebase, Refusal, Source, StepValues, number};
-use dl_parallel::sync::{AtomicU32, Ordering};
 use crate::plan::schedule::Schedule;
+use dl_parallel::sync::{AtomicU32, Ordering};
 use rustc_hash::FxHashMap;
 use std::any::Any;
 use std::fmt::Write;
@@ -28,14 +27,10 @@ pub(crate) struct Function {
     pub(super) forward: Program,
     /// The placeholder of each use.
     pub(super) placeholders: Vec<NodeRef>,
-    /// The operand of each use: its index among those of the call, and then the seeds.
+    /// The operand of each use: its index among those of the call.
     uses: Vec<u32>,
     /// The types of the results.
     pub(super) types: Vec<&'static DataVTable>,
-    /// The positions of the seeds that the function draws, relative to its first position.
-    seeds: Vec<u64>,
-    /// How many positions its layers take.
-    positions: u64,
     /// The chain of calls in which it was first called.
     calls: Calls,
     pub(super) backwards: Backwards,
@@ -47,31 +42,22 @@ pub(crate) struct Function {
 }
 
 impl Function {
-    /// The function that has built these results from these operands. `first` is the position of
-    /// the first layer that it built.
+    /// The function that has built these results from these operands.
+    ///
+    /// # Errors
+    /// The reason that it cannot be compiled.
     pub(crate) fn of(
         name: &'static str,
         results: &[NodeRef],
         operands: &[NodeRef],
-        (first, last): (Position, Position),
-    ) -> std::result::Result<(Function, Vec<NodeRef>), Refusal> {
+    ) -> std::result::Result<Function, Refusal> {
         let mut numbers: FxHashMap<usize, u32> = FxHashMap::default();
         for (at, operand) in operands.iter().enumerate() {
             numbers.entry(operand.identity()).or_insert(number(at));
         }
-        let (mut seeds, mut seed_nodes, mut uses) = (Vec::new(), Vec::new(), Vec::new());
+        let mut uses = Vec::new();
         let mut use_of = |node: &NodeRef| {
-            let operand = match (numbers.get(&node.identity()), &node.op) {
-                (Some(&operand), _) => operand,
-                (None, NodeOp::Seed(position)) => {
-                    let operand = number(operands.len() + seeds.len());
-                    numbers.insert(node.identity(), operand);
-                    seeds.push(position.since(first)?);
-                    seed_nodes.push(node.clone());
-                    operand
-                }
-                _ => return None,
-            };
+            let &operand = numbers.get(&node.identity())?;
             uses.push((operand, node.clone()));
             Some(number(uses.len() - 1))
         };
@@ -83,7 +69,7 @@ impl Function {
         let calls = Calls::here();
         let nodes = forward.bound_to(&placeholders, Rebase { from: calls, to: calls })?;
         forward.set_nodes(nodes);
-        let function = Function {
+        Ok(Function {
             name,
             backwards: Backwards::default(),
             reads_nothing: vec![false; forward.steps.len()].into(),
@@ -91,29 +77,15 @@ impl Function {
             placeholders,
             uses: uses.into_iter().map(|(operand, _)| operand).collect(),
             types,
-            seeds,
-            positions: last.since(first).unwrap_or(0),
             costs: Costs::default(),
             calls,
             forward,
-        };
-        Ok((function, seed_nodes))
+        })
     }
 
     /// The operands of a call, one for each use.
-    pub(crate) fn used(&self, operands: &[NodeRef], seeds: &[NodeRef]) -> Vec<NodeRef> {
-        let operand = |&operand: &u32| match (operand as usize).checked_sub(operands.len()) {
-            None => operands[operand as usize].clone(),
-            Some(seed) => seeds[seed].clone(),
-        };
-        self.uses.iter().map(operand).collect()
-    }
-
-    /// Takes the positions that the function takes, and returns the layers of its seeds.
-    pub(crate) fn draw_seeds(&self, place: &'static Location<'static>) -> Vec<NodeRef> {
-        let first = Position::take(self.positions);
-        let seed = |&offset: &u64| NodeRef::new::<crate::Seed>(NodeOp::Seed(first.after(offset)), place);
-        self.seeds.iter().map(seed).collect()
+    pub(super) fn used(&self, operands: &[NodeRef]) -> Vec<NodeRef> {
+        self.uses.iter().map(|&operand| operands[operand as usize].clone()).collect()
     }
 
     /// The program, and what has been measured.
@@ -236,7 +208,8 @@ impl Default for Costs {
 
 impl Function {
     fn size(&self, operands: &[&Value]) -> usize {
-        let bytes = self.placeholders.iter().zip(operands).map(|(node, value)| (node.vtable.bytes)(value)).sum::<usize>();
+        let bytes =
+            self.placeholders.iter().zip(operands).map(|(node, value)| (node.vtable.bytes)(value)).sum::<usize>();
         (bytes.max(1).ilog2() as usize).min(SIZES - 1)
     }
 

@@ -1,6 +1,7 @@
 //! Keys of compiled functions: what decides which operations the body builds.
 
 use crate::graph::node_ref::NodeRef;
+use rustc_hash::{FxHashMap, FxHasher};
 use smallvec::SmallVec;
 use std::any::{Any, TypeId};
 use std::fmt::{self, Debug};
@@ -40,12 +41,17 @@ impl PartialEq for dyn AnyArgument {
 
 impl Eq for dyn AnyArgument {}
 
+/// Up to this many operands, a search is faster than a hash table.
+const FEW: usize = 24;
+
 /// The arguments of a call of a compiled function: the layers and weights among them, and a key of
 /// all else.
 pub struct Arguments {
     pub(crate) operands: SmallVec<[NodeRef; 8]>,
     pub(crate) key: SmallVec<[KeyPart; 12]>,
-    pub(crate) hash: rustc_hash::FxHasher,
+    hash: FxHasher,
+    /// The operands by identity, if there are more than a few.
+    many: FxHashMap<usize, usize>,
     /// The reason that the call cannot be compiled.
     pub(crate) refused: Option<String>,
 }
@@ -54,14 +60,29 @@ impl Arguments {
     /// No arguments yet.
     #[expect(clippy::new_without_default, reason = "made by expansions only")]
     pub fn new() -> Arguments {
-        Arguments { operands: SmallVec::new(), key: SmallVec::new(), hash: Default::default(), refused: None }
+        Arguments {
+            operands: SmallVec::new(),
+            key: SmallVec::new(),
+            hash: FxHasher::default(),
+            many: FxHashMap::default(),
+            refused: None,
+        }
     }
 
     /// Adds a layer or a weight. An operand that was added before is recognised: the key says which
     /// operands are the same.
     pub(crate) fn operand(&mut self, node: &NodeRef) {
         let identity = node.identity();
-        let known = self.operands.iter().position(|known| known.identity() == identity);
+        let at = self.operands.len();
+        let known = match at {
+            0..FEW => self.operands.iter().position(|known| known.identity() == identity),
+            _ => {
+                let listed = self.many.len();
+                let rest = self.operands[listed..].iter().enumerate();
+                self.many.extend(rest.map(|(at, node)| (node.identity(), listed + at)));
+                self.many.get(&identity).copied()
+            }
+        };
         match known {
             Some(at) => self.bits(at as u64),
             None => {

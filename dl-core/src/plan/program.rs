@@ -136,9 +136,11 @@ impl Program {
             return Ok(Some(Source::Constant(number(self.constants.len() - 1))));
         }
         match &node.op {
-            NodeOp::Weight(..) => Err(Refusal::new(node, "is a weight or a buffer that no argument of the function has")),
-            NodeOp::Seed(_) => Err(Refusal::new(node, "draws a seed in a derivative")),
-            NodeOp::Dynamic(_) => Err(Refusal::new(node, "decides by a value")),
+            NodeOp::Weight(..) => {
+                Err(Refusal::new(node, "is a weight or a buffer that no argument of the function has"))
+            }
+            NodeOp::Seed(_) => Err(Refusal::new(node, "draws a random number")),
+            NodeOp::Dynamic(_) => Err(Refusal::new(node, "decides by a value, or by the mode of the pass")),
             NodeOp::Primitive(op) if op.effect().is_some() => Err(Refusal::new(node, "has an effect on its pass")),
             _ => Ok(None),
         }
@@ -193,7 +195,8 @@ impl Program {
         for step in &self.steps {
             let operands: OperandVec<NodeRef> =
                 step.inputs.iter().map(|&input| self.node(input, inputs, &nodes)).collect();
-            let refused = || Refusal::new(&step.node, "is an operation of user code, or one whose shape depends on values");
+            let refused =
+                || Refusal::new(&step.node, "is an operation of user code, or one whose shape depends on values");
             let op = step.node.op.bound_to(&operands).ok_or_else(refused)?;
             let _context = step.node.enter_rebased(from, to);
             nodes.push(NodeRef::of_type(step.node.vtable, op, step.node.place));
@@ -266,8 +269,7 @@ impl Program {
         values: &StepValues,
         calls: Rebase,
     ) -> Result<Value> {
-        let operands: OperandVec<&Value> =
-            step.inputs.iter().map(|&input| self.value(input, inputs, values)).collect();
+        let operands: OperandVec<&Value> = step.inputs.iter().map(|&input| self.value(input, inputs, values)).collect();
         match &step.node.op {
             NodeOp::Primitive(op) => {
                 user_code::run_fallible(|| op.value(&operands)).map_err(|error| step.located(error, calls))

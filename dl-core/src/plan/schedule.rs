@@ -75,9 +75,7 @@ impl Schedule {
             };
             let own = kind(Source::Step(number(at)), step.node.vtable)?;
             let operands = step.inputs.iter().zip(step.node.operands());
-            let is_same = |(&input, operand): (&Source, &NodeRef)| {
-                kind(input, operand.vtable).as_ref() == Some(&own)
-            };
+            let is_same = |(&input, operand): (&Source, &NodeRef)| kind(input, operand.vtable).as_ref() == Some(&own);
             let mut operands = operands;
             operands.all(is_same).then_some((op, own))
         };

@@ -183,7 +183,11 @@ fn implementation(item: &DeriveInput, krate: &Path, parts: &[Part<'_>]) -> Token
     let parameters: Vec<&Ident> = item.generics.type_params().map(|parameter| &parameter.ident).collect();
     let depends = |ty: &Type| parameters.iter().any(|parameter| mentions(ty, parameter));
     // A recursive field needs no bound: it is a module if the others are.
-    let needed = parts.iter().filter(|part| !part.skipped).map(|part| part.ty).filter(|ty| depends(ty) && !mentions_struct(ty, name));
+    let needed = parts
+        .iter()
+        .filter(|part| !part.skipped)
+        .map(|part| part.ty)
+        .filter(|ty| depends(ty) && !mentions_struct(ty, name));
     let needed: Vec<TokenStream> = needed.map(|ty| quote!(#ty: #runtime::Module)).collect();
     let predicates: Vec<_> = conditions.iter().flat_map(|conditions| &conditions.predicates).collect();
     let conditions = if predicates.is_empty() && needed.is_empty() {

@@ -7,8 +7,8 @@ use crate::ops::broadcast::{broadcast_to, sum_to};
 use crate::ops::immediate_rule::ImmediateRule;
 use crate::tensor::{Element, Expr, Nd, Rank, broadcast_shape, check_size, common_len};
 use dl_core::{
-    Along, At, Binary, BuiltIn, CotangentSink, Differentiable, Immediate, Layer, Pointwise, PointwiseOp, Primitive, Result, Term,
-    Unary,
+    Along, At, Binary, BuiltIn, CotangentSink, Differentiable, Immediate, Layer, Pointwise, PointwiseOp, Primitive,
+    Result, Term, Unary,
 };
 use std::marker::PhantomData;
 

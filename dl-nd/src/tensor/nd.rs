@@ -1,7 +1,9 @@
 //! The tensor type: a shared, copy-on-write array as data of layers.
 
 use super::{Derivative, Discrete, Element, Item, LazyTensor, Rank, Storage, aligned, check_size, dim_of, unit_shape};
-use dl_core::{Data, Delta, Differentiable, Do, Error, Layer, PointwiseInstruction, Result, ShapeList, SideEffects, Tape, buffers};
+use dl_core::{
+    Data, Delta, Differentiable, Do, Error, Layer, PointwiseInstruction, Result, ShapeList, SideEffects, Tape, buffers,
+};
 use ndarray::{ArcArray, Array, ArrayView, Ix0, Ix1, Ix2, Ix3, IxDyn, NdIndex};
 use std::ops::Index;
 use std::sync::Arc;
