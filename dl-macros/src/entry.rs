@@ -97,7 +97,7 @@ fn rewrite_function(
 ) -> TokenStream {
     let krate = &options.krate;
     let parameters = function::parameters(&function.sig);
-    let returned = function::lazy_return(&function.sig, options);
+    let returned = function::lazy_return(&function.sig, options, in_type);
     let frame = CallFrame::of(&function, returned.as_ref(), in_type, krate);
 
     std_macros::open(&mut function.block);
