@@ -107,7 +107,7 @@ pub(crate) use context::{
     parking, with_computing, with_current,
 };
 pub(crate) use discover::arithmetic;
-pub(crate) use dispatch::inline_limit;
+pub(crate) use dispatch::{INLINE_BACKWARD_NS, inline_limit};
 pub(crate) use exclusive_pass::Begun;
 pub(crate) use inline::evaluate_inline;
 pub(crate) use lifetime::Owner;

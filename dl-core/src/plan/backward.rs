@@ -61,14 +61,14 @@ pub(super) struct Backward {
     pub(super) deltas: Vec<Option<DeltaOfUse>>,
     /// For each step of the program, whether it is left to the step that changes the weight.
     pub(super) is_deferred: Vec<bool>,
-    /// Known after the first run.
-    schedule: OnceLock<Schedule>,
+    /// Known after the first run, with the estimated time in nanoseconds.
+    schedule: OnceLock<(Schedule, f64)>,
 }
 
 impl Backward {
     /// Runs the program, without the deferred steps.
     pub(super) fn run(&self, inputs: &[&Value], calls: Rebase) -> Result<StepValues> {
-        if let Some(schedule) = self.schedule.get() {
+        if let Some((schedule, _)) = self.schedule.get() {
             return schedule.run(&self.program, inputs, calls);
         }
         let skips = |step: usize| self.is_deferred[step];
@@ -81,8 +81,14 @@ impl Backward {
                 }
             }
         }
-        let _ = self.schedule.set(Schedule::of(&self.program, inputs, &values, &self.is_deferred, &is_read));
+        let schedule = Schedule::of(&self.program, inputs, &values, &self.is_deferred, &is_read);
+        let _ = self.schedule.set((schedule, self.program.cost(inputs, &values, &self.is_deferred)));
         Ok(values)
+    }
+
+    /// The estimated time, in nanoseconds, if it is known.
+    pub(super) fn cost(&self) -> Option<f64> {
+        self.schedule.get().map(|(_, nanoseconds)| *nanoseconds)
     }
 }
 
@@ -159,7 +165,7 @@ impl Backwards {
                 BackwardInput::Delta(at) => format!("delta{at}"),
             };
             backward.program.print(&mut text, &input);
-            if let Some(schedule) = backward.schedule.get() {
+            if let Some((schedule, _)) = backward.schedule.get() {
                 schedule.print(&mut text);
             }
         }

@@ -2,7 +2,7 @@
 
 use crate::error::call_stack::Calls;
 use crate::error::{Error, Result};
-use crate::exec;
+use crate::exec::{self, INLINE_BACKWARD_NS};
 use crate::graph::data::Data;
 use crate::graph::delta::Delta;
 use crate::graph::inline_box::InlineBox;
@@ -18,11 +18,6 @@ use smallvec::{SmallVec, smallvec};
 use std::any::Any;
 use std::panic::Location;
 use std::sync::Arc;
-
-/// A backward with a lower estimated cost, in nanoseconds, runs on the thread that walks back, with
-/// the state lock held, as its operations would one by one. A longer one is emitted as layers,
-/// which several threads can evaluate. (w7)
-const INLINE_BACKWARD_NS: f64 = 50_000.0;
 
 /// The results of a call, and the values that its backward reads.
 #[derive(Clone)]
@@ -245,13 +240,11 @@ impl AnyPrimitive for Call {
         let function = &self.function;
         let discards = exec::discards_values();
         let reads = if discards { Some(function.reads_nothing.clone()) } else { function.backwards.reads() };
-        function.timed(true, operands, || {
-            let steps = function.run_forward(operands, self.rebase(), reads.as_ref(), discards)?;
-            let results = function.forward.results.iter();
-            let results = results.map(|&result| function.forward.value(result, operands, &steps).clone()).collect();
-            let steps = if discards { StepValues::new() } else { steps };
-            Ok(CallValue { results, steps, types: function.clone() }.into_value())
-        })
+        let steps = function.run_forward(operands, self.rebase(), reads.as_ref(), discards)?;
+        let results = function.forward.results.iter();
+        let results = results.map(|&result| function.forward.value(result, operands, &steps).clone()).collect();
+        let steps = if discards { StepValues::new() } else { steps };
+        Ok(CallValue { results, steps, types: function.clone() }.into_value())
     }
 
     fn cost(&self, operands: &[&Value]) -> f64 {
@@ -269,7 +262,7 @@ impl AnyPrimitive for Call {
 
     fn immediate_pullback(&self, at: AnyImmediate<'_>, sink: &mut dyn CotangentSink) -> bool {
         let function = &self.function;
-        if function.backward_cost(at.values) > INLINE_BACKWARD_NS {
+        if 2.0 * function.forward_cost(at.values) > INLINE_BACKWARD_NS {
             return false;
         }
         let (value, CallDelta(deltas)) = (at.value.get::<CallValue>(), at.delta.get::<CallDelta>());
@@ -280,10 +273,10 @@ impl AnyPrimitive for Call {
         case.weights = uses.map(|which| sink.is_weight(which)).collect();
         // An error is reported by the layers that are emitted instead.
         let Ok(Ok(backward)) = function.backward(case, at.values, &value.steps, self.rebase()) else { return false };
-        if !backward.program.is_pure {
+        if !backward.program.is_pure || backward.cost().is_some_and(|cost| cost > INLINE_BACKWARD_NS) {
             return false;
         }
-        function.timed(false, at.values, || self.run_back(&backward, &at, &value.steps, deltas, sink)).is_some()
+        self.run_back(&backward, &at, &value.steps, deltas, sink).is_some()
     }
 
     fn pullback(&self, at: AnyAt<'_>) -> OperandVec<Option<NodeRef>> {

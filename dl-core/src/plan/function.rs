@@ -16,7 +16,6 @@ use std::any::Any;
 use std::fmt::Write;
 use std::panic::Location;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
 
 /// A function without decisions, as a program.
 ///
@@ -117,16 +116,20 @@ impl Function {
         discards: bool,
     ) -> Result<StepValues> {
         let program = &self.forward;
-        let Some(reads) = reads else { return program.run(operands, calls, |_| false, |_| true) };
         let kept = &self.schedules[usize::from(discards)];
+        let cost = self.cost_of(operands);
         let known = kept.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if let Some((for_reads, schedule)) = known
+        if let (Some((for_reads, schedule)), Some(reads)) = (known, reads)
             && Arc::ptr_eq(&for_reads, reads)
+            && cost.load(Ordering::Relaxed) > 0
         {
             return schedule.run(program, operands, calls);
         }
         let values = program.run(operands, calls, |_| false, |_| true)?;
         let none_deferred = vec![false; program.steps.len()];
+        let nanoseconds = program.cost(operands, &values, &none_deferred);
+        cost.store((nanoseconds as u32).max(1), Ordering::Relaxed);
+        let Some(reads) = reads else { return Ok(values) };
         let schedule = Schedule::of(program, operands, &values, &none_deferred, reads);
         *kept.lock().unwrap_or_else(PoisonError::into_inner) = Some((reads.clone(), Arc::new(schedule)));
         Ok(values)
@@ -184,62 +187,35 @@ impl AnyPrimitive for Placeholder {
     }
 }
 
-/// The measured time of the forward and of the backward, for operands of each order of magnitude.
-///
-/// The estimates decide where a kernel runs, never its value, so the atomics are relaxed.
-pub(super) struct Costs {
-    forward: [AtomicU32; SIZES],
-    backward: [AtomicU32; SIZES],
-}
+/// The estimated time of the forward, in nanoseconds, for operands of each order of magnitude; 0 if it
+/// is not known yet. An estimate decides where a kernel runs, never its value, so the atomics are
+/// relaxed.
+pub(super) struct Costs([AtomicU32; SIZES]);
 
 /// The number of orders of magnitude: powers of two of the bytes of all operands.
 const SIZES: usize = 40;
-/// A backward that has not been measured is taken for this many times its forward.
-const BACKWARD_RATIO: f64 = 2.5;
-/// The estimate, in nanoseconds, for a step of a forward that has not been measured.
+/// The estimate, in nanoseconds, for a step of a forward that has not run yet.
 const STEP_NS: f64 = 300.0;
 
 impl Default for Costs {
     fn default() -> Self {
-        let none = || std::array::from_fn(|_| AtomicU32::new(0));
-        Costs { forward: none(), backward: none() }
+        Costs(std::array::from_fn(|_| AtomicU32::new(0)))
     }
 }
 
 impl Function {
-    fn size(&self, operands: &[&Value]) -> usize {
-        let bytes =
-            self.placeholders.iter().zip(operands).map(|(node, value)| (node.vtable.bytes)(value)).sum::<usize>();
-        (bytes.max(1).ilog2() as usize).min(SIZES - 1)
+    fn cost_of(&self, operands: &[&Value]) -> &AtomicU32 {
+        let bytes = self.placeholders.iter().zip(operands).map(|(node, value)| (node.vtable.bytes)(value));
+        let size = bytes.sum::<usize>().max(1).ilog2() as usize;
+        &self.costs.0[size.min(SIZES - 1)]
     }
 
     /// The estimated time of the forward, in nanoseconds.
     pub(super) fn forward_cost(&self, operands: &[&Value]) -> f64 {
-        match self.costs.forward[self.size(operands)].load(Ordering::Relaxed) {
+        match self.cost_of(operands).load(Ordering::Relaxed) {
             0 => STEP_NS * self.forward.steps.len() as f64,
             known => f64::from(known),
         }
-    }
-
-    /// The estimated time of the backward, in nanoseconds.
-    pub(super) fn backward_cost(&self, operands: &[&Value]) -> f64 {
-        match self.costs.backward[self.size(operands)].load(Ordering::Relaxed) {
-            0 => BACKWARD_RATIO * self.forward_cost(operands),
-            known => f64::from(known),
-        }
-    }
-
-    pub(super) fn timed<R>(&self, is_forward: bool, operands: &[&Value], run: impl FnOnce() -> R) -> R {
-        let costs = if is_forward { &self.costs.forward } else { &self.costs.backward };
-        let begun = Instant::now();
-        let ran = run();
-        let now = u32::try_from(begun.elapsed().as_nanos()).unwrap_or(u32::MAX).max(1);
-        let known = &costs[self.size(operands)];
-        let before = known.load(Ordering::Relaxed);
-        // A single run may have been interrupted.
-        let mean = if before == 0 { now } else { (u64::from(before) * 7 / 8 + u64::from(now) / 8) as u32 };
-        known.store(mean.max(1), Ordering::Relaxed);
-        ran
     }
 
     /// For the errors of a call that was written in this chain.

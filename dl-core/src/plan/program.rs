@@ -13,6 +13,9 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::fmt::Write;
 
+/// The estimated time of scalar arithmetic in a program, in nanoseconds.
+const SCALAR_NS: f64 = 15.0;
+
 /// The origin of an operand or of a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Source {
@@ -279,6 +282,19 @@ impl Program {
                 Ok(number.expect("the operands of scalar arithmetic are numbers").0.into())
             }
         }
+    }
+
+    /// The estimated time of the steps that are not deferred, in nanoseconds, given all values.
+    pub(super) fn cost(&self, inputs: &[&Value], values: &StepValues, is_deferred: &[bool]) -> f64 {
+        let cost = |(step, _): (&Step, &bool)| match &step.node.op {
+            NodeOp::Primitive(op) => {
+                let operands: OperandVec<&Value> =
+                    step.inputs.iter().map(|&input| self.value(input, inputs, values)).collect();
+                user_code::run(|| op.cost(&operands)).unwrap_or(f64::INFINITY)
+            }
+            _ => SCALAR_NS,
+        };
+        self.steps.iter().zip(is_deferred).filter(|(_, deferred)| !**deferred).map(cost).sum()
     }
 
     /// One line for each step: its number, operation and operands.
