@@ -123,7 +123,7 @@ fn unmarked(state: &mut PassState, layers: &[NodeRef]) -> Vec<NodeRef> {
 
 /// The cotangents of all weights, from a root that is a number, in a pass without checkpoints that
 /// no other thread uses.
-pub(crate) fn deltas_of_number(state: &mut PassState, root: u32, number: Scalar) -> Vec<(NodePtr, AnyDelta)> {
+pub(crate) fn deltas_of_number(state: &mut PassState, root: u32, number: Scalar) -> Vec<(NodePtr, Value)> {
     debug_assert!(state.in_order(), "scalar arithmetic has no dynamic nodes");
     if !state.trained(root) {
         return Vec::new();
@@ -421,7 +421,7 @@ pub(crate) fn pull_back(
     index: u32,
     delta: AnyDelta,
     may_differentiate: bool,
-    goal: &impl Targets,
+    goal: &dyn Targets,
 ) -> Result<OperandVec<Option<NodeRef>>> {
     let node = state.node(index);
     Ok(match &node.op {
