@@ -2,7 +2,7 @@
 //! of a plain loop: for each axis, for lanes that fill no group, for transposed operands.
 
 use dl_core::{Data, Differentiable, Layer};
-use dl_nd::ndarray::{Array, ArrayD, Axis, IxDyn};
+use dl_nd::ndarray::{Array, ArrayD, Axis, Ix3, IxDyn};
 use dl_nd::{Nd, ops::*};
 use std::cmp::Ordering;
 
@@ -189,7 +189,8 @@ fn resampling_of_many_lanes_is_that_of_each_lane() {
     let x: Nd<f32, _> =
         Nd::from_vec([3, 35, 700], (0..3 * 35 * 700).map(|i| (i * 37 % 101) as f32 * 0.1).collect()).expect("one each");
     let lane = |i: usize| Nd::from_vec([1, 1, 700], x.view().iter().copied().skip(i * 700).take(700).collect());
-    let ops: [&dyn Fn(&Nd<f32, dl_nd::ndarray::Ix3>) -> Layer<Nd<f32, dl_nd::ndarray::Ix3>>; 3] =
+    type Resample<'a> = &'a dyn Fn(&Nd<f32, Ix3>) -> Layer<Nd<f32, Ix3>>;
+    let ops: [Resample<'_>; 3] =
         [&|x| x.upsample_linear([900], false), &|x| x.adaptive_avg_pool1d([7]), &|x| x.upsample_nearest1d([333])];
     for op in ops {
         let whole = value(op(&x)).into_array();
