@@ -2,8 +2,8 @@
 //! over them are vectorised, for numbers of any size. The errors are at most 0.51 units in the last
 //! place.
 //!
-//! The series of sine and cosine are Taylor's; the rational function of the arc sine, the polynomial
-//! of the arc tangent and its reduction to `tan(π/8)` are those of fdlibm.
+//! The series of sine and cosine are Taylor's; the rational function of the arc sine and the
+//! polynomial of the arc tangent are those of fdlibm.
 
 use super::arithmetic::MulAdd;
 use super::polynomial::polynomial;
