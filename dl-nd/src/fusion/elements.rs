@@ -11,6 +11,14 @@ macro_rules! elements {
 
             const UNIT: $A = 1.0;
 
+            fn order_key(self) -> u64 {
+                // the sum turns −0 into 0
+                let bits = (self + 0.0).to_bits();
+                let sign = 1 << (8 * size_of::<$A>() - 1);
+                let key = if bits & sign == 0 { bits | sign } else { !bits };
+                (if self.is_nan() { !0 } else { key }) as u64
+            }
+
             fn recycle(elements: Vec<$A>) {
                 buffers::give_back(elements);
             }

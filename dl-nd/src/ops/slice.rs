@@ -1,5 +1,6 @@
 //! Slices of tensors, as views, and padding.
 
+use crate::kernels::zip_in_parts;
 use crate::ops::axes::{Axes, AxisList, axis_of, position_of};
 use crate::ops::pad::{PadMode, pad_with};
 use crate::ops::reduce::fill;
@@ -486,7 +487,8 @@ impl<A: Element, D: Rank> Primitive for Pad<A, D> {
     fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, D>> {
         let (shape, elements) = self.padded(x.shape())?;
         let mut whole = filled_array(shape, self.value);
-        whole.view_mut().into_dyn().slice_mut(&elements[..]).assign(&x.0.view().into_dyn());
+        let inner = whole.view_mut().into_dyn();
+        zip_in_parts(inner.slice_move(&elements[..]), x.0.view().into_dyn(), |to, &x| *to = x);
         Ok(whole.into())
     }
 
