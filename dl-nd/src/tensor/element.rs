@@ -71,6 +71,21 @@ pub trait Item: Copy + PartialEq + Debug + Send + Sync + 'static {
 /// }
 /// assert_eq!(zero::<f32>(), 0.0);
 /// ```
+///
+/// It is the only bound that the operators need. A plain number of type `A` can stand on the right
+/// of an operator; on the left, it has to be a layer.
+///
+/// ```
+/// use dl_core::{Differentiable, Layer};
+/// use dl_nd::{Element, Nd, NdLayer, Rank};
+/// /// 1 / (1 + x²)
+/// fn bell<A: Element, D: Rank>(x: &NdLayer<D, A>) -> NdLayer<D, A> {
+///     Layer::constant(A::of(1.0)) / (x * x + A::of(1.0))
+/// }
+/// let x = Layer::constant(Nd::from([0.0_f32, 1.0]));
+/// assert_eq!(bell(&x).predict().wait()?, Nd::from([1.0, 0.5]));
+/// # dl_core::Result::Ok(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the element of a differentiable tensor",
     note = "the elements are `f32` or `f64`; integers and `bool` are plain data: `to_floats` converts them to numbers"

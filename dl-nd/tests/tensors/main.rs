@@ -16,6 +16,7 @@ mod embedding;
 mod errors;
 mod facts;
 mod fusion;
+mod generic;
 mod gradients;
 mod init;
 mod losses;
