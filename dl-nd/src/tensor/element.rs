@@ -2,7 +2,10 @@
 
 use super::{LazyTensor, Nd, Storage};
 use dl_core::parallel::memory::Pooled;
-use dl_core::{ChunkElement, Delta, Layer, Nothing, Number, Pointwise, PointwiseInstruction, StoredElement, Trainable};
+use dl_core::{
+    ChunkElement, Delta, Differentiable, Layer, Nothing, Number, Pointwise, PointwiseInstruction, StoredElement,
+    Trainable,
+};
 use ndarray::{Dimension, Ix0, Ix1, Ix2, Ix3, Ix4, Ix5, Ix6, IxDyn};
 use std::fmt::Debug;
 
@@ -90,7 +93,17 @@ pub trait Item: Copy + PartialEq + Debug + Send + Sync + 'static {
     message = "`{Self}` cannot be the element of a differentiable tensor",
     note = "the elements are `f32` or `f64`; integers and `bool` are plain data: `to_floats` converts them to numbers"
 )]
-pub trait Element: Derivative + Number + Pooled + ChunkElement + Delta + Pointwise + Trainable + StoredElement {
+pub trait Element:
+    Derivative
+    + Differentiable<Data = Self, Delta = Self>
+    + Number
+    + Pooled
+    + ChunkElement
+    + Delta
+    + Pointwise
+    + Trainable
+    + StoredElement
+{
     #[doc(hidden)]
     fn per_element<T: PerElement>(table: T) -> T::For<Self>;
 }
