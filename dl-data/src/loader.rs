@@ -247,25 +247,3 @@ impl<D> fmt::Debug for Loader<D> {
             .finish_non_exhaustive()
     }
 }
-
-/// Implemented by no type: the bound of an `Iterator` that can never be used, so that the compiler
-/// prints this message for `for batch in loader`.
-#[doc(hidden)]
-#[diagnostic::on_unimplemented(
-    message = "a `Loader` is not iterated over itself: its batches belong to an epoch",
-    label = "write `loader.epoch(0)?`",
-    note = "`for batch in loader.epoch(0)? {{ let (x, y) = batch?; … }}`: each batch is a `Result`"
-)]
-pub trait IteratedWithoutEpoch {}
-
-#[doc(hidden)]
-impl<D> Iterator for Loader<D>
-where
-    Loader<D>: IteratedWithoutEpoch,
-{
-    type Item = Result<D>;
-
-    fn next(&mut self) -> Option<Result<D>> {
-        unreachable!("no loader is `IteratedWithoutEpoch`")
-    }
-}
