@@ -162,7 +162,9 @@ impl<A: Number + Data> RightOfNumber<A> for A {
 }
 
 macro_rules! numbers {
-    ($([$($generics:tt)*] $R:ty, |$op:ident, $left:ident, $right:ident| $combine:expr $(, $borrowed:expr)?);* $(;)?) => {$(
+    ($(
+        [$($generics:tt)*] $R:ty, |$op:ident, $left:ident, $right:ident| $combine:expr $(, $borrowed:expr)?
+    );* $(;)?) => {$(
         #[diagnostic::do_not_recommend]
         impl<A: Number + Data, D: RightOfNumber<A> $($generics)*> Operand<$R, D> for A {
             type Output = D::Output;

@@ -69,7 +69,10 @@ macro_rules! tensor_and_number {
     )*};
 }
 
-tensor_and_number!(Layer<A>, &Layer<A>, Weight<A>, &Weight<A>: |op, left, right| Nd::binary(op, &left, &number_tensor(&right.into_layer())));
+tensor_and_number!(
+    Layer<A>, &Layer<A>, Weight<A>, &Weight<A>:
+    |op, left, right| Nd::binary(op, &left, &number_tensor(&right.into_layer()))
+);
 tensor_and_number!(A, &A: |op, left, right| Nd::with_number(op, &left, number(right.to_owned()), false));
 
 #[diagnostic::do_not_recommend]
