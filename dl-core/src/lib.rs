@@ -108,9 +108,9 @@ pub use api::deferred::Do;
 pub use api::differentiable::Differentiable;
 pub use api::extract::Extract;
 pub use api::gradient::derivative;
-#[doc(hidden)]
-pub use api::operators::OperatorWith;
 pub use api::operators::{LeftOperand, Operand, logaddexp, max, min, pow, xlogy};
+#[doc(hidden)]
+pub use api::operators::{OperatorWith, RightOfNumber};
 pub use api::primitive::{Along, At, Deltas, Operands, Primitive};
 pub use api::tape::Tape;
 pub use api::variables::{EachVariable, Variables};

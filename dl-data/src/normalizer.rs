@@ -25,12 +25,13 @@ pub struct Normalizer {
 impl Normalizer {
     /// Computes the mean and the population standard deviation of each feature. `axis` is the axis
     /// of the features: 1 for `[rows, features]` and for `[images, channels, height, width]`. A
+    /// negative axis counts from the last one. A
     /// constant feature has deviation 0 and is only shifted.
     ///
     /// # Errors
     /// When `axis` is out of range, the tensor is empty, or an element is not finite.
-    pub fn fit<A: Element + Into<f64>, D: Rank>(data: &Nd<A, D>, axis: usize) -> Result<Self> {
-        check_axis(data, axis)?;
+    pub fn fit<A: Element + Into<f64>, D: Rank>(data: &Nd<A, D>, axis: isize) -> Result<Self> {
+        let axis = checked_axis(data, axis)?;
         if data.is_empty() {
             return Err(Error::invalid(format!(
                 "a tensor of shape {:?} has no mean: it has no elements",
@@ -81,8 +82,8 @@ impl Normalizer {
     ///
     /// # Errors
     /// When `axis` is out of range, or its length differs from the number of fitted features.
-    pub fn apply<A: Element + Into<f64>, D: Rank>(&self, data: &Nd<A, D>, axis: usize) -> Result<Nd<A, D>> {
-        check_axis(data, axis)?;
+    pub fn apply<A: Element + Into<f64>, D: Rank>(&self, data: &Nd<A, D>, axis: isize) -> Result<Nd<A, D>> {
+        let axis = checked_axis(data, axis)?;
         if data.shape()[axis] != self.mean.len() {
             let (shape, features) = (data.shape(), self.mean.len());
             return Err(Error::shape(format!(
@@ -99,11 +100,14 @@ impl Normalizer {
     }
 }
 
-fn check_axis<A: Element, D: Rank>(data: &Nd<A, D>, axis: usize) -> Result<()> {
-    if axis < data.shape().len() {
-        return Ok(());
-    }
-    Err(Error::shape(format!("axis {axis} is out of range for shape {:?}", data.shape())))
+/// The axis, counted from the first.
+fn checked_axis<A: Element, D: Rank>(data: &Nd<A, D>, axis: isize) -> Result<usize> {
+    let axes = data.shape().len();
+    let from_first = if axis < 0 { axis.checked_add_unsigned(axes) } else { Some(axis) };
+    from_first
+        .and_then(|axis| usize::try_from(axis).ok())
+        .filter(|&axis| axis < axes)
+        .ok_or_else(|| Error::shape(format!("axis {axis} is out of range for shape {:?}", data.shape())))
 }
 
 /// Maps bytes to numbers from 0 to 1, for images. The shape stays the same.

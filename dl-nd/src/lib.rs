@@ -78,7 +78,7 @@ pub use tensor::{Derivative, Discrete, Element, HasRank, Item, Nd, NdExpression,
 
 pub use ops::argmax::ExtremeOps;
 pub use ops::attention::{Attention, scaled_dot_product_attention, scaled_dot_product_attention_with};
-pub use ops::axes::{Axes, AxisList};
+pub use ops::axes::{Axes, AxisList, Permutation};
 pub use ops::catalog as operations;
 pub use ops::compare::{Comparand, CompareOps, MaskOps, where_};
 pub use ops::conv::{Conv, ConvOps, ConvTranspose};

@@ -21,7 +21,7 @@ use crate::graph::delta::Delta;
 use crate::graph::layer::Layer;
 use crate::graph::node::NodeOp;
 use crate::graph::pointwise::Pointwise;
-use dl_math::{Binary, Side, Unary};
+use dl_math::{Binary, Number, Side, Unary};
 
 /// Pairs a layer of `Self` on the left with an `R` on the right, which has the data type `D`.
 ///
@@ -36,7 +36,7 @@ use dl_math::{Binary, Side, Unary};
 #[diagnostic::on_unimplemented(
     message = "a layer of `{Self}` and a `{R}` cannot be combined by an operator",
     label = "no operator for `{Self}` with this right operand",
-    note = "both sides need the same number type: write `2.0` instead of `2`, and convert numbers with `as f32` or `as f64`"
+    note = "operands are numbers, tensors, weights and layers of the same number type: write `2.0` instead of `2`, and convert numbers with `as f32` or `as f64`"
 )]
 pub trait Operand<R, D>: Data {
     /// The data of the result.
@@ -73,7 +73,7 @@ pub trait Operand<R, D>: Data {
 #[diagnostic::on_unimplemented(
     message = "a layer of `{Self}` and a `{R}` cannot be combined by an operator",
     label = "no operator for `{Self}` with this right operand",
-    note = "both sides need the same number type: write `2.0` instead of `2`, and convert numbers with `as f32` or `as f64`"
+    note = "operands are numbers, tensors, weights and layers of the same number type: write `2.0` instead of `2`, and convert numbers with `as f32` or `as f64`"
 )]
 pub trait OperatorWith<R>: Data {
     /// The data of the result.
@@ -105,55 +105,99 @@ impl<T: Operand<R, R::Data>, R: Differentiable> OperatorWith<R> for T {
     }
 }
 
-macro_rules! scalar_pairs {
-    ($($T:ident)*) => {$(
-        scalar_pairs!(@number $T: $T, &$T);
-        scalar_pairs!(@layer $T: Layer<$T>, Weight<$T>, &Weight<$T>);
-        scalar_pairs!(@layer $T: &Layer<$T> {
-            #[track_caller]
-            fn combine_borrowed(op: Binary, left: &Layer<$T>, right: &Layer<$T>) -> Layer<$T> {
-                let (left, right) = left.any().clone_both(right.any());
-                Layer::from_op_with(|| NodeOp::Binary(op, [left, right]))
-            }
-        });
-    )*};
-    // The number is stored in the node.
-    (@number $T:ident: $($R:ty),*) => {$(
+/// Data whose layers, weights and values can stand on the right of a number of type `A`: `A`
+/// itself, and tensors of `A`. The operators of numbers are generic over it, so that they exist in
+/// functions that are generic over the number type.
+///
+/// There must be one implementation for all numbers. With one for each type, the compiler could not
+/// infer the type of `w * w` while that of `w` is open.
+#[doc(hidden)]
+pub trait RightOfNumber<A>: Data {
+    /// `Self`. It is written as a projection, so that an operator of different number types has no
+    /// type: else the compiler would report that type, too.
+    type Output: Data;
+
+    /// `left op right`, with two layers.
+    #[track_caller]
+    fn right_of_layer(op: Binary, left: Layer<A>, right: Layer<Self>) -> Layer<Self::Output>;
+
+    /// The same with borrowed layers.
+    #[track_caller]
+    fn right_of_borrowed(op: Binary, left: &Layer<A>, right: &Layer<Self>) -> Layer<Self::Output>;
+
+    /// The same with a plain value on the right.
+    #[track_caller]
+    fn value_right_of(op: Binary, left: Layer<A>, right: Self) -> Layer<Self::Output>;
+
+    /// The same with a plain number on the left.
+    #[track_caller]
+    fn right_of_number(op: Binary, left: A, right: Layer<Self>) -> Layer<Self::Output>;
+}
+
+/// The number as it is stored in a node.
+fn stored(number: impl Number) -> f64 {
+    number.to_f64().expect("a floating-point number")
+}
+
+#[diagnostic::do_not_recommend]
+impl<A: Number + Data> RightOfNumber<A> for A {
+    type Output = A;
+
+    fn right_of_layer(op: Binary, left: Layer<A>, right: Layer<A>) -> Layer<A> {
+        Layer::from_op_with(|| NodeOp::Binary(op, [left.into_any(), right.into_any()]))
+    }
+
+    fn right_of_borrowed(op: Binary, left: &Layer<A>, right: &Layer<A>) -> Layer<A> {
+        let (left, right) = left.any().clone_both(right.any());
+        Layer::from_op_with(|| NodeOp::Binary(op, [left, right]))
+    }
+
+    fn value_right_of(op: Binary, left: Layer<A>, right: A) -> Layer<A> {
+        Layer::from_op_with(|| NodeOp::WithNumber(op, Side::Right, stored(right), [left.into_any()]))
+    }
+
+    fn right_of_number(op: Binary, left: A, right: Layer<A>) -> Layer<A> {
+        Layer::from_op_with(|| NodeOp::WithNumber(op, Side::Left, stored(left), [right.into_any()]))
+    }
+}
+
+macro_rules! numbers {
+    ($(
+        [$($generics:tt)*] $R:ty, |$op:ident, $left:ident, $right:ident| $combine:expr $(, $borrowed:expr)?
+    );* $(;)?) => {$(
         #[diagnostic::do_not_recommend]
-        impl Operand<$R, $T> for $T {
-            type Output = $T;
+        impl<A: Number + Data, D: RightOfNumber<A> $($generics)*> Operand<$R, D> for A {
+            type Output = D::Output;
 
+            #[inline]
             #[track_caller]
-            fn combine(op: Binary, left: Layer<$T>, right: $R) -> Layer<$T> {
-                let number = f64::from(<$T>::clone(&right));
-                Layer::from_op_with(|| NodeOp::WithNumber(op, Side::Right, number, [left.into_any()]))
-            }
-        }
-    )*};
-    (@layer $T:ident: $($R:ty $({ $($borrowed:tt)* })?),*) => {$(
-        #[diagnostic::do_not_recommend]
-        impl Operand<$R, $T> for $T {
-            type Output = $T;
-
-            #[track_caller]
-            fn combine(op: Binary, left: Layer<$T>, right: $R) -> Layer<$T> {
-                let right = right.into_layer();
-                Layer::from_op_with(|| NodeOp::Binary(op, [left.into_any(), right.into_any()]))
+            fn combine($op: Binary, $left: Layer<A>, $right: $R) -> Layer<D::Output> {
+                $combine
             }
 
+            #[inline]
             #[track_caller]
-            fn combine_value(op: Binary, left: $T, right: $R) -> Layer<$T> {
-                let number = f64::from(left);
-                let right = right.into_layer();
-                Layer::from_op_with(|| NodeOp::WithNumber(op, Side::Left, number, [right.into_any()]))
+            fn combine_value(op: Binary, left: A, right: $R) -> Layer<D::Output> {
+                D::right_of_number(op, left, right.into_layer())
             }
 
-            $($($borrowed)*)?
+            $(#[inline]
+            #[track_caller]
+            fn combine_borrowed($op: Binary, $left: &Layer<A>, $right: $R) -> Layer<D::Output> {
+                $borrowed
+            })?
         }
     )*};
 }
 
-scalar_pairs!(f32 f64);
+numbers! {
+    [+ Differentiable<Data = D>] D, |op, left, right| D::value_right_of(op, left, right);
+    [+ Differentiable<Data = D>] &D, |op, left, right| D::value_right_of(op, left, right.clone());
+    [] Layer<D>, |op, left, right| D::right_of_layer(op, left, right);
+    [] &Layer<D>, |op, left, right| D::right_of_layer(op, left, right.clone()), D::right_of_borrowed(op, left, right);
+    [+ Trainable] Weight<D>, |op, left, right| D::right_of_layer(op, left, right.into_layer());
+    [+ Trainable] &Weight<D>, |op, left, right| D::right_of_layer(op, left, right.into_layer());
+}
 
 /// Pairs an expression of type `Self` on the left with an `R` on the right, which has data `D`. The
 /// functions [`min`], [`max`] and [`pow`] require it of their first argument.

@@ -17,7 +17,8 @@ use std::marker::PhantomData;
     message = "a `{X}` has no value yet that could be compared: write `!` in front of it",
     label = "not a value yet",
     note = "in a `#[differentiable]` function that returns a layer, `!x` is the value of `x`: `if !a > !b`",
-    note = "elsewhere, `x.predict().wait()?` is the value of a layer, and `w.value()` that of a weight"
+    note = "elsewhere, `x.predict().wait()?` is the value of a layer, and `w.value()` that of a weight",
+    note = "`x.greater(y)` compares the elements of tensors: it is a mask, for `where_` for example"
 )]
 pub trait ComparedWith<R: ?Sized, X: ?Sized> {}
 

@@ -20,8 +20,8 @@
 //! - `CompiledFunction`, `Arguments`, `argument`: a function with the option `compiled`, and its
 //!   arguments (`compiled`);
 //! - `not_in_a_closure` and similar: a `!` in a place without extraction (`not_hints`);
-//! - `ComparedWith`, `IndexedBy`: the compile errors for `x > y` and `x[i]` with layers (`compared`,
-//!   `indexed`);
+//! - `ComparedWith`, `IndexedBy`, `Displayed`: the compile errors for `x > y`, `x[i]` and `{}` with
+//!   layers (`compared`, `indexed`, `displayed`);
 //! - `ThisFunction`: the compile error for `!x` in a function without the attribute (`attribute`).
 
 mod attribute;
@@ -29,6 +29,7 @@ mod branch;
 mod captured;
 mod compared;
 mod compiled;
+mod displayed;
 mod indexed;
 mod kind;
 mod lazy;
@@ -49,6 +50,7 @@ pub use branch::{CallFrame, function, method, no, took, yes};
 pub use captured::{Capture, CaptureValue, capture};
 pub use compared::{ComparedWith, NoValueYet};
 pub use compiled::{ArgumentOfCompiled, argument};
+pub use displayed::Displayed;
 pub use indexed::IndexedBy;
 pub use kind::{Bang, UsedAgain, operand, place, value};
 pub use lazy::{Attempt, Decided, Lazy, ReturnedAs, attempt, decide, lazy, part, returned};

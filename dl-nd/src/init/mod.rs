@@ -40,9 +40,12 @@ mod orthogonal;
 use crate::tensor::{Element, Nd, Rank};
 use dl_core::{Error, Result};
 use ndarray::{Dimension, IntoDimension};
+use rand::SeedableRng;
 use rand::distr::{Distribution, StandardUniform};
-use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+
+/// The trait of random number generators, for functions that take one: `rng: &mut impl Rng`.
+pub use rand::Rng;
 
 /// A random number generator with the same stream on every platform.
 ///

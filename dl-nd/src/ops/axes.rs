@@ -92,6 +92,50 @@ impl<D: Rank> Axes<D> for Vec<isize> {
     }
 }
 
+/// An order of the axes of a tensor of rank `D`: all of them, each once. A negative number counts
+/// from the end, as in [`Axes`].
+///
+/// ```
+/// use dl_core::Differentiable;
+/// use dl_nd::{MovementOps, Nd, Permutation, ndarray::Ix3};
+/// fn shape(order: impl Permutation<Ix3>) -> dl_core::Result<Vec<usize>> {
+///     Ok(Nd::<f32, Ix3>::full([2, 3, 4], 0.0).permute(order).predict().wait()?.shape().to_vec())
+/// }
+/// assert_eq!(shape([2, 0, 1])?, [4, 2, 3]);
+/// assert_eq!(shape(vec![-1, 0, 1])?, [4, 2, 3]);
+/// # dl_core::Result::Ok(())
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an order of the axes of a tensor of rank `{D}`",
+    note = "write an array with each axis once, as in `[1, 0]` or `[-1, 0, 1]`; numbers in variables are `isize`"
+)]
+pub trait Permutation<D: Rank> {
+    /// The axes in their order.
+    fn into_order(self) -> Vec<isize>;
+}
+
+macro_rules! permutations {
+    ($([$($generics:tt)*] $T:ty, $D:ty;)*) => {$(
+        impl<$($generics)*> Permutation<$D> for $T {
+            fn into_order(self) -> Vec<isize> {
+                self.into()
+            }
+        }
+    )*};
+}
+
+permutations! {
+    [] [isize; 1], Ix1;
+    [] [isize; 2], Ix2;
+    [] [isize; 3], Ix3;
+    [] [isize; 4], Ix4;
+    [] [isize; 5], Ix5;
+    [] [isize; 6], Ix6;
+    [const N: usize] [isize; N], IxDyn;
+    [D: Rank] &[isize], D;
+    [D: Rank] Vec<isize>, D;
+}
+
 /// A list of axes, which is resolved when the shape is known.
 ///
 /// ```

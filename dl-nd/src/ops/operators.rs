@@ -19,7 +19,9 @@
 use crate::ops::reduce::number_tensor;
 use crate::ops::reshape::lift;
 use crate::tensor::{Element, Nd, Rank};
-use dl_core::{Binary, Differentiable, Layer, LeftOperand, Operand, OperatorWith, Pointwise, Unary, Weight};
+use dl_core::{
+    Binary, Differentiable, Layer, LeftOperand, Operand, OperatorWith, Pointwise, RightOfNumber, Unary, Weight,
+};
 use ndarray::DimMax;
 
 type Max<D, E> = <D as DimMax<E>>::Output;
@@ -33,64 +35,66 @@ fn tensors<A: Element, D: Rank + DimMax<E>, E: Rank>(
     Nd::binary(op, &lift(left), &lift(right))
 }
 
+fn number<A: Element>(number: A) -> f64 {
+    number.to_f64().expect("a floating-point number")
+}
+
 macro_rules! tensor_and_tensor {
-    ($A:ty: $($R:ty),*) => {$(
+    ($($R:ty),*) => {$(
         #[diagnostic::do_not_recommend]
-        impl<D: Rank + DimMax<E>, E: Rank> Operand<$R, Nd<$A, E>> for Nd<$A, D> {
-            type Output = Nd<$A, Max<D, E>>;
+        impl<A: Element, D: Rank + DimMax<E>, E: Rank> Operand<$R, Nd<A, E>> for Nd<A, D> {
+            type Output = Nd<A, Max<D, E>>;
 
             #[track_caller]
             fn combine(op: Binary, left: Layer<Self>, right: $R) -> Layer<Self::Output> {
                 tensors(op, &left, &right.into_layer())
             }
         }
-
-        #[diagnostic::do_not_recommend]
-        impl<E: Rank> Operand<$R, Nd<$A, E>> for $A {
-            type Output = Nd<$A, E>;
-
-            #[track_caller]
-            fn combine(op: Binary, left: Layer<$A>, right: $R) -> Layer<Nd<$A, E>> {
-                Nd::binary(op, &number_tensor(&left), &right.into_layer())
-            }
-        }
     )*};
 }
+
+tensor_and_tensor!(Nd<A, E>, &Nd<A, E>, Layer<Nd<A, E>>, &Layer<Nd<A, E>>, Weight<Nd<A, E>>, &Weight<Nd<A, E>>);
 
 macro_rules! tensor_and_number {
-    ($A:ty: $($R:ty),*) => {$(
+    ($($R:ty),*: |$op:ident, $left:ident, $right:ident| $combine:expr) => {$(
         #[diagnostic::do_not_recommend]
-        impl<D: Rank> Operand<$R, $A> for Nd<$A, D> {
-            type Output = Nd<$A, D>;
+        impl<A: Element, D: Rank> Operand<$R, A> for Nd<A, D> {
+            type Output = Nd<A, D>;
 
             #[track_caller]
-            fn combine(op: Binary, left: Layer<Self>, right: $R) -> Layer<Self> {
-                Nd::binary(op, &left, &number_tensor(&right.into_layer()))
-            }
-        }
-    )*};
-    ($A:ty, plain: $($R:ty),*) => {$(
-        #[diagnostic::do_not_recommend]
-        impl<D: Rank> Operand<$R, $A> for Nd<$A, D> {
-            type Output = Nd<$A, D>;
-
-            #[track_caller]
-            fn combine(op: Binary, left: Layer<Self>, right: $R) -> Layer<Self> {
-                Nd::with_number(op, &left, f64::from(right.to_owned()), false)
+            fn combine($op: Binary, $left: Layer<Self>, $right: $R) -> Layer<Self> {
+                $combine
             }
         }
     )*};
 }
 
-macro_rules! pairs {
-    ($($A:ty),*) => {$(
-        tensor_and_tensor!($A: Nd<$A, E>, &Nd<$A, E>, Layer<Nd<$A, E>>, &Layer<Nd<$A, E>>, Weight<Nd<$A, E>>, &Weight<Nd<$A, E>>);
-        tensor_and_number!($A: Layer<$A>, &Layer<$A>, Weight<$A>, &Weight<$A>);
-        tensor_and_number!($A, plain: $A, &$A);
-    )*};
-}
+tensor_and_number!(
+    Layer<A>, &Layer<A>, Weight<A>, &Weight<A>:
+    |op, left, right| Nd::binary(op, &left, &number_tensor(&right.into_layer()))
+);
+tensor_and_number!(A, &A: |op, left, right| Nd::with_number(op, &left, number(right.to_owned()), false));
 
-pairs!(f32, f64);
+#[diagnostic::do_not_recommend]
+impl<A: Element, E: Rank> RightOfNumber<A> for Nd<A, E> {
+    type Output = Self;
+
+    fn right_of_layer(op: Binary, left: Layer<A>, right: Layer<Self>) -> Layer<Self> {
+        Nd::right_of_borrowed(op, &left, &right)
+    }
+
+    fn right_of_borrowed(op: Binary, left: &Layer<A>, right: &Layer<Self>) -> Layer<Self> {
+        Nd::binary(op, &number_tensor(left), right)
+    }
+
+    fn value_right_of(op: Binary, left: Layer<A>, right: Self) -> Layer<Self> {
+        Nd::right_of_borrowed(op, &left, &right.into_layer())
+    }
+
+    fn right_of_number(op: Binary, left: A, right: Layer<Self>) -> Layer<Self> {
+        Nd::with_number(op, &right, number(left), true)
+    }
+}
 
 macro_rules! tensor_on_the_left {
     ($([$($l:lifetime)?] $Left:ty),*) => {$(

@@ -478,6 +478,7 @@ fn split_ties<A: Element, D: Rank>(d: &Layer<Nd<A, D>>, reached: &Layer<Nd<A, D>
 fn leave_one_out<A: Element, D: Rank>(x: &Layer<Nd<A, D>>, shape: D, axes: &[usize]) -> Layer<Nd<A, D>> {
     // arrange the elements of each reduction along the last axis: [kept, n]
     let order: Vec<usize> = (0..shape.ndim()).filter(|axis| !axes.contains(axis)).chain(axes.iter().copied()).collect();
+    let order_of = |axes: &[usize]| axes.iter().map(|&axis| axis as isize).collect();
     let moved: Vec<usize> = order.iter().map(|&axis| shape[axis]).collect();
     let n: usize = axes.iter().map(|&axis| shape[axis]).product();
     let rows = shape.size() / n.max(1);
@@ -486,7 +487,7 @@ fn leave_one_out<A: Element, D: Rank>(x: &Layer<Nd<A, D>>, shape: D, axes: &[usi
     }
     // padded with ones to a power of two
     let width = n.next_power_of_two();
-    let lists: Layer<Nd<A, IxDyn>> = reshape_to(&permute(&x.to_dyn(), IxDyn(&order)), IxDyn(&[rows, n]));
+    let lists: Layer<Nd<A, IxDyn>> = reshape_to(&permute(&x.to_dyn(), order_of(&order)), IxDyn(&[rows, n]));
     let lists = lists.pad(&[(0, 0), (0, width - n)], A::of(1.0));
     // a tree of products: the leaves are the elements, a parent is the product of a pair
     let pairs = |level: &Layer<Nd<A, IxDyn>>, width: usize| reshape_to(level, IxDyn(&[rows, width / 2, 2]));
@@ -504,7 +505,7 @@ fn leave_one_out<A: Element, D: Rank>(x: &Layer<Nd<A, D>>, shape: D, axes: &[usi
         outside = reshape_to(&Nd::binary(Binary::Mul, &above, &others), IxDyn(&[rows, width >> k]));
     }
     let products = narrow(&outside, 1, 0, n);
-    permute(&reshape_to(&products, IxDyn(&moved)), IxDyn(&kernels::inverse(&order))).to_rank()
+    permute(&reshape_to(&products, IxDyn(&moved)), order_of(&kernels::inverse(&order))).to_rank()
 }
 
 /// A tensor of this shape with all elements equal to `number`.

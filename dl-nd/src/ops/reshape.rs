@@ -1,6 +1,6 @@
 //! Reshaping, transposing and broadcasting, as views wherever possible.
 
-use crate::ops::axes::{axis_of, position_of};
+use crate::ops::axes::{Permutation, axis_of, position_of};
 use crate::ops::broadcast::broadcast_to;
 use crate::tensor::{Element, Item, Nd, Rank, wrong_rank};
 use dl_core::{Along, At, BuiltIn, Differentiable, Error, Layer, Primitive, Result};
@@ -89,11 +89,12 @@ pub trait MovementOps<A: Item, D: Rank>: Differentiable<Data = Nd<A, D>> {
         transpose(&self.layer(), a, b)
     }
 
-    /// Reorders the axes: axis `i` of the result is axis `axes[i]` of this tensor.
+    /// Reorders the axes: axis `i` of the result is axis `axes[i]` of this tensor. A negative axis
+    /// counts from the last one.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{MovementOps, Nd};
-    /// let x = Nd::from([[[1.0, 2.0]]]).permute([2, 0, 1]);
+    /// let x = Nd::from([[[1.0, 2.0]]]).permute([-1, 0, 1]);
     /// assert_eq!(x.predict().wait()?.shape(), [2, 1, 1]);
     /// # dl_core::Result::Ok(())
     /// ```
@@ -101,8 +102,8 @@ pub trait MovementOps<A: Item, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// # Errors
     /// When `axes` does not name each axis once.
     #[track_caller]
-    fn permute(&self, axes: impl IntoDimension<Dim = D>) -> Layer<Nd<A, D>> {
-        permute(&self.layer(), axes.into_dimension())
+    fn permute(&self, axes: impl Permutation<D>) -> Layer<Nd<A, D>> {
+        permute(&self.layer(), axes.into_order())
     }
 
     /// Inserts an axis of length 1 at this position. A negative number counts from the end: −1 adds
@@ -254,17 +255,17 @@ pub(crate) fn reshape<A: Item, D: Rank, E: Rank>(x: &Layer<Nd<A, D>>, target: Re
 /// The axes in reverse order.
 #[track_caller]
 pub(crate) fn reverse<A: Item, D: Rank>(x: &Layer<Nd<A, D>>) -> Layer<Nd<A, D>> {
-    Layer::apply_built_in(Permute { order: AxisOrder::Reversed, element: PhantomData }, (x.clone(),))
+    Layer::apply_built_in(Permute { order: AxisOrder::Reversed, operand: PhantomData }, (x.clone(),))
 }
 
 #[track_caller]
 pub(crate) fn transpose<A: Item, D: Rank>(x: &Layer<Nd<A, D>>, a: isize, b: isize) -> Layer<Nd<A, D>> {
-    Layer::apply_built_in(Permute { order: AxisOrder::Exchanged(a, b), element: PhantomData }, (x.clone(),))
+    Layer::apply_built_in(Permute { order: AxisOrder::Exchanged(a, b), operand: PhantomData }, (x.clone(),))
 }
 
 #[track_caller]
-pub(crate) fn permute<A: Item, D: Rank>(x: &Layer<Nd<A, D>>, axes: D) -> Layer<Nd<A, D>> {
-    Layer::apply_built_in(Permute { order: AxisOrder::Axes(axes), element: PhantomData }, (x.clone(),))
+pub(crate) fn permute<A: Item, D: Rank>(x: &Layer<Nd<A, D>>, axes: Vec<isize>) -> Layer<Nd<A, D>> {
+    Layer::apply_built_in(Permute { order: AxisOrder::Axes(axes), operand: PhantomData }, (x.clone(),))
 }
 
 #[track_caller]
@@ -419,16 +420,16 @@ impl<A: Item, D: Rank, E: Rank> BuiltIn for Reshape<A, D, E> {
 /// Reorders axes.
 #[derive(Clone)]
 struct Permute<A, D> {
-    order: AxisOrder<D>,
-    element: PhantomData<A>,
+    order: AxisOrder,
+    operand: PhantomData<(A, D)>,
 }
 
 #[derive(Clone)]
-enum AxisOrder<D> {
+enum AxisOrder {
     Reversed,
     Exchanged(isize, isize),
     /// Axis `i` of the result is axis `axes[i]` of the operand.
-    Axes(D),
+    Axes(Vec<isize>),
 }
 
 impl<A: Item, D: Rank> Primitive for Permute<A, D> {
@@ -452,13 +453,13 @@ impl<A: Item, D: Rank> Primitive for Permute<A, D> {
                 Ok(Nd::from(array))
             }
             AxisOrder::Axes(axes) => {
-                let mut sorted = axes.slice().to_vec();
-                sorted.sort_unstable();
-                if !sorted.into_iter().eq(0..x.shape().len()) {
-                    let (axes, shape) = (axes.slice(), x.shape());
+                let shape = x.shape();
+                let order: Vec<usize> = axes.iter().filter_map(|&axis| position_of(axis, shape.len())).collect();
+                if axes.len() != shape.len() || !(0..shape.len()).all(|axis| order.contains(&axis)) {
                     return Err(Error::invalid(format!("{axes:?} does not name each axis of {shape:?} once")));
                 }
-                Ok(Nd::from(array.permuted_axes(axes.clone())))
+                let order = D::from_dimension(&IxDyn(&order)).expect("as many axes");
+                Ok(Nd::from(array.permuted_axes(order)))
             }
         }
     }
@@ -467,19 +468,19 @@ impl<A: Item, D: Rank> Primitive for Permute<A, D> {
         let inverse = match &self.order {
             AxisOrder::Axes(axes) => {
                 let mut inverse = axes.clone();
-                for (to, &from) in axes.slice().iter().enumerate() {
-                    inverse.slice_mut()[from] = to;
+                for (to, &from) in axes.iter().enumerate() {
+                    inverse[position_of(from, axes.len()).expect("checked by `value`")] = to as isize;
                 }
                 AxisOrder::Axes(inverse)
             }
             same => same.clone(),
         };
-        (Some(Layer::apply_built_in(Permute { order: inverse, element: PhantomData }, (at.delta.clone(),))),)
+        (Some(Layer::apply_built_in(Permute { order: inverse, operand: PhantomData }, (at.delta.clone(),))),)
     }
 
     fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A::Derivative, D>>> {
         Some(Layer::apply_built_in(
-            Permute { order: self.order.clone(), element: PhantomData },
+            Permute { order: self.order.clone(), operand: PhantomData },
             (along.tangents.0.clone()?,),
         ))
     }

@@ -2,7 +2,10 @@
 
 use super::{LazyTensor, Nd, Storage};
 use dl_core::parallel::memory::Pooled;
-use dl_core::{ChunkElement, Delta, Layer, Nothing, Number, Pointwise, PointwiseInstruction, StoredElement, Trainable};
+use dl_core::{
+    ChunkElement, Delta, Differentiable, Layer, Nothing, Number, Pointwise, PointwiseInstruction, StoredElement,
+    Trainable,
+};
 use ndarray::{Dimension, Ix0, Ix1, Ix2, Ix3, Ix4, Ix5, Ix6, IxDyn};
 use std::fmt::Debug;
 
@@ -76,11 +79,36 @@ pub trait Item: Copy + PartialEq + Debug + Send + Sync + 'static {
 /// }
 /// assert_eq!(zero::<f32>(), 0.0);
 /// ```
+///
+/// It is the only bound that the operators need. A plain number of type `A` can stand on the right
+/// of an operator; on the left, it has to be a layer.
+///
+/// ```
+/// use dl_core::{Differentiable, Layer};
+/// use dl_nd::{Element, Nd, NdLayer, Rank};
+/// /// 1 / (1 + x²)
+/// fn bell<A: Element, D: Rank>(x: &NdLayer<D, A>) -> NdLayer<D, A> {
+///     Layer::constant(A::of(1.0)) / (x * x + A::of(1.0))
+/// }
+/// let x = Layer::constant(Nd::from([0.0_f32, 1.0]));
+/// assert_eq!(bell(&x).predict().wait()?, Nd::from([1.0, 0.5]));
+/// # dl_core::Result::Ok(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the element of a differentiable tensor",
     note = "the elements are `f32` or `f64`; integers and `bool` are plain data: `to_floats` converts them to numbers"
 )]
-pub trait Element: Derivative + Number + Pooled + ChunkElement + Delta + Pointwise + Trainable + StoredElement {
+pub trait Element:
+    Derivative
+    + Differentiable<Data = Self, Delta = Self>
+    + Number
+    + Pooled
+    + ChunkElement
+    + Delta
+    + Pointwise
+    + Trainable
+    + StoredElement
+{
     #[doc(hidden)]
     fn per_element<T: PerElement>(table: T) -> T::For<Self>;
 }

@@ -41,6 +41,8 @@ fn reshape_and_permute_with_invalid_shapes_return_error() {
     assert!(error_of(a.reshape([usize::MAX - 1, 2]), "reshape", &["[2, 3]"]).is_shape());
     assert!(error_of(a.permute([0, 0]), "permute", &["[0, 0]", "[2, 3]"]).is_invalid());
     assert!(error_of(a.permute([0, 2]), "permute", &["[0, 2]", "[2, 3]"]).is_invalid());
+    assert!(error_of(a.permute([1, -1]), "permute", &["[1, -1]", "[2, 3]"]).is_invalid());
+    assert!(error_of(a.permute(vec![0, -3, 1]), "permute", &["[0, -3, 1]", "[2, 3]"]).is_invalid());
     assert!(error_of(a.unsqueeze(3), "unsqueeze", &["3", "[2, 3]"]).is_invalid());
     assert!(error_of(a.squeeze(1), "squeeze", &["axis 1", "[2, 3]", "length 3"]).is_shape());
     assert!(error_of(a.to_dyn().to_rank::<ndarray::Ix3>(), "to_rank", &["[2, 3]", "3 axes"]).is_shape());

@@ -211,7 +211,8 @@ fn movement_gradients_match_differences() {
     let square = |x: Layer<Nd<f64, ndarray::Ix3>>| mixed(&(&x * &x));
     check_twice("t", &square(w.t()), &w);
     check_twice("permute", &square(w.permute([1, 2, 0])), &w);
-    check_twice("permute, open", &mixed(&w.to_dyn().permute(IxDyn(&[2, 0, 1]))), &w);
+    check_twice("permute, from the end", &mixed(&w.permute([-1, 0, -2])), &w);
+    check_twice("permute, open", &mixed(&w.to_dyn().permute([2, 0, 1])), &w);
     check_twice("reshape", &mixed(&w.reshape([6, 4]).square()), &w);
     check_twice("reshape, transposed", &mixed(&w.t().reshape(24).square()), &w);
     check_twice("insert_axis", &mixed(&w.unsqueeze(1).square()), &w);

@@ -17,6 +17,7 @@ mod embedding;
 mod errors;
 mod facts;
 mod fusion;
+mod generic;
 mod gradients;
 mod init;
 mod losses;

@@ -61,7 +61,8 @@ use std::sync::Arc;
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is neither a learning rate nor a schedule of learning rates",
-    note = "expected an `f64`, one of `schedule`, or a function like `|step: u64| 0.1 / (step + 1) as f64`"
+    note = "expected an `f64`, one of `schedule`, or a function like `|step: u64| 0.1 / (step + 1) as f64`",
+    note = "an optimizer is not given its weights: `loss.train(&optimizer)` steps all weights that the loss depends on"
 )]
 pub trait Schedule: Send + Sync {
     /// The learning rate of a step, counted from 0.

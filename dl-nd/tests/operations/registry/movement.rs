@@ -141,9 +141,7 @@ ops! {
     "flatten_rows", Some(|draw| with(draw, 2, |_, _| json!({}))), |_, x| x[0].flatten_rows().to_dyn();
     "t", Some(|draw| with(draw, 0, |_, _| json!({}))), |_, x| x[0].t();
     "permute", Some(|draw| with(draw, 0, |draw, shape| json!({ "axes": draw.permutation(shape.len()) }))), |args, x| {
-        let axes = args.integers("axes");
-        let rank = axes.len() as isize;
-        x[0].permute(axes.into_iter().map(|axis| axis.rem_euclid(rank) as usize).collect::<Vec<_>>())
+        x[0].permute(args.integers("axes"))
     };
     "transpose", Some(|draw| with(draw, 1, |draw, shape| json!({ "a": draw.axis(shape), "b": draw.axis(shape) }))),
         |args, x| x[0].transpose(args.integer("a"), args.integer("b"));

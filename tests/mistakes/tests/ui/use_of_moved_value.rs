@@ -7,4 +7,10 @@ fn moved(x: Layer<f64>) -> Layer<f64> {
     x * v
 }
 
+#[differentiable]
+fn joined(x: NdLayer, y: &NdLayer) -> NdLayer {
+    let both = concat(1, [x, y.clone()]);
+    both.relu().matmul(&x)
+}
+
 fn main() {}
