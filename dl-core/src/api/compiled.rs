@@ -5,8 +5,10 @@
 //! calls build one node. See [`plan`](crate::plan).
 
 use crate::api::buffer::Buffer;
+use crate::api::deferred::Do;
 use crate::api::differentiable::Differentiable;
 use crate::api::weight::Weight;
+use crate::error::Error;
 use crate::graph::data::{Data, Trainable};
 use crate::graph::layer::Layer;
 use crate::graph::node_ref::NodeRef;
@@ -14,7 +16,7 @@ use crate::plan::call::{call, refused};
 use crate::plan::function::Function;
 use crate::plan::key::{Arguments, KeyPart};
 use smallvec::SmallVec;
-use std::any::TypeId;
+use std::any::{TypeId, type_name};
 use std::fmt::{self, Write};
 use std::marker::PhantomData;
 use std::panic::Location;
@@ -52,6 +54,13 @@ impl<T: Trainable> CompiledArgument for Weight<T> {
 impl<T: Data> CompiledArgument for Buffer<T> {
     fn add_to(&self, arguments: &mut Arguments) {
         arguments.operand(self.layer().any());
+    }
+}
+
+/// It is evaluated by a run of its own, so a call with it cannot be compiled.
+impl<T: 'static> CompiledArgument for Do<T> {
+    fn add_to(&self, arguments: &mut Arguments) {
+        arguments.refuse(type_name::<Self>());
     }
 }
 
@@ -180,7 +189,22 @@ pub trait CompiledResult: Sized {
 pub struct ResultLayers {
     layers: SmallVec<[NodeRef; 2]>,
     next: usize,
+    /// Whether a part of the result is no layer.
+    has_other: bool,
 }
+
+/// It is no layer, so a function that returns it cannot be compiled.
+impl<T: Send + 'static> CompiledResult for Do<T> {
+    fn layers(&self, list: &mut ResultLayers) {
+        list.has_other = true;
+    }
+
+    fn with_layers(_: &mut ResultLayers) -> Self {
+        Do::from_fn(|| std::future::ready(Err(Error::invalid(RETURNS_NO_LAYER))))
+    }
+}
+
+const RETURNS_NO_LAYER: &str = "a compiled function returns layers only, and no `Do`";
 
 impl<T: Data> CompiledResult for Layer<T> {
     fn layers(&self, list: &mut ResultLayers) {
@@ -284,6 +308,7 @@ impl CompiledFunction {
                 result.layers(&mut layers);
                 let built = match &arguments.refused {
                     Some(why) => Err(why.clone()),
+                    None if layers.has_other => Err(RETURNS_NO_LAYER.to_owned()),
                     None => Function::of(self.name, &layers.layers, operands)
                         .map_err(|refusal| format!("`{}`, at {}, {}", refusal.name, refusal.site.place, refusal.why)),
                 };
@@ -299,7 +324,7 @@ impl CompiledFunction {
             }
         };
         let layers = call(&function, operands, place).collect();
-        R::with_layers(&mut ResultLayers { layers, next: 0 })
+        R::with_layers(&mut ResultLayers { layers, ..ResultLayers::default() })
     }
 
     /// Layers that fail, for a call that cannot be compiled.
@@ -311,7 +336,7 @@ impl CompiledFunction {
             self.name, self.name
         );
         let layers = layers.layers.iter().map(|layer| refused(layer.vtable, &why, place)).collect();
-        R::with_layers(&mut ResultLayers { layers, next: 0 })
+        R::with_layers(&mut ResultLayers { layers, ..ResultLayers::default() })
     }
 
     fn with<T>(&self, look: impl FnOnce(&mut Plans) -> T) -> T {

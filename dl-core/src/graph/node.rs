@@ -154,6 +154,10 @@ pub(crate) enum Outcome {
 /// `autodiff/custom_backward.rs`.
 pub(crate) type AnyBackward = Arc<dyn Any + Send + Sync>;
 
+/// Runs instructions on these inputs, and returns the values of these registers: see
+/// `Data::run_pointwise`.
+type RunPointwise = fn(&[PointwiseInstruction], &[&Value], &[usize]) -> Option<Vec<Value>>;
+
 /// The type-erased operations on the values and deltas of a data type.
 pub(crate) struct DataVTable {
     pub(crate) one: fn(&Value) -> Value,
@@ -176,7 +180,7 @@ pub(crate) struct DataVTable {
     pub(crate) id: fn() -> TypeId,
     /// Adds the shape of a value to the list; false if it has none.
     pub(crate) shape: fn(&Value, &mut ShapeList) -> bool,
-    pub(crate) run_pointwise: fn(&[PointwiseInstruction], &[&Value], &[usize]) -> Option<Vec<Value>>,
+    pub(crate) run_pointwise: RunPointwise,
 }
 
 impl DataVTable {

@@ -32,7 +32,7 @@ pub(crate) struct CallValue {
 pub(crate) struct CallDelta(SmallVec<[Option<(Value, &'static DataVTable)>; 2]>);
 
 impl CallValue {
-    fn each<'a>(&'a self) -> impl Iterator<Item = (&'a Value, &'static DataVTable)> {
+    fn each(&self) -> impl Iterator<Item = (&Value, &'static DataVTable)> {
         self.results.iter().zip(self.types.types.iter().copied())
     }
 }

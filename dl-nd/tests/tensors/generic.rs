@@ -1,5 +1,7 @@
 //! Operators in functions that are generic over the element type: `A: Element` is the only bound.
 
+#![allow(clippy::op_ref, reason = "operators with borrowed numbers are tested, too")]
+
 use dl_core::{Differentiable, Do, Layer, Weight, max, pow};
 use dl_nd::{Element, Nd, NdLayer, NdWeight, Rank, ReduceOps};
 use ndarray::{Ix1, Ix2};
