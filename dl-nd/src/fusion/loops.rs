@@ -145,8 +145,9 @@ impl<A: Element> VectorOp<A> for Binary {
 fn powers<A: Element, S: Simd, E: Elementary>(op: Binary, simd: S) -> VectorLoop<A> {
     Box::new(move |[a, b, ..], to| {
         let compile = || LoopBuilder { simd, functions: PhantomData::<E> };
+        // No early exit: the comparison is vectorised.
         if let Some(&exponent) = b.first()
-            && b.iter().all(|&b| b == exponent)
+            && b.iter().fold(true, |are_equal, &b| are_equal & (b == exponent))
             && let Some(simple) = op.each_with_exponent(exponent, compile())
         {
             return simple([a; 4], to);
