@@ -46,12 +46,6 @@ pub(super) const EXAMINED_JOBS: usize = 8;
 /// To take an operand from the node table, or to release it. (`w1` on two threads.)
 const BOOKKEEPING_NS: f64 = 100.0;
 
-/// A worker runs about so much of a chain before it stores the results: others may wait for them.
-/// (`executor`: parallel, 20 branches of 20 µs.)
-pub(super) const CHAIN_NS: f64 = 50_000.0;
-/// In operations: no chain is longer. (`executor`: parallel.)
-pub(super) const CHAIN_LENGTH: usize = 32;
-
 /// In polls: after so many polls of bodies that had waited before, a driver has its own future
 /// polled, and others that are polled with it. Bodies may wake one another again and again, and
 /// wait for what only these do. (`tests/executor/wake_ups.rs`.)

@@ -8,7 +8,7 @@
 //! says where.
 //!
 //! Three callers share this path: a traversal that inserts a node ([`PassState::dispatch_inline`]),
-//! a worker with one job that it cannot share (`inline_job.rs`), and the backward, which evaluates
+//! a driver with one job that it cannot share (`kernel.rs`), and the backward, which evaluates
 //! cotangents as it emits them (`autodiff/eager.rs`).
 //!
 //! Once so much is queued that other threads could share it, kernels are queued behind it. The last

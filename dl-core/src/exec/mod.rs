@@ -21,8 +21,8 @@
 //!
 //! A traversal inserts the layer and all that it depends on into the node table (`discover.rs`).
 //! Scalar arithmetic is evaluated there. Other nodes wait for their operands (`readiness.rs`), and
-//! run where `dispatch.rs` says: inline (`inline.rs`, `inline_job.rs`), or from the ready queue
-//! (`ready_queue.rs`, `kernel.rs`), in chains (`chain.rs`). A completed node notifies its
+//! run where `dispatch.rs` says: inline (`inline.rs`), or from the ready queue
+//! (`ready_queue.rs`, `kernel.rs`). A completed node notifies its
 //! dependents. Values are released when they are not needed (`retention.rs`), and slots when their
 //! nodes are unreachable (`sweep.rs`). Futures of values are in `extract.rs`.
 //!
@@ -65,7 +65,6 @@
 pub(crate) mod block_on;
 mod body_cost;
 pub(crate) mod buffer_update;
-mod chain;
 pub(crate) mod computation;
 #[allow(unsafe_code, reason = "a thread borrows the pass that it is polling: see the module")]
 mod context;
@@ -76,7 +75,6 @@ mod drivers;
 mod exclusive_pass;
 pub(crate) mod extract;
 mod inline;
-mod inline_job;
 mod kernel;
 mod lifetime;
 mod node_index;

@@ -23,7 +23,6 @@
 //! - Every node in the table is kept alive by a root handle of the pass, directly or from above.
 
 use crate::error::Error;
-use crate::exec::chain::CLOSED;
 use crate::exec::vec_pool;
 use crate::graph::node_ref::{NodePtr, NodeRef};
 use crate::graph::scalar::Scalar;
@@ -170,8 +169,6 @@ pub(super) struct SlotExt {
     pub(super) in_degree: u32,
     /// The head of the list of its dependents.
     dependents: u32,
-    /// The index of its chain, or its chain state: see `chain.rs`.
-    pub(super) chain: u32,
     /// The operand edges that lead here, and those of them whose consumer is incomplete. Edges from
     /// scalar arithmetic are not counted: it reads numbers, which need not be released.
     pub(super) uses: u32,
@@ -201,7 +198,6 @@ impl SlotExt {
         outcome: None,
         in_degree: 0,
         dependents: NONE,
-        chain: CLOSED,
         uses: 0,
         pending_uses: 0,
         aliases: 0,

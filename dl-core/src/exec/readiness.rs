@@ -3,10 +3,8 @@
 //!
 //! A failed operand counts as completed. A node fails only after *all* its operands are completed,
 //! with the error of the leftmost failed operand, so the reported error does not depend on timing.
-//! with the error of the leftmost one that failed; so the reported error does not depend on timing.
 
 use crate::error::{Error, Result};
-use crate::exec::chain::{OPEN, can_follow};
 use crate::exec::dispatch::prefers_driver;
 use crate::exec::node_table::{NONE, SlotState, Status, ValueRef};
 use crate::exec::ready_queue::Work;
@@ -47,18 +45,13 @@ impl PassState {
                     self.notify_dependents();
                 }
             }
-            op => {
+            _ => {
                 let operands = node.operands().len();
+                // Rematerializing one operand may complete another, which must have no dependent yet.
                 for which in 0..operands {
                     let operand = self.operand(index, which);
                     self.rematerialize(operand);
                     self.add_use(operand);
-                }
-                if can_follow(op) {
-                    if self.follows_in_chain(index, operands) {
-                        return;
-                    }
-                    self.nodes.ext_mut(index).chain = OPEN;
                 }
                 for which in 0..operands {
                     let operand = self.operand(index, which);
@@ -154,8 +147,7 @@ impl PassState {
             }
         }
         if let Some(error) = failed {
-            self.fail_without_running(index, error);
-            return;
+            return self.complete_quietly(index, Err(error));
         }
         self.nodes.slot_mut(index).trained = trained;
         match &node.op {
@@ -164,19 +156,10 @@ impl PassState {
                     self.ready.push_local(index, nanoseconds);
                 }
                 Ok(nanoseconds) => self.ready.push(Work::Kernel(index), nanoseconds),
-                Err(error) => self.fail_without_running(index, error.at(op.name_or_panic(), node.site())),
+                Err(error) => self.complete_quietly(index, Err(error.at(op.name_or_panic(), node.site()))),
             },
             _ => unreachable!("the other kinds have no operands, or are evaluated"),
         }
-    }
-
-    /// Fails an operation without running it.
-    #[cold]
-    fn fail_without_running(&mut self, index: u32, error: Error) {
-        let mut followers = Vec::new();
-        self.take_chain(index, &mut followers);
-        self.part_chain(&followers); // they are notified with all other dependents
-        self.complete_quietly(index, Err(error));
     }
 
     /// Completes a node with this result, and notifies its dependents.

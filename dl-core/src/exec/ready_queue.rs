@@ -13,7 +13,7 @@ pub(super) struct Job {
 }
 
 pub(super) enum Work {
-    /// Run the kernel of this slot, and the followers in its chain.
+    /// Run the kernel of this slot.
     Kernel(u32),
     /// Poll the future of this dynamic node.
     Task(u32),
@@ -80,11 +80,12 @@ impl ReadyQueue {
         self.jobs(is_local).pop(at_back)
     }
 
-    /// Makes the job that was queued last the next one of a driver.
+    /// Makes the kernel that was queued last the next job of a driver: its operands are in the caches of
+    /// the thread that has just computed one of them.
     pub(super) fn bring_last_forward(&mut self) {
         let jobs = self.jobs(self.last_is_local);
-        if let Some(last) = jobs.jobs.pop_back() {
-            jobs.jobs.push_front(last);
+        if jobs.ends_with_kernel() {
+            jobs.jobs.rotate_right(1);
         }
     }
 

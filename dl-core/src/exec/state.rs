@@ -4,7 +4,6 @@
 //! operand is completed. Then it is queued (`readiness.rs`).
 
 use crate::error::{Error, Result};
-use crate::exec::chain::Chains;
 use crate::exec::discover::Discovery;
 use crate::exec::drivers::DriverSet;
 use crate::exec::node_index::NodeIndex;
@@ -34,7 +33,6 @@ pub(crate) struct PassState {
     pub(super) env: Environment,
     pub(super) index: NodeIndex,
     pub(super) nodes: NodeTable,
-    pub(super) chains: Chains,
     pub(super) ready: ReadyQueue,
     pub(super) tasks: TaskTable,
     pub(super) drivers: DriverSet,
@@ -207,7 +205,6 @@ impl PassState {
             self.ready.reset();
         }
         if has_exts {
-            self.chains.reset();
             self.tasks.reset();
             self.retention.reset();
             self.deferred.reset();
@@ -225,7 +222,6 @@ impl PassState {
         }
         std::mem::swap(&mut self.index, &mut retired.index);
         std::mem::swap(&mut self.nodes, &mut retired.nodes);
-        std::mem::swap(&mut self.chains, &mut retired.chains);
         std::mem::swap(&mut self.ready, &mut retired.ready);
         std::mem::swap(&mut self.tasks, &mut retired.tasks);
         std::mem::swap(&mut self.retention, &mut retired.retention);

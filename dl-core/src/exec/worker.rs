@@ -3,7 +3,6 @@
 use crate::error::Result;
 use crate::exec::context::{computing, may_work, polling};
 use crate::exec::dispatch::{INLINE_NS, INVITE_NS, TURNS};
-use crate::exec::kernel::ChainRun;
 use crate::exec::lifetime::{Events, Ticket};
 use crate::exec::ready_queue::{Job, Work};
 use crate::exec::state::PassState;
@@ -127,8 +126,6 @@ impl Pass {
         longest: f64,
     ) -> (MutexGuard<'a, PassState>, bool) {
         let driver = usize::from(!helps);
-        let mut run = ChainRun::default();
-        let (mut chain, mut not_inline) = (Vec::new(), None);
         let mut spare = None;
         let threads = LazyCell::new(current_num_threads as fn() -> usize);
         self.width.works();
@@ -150,24 +147,14 @@ impl Pass {
                 break;
             }
             match state.ready.pop(helps) {
-                Some(Job { what: Work::Kernel(index), nanoseconds, .. })
-                    if !helps && not_inline != Some(index) && self.is_alone(index, nanoseconds, &state) =>
-                {
-                    state.workers.run_begin();
-                    (state, not_inline) = self.run_alone(index, state, &mut chain);
-                    state.workers.run_end();
-                }
                 Some(Job { what: Work::Kernel(index), nanoseconds, is_local }) => {
                     let busy = if is_local { 0 } else { driver };
                     state.workers.driver_leaves(busy);
-                    state.workers.run_begin();
-                    state = if state.has_followers(index) {
-                        state.take_chain_to_run(index, (nanoseconds, is_local), &mut run);
-                        self.run_chain(&mut run, helps, state)
-                    } else {
-                        self.run_one(index, state)
-                    };
-                    state.workers.run_end();
+                    let queued = state.ready.len();
+                    state = self.run_job(index, nanoseconds, helps, state);
+                    if !helps && state.ready.len() > queued {
+                        state.ready.bring_last_forward();
+                    }
                     state.workers.driver_polls(busy);
                 }
                 Some(Job { what: Work::Task(index), .. }) => {
@@ -441,8 +428,7 @@ impl Pass {
 /// Before the helper returns the ticket, it needs the state lock. In a training step another thread
 /// may hold the lock for a whole backward and change weights afterwards, and the helper must not
 /// keep the pass alive then. So it only tries the lock, for [a while](IDLE_TIMEOUT), and does not
-/// hold the pass between the tries. In other passes it waits for the lock, as traversals yield it.
-/// the lock at once, as traversals yield it.
+/// hold the pass between the tries. In other passes it waits for the lock.
 fn use_ticket(ticket: &Ticket) {
     let events = ticket.events();
     let mut read = events.count();
@@ -494,7 +480,6 @@ fn worth_asking_again(asked: f64) -> f64 {
 }
 
 /// Spins for an event, for a limited time and as long as other threads work. Returns whether there
-/// was one.
 /// was one.
 fn linger(events: &Events, read: usize, goes_on: impl Fn() -> bool) -> bool {
     let has_event = || events.count() != read;
