@@ -53,8 +53,9 @@ pub(super) const TURNS: usize = 16;
 /// In polls: the cost of a body that was cheap is measured again after so many, as to read the
 /// clock takes a good part of that cost. (`executor`: bangs.)
 pub(super) const REMEASURE_POLLS: u8 = 16;
-/// In nodes: a traversal yields the lock once more to a thread that has not come in time.
-pub(super) const YIELD_AGAIN_NODES: usize = 16;
+/// In nodes: while another thread waits for the lock, a traversal runs no more kernels than this
+/// inline. (`w8` on two threads.)
+pub(super) const INLINE_WHILE_AWAITED: usize = 16;
 
 /// A built-in operation runs inline if it costs less. `alone` says that no other thread could run
 /// it.

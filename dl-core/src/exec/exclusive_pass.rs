@@ -5,7 +5,6 @@
 //! whose root is a plain number is evaluated while it has one handle, so its state needs no lock.
 
 use crate::error::Result;
-use crate::exec::discover::TraversalStep;
 use crate::exec::state::PassState;
 use crate::exec::{Mode, Owner, Pass, Purpose, Settings, regions, user_code};
 use crate::graph::node_ref::NodeRef;
@@ -171,8 +170,8 @@ impl Pass {
         let needs_pass = watched || pass.is_in_step();
         let state = pass.state_mut();
         let mut traversal = state.begin_first_traversal(layer, watched);
-        let step = if needs_pass { TraversalStep::NeedsPass } else { state.traverse(&mut traversal, None) };
-        if let TraversalStep::Done(index) = step
+        let inserted = if needs_pass { None } else { state.traverse(&mut traversal, None) };
+        if let Some(index) = inserted
             && let Some(number) = state.entry(index).number()
         {
             let made = with_number(state, index, number);
@@ -181,7 +180,12 @@ impl Pass {
             return Begun::Number(made);
         }
         let pass = Owner::from(pass.share());
-        let (mut state, index) = pass.discover_first(traversal, step);
+        let mut state = pass.state();
+        let index = match inserted {
+            Some(index) => index,
+            None => pass.traverse(&mut state, traversal, false),
+        };
+        pass.note_origin(&mut state);
         let ended = state.outcome(index);
         state.root(index);
         pass.release(state);

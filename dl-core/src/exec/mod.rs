@@ -36,8 +36,7 @@
 //! 1. A slot is pending while it waits for inputs, or its job is queued or running.
 //! 2. Operands are inserted before their consumer.
 //! 3. A node has at most one slot in a pass. It is found by its stamp, in the fallback map, or, if
-//!    it is uniquely referenced, through its consumer only. From the first suspended traversal on,
-//!    every node that is inserted must be stamped, and looked up before.
+//!    it is uniquely referenced, through its consumer only.
 //! 4. A value may be released only when no consumer is pending, and every handle to its node
 //!    belongs to the pass or to a consumer.
 //! 5. Every node in the table is kept alive by a root handle of the pass, directly or from above.
@@ -341,14 +340,14 @@ impl Pass {
     pub(crate) fn request(self: &Arc<Self>, layers: &[NodeRef]) {
         let mut state = self.state();
         for layer in layers {
-            state = self.discover(state, layer).0;
+            self.discover(&mut state, layer);
         }
         self.offer(state);
     }
 
     /// The value of a layer, or a promise to wake up when it is there.
     pub(crate) fn poll_value(self: &Arc<Self>, layer: &NodeRef, waker: &Waker) -> Poll<Result<Value>> {
-        let state = self.state();
+        let mut state = self.state();
         if state.workers.is_retired() {
             return Poll::Ready(Err(Error::cancelled()));
         }
@@ -358,7 +357,7 @@ impl Pass {
         {
             return Poll::Ready(Ok(number.into()));
         }
-        let (mut state, index) = self.discover(state, layer);
+        let index = self.discover(&mut state, layer);
         state.rematerialize(index);
         self.looks(&state, index);
         let ended = match state.outcome(index) {
@@ -395,20 +394,6 @@ impl Pass {
         let mut state = self.state();
         state.resume();
         state.drivers.arrive()
-    }
-
-    /// The same for the run that a pass was begun for: helpers may have come before it.
-    pub(crate) fn arrive_first(&self) -> u32 {
-        let expected = self.state().drivers.take_expected();
-        expected.unwrap_or_else(|| self.arrive())
-    }
-
-    /// The run that a pass was begun for is not needed.
-    pub(crate) fn do_without(self: &Arc<Self>) {
-        let expected = self.state().drivers.take_expected();
-        if let Some(driver) = expected {
-            self.leave(driver);
-        }
     }
 
     /// A driver has ended, or was dropped. When it was the last one, the pass rests: futures are

@@ -28,8 +28,8 @@ pub(super) struct Workers {
     blocked: usize,
     /// Drivers that poll the queue or run a local job.
     active_drivers: usize,
-    /// Threads that hold slot numbers without the lock: they run a job or have suspended a
-    /// traversal. Nodes must not be freed meanwhile.
+    /// Threads that run a job, so that they hold slot numbers without the lock. Nodes must not be
+    /// freed meanwhile.
     running: usize,
     /// Whether the last owner has been dropped.
     retired: bool,

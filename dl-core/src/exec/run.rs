@@ -59,10 +59,6 @@ struct Drive {
 impl Scope {
     fn driving(pass: Owner, only_predicts: bool) -> Scope {
         let number = pass.arrive();
-        Scope::driving_as(number, pass, only_predicts)
-    }
-
-    fn driving_as(number: u32, pass: Owner, only_predicts: bool) -> Scope {
         let position = Position::in_body(number.into());
         Scope::Driving(Drive { pass, number, asked: 0.0, position, only_predicts })
     }
@@ -85,7 +81,7 @@ impl<T> Run<T> {
         let pass_choice = self.computation.pass_choice();
         let only_predicts = matches!(pass_choice, PassChoice::New(Purpose::Predict));
         if let Scope::Continuing(pass) = scope {
-            return Scope::driving_as(pass.arrive_first(), pass, only_predicts);
+            return Scope::driving(pass, only_predicts);
         }
         let settings = std::mem::take(&mut self.settings);
         match (pass_choice, exec::in_pass()) {

@@ -294,7 +294,7 @@ impl Pass {
                 }
                 *spare = Some(task);
                 match result {
-                    Ok(Outcome::Layer(layer)) => state = self.follow(state, index, layer),
+                    Ok(Outcome::Layer(layer)) => self.follow(&mut state, index, layer),
                     Ok(Outcome::Tape(value, backward)) => state.complete_tape(index, value, backward),
                     Err(error) => state.complete(index, Err(error)),
                 }
