@@ -52,11 +52,11 @@ impl Pass {
             let yields = !state.deferred.is_empty() || self.lock_waiters.load(Ordering::Relaxed) > 0;
             return if yields { self.yield_lock(state) } else { state };
         }
-        state.workers.run_begin();
+        state.workers.running += 1;
         let result = self.run_kernel(index, state);
         let mut state = self.state();
         state.complete(index, result);
-        state.workers.run_end();
+        state.workers.running -= 1;
         state
     }
 
@@ -65,7 +65,7 @@ impl Pass {
     fn is_alone(&self, nanoseconds: f64, state: &PassState) -> bool {
         nanoseconds < inline_limit(true, current_num_threads())
             && state.ready.is_all_local()
-            && state.workers.tickets() == 0
+            && state.workers.tickets == 0
             && !state.workers.has_open_region()
             && !self.is_watched()
     }
@@ -75,23 +75,10 @@ impl Pass {
         // Kept alive by the table: pending slots are not swept.
         let node = state.node(index);
         state.record_effects(index, &node);
-        match node.operands().len() {
-            1 => {
-                let mut operands = [state.take_operand(index, 0)];
-                self.release(state);
-                computing(self, || self.run(index, &node, &mut operands))
-            }
-            2 => {
-                let mut operands = [state.take_operand(index, 0), state.take_operand(index, 1)];
-                self.release(state);
-                computing(self, || self.run(index, &node, &mut operands))
-            }
-            n => {
-                let mut operands: Vec<Value> = (0..n).map(|which| state.take_operand(index, which)).collect();
-                self.release(state);
-                computing(self, || self.run(index, &node, &mut operands))
-            }
-        }
+        let count = node.operands().len();
+        let mut operands: OperandVec<Value> = (0..count).map(|which| state.take_operand(index, which)).collect();
+        self.release(state);
+        computing(self, || self.run(index, &node, &mut operands))
     }
 
     /// Runs a kernel and drops its operands. An error or a panic becomes an error that names the
@@ -107,11 +94,7 @@ impl Pass {
             }
         }
         let _built = node.enter();
-        let value = || match &operands[..] {
-            [a] => op.value(&[a]),
-            [a, b] => op.value(&[a, b]),
-            many => op.value(&many.iter().collect::<OperandVec<_>>()),
-        };
+        let value = || op.value(&operands.iter().collect::<OperandVec<_>>());
         let value = || self.during(SpanWork::Kernel, Some(node), || self.traced(index), value);
         let result = user_code::run_fallible(|| value().map_err(|error| error.at(op.name(), node.site())));
         for (which, operand) in operands.iter_mut().enumerate() {

@@ -96,7 +96,6 @@ mod tasks;
 mod trace;
 pub(crate) mod user_code;
 pub(crate) mod vec_pool;
-mod visited_set;
 mod worker;
 
 pub(crate) use context::{
@@ -258,7 +257,7 @@ impl Pass {
     pub(crate) fn let_go_of_values(self: &Arc<Self>) {
         if Owner::is_only(self) {
             let mut state = self.state();
-            if state.workers.running() == 0 && state.ready.len() == 0 {
+            if state.workers.running == 0 && state.ready.len() == 0 {
                 state.discard_all_values();
             }
             self.release(state);
@@ -348,7 +347,7 @@ impl Pass {
     /// The value of a layer, or a promise to wake up when it is there.
     pub(crate) fn poll_value(self: &Arc<Self>, layer: &NodeRef, waker: &Waker) -> Poll<Result<Value>> {
         let mut state = self.state();
-        if state.workers.is_retired() {
+        if state.workers.retired {
             return Poll::Ready(Err(Error::cancelled()));
         }
         // the fast path for a number

@@ -49,16 +49,6 @@ impl NodeIndex {
         vec_pool::empty(&mut self.weights_by_address);
     }
 
-    /// The seat that the next pass reuses, if there is one.
-    pub(super) fn seat(&self) -> Option<u32> {
-        self.seat.place()
-    }
-
-    /// The next pass must look for a seat.
-    pub(super) fn give_seat_back(&mut self) {
-        self.seat = PassSeat::default();
-    }
-
     /// The slot of a node. A node without a stamp is not found.
     #[inline(always)]
     pub(super) fn find(&self, node: &Node) -> Option<u32> {

@@ -11,7 +11,7 @@ use crate::exec::ready_queue::Work;
 use crate::exec::state::PassState;
 use crate::exec::{Keep, user_code};
 use crate::graph::node::{Node, NodeOp};
-use crate::graph::op::AnyPrimitive;
+use crate::graph::op::{AnyPrimitive, OperandVec};
 use crate::graph::scalar::Scalar;
 use crate::graph::value::Value;
 
@@ -100,17 +100,8 @@ impl PassState {
 
     /// Calls `f` with the values of the operands of this node, which must be ready.
     pub(crate) fn with_operands<R>(&self, index: u32, count: usize, look: impl FnOnce(&[&Value]) -> R) -> R {
-        let value = |which| self.value(self.operand(index, which));
-        match count {
-            0 => look(&[]),
-            1 => look(&[value(0).as_value()]),
-            2 => look(&[value(0).as_value(), value(1).as_value()]),
-            3 => look(&[value(0).as_value(), value(1).as_value(), value(2).as_value()]),
-            n => {
-                let values: Vec<ValueRef<'_>> = (0..n).map(value).collect();
-                look(&values.iter().map(ValueRef::as_value).collect::<Vec<_>>())
-            }
-        }
+        let values: OperandVec<_> = (0..count).map(|which| self.value(self.operand(index, which))).collect();
+        look(&values.iter().map(ValueRef::as_value).collect::<OperandVec<_>>())
     }
 
     /// All operands of this node are completed: evaluates the node or queues its job.

@@ -15,7 +15,6 @@ use crate::exec::settings::Settings;
 use crate::exec::snapshot::Snapshot;
 use crate::exec::stats::{Counters, Stats};
 use crate::exec::tasks::TaskTable;
-use crate::exec::visited_set::VisitedSet;
 use crate::exec::{Keep, Pass, vec_pool};
 use crate::graph::data::Data;
 use crate::graph::node::{AnyBackward, Node};
@@ -41,8 +40,6 @@ pub(crate) struct PassState {
     pub(super) retention: Retention,
     pub(super) stats: Stats,
     pub(super) deferred: Deferred,
-    /// The visited set of traversals, for reuse.
-    visited: VisitedSet,
     /// The record, which must get nodes and values before they are released.
     pub(super) log: Option<Arc<Log>>,
 }
@@ -195,9 +192,6 @@ impl PassState {
         self.drivers.reset();
         self.workers.reset();
         self.discovery.reset();
-        if self.visited.room() > vec_pool::SMALL {
-            vec_pool::let_go(&mut self.visited);
-        }
         // All other parts refer to nodes with an ext, which a pass of scalar arithmetic does not
         // have. Only a nested pass may have asked for help.
         let has_exts = self.nodes.reset();
@@ -215,8 +209,8 @@ impl PassState {
     /// schedules the values to be dropped. The caller must drop the result without the lock.
     pub(super) fn retire(&mut self) -> PassState {
         let mut retired = PassState::default();
-        self.workers.retire();
-        if self.workers.running() > 0 {
+        self.workers.retired = true;
+        if self.workers.running > 0 {
             self.discard_all_values();
             return retired;
         }
@@ -295,17 +289,6 @@ impl PassState {
     /// The number of slots, including free ones.
     pub(crate) fn slots(&self) -> usize {
         self.nodes.len()
-    }
-
-    /// An empty visited set for a traversal.
-    pub(crate) fn take_seen(&mut self) -> VisitedSet {
-        let mut visited = std::mem::take(&mut self.visited);
-        visited.begin(self.nodes.len());
-        visited
-    }
-
-    pub(crate) fn keep_seen(&mut self, visited: VisitedSet) {
-        self.visited = visited;
     }
 
     /// The slot of a node; for a replica of a weight, the slot of the weight.

@@ -10,7 +10,7 @@
 //! The module of a row declares where its tables are kept, by [`rows!`].
 
 use crate::exec::discover::Frame;
-use crate::exec::node_table::{Dependent, NodeSlot, SlotExt};
+use crate::exec::node_table::{NodeSlot, SlotExt};
 use dl_parallel::memory::on_release;
 use rustc_hash::FxHashMap;
 use std::cell::Cell;
@@ -91,7 +91,6 @@ rows! {
     SLOTS: NodeSlot;
     EXTS: SlotExt;
     FRAMES: Frame;
-    DEPENDENTS: Dependent;
     WEIGHTS: (usize, u32);
 }
 
