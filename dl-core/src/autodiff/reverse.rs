@@ -20,7 +20,7 @@ use crate::autodiff::scalar::{in_layers, in_numbers, walk_back_in_numbers};
 use crate::error::call_context::enter_user_code;
 use crate::error::direction::Direction;
 use crate::error::{Error, Result};
-use crate::exec::{Keep, NONE, Pass, PassState, Status, ValueRef, user_code, vec_pool};
+use crate::exec::{Keep, NONE, Pass, PassState, Status, user_code, vec_pool};
 use crate::graph::node::{Node, NodeOp};
 use crate::graph::node_ref::{NodePtr, NodeRef};
 use crate::graph::op::{AnyAt, OperandVec};
@@ -428,15 +428,13 @@ pub(crate) fn pull_back(
             for &place in &places {
                 state.stamp_unique(place); // the rule may hand them out
             }
-            let output = state.handle(index);
-            let values: OperandVec<ValueRef<'_>> = places.iter().map(|&x| state.value(x)).collect();
-            let values: OperandVec<&Value> = values.iter().map(ValueRef::as_value).collect();
-            let value = state.value(index);
-            let at =
-                AnyAt { values: &values, output: &output, value: value.as_value(), delta: delta.into_layer(&node) };
+            let (output, value) = (state.handle(index), state.value(index));
+            let delta = delta.into_layer(&node);
             let _places = (!op.is_own()).then(enter_user_code);
-            let deltas =
-                user_code::run(|| op.pullback(at)).map_err(|error| error.at(op.name_or_panic(), node.site()))?;
+            let deltas = state.with_operands(index, places.len(), |values| {
+                let at = AnyAt { values, output: &output, value: value.as_value(), delta };
+                user_code::run(|| op.pullback(at)).map_err(|error| error.at(op.name_or_panic(), node.site()))
+            })?;
             if deltas.len() != places.len() {
                 let why = format!("the rule returns {} deltas for {} operands", deltas.len(), places.len());
                 return Err(Error::invalid(why).at(op.name_or_panic(), node.site()));

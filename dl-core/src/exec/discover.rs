@@ -24,7 +24,7 @@ use crate::graph::node::{Node, NodeOp};
 use crate::graph::node_ref::{NodePtr, NodeRef};
 use crate::graph::scalar::Scalar;
 use crate::graph::value::Value;
-use crate::graph::variable::{Variable, VariableRef};
+use crate::graph::variable::VariableRef;
 use dl_math::{Binary, Number, Side};
 use dl_parallel::sync::Ordering;
 
@@ -348,10 +348,9 @@ impl PassState {
         if operand.is_unique() {
             return None; // it cannot have been reached another way
         }
-        match (self.index.find_by_stamp(operand), &operand.op) {
-            (Some(index), _) => Some(index),
-            (None, NodeOp::Weight(variable, leaf)) => Some(self.find_or_insert_weight(held(operand), *variable, *leaf)),
-            (None, _) => self.index.find_in_fallback(operand),
+        match (self.find(operand), &operand.op) {
+            (None, NodeOp::Weight(variable, leaf)) => Some(self.insert_weight(held(operand), *variable, *leaf)),
+            (found, _) => found,
         }
     }
 
@@ -406,11 +405,6 @@ impl PassState {
         }
     }
 
-    /// The slot of a weight that this pass has not stamped.
-    fn find_or_insert_weight(&mut self, node: NodePtr, variable: VariableRef, leaf: u8) -> u32 {
-        self.index.find_in_fallback(&node).unwrap_or_else(|| self.insert_weight(node, variable, leaf))
-    }
-
     fn insert_weight(&mut self, node: NodePtr, variable: VariableRef, leaf: u8) -> u32 {
         if self.index.may_have_other_replica(leaf)
             && let Some(index) = self.index.find_weight(variable.address(), variable.has_several_leaves())
@@ -420,31 +414,17 @@ impl PassState {
         }
         self.stats.inserted_other();
         let trained = !variable.frozen();
-        let index = match self.number_of_weight(&variable) {
+        // The fast path for a number, without a `Value`, unless the pass reads weights elsewhere.
+        let index = match if self.env.reads_weights() { variable.number() } else { None } {
             Some(number) => self.add(NodeSlot::of_number(node, number, trained), node, || false),
-            None => self.insert_value_of_weight(node, &variable, trained),
+            None => {
+                let around = self.env.parent().and_then(|around| around.value_of_weight(node));
+                let value = around.unwrap_or_else(|| self.env.read(&variable));
+                self.add_value(node, value, trained, false)
+            }
         };
         self.index.add_weight(variable.address(), index);
         index
-    }
-
-    /// Not inlined: most values are numbers.
-    #[inline(never)]
-    fn insert_value_of_weight(&mut self, node: NodePtr, variable: &Variable, trained: bool) -> u32 {
-        let value = self.value_of_weight(node, variable);
-        self.add_value(node, value, trained, false)
-    }
-
-    /// The number of a scalar weight, unless the pass reads weights elsewhere. A fast path without
-    /// a [`Value`].
-    #[inline(always)]
-    fn number_of_weight(&self, variable: &Variable) -> Option<Scalar> {
-        if self.env.reads_weights() { variable.number() } else { None }
-    }
-
-    #[inline(never)]
-    fn value_of_weight(&self, node: NodePtr, variable: &Variable) -> Value {
-        self.env.parent().and_then(|around| around.value_of_weight(node)).unwrap_or_else(|| self.env.read(variable))
     }
 
     #[inline(always)]

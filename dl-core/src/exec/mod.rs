@@ -347,6 +347,38 @@ impl Pass {
     /// The value of a layer, or a promise to wake up when it is there.
     pub(crate) fn poll_value(self: &Arc<Self>, layer: &NodeRef, waker: &Waker) -> Poll<Result<Value>> {
         let mut state = self.state();
+        let polled = self.poll_layer(&mut state, layer, waker);
+        if polled.is_pending() {
+            self.offer(state)
+        } else {
+            self.release(state)
+        }
+        polled
+    }
+
+    /// Adds the results of these layers, after those that are known, and says whether all are
+    /// known. If not, promises to wake up when the next one is.
+    pub(crate) fn poll_values(
+        self: &Arc<Self>,
+        layers: &[NodeRef],
+        results: &mut Vec<Result<Value>>,
+        waker: &Waker,
+    ) -> Poll<()> {
+        let mut state = self.state();
+        while let Some(layer) = layers.get(results.len()) {
+            match self.poll_layer(&mut state, layer, waker) {
+                Poll::Ready(result) => results.push(result),
+                Poll::Pending => {
+                    self.offer(state);
+                    return Poll::Pending;
+                }
+            }
+        }
+        self.release(state);
+        Poll::Ready(())
+    }
+
+    fn poll_layer(self: &Arc<Self>, state: &mut PassState, layer: &NodeRef, waker: &Waker) -> Poll<Result<Value>> {
         if state.workers.retired {
             return Poll::Ready(Err(Error::cancelled()));
         }
@@ -356,30 +388,16 @@ impl Pass {
         {
             return Poll::Ready(Ok(number.into()));
         }
-        let index = self.discover(&mut state, layer);
+        let index = self.discover(state, layer);
         state.rematerialize(index);
-        self.looks(&state, index);
-        let ended = match state.outcome(index) {
-            Some(ended) => ended,
-            None if state.drivers.is_empty() => Err(Error::cancelled()),
+        self.looks(state, index);
+        match state.outcome(index) {
+            Some(ended) => Poll::Ready(ended),
+            None if state.drivers.is_empty() => Poll::Ready(Err(Error::cancelled())),
             None => {
                 state.wake_when_done(index, waker);
-                self.offer(state);
-                return Poll::Pending;
+                Poll::Pending
             }
-        };
-        self.release(state);
-        Poll::Ready(ended)
-    }
-
-    /// Adds how the first of these layers have ended, up to one that has not.
-    pub(crate) fn outcomes(self: &Arc<Self>, layers: &[NodeRef], outcomes: &mut Vec<Result<Value>>) {
-        let state = self.state();
-        for layer in layers {
-            let Some(index) = state.find(layer) else { break };
-            let Some(ended) = state.outcome(index) else { break };
-            self.looks(&state, index);
-            outcomes.push(ended);
         }
     }
 

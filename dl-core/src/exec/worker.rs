@@ -227,21 +227,11 @@ impl Pass {
         let mut poll =
             || polling(self, true, || self.during(SpanWork::Body, Some(&node), || self.traced(index), &mut poll));
         let step = if current_num_threads() > 1 { body_cost::timed(self, node.place, poll) } else { poll() };
-        let step = match step {
-            Ok(Poll::Pending) => Poll::Pending,
-            Ok(Poll::Ready(Ok(outcome))) => Poll::Ready(Ok(outcome)),
-            failed => {
-                let error = match failed {
-                    Ok(Poll::Ready(Err(error))) => error,
-                    Err(error) => {
-                        user_code::ignore_panic(|| drop(future.take())); // one panic is reported
-                        error
-                    }
-                    _ => unreachable!("the others have not failed"),
-                };
-                Poll::Ready(Err(error.at(node.name(), node.site())))
-            }
-        };
+        let step = step.unwrap_or_else(|panic| {
+            user_code::ignore_panic(|| drop(future.take())); // one panic is reported
+            Poll::Ready(Err(panic))
+        });
+        let step = step.map_err(|error| error.at(node.name(), node.site()));
         drop(body);
         let position = outside.enter();
 
