@@ -99,8 +99,7 @@ pub(crate) mod vec_pool;
 mod worker;
 
 pub(crate) use context::{
-    PassRef, computing, computing_in_task, current, enter, in_pass, in_step, is_current, outside, parking,
-    with_computing, with_current,
+    PassRef, computing, computing_in_task, current, in_step, is_current, outside, parking, with_computing, with_current,
 };
 pub(crate) use discover::arithmetic;
 pub(crate) use dispatch::inline_limit;

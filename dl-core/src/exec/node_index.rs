@@ -45,8 +45,10 @@ impl NodeIndex {
 
     #[cold]
     fn clear_maps(&mut self) {
-        vec_pool::empty(&mut self.fallback);
-        vec_pool::empty(&mut self.weights_by_address);
+        for map in [&mut self.fallback, &mut self.weights_by_address] {
+            map.clear();
+            map.shrink_to(vec_pool::SMALL);
+        }
     }
 
     /// The slot of a node. A node without a stamp is not found.

@@ -230,9 +230,10 @@ impl NodeTable {
         let has_exts = !self.exts.is_empty();
         if has_exts {
             vec_pool::clear(&mut self.exts);
-            vec_pool::empty(&mut self.free);
-            vec_pool::empty(&mut self.free_exts);
-            vec_pool::empty(&mut self.completed);
+            for table in [&mut self.free, &mut self.free_exts, &mut self.completed] {
+                table.clear();
+                table.shrink_to(vec_pool::SMALL);
+            }
         }
         has_exts
     }

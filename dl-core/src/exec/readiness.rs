@@ -5,11 +5,9 @@
 //! with the error of the leftmost failed operand, so the reported error does not depend on timing.
 
 use crate::error::{Error, Result};
-use crate::exec::dispatch::prefers_driver;
 use crate::exec::node_table::{NONE, SlotState, Status, ValueRef};
-use crate::exec::ready_queue::Work;
 use crate::exec::state::PassState;
-use crate::exec::{Keep, user_code};
+use crate::exec::user_code;
 use crate::graph::node::{Node, NodeOp};
 use crate::graph::op::{AnyPrimitive, OperandVec};
 use crate::graph::scalar::Scalar;
@@ -143,10 +141,7 @@ impl PassState {
         self.nodes.slot_mut(index).trained = trained;
         match &node.op {
             NodeOp::Primitive(op) => match self.cost(index, &**op) {
-                Ok(nanoseconds) if self.env.keep() == Keep::Values && prefers_driver(&**op, nanoseconds) => {
-                    self.ready.push_local(index, nanoseconds);
-                }
-                Ok(nanoseconds) => self.ready.push(Work::Kernel(index), nanoseconds),
+                Ok(nanoseconds) => self.dispatch(index, &**op, nanoseconds),
                 Err(error) => self.complete_quietly(index, Err(error.at(op.name_or_panic(), node.site()))),
             },
             _ => unreachable!("the other kinds have no operands, or are evaluated"),

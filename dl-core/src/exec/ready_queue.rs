@@ -2,7 +2,6 @@
 
 use crate::exec::dispatch::{EXAMINED_JOBS, INVITE_NS, SPARE_NS, sane_cost};
 use crate::exec::lifetime::Ticket;
-use crate::exec::vec_pool;
 use std::collections::{HashSet, VecDeque};
 
 pub(super) struct Job {
@@ -39,7 +38,7 @@ struct Jobs {
 impl ReadyQueue {
     pub(super) fn reset(&mut self) {
         for jobs in [&mut self.shared, &mut self.local] {
-            vec_pool::empty(&mut jobs.jobs);
+            jobs.jobs.clear();
             jobs.nanoseconds = 0.0;
         }
     }

@@ -9,7 +9,7 @@
 //! wait for the same lock. So a thread that divides a kernel must not wait for the state lock.
 
 use crate::exec::state::PassState;
-use crate::exec::{Help, Pass, computing, user_code, vec_pool, with_computing};
+use crate::exec::{Help, Pass, computing, user_code, with_computing};
 use dl_parallel::concurrency::Width;
 use dl_parallel::fork_join::{RegionObserver, Team, observe};
 use dl_parallel::memory::large;
@@ -42,7 +42,7 @@ impl Workers {
         (self.tickets, self.blocked, self.active_drivers, self.running) = (0, 0, 0, 0);
         self.retired = false;
         // A thread that divides a kernel only tries the lock to remove its region.
-        vec_pool::empty(&mut self.regions);
+        self.regions.clear();
     }
 
     /// Whether a region has unclaimed chunks.

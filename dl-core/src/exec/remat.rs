@@ -11,9 +11,9 @@
 //! have pending uses again.
 
 use crate::error::{Error, Result};
+use crate::exec::Pass;
 use crate::exec::node_table::{NONE, SlotState, Status};
 use crate::exec::state::PassState;
-use crate::exec::{Pass, vec_pool};
 use crate::graph::identity::Effect;
 use crate::graph::node::NodeOp;
 use crate::graph::postorder::postorder;
@@ -36,8 +36,8 @@ pub(super) struct Retention {
 
 impl Retention {
     pub(super) fn reset(&mut self) {
-        vec_pool::empty(&mut self.segmented);
-        vec_pool::empty(&mut self.updates);
+        self.segmented.clear();
+        self.updates.clear();
         (self.has_marks, self.has_discarded) = (false, false);
     }
 

@@ -2,6 +2,7 @@
 
 use crate::error::Result;
 use crate::exec::computation::{Computation, FromFn, PassChoice};
+use crate::exec::context::polling;
 use crate::exec::{self, Counters, Owner, Pass, Purpose, Settings, user_code};
 use crate::graph::erased_arc::ErasedArc;
 use crate::graph::inline_box::InlineFuture;
@@ -84,7 +85,7 @@ impl<T> Run<T> {
             return Scope::driving(pass, only_predicts);
         }
         let settings = std::mem::take(&mut self.settings);
-        match (pass_choice, exec::in_pass()) {
+        match (pass_choice, exec::with_current(|pass| pass.is_some())) {
             (PassChoice::Current, true) => Scope::Within,
             (PassChoice::Current, false) => Scope::driving(Pass::new(Purpose::Train, &settings).into(), false),
             (PassChoice::New(purpose), _) => Scope::driving(Pass::new(purpose, &settings).into(), only_predicts),
@@ -129,7 +130,7 @@ impl<T> Future for Run<T> {
             Scope::Driving(drive) => loop {
                 drive.pass.drive(drive.number);
                 let outside = drive.position.enter();
-                let step = exec::enter(&drive.pass, || user_code::run(|| poll(cx)));
+                let step = polling(&drive.pass, false, || user_code::run(|| poll(cx)));
                 drive.position = outside.enter();
                 match step.unwrap_or_else(|error| Poll::Ready(Err(error))) {
                     Poll::Ready(result) => break result,

@@ -133,8 +133,8 @@ pub(super) struct Deferred {
 
 impl Deferred {
     fn reset(&mut self) {
-        vec_pool::empty(&mut self.wakers);
-        vec_pool::empty(&mut self.values);
+        self.wakers.clear();
+        self.values.clear();
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -194,9 +194,14 @@ impl PassState {
         self.discovery.reset();
         // All other parts refer to nodes with an ext, which a pass of scalar arithmetic does not
         // have. Only a nested pass may have asked for help.
+        let is_large = self.nodes.len() > vec_pool::SMALL;
         let has_exts = self.nodes.reset();
         if has_exts || self.ready.len() > 0 {
             self.ready.reset();
+        }
+        if is_large {
+            // As a thread keeps the pass. No table of these parts is larger than the node table.
+            (self.ready, self.tasks, self.retention) = Default::default();
         }
         if has_exts {
             self.tasks.reset();
