@@ -69,9 +69,14 @@ impl ReadyQueue {
     /// bodies are first in, first out, because a body may wake itself repeatedly.
     pub(super) fn pop(&mut self, helps: bool) -> Option<Job> {
         let is_local = if helps { self.shared.jobs.is_empty() } else { !self.local.jobs.is_empty() };
-        let jobs = self.jobs(is_local);
-        let at_back = helps && jobs.ends_with_kernel();
-        jobs.pop(at_back)
+        let at_back = helps && self.jobs(is_local).ends_with_kernel();
+        // No helper is invited for a local job.
+        let is_little_beside = self.jobs(is_local).is_dear_beside_kernel(at_back) && !self.is_worth_sharing();
+        let Jobs { jobs, .. } = self.jobs(is_local);
+        if is_little_beside {
+            if at_back { jobs.rotate_right(1) } else { jobs.rotate_left(1) }
+        }
+        self.jobs(is_local).pop(at_back)
     }
 
     /// Makes the kernel that was queued last the next job of a driver: its operands are in the caches of
@@ -140,6 +145,18 @@ impl Jobs {
         job
     }
 
+    /// Whether the job at this end is expensive and has a kernel beside it. A body must not be
+    /// queued behind a kernel that may wait for it: the body would wake itself until the kernel has
+    /// run.
+    fn is_dear_beside_kernel(&self, at_back: bool) -> bool {
+        let from_end = |which: usize| match at_back {
+            true => self.jobs.len().checked_sub(1 + which).map(|place| &self.jobs[place]),
+            false => self.jobs.get(which),
+        };
+        let is_dear = from_end(0).is_some_and(|job| job.nanoseconds >= INVITE_NS);
+        is_dear && matches!(from_end(1), Some(Job { what: Work::Kernel(_), .. }))
+    }
+
     fn ends_with_kernel(&self) -> bool {
         matches!(self.jobs.back(), Some(Job { what: Work::Kernel(_), .. }))
     }
@@ -155,6 +172,18 @@ mod tests {
             queue.push(Work::Kernel(index), nanoseconds);
         }
         queue
+    }
+
+    fn taken(mut queue: ReadyQueue, helps: bool) -> Vec<u32> {
+        let jobs = std::iter::from_fn(|| queue.pop(helps));
+        jobs.map(|job| if let Work::Kernel(index) | Work::Task(index) = job.what { index } else { u32::MAX }).collect()
+    }
+
+    #[test]
+    fn cheap_job_is_popped_before_expensive_one() {
+        assert_eq!(taken(ready_queue(&[1e6, 1_000.0, 1_000.0]), false), [1, 2, 0]);
+        assert_eq!(taken(ready_queue(&[1_000.0, 1_000.0, 1e6]), true), [1, 0, 2]);
+        assert_eq!(taken(ready_queue(&[1e6, 20_000.0]), false), [0, 1], "somebody is called for the second");
     }
 
     #[test]
@@ -175,6 +204,13 @@ mod tests {
         assert!(next(&mut queue, false), "and has them first");
         assert!(!next(&mut queue, true) && next(&mut queue, true), "who helps has them last");
         assert!(queue.is_all_local() && queue.len() == 98);
+    }
+
+    #[test]
+    fn body_is_not_moved_before_kernel() {
+        let mut queue = ready_queue(&[1e6]);
+        queue.push(Work::Task(1), 5_000.0);
+        assert_eq!(taken(queue, false), [0, 1]);
     }
 
     #[test]

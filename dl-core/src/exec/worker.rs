@@ -154,14 +154,12 @@ impl Pass {
                     }
                 }
                 None => {
-                    let Some(team) = self.open_region(&state).cloned() else {
-                        state.workers.active_drivers += leaving;
-                        break true;
-                    };
+                    // A thread that looks for a region is free for it.
+                    self.width.rests();
+                    let Some(team) = self.open_region(&state).cloned() else { return (state, true) };
                     // Helps until the next event: there may be no other thread for a new job.
                     let read = self.events.count();
                     self.release(state);
-                    self.width.rests();
                     team.help(|| self.events.count() == read);
                     state = self.state();
                     self.width.works();
