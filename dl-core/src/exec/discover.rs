@@ -42,14 +42,12 @@ pub(super) struct Discovery {
     spare_stack: Vec<Frame>,
     /// The number of slots in use at which the next sweep pays off.
     sweep_at: usize,
-    /// The policy for the node that is being inserted.
-    pub(super) inline: InlinePolicy,
 }
 
 impl Default for Discovery {
     fn default() -> Self {
         let spare_stack = Vec::new();
-        Discovery { roots: 0, in_order: true, spare_stack, sweep_at: SWEEP_AT_LEAST, inline: InlinePolicy::Queue }
+        Discovery { roots: 0, in_order: true, spare_stack, sweep_at: SWEEP_AT_LEAST }
     }
 }
 
@@ -228,7 +226,7 @@ impl PassState {
     /// Inserts a dynamic node, which has no operands. The pass must have a handle to it.
     pub(super) fn insert_dynamic(&mut self, root: &NodeRef) -> u32 {
         self.note_root();
-        self.insert_other(held(root), [NONE; 2], false)
+        self.insert_other(held(root), [NONE; 2], false, InlinePolicy::Queue)
     }
 
     /// Inserts the operands of the current node, then the node, and so on. Returns the slot of the
@@ -266,9 +264,8 @@ impl PassState {
                     return None;
                 }
                 None => {
-                    self.discovery.inline = if is_root { traversal.inline_root } else { traversal.inline };
-                    let index = self.insert_other(node, operands, lone());
-                    self.discovery.inline = InlinePolicy::Queue;
+                    let inline = if is_root { traversal.inline_root } else { traversal.inline };
+                    let index = self.insert_other(node, operands, lone(), inline);
                     pass.inspect(|pass| traversal.hurry(pass));
                     index
                 }
@@ -369,7 +366,7 @@ impl PassState {
     }
 
     /// Inserts any other node.
-    fn insert_other(&mut self, node: NodePtr, operands: [u32; 2], lone: bool) -> u32 {
+    fn insert_other(&mut self, node: NodePtr, operands: [u32; 2], lone: bool, inline: InlinePolicy) -> u32 {
         if let Some(value) = node.op.as_constant() {
             self.stats.inserted_constant();
             return self.add_value(node, value, false, lone);
@@ -392,14 +389,17 @@ impl PassState {
                 self.stats.without_slot();
                 operands[0]
             }
-            _ => {
+            op => {
                 self.stats.inserted_other();
                 let index = self.add(NodeSlot::pending(node, operands), node, || lone);
                 if node.operands().len() == 3 {
                     let operands = [0, 1, 2].map(|which| self.operand_by_stamp(index, which));
                     self.nodes.slot_mut(index).set_operands(operands);
                 }
-                self.schedule(index);
+                match op {
+                    NodeOp::Primitive(op) if self.dispatch_inline(index, &**op, inline) => {}
+                    _ => self.schedule(index),
+                }
                 index
             }
         }

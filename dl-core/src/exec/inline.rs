@@ -7,7 +7,7 @@
 //! kernels of the library return errors.) If it fails it is queued, fails once more, and the error
 //! says where.
 //!
-//! Three callers share this path: a traversal that inserts a node ([`PassState::dispatch`]),
+//! Three callers share this path: a traversal that inserts a node ([`PassState::dispatch_inline`]),
 //! a driver with one job that it cannot share (`kernel.rs`), and the backward, which evaluates
 //! cotangents as it emits them (`autodiff/eager.rs`).
 //!
@@ -25,12 +25,13 @@
 
 use crate::exec::context::{computing, in_task, may_work};
 use crate::exec::discover::{InlinePolicy, Traversal};
-use crate::exec::dispatch::{INVITE_NS, LARGE_VALUE_BYTES, inline_limit, prefers_driver};
-use crate::exec::ready_queue::Work;
+use crate::exec::dispatch::{INVITE_NS, LARGE_VALUE_BYTES, inline_limit};
+use crate::exec::node_table::SlotState;
 use crate::exec::state::PassState;
-use crate::exec::{Keep, Pass, body_cost, user_code};
+use crate::exec::{Pass, body_cost, user_code};
 use crate::graph::node_ref::NodeRef;
 use crate::graph::op::AnyPrimitive;
+use crate::graph::scalar::Scalar;
 use crate::graph::value::Value;
 use dl_parallel::sync::current_num_threads;
 use std::sync::Arc;
@@ -96,40 +97,75 @@ impl Pass {
 }
 
 impl PassState {
-    /// Runs the kernel of this node inline, or queues its job: see `dispatch.rs`. All operands must
-    /// be ready.
-    pub(super) fn dispatch(&mut self, index: u32, op: &dyn AnyPrimitive, nanoseconds: f64) {
-        let policy = self.discovery.inline;
-        if policy != InlinePolicy::Queue && op.is_pure() && self.ready.nanoseconds() < INVITE_NS {
-            let threads = current_num_threads();
-            let alone = self.ready.len() == 0 && (policy == InlinePolicy::Last || threads == 1);
-            if nanoseconds < inline_limit(alone, threads) && self.run_inline(index, op) {
-                return;
-            }
+    /// Runs the kernel of a new node inline if it may be. Says whether it did.
+    pub(super) fn dispatch_inline(&mut self, index: u32, op: &dyn AnyPrimitive, policy: InlinePolicy) -> bool {
+        if policy == InlinePolicy::Queue || !op.is_pure() || self.ready.nanoseconds() >= INVITE_NS {
+            return false;
         }
-        if self.env.keep() == Keep::Values && prefers_driver(op, nanoseconds) {
-            self.ready.push_local(index, nanoseconds);
-        } else {
-            self.ready.push(Work::Kernel(index), nanoseconds);
+        let is_ready = |state| matches!(state, SlotState::F32 | SlotState::F64 | SlotState::Ready);
+        if !(0..op.operands().len()).all(|which| is_ready(self.entry(self.operand(index, which)).state)) {
+            return false;
         }
+        let threads = current_num_threads();
+        let alone = self.ready.len() == 0 && (policy == InlinePolicy::Last || threads == 1);
+        self.run_inline(index, op, inline_limit(alone, threads))
     }
 
-    /// Runs the kernel of this node inline, and completes the node. Says whether it did: not if it
-    /// fails. It must be a built-in operation with all operands ready. Its dependents are still to
-    /// be notified.
-    pub(super) fn run_inline(&mut self, index: u32, op: &dyn AnyPrimitive) -> bool {
+    /// Runs the kernel of this node inline, and completes the node. Says whether it did: not if its
+    /// cost is `limit` or more, or it fails.
+    ///
+    /// It must be a built-in operation with all operands ready. A new node has no ext yet; one that
+    /// was queued has.
+    pub(super) fn run_inline(&mut self, index: u32, op: &dyn AnyPrimitive, limit: f64) -> bool {
         let operands = op.operands().len();
-        let value = self.with_operands(index, operands, |values| user_code::run(|| op.value(values).ok()));
-        let Ok(Some(value)) = value else { return false };
-        let bytes = |which| self.nodes.ext(self.operand(index, which)).map_or(0, |ext| ext.bytes);
-        let is_large = (0..operands).any(|which| bytes(which) > LARGE_VALUE_BYTES);
+        let value = |values: &[&Value]| evaluate_inline(op, values, limit);
+        let Some(value) = self.with_operands(index, operands, value) else { return false };
+        let is_new = self.nodes.ext(index).is_none();
+        let (mut trained, mut is_large) = (false, false);
+        for which in 0..operands {
+            let operand = self.operand(index, which);
+            trained |= self.trained(operand);
+            if self.nodes.is_scheduled(operand) {
+                let ext = self.nodes.ext_mut(operand);
+                is_large |= ext.bytes > LARGE_VALUE_BYTES;
+                ext.uses += u32::from(is_new);
+            }
+        }
+        self.nodes.slot_mut(index).trained = trained;
         let discarded = self.deferred.values();
-        self.complete_quietly(index, Ok(value));
+        if is_new {
+            self.complete_new(index, operands, value);
+        } else {
+            self.complete_quietly(index, Ok(value));
+        }
         // the operands of this node are plain data, those of others may not be
         if !is_large {
             self.deferred.drop_values_after(discarded);
         }
+        if !is_new {
+            self.notify_dependents();
+        }
         true
+    }
+
+    /// Completes a new node, for which nothing waits yet. Its uses of the operands were never
+    /// pending.
+    fn complete_new(&mut self, index: u32, operands: usize, value: Value) {
+        self.stats.evaluated();
+        match Scalar::of(&value) {
+            Some(number) => self.nodes.slot_mut(index).set_number(number),
+            None => {
+                self.nodes.ext_or_new(index).scheduled = true;
+                let node = self.node(index);
+                self.store(index, &node, Ok(value));
+            }
+        }
+        if self.releases_values() {
+            for which in 0..operands {
+                let operand = self.operand(index, which);
+                self.release_if_unused(operand);
+            }
+        }
     }
 }
 

@@ -47,9 +47,8 @@ impl Pass {
             && self.is_alone(nanoseconds, &state)
             && let NodeOp::Primitive(op) = &state.node(index).op
             && op.is_pure()
-            && computing(self, || state.run_inline(index, &**op))
+            && computing(self, || state.run_inline(index, &**op, inline_limit(true, current_num_threads())))
         {
-            state.notify_dependents();
             let yields = !state.deferred.is_empty() || self.lock_waiters.load(Ordering::Relaxed) > 0;
             return if yields { self.yield_lock(state) } else { state };
         }

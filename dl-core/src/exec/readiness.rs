@@ -5,9 +5,11 @@
 //! with the error of the leftmost failed operand, so the reported error does not depend on timing.
 
 use crate::error::{Error, Result};
+use crate::exec::dispatch::prefers_driver;
 use crate::exec::node_table::{NONE, SlotState, Status, ValueRef};
+use crate::exec::ready_queue::Work;
 use crate::exec::state::PassState;
-use crate::exec::user_code;
+use crate::exec::{Keep, user_code};
 use crate::graph::node::{Node, NodeOp};
 use crate::graph::op::{AnyPrimitive, OperandVec};
 use crate::graph::scalar::Scalar;
@@ -98,8 +100,17 @@ impl PassState {
 
     /// Calls `f` with the values of the operands of this node, which must be ready.
     pub(crate) fn with_operands<R>(&self, index: u32, count: usize, look: impl FnOnce(&[&Value]) -> R) -> R {
-        let values: OperandVec<_> = (0..count).map(|which| self.value(self.operand(index, which))).collect();
-        look(&values.iter().map(ValueRef::as_value).collect::<OperandVec<_>>())
+        let value = |which| self.value(self.operand(index, which));
+        // Without a table, which costs as much as a small kernel: most operations have few operands.
+        match count {
+            1 => look(&[value(0).as_value()]),
+            2 => look(&[value(0).as_value(), value(1).as_value()]),
+            3 => look(&[value(0).as_value(), value(1).as_value(), value(2).as_value()]),
+            n => {
+                let values: OperandVec<ValueRef<'_>> = (0..n).map(value).collect();
+                look(&values.iter().map(ValueRef::as_value).collect::<OperandVec<_>>())
+            }
+        }
     }
 
     /// All operands of this node are completed: evaluates the node or queues its job.
@@ -141,7 +152,10 @@ impl PassState {
         self.nodes.slot_mut(index).trained = trained;
         match &node.op {
             NodeOp::Primitive(op) => match self.cost(index, &**op) {
-                Ok(nanoseconds) => self.dispatch(index, &**op, nanoseconds),
+                Ok(nanoseconds) if self.env.keep() == Keep::Values && prefers_driver(&**op, nanoseconds) => {
+                    self.ready.push_local(index, nanoseconds);
+                }
+                Ok(nanoseconds) => self.ready.push(Work::Kernel(index), nanoseconds),
                 Err(error) => self.complete_quietly(index, Err(error.at(op.name_or_panic(), node.site()))),
             },
             _ => unreachable!("the other kinds have no operands, or are evaluated"),

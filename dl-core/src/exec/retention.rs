@@ -67,6 +67,12 @@ impl PassState {
         }
     }
 
+    /// Whether values are released after their last use, in the whole pass or below a boundary.
+    #[inline]
+    pub(super) fn releases_values(&self) -> bool {
+        self.env.keep() == Keep::Nothing || self.has_forgotten()
+    }
+
     /// Whether the value of this slot is released after its last use.
     #[inline]
     fn is_releasable(&self, index: u32) -> bool {
