@@ -35,7 +35,8 @@ impl PassState {
 }
 
 impl Pass {
-    /// Runs the kernel of a queued job, whose estimated cost is `nanoseconds`, and completes its node.
+    /// Runs the kernel of a queued job, whose estimated cost is `nanoseconds`, and completes its
+    /// node.
     pub(super) fn run_job<'a>(
         self: &'a Arc<Self>,
         index: u32,

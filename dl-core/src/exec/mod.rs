@@ -21,10 +21,10 @@
 //!
 //! A traversal inserts the layer and all that it depends on into the node table (`discover.rs`).
 //! Scalar arithmetic is evaluated there. Other nodes wait for their operands (`readiness.rs`), and
-//! run where `dispatch.rs` says: inline (`inline.rs`), or from the ready queue
-//! (`ready_queue.rs`, `kernel.rs`). A completed node notifies its
-//! dependents. Values are released when they are not needed (`retention.rs`), and slots when their
-//! nodes are unreachable (`sweep.rs`). Futures of values are in `extract.rs`.
+//! run where `dispatch.rs` says: inline (`inline.rs`), or from the ready queue (`ready_queue.rs`,
+//! `kernel.rs`). A completed node notifies its dependents. Values are released when they are not
+//! needed (`retention.rs`), and slots when their nodes are unreachable (`sweep.rs`). Futures of
+//! values are in `extract.rs`.
 //!
 //! # States of a slot
 //!
@@ -41,7 +41,7 @@
 //!    belongs to the pass or to a consumer.
 //! 5. Every node in the table is kept alive by a root handle of the pass, directly or from above.
 //! 6. A thread that holds the number of a slot without the lock must count as running
-//!    (`Workers::run_begin`): the table is not taken out of the pass meanwhile.
+//!    (`Workers::running`): the table is not taken out of the pass meanwhile.
 //! 7. A retired pass gets no owner and no driver any more.
 //!
 //! # Locks, outermost first

@@ -18,8 +18,8 @@
 //! - A slot is pending while it waits for inputs (`in_degree > 0`), or its job is queued or
 //!   running.
 //! - `uses` counts the operand edges from consumers that are not scalar arithmetic. `pending_uses`
-//!   counts those of incomplete consumers. A value may be released only when `pending_uses == 0` and
-//!   every handle to the node belongs to the pass or to such a consumer.
+//!   counts those of incomplete consumers. A value may be released only when `pending_uses == 0`
+//!   and every handle to the node belongs to the pass or to such a consumer.
 //! - Every node in the table is kept alive by a root handle of the pass, directly or from above.
 
 use crate::error::Error;

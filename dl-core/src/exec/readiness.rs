@@ -47,7 +47,8 @@ impl PassState {
             }
             _ => {
                 let operands = node.operands().len();
-                // Rematerializing one operand may complete another, which must have no dependent yet.
+                // Rematerializing one operand may complete another, which must have no dependent
+                // yet.
                 for which in 0..operands {
                     let operand = self.operand(index, which);
                     self.rematerialize(operand);
@@ -101,7 +102,8 @@ impl PassState {
     /// Calls `f` with the values of the operands of this node, which must be ready.
     pub(crate) fn with_operands<R>(&self, index: u32, count: usize, look: impl FnOnce(&[&Value]) -> R) -> R {
         let value = |which| self.value(self.operand(index, which));
-        // Without a table, which costs as much as a small kernel: most operations have few operands.
+        // Without a table, which costs as much as a small kernel: most operations have few
+        // operands.
         match count {
             1 => look(&[value(0).as_value()]),
             2 => look(&[value(0).as_value(), value(1).as_value()]),

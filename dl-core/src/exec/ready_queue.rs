@@ -79,8 +79,8 @@ impl ReadyQueue {
         self.jobs(is_local).pop(at_back)
     }
 
-    /// Makes the kernel that was queued last the next job of a driver: its operands are in the caches of
-    /// the thread that has just computed one of them.
+    /// Makes the kernel that was queued last the next job of a driver: its operands are in the
+    /// caches of the thread that has just computed one of them.
     pub(super) fn bring_last_forward(&mut self) {
         let jobs = self.jobs(self.last_is_local);
         if jobs.ends_with_kernel() {
