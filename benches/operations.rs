@@ -3,15 +3,18 @@
 //!
 //! Prints `name,value or gradient,nanoseconds`: the median time of a pass. The gradient is that of
 //! the sum of all results in the first operand, and is computed together with that sum.
-//! `peers/python/operations.py` has the same rows.
+//! `peers/python/operations.py` has the same rows, in the same order: with `--turns`, it asks for
+//! each measurement with a line `name,value or gradient`, and measures its own in between.
 
 use dl::nd::init::{rng, uniform};
 use dl::nd::ndarray::{IntoDimension, s};
 use dl::nd::operations::Operation;
-use dl::nd::{HasRank, Rank};
+use dl::nd::{Element, HasRank, PadMode, Rank, cosine_similarity, one_hot};
 use dl::prelude::*;
 use dl::{Binary, Data, Do, Pointwise, Unary};
 use std::hint::black_box;
+use std::io::{Lines, StdinLock, stdin};
+use std::iter::Peekable;
 use std::time::{Duration, Instant};
 
 /// The median time of a call, in nanoseconds.
@@ -32,36 +35,44 @@ fn nanoseconds<T>(quick: bool, mut call: impl FnMut() -> T) -> f64 {
 
 /// The sum of the results, if they have a gradient.
 trait Total {
-    fn total(&self) -> Option<Layer<f32>>;
+    type Number: Element;
+
+    fn total(&self) -> Option<Layer<Self::Number>>;
 }
 
 impl Total for Layer<f32> {
+    type Number = f32;
+
     fn total(&self) -> Option<Layer<f32>> {
         Some(self.clone())
     }
 }
 
-impl<D: Rank> Total for Layer<Nd<f32, D>> {
-    fn total(&self) -> Option<Layer<f32>> {
-        Some(self.sum())
-    }
-}
-
-macro_rules! without_gradient {
-    ($($A:ty),*) => {$(
+macro_rules! totals {
+    ($($A:ty: $Number:ty, |$x:ident| $total:expr;)*) => {$(
         impl<D: Rank> Total for Layer<Nd<$A, D>> {
-            fn total(&self) -> Option<Layer<f32>> {
-                None
+            type Number = $Number;
+
+            fn total(&self) -> Option<Layer<$Number>> {
+                let $x = self;
+                $total
             }
         }
     )*};
 }
 
-without_gradient!(bool, usize, f64);
+totals! {
+    f32: f32, |x| Some(x.sum());
+    f64: f64, |x| Some(x.sum());
+    bool: f32, |_x| None;
+    usize: f32, |_x| None;
+}
 
 struct Rows {
     quick: bool,
     words: Vec<String>,
+    /// The measurements that the other program asks for, in the order of the rows.
+    asked: Option<Peekable<Lines<StdinLock<'static>>>>,
     names: Vec<&'static str>,
 }
 
@@ -77,17 +88,27 @@ impl Rows {
         if !self.words.is_empty() && !self.words.iter().any(|word| name.contains(word.as_str())) {
             return;
         }
-        let value = nanoseconds(self.quick, || op(x).predict().wait().expect("a value"));
-        println!("{name},value,{value:.0}");
-        let has_gradient =
-            Operation::all().iter().any(|known| name.split(' ').next() == Some(known.name) && known.gradient);
-        if has_gradient && op(x).total().is_some() {
-            let gradient = || {
+        self.measure(name, "value", || op(x).predict().wait().expect("a value"));
+        let known = Operation::all().into_iter().find(|known| name.split(' ').next() == Some(known.name));
+        if known.expect("an operation of the catalog").gradient && op(x).total().is_some() {
+            self.measure(name, "gradient", || {
                 let total = op(x).total().expect("numbers");
                 Do::predict(total.value_and_gradient(x)).wait().expect("a gradient")
-            };
-            println!("{name},gradient,{:.0}", nanoseconds(self.quick, gradient));
+            });
         }
+    }
+
+    /// Measures once, or each time when it is asked to.
+    fn measure<T>(&mut self, name: &str, kind: &str, mut call: impl FnMut() -> T) {
+        let row = format!("{name},{kind}");
+        let mut print = || println!("{row},{:.0}", nanoseconds(self.quick, &mut call));
+        let Some(asked) = &mut self.asked else { return print() };
+        let mut count = 0;
+        while asked.next_if(|line| line.as_ref().is_ok_and(|line| *line == row)).is_some() {
+            print();
+            count += 1;
+        }
+        assert!(count > 0, "the other program has {:?} here, and not {row}", asked.peek());
     }
 }
 
@@ -120,14 +141,18 @@ const SIDE: usize = 2048;
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with("--")).collect();
     let quick = std::env::args().any(|word| word == "--quick");
-    let mut rows = Rows { quick, words, names: Vec::new() };
+    let asked = std::env::args().any(|word| word == "--turns").then(|| stdin().lines().peekable());
+    let mut rows = Rows { quick, words, asked, names: Vec::new() };
     pointwise(&mut rows);
     reductions_and_products(&mut rows);
     movement(&mut rows);
     networks(&mut rows);
+    if let Some(line) = rows.asked.as_mut().and_then(Iterator::next) {
+        panic!("no row {line:?}");
+    }
     let has_row = |name| rows.names.iter().any(|row| row.split(' ').next() == Some(name));
     // conversions of the type only, and an operation that PyTorch does not have
-    let left_out = ["to_dyn", "to_rank", "dense"];
+    let left_out = ["to_dyn", "to_rank", "to_tensor", "dense"];
     let missing = Operation::all().into_iter().filter(|known| !has_row(known.name) && !left_out.contains(&known.name));
     assert_eq!(missing.map(|known| known.name).collect::<Vec<_>>(), [""; 0], "operations without a row");
 }
@@ -135,9 +160,14 @@ fn main() {
 fn pointwise(rows: &mut Rows) {
     let x = weight([SIDE, SIDE], -1.0, 1.0);
     let (p, q) = (weight([SIDE, SIDE], 0.5, 2.0), uniform([SIDE, SIDE], 0.5, 2.0, &mut rng(2)));
+    let above_one = weight([SIDE, SIDE], 1.0, 2.0);
     for &op in Unary::ALL.iter().filter(|op| op.torch().is_some()) {
-        let positive = matches!(op, Unary::Ln | Unary::Log1p | Unary::Sqrt | Unary::Rsqrt | Unary::Recip);
-        rows.row(op.name(), if positive { &p } else { &x }, |x| Nd::unary(op, &x.layer()));
+        let x = match op {
+            Unary::Ln | Unary::Log1p | Unary::Sqrt | Unary::Rsqrt | Unary::Recip | Unary::Entr => &p,
+            Unary::Acosh => &above_one,
+            _ => &x,
+        };
+        rows.row(op.name(), x, |x| Nd::unary(op, &x.layer()));
     }
     for &op in Binary::ALL.iter().filter(|op| op.torch().is_some()) {
         match op {
@@ -163,7 +193,7 @@ fn pointwise(rows: &mut Rows) {
 }
 
 fn reductions_and_products(rows: &mut Rows) {
-    let x = weight([SIDE, SIDE], 0.5, 1.5);
+    let (x, other) = (weight([SIDE, SIDE], 0.5, 1.5), uniform([SIDE, SIDE], 0.5, 1.5, &mut rng(2)));
     macro_rules! reductions {
         ($($all:literal $first:literal $last:literal $name:ident $axis:ident;)*) => {$(
             rows.row($all, &x, |x| x.$name());
@@ -173,18 +203,40 @@ fn reductions_and_products(rows: &mut Rows) {
     }
     reductions! {
         "sum" "sum 0" "sum 1" sum sum_axis; "mean" "mean 0" "mean 1" mean mean_axis;
-        "prod" "prod 0" "prod 1" prod prod_axis; "amax" "amax 0" "amax 1" amax amax_axis;
+        "amax" "amax 0" "amax 1" amax amax_axis;
         "amin" "amin 0" "amin 1" amin amin_axis; "norm" "norm 0" "norm 1" norm norm_axis;
         "logsumexp" "logsumexp 0" "logsumexp 1" logsumexp logsumexp_axis;
     }
+    // a product that is neither 0 nor infinite
+    let near_one = weight([SIDE, SIDE], 0.999, 1.001);
+    rows.row("prod", &near_one, |x| x.prod());
+    rows.row("prod 0", &near_one, |x| x.prod_axis(0));
+    rows.row("prod 1", &near_one, |x| x.prod_axis(1));
     rows.row("norm_p", &x, |x| x.norm_p(3.0));
     rows.row("var 1", &x, |x| x.var_axis(1, 1));
     rows.row("std 1", &x, |x| x.std_axis(1, 1));
     rows.row("argmax 0", &x, |x| x.argmax(0));
     rows.row("argmax 1", &x, |x| x.argmax(1));
     rows.row("argmin 1", &x, |x| x.argmin(1));
-    rows.row("cumsum 0", &x, |x| x.cumsum(0));
-    rows.row("cumsum 1", &x, |x| x.cumsum(1));
+    macro_rules! by_axis {
+        ($($first:literal $last:literal |$x:ident, $axis:ident| $op:expr;)*) => {$(
+            rows.row($first, &x, |$x| { let $axis = 0; $op });
+            rows.row($last, &x, |$x| { let $axis = 1; $op });
+        )*};
+    }
+    by_axis! {
+        "cumsum 0" "cumsum 1" |x, axis| x.cumsum(axis);
+        "cumprod 0" "cumprod 1" |x, axis| x.cumprod(axis);
+        "logcumsumexp 0" "logcumsumexp 1" |x, axis| x.logcumsumexp(axis);
+        "cummax 0" "cummax 1" |x, axis| x.cummax(axis).0;
+        "cummin 0" "cummin 1" |x, axis| x.cummin(axis).0;
+        "sort 0" "sort 1" |x, axis| x.sort(axis, false).0;
+        "argsort 0" "argsort 1" |x, axis| x.argsort(axis, false);
+        "topk 0" "topk 1" |x, axis| x.topk(axis, 10).0;
+        "max_with_indices 0" "max_with_indices 1" |x, axis| x.max_with_indices(axis).0;
+        "min_with_indices 0" "min_with_indices 1" |x, axis| x.min_with_indices(axis).0;
+        "cosine_similarity 0" "cosine_similarity 1" |x, axis| cosine_similarity(x, &other, axis);
+    }
     let (a, b) = (weight([512, 512], -1.0, 1.0), uniform([512, 512], -1.0, 1.0, &mut rng(2)));
     rows.row("matmul", &a, |a| a.matmul(&b));
     for (name, shape) in [("matmul 4x4", [20_000, 4, 4]), ("matmul 32x32", [500, 32, 32])] {
@@ -214,10 +266,12 @@ fn movement(rows: &mut Rows) {
     rows.row("slice_axis", &x, |x| x.slice_axis(0, 1..));
     rows.row("row", &x, |x| x.row(1));
     rows.row("at", &x, |x| x.at([1, 0]));
+    rows.row("item", &weight([1, 1], -1.0, 1.0), |x| x.item());
     rows.row("split", &x, |x| x.split(0, &[SIDE / 2, SIDE / 2]).swap_remove(1));
     rows.row("chunk", &x, |x| x.chunk(1, 2).swap_remove(1));
     rows.row("flip", &x, |x| x.flip(1));
     rows.row("pad", &x, |x| x.pad(&[(1, 1), (1, 1)], 0.0));
+    rows.row("pad_with", &x, |x| x.pad_with(&[(1, 1), (1, 1)], PadMode::Reflect));
     rows.row("concat", &x, |x| concat(1, [x, x]));
     rows.row("stack", &x, |x| stack(0, [x, x]));
     rows.row("roll", &x, |x| x.roll(1, 5));
@@ -231,8 +285,11 @@ fn movement(rows: &mut Rows) {
     let source = uniform([SIDE, SIDE], -1.0, 1.0, &mut rng(2));
     rows.row("scatter_add 0", &x, |x| x.scatter_add(0, &table, &source));
     rows.row("scatter_add 1", &x, |x| x.scatter_add(1, &table, &source));
+    let mask = x.greater(0.0).predict().wait().expect("a mask");
+    rows.row("masked_select", &x, |x| x.masked_select(&mask));
     let (vectors, ids): (_, Nd<usize, Ix1>) = (weight([10_000, 64], -1.0, 1.0), indices([65_536], 10_000));
     rows.row("embedding", &vectors, |x| IndexOps::embedding(x, &ids));
+    rows.row("embedding_padded", &vectors, |x| IndexOps::embedding_padded(x, &ids, 0));
     let vectors = weight([1_000, 64], -1.0, 1.0);
     rows.row("embedding 200 times", &vectors, |x| {
         (0..200).map(|i| IndexOps::embedding(x, [i * 7 % 1_000]).sum()).sum::<Layer<f32>>()
@@ -250,19 +307,24 @@ fn networks(rows: &mut Rows) {
         uniform([16, 16, 3, 3, 3], -0.1, 0.1, rng),
     );
     methods!(rows, &x1, conv1d conv_transpose1d: (&w1, Conv::new().padding(1)));
-    methods!(rows, &x2, conv2d conv_transpose2d: (&w2, Conv::new().padding(1)));
-    methods!(rows, &x3, conv3d conv_transpose3d: (&w3, Conv::new().padding(1)));
     methods!(rows, &x1, max_pool1d avg_pool1d: (Pool::new(2)));
+    methods!(rows, &x1, adaptive_max_pool1d adaptive_avg_pool1d: ([7]));
+    methods!(rows, &x1, upsample_nearest1d: ([2048]));
+    methods!(rows, &x1, upsample_linear: ([2048], false));
+    methods!(rows, &x2, conv2d conv_transpose2d: (&w2, Conv::new().padding(1)));
     methods!(rows, &x2, max_pool2d avg_pool2d: (Pool::new(2)));
+    methods!(rows, &x2, adaptive_max_pool2d adaptive_avg_pool2d: ([7, 7]));
+    methods!(rows, &x2, upsample_nearest2d: ([64, 64]));
+    methods!(rows, &x2, upsample_bilinear upsample_bicubic: ([64, 64], false));
+    methods!(rows, &x3, conv3d conv_transpose3d: (&w3, Conv::new().padding(1)));
     methods!(rows, &x3, max_pool3d avg_pool3d: (Pool::new(2)));
-    rows.row("adaptive_avg_pool1d", &x1, |x| x.adaptive_avg_pool1d([7]));
-    rows.row("adaptive_avg_pool2d", &x2, |x| x.adaptive_avg_pool2d([7, 7]));
-    rows.row("adaptive_avg_pool3d", &x3, |x| x.adaptive_avg_pool3d([7, 7, 7]));
-    rows.row("upsample_linear", &x1, |x| x.upsample_linear([2048], false));
-    rows.row("upsample_bilinear", &x2, |x| x.upsample_bilinear([64, 64], false));
-    rows.row("upsample_trilinear", &x3, |x| x.upsample_trilinear([32, 32, 32], false));
+    methods!(rows, &x3, adaptive_max_pool3d adaptive_avg_pool3d: ([7, 7, 7]));
+    methods!(rows, &x3, upsample_nearest3d: ([32, 32, 32]));
+    methods!(rows, &x3, upsample_trilinear: ([32, 32, 32], false));
     rows.row("batch_norm", &x2, |x| x.batch_norm(1e-5));
     rows.row("group_norm", &x2, |x| x.group_norm(4, 1e-5));
+    let (scale, shift) = (uniform([32], 0.5, 1.5, rng), uniform([32], -1.0, 1.0, rng));
+    methods!(rows, &x2, affine: (&scale, &shift));
     let x = weight([SIDE, SIDE], -1.0, 1.0);
     methods!(rows, &x, layer_norm rms_norm: (1, 1e-5));
     rows.row("dropout", &x, |x| x.dropout(0.5));
@@ -280,4 +342,10 @@ fn networks(rows: &mut Rows) {
     let transcripts: Vec<Vec<usize>> =
         (0..32).map(|input| (0..40).map(|i| 1 + (i * 7 + input * 3) % 63).collect()).collect();
     rows.row("ctc", &weight([32, 200, 64], -2.0, 0.0), |x| x.ctc(&transcripts));
+    rows.row("one_hot", &x, |_| {
+        Layer::constant(one_hot::<f32>((0..SIDE).map(|i| i * 7919 % SIDE), SIDE).expect("labels"))
+    });
+    let (x, w) = (weight([64], -1.0, 1.0), uniform([64, 64], -0.1, 0.1, rng));
+    rows.row("jacobian", &x, |x| x.matmul(&w).tanh().jacobian(x));
+    rows.row("hessian", &x, |x| x.matmul(&w).tanh().square().sum().hessian(x));
 }

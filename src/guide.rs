@@ -13,6 +13,6 @@ macro_rules! chapters {
 chapters! {
     first_weight layers bangs dynamic
     tensors modules training derivatives pass_state your_own
-    parallelism performance seeing gallery
+    parallelism performance compiled seeing gallery
     errors compile_errors coming_from paper questions
 }

@@ -49,6 +49,8 @@
 //!   [`Data`], [`Trainable`].
 //! - Set the state of a pass ([pass state](guide::pass_state)): [`seed`](Do::seed),
 //!   [`mode`](Do::mode), [`on`](Do::on) a [`Snapshot`], [`Buffer`].
+//! - Make small networks fast ([compiled functions](guide::compiled)):
+//!   `#[differentiable(compiled)]`, [`compiled_functions`].
 //! - Inspect a pass ([seeing](guide::seeing), [performance](guide::performance)):
 //!   [`counted`](Do::counted), [`recorded`](Do::recorded), pictures and costs (feature `view`),
 //!   [`first_non_finite`](Layer::first_non_finite), [`Error::place`], [`Error::calls`].

@@ -4,6 +4,7 @@
 
 mod calls;
 mod checkpoint;
+mod compiled;
 mod derivatives;
 mod documented;
 mod forward;

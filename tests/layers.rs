@@ -6,7 +6,10 @@ use std::path::{Path, PathBuf};
 
 /// The folders (or files) in `src` of each crate with layers, from the lowest up.
 const LAYERS: &[(&str, &[&str])] = &[
-    ("dl-core", &["error", "graph", "storage", "record", "exec", "autodiff", "step", "api", "module", "macro_support"]),
+    (
+        "dl-core",
+        &["error", "graph", "storage", "record", "exec", "autodiff", "plan", "step", "api", "module", "macro_support"],
+    ),
     ("dl-macros", &["diagnostics", "parse", "analyze", "expand", "derive", "entry"]),
     (
         "dl-parallel",

@@ -9,6 +9,7 @@ use dl::prelude::*;
 const HIDDEN: usize = 64;
 const LEAVES: usize = 16;
 
+#[derive(Module)]
 struct TreeLstm {
     leaf: Linear,
     inner: NdWeight,
@@ -17,6 +18,7 @@ struct TreeLstm {
 }
 
 /// The state of a node, an input of its parent.
+#[derive(Clone, Layers)]
 struct State {
     hidden: NdLayer,
     cell: NdLayer,
@@ -32,18 +34,26 @@ impl TreeLstm {
         }
     }
 
-    fn state(&self, tree: &[Node], at: usize, leaf: &impl Fn(usize) -> State) -> State {
+    fn state(&self, tree: &[Node], at: usize, leaf: &impl Fn(usize) -> State, is_compiled: bool) -> State {
         match tree[at] {
             Node::Leaf(word) => leaf(word),
             Node::Inner(left, right) => {
-                let [left, right] = [left, right].map(|child| self.state(tree, child, leaf));
-                let bias = self.leaf.bias.as_ref().expect("there is a bias");
-                let gates = (&left.hidden + &right.hidden).linear(&self.inner, bias);
-                let [of_left, of_right] =
-                    [left, right].map(|child| self.forget.of(&child.hidden).sigmoid() * child.cell);
-                self.cell(&gates, Some(of_left + of_right))
+                let [left, right] = [left, right].map(|child| self.state(tree, child, leaf, is_compiled));
+                if is_compiled { self.inner_compiled(&left, &right) } else { self.inner(&left, &right) }
             }
         }
+    }
+
+    fn inner(&self, left: &State, right: &State) -> State {
+        let bias = self.leaf.bias.as_ref().expect("there is a bias");
+        let gates = (&left.hidden + &right.hidden).linear(&self.inner, bias);
+        let [of_left, of_right] = [left, right].map(|child| self.forget.of(&child.hidden).sigmoid() * &child.cell);
+        self.cell(&gates, Some(of_left + of_right))
+    }
+
+    #[differentiable(compiled)]
+    fn inner_compiled(&self, left: &State, right: &State) -> State {
+        self.inner(left, right)
     }
 
     fn cell(&self, gates: &NdLayer, remembered: Option<NdLayer>) -> State {
@@ -57,18 +67,24 @@ impl TreeLstm {
     }
 
     /// The state of a leaf, or of a batch of leaves.
-    fn leaf(&self, words: &Nd) -> State {
+    fn leaf(&self, words: &NdLayer) -> State {
         self.cell(&self.leaf.of(words), None)
     }
 
-    fn loss(&self, tree: &[Node], leaf: impl Fn(usize) -> State, label: usize) -> Layer<f32> {
-        self.output.of(&self.state(tree, tree.len() - 1, &leaf).hidden).cross_entropy([label])
+    #[differentiable(compiled)]
+    fn leaf_compiled(&self, words: &NdLayer) -> State {
+        self.leaf(words)
+    }
+
+    fn loss(&self, tree: &[Node], leaf: impl Fn(usize) -> State, label: usize, is_compiled: bool) -> Layer<f32> {
+        self.output.of(&self.state(tree, tree.len() - 1, &leaf, is_compiled).hidden).cross_entropy([label])
     }
 }
 
 pub(crate) fn measure(bench: &mut Bench) {
-    // leaf by leaf, and with all leaves in one batch, by hand
-    for (variant, at_once) in [("treelstm", false), ("treelstm;leaves at once", true)] {
+    // leaf by leaf; with all leaves in one batch, by hand; with one operation for each node of the tree
+    for variant in ["treelstm", "treelstm;leaves at once", "treelstm;compiled"] {
+        let (at_once, is_compiled) = (variant.ends_with("at once"), variant.ends_with("compiled"));
         let mut numbers = Numbers::new(7);
         let words: Nd = uniform(&mut numbers, [LEAVES, HIDDEN], 1.0);
         let each: Vec<Nd> =
@@ -80,11 +96,15 @@ pub(crate) fn measure(bench: &mut Bench) {
         bench.training("w7", variant, || {
             let (tree, label) = turns.next().expect("a cycle does not end");
             let loss = if at_once {
-                let State { hidden, cell } = net.leaf(&words);
+                let State { hidden, cell } = net.leaf(&words.layer());
                 let [hidden, cell] = [hidden, cell].map(|rows| rows.chunk(0, LEAVES));
-                net.loss(tree, |word| State { hidden: hidden[word].clone(), cell: cell[word].clone() }, label)
+                net.loss(tree, |word| State { hidden: hidden[word].clone(), cell: cell[word].clone() }, label, false)
             } else {
-                net.loss(tree, |word| net.leaf(&each[word]), label)
+                let leaf = |word: usize| match is_compiled {
+                    true => net.leaf_compiled(&each[word].layer()),
+                    false => net.leaf(&each[word].layer()),
+                };
+                net.loss(tree, leaf, label, is_compiled)
             };
             loss.train(&sgd).wait().expect("it succeeds").into()
         });

@@ -5,6 +5,7 @@
 #   benches/peers/run.sh measure [workload…] [--quick]    # measures, compares the losses, prints the table
 #   benches/peers/run.sh table                            # the table of the last measurement, as Markdown
 #   benches/peers/run.sh operations [word…] [--quick]     # every operation on tensors beside PyTorch, on two threads
+#   benches/peers/run.sh catalog                          # writes these ratios into the table of operations
 #
 # Environment: PEERS_FOLDER, the output folder (target/peers); THREADS="1 2"; LIBRARIES="dl limit …", see below;
 # ROUNDS=3 measures each workload three times with all libraries in turns and takes medians (ROUNDS_w4=9 for one workload): for shared machines;
@@ -86,12 +87,9 @@ bench_of() {
 operations() {
     local bench threads=${THREADS:-2}
     bench=$(bench_of operations)
-    rm -f "$folder"/operations-{dl,torch}.csv
-    for _ in $(seq "${ROUNDS:-3}"); do
-        on_cores "$threads" "$bench" "$@" >>"$folder/operations-dl.csv"
-        on_cores "$threads" "$python" "$here/python/operations.py" "$threads" "$@" >>"$folder/operations-torch.csv"
-    done
-    python3 "$here/python/operations.py" --table "$folder"/operations-{dl,torch}.csv
+    [ "${KEEP:-0}" = 1 ] || rm -f "$folder/operations.csv"
+    on_cores "$threads" "$python" "$here/python/operations.py" measure "$bench" "$threads" "${ROUNDS:-3}" "$folder/operations.csv" "$@"
+    python3 "$here/python/operations.py" table "$folder/operations.csv"
 }
 
 measure() {
@@ -150,6 +148,7 @@ case ${1:-} in
 setup) setup ;;
 measure) measure "${@:2}" ;;
 operations) operations "${@:2}" ;;
+catalog) python3 "$here/python/operations.py" catalog "$folder/operations.csv" "$root/dl-nd/src/ops/catalog.md" ;;
 table) python3 "$here/table.py" "$folder" --markdown ;;
 *) sed -n '2,/^set/{/^#/!d;s/^# \{0,1\}//;p}' "${BASH_SOURCE[0]}" ;;
 esac

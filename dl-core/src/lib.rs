@@ -42,6 +42,8 @@ pub mod record;
 
 pub(crate) mod autodiff;
 
+pub(crate) mod plan;
+
 pub(crate) mod step;
 
 pub(crate) mod api;
@@ -75,6 +77,8 @@ pub mod parallel {
 
 pub use dl_parallel::buffers;
 
+#[doc(hidden)]
+pub use graph::data::ShapeList;
 pub use graph::data::{Data, Trainable};
 pub use graph::delta::{Delta, Nothing};
 pub use graph::seed::Seed;
@@ -99,6 +103,7 @@ pub use step::training_step::Step;
 pub use api::buffer::Buffer;
 #[doc(hidden)]
 pub use api::built_in::{BuiltIn, CotangentSink, Immediate, Others};
+pub use api::compiled::{CompiledArgument, CompiledPlans, CompiledResult, compiled_functions};
 pub use api::deferred::Do;
 pub use api::differentiable::Differentiable;
 pub use api::extract::Extract;
@@ -114,6 +119,8 @@ pub use api::with_rule::with_rule;
 pub use exec::snapshot::Snapshot;
 pub use graph::layer::Layer;
 pub use graph::pointwise::Pointwise;
+#[doc(hidden)]
+pub use graph::pointwise::{PointwiseInstruction, PointwiseOp};
 pub use graph::weight::{Slot, WeightHandle, WeightId};
 
 #[doc(hidden)]

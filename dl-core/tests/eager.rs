@@ -16,6 +16,7 @@ struct Seen {
 
 /// A product. Its kernel may run during the backward walk; its rule builds one delta node for both
 /// operands.
+#[derive(Clone)]
 struct Product(Seen);
 
 impl Primitive for Product {
@@ -47,6 +48,7 @@ impl BuiltIn for Product {
 }
 
 /// The identity, or an error.
+#[derive(Clone)]
 struct Delta(Seen);
 
 impl Primitive for Delta {
@@ -120,6 +122,7 @@ fn deltas_are_computed_once_and_only_for_trained_weights() {
 
 /// `(a + b)² / 2`. Its rule builds a sum that both deltas use and that is released last, so that the
 /// next node is allocated at its address.
+#[derive(Clone)]
 struct HalfTheSquare;
 
 impl Primitive for HalfTheSquare {

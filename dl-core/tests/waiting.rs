@@ -52,6 +52,7 @@ struct Calls {
 }
 
 /// The sum of both numbers. Its value can be deferred.
+#[derive(Clone)]
 struct Total {
     calls: Arc<Calls>,
     fails: bool,

@@ -16,7 +16,7 @@ async fn f(x: &mut Layer<f64>) -> Layer<f64> {
 //     !x
 // }
 ::core::compile_error! {
-    "`#[differentiable]` has no option `eager`; it has `lazy` (the return type is an alias of a layer) and `crate = path` (where the crate `dl` is)"
+    "`#[differentiable]` has no option `eager`; it has `compiled` (a call is one operation), `lazy` (the return type is an alias of a layer) and `crate = path` (where the crate `dl` is)"
 }
 ::core::compile_error! {
     "a lazy function keeps its parameters, and a `dyn` value behind a reference cannot be cloned\nhelp: take `&impl Trait`, or an `Arc<dyn Trait + Send + Sync>`"

@@ -20,6 +20,12 @@ impl ::dl::bang::Module for Net {
         ::dl::bang::Visitor::field::<Linear>(visitor, "head", &self.output);
         ::dl::bang::Visitor::field::<f64>(visitor, "dropout", &self.dropout);
     }
+    fn compiled_arguments(&self, arguments: &mut ::dl::bang::Arguments) {
+        ::dl::bang::Module::compiled_arguments(&self.encoder, arguments);
+        ::dl::bang::Module::compiled_arguments(&self.output, arguments);
+        ::dl::bang::Module::compiled_arguments(&self.dropout, arguments);
+        ::dl::bang::argument(&self.cache).add_field_to(arguments);
+    }
 }
 
 // #[module(crate = my::dl)]
@@ -48,12 +54,18 @@ where
         my::dl::bang::Visitor::field::<M>(visitor, "1", &self.1);
         my::dl::bang::Visitor::field::<Option<Box<Tree<M, N>>>>(visitor, "2", &self.2);
     }
+    fn compiled_arguments(&self, arguments: &mut my::dl::bang::Arguments) {
+        my::dl::bang::Module::compiled_arguments(&self.0, arguments);
+        my::dl::bang::Module::compiled_arguments(&self.1, arguments);
+        my::dl::bang::Module::compiled_arguments(&self.2, arguments);
+    }
 }
 
 // struct Relu;
 struct Relu;
 impl ::dl::bang::Module for Relu {
     fn visit(&self, _: &mut ::dl::bang::Visitor) {}
+    fn compiled_arguments(&self, _: &mut ::dl::bang::Arguments) {}
 }
 
 // struct Twice {
@@ -81,6 +93,11 @@ impl ::dl::bang::Module for Twice {
         ::dl::bang::Visitor::field::<Linear>(visitor, "in", &self.r#in);
         ::dl::bang::Visitor::field::<Linear>(visitor, "in", &self.out);
         ::dl::bang::Visitor::field::<Linear>(visitor, "more", &self.more);
+    }
+    fn compiled_arguments(&self, arguments: &mut ::dl::bang::Arguments) {
+        ::dl::bang::Module::compiled_arguments(&self.r#in, arguments);
+        ::dl::bang::Module::compiled_arguments(&self.out, arguments);
+        ::dl::bang::Module::compiled_arguments(&self.more, arguments);
     }
 }
 

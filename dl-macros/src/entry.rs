@@ -4,7 +4,7 @@ use crate::analyze::joins::Plan;
 use crate::analyze::{branches, control_flow, joins, liveness};
 use crate::diagnostics::Diagnostics;
 use crate::expand::call_frame::CallFrame;
-use crate::expand::{direct_block, duplicate, extract, lazy_fn, not_hints, plain_fn, receiver};
+use crate::expand::{compiled_fn, direct_block, duplicate, extract, lazy_fn, not_hints, plain_fn, receiver};
 use crate::parse;
 use crate::parse::function::{self, Function};
 use crate::parse::options::Options;
@@ -97,7 +97,7 @@ fn rewrite_function(
 ) -> TokenStream {
     let krate = &options.krate;
     let parameters = function::parameters(&function.sig);
-    let returned = function::lazy_return(&function.sig, options);
+    let returned = function::lazy_return(&function.sig, options, in_type);
     let frame = CallFrame::of(&function, returned.as_ref(), in_type, krate);
 
     std_macros::open(&mut function.block);
@@ -124,6 +124,22 @@ fn rewrite_function(
         not_hints::add_hints(&mut function.block, returned.is_some(), &control_flow.primitive_negations, krate);
     }
 
+    if let Some(compiled) = &options.compiled {
+        let opaque = matches!(&returned, Some(function::LazyReturn::Expression));
+        let why = match &returned {
+            Some(_) if !plan.is_empty() => Some(
+                "a compiled function does not decide by values: its body has a `!` or a `?`\n\
+                 help: decide in a function without `compiled`, which calls compiled ones",
+            ),
+            None if !in_type => Some("a compiled function returns layers: a `Layer`, or a tuple or an array of those"),
+            _ if opaque => Some("a compiled function names the type that it returns, a `Layer` for instance"),
+            _ => None,
+        };
+        if let Some(why) = why {
+            diagnostics.at(if in_type { function.sig.ident.clone() } else { compiled.clone() }, why);
+        }
+    }
+
     match returned {
         Some(returned) if !plan.is_empty() => {
             function::check_lazy_parameters(&function.sig, &parameters, diagnostics);
@@ -134,6 +150,9 @@ fn rewrite_function(
         }
         Some(_) => {
             std_macros::close(&mut function.block);
+            if options.compiled.is_some() {
+                compiled_fn::expand(&mut function, &parameters, krate, diagnostics);
+            }
             plain_fn::convert_parameters(&mut function, &parameters, krate);
             plain_fn::expand(function, frame)
         }

@@ -8,10 +8,12 @@
 //! - `receiver`: renames `self` in lazy bodies.
 //! - `not_hints`: makes a `!` that extracts nothing explain itself in a compile error.
 //! - `call_frame`: records the call of the function for error messages.
+//! - `compiled_fn`: makes the body of a function with the option `compiled` a call of its plan.
 //! - `plain_fn`, `lazy_fn`, `direct_block`: the function, or the block, around the body.
 
 pub(crate) mod branch_trace;
 pub(crate) mod call_frame;
+pub(crate) mod compiled_fn;
 pub(crate) mod direct_block;
 pub(crate) mod duplicate;
 pub(crate) mod extract;

@@ -106,6 +106,10 @@ use proc_macro::TokenStream;
 /// # Options
 ///
 /// - `crate = path`: the path of the crate `dl`, if it is not `::dl`.
+/// - `compiled`: a call is one operation. The body has no `!` and no `?`. It runs for the first call
+///   with some arguments; its operations are kept for later calls. Layers, weights and modules among
+///   the arguments are operands; all other arguments must be numbers, texts, or implement `Hash`,
+///   `Eq` and `Clone`. On an `impl` block it applies to each function that returns layers.
 /// - `lazy`: the return type is a layer under another name, or a struct with `#[derive(Layers)]`.
 ///
 /// # What it records

@@ -401,17 +401,17 @@ unary! {
     /// `1 / x`.
     Recip recip = "torch.reciprocal", 0.5 ns: |x| x.recip(), |y, d| -(d * (y * y));
     /// The sine of an angle in radians.
-    Sin sin = "torch.sin", 10.0 ns: |x| x.sin(), |y, d| d * x.cos();
+    Sin sin = "torch.sin", 10.0 ns: |x| E::sin(x), |y, d| d * x.cos();
     /// The cosine of an angle in radians.
-    Cos cos = "torch.cos", 10.0 ns: |x| x.cos(), |y, d| -(d * x.sin());
+    Cos cos = "torch.cos", 10.0 ns: |x| E::cos(x), |y, d| -(d * x.sin());
     /// The tangent of an angle in radians.
-    Tan tan = "torch.tan", 10.0 ns: |x| x.tan(), |y, d| d * (1.0 + y * y);
+    Tan tan = "torch.tan", 10.0 ns: |x| E::tan(x), |y, d| d * (1.0 + y * y);
     /// The angle in radians, from −π/2 to π/2, whose sine is `x`.
-    Asin asin = "torch.asin", 10.0 ns: |x| x.asin(), |y, d| d * ((1.0 - x) * (1.0 + x)).rsqrt();
+    Asin asin = "torch.asin", 10.0 ns: |x| E::asin(x), |y, d| d * ((1.0 - x) * (1.0 + x)).rsqrt();
     /// The angle in radians, from 0 to π, whose cosine is `x`.
-    Acos acos = "torch.acos", 10.0 ns: |x| x.acos(), |y, d| -(d * ((1.0 - x) * (1.0 + x)).rsqrt());
+    Acos acos = "torch.acos", 10.0 ns: |x| E::acos(x), |y, d| -(d * ((1.0 - x) * (1.0 + x)).rsqrt());
     /// The angle in radians, from −π/2 to π/2, whose tangent is `x`.
-    Atan atan = "torch.atan", 10.0 ns: |x| x.atan(), |y, d| d / (1.0 + x * x);
+    Atan atan = "torch.atan", 10.0 ns: |x| E::atan(x), |y, d| d / (1.0 + x * x);
     /// The hyperbolic sine.
     Sinh sinh = "torch.sinh", 10.0 ns: |x| x.sinh(), |y, d| d * x.cosh();
     /// The hyperbolic cosine.

@@ -124,6 +124,40 @@ fn single_precision_errors_of_every_number_are_bounded() {
     single_precision(1);
 }
 
+/// The functions of `f32` that are computed in `f64`.
+fn circular_functions(step: u32) {
+    macro_rules! check {
+        ($($name:ident)*) => {$(
+            let mut worst = (0.0, 0.0);
+            for bits in (0..u32::MAX - step).step_by(step as usize) {
+                let x = f32::from_bits(bits);
+                let truth = f64::from(x).$name();
+                for ours in [Native::$name(x), Unfused::$name(x)] {
+                    let error = (f64::from(ours) - truth).abs() / single_unit(truth);
+                    let fits = if truth.is_nan() { ours.is_nan() } else { error <= 0.51 };
+                    assert!(fits, "{} of {x:e} is {ours:e}, not {truth:e}: {error}", stringify!($name));
+                    let same_sign = ours.is_sign_negative() == truth.is_sign_negative();
+                    assert!(same_sign || truth.is_nan(), "{} of {x:e} is {ours:e}", stringify!($name));
+                    worst = if error > worst.0 { (error, x) } else { worst };
+                }
+            }
+            println!("{}: {:.3} at {:e}", stringify!($name), worst.0, worst.1);
+        )*};
+    }
+    check!(sin cos tan asin acos atan);
+}
+
+#[test]
+fn circular_functions_against_double_are_rounded_correctly() {
+    circular_functions(30_011);
+}
+
+#[test]
+#[ignore = "minutes in a release build"]
+fn circular_functions_of_every_number_are_rounded_correctly() {
+    circular_functions(1);
+}
+
 #[test]
 fn special_values_are_those_of_the_standard_library() {
     macro_rules! check {

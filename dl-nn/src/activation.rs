@@ -12,7 +12,7 @@ use dl_nd::{Element, NdExpression, NdLayer, Rank};
 /// assert_eq!(Activation::Relu.of(Nd::from([-1.0_f32, 2.0])).predict().wait()?, Nd::from([0.0, 2.0]));
 /// # dl_core::Result::Ok(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Activation {
     /// The identity, `x`.
@@ -49,4 +49,8 @@ impl Activation {
 /// An activation has no weights.
 impl dl_core::Module for Activation {
     fn visit(&self, _: &mut dl_core::Visitor) {}
+
+    fn compiled_arguments(&self, arguments: &mut dl_core::bang::Arguments) {
+        arguments.plain(self);
+    }
 }

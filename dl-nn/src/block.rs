@@ -166,6 +166,10 @@ impl<D: Rank, A: Element> Module for Sequential<D, A> {
     fn visit(&self, visitor: &mut Visitor) {
         self.blocks.visit(visitor);
     }
+
+    fn compiled_arguments(&self, arguments: &mut dl_core::bang::Arguments) {
+        self.blocks.compiled_arguments(arguments);
+    }
 }
 
 /// Prints the entries of the blocks.

@@ -76,6 +76,16 @@ impl Sgd {
         self.nesterov = true;
         self
     }
+
+    #[cold]
+    fn check_momentum(&self) -> Result<()> {
+        check("the momentum", self.momentum, Allowed::Finite)?;
+        check("the dampening", self.dampening, Allowed::Finite)?;
+        if self.nesterov && (self.momentum == 0.0 || self.dampening != 0.0) {
+            return Err(Error::invalid("Nesterov's momentum needs a momentum, and no dampening"));
+        }
+        Ok(())
+    }
 }
 
 impl Rule for Sgd {
@@ -86,15 +96,7 @@ impl Rule for Sgd {
 
     #[inline]
     fn check(&self) -> Result<()> {
-        if self.momentum == 0.0 && !self.nesterov {
-            return Ok(());
-        }
-        check("the momentum", self.momentum, Allowed::Finite)?;
-        check("the dampening", self.dampening, Allowed::Finite)?;
-        if self.nesterov && (self.momentum == 0.0 || self.dampening != 0.0) {
-            return Err(Error::invalid("Nesterov's momentum needs a momentum, and no dampening"));
-        }
-        Ok(())
+        if self.momentum == 0.0 && !self.nesterov { Ok(()) } else { self.check_momentum() }
     }
 
     fn is_descent(&self) -> bool {

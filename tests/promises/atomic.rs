@@ -57,6 +57,7 @@ fn step_with_panic_in_body_changes_nothing() {
 
 /// x · y, which may declare that it accumulates. Its `accumulate` must not be called: steps of
 /// plain numbers do not accumulate.
+#[derive(Clone)]
 struct Unable {
     says_that_it_can: bool,
 }

@@ -5,9 +5,11 @@ use crate::api::primitive::{Along, At, Primitive, sealed::Operands};
 use crate::error::Result;
 use crate::graph::data::Data;
 use crate::graph::delta::check_deltas;
+use crate::graph::inline_box::InlineBox;
 use crate::graph::layer::Layer;
 use crate::graph::node_ref::NodeRef;
 use crate::graph::op::{self, AnyAlong, AnyAt, AnyImmediate, AnyPrimitive, OperandVec};
+use crate::graph::pointwise::PointwiseOp;
 use crate::graph::value::Value;
 use std::any::Any;
 
@@ -87,6 +89,18 @@ impl<P: Primitive> AnyPrimitive for Applied<P, false> {
 
 impl<P: BuiltIn> AnyPrimitive for Applied<P, true> {
     of_primitive!(true);
+
+    fn bound_to(&self, operands: &[NodeRef]) -> Option<InlineBox<dyn AnyPrimitive>> {
+        if P::HAS_SHAPE_BY_VALUE {
+            return None;
+        }
+        let bound = Applied::<P, true>::new(self.op.clone(), P::Operands::from_any(operands));
+        Some(InlineBox::operation(bound))
+    }
+
+    fn pointwise(&self) -> Option<PointwiseOp> {
+        self.op.pointwise()
+    }
 
     fn accumulates(&self) -> bool {
         P::ACCUMULATES

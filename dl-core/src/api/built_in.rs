@@ -6,6 +6,7 @@ use crate::error::Result;
 use crate::graph::data::Data;
 use crate::graph::layer::Layer;
 use crate::graph::op::{self, AnyImmediate, CotangentPart};
+use crate::graph::pointwise::PointwiseOp;
 use crate::graph::value::Value;
 use std::marker::PhantomData;
 
@@ -20,6 +21,7 @@ type DeltaOf<P> = <<P as Primitive>::Output as Data>::Delta;
 /// use dl_optim::Sgd;
 ///
 /// /// The product, which can be added to a number without a temporary.
+/// #[derive(Clone)]
 /// struct Product;
 ///
 /// impl Primitive for Product {
@@ -52,7 +54,7 @@ type DeltaOf<P> = <<P as Primitive>::Output as Data>::Delta;
 /// assert_eq!(w.value(), 0.5);
 /// # Result::Ok(())
 /// ```
-pub trait BuiltIn: Primitive {
+pub trait BuiltIn: Primitive + Clone {
     /// Whether the kernel is pure. A pure kernel must not run user code, start a pass, or block; it
     /// must return errors and not panic; its operands and its result must be plain data with
     /// trivial destructors; its cost must not be underestimated. A pass may run it under the state
@@ -63,6 +65,10 @@ pub trait BuiltIn: Primitive {
     /// then not computed apart, but added to the sum of the terms before it, if it
     /// [accumulates](BuiltIn::ACCUMULATES).
     const IS_SUM: bool = false;
+
+    /// Whether the shape of the value depends on the values of the operands, and not on their
+    /// shapes alone. A compiled function must not have such an operation.
+    const HAS_SHAPE_BY_VALUE: bool = false;
 
     /// Whether [`accumulate`](BuiltIn::accumulate) is implemented.
     const ACCUMULATES: bool = false;
@@ -79,6 +85,11 @@ pub trait BuiltIn: Primitive {
     fn immediate_pullback(&self, at: &Immediate<'_, Self>, sink: &mut CotangentSink<'_>) -> bool {
         let _ = (at, sink);
         false
+    }
+
+    /// The operation, if it works element by element on tensors of one shape and type.
+    fn pointwise(&self) -> Option<PointwiseOp> {
+        None
     }
 
     /// Whether the value fits `to`, so that [`accumulate`](BuiltIn::accumulate) cannot fail, and

@@ -81,6 +81,7 @@ impl<T: Data> Layer<T> {
 }
 
 /// x ↦ x
+#[derive(Clone)]
 struct Finite<T>(PhantomData<fn() -> T>);
 
 impl<T: Data> Primitive for Finite<T> {

@@ -54,7 +54,7 @@ impl<T: Data> Handle<T> {
         let (variable, mut value) = (self.variable(), value.at_rest().into_value());
         let commit = commit::lock(&variable, in_optimizer_step()).unwrap_or_else(|error| panic!("{error}"));
         let snapshots = LiveSnapshots::collect();
-        snapshots.save(&variable);
+        snapshots.save(std::iter::once(&*variable));
         variable.exchange(&mut value);
         drop(commit);
         // Dropped after the unlock: the destructor of the old value may be user code.

@@ -4,6 +4,7 @@ pub(crate) mod applied;
 pub(crate) mod buffer;
 pub(crate) mod built_in;
 pub(crate) mod checkpoint;
+pub(crate) mod compiled;
 pub(crate) mod deferred;
 pub(crate) mod differentiable;
 pub(crate) mod extract;

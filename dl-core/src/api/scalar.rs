@@ -23,6 +23,10 @@ macro_rules! scalar {
                 1.0
             }
 
+            fn push_shape(&self, _: &mut crate::graph::data::ShapeList) -> bool {
+                true
+            }
+
             #[allow(clippy::useless_conversion, reason = "only one of the two types is converted")]
             fn non_finite(&self) -> Option<f64> {
                 (!self.is_finite()).then_some(f64::from(*self))

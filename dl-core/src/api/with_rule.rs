@@ -109,7 +109,13 @@ where
 
     fn pushforward(&self, along: AnyAlong<'_>) -> Option<NodeRef> {
         let AnyAlong { values, output, value, .. } = along;
-        let at = |delta: &Layer<T::Delta>| AnyAt { values, output, value, delta: delta.any().clone() };
+        let at = |delta: &Layer<T::Delta>| AnyAt {
+            values,
+            output,
+            value,
+            delta: delta.any().clone(),
+            may_differentiate: true,
+        };
         forward::transposed::<T>(&along, |delta| self.pullback(at(delta))).map(Layer::into_any)
     }
 }
@@ -175,6 +181,7 @@ impl<T: Data> Layer<T> {
 }
 
 /// The value of its operand. No gradient flows.
+#[derive(Clone)]
 struct StopGradient<T>(PhantomData<fn() -> T>);
 
 impl<T: Data> Primitive for StopGradient<T> {

@@ -94,6 +94,6 @@ impl AnyDelta {
 }
 
 vec_pool::rows! {
-    DELTAS: (NodePtr, AnyDelta), kept by threads in DELTAS_OF_THIS_THREAD;
+    DELTAS: (NodePtr, Value), kept by threads in DELTAS_OF_THIS_THREAD;
     DELTAS_OF_LAYERS: (NodeRef, AnyDelta);
 }

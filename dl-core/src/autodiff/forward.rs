@@ -174,15 +174,26 @@ fn of_arithmetic<T: Number + Pointwise + Delta>(
     index: u32,
     tangents: Vec<Option<NodeRef>>,
 ) -> Option<NodeRef> {
-    let node = state.node(index);
+    let (node, y) = (state.node(index), state.handle(index));
+    let operand = |which| {
+        let operand = state.operand(index, which);
+        state.handle(operand)
+    };
+    tangent_of_arithmetic::<T>(&node.op, y, tangents, operand)
+}
+
+/// The same for the value `y` and these operands.
+pub(crate) fn tangent_of_arithmetic<T: Number + Pointwise + Delta>(
+    op: &NodeOp,
+    y: NodeRef,
+    tangents: Vec<Option<NodeRef>>,
+    mut operand: impl FnMut(usize) -> NodeRef,
+) -> Option<NodeRef> {
     let mut tangents = tangents.into_iter().map(|tangent| tangent.map(Layer::<T>::from_any));
     let mut tangent = || tangents.next().flatten();
-    let y = Layer::<T>::from_any(state.handle(index));
-    let mut operand = |which| {
-        let operand = state.operand(index, which);
-        Layer::<T>::from_any(state.handle(operand))
-    };
-    match &node.op {
+    let y = Layer::<T>::from_any(y);
+    let mut operand = |which| Layer::<T>::from_any(operand(which));
+    match op {
         NodeOp::Unary(op, _) => op.pullback(&Term(operand(0)), &Term(y), &Term(tangent()?)).map(|t| t.0),
         NodeOp::WithNumber(op, side, number, _) => {
             one_side(*op, *side, [Layer::constant(T::of(*number)), operand(0), y, tangent()?])

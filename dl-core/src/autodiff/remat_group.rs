@@ -271,7 +271,7 @@ impl Group {
             let operands: Vec<u32> = edges(&state, member.index).collect();
             let deltas = match node.is_dynamic() {
                 true => smallvec![Some(delta.into_layer(&node))],
-                false => reverse::pull_back(&mut state, member.index, delta, &Everywhere)?,
+                false => reverse::pull_back(&mut state, member.index, delta, true, &Everywhere)?,
             };
             for (which, delta) in deltas.into_iter().enumerate() {
                 if let Some(delta) = delta.map(AnyDelta::Lazy).filter(|_| member.wanted[which]) {

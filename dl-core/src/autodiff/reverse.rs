@@ -124,7 +124,7 @@ fn unmarked(state: &mut PassState, layers: &[NodeRef]) -> Vec<NodeRef> {
 
 /// The cotangents of all weights, from a root that is a number, in a pass without checkpoints that
 /// no other thread uses.
-pub(crate) fn deltas_of_number(state: &mut PassState, root: u32, number: Scalar) -> Vec<(NodePtr, AnyDelta)> {
+pub(crate) fn deltas_of_number(state: &mut PassState, root: u32, number: Scalar) -> Vec<(NodePtr, Value)> {
     debug_assert!(state.in_order(), "scalar arithmetic has no dynamic nodes");
     if !state.trained(root) {
         return Vec::new();
@@ -380,7 +380,9 @@ fn walk_back<'a, G: Targets>(
                 {
                     continue;
                 }
-                for (which, delta) in pull_back(&mut state, index, delta, goal)?.into_iter().enumerate() {
+                for (which, delta) in
+                    pull_back(&mut state, index, delta, when == When::Asked, goal)?.into_iter().enumerate()
+                {
                     let Some(delta) = delta else { continue };
                     let place = state.unmarked(state.operand(index, which));
                     if goal.wants(&state, place) {
@@ -419,7 +421,8 @@ pub(crate) fn pull_back(
     state: &mut PassState,
     index: u32,
     delta: AnyDelta,
-    goal: &impl Targets,
+    may_differentiate: bool,
+    goal: &dyn Targets,
 ) -> Result<OperandVec<Option<NodeRef>>> {
     let node = state.node(index);
     Ok(match &node.op {
@@ -432,7 +435,8 @@ pub(crate) fn pull_back(
             let delta = delta.into_layer(&node);
             let _places = (!op.is_own()).then(enter_user_code);
             let deltas = state.with_operands(index, places.len(), |values| {
-                let at = AnyAt { values, output: &output, value: value.as_value(), delta };
+                let value = value.as_value();
+                let at = AnyAt { values, output: &output, value, delta, may_differentiate };
                 user_code::run(|| op.pullback(at)).map_err(|error| error.at(op.name_or_panic(), node.site()))
             })?;
             if deltas.len() != places.len() {

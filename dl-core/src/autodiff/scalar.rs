@@ -8,7 +8,8 @@ use crate::graph::layer::Layer;
 use crate::graph::node::NodeOp;
 use crate::graph::node_ref::{NodePtr, NodeRef};
 use crate::graph::pointwise::Pointwise;
-use crate::graph::scalar::Scalar;
+use crate::graph::scalar::{Scalar, inline_if_basic, out_of_line};
+use crate::graph::value::Value;
 use dl_math::{Algebra, Binary, Number, Side, Term};
 
 /// The number types of the numeric reading.
@@ -56,7 +57,7 @@ pub(super) fn walk_back_in_numbers(
     state: &PassState,
     root: u32,
     arrived: &mut [Accumulator],
-    deltas: &mut Vec<(NodePtr, AnyDelta)>,
+    deltas: &mut Vec<(NodePtr, Value)>,
 ) {
     for place in (0..root as usize + 1).rev() {
         let index = place as u32;
@@ -79,12 +80,12 @@ fn number_back<N: Plain>(
     index: u32,
     d: N,
     arrived: &mut [Accumulator],
-    deltas: &mut Vec<(NodePtr, AnyDelta)>,
+    deltas: &mut Vec<(NodePtr, Value)>,
 ) {
     if !in_numbers(state, index, d, arrived) {
         let node = state.node(index);
         debug_assert!(matches!(node.op, NodeOp::Weight(..)), "what is trained is arithmetic or a weight");
-        vec_pool::push_made(deltas, || (node, AnyDelta::Ready(d.scalar().into())));
+        vec_pool::push_made(deltas, || (node, d.scalar().into()));
     }
 }
 
@@ -100,7 +101,12 @@ pub(super) fn in_numbers<N: Plain>(state: &PassState, index: u32, d: N, arrived:
         Arithmetic::Binary(op) => {
             let (left, right) = (state.entry(at), state.entry(bt));
             let (Some(a), Some(b)) = (N::of_entry(left), N::of_entry(right)) else { return false };
-            let (da, db) = op.pullbacks([&Term(a), &Term(b), &y, &d], (left.trained, right.trained));
+            let (da, db) = inline_if_basic(
+                op,
+                (a, b, y, d, (left.trained, right.trained)),
+                #[inline(always)]
+                |op, (a, b, y, d, wanted)| op.pullbacks([&Term(a), &Term(b), &y, &d], wanted),
+            );
             if let Some(delta) = da {
                 delta.0.add_to(&mut arrived[at as usize]);
             }
@@ -110,15 +116,21 @@ pub(super) fn in_numbers<N: Plain>(state: &PassState, index: u32, d: N, arrived:
         }
         Arithmetic::Unary(op) => {
             let Some(x) = N::of_entry(state.entry(at)) else { return false };
-            if let Some(delta) = op.pullback(&Term(x), &y, &d) {
+            if let Some(delta) = out_of_line(op, (x, y, d), |op, (x, y, d)| op.pullback(&Term(x), &y, &d)) {
                 delta.0.add_to(&mut arrived[at as usize]);
             }
         }
         Arithmetic::Other => {
             let node = entry.held();
-            let NodeOp::WithNumber(op, side, number, _) = &node.op else { return false };
+            let &NodeOp::WithNumber(op, side, number, _) = &node.op else { return false };
             let Some(x) = N::of_entry(state.entry(at)) else { return false };
-            if let Some(delta) = one_side(*op, *side, [N::of(*number), x, y.0, d.0]) {
+            let delta = inline_if_basic(
+                op,
+                (side, [N::of(number), x, y.0, d.0]),
+                #[inline(always)]
+                |op, (side, of_rule)| one_side(op, side, of_rule),
+            );
+            if let Some(delta) = delta {
                 delta.add_to(&mut arrived[at as usize]);
             }
         }
@@ -127,20 +139,35 @@ pub(super) fn in_numbers<N: Plain>(state: &PassState, index: u32, d: N, arrived:
 }
 
 /// The layer reading: the cotangents of the operands of scalar arithmetic, as far as there are two
-/// operands and the cotangent is needed.
+/// operands and the cotangent is needed. All rules are inlined here, so it is not generic over the
+/// targets.
 pub(super) fn in_layers<T: Number + Pointwise>(
     state: &mut PassState,
     index: u32,
     delta: AnyDelta,
-    goal: &impl Targets,
+    goal: &dyn Targets,
 ) -> [Option<NodeRef>; 2] {
     let node = state.node(index);
-    let [y, d] = [state.handle(index), delta.into_layer(&node)].map(Layer::<T>::from_any);
-    let mut operand = |which| {
+    let [y, d] = [state.handle(index), delta.into_layer(&node)];
+    let operand = |which| {
         let operand = state.operand(index, which);
-        (Layer::<T>::from_any(state.handle(operand)), goal.wants(state, operand))
+        (state.handle(operand), goal.wants(state, operand))
     };
-    let deltas = match &node.op {
+    rule_in_layers::<T>(&node.op, [y, d], operand)
+}
+
+/// The layer reading for the value `y` and the cotangent `d`, with operands that are needed or not.
+pub(crate) fn rule_in_layers<T: Number + Pointwise>(
+    op: &NodeOp,
+    [y, d]: [NodeRef; 2],
+    mut operand: impl FnMut(usize) -> (NodeRef, bool),
+) -> [Option<NodeRef>; 2] {
+    let [y, d] = [y, d].map(Layer::<T>::from_any);
+    let mut operand = |which| {
+        let (operand, is_needed) = operand(which);
+        (Layer::<T>::from_any(operand), is_needed)
+    };
+    let deltas = match op {
         NodeOp::Unary(op, _) => [op.pullback(&Term(operand(0).0), &Term(y), &Term(d)).map(|delta| delta.0), None],
         NodeOp::WithNumber(op, side, number, _) => {
             let number = Layer::constant(T::of(*number));

@@ -40,7 +40,7 @@ impl Origin {
         Calls(self.0 & !(BACKWARD | PLACED))
     }
 
-    fn with(self, calls: Calls) -> Origin {
+    pub(crate) fn with(self, calls: Calls) -> Origin {
         Origin(calls.0 | self.0 & (BACKWARD | PLACED))
     }
 

@@ -87,6 +87,11 @@ impl Calls {
         call_tree::frames(self).into_iter()
     }
 
+    /// This chain, which extends `from`, as an extension of `to`.
+    pub(crate) fn rebased(self, from: Calls, to: Calls) -> Calls {
+        if from == to { self } else { call_tree::rebased(self, from, to) }
+    }
+
     /// The name of the innermost function.
     pub(crate) fn innermost(self) -> Option<&'static str> {
         call_tree::innermost(self)

@@ -56,6 +56,21 @@ pub(super) fn frames(calls: Calls) -> Vec<Call> {
     std::iter::successors(tree.frame(calls), |frame| tree.frame(frame.outer)).map(|frame| frame.call).collect()
 }
 
+/// The chain `calls`, which contains or extends `from`, with `to` in place of `from`.
+pub(super) fn rebased(calls: Calls, from: Calls, to: Calls) -> Calls {
+    let mut inner = Vec::new();
+    let mut at = calls;
+    {
+        let tree = TREE.read().unwrap_or_else(PoisonError::into_inner);
+        while at != from {
+            let Some(frame) = tree.frame(at) else { return calls };
+            inner.push((frame.function, frame.call.from));
+            at = frame.outer;
+        }
+    }
+    inner.into_iter().rev().fold(to, |outer, (function, place)| within(outer, function, place))
+}
+
 /// The name of the innermost function.
 pub(super) fn innermost(calls: Calls) -> Option<&'static str> {
     TREE.read().unwrap_or_else(PoisonError::into_inner).frame(calls).map(|frame| frame.call.function)

@@ -126,6 +126,11 @@ pub(crate) fn with_computing<R>(f: impl FnOnce(Option<&Arc<Pass>>) -> R) -> R {
     f(pass.as_ref().map(|pass| unsafe { pass.as_ref() }))
 }
 
+/// Whether the kernel that this thread runs belongs to a pass that keeps no values for a backward.
+pub(crate) fn discards_values() -> bool {
+    with_computing(|pass| pass.is_some_and(|pass| pass.discards()))
+}
+
 /// Whether the pass of this thread was begun inside a training step.
 #[inline]
 pub(crate) fn in_step() -> bool {

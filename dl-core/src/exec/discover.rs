@@ -22,10 +22,10 @@ use crate::exec::{Keep, Pass, vec_pool};
 use crate::graph::identity::Effect;
 use crate::graph::node::{Node, NodeOp};
 use crate::graph::node_ref::{NodePtr, NodeRef};
-use crate::graph::scalar::Scalar;
+use crate::graph::scalar::{Scalar, inline_if_basic, out_of_line};
 use crate::graph::value::Value;
 use crate::graph::variable::VariableRef;
-use dl_math::{Binary, Number, Side};
+use dl_math::{Binary, Number, Side, Unary};
 use dl_parallel::sync::Ordering;
 
 /// The minimum number of slots in use for a sweep.
@@ -480,8 +480,8 @@ pub(crate) fn arithmetic(
     Some(match op {
         NodeOp::Binary(op, _) => {
             let number = match operand(0)? {
-                Scalar::F32(a) => Scalar::F32(op.value(a, operand(1)?.single())),
-                Scalar::F64(a) => Scalar::F64(op.value(a, operand(1)?.double())),
+                Scalar::F32(a) => Scalar::F32(binary(*op, a, operand(1)?.single())),
+                Scalar::F64(a) => Scalar::F64(binary(*op, a, operand(1)?.double())),
             };
             (number, Arithmetic::Binary(*op))
         }
@@ -494,8 +494,8 @@ pub(crate) fn arithmetic(
         }
         NodeOp::Unary(op, _) => {
             let number = match operand(0)? {
-                Scalar::F32(x) => Scalar::F32(op.value(x)),
-                Scalar::F64(x) => Scalar::F64(op.value(x)),
+                Scalar::F32(x) => Scalar::F32(out_of_line(*op, x, Unary::value)),
+                Scalar::F64(x) => Scalar::F64(out_of_line(*op, x, Unary::value)),
             };
             (number, Arithmetic::Unary(*op))
         }
@@ -505,8 +505,19 @@ pub(crate) fn arithmetic(
 
 #[inline(always)]
 fn with_number<N: Number>(op: Binary, side: Side, number: N, x: N) -> N {
-    match side {
-        Side::Left => op.value(number, x),
-        Side::Right => op.value(x, number),
-    }
+    let (a, b) = match side {
+        Side::Left => (number, x),
+        Side::Right => (x, number),
+    };
+    binary(op, a, b)
+}
+
+#[inline(always)]
+fn binary<N: Number>(op: Binary, a: N, b: N) -> N {
+    inline_if_basic(
+        op,
+        (a, b),
+        #[inline(always)]
+        |op, (a, b)| op.value(a, b),
+    )
 }

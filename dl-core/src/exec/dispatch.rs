@@ -57,6 +57,11 @@ pub(super) const REMEASURE_POLLS: u8 = 16;
 /// inline. (`w8` on two threads.)
 pub(super) const INLINE_WHILE_AWAITED: usize = 16;
 
+/// A backward of a compiled call with a lower estimated cost runs on the thread that walks back, with
+/// the state lock held, as its operations would one by one. A longer one is emitted as layers, which
+/// several threads can evaluate. (w7, compiled)
+pub(crate) const INLINE_BACKWARD_NS: f64 = 50_000.0;
+
 /// A built-in operation runs inline if it costs less. `alone` says that no other thread could run
 /// it.
 pub(crate) fn inline_limit(alone: bool, threads: usize) -> f64 {

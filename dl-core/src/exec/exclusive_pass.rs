@@ -67,6 +67,7 @@ impl Unshared {
             watch: Default::default(),
             around: None,
             steps: false,
+            discards: false,
         }))
     }
 

@@ -182,16 +182,17 @@ pub(super) mod tests {
 
     /// `x + 1`, as an operation of the library; it does something with the pass that it is computed
     /// for.
+    #[derive(Clone)]
     pub(in crate::exec) struct Probe {
         nanoseconds: f64,
-        does: Box<Does>,
+        does: Arc<Does>,
     }
 
     type Does = dyn Fn(&Arc<Pass>) + Send + Sync;
 
     impl Probe {
         pub(in crate::exec) fn new(nanoseconds: f64, does: impl Fn(&Arc<Pass>) + Send + Sync + 'static) -> Self {
-            Probe { nanoseconds, does: Box::new(does) }
+            Probe { nanoseconds, does: Arc::new(does) }
         }
     }
 
@@ -321,7 +322,7 @@ pub(super) mod tests {
     /// Of twenty branches that begin when a dear operation has ended, the threads that compute the
     /// last operation of each in a training step: `last` of what does something there, after one
     /// that takes so long.
-    fn threads_of_branches(first: f64, last: fn(Layer<f64>, Box<Does>) -> Layer<f64>) -> HashSet<ThreadId> {
+    fn threads_of_branches(first: f64, last: fn(Layer<f64>, Arc<Does>) -> Layer<f64>) -> HashSet<ThreadId> {
         let threads = Arc::<Mutex<HashSet<ThreadId>>>::default();
         let dear = Layer::apply_built_in(Probe::new(100_000.0, |_| ()), (Layer::constant(0.0),));
         let branch = |_| {
@@ -330,7 +331,7 @@ pub(super) mod tests {
                 threads.lock().expect("nobody panics").insert(thread::current().id());
                 thread::sleep(Duration::from_micros(100)); // time for others to come
             };
-            last(Layer::apply_built_in(Probe::new(first, |_| ()), (dear.clone(),)), Box::new(does))
+            last(Layer::apply_built_in(Probe::new(first, |_| ()), (dear.clone(),)), Arc::new(does))
         };
         let sum = (0..20).map(branch).sum::<Layer<f64>>();
         let loss = on_threads(2, || sum.train(&crate::testing::Sgd::new(0.1)).wait());
@@ -339,7 +340,7 @@ pub(super) mod tests {
         threads.clone()
     }
 
-    fn of_the_library<const NANOSECONDS: u32>(x: Layer<f64>, does: Box<Does>) -> Layer<f64> {
+    fn of_the_library<const NANOSECONDS: u32>(x: Layer<f64>, does: Arc<Does>) -> Layer<f64> {
         Layer::apply_built_in(Probe { nanoseconds: f64::from(NANOSECONDS), does }, (x,))
     }
 

@@ -232,6 +232,7 @@ mod tests {
     }
 
     /// An operation of the library that fails.
+    #[derive(Clone)]
     struct Fails;
 
     impl Primitive for Fails {

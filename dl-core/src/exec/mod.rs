@@ -99,10 +99,11 @@ pub(crate) mod vec_pool;
 mod worker;
 
 pub(crate) use context::{
-    PassRef, computing, computing_in_task, current, in_step, is_current, outside, parking, with_computing, with_current,
+    PassRef, computing, computing_in_task, current, discards_values, in_step, is_current, outside, parking,
+    with_computing, with_current,
 };
 pub(crate) use discover::arithmetic;
-pub(crate) use dispatch::inline_limit;
+pub(crate) use dispatch::{INLINE_BACKWARD_NS, inline_limit};
 pub(crate) use exclusive_pass::Begun;
 pub(crate) use inline::evaluate_inline;
 pub(crate) use lifetime::Owner;
@@ -180,6 +181,9 @@ pub(crate) struct Pass {
     around: Option<Weak<Pass>>,
     /// Whether weights change in the end: a value that is still in use then is copied.
     steps: bool,
+    /// Whether values are released as soon as no operation needs them: those of `PassState::keep`,
+    /// for kernels, which may run with the state lock held.
+    discards: bool,
 }
 
 impl Pass {
@@ -198,8 +202,9 @@ impl Pass {
         pass.settings.in_step |= in_optimizer_step();
         pass.mode = pass.settings.mode.unwrap_or(pass.mode);
         pass.steps = purpose == Purpose::Step;
-        let state = pass.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         let keep = if purpose == Purpose::Predict { Keep::Nothing } else { Keep::Values };
+        pass.discards = keep == Keep::Nothing;
+        let state = pass.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         state.begin(keep, &pass.settings);
         if let Some(origin) = origin {
             state.env.note_position(origin);
@@ -230,6 +235,11 @@ impl Pass {
         let seed = settings.seed.or_else(|| self.settings.seed.map(|seed| Position::next().mix(seed)));
         let made_at = settings.made_at.or(self.settings.made_at);
         Settings { seed, made_at, ..settings }.or(&self.settings)
+    }
+
+    /// Whether values are released as soon as no operation needs them.
+    pub(crate) fn discards(&self) -> bool {
+        self.discards
     }
 
     /// The value of a layer, or why there is none, if it has been evaluated.

@@ -260,15 +260,17 @@ impl NodeTable {
             vec_pool::push(&mut self.slots, slot);
             ((self.slots.len() - 1) as u32, false)
         } else {
-            (self.reuse(slot), true)
+            let index = self.take_free();
+            self.slots[index as usize] = slot;
+            (index, true)
         }
     }
 
+    /// Out of line, but without the slot: it would be assembled in memory and copied from there,
+    /// where it is not reused either (see [`vec_pool::push_made`]).
     #[inline(never)]
-    fn reuse(&mut self, slot: NodeSlot) -> u32 {
-        let index = self.free.pop().expect("there is a free slot");
-        self.slots[index as usize] = slot;
-        index
+    fn take_free(&mut self) -> u32 {
+        self.free.pop().expect("there is a free slot")
     }
 
     #[inline(always)]

@@ -101,10 +101,15 @@ impl LiveSnapshots {
         LiveSnapshots(lock(&LIVE).iter().filter_map(Weak::upgrade).collect())
     }
 
-    /// Saves the value of this variable, which is about to be overwritten.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Saves the values of these variables, which are about to be overwritten.
     #[inline(always)]
-    pub(crate) fn save(&self, variable: &Variable) {
-        self.0.iter().for_each(|saved| saved.save(variable));
+    pub(crate) fn save<'a>(&self, variables: impl Iterator<Item = &'a Variable> + Clone) {
+        self.0.iter().for_each(|saved| variables.clone().for_each(|variable| saved.save(variable)));
     }
 }
 

@@ -74,7 +74,8 @@ macro_rules! rows {
         impl $crate::exec::vec_pool::Row for $Row {
             const STOCK: &'static $crate::exec::vec_pool::Stock<Self> = &$stock;
 
-            $(fn with_spare<R>(use_it: impl FnOnce(&std::cell::Cell<Vec<Self>>) -> R) -> Option<R> {
+            $(#[inline]
+            fn with_spare<R>(use_it: impl FnOnce(&std::cell::Cell<Vec<Self>>) -> R) -> Option<R> {
                 std::thread_local! {
                     static $spare: std::cell::Cell<Vec<$Row>> = const { std::cell::Cell::new(Vec::new()) };
                 }

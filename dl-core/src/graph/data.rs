@@ -3,7 +3,9 @@
 use crate::error::Result;
 use crate::graph::chunk::Chunk;
 use crate::graph::delta::Delta;
+use crate::graph::pointwise::PointwiseInstruction;
 use crate::graph::value::Value;
+use smallvec::SmallVec;
 
 /// A type of forward values, together with the type of its derivatives.
 ///
@@ -92,6 +94,23 @@ pub trait Data: Clone + Send + Sync + 'static {
         path.rsplit("::").next().unwrap_or(path).to_owned()
     }
 
+    /// Adds the shape of the value to the list, if the shape and the type alone decide how its
+    /// derivatives are built; returns false otherwise. A compiled function keeps one backward for
+    /// each shape of its operands.
+    #[doc(hidden)]
+    fn push_shape(&self, shape: &mut ShapeList) -> bool {
+        let _ = shape;
+        false
+    }
+
+    /// Runs pointwise operations on small values of the same shape, with the same bits as one by
+    /// one: the values of the registers `results`; `None` if it does not pay for these values.
+    #[doc(hidden)]
+    fn run_pointwise(instructions: &[PointwiseInstruction], inputs: &[&Self], results: &[usize]) -> Option<Vec<Self>> {
+        let _ = (instructions, inputs, results);
+        None
+    }
+
     /// Realizes deferred (lazy) values: computes them if they are still unevaluated. The runtime
     /// calls it without a lock, before it returns values to the caller or steps weights by them.
     /// The values of one type are passed together, so that shared subexpressions are computed once.
@@ -122,6 +141,18 @@ pub trait Data: Clone + Send + Sync + 'static {
     #[doc(hidden)]
     fn from_value(value: &Value) -> &Self {
         value.unboxed()
+    }
+}
+
+/// The shapes of several values, one after the other.
+#[doc(hidden)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ShapeList(SmallVec<[usize; 32]>);
+
+impl ShapeList {
+    /// Adds a shape, or a part of one.
+    pub fn extend(&mut self, shape: &[usize]) {
+        self.0.extend_from_slice(shape);
     }
 }
 

@@ -14,17 +14,19 @@ use crate::error::call_context::{ContextGuard, Origin, Site};
 use crate::error::call_stack::Calls;
 use crate::error::direction::Direction;
 use crate::error::{Result, call_context};
-use crate::graph::data::Data;
+use crate::graph::data::{Data, ShapeList};
 use crate::graph::delta::Delta;
 use crate::graph::identity::Effect;
 use crate::graph::layer::Layer;
 use crate::graph::op::AnyPrimitive;
 use crate::graph::owner_stamp::OwnerStamp;
+use crate::graph::pointwise::PointwiseInstruction;
 use crate::graph::refcount::RefCount;
 use crate::graph::seed::Position;
 use crate::graph::value::{Repr, Value};
 use dl_math::{Binary, Side, Unary};
 use dl_parallel::sync::{AtomicU32, AtomicU64, Guarded};
+use smallvec::SmallVec;
 use std::any::{Any, TypeId};
 use std::panic::Location;
 use std::sync::Arc;
@@ -94,6 +96,18 @@ impl NodeOp {
         }))
     }
 
+    /// The same operation with other operands, of the same number and types; `None` if it has no
+    /// operands, or cannot be bound to others.
+    pub(crate) fn bound_to(&self, operands: &[NodeRef]) -> Option<NodeOp> {
+        Some(match self {
+            NodeOp::Unary(op, _) => NodeOp::Unary(*op, [operands[0].clone()]),
+            NodeOp::WithNumber(op, side, number, _) => NodeOp::WithNumber(*op, *side, *number, [operands[0].clone()]),
+            NodeOp::Binary(op, _) => NodeOp::Binary(*op, [operands[0].clone(), operands[1].clone()]),
+            NodeOp::Primitive(op) => NodeOp::Primitive(op.bound_to(operands)?),
+            _ => return None,
+        })
+    }
+
     /// Whether the value is known without evaluation: a constant or a weight.
     pub(crate) fn is_leaf(&self) -> bool {
         matches!(self, NodeOp::F32(_) | NodeOp::F64(_) | NodeOp::Plain(_) | NodeOp::Weight(..))
@@ -160,6 +174,9 @@ pub(crate) struct DataVTable {
     pub(crate) describe: fn(&Value) -> String,
     pub(crate) settle: fn(&[&Value]),
     pub(crate) id: fn() -> TypeId,
+    /// Adds the shape of a value to the list; false if it has none.
+    pub(crate) shape: fn(&Value, &mut ShapeList) -> bool,
+    pub(crate) run_pointwise: fn(&[PointwiseInstruction], &[&Value], &[usize]) -> Option<Vec<Value>>,
 }
 
 impl DataVTable {
@@ -190,12 +207,23 @@ impl<T: Data> Typed<T> {
         describe: |value| value.get::<T>().describe(),
         settle: |values| T::settle(&values.iter().map(|value| value.get::<T>()).collect::<Vec<_>>()),
         id: TypeId::of::<T>,
+        shape: |value, shape| value.get::<T>().push_shape(shape),
+        run_pointwise: |instructions, inputs, results| {
+            let inputs: SmallVec<[&T; 16]> = inputs.iter().map(|input| input.get::<T>()).collect();
+            let values = T::run_pointwise(instructions, &inputs, results)?;
+            Some(values.into_iter().map(T::into_value).collect())
+        },
     };
 }
 
 impl NodeRef {
     pub(crate) fn new<T: Data>(op: NodeOp, place: &'static Location<'static>) -> Self {
         NodeRef::making::<T>(|| op, place)
+    }
+
+    /// A new node with values of this type.
+    pub(crate) fn of_type(vtable: &'static DataVTable, op: NodeOp, place: &'static Location<'static>) -> Self {
+        NodeRef::first(|| Node::new(RefCount::one(), Origin::here(), place, vtable, op))
     }
 
     /// A new node. The expression is constructed in place.
@@ -279,6 +307,12 @@ impl Node {
     #[inline]
     pub(crate) fn enter(&self) -> ContextGuard {
         call_context::enter(self.origin, self.place)
+    }
+
+    /// The same, where the node belongs to a function that was called in the chain `from`, and is
+    /// called in the chain `to` now.
+    pub(crate) fn enter_rebased(&self, from: Calls, to: Calls) -> ContextGuard {
+        call_context::enter(self.origin.with(self.calls().rebased(from, to)), self.place)
     }
 
     /// Sets the call context of this thread to that of a rule of the node, until the guard is

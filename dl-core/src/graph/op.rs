@@ -2,8 +2,10 @@
 
 use crate::error::Result;
 use crate::graph::identity::Effect;
+use crate::graph::inline_box::InlineBox;
 use crate::graph::node::Node;
 use crate::graph::node_ref::NodeRef;
+use crate::graph::pointwise::PointwiseOp;
 use crate::graph::value::Value;
 use smallvec::SmallVec;
 use std::any::Any;
@@ -83,6 +85,18 @@ pub(crate) trait AnyPrimitive: Send + Sync {
         None
     }
 
+    /// The same operation with other operands, of the same number and types; `None` for an operation
+    /// that is not of the library, or that has an effect.
+    fn bound_to(&self, operands: &[NodeRef]) -> Option<InlineBox<dyn AnyPrimitive>> {
+        let _ = operands;
+        None
+    }
+
+    /// The operation, if it works element by element on values of its own type.
+    fn pointwise(&self) -> Option<PointwiseOp> {
+        None
+    }
+
     /// The effect of its evaluation, if it has one.
     fn effect(&self) -> Option<Effect> {
         None
@@ -125,6 +139,8 @@ pub(crate) struct AnyAt<'a> {
     pub(crate) output: &'a NodeRef,
     pub(crate) value: &'a Value,
     pub(crate) delta: NodeRef,
+    /// Whether the deltas may be differentiated again.
+    pub(crate) may_differentiate: bool,
 }
 
 pub(crate) struct AnyImmediate<'a> {

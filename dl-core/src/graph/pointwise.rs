@@ -4,6 +4,30 @@ use crate::graph::data::Data;
 use crate::graph::layer::Layer;
 use dl_math::{Algebra, Binary, Unary};
 
+/// A pointwise operation on one or two operands.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum PointwiseOp {
+    Unary(Unary),
+    Binary(Binary),
+    /// The number stands on the left when `left`.
+    WithNumber {
+        op: Binary,
+        number: f64,
+        left: bool,
+    },
+}
+
+/// A pointwise operation of a straight-line program. Registers are numbered: first the inputs, then
+/// the instructions.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PointwiseInstruction {
+    pub op: PointwiseOp,
+    /// The registers of its operands; an operation on one operand reads the first.
+    pub reads: [usize; 2],
+}
+
 /// Data on which the pointwise operations work, element by element: scalars and tensors.
 ///
 /// ```

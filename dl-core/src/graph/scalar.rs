@@ -1,6 +1,7 @@
 //! Plain numbers as values of layers.
 
 use crate::graph::value::{Repr, Value};
+use dl_math::Binary;
 
 /// A plain number.
 #[derive(Clone, Copy)]
@@ -41,6 +42,23 @@ impl Scalar {
             Repr::Any(_) => None,
         }
     }
+}
+
+/// Evaluates a rule of this operation: that of a sum or a product inline, any other out of line. A
+/// loop over scalar arithmetic with all rules inlined needs more registers than there are. The rule
+/// must be inlined and capture nothing: captured variables would be stored in each evaluation.
+#[inline(always)]
+pub(crate) fn inline_if_basic<A, R>(op: Binary, args: A, rule: impl FnOnce(Binary, A) -> R) -> R {
+    match op {
+        Binary::Add | Binary::Sub | Binary::Mul | Binary::Div => rule(op, args),
+        _ => out_of_line(op, args, rule),
+    }
+}
+
+/// Evaluates a rule out of line.
+#[inline(never)]
+pub(crate) fn out_of_line<O, A, R>(op: O, args: A, rule: impl FnOnce(O, A) -> R) -> R {
+    rule(op, args)
 }
 
 impl From<Scalar> for Value {

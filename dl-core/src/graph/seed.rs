@@ -121,6 +121,10 @@ impl Data for Seed {
     fn one(&self) -> Nothing {
         Nothing
     }
+
+    fn push_shape(&self, _: &mut crate::graph::data::ShapeList) -> bool {
+        true
+    }
 }
 
 /// The position at which a layer was built: the body, and the number within the body.

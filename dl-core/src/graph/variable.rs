@@ -189,12 +189,6 @@ impl Variable {
         }
     }
 
-    /// Whether the value is a number.
-    #[inline]
-    pub(crate) fn is_number(&self) -> bool {
-        matches!(self.value, Cells::F32(_) | Cells::F64(_))
-    }
-
     /// The value, if it is a number.
     #[inline(always)]
     pub(crate) fn number(&self) -> Option<Scalar> {

@@ -17,6 +17,8 @@
 //! - `capture`: the variables that a `direct!` block captures (`captured`);
 //! - `function`, `method`: the call frame of a running function; `Branch`, `took`, `yes`, `no`: its
 //!   recorded branches (`branch`);
+//! - `CompiledFunction`, `Arguments`, `argument`: a function with the option `compiled`, and its
+//!   arguments (`compiled`);
 //! - `not_in_a_closure` and similar: a `!` in a place without extraction (`not_hints`);
 //! - `ComparedWith`, `IndexedBy`: the compile errors for `x > y` and `x[i]` with layers (`compared`,
 //!   `indexed`);
@@ -26,12 +28,14 @@ mod attribute;
 mod branch;
 mod captured;
 mod compared;
+mod compiled;
 mod indexed;
 mod kind;
 mod lazy;
 mod not_hints;
 mod params;
 
+pub use crate::api::compiled::{CompiledArgument, CompiledFunction, CompiledResult, ResultLayers};
 pub use crate::api::extractable::{Extractable, Literal, Member};
 pub use crate::api::join::{Join, JoinAll, Together, join};
 pub use crate::api::variables::{EachVariable, Variables};
@@ -39,10 +43,12 @@ pub use crate::error::Error;
 pub use crate::error::branch::Branch;
 pub use crate::graph::layer::Layer;
 pub use crate::module::{Module, Visitor};
+pub use crate::plan::key::Arguments;
 pub use attribute::{AttributeDifferentiable, ThisFunction};
 pub use branch::{CallFrame, function, method, no, took, yes};
 pub use captured::{Capture, CaptureValue, capture};
 pub use compared::{ComparedWith, NoValueYet};
+pub use compiled::{ArgumentOfCompiled, argument};
 pub use indexed::IndexedBy;
 pub use kind::{Bang, UsedAgain, operand, place, value};
 pub use lazy::{Attempt, Decided, Lazy, ReturnedAs, attempt, decide, lazy, part, returned};

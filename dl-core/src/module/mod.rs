@@ -38,10 +38,12 @@ pub use path_pattern::matches;
 pub use summary::Summary;
 
 use crate::api::buffer::Buffer;
+use crate::api::compiled::CompiledArgument;
 use crate::api::differentiable::Differentiable;
 use crate::api::weight::Weight;
 use crate::error::{Error, Result};
 use crate::graph::data::Trainable;
+use crate::plan::key::Arguments;
 use crate::storage::numbers::Stored;
 use entry::EntryKind;
 use std::collections::{HashMap, HashSet};
@@ -69,6 +71,13 @@ use std::sync::Arc;
 pub trait Module {
     /// Passes each part with its name to the visitor. The order must always be the same.
     fn visit(&self, visitor: &mut Visitor);
+
+    /// Adds the weights, the buffers and the settings to the arguments of a compiled function. The
+    /// derive implements it; without it the function cannot be compiled.
+    #[doc(hidden)]
+    fn compiled_arguments(&self, arguments: &mut Arguments) {
+        arguments.refuse(std::any::type_name::<Self>());
+    }
 
     /// All weights and buffers, in the order of the fields, with an entry for each path to them.
     ///
@@ -320,11 +329,19 @@ impl<T: Trainable + Stored> Module for Weight<T> {
     fn visit(&self, visitor: &mut Visitor) {
         visitor.add(Entry::new::<T>(visitor.path.clone(), EntryKind::Weight, self.to_layer()));
     }
+
+    fn compiled_arguments(&self, arguments: &mut Arguments) {
+        self.add_to(arguments);
+    }
 }
 
 impl<T: Stored> Module for Buffer<T> {
     fn visit(&self, visitor: &mut Visitor) {
         visitor.add(Entry::new::<T>(visitor.path.clone(), EntryKind::Buffer, self.layer()));
+    }
+
+    fn compiled_arguments(&self, arguments: &mut Arguments) {
+        self.add_to(arguments);
     }
 }
 
@@ -332,17 +349,30 @@ impl<M: Module> Module for [M] {
     fn visit(&self, visitor: &mut Visitor) {
         self.iter().enumerate().for_each(|(number, part)| visitor.field(number, part));
     }
+
+    fn compiled_arguments(&self, arguments: &mut Arguments) {
+        arguments.bits(self.len() as u64);
+        self.iter().for_each(|part| part.compiled_arguments(arguments));
+    }
 }
 
 impl<M: Module> Module for Vec<M> {
     fn visit(&self, visitor: &mut Visitor) {
         self[..].visit(visitor);
     }
+
+    fn compiled_arguments(&self, arguments: &mut Arguments) {
+        self[..].compiled_arguments(arguments);
+    }
 }
 
 impl<M: Module, const N: usize> Module for [M; N] {
     fn visit(&self, visitor: &mut Visitor) {
         self[..].visit(visitor);
+    }
+
+    fn compiled_arguments(&self, arguments: &mut Arguments) {
+        self[..].compiled_arguments(arguments);
     }
 }
 
@@ -352,6 +382,13 @@ impl<M: Module> Module for Option<M> {
             module.visit(visitor);
         }
     }
+
+    fn compiled_arguments(&self, arguments: &mut Arguments) {
+        arguments.bits(self.is_some().into());
+        if let Some(module) = self {
+            module.compiled_arguments(arguments);
+        }
+    }
 }
 
 macro_rules! pointers {
@@ -359,6 +396,10 @@ macro_rules! pointers {
         impl<M: Module + ?Sized> Module for $Pointer {
             fn visit(&self, visitor: &mut Visitor) {
                 (**self).visit(visitor);
+            }
+
+            fn compiled_arguments(&self, arguments: &mut Arguments) {
+                (**self).compiled_arguments(arguments);
             }
         }
     )*};
@@ -371,6 +412,10 @@ macro_rules! tuples {
         impl<$($M: Module),*> Module for ($($M,)*) {
             fn visit(&self, visitor: &mut Visitor) {
                 $(visitor.field($number, &self.$number);)*
+            }
+
+            fn compiled_arguments(&self, arguments: &mut Arguments) {
+                $(self.$number.compiled_arguments(arguments);)*
             }
         }
     };
@@ -389,6 +434,10 @@ macro_rules! plain {
     ($($T:ty),*) => {$(
         impl Module for $T {
             fn visit(&self, _: &mut Visitor) {}
+
+            fn compiled_arguments(&self, arguments: &mut Arguments) {
+                self.add_to(arguments);
+            }
         }
     )*};
 }
@@ -397,4 +446,6 @@ plain!((), bool, char, u8, u16, u32, u64, u128, usize, i8, i16, i32, i64, i128, 
 
 impl<T: ?Sized> Module for PhantomData<T> {
     fn visit(&self, _: &mut Visitor) {}
+
+    fn compiled_arguments(&self, _: &mut Arguments) {}
 }

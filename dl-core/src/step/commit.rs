@@ -8,14 +8,16 @@ use crate::exec::snapshot::{LiveSnapshots, Snapshot};
 use crate::exec::vec_pool::Row;
 use crate::exec::{self, Owner, Pass, user_code, vec_pool};
 use crate::graph::chunk::Chunk;
+use crate::graph::data::Trainable;
 use crate::graph::node::Node;
 use crate::graph::node_ref::NodeRef;
 use crate::graph::op::OperandVec;
+use crate::graph::scalar::Scalar;
 use crate::graph::value::{Repr, Value};
 use crate::graph::variable::Variable;
 use crate::graph::weight::{WeightId, WeightState};
 use crate::record::{SpanWork, TraceNodeId};
-use crate::step::memory::{Memory, MemoryGuard, StateMap};
+use crate::step::memory::{MemoryGuard, StateMap};
 use crate::step::optimizer::Optimizer;
 use crate::step::training_step::{ChunkVisitor, Step};
 use dl_parallel::fork_join;
@@ -56,11 +58,42 @@ enum Action {
     InPlace(f64),
 }
 
+#[derive(Clone, Copy)]
 enum Source<'a> {
     /// A weight: the new value is computed by the optimizer from this delta.
-    Delta(&'a AnyDelta),
+    Delta(StepDelta<'a>),
     /// A buffer: the new value is that of a layer, built at this source location.
     Buffer(&'static Location<'static>),
+}
+
+/// The evaluated delta of a weight.
+#[derive(Clone, Copy)]
+pub(crate) enum StepDelta<'a> {
+    Value(&'a Value),
+    /// See [`AnyDelta::Unmade`].
+    Unmade(&'a NodeRef, &'a [Value]),
+}
+
+/// An element of a table of deltas.
+pub(crate) trait Evaluated {
+    fn evaluated(&self) -> Option<StepDelta<'_>>;
+}
+
+impl Evaluated for AnyDelta {
+    fn evaluated(&self) -> Option<StepDelta<'_>> {
+        match self {
+            AnyDelta::Ready(value) => Some(StepDelta::Value(value)),
+            AnyDelta::Unmade(layer, operands) => Some(StepDelta::Unmade(layer, operands)),
+            AnyDelta::Lazy(_) | AnyDelta::OptionalCotangent(_) => None,
+        }
+    }
+}
+
+impl Evaluated for Value {
+    #[inline(always)]
+    fn evaluated(&self) -> Option<StepDelta<'_>> {
+        Some(StepDelta::Value(self))
+    }
 }
 
 /// Updates these distinct weights by their deltas, and writes the buffer updates of these passes.
@@ -69,33 +102,31 @@ enum Source<'a> {
 /// copies; an error or a panic leaves everything unchanged. Swap: the copies replace the old
 /// values, which cannot fail. The locks of all variables are held throughout and are acquired in id
 /// order, so concurrent commits neither deadlock nor interleave.
-pub(crate) fn commit<L: Deref<Target = Node>>(
+#[inline]
+pub(crate) fn commit<L: Deref<Target = Node>, D: Evaluated>(
     optimizer: &dyn Optimizer,
-    deltas: Vec<(L, AnyDelta)>,
+    deltas: Vec<(L, D)>,
     passes: &[Owner],
 ) -> Result<()>
 where
-    (L, AnyDelta): Row,
+    (L, D): Row,
 {
     then_drop_deltas(deltas, |deltas| {
         let mut updates: Vec<Update> = Vec::new();
         for pass in passes {
             pass.before_commit(&mut updates)?;
         }
-        commit_with(optimizer, deltas, &updates, &passes.iter().map(|pass| &**pass).collect::<OperandVec<_>>())
+        commit_with(optimizer, deltas, &updates, passes)
     })
 }
 
 /// Does the same as the last action of the pass, so the pass can release its values first and
 /// in-place updates need not copy weights that the pass still refers to.
-pub(crate) fn commit_and_end<L: Deref<Target = Node>>(
+pub(crate) fn commit_and_end(
     optimizer: &dyn Optimizer,
-    deltas: Vec<(L, AnyDelta)>,
+    deltas: Vec<(NodeRef, AnyDelta)>,
     pass: &Arc<Pass>,
-) -> Result<()>
-where
-    (L, AnyDelta): Row,
-{
+) -> Result<()> {
     then_drop_deltas(deltas, |deltas| {
         let mut updates: Vec<Update> = Vec::new();
         pass.before_commit(&mut updates)?;
@@ -108,17 +139,19 @@ where
 
 /// Drops the deltas after the step. The step has been taken or has failed by then: a destructor
 /// panic is not reported.
+#[inline]
 fn then_drop_deltas<D: Row, R>(deltas: Vec<D>, step: impl FnOnce(&[D]) -> Result<R>) -> Result<R> {
     let taken = step(&deltas);
     user_code::ignore_panic(|| vec_pool::recycle(deltas));
     taken
 }
 
-fn commit_with<L: Deref<Target = Node>>(
+#[inline]
+fn commit_with<L: Deref<Target = Node>, D: Evaluated, P: Deref<Target = Arc<Pass>>>(
     optimizer: &dyn Optimizer,
-    deltas: &[(L, AnyDelta)],
+    deltas: &[(L, D)],
     updates: &[Update],
-    passes: &[&Arc<Pass>],
+    passes: &[P],
 ) -> Result<()> {
     let mut pending = updates_of(deltas, updates.len());
     for update in updates {
@@ -127,12 +160,11 @@ fn commit_with<L: Deref<Target = Node>>(
             pending.push(PendingUpdate::new(variable, Source::Buffer(update.place), action));
         }
     }
-    with_recorded_span(passes, || {
-        let ended = commit_updates(optimizer, &mut pending, passes);
-        // Must precede the callback of a recorder: a failed step may still hold its locks.
-        drop_updates(&mut pending);
-        ended
-    })?;
+    let only_pass = if let [pass] = passes { Some(&**pass) } else { None };
+    let ended = with_recorded_span(passes, || commit_updates(optimizer, &mut pending, only_pass));
+    // It is empty and owns no memory, but its destructor would be called.
+    std::mem::forget(pending);
+    ended?;
     if !updates.is_empty() {
         passes.iter().for_each(|pass| pass.after_commit());
     }
@@ -140,16 +172,14 @@ fn commit_with<L: Deref<Target = Node>>(
 }
 
 /// The updates of the weights of these deltas that are not frozen, with room for `more`.
-fn updates_of<L: Deref<Target = Node>>(deltas: &[(L, AnyDelta)], more: usize) -> PendingUpdates<'_> {
+#[inline]
+fn updates_of<L: Deref<Target = Node>, D: Evaluated>(deltas: &[(L, D)], more: usize) -> PendingUpdates<'_> {
     let mut pending = updates_with_capacity(deltas.len() + more);
     // A traversal from the root mostly finds the oldest weight last, so this order is nearly by id.
-    for (layer, delta) in deltas.iter().rev() {
-        if let (Some(variable), AnyDelta::Ready(_) | AnyDelta::Unmade(..)) = (layer.as_variable(), delta)
-            && !variable.frozen()
-        {
-            pending.push(PendingUpdate::new(variable, Source::Delta(delta), Action::Unknown));
-        }
-    }
+    pending.extend(deltas.iter().rev().filter_map(|(layer, delta)| {
+        let variable = layer.as_variable().filter(|variable| !variable.frozen())?;
+        Some(PendingUpdate::new(variable, Source::Delta(delta.evaluated()?), Action::Unknown))
+    }));
     pending
 }
 
@@ -165,14 +195,16 @@ where
     then_drop_deltas(deltas, |deltas| {
         let mut pending = updates_of(deltas, 0);
         let previewed = preview_updates(optimizer, &mut pending);
+        unlock(&mut pending);
         drop_updates(&mut pending);
         previewed
     })
 }
 
-fn preview_updates(optimizer: &dyn Optimizer, pending: &mut PendingUpdates<'_>) -> Result<Snapshot> {
-    let memory = lock_all(optimizer, pending)?;
-    prepare(pending, optimizer, memory.as_deref())?;
+fn preview_updates(optimizer: &dyn Optimizer, pending: &mut [PendingUpdate<'_>]) -> Result<Snapshot> {
+    lock_all(pending)?;
+    let mut prepared = Prepared { memory: None, nanoseconds: 0.0 };
+    prepare(pending, optimizer, &mut prepared)?;
     let value = |update: &PendingUpdate<'_>| {
         let value = match (&update.action, &update.source) {
             (Action::Replace(value), _) => value.clone(),
@@ -185,9 +217,9 @@ fn preview_updates(optimizer: &dyn Optimizer, pending: &mut PendingUpdates<'_>) 
 }
 
 /// Takes a step, recorded by the current pass or else by one of the passes of the step.
-fn with_recorded_span<R>(passes: &[&Arc<Pass>], step: impl FnOnce() -> R) -> R {
+fn with_recorded_span<R>(passes: &[impl Deref<Target = Arc<Pass>>], step: impl FnOnce() -> R) -> R {
     exec::with_current(|current| {
-        match current.into_iter().chain(passes.iter().copied()).find(|pass| pass.is_watched()) {
+        match current.into_iter().chain(passes.iter().map(|pass| &**pass)).find(|pass| pass.is_watched()) {
             Some(pass) => pass.during(SpanWork::Commit, None, || TraceNodeId::NONE, step),
             None => step(),
         }
@@ -201,10 +233,7 @@ pub(crate) fn write(values: Vec<(NodeRef, Value)>) -> Result<()> {
     let pending = values.iter().filter_map(|(leaf, value)| {
         Some(PendingUpdate::new(leaf.as_variable()?, Source::Buffer(place), Action::Replace(value.clone())))
     });
-    let mut pending: PendingUpdates<'_> = pending.collect();
-    let ended = commit_updates(&NoWeights, &mut pending, &[]);
-    drop_updates(&mut pending);
-    ended
+    commit_updates(&NoWeights, &mut pending.collect(), None)
 }
 
 /// The optimizer of a commit that has no weights, only given values.
@@ -216,52 +245,78 @@ impl Optimizer for NoWeights {
     }
 }
 
-fn commit_updates(optimizer: &dyn Optimizer, pending: &mut PendingUpdates<'_>, passes: &[&Arc<Pass>]) -> Result<()> {
-    let mut memory = lock_all(optimizer, pending)?;
-    let PreparedState { states: prepared, nanoseconds } = prepare(pending, optimizer, memory.as_deref())?;
+/// Takes the step, and drops the updates. The locks are released before that: a destructor may be
+/// user code that reads a weight.
+fn commit_updates(
+    optimizer: &dyn Optimizer,
+    pending: &mut PendingUpdates<'_>,
+    only_pass: Option<&Arc<Pass>>,
+) -> Result<()> {
+    let ended = prepare_and_swap(optimizer, pending, only_pass);
+    if ended.is_err() {
+        unlock(pending);
+    }
+    drop_updates(pending);
+    ended
+}
+
+#[inline(always)]
+fn prepare_and_swap(
+    optimizer: &dyn Optimizer,
+    pending: &mut [PendingUpdate<'_>],
+    only_pass: Option<&Arc<Pass>>,
+) -> Result<()> {
+    lock_all(pending)?;
+    let mut prepared = Prepared { memory: None, nanoseconds: 0.0 };
+    prepare(pending, optimizer, &mut prepared)?;
 
     let snapshots = LiveSnapshots::collect();
-    for update in pending.iter_mut() {
-        snapshots.save(update.variable);
-        match &mut update.action {
-            Action::Replace(value) => update.variable.exchange(value),
-            Action::InPlace(_) => {}
-            Action::Unknown => unreachable!("a new value was prepared"),
-        }
+    snapshots.save(pending.iter().map(|update| update.variable));
+    match only_pass {
+        Some(pass) => pass.committing(|| swap(pending, prepared.nanoseconds)),
+        None => swap(pending, prepared.nanoseconds),
     }
-    match passes {
-        [pass] => pass.committing(|| apply_in_place(pending, nanoseconds)),
-        _ => apply_in_place(pending, nanoseconds),
+    let dead = prepared.memory.map(NewStates::write);
+    unlock(pending);
+    if dead.is_some() || !snapshots.is_empty() {
+        // The step has been taken: a destructor panic is not reported.
+        user_code::ignore_panic(|| drop((dead, snapshots)));
     }
-    // Dropped at the end, as the old values are: the destructors may be user code.
-    let mut dead: Vec<WeightState> = Vec::new();
-    if let Some(StateMap { steps, by_weight }) = memory.as_deref_mut() {
-        let new = prepared.len();
-        dead.extend(prepared.into_iter().filter_map(|(id, state)| by_weight.insert(id, state)));
-        if dead.len() < new {
-            dead.extend(by_weight.extract_if(|_, state| state.owner.strong_count() == 0).map(|dead| dead.1));
-        }
-        *steps += 1;
-    }
-    drop(memory);
-    for update in pending.iter_mut() {
-        update.lock = None;
-    }
-    // The step has been taken: a destructor panic is not reported.
-    user_code::ignore_panic(|| drop((dead, snapshots)));
     Ok(())
 }
 
-/// Sorts the updates by variable, and locks the variables in this order, then the memory of the
-/// optimizer.
-fn lock_all<'o>(optimizer: &'o dyn Optimizer, pending: &mut PendingUpdates<'_>) -> Result<Option<MemoryGuard<'o>>> {
+/// Sorts the updates by variable, and locks the variables in this order.
+#[inline(always)]
+fn lock_all(pending: &mut [PendingUpdate<'_>]) -> Result<()> {
     sort_by_variable(pending)?;
     let nested = in_optimizer_step();
-    for update in pending.iter_mut() {
+    for update in pending {
         update.lock = Some(lock(update.variable, nested)?);
     }
-    let memory = user_code::run(|| optimizer.memory()).map_err(|error| by_optimizer(error, optimizer))?;
-    memory.map(Memory::lock).transpose()
+    Ok(())
+}
+
+/// The swap phase: stores all new values.
+#[inline(always)]
+fn swap(pending: &mut [PendingUpdate<'_>], nanoseconds: f64) {
+    let shared = fork_join::is_worth_sharing(nanoseconds);
+    for update in pending.iter_mut() {
+        match &mut update.action {
+            Action::Replace(value) => update.variable.exchange(value),
+            _ if shared => {}
+            _ => update.apply(),
+        }
+    }
+    if shared {
+        apply_in_place(pending);
+    }
+}
+
+#[inline(always)]
+fn unlock(pending: &mut [PendingUpdate<'_>]) {
+    for update in pending {
+        update.lock = None;
+    }
 }
 
 /// The updates of a step, inline if there are few.
@@ -269,23 +324,24 @@ type PendingUpdates<'a> = SmallVec<[PendingUpdate<'a>; INLINE_UPDATES]>;
 const INLINE_UPDATES: usize = 8;
 
 /// A table for this many updates, with cached memory unless they fit inline.
+#[inline]
 fn updates_with_capacity<'a>(pending: usize) -> PendingUpdates<'a> {
-    if pending <= INLINE_UPDATES {
-        return PendingUpdates::new();
-    }
+    if pending <= INLINE_UPDATES { PendingUpdates::new() } else { SmallVec::from_vec(many_updates(pending)) }
+}
+
+#[cold]
+fn many_updates<'a>(pending: usize) -> Vec<PendingUpdate<'a>> {
     let mut room = vec_pool::with_room_of::<RawUpdate, _>(pending);
     room.reserve_exact(pending);
-    SmallVec::from_vec(room)
+    room
 }
 
 /// Drops updates with their old or rejected values. Destructor panics are not reported.
+#[inline(always)]
 fn drop_updates(pending: &mut PendingUpdates<'_>) {
-    // A failed step still holds its locks, and a destructor may read a weight.
-    for update in pending.iter_mut() {
-        update.lock = None;
-    }
-    while let Some(update) = pending.pop() {
-        user_code::ignore_panic(|| drop(update));
+    // A panic ends `clear` after it has removed that update.
+    while !pending.is_empty() {
+        user_code::ignore_panic(|| pending.clear());
     }
     if pending.spilled() {
         vec_pool::keep_room_of::<RawUpdate, _>(std::mem::take(pending).into_vec());
@@ -295,6 +351,15 @@ fn drop_updates(pending: &mut PendingUpdates<'_>) {
 impl<'a> PendingUpdate<'a> {
     fn new(variable: &'a Variable, source: Source<'a>, action: Action) -> Self {
         PendingUpdate { variable, source, lock: None, action }
+    }
+
+    /// Applies an in-place update. The caller must hold the lock of the variable.
+    #[inline(never)]
+    fn apply(&self) {
+        let (&Action::InPlace(rate), Source::Delta(delta)) = (&self.action, self.source) else {
+            unreachable!("a new value was prepared")
+        };
+        delta.sgd_in_place(self.variable, rate);
     }
 
     fn place(&self) -> &'static Location<'static> {
@@ -310,6 +375,11 @@ fn sort_by_variable(pending: &mut [PendingUpdate<'_>]) -> Result<()> {
     if pending.is_sorted_by(|first, second| first.variable.id() < second.variable.id()) {
         return Ok(());
     }
+    sort_unsorted(pending)
+}
+
+#[cold]
+fn sort_unsorted(pending: &mut [PendingUpdate<'_>]) -> Result<()> {
     pending.sort_by_key(|update| update.variable.id());
     let twice = pending.windows(2).find(|pair| pair[0].variable.id() == pair[1].variable.id());
     let Some([first, second]) = twice else { return Ok(()) };
@@ -322,75 +392,117 @@ fn sort_by_variable(pending: &mut [PendingUpdate<'_>]) -> Result<()> {
 }
 
 /// The result of the prepare phase besides the new values.
-struct PreparedState {
-    /// The new states by weight id.
-    states: Vec<(u64, WeightState)>,
+struct Prepared<'a> {
+    memory: Option<NewStates<'a>>,
     /// The estimated time of all in-place updates.
     nanoseconds: f64,
 }
 
-/// The prepare phase: computes the new values and the new states.
-fn prepare(
+/// The new states of the weights by id, and the locked memory in which they replace the old ones.
+struct NewStates<'a> {
+    memory: MemoryGuard<'a>,
+    states: Vec<(u64, WeightState)>,
+}
+
+impl NewStates<'_> {
+    /// Writes the states. Returns the old ones, and those of dropped weights.
+    #[inline(never)]
+    fn write(mut self) -> Vec<WeightState> {
+        let StateMap { steps, by_weight } = &mut *self.memory;
+        let new = self.states.len();
+        let mut dead: Vec<_> = self.states.into_iter().filter_map(|(id, state)| by_weight.insert(id, state)).collect();
+        if dead.len() < new {
+            dead.extend(by_weight.extract_if(|_, state| state.owner.strong_count() == 0).map(|dead| dead.1));
+        }
+        *steps += 1;
+        dead
+    }
+}
+
+/// The prepare phase: locks the memory, and computes the new values and the new states.
+fn prepare<'a>(
     pending: &mut [PendingUpdate<'_>],
-    optimizer: &dyn Optimizer,
-    states: Option<&StateMap>,
-) -> Result<PreparedState> {
-    let mut prepared = PreparedState { states: Vec::new(), nanoseconds: 0.0 };
+    optimizer: &'a dyn Optimizer,
+    prepared: &mut Prepared<'a>,
+) -> Result<()> {
     let mut at: Option<&Variable> = None;
+    let before = IN_OPTIMIZER_STEP.get();
     let prepare = || {
+        if let Some(memory) = optimizer.memory() {
+            prepared.memory = Some(NewStates { memory: memory.lock()?, states: Vec::new() });
+        }
+        // Must follow the lock, which a step waits for unless it is nested.
+        IN_OPTIMIZER_STEP.set(true);
+        let steps = prepared.memory.as_ref().map_or(0, |new| new.memory.steps);
         let begun = {
             let deltas = |visit: &mut ChunkVisitor<'_>| visit_deltas(pending, visit);
-            let begun = || optimizer.begin(&Step::new(states.map_or(0, |states| states.steps), &deltas));
-            user_code::run_fallible(begun).map_err(|error| by_optimizer(error, optimizer))?
+            optimizer.begin(&Step::new(steps, &deltas))?
         };
         let optimizer = begun.as_deref().unwrap_or(optimizer);
         // The learning rate of all weights without an optimizer of their own, once known.
         let mut common_rate: Option<Option<f64>> = None;
         for PendingUpdate { variable, source, action, .. } in pending {
-            let Source::Delta(delta) = *source else { continue };
+            let Source::Delta(delta) = source else { continue };
             at = Some(variable);
-            let own = optimizer.for_weight(WeightId(variable.id()));
-            let optimizer = own.as_deref().unwrap_or(optimizer);
-            let descent = match common_rate.filter(|_| own.is_none()) {
-                Some(descent) => descent,
-                None => optimizer.descent().transpose()?,
-            };
-            if own.is_none() {
-                common_rate = Some(descent);
-            }
-            if let Some(descent) = descent
-                && delta.supports_sgd(variable)
-            {
-                *action = if delta.is_sgd_in_place(variable) {
-                    prepared.nanoseconds += delta.cost();
-                    Action::InPlace(descent)
-                } else {
-                    // User code may panic: run it on a copy, before anything is written.
-                    Action::Replace(delta.sgd_copy(variable, descent))
-                };
+            if let Some(own) = optimizer.for_weight(WeightId(variable.id())) {
+                *action = prepared.action(variable, *delta, own.descent().transpose()?, &*own)?;
                 continue;
             }
-            let value = &delta.evaluated()?;
-            let state = states.and_then(|states| states.by_weight.get(&variable.id()));
-            let rule = |chunk: Chunk<'_>, steps| optimizer.step(chunk, steps);
-            let update = || variable.weight().prepare(variable, value, optimizer.slots(), &rule, state);
-            let (value, state) =
-                user_code::run_fallible(update).map_err(|error| match (variable.check_delta(value), delta) {
-                    (Err(error), AnyDelta::Unmade(layer, _)) => error.at(layer.name(), layer.site()),
-                    (Err(error), _) => error,
-                    (Ok(()), _) => by_optimizer(error, optimizer),
-                })?;
-            *action = Action::Replace(value);
-            prepared.states.extend(state.map(|state| (variable.id(), state)));
+            let descent = match common_rate {
+                Some(descent) => descent,
+                None => *common_rate.insert(optimizer.descent().transpose()?),
+            };
+            if let Some(number) = descent.and_then(|rate| delta.descended(variable, rate)) {
+                *action = Action::Replace(number.into());
+                continue;
+            }
+            *action = prepared.action(variable, *delta, descent, optimizer)?;
         }
         Ok(())
     };
-    let before = IN_OPTIMIZER_STEP.replace(true);
-    let ended = user_code::run_fallible(prepare);
+    let ended = user_code::run_fallible(prepare).map_err(|error| match at {
+        Some(variable) => error.at(STEP_OF_WEIGHT, variable.place()),
+        None => by_optimizer(error, optimizer),
+    });
     IN_OPTIMIZER_STEP.set(before);
-    match (ended, at) {
-        (Err(error), Some(variable)) => Err(error.at(STEP_OF_WEIGHT, variable.place())),
-        (ended, _) => ended.map(|()| prepared),
+    ended
+}
+
+impl Prepared<'_> {
+    /// What the swap phase does with a weight, given the learning rate if the optimizer is plain
+    /// gradient descent.
+    #[inline(never)]
+    fn action(
+        &mut self,
+        variable: &Variable,
+        delta: StepDelta<'_>,
+        descent: Option<f64>,
+        optimizer: &dyn Optimizer,
+    ) -> Result<Action> {
+        if let Some(rate) = descent
+            && delta.supports_sgd(variable)
+        {
+            if delta.is_sgd_in_place(variable) {
+                self.nanoseconds += delta.cost();
+                return Ok(Action::InPlace(rate));
+            }
+            // User code may panic: run it on a copy, before anything is written.
+            return Ok(Action::Replace(delta.sgd_copy(variable, rate)));
+        }
+        let value = &delta.value()?;
+        let state = self.memory.as_ref().and_then(|new| new.memory.by_weight.get(&variable.id()));
+        let rule = |chunk: Chunk<'_>, steps| optimizer.step(chunk, steps);
+        let update = || variable.weight().prepare(variable, value, optimizer.slots(), &rule, state);
+        let (value, state) =
+            user_code::run_fallible(update).map_err(|error| match (variable.check_delta(value), delta) {
+                (Err(error), StepDelta::Unmade(layer, _)) => error.at(layer.name(), layer.site()),
+                (Err(error), _) => error,
+                (Ok(()), _) => by_optimizer(error, optimizer),
+            })?;
+        if let (Some(new), Some(state)) = (&mut self.memory, state) {
+            new.states.push((variable.id(), state));
+        }
+        Ok(Action::Replace(value))
     }
 }
 
@@ -404,20 +516,17 @@ fn by_optimizer(error: Error, optimizer: &dyn Optimizer) -> Error {
     user_code::run(|| optimizer.kind()).map_or(error.clone(), |name| error.context(format_args!("optimizer {name}")))
 }
 
-/// Applies the in-place gradient-descent updates, which cannot fail. Their total estimated time is
-/// `nanoseconds`.
+/// Applies in-place gradient-descent updates that are worth sharing. They cannot fail.
 ///
 /// Each update preferably runs on the thread that used the weight in the forward pass and has it in
 /// its cache, as long as all threads stay busy. An expensive update occupies all threads by itself,
 /// and all of them used its weight. Such updates run one after the other, each parallelized by its
 /// operation, so that no thread idles at the end.
-fn apply_in_place(pending: &[PendingUpdate<'_>], nanoseconds: f64) {
-    if !fork_join::is_worth_sharing(nanoseconds) {
-        return pending.iter().for_each(PendingUpdate::apply);
-    }
-    let steps = pending.iter().filter_map(|update| {
-        let (variable, _, delta) = update.in_place_update()?;
-        Some((variable.affinity_distance(), delta.cost(), update))
+#[inline(never)]
+fn apply_in_place(pending: &[PendingUpdate<'_>]) {
+    let steps = pending.iter().filter_map(|update| match (&update.action, update.source) {
+        (Action::InPlace(_), Source::Delta(delta)) => Some((update.variable.affinity_distance(), delta.cost(), update)),
+        _ => None,
     });
     let threads = current_num_threads();
     let enough = if threads <= MAX_THREADS_FOR_SPLIT {
@@ -461,45 +570,30 @@ const EXPENSIVE_NANOSECONDS_PER_THREAD: f64 = 50_000.0;
 /// With more threads, it is split this way only if it takes very long.
 const MAX_THREADS_FOR_SPLIT: usize = 8;
 
-impl PendingUpdate<'_> {
-    /// The in-place gradient-descent update, if this is one.
-    #[inline]
-    fn in_place_update(&self) -> Option<(&Variable, f64, &AnyDelta)> {
-        match (&self.action, &self.source) {
-            (Action::InPlace(rate), Source::Delta(delta)) => Some((self.variable, *rate, delta)),
+impl StepDelta<'_> {
+    /// The new value by plain gradient descent, if the weight is a number. This cannot fail and
+    /// needs no dynamic dispatch.
+    #[inline(always)]
+    fn descended(&self, variable: &Variable, rate: f64) -> Option<Scalar> {
+        let StepDelta::Value(delta) = self else { return None };
+        match (variable.number()?, &delta.0) {
+            (Scalar::F32(mut weight), Repr::F32(delta)) => {
+                weight.descend(rate, delta);
+                Some(Scalar::F32(weight))
+            }
+            (Scalar::F64(mut weight), Repr::F64(delta)) => {
+                weight.descend(rate, delta);
+                Some(Scalar::F64(weight))
+            }
             _ => None,
         }
     }
 
-    /// Applies it.
-    #[inline]
-    fn apply(&self) {
-        if let Some((variable, rate, delta)) = self.in_place_update() {
-            delta.sgd_in_place(variable, rate);
-        }
-    }
-}
-
-impl AnyDelta {
     /// Whether plain gradient descent can be applied with this delta.
-    #[inline(always)]
-    fn supports_sgd(&self, variable: &Variable) -> bool {
-        self.is_scalar_of(variable) || self.supports_sgd_dyn(variable)
-    }
-
-    /// Whether this is an evaluated scalar for a scalar weight. Such an update cannot fail and
-    /// needs no dynamic dispatch.
-    #[inline(always)]
-    fn is_scalar_of(&self, variable: &Variable) -> bool {
-        matches!(self, AnyDelta::Ready(_)) && variable.is_number()
-    }
-
-    /// Decides all other cases by asking the weight or the operation.
-    #[inline(never)]
-    fn supports_sgd_dyn(&self, variable: &Variable) -> bool {
+    fn supports_sgd(self, variable: &Variable) -> bool {
         match self {
-            AnyDelta::Ready(delta) => variable.weight().supports_sgd(variable, delta),
-            AnyDelta::Unmade(layer, operands) => layer.accumulates().is_some_and(|op| {
+            StepDelta::Value(delta) => variable.weight().supports_sgd(variable, delta),
+            StepDelta::Unmade(layer, operands) => layer.accumulates().is_some_and(|op| {
                 let operands: OperandVec<&Value> = operands.iter().collect();
                 if op.is_pure() {
                     variable.look(|value| op.can_accumulate(&operands, value))
@@ -507,84 +601,71 @@ impl AnyDelta {
                     op.can_accumulate(&operands, &variable.read())
                 }
             }),
-            _ => false,
         }
     }
 
     /// Whether the update is built-in code, which cannot fail midway.
-    #[inline(always)]
-    fn is_sgd_in_place(&self, variable: &Variable) -> bool {
+    fn is_sgd_in_place(self, variable: &Variable) -> bool {
         let is_pure = |layer: &NodeRef| layer.accumulates().is_some_and(|op| op.is_pure());
-        self.is_scalar_of(variable)
-            || variable.weight().is_updated_in_place() && !matches!(self, AnyDelta::Unmade(layer, _) if !is_pure(layer))
+        variable.weight().is_updated_in_place() && !matches!(self, StepDelta::Unmade(layer, _) if !is_pure(layer))
     }
 
-    /// Applies the update in place. The caller must hold the lock of the variable.
-    #[inline(always)]
-    fn sgd_in_place(&self, variable: &Variable, rate: f64) {
+    /// Applies the update in place. The result of a deferred delta is accumulated into the weight
+    /// without a temporary.
+    fn sgd_in_place(self, variable: &Variable, rate: f64) {
         match self {
-            AnyDelta::Ready(delta) => variable.weight().sgd_in_place(variable, rate, delta),
-            deferred => deferred.accumulate(variable, rate),
+            StepDelta::Value(delta) => variable.weight().sgd_in_place(variable, rate, delta),
+            StepDelta::Unmade(layer, operands) => variable.change(|value| accumulate(layer, operands, rate, value)),
         }
-    }
-
-    /// Accumulates a deferred delta into the weight without a temporary.
-    #[inline(never)]
-    fn accumulate(&self, variable: &Variable, rate: f64) {
-        let AnyDelta::Unmade(layer, operands) = self else { unreachable!("updates use evaluated deltas") };
-        let op = layer.accumulates().expect("the operation accumulates");
-        let operands: OperandVec<&Value> = operands.iter().collect();
-        variable.change(|value| op.accumulate(&operands, -rate, value));
     }
 
     /// The value after the update.
-    fn sgd_copy(&self, variable: &Variable, rate: f64) -> Value {
+    fn sgd_copy(self, variable: &Variable, rate: f64) -> Value {
         match self {
-            AnyDelta::Unmade(layer, operands) => {
-                let op = layer.accumulates().expect("the operation accumulates");
+            StepDelta::Value(delta) => variable.weight().sgd_copy(variable, rate, delta),
+            StepDelta::Unmade(layer, operands) => {
                 let mut value = variable.read();
-                op.accumulate(&operands.iter().collect::<OperandVec<_>>(), -rate, &mut value);
+                accumulate(layer, operands, rate, &mut value);
                 value
             }
-            delta => variable.weight().sgd_copy(variable, rate, delta.expect_ready()),
         }
     }
 
-    /// The value of this evaluated or deferred delta.
-    fn evaluated(&self) -> Result<Cow<'_, Value>> {
+    /// The value of this delta.
+    fn value(&self) -> Result<Cow<'_, Value>> {
         match self {
-            AnyDelta::Ready(value) => Ok(Cow::Borrowed(value)),
-            AnyDelta::Unmade(layer, operands) => {
+            StepDelta::Value(value) => Ok(Cow::Borrowed(value)),
+            StepDelta::Unmade(layer, operands) => {
                 let op = layer.accumulates().expect("a deferred delta is an operation");
                 let value = op.value(&operands.iter().collect::<OperandVec<_>>());
                 value.map(Cow::Owned).map_err(|error| error.at(op.name(), layer.site()))
             }
-            _ => unreachable!("updates use evaluated deltas"),
         }
     }
 
     /// The estimated time of the update, in nanoseconds.
-    #[inline(always)]
-    fn cost(&self) -> f64 {
+    fn cost(self) -> f64 {
         match self {
-            AnyDelta::Ready(Value(Repr::F32(_) | Repr::F64(_))) => 10.0,
-            AnyDelta::Unmade(layer, operands) => Self::cost_of_deferred(layer, operands),
-            _ => 1_000.0,
+            StepDelta::Value(Value(Repr::F32(_) | Repr::F64(_))) => 10.0,
+            StepDelta::Value(_) => 1_000.0,
+            StepDelta::Unmade(layer, operands) => {
+                layer.accumulates().map_or(0.0, |op| op.cost(&operands.iter().collect::<OperandVec<_>>()))
+            }
         }
     }
+}
 
-    /// The estimated time of a deferred delta.
-    #[inline(never)]
-    fn cost_of_deferred(layer: &NodeRef, operands: &[Value]) -> f64 {
-        layer.accumulates().map_or(0.0, |op| op.cost(&operands.iter().collect::<OperandVec<_>>()))
-    }
+/// Adds the result of a deferred delta, times the negated rate, to a value.
+fn accumulate(layer: &NodeRef, operands: &[Value], rate: f64, value: &mut Value) {
+    let op = layer.accumulates().expect("the operation accumulates");
+    op.accumulate(&operands.iter().collect::<OperandVec<_>>(), -rate, value);
 }
 
 /// Passes each weight and its delta to `visit`.
 fn visit_deltas(pending: &[PendingUpdate<'_>], visit: &mut ChunkVisitor<'_>) -> Result<()> {
     for PendingUpdate { variable, source, .. } in pending {
         let Source::Delta(delta) = source else { continue };
-        let delta = &delta.evaluated()?;
+        let delta = &delta.value()?;
         let visited =
             variable.weight().visit_chunks(variable, delta, &mut |chunk| visit(WeightId(variable.id()), chunk));
         visited.map_err(|error| error.at(STEP_OF_WEIGHT, variable.place()))?;

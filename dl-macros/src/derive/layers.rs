@@ -58,13 +58,15 @@ fn implementation(item: &DeriveInput) -> syn::Result<TokenStream> {
     }
     let site = Span::mixed_site();
     let runtime = crate_path::runtime(&krate, site);
-    let parts = fields.iter().enumerate().map(|(i, field)| {
+    let member = |(i, field): (usize, &syn::Field)| match &field.ident {
+        Some(name) => Member::Named(name.clone()),
+        None => Member::Unnamed(Index { index: u32::try_from(i).unwrap_or(u32::MAX), span: field.ty.span() }),
+    };
+    let members: Vec<Member> = fields.iter().enumerate().map(member).collect();
+    let types = fields.iter().map(|field| &field.ty);
+    let parts = fields.iter().zip(&members).map(|(field, member)| {
         let span = field.ty.span();
         let runtime_at_type = crate_path::runtime(&krate, span);
-        let member = match &field.ident {
-            Some(name) => Member::Named(name.clone()),
-            None => Member::Unnamed(Index { index: u32::try_from(i).unwrap_or(u32::MAX), span }),
-        };
         let ty = &field.ty;
         quote_spanned!(span=> #member: #runtime_at_type::part::<_, #ty>(&decided, |all: &Self| ::core::clone::Clone::clone(&all.#member)))
     });
@@ -88,6 +90,22 @@ fn implementation(item: &DeriveInput) -> syn::Result<TokenStream> {
             {
                 let decided = #runtime::decide(body);
                 #name { #(#parts,)* }
+            }
+        }
+
+        impl #generics #runtime::CompiledArgument for #name #arguments where #(#predicates,)* {
+            fn add_to(&self, arguments: &mut #runtime::Arguments) {
+                #(#runtime::argument(&self.#members).add_to(arguments);)*
+            }
+        }
+
+        impl #generics #runtime::CompiledResult for #name #arguments where #(#predicates,)* {
+            fn layers(&self, list: &mut #runtime::ResultLayers) {
+                #(#runtime::CompiledResult::layers(&self.#members, list);)*
+            }
+
+            fn with_layers(list: &mut #runtime::ResultLayers) -> Self {
+                #name { #(#members: <#types as #runtime::CompiledResult>::with_layers(list),)* }
             }
         }
     })

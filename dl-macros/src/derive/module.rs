@@ -7,6 +7,11 @@
 //! //                 Visitor::field::<Linear>(visitor, "hidden", &self.hidden);
 //! //                 Visitor::field::<Linear>(visitor, "out", &self.output);
 //! //             }
+//! //             fn compiled_arguments(&self, arguments: &mut Arguments) {
+//! //                 Module::compiled_arguments(&self.hidden, arguments);
+//! //                 Module::compiled_arguments(&self.output, arguments);
+//! //                 argument(&self.cache).add_field_to(arguments);
+//! //             }
 //! //         }
 //! ```
 
@@ -44,6 +49,8 @@ pub(crate) fn derive(item: TokenStream) -> TokenStream {
 /// A field that the visitor gets.
 struct Part<'a> {
     name: String,
+    /// Whether it is no part of the module, but may decide what a compiled function builds.
+    skipped: bool,
     member: Member,
     ty: &'a Type,
 }
@@ -82,14 +89,15 @@ fn parts<'a>(fields: &'a Fields, diagnostics: &mut Diagnostics) -> Vec<Part<'a>>
     let mut parts = Vec::new();
     for (field, member) in fields.iter().zip(fields.members()) {
         let Settings { skip, rename } = Settings::of(field, diagnostics);
-        if skip {
-            continue;
-        }
         let name = match (&rename, &member) {
             (Some(name), _) => name.value(),
             (None, Member::Named(name)) => syn::ext::IdentExt::unraw(name).to_string(),
             (None, Member::Unnamed(index)) => index.index.to_string(),
         };
+        if skip {
+            parts.push(Part { name, skipped: true, member, ty: &field.ty });
+            continue;
+        }
         if let Some(other) = names.insert(name.clone(), member.clone()) {
             let other = other.to_token_stream();
             let culprit = rename.map_or_else(|| member.to_token_stream(), ToTokens::into_token_stream);
@@ -98,7 +106,7 @@ fn parts<'a>(fields: &'a Fields, diagnostics: &mut Diagnostics) -> Vec<Part<'a>>
                 format!("the name `{name}` is used twice in module paths: the field `{other}` has it, too"),
             );
         }
-        parts.push(Part { name, member, ty: &field.ty });
+        parts.push(Part { name, skipped: false, member, ty: &field.ty });
     }
     parts
 }
@@ -149,7 +157,7 @@ fn check_name(name: LitStr) -> syn::Result<LitStr> {
 
 fn implementation(item: &DeriveInput, krate: &Path, parts: &[Part<'_>]) -> TokenStream {
     let runtime = crate_path::runtime(krate, Span::mixed_site());
-    let visits = parts.iter().map(|Part { name, member, ty }| {
+    let spans = |Part { member, ty, .. }: &Part<'_>| {
         // Hygienic names with the location of the type, where errors are reported.
         let span = Span::mixed_site().located_at(ty.span());
         let runtime_at_type = crate_path::runtime(krate, span);
@@ -157,14 +165,29 @@ fn implementation(item: &DeriveInput, krate: &Path, parts: &[Part<'_>]) -> Token
             Member::Unnamed(index) => Member::Unnamed(Index { index: index.index, span }),
             named => named.clone(),
         };
-        quote_spanned!(span=> #runtime_at_type::Visitor::field::<#ty>(visitor, #name, &self.#member);)
+        (span, runtime_at_type, member)
+    };
+    let visits = parts.iter().filter(|part| !part.skipped).map(|part| {
+        let ((span, runtime, member), Part { name, ty, .. }) = (spans(part), part);
+        quote_spanned!(span=> #runtime::Visitor::field::<#ty>(visitor, #name, &self.#member);)
+    });
+    let arguments_of_fields = parts.iter().map(|part| {
+        let (span, runtime, member) = spans(part);
+        match part.skipped {
+            true => quote_spanned!(span=> #runtime::argument(&self.#member).add_field_to(arguments);),
+            false => quote_spanned!(span=> #runtime::Module::compiled_arguments(&self.#member, arguments);),
+        }
     });
     let name = &item.ident;
     let (generics, arguments, conditions) = item.generics.split_for_impl();
     let parameters: Vec<&Ident> = item.generics.type_params().map(|parameter| &parameter.ident).collect();
     let depends = |ty: &Type| parameters.iter().any(|parameter| mentions(ty, parameter));
     // A recursive field needs no bound: it is a module if the others are.
-    let needed = parts.iter().map(|part| part.ty).filter(|ty| depends(ty) && !mentions_struct(ty, name));
+    let needed = parts
+        .iter()
+        .filter(|part| !part.skipped)
+        .map(|part| part.ty)
+        .filter(|ty| depends(ty) && !mentions_struct(ty, name));
     let needed: Vec<TokenStream> = needed.map(|ty| quote!(#ty: #runtime::Module)).collect();
     let predicates: Vec<_> = conditions.iter().flat_map(|conditions| &conditions.predicates).collect();
     let conditions = if predicates.is_empty() && needed.is_empty() {
@@ -174,11 +197,16 @@ fn implementation(item: &DeriveInput, krate: &Path, parts: &[Part<'_>]) -> Token
     };
     // Without parts, the visitor is unused.
     let site = Span::mixed_site();
-    let visitor = if parts.is_empty() { quote!(_) } else { quote_spanned!(site=> visitor) };
+    let visitor = if parts.iter().all(|part| part.skipped) { quote!(_) } else { quote_spanned!(site=> visitor) };
+    let arguments_name = if parts.is_empty() { quote!(_) } else { quote_spanned!(site=> arguments) };
     quote_spanned! {site=>
         impl #generics #runtime::Module for #name #arguments #conditions {
             fn visit(&self, #visitor: &mut #runtime::Visitor) {
                 #(#visits)*
+            }
+
+            fn compiled_arguments(&self, #arguments_name: &mut #runtime::Arguments) {
+                #(#arguments_of_fields)*
             }
         }
     }

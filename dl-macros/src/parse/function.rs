@@ -53,11 +53,13 @@ pub(crate) enum LazyReturn {
 }
 
 /// The return type if the function is lazy, `None` if it is plain.
-pub(crate) fn lazy_return(sig: &Signature, options: &Options) -> Option<LazyReturn> {
+pub(crate) fn lazy_return(sig: &Signature, options: &Options, in_type: bool) -> Option<LazyReturn> {
+    // On a block, the option is for those of its functions that return layers.
+    let is_said = options.lazy.is_some() || options.compiled.is_some() && !in_type;
     let ReturnType::Type(_, ty) = &sig.output else { return None };
     match &**ty {
         Type::ImplTrait(ty) => ty.bounds.iter().any(is_expression).then_some(LazyReturn::Expression),
-        ty if options.lazy.is_some() || is_lazy(ty) => Some(LazyReturn::Named(Box::new(ty.clone()))),
+        ty if is_said || is_lazy(ty) => Some(LazyReturn::Named(Box::new(ty.clone()))),
         _ => None,
     }
 }

@@ -11,11 +11,13 @@ pub(crate) struct Options {
     pub(crate) krate: Path,
     /// The keyword `lazy`, if present: the function is lazy whatever its return type is called.
     pub(crate) lazy: Option<Ident>,
+    /// The keyword `compiled`, if present: calls are one operation.
+    pub(crate) compiled: Option<Ident>,
 }
 
 impl Options {
     pub(crate) fn parse(tokens: TokenStream, diagnostics: &mut Diagnostics) -> Options {
-        let mut options = Options { krate: crate_path::default(), lazy: None };
+        let mut options = Options { krate: crate_path::default(), lazy: None, compiled: None };
         let parser = |input: ParseStream<'_>| {
             while !input.is_empty() {
                 if input.peek(Token![crate]) {
@@ -29,10 +31,14 @@ impl Options {
                             return Err(input.error("`lazy` takes no value: write `#[differentiable(lazy)]`"));
                         }
                         "lazy" => options.lazy = Some(name),
+                        "compiled" if input.peek(Token![=]) => {
+                            return Err(input.error("`compiled` takes no value: write `#[differentiable(compiled)]`"));
+                        }
+                        "compiled" => options.compiled = Some(name),
                         other => {
                             let message = format!(
-                                "`#[differentiable]` has no option `{other}`; it has `lazy` (the return type is an alias of a \
-                                 layer) and `crate = path` (where the crate `dl` is)"
+                                "`#[differentiable]` has no option `{other}`; it has `compiled` (a call is one operation), \
+                                 `lazy` (the return type is an alias of a layer) and `crate = path` (where the crate `dl` is)"
                             );
                             return Err(syn::Error::new_spanned(name, message));
                         }

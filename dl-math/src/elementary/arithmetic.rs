@@ -112,4 +112,16 @@ functions! {
     erf
     /// `1 − erf x`
     erfc
+    /// The sine
+    sin
+    /// The cosine
+    cos
+    /// The tangent
+    tan
+    /// The arc sine
+    asin
+    /// The arc cosine
+    acos
+    /// The arc tangent
+    atan
 }

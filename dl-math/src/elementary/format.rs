@@ -57,6 +57,10 @@ pub trait Format: Float {
     #[must_use]
     fn power<E: Elementary>(a: Self, b: Self) -> Self;
 
+    /// The value of the function for this format.
+    #[must_use]
+    fn by(self, single: impl FnOnce(f32) -> f32, double: impl FnOnce(f64) -> f64) -> Self;
+
     /// The polynomial of that name in `coefficients`.
     #[must_use]
     fn exp_tail<M: MulAdd>(r: Self) -> Self;
@@ -150,6 +154,11 @@ format! { f32 u32
     fn power<E: Elementary>(a: f32, b: f32) -> f32 {
         power_of_f32::<E>(a, b)
     }
+
+    #[inline(always)]
+    fn by(self, single: impl FnOnce(f32) -> f32, _: impl FnOnce(f64) -> f64) -> f32 {
+        single(self)
+    }
 }
 
 format! { f64 u64
@@ -161,5 +170,10 @@ format! { f64 u64
     #[inline(always)]
     fn power<E: Elementary>(a: f64, b: f64) -> f64 {
         power_of_f64(a, b)
+    }
+
+    #[inline(always)]
+    fn by(self, _: impl FnOnce(f32) -> f32, double: impl FnOnce(f64) -> f64) -> f64 {
+        double(self)
     }
 }

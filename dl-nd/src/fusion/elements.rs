@@ -1,8 +1,8 @@
 //! The element types that lazy tensors can have: `f32` and `f64`.
 
-use super::{compute, defer};
+use super::{compute, defer, straight_line};
 use crate::tensor::{Element, Item, LazyTensor, Nd, PerElement, Rank, Storage};
-use dl_core::{Data, buffers};
+use dl_core::{Data, PointwiseInstruction, buffers};
 
 macro_rules! elements {
     ($($A:ident),*) => {$(
@@ -10,6 +10,14 @@ macro_rules! elements {
             type Derivative = $A;
 
             const UNIT: $A = 1.0;
+
+            fn order_key(self) -> u64 {
+                // the sum turns −0 into 0
+                let bits = (self + 0.0).to_bits();
+                let sign = 1 << (8 * size_of::<$A>() - 1);
+                let key = if bits & sign == 0 { bits | sign } else { !bits };
+                (if self.is_nan() { !0 } else { key }) as u64
+            }
 
             fn recycle(elements: Vec<$A>) {
                 buffers::give_back(elements);
@@ -33,6 +41,14 @@ macro_rules! elements {
 
             fn realize<D: Rank>(tensors: &[&Nd<Self, D>]) {
                 defer::realize(tensors);
+            }
+
+            fn run_pointwise<D: Rank>(
+                instructions: &[PointwiseInstruction],
+                inputs: &[&Nd<Self, D>],
+                results: &[usize],
+            ) -> Option<Vec<Nd<Self, D>>> {
+                straight_line::run(instructions, inputs, results)
             }
 
             fn non_finite(self) -> Option<f64> {

@@ -27,6 +27,7 @@ mod pairwise_sum;
 #[allow(unsafe_code, reason = "a hint to the processor is an intrinsic")]
 mod prefetch;
 mod program;
+mod straight_line;
 #[cfg(test)]
 mod tests;
 

@@ -6,6 +6,7 @@ use crate::ops::embedding::Table;
 use crate::ops::normalize::RunningStats;
 use crate::ops::pool::{AvgPool, Pool};
 use crate::tensor::{Element, Item, Nd, Rank, wrong_rank};
+use dl_core::bang::Arguments;
 use dl_core::{DType, Module, Numbers, Result, Stored, StoredElement, Visitor};
 use ndarray::{Ix2, IxDyn};
 
@@ -49,6 +50,11 @@ impl<A: Element> Module for RunningStats<A> {
         visitor.field("mean", &self.mean);
         visitor.field("variance", &self.variance);
     }
+
+    fn compiled_arguments(&self, arguments: &mut Arguments) {
+        self.mean.compiled_arguments(arguments);
+        self.variance.compiled_arguments(arguments);
+    }
 }
 
 macro_rules! settings {
@@ -56,6 +62,10 @@ macro_rules! settings {
         /// Settings only: no weights.
         impl<const N: usize> Module for $T {
             fn visit(&self, _: &mut Visitor) {}
+
+            fn compiled_arguments(&self, arguments: &mut Arguments) {
+                arguments.plain(self);
+            }
         }
     )*};
 }

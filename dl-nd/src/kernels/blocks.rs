@@ -1,8 +1,9 @@
 //! Elementwise kernels over tensors of any element types, which broadcast.
 
 use crate::fusion::{BroadcastStrides, CHUNK_LEN, load};
-use crate::tensor::{Item, Nd, Rank};
-use dl_core::parallel;
+use crate::tensor::{Element, Item, Nd, Rank};
+use dl_core::{buffers, parallel};
+use ndarray::{Array, ArrayView};
 use std::borrow::Cow;
 
 /// The number of elements that are computed together. Repeated operands are copied, and stay in L1.
@@ -52,4 +53,17 @@ pub(crate) fn map_blocks<A: Item, B: Item, C: Item, T: Item>(
         }
     });
     result
+}
+
+/// Converts each element.
+pub(crate) fn map_elements<A: Item, B: Element, D: Rank>(
+    x: ArrayView<'_, A, D>,
+    each: impl Fn(A) -> B + Sync,
+) -> Array<B, D> {
+    let Some(elements) = x.as_slice() else { return x.mapv(each) };
+    let operand = &Operand { elements: Cow::Borrowed(elements), strides: None };
+    let converted = map_blocks(buffers::take_filled(elements.len()), (operand, operand, operand), |x, _, _, to| {
+        to.iter_mut().zip(x).for_each(|(to, &x)| *to = each(x));
+    });
+    Array::from_shape_vec(x.raw_dim(), converted).expect("as many elements")
 }

@@ -1,10 +1,11 @@
 //! Parallel loops over the lanes of a tensor. The chunks depend on the shape only, and each result
 //! on its own lane, so the bits do not depend on the threads.
 
+use super::around;
 use crate::fusion::CHUNK_LEN;
 use crate::tensor::{Element, Item, Rank};
 use dl_core::parallel;
-use ndarray::{Array, ArrayD, ArrayView, ArrayView1, ArrayViewD, ArrayViewMut1, Axis};
+use ndarray::{Array, ArrayD, ArrayView, ArrayView1, ArrayViewD, ArrayViewMut1, ArrayViewMut3, ArrayViewMutD, Axis};
 
 /// The minimum length of a contiguous part of a row in a chunk.
 const MIN_ROW_LEN: usize = 128;
@@ -73,16 +74,67 @@ pub(crate) fn for_each_lane<'a, A: Element>(
     });
 }
 
-/// Calls `work` with each lane of `x` along an axis and the lane of `y` at the same place.
-/// `nanoseconds` is the estimated time for an element of `x`.
+/// Calls `work` with each lane of `x` along an axis and the lane of `y` at the same place, both
+/// contiguous: lanes that are not are copied, a cache line of them at a time. `y` must be in
+/// row-major order. `nanoseconds` is the estimated time for an element of `x`.
 pub(crate) fn for_each_lane_pair<A: Item, B: Item, D: Rank>(
     x: ArrayView<'_, A, D>,
     y: &mut Array<B, D>,
     axis: usize,
     nanoseconds: f64,
-    work: impl Fn(ArrayView1<'_, A>, ArrayViewMut1<'_, B>) + Sync,
+    work: impl Fn(&[A], &mut [B]) + Sync,
 ) {
-    let each = nanoseconds * x.len_of(Axis(axis)) as f64;
-    let mut lanes: Vec<_> = x.lanes(Axis(axis)).into_iter().zip(y.lanes_mut(Axis(axis))).collect();
-    parallel::for_each_mut(&mut lanes, each, |_, (x, y)| work(x.view(), y.view_mut()));
+    let ([before, length, after], count) = (around(x.shape(), axis), y.shape()[axis]);
+    if x.is_empty() || y.is_empty() {
+        return;
+    }
+    let x = x.as_standard_layout();
+    let (x, y) = (x.as_slice().expect("in row-major order"), y.as_slice_mut().expect("in row-major order"));
+    if after == 1 {
+        let each = (CHUNK_LEN / length).max(1);
+        let mut parts: Vec<_> = x.chunks(each * length).zip(y.chunks_mut(each * count)).collect();
+        return parallel::for_each_mut(&mut parts, nanoseconds * (each * length) as f64, |_, (x, y)| {
+            x.chunks_exact(length).zip(y.chunks_exact_mut(count)).for_each(|(x, y)| work(x, y));
+        });
+    }
+    let mut y = ArrayViewMut3::from_shape([before, count, after], y).expect("as many elements");
+    let mut blocks: Vec<_> = x.chunks_exact(length * after).zip(y.outer_iter_mut()).collect();
+    let groups = blocks.iter_mut().flat_map(|(x, y)| {
+        let groups = y.axis_chunks_iter_mut(Axis(1), LANE_GROUP).enumerate();
+        groups.map(|(group, y)| (&x[group * LANE_GROUP..], y))
+    });
+    let mut groups: Vec<_> = groups.collect();
+    parallel::for_each_mut(&mut groups, nanoseconds * (LANE_GROUP * length) as f64, |_, (x, y)| {
+        // a stride of a power of two would put all lanes into the same set of the cache
+        let (width, stride) = (y.ncols(), length + LANE_GROUP);
+        let (mut lanes, mut results) = (vec![x[0]; width * stride], vec![y[[0, 0]]; width * count]);
+        for (step, row) in x.chunks(after).enumerate() {
+            row[..width].iter().enumerate().for_each(|(lane, &x)| lanes[lane * stride + step] = x);
+        }
+        for (step, row) in y.outer_iter().enumerate() {
+            row.iter().enumerate().for_each(|(lane, &y)| results[lane * count + step] = y);
+        }
+        let lanes = lanes.chunks_exact(stride).map(|lane| &lane[..length]);
+        lanes.zip(results.chunks_exact_mut(count)).for_each(|(x, y)| work(x, y));
+        for (step, mut row) in y.outer_iter_mut().enumerate() {
+            row.iter_mut().enumerate().for_each(|(lane, y)| *y = results[lane * count + step]);
+        }
+    });
+}
+
+/// Calls `each` with all pairs of elements of two arrays of the same shape.
+pub(crate) fn zip_in_parts<A: Item, B: Item>(
+    mut to: ArrayViewMutD<'_, A>,
+    from: ArrayViewD<'_, B>,
+    each: impl Fn(&mut A, &B) + Sync,
+) {
+    let axis = (0..to.ndim()).find(|&axis| to.shape()[axis] > 1).unwrap_or(0);
+    let parts = (to.len() / CHUNK_LEN).min(to.shape().get(axis).copied().unwrap_or(1));
+    if parts < 2 {
+        return to.zip_mut_with(&from, each);
+    }
+    let rows = to.shape()[axis].div_ceil(parts);
+    let mut parts: Vec<_> =
+        to.axis_chunks_iter_mut(Axis(axis), rows).zip(from.axis_chunks_iter(Axis(axis), rows)).collect();
+    parallel::for_each_mut(&mut parts, 0.5 * CHUNK_LEN as f64, |_, (to, from)| to.zip_mut_with(from, &each));
 }

@@ -14,7 +14,7 @@ const NANOSECONDS: f64 = 0.7;
 
 /// Calls `work` with parts of a result in row-major order, and the index of the first element of
 /// each. `width` elements stay together.
-fn fill<A: Element>(len: usize, width: usize, work: impl Fn(usize, &mut [A]) + Sync) -> Vec<A> {
+pub(crate) fn fill<A: Element>(len: usize, width: usize, work: impl Fn(usize, &mut [A]) + Sync) -> Vec<A> {
     let mut result = buffers::take_filled(len);
     let each = (CHUNK_LEN / width.max(1)).max(1) * width.max(1);
     let mut parts: Vec<&mut [A]> = result.chunks_mut(each).collect();
@@ -42,19 +42,23 @@ pub(crate) fn all_below(indices: &[usize], length: usize) -> bool {
 
 /// The slices at these indices: `[before, indices, after]`.
 pub(crate) fn take<A: Element>(x: &[A], [before, length, after]: [usize; 3], indices: &[usize]) -> Vec<A> {
-    fill(before * indices.len() * after, after, |first, to| {
-        let first = first / after;
-        let (mut block, mut number) = (first / indices.len(), first % indices.len());
-        for to in to.chunks_exact_mut(after) {
-            let from = (block * length + indices[number]) * after;
-            match to {
-                [to] => *to = x[from],
-                to => to.copy_from_slice(&x[from..from + after]),
+    let count = indices.len();
+    fill(before * count * after, after, |first, mut to| {
+        let mut first = first / after;
+        while !to.is_empty() {
+            // the slices in one block
+            let (block, number) = (first / count, first % count);
+            let now = (count - number).min(to.len() / after);
+            let x = &x[block * length * after..][..length * after];
+            let (slices, rest) = to.split_at_mut(now * after);
+            let indices = &indices[number..number + now];
+            match after {
+                1 => slices.iter_mut().zip(indices).for_each(|(to, &index)| *to = x[index]),
+                _ => slices.chunks_exact_mut(after).zip(indices).for_each(|(to, &index)| {
+                    to.copy_from_slice(&x[index * after..][..after]);
+                }),
             }
-            number += 1;
-            if number == indices.len() {
-                (block, number) = (block + 1, 0);
-            }
+            (to, first) = (rest, first + now);
         }
     })
 }

@@ -6,7 +6,7 @@ use crate::fusion::{CHUNK_LEN, PairwiseSum, RUN_LEN, combine_chunk_sums};
 use crate::tensor::{Element, zeros};
 use dl_core::parallel;
 use dl_core::simd::vectorized;
-use ndarray::{Array, ArrayD, ArrayView, ArrayView2, ArrayViewD, ArrayViewMut, Axis, Dimension};
+use ndarray::{Array, ArrayD, ArrayView, ArrayView1, ArrayView2, ArrayViewD, ArrayViewMut, Axis, Dimension};
 
 /// The sum of all elements.
 pub(crate) fn sum_all<A: Element>(x: ArrayViewD<'_, A>) -> A {
@@ -55,11 +55,23 @@ fn sum_in_halves<A: Element>(x: ArrayViewD<'_, A>, axis: Axis) -> ArrayD<A> {
         }
         return x.sum_axis(axis).insert_axis(axis);
     }
+    // the same sums, but each contiguous lane is read once
+    if x.strides()[axis.index()] == 1 && !x.strides().contains(&0) {
+        return x.map_axis(axis, |lane| sum_lane(lane.to_slice().expect("a contiguous lane"))).insert_axis(axis);
+    }
     let half = x.len_of(axis) / 2;
     let (left, right) = x.split_at(axis, half);
     let mut sums = sum_in_halves(left, axis);
     sums.zip_mut_with(&sum_in_halves(right, axis), |sum, &right| *sum = *sum + right);
     sums
+}
+
+fn sum_lane<A: Element>(x: &[A]) -> A {
+    if x.len() <= RUN_LEN {
+        return ArrayView1::from(x).sum();
+    }
+    let (left, right) = x.split_at(x.len() / 2);
+    sum_lane(left) + sum_lane(right)
 }
 
 /// Adds parts to `sum`: in their order, or the sums of the halves of a long list.

@@ -40,6 +40,7 @@ pub(crate) fn add_in_place<A: Element, D: Rank>(sum: &mut Nd<A, D>, term: &Nd<A,
 }
 
 /// The sum of tensors of equal shape, accumulated from the first to the last.
+#[derive(Clone)]
 struct AddN<A, D>(PhantomData<(A, D)>);
 
 impl<A: Element, D: Rank> Primitive for AddN<A, D> {

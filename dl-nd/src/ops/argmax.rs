@@ -1,10 +1,12 @@
 //! Indices of the largest and the smallest elements.
 
+use crate::kernels::for_each_lane_pair;
 use crate::ops::axes::axis_of;
 use crate::ops::sort::argsort;
 use crate::tensor::{Item, Nd, Rank};
+use dl_core::simd::vectorized;
 use dl_core::{At, BuiltIn, Differentiable, Error, Layer, Primitive, Result};
-use ndarray::{Axis, RemoveAxis};
+use ndarray::{Array, Axis, RemoveAxis};
 use std::marker::PhantomData;
 
 /// Indices of the largest and the smallest elements. No gradient flows through them.
@@ -109,6 +111,7 @@ pub trait ExtremeOps<A: Item + PartialOrd, D: Rank>: Differentiable<Data = Nd<A,
 
 impl<X, A: Item + PartialOrd, D: Rank> ExtremeOps<A, D> for X where X: Differentiable<Data = Nd<A, D>> {}
 
+#[derive(Clone)]
 struct ArgExtreme<A, D, E> {
     largest: bool,
     axis: isize,
@@ -135,14 +138,12 @@ impl<A: Item + PartialOrd, D: Rank, E: Rank> Primitive for ArgExtreme<A, D, E> {
         if x.shape()[axis] == 0 {
             return Err(Error::shape(format!("axis {axis} of a tensor of shape {:?} has no elements", x.shape())));
         }
-        // only NaN is not comparable to itself
-        let nan = |x: &A| x.partial_cmp(x).is_none();
-        let beats = |x: &A, best: &A| (if self.largest { x > best } else { x < best }) || (nan(x) && !nan(best));
-        let index_of_best = |lane: ndarray::ArrayView1<'_, A>| {
-            (1..lane.len()).fold(0, |best, i| if beats(&lane[i], &lane[best]) { i } else { best })
-        };
-        let indices = x.0.view().into_dyn().map_axis(Axis(axis), index_of_best);
-        let indices = if self.keep { indices.insert_axis(Axis(axis)) } else { indices };
+        let mut shape = x.dim();
+        shape[axis] = 1;
+        let mut indices = Array::from_elem(shape, 0);
+        for_each_lane_pair(x.0.view(), &mut indices, axis, 0.5, |x, index| index[0] = first_extreme(x, self.largest));
+        let indices = indices.into_dyn();
+        let indices = if self.keep { indices } else { indices.index_axis_move(Axis(axis), 0) };
         Ok(indices.into_dimensionality().expect("the rank of the output").into())
     }
 
@@ -156,3 +157,44 @@ impl<A: Item + PartialOrd, D: Rank, E: Rank> Primitive for ArgExtreme<A, D, E> {
 }
 
 impl<A: Item + PartialOrd, D: Rank, E: Rank> BuiltIn for ArgExtreme<A, D, E> {}
+
+/// Whether an element is a NaN and the other is none, or else is more extreme.
+#[inline(always)]
+#[allow(clippy::eq_op, reason = "only NaN differs from itself, in any type of elements")]
+fn beats<A: Item + PartialOrd>(x: A, best: A, largest: bool) -> bool {
+    (if largest { x > best } else { x < best }) | ((x != x) & (best == best))
+}
+
+/// The index of the first element that no other beats.
+fn first_extreme<A: Item + PartialOrd>(x: &[A], largest: bool) -> usize {
+    const LANES: usize = 32;
+    vectorized(
+        #[inline(always)]
+        || {
+            let (rows, rest) = x.as_chunks::<LANES>();
+            let mut extremes = [x[0]; LANES];
+            for row in rows {
+                for i in 0..LANES {
+                    extremes[i] = if beats(row[i], extremes[i], largest) { row[i] } else { extremes[i] };
+                }
+            }
+            let mut best = x[0];
+            for &x in extremes.iter().chain(rest) {
+                best = if beats(x, best, largest) { x } else { best };
+            }
+            // the first row that has it
+            let mut start = 0;
+            for row in rows {
+                let mut all_below = true;
+                for &x in row {
+                    all_below &= beats(best, x, largest);
+                }
+                if !all_below {
+                    break;
+                }
+                start += LANES;
+            }
+            start + x[start..].iter().take_while(|&&x| beats(best, x, largest)).count()
+        },
+    )
+}

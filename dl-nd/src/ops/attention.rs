@@ -184,6 +184,7 @@ fn scale_queries<A: Element, D: Rank>(x: Layer<Nd<A, D>>) -> Layer<Nd<A, D>> {
 }
 
 /// `x / √E`, where `E` is the length of the last axis.
+#[derive(Clone)]
 struct ScaleQueries<A, D>(PhantomData<(A, D)>);
 
 impl<A: Element, D: Rank> Primitive for ScaleQueries<A, D> {

@@ -19,6 +19,7 @@ pub(crate) fn broadcast_to<A: Element, D: Rank>(x: &Layer<Nd<A, D>>, shape: D) -
 }
 
 /// Sums over the axes that broadcasting added or repeated.
+#[derive(Clone)]
 struct SumTo<A, D> {
     shape: D,
     element: PhantomData<A>,
@@ -65,6 +66,7 @@ impl<A: Element, D: Rank> BuiltIn for SumTo<A, D> {
     const IS_PURE: bool = true;
 }
 
+#[derive(Clone)]
 struct BroadcastTo<A, D> {
     shape: D,
     element: PhantomData<A>,

@@ -233,6 +233,7 @@ where
     Layer::apply_built_in(Compare { op, types: PhantomData }, (lift(a), lift(b)))
 }
 
+#[derive(Clone)]
 struct Compare<A, D> {
     op: Comparison,
     types: PhantomData<(A, D)>,
@@ -311,6 +312,7 @@ pub(crate) fn choose<A: Element, D: Rank>(
 
 type Choice<D, L, R, A> = <Joint<D, L, A> as DimMax<<R as Comparand<A>>::Rank>>::Output;
 
+#[derive(Clone)]
 struct Where<A, D>(PhantomData<(A, D)>);
 
 impl<A: Element, D: Rank> Primitive for Where<A, D> {

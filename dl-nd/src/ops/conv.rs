@@ -26,7 +26,7 @@ use std::marker::PhantomData;
 /// assert_eq!(y.predict().wait()?.shape(), [1, 8, 5, 4]);
 /// # dl_core::Result::Ok(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Conv<const N: usize> {
     stride: [usize; N],
     padding: [usize; N],
@@ -130,7 +130,7 @@ impl<const N: usize> Conv<N> {
 /// use dl_nd::{Conv, ConvTranspose};
 /// assert_eq!(ConvTranspose::<2>::from(Conv::new()), Conv::new().output_padding(0));
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ConvTranspose<const N: usize> {
     conv: Conv<N>,
     output_padding: [usize; N],
@@ -392,6 +392,7 @@ fn lengths(shape: &[usize]) -> [usize; SPATIAL] {
 }
 
 /// One tensor of the trilinear form, computed from the other two.
+#[derive(Clone)]
 struct Convolution<A, D, E, F> {
     target: ConvTarget,
     conv: Conv<SPATIAL>,

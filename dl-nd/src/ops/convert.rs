@@ -1,5 +1,6 @@
 //! Conversions between element types.
 
+use crate::kernels::map_elements;
 use crate::tensor::{Discrete, Element, Nd, Rank};
 use dl_core::{Along, At, BuiltIn, Differentiable, Layer, Nothing, Primitive, Result};
 use std::marker::PhantomData;
@@ -35,6 +36,7 @@ fn cast<A: Element, B: Element, D: Rank>(x: &Layer<Nd<A, D>>) -> Layer<Nd<B, D>>
     Layer::apply_built_in(Cast(PhantomData), (x.clone(),))
 }
 
+#[derive(Clone)]
 struct Cast<A, B, D>(PhantomData<(A, B, D)>);
 
 impl<A: Element, B: Element, D: Rank> Primitive for Cast<A, B, D> {
@@ -46,7 +48,7 @@ impl<A: Element, B: Element, D: Rank> Primitive for Cast<A, B, D> {
     }
 
     fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<B, D>> {
-        Ok(x.0.mapv(|x| B::from(x).expect("floating point numbers convert")).into())
+        Ok(map_elements(x.0.view(), |x| B::from(x).expect("floating point numbers convert")).into())
     }
 
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
@@ -91,6 +93,7 @@ pub trait DiscreteOps<A: Discrete, D: Rank>: Differentiable<Data = Nd<A, D>> {
 
 impl<X, A: Discrete, D: Rank> DiscreteOps<A, D> for X where X: Differentiable<Data = Nd<A, D>> {}
 
+#[derive(Clone)]
 struct ToFloats<A, B, D>(PhantomData<(A, B, D)>);
 
 impl<A: Discrete, B: Element, D: Rank> Primitive for ToFloats<A, B, D> {
@@ -102,7 +105,7 @@ impl<A: Discrete, B: Element, D: Rank> Primitive for ToFloats<A, B, D> {
     }
 
     fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<B, D>> {
-        Ok(x.0.mapv(|x| B::of(x.to_f64())).into())
+        Ok(map_elements(x.0.view(), |x| B::of(x.to_f64())).into())
     }
 
     fn pullback(&self, _: &At<'_, Self>) -> (Option<Layer<Nd<Nothing, D>>>,) {

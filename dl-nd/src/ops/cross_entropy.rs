@@ -361,6 +361,7 @@ pub fn one_hot<A: Element>(labels: impl IntoIterator<Item = usize>, classes: usi
 }
 
 /// `−ln softmax(logits)[label]`, reduced, as one kernel.
+#[derive(Clone)]
 struct CrossEntropyOp<A, D, E, R> {
     reduction: R,
     types: PhantomData<(A, D, E)>,
@@ -412,6 +413,7 @@ fn labels_in_order<E: Rank>(labels: &Nd<usize, E>) -> Vec<usize> {
 }
 
 /// The softmax minus the one-hot labels. The labels must be valid.
+#[derive(Clone)]
 struct CrossEntropyGradient<A, D, E>(PhantomData<(A, D, E)>);
 
 impl<A: Element, D: Rank, E: Rank> Primitive for CrossEntropyGradient<A, D, E> {
@@ -453,6 +455,7 @@ impl<A: Element, D: Rank, E: Rank> BuiltIn for CrossEntropyGradient<A, D, E> {
 
 /// (x, labels) ↦ the labels, checked against the shape of `x`, with a class axis of length 1. The
 /// ignored label is replaced by class 0.
+#[derive(Clone)]
 struct LabelIndices<A, D, E> {
     name: &'static str,
     ignored: Option<usize>,
@@ -498,6 +501,7 @@ impl<A: Element, D: Rank, E: Rank> BuiltIn for LabelIndices<A, D, E> {
 }
 
 /// (labels) ↦ 0 for the ignored label, 1 for all others, with a class axis of length 1.
+#[derive(Clone)]
 struct LabelMask<A, D, E> {
     name: &'static str,
     ignored: usize,

@@ -381,6 +381,7 @@ fn add_gradient<A: Element>(x: ArrayView2<'_, A>, classes: Vec<usize>, scale: A,
     }
 }
 
+#[derive(Clone)]
 struct CtcOp<A, D, R> {
     batch: Arc<Batch>,
     reduction: R,
@@ -434,6 +435,7 @@ fn per_input<D: Rank>(shape: &[usize]) -> D {
 }
 
 /// The gradient of each loss. The operand must have been checked.
+#[derive(Clone)]
 struct CtcGradient<A, D> {
     batch: Arc<Batch>,
     types: PhantomData<(A, D)>,

@@ -1,8 +1,9 @@
 //! Dropout.
 
+use crate::kernels::fill;
 use crate::ops::invalid::{check_fraction, invalid};
 use crate::ops::train_eval::train_or_eval;
-use crate::tensor::{Element, Nd, Rank, compact_copy};
+use crate::tensor::{Element, Nd, Rank};
 use dl_core::{Along, At, BuiltIn, Differentiable, Layer, Nothing, Primitive, Result, Seed};
 use rand::RngCore;
 use rand_chacha::ChaCha8Rng;
@@ -62,6 +63,7 @@ pub(crate) fn dropout<A: Element, D: Rank>(x: Layer<Nd<A, D>>, p: f64) -> Layer<
 
 /// (x, seed) ↦ x · mask / (1 − p). The mask depends on the seed and the number of elements only, so
 /// the operation is linear in x.
+#[derive(Clone)]
 struct Dropout<A, D> {
     p: f64,
     types: PhantomData<(A, D)>,
@@ -76,14 +78,22 @@ impl<A: Element, D: Rank> Primitive for Dropout<A, D> {
     }
 
     fn value(&self, (x, seed): (&Nd<A, D>, &Seed)) -> Result<Nd<A, D>> {
-        let mut rng = ChaCha8Rng::seed_from_u64(seed.get());
+        let rng = ChaCha8Rng::seed_from_u64(seed.get());
         let scale = A::of((1.0 - self.p).recip());
         // `p` as a fraction of the range of `u32`
         let dropped = (self.p * (u32::MAX as f64 + 1.0)) as u64;
-        let mut y = compact_copy(x.view());
         // in row-major order, independent of the strides
-        y.iter_mut().for_each(|y| *y = if u64::from(rng.next_u32()) < dropped { A::zero() } else { *y * scale });
-        Ok(y.into())
+        let elements = x.0.as_standard_layout();
+        let elements = elements.as_slice().expect("in row-major order");
+        let kept = fill(elements.len(), 1, |first, to| {
+            let mut rng = rng.clone();
+            // a word for each element
+            rng.set_word_pos(first as u128);
+            for (to, &x) in to.iter_mut().zip(&elements[first..]) {
+                *to = if u64::from(rng.next_u32()) < dropped { A::zero() } else { x * scale };
+            }
+        });
+        Ok(Nd::from_elements(x.dim(), kept))
     }
 
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>, Option<Layer<Nothing>>) {

@@ -77,6 +77,7 @@ enum ExpandRule {
 }
 
 /// (x, model) ↦ x in a shape that depends on the shape of `model`, not on its elements.
+#[derive(Clone)]
 struct ExpandAs<A, B, D, E> {
     name: &'static str,
     rule: ExpandRule,

@@ -227,6 +227,7 @@ pub(crate) fn take<A: Element, D: Rank, E: Rank, O: Rank>(
 }
 
 /// Slices along an axis: the axes of the indices replace the axis of `x`.
+#[derive(Clone)]
 struct Take<A, D, E, O> {
     name: &'static str,
     axis: isize,
@@ -359,6 +360,7 @@ fn reachable(shape: &[usize], axis: Axis) -> impl FnMut(ndarray::AxisDescription
     move |part| if part.axis == axis { Slice::from(..) } else { Slice::from(..shape[part.axis.index()]) }
 }
 
+#[derive(Clone)]
 struct Gather<A, D> {
     axis: isize,
     types: PhantomData<(A, D)>,
@@ -450,6 +452,7 @@ fn is_same_beside(shape: &[usize], indices: &[usize], axis: Axis) -> bool {
     shape[..axis] == indices[..axis] && shape[axis + 1..] == indices[axis + 1..]
 }
 
+#[derive(Clone)]
 struct ScatterAdd<A, D> {
     axis: isize,
     types: PhantomData<(A, D)>,

@@ -25,6 +25,7 @@ pub(crate) fn check_fraction(what: &str, number: f64) -> Result<()> {
     Err(Error::invalid(format!("{what} is {number}; it must lie between 0 and 1")))
 }
 
+#[derive(Clone)]
 struct Refused<T> {
     name: &'static str,
     error: Error,

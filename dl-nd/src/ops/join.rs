@@ -1,11 +1,12 @@
 //! Joins tensors along an existing axis (`concat`) or along a new one (`stack`).
 
+use crate::kernels::zip_in_parts;
 use crate::ops::axes::axis_of;
 use crate::ops::reshape::MovementOps;
 use crate::ops::slice::narrow;
-use crate::tensor::{Element, Nd, Rank, check_size};
-use dl_core::{Along, At, BuiltIn, Differentiable, Error, Layer, Primitive, Result, Trainable};
-use ndarray::{ArrayView, Axis};
+use crate::tensor::{Element, Nd, Rank, check_size, tensor_of_shape};
+use dl_core::{Along, At, BuiltIn, Differentiable, Error, Layer, Primitive, Result, Trainable, buffers};
+use ndarray::Axis;
 use std::marker::PhantomData;
 
 /// Concatenates tensors along an existing axis: with axis 0, `[m, …]` and `[n, …]` give
@@ -61,6 +62,7 @@ where
     Layer::apply_built_in(Concat { name: "stack", axis, types: PhantomData }, layers)
 }
 
+#[derive(Clone)]
 struct Concat<A, D> {
     name: &'static str,
     axis: isize,
@@ -101,9 +103,14 @@ impl<A: Element, D: Rank> Primitive for Concat<A, D> {
         let mut shape = tensors[0].shape().to_vec();
         shape[axis] = tensors.iter().fold(0, |length, tensor| length.saturating_add(tensor.shape()[axis]));
         check_size::<A>(&shape)?;
-        let views: Vec<ArrayView<'_, A, _>> = tensors.iter().map(|tensor| tensor.0.view().into_dyn()).collect();
-        let joined = ndarray::concatenate(Axis(axis), &views).expect("the shapes were checked");
-        Ok(joined.into_dimensionality().expect("the same rank").into())
+        let mut joined: Nd<A, D> = tensor_of_shape(&shape, buffers::take_filled(shape.iter().product()));
+        let mut rest = joined.0.array_mut().view_mut().into_dyn();
+        for tensor in tensors {
+            let (to, after) = rest.split_at(Axis(axis), tensor.shape()[axis]);
+            zip_in_parts(to, tensor.0.view().into_dyn(), |to, &x| *to = x);
+            rest = after;
+        }
+        Ok(joined)
     }
 
     fn pullback(&self, at: &At<'_, Self>) -> Vec<Option<Layer<Nd<A, D>>>> {

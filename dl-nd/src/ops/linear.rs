@@ -30,6 +30,7 @@ pub(crate) fn linear<A: Element, D: MatMul<Ix2, Product = D>>(
 ///
 /// The gradient of the ReLU needs the result only: an element of the result is positive exactly
 /// where its input was. The pre-activation is therefore not kept.
+#[derive(Clone)]
 struct Linear<A, D> {
     relu: bool,
     types: PhantomData<(A, D)>,

@@ -219,6 +219,7 @@ impl Reduction for Each {
 }
 
 /// The divisor of a weighted mean. It must not be 0.
+#[derive(Clone)]
 struct TotalWeight<A> {
     name: &'static str,
     element: PhantomData<A>,
@@ -266,6 +267,7 @@ pub(crate) fn reduce<A: Element, D: Rank, R: Reduction>(
     Layer::apply_built_in(ReduceLoss { name, reduction, types: PhantomData }, (losses,))
 }
 
+#[derive(Clone)]
 struct ReduceLoss<A, D, R> {
     name: &'static str,
     reduction: R,

@@ -1,9 +1,10 @@
 //! Selection by a mask.
 
+use crate::fusion::CHUNK_LEN;
 use crate::ops::index::take;
 use crate::ops::reshape::MovementOps;
 use crate::tensor::{Element, Nd, Rank};
-use dl_core::{At, BuiltIn, Deltas, Error, Layer, Primitive, Result};
+use dl_core::{At, BuiltIn, Deltas, Error, Layer, Primitive, Result, parallel};
 use ndarray::Ix1;
 use std::marker::PhantomData;
 
@@ -18,6 +19,7 @@ pub(crate) fn masked_select<A: Element, D: Rank, E: Rank>(
 }
 
 /// (x, mask) ↦ the row-major indices in `x` at which the mask is true.
+#[derive(Clone)]
 struct Selected<A, D, E>(PhantomData<(A, D, E)>);
 
 impl<A: Element, D: Rank, E: Rank> Primitive for Selected<A, D, E> {
@@ -33,7 +35,8 @@ impl<A: Element, D: Rank, E: Rank> Primitive for Selected<A, D, E> {
             let (mask, x) = (mask.shape(), x.shape());
             return Err(Error::shape(format!("a mask of shape {mask:?} does not broadcast to {x:?}")));
         };
-        Ok(whole.iter().enumerate().filter_map(|(i, &selected)| selected.then_some(i)).collect())
+        let whole = whole.as_standard_layout();
+        Ok(positions_of(whole.as_slice().expect("in row-major order")).into())
     }
 
     fn pullback(&self, _: &At<'_, Self>) -> Deltas<Self> {
@@ -47,4 +50,28 @@ impl<A: Element, D: Rank, E: Rank> Primitive for Selected<A, D, E> {
 
 impl<A: Element, D: Rank, E: Rank> BuiltIn for Selected<A, D, E> {
     const IS_PURE: bool = true;
+    const HAS_SHAPE_BY_VALUE: bool = true;
+}
+
+/// The positions that are true, in order.
+fn positions_of(mask: &[bool]) -> Vec<usize> {
+    let count = |part: &[bool]| part.iter().map(|&selected| usize::from(selected)).sum();
+    let mut positions = vec![0; count(mask)];
+    let mut rest = &mut positions[..];
+    let mut parts = Vec::new();
+    for (number, part) in mask.chunks(CHUNK_LEN).enumerate() {
+        let to;
+        (to, rest) = rest.split_at_mut(count(part));
+        parts.push((number * CHUNK_LEN, part, to));
+    }
+    parallel::for_each_mut(&mut parts, CHUNK_LEN as f64, |_, (first, part, to)| {
+        // without a branch for each element
+        let (mut at, mut found) = (0, 0);
+        while found < to.len() {
+            to[found] = *first + at;
+            found += usize::from(part[at]);
+            at += 1;
+        }
+    });
+    positions
 }

@@ -216,6 +216,7 @@ pub(crate) fn matmul<A: Element, D: MatMul<E>, E: Rank>(
 }
 
 /// A product of operands that may be transposed: their last two axes are exchanged first.
+#[derive(Clone)]
 struct MatMulOp<A, D, E> {
     name: &'static str,
     transposed: [bool; 2],

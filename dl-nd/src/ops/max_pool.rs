@@ -100,6 +100,7 @@ impl Region {
 }
 
 /// Finds the position of the first maximum in each region.
+#[derive(Clone)]
 struct MaxPool<A, D> {
     name: &'static str,
     regions: Arc<[Region]>,
@@ -234,6 +235,7 @@ fn first_maxima<A: Element>(
 }
 
 /// Gathers the elements at the positions; `missing` where a window covers padding only.
+#[derive(Clone)]
 struct GatherMaxima<A, D> {
     missing: A,
     rank: PhantomData<D>,

@@ -259,6 +259,7 @@ fn scaled<A: Element, D: Rank>(name: &'static str, x: &Layer<Nd<A, D>>, axes: Ax
 }
 
 /// Reshapes `[batch, channels, …]` to `[batch, groups, elements of a group]`.
+#[derive(Clone)]
 struct Grouped<A, D> {
     groups: usize,
     types: PhantomData<(A, D)>,

@@ -64,6 +64,7 @@ pub(crate) fn pad_with<A: Element, D: Rank>(
 }
 
 /// x ↦ the indices of the elements of the padded axis.
+#[derive(Clone)]
 struct PadIndices<A, D> {
     axis: usize,
     /// The number of axes that `x` must have.

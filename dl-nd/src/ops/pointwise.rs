@@ -7,8 +7,8 @@ use crate::ops::broadcast::{broadcast_to, sum_to};
 use crate::ops::immediate_rule::ImmediateRule;
 use crate::tensor::{Element, Expr, Nd, Rank, broadcast_shape, check_size, common_len};
 use dl_core::{
-    Along, At, Binary, BuiltIn, CotangentSink, Differentiable, Immediate, Layer, Pointwise, Primitive, Result, Term,
-    Unary,
+    Along, At, Binary, BuiltIn, CotangentSink, Differentiable, Immediate, Layer, Pointwise, PointwiseOp, Primitive,
+    Result, Term, Unary,
 };
 use std::marker::PhantomData;
 
@@ -79,6 +79,7 @@ enum MapKind {
     WithNumber { op: Binary, number: f64, left: bool },
 }
 
+#[derive(Clone)]
 struct MapOp<A, D> {
     kind: MapKind,
     types: PhantomData<(A, D)>,
@@ -141,6 +142,13 @@ impl<A: Element, D: Rank> Primitive for MapOp<A, D> {
 impl<A: Element, D: Rank> BuiltIn for MapOp<A, D> {
     const IS_PURE: bool = true;
 
+    fn pointwise(&self) -> Option<PointwiseOp> {
+        Some(match self.kind {
+            MapKind::Unary(op) => PointwiseOp::Unary(op),
+            MapKind::WithNumber { op, number, left } => PointwiseOp::WithNumber { op, number, left },
+        })
+    }
+
     fn immediate_pullback(&self, at: &Immediate<'_, Self>, sink: &mut CotangentSink<'_>) -> bool {
         let (x, y, d) = (at.values.0, at.value, at.delta);
         let Some(rule) = ImmediateRule::of_small(&[x, y, d]) else { return false };
@@ -159,6 +167,7 @@ impl<A: Element, D: Rank> BuiltIn for MapOp<A, D> {
     }
 }
 
+#[derive(Clone)]
 struct BinaryOp<A, D> {
     op: Binary,
     types: PhantomData<(A, D)>,
@@ -226,6 +235,10 @@ impl<A: Element, D: Rank> Primitive for BinaryOp<A, D> {
 
 impl<A: Element, D: Rank> BuiltIn for BinaryOp<A, D> {
     const IS_PURE: bool = true;
+
+    fn pointwise(&self) -> Option<PointwiseOp> {
+        Some(PointwiseOp::Binary(self.op))
+    }
 
     fn immediate_pullback(&self, at: &Immediate<'_, Self>, sink: &mut CotangentSink<'_>) -> bool {
         let ((a, b), y, d) = (at.values, at.value, at.delta);

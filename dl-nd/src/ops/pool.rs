@@ -20,7 +20,7 @@ use dl_core::{Differentiable, Layer};
 /// assert_eq!(x.max_pool1d(Pool::new(2).stride(1)).predict().wait()?, Nd::from([[[4.0, 4.0, 3.0]]]));
 /// # dl_core::Result::Ok(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Pool<const N: usize> {
     kernel: [usize; N],
     stride: [usize; N],
@@ -107,7 +107,7 @@ impl<const N: usize> Pool<N> {
 /// use dl_nd::{AvgPool, Pool};
 /// assert_eq!(AvgPool::<2>::from(Pool::new(2)), Pool::new(2).count_include_pad(true));
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AvgPool<const N: usize> {
     pool: Pool<N>,
     count_include_pad: bool,

@@ -1,11 +1,11 @@
 //! Triangles, diagonals, rolls and cumulative sums. All are linear.
 
-use crate::kernels::{around, copied, in_memory_order, inverse, running_sums};
+use crate::kernels::{around, fill, in_memory_order, inverse, scan, zip_in_parts};
 use crate::ops::axes::axis_of;
 use crate::ops::reshape::reshape_to;
-use crate::tensor::{Element, HasRank, Nd, Rank, check_size, compact_copy, filled_array};
-use dl_core::{Along, At, BuiltIn, Differentiable, Error, Layer, Primitive, Result};
-use ndarray::{Array1, ArrayD, ArrayView2, Axis, Ix1, Ix2, Slice};
+use crate::tensor::{Element, HasRank, Nd, Rank, check_size, filled_array};
+use dl_core::{Along, At, BuiltIn, Differentiable, Error, Layer, Primitive, Result, buffers};
+use ndarray::{Array1, ArrayD, ArrayView2, Axis, Ix1, Ix2};
 use std::marker::PhantomData;
 
 /// Triangles, diagonals, rolls and cumulative sums.
@@ -136,6 +136,7 @@ pub(crate) fn triangle<A: Element, D: Rank>(x: Layer<Nd<A, D>>, lower: bool, k: 
     Layer::apply_built_in(Triangle { lower, k, other, rank: PhantomData }, (x,))
 }
 
+#[derive(Clone)]
 struct Triangle<A, D> {
     lower: bool,
     k: isize,
@@ -159,17 +160,22 @@ impl<A: Element, D: Rank> Primitive for Triangle<A, D> {
                 x.shape()
             )));
         }
-        let mut kept = compact_copy(x.view());
-        let columns = x.shape()[axes - 1].max(1);
-        let rows = x.shape()[axes - 2].max(1);
-        for (number, mut row) in kept.rows_mut().into_iter().enumerate() {
-            // the first column above the diagonal `k`
-            let above = ((number % rows) as isize).saturating_add(self.k).saturating_add(isize::from(self.lower));
-            let above = usize::try_from(above).unwrap_or(0).min(row.len()).min(columns);
-            let dropped = if self.lower { Slice::from(above..) } else { Slice::from(..above) };
-            row.slice_axis_mut(Axis(0), dropped).fill(self.other);
-        }
-        Ok(kept.into())
+        let (rows, columns) = (x.shape()[axes - 2], x.shape()[axes - 1].max(1));
+        let whole = x.0.as_standard_layout();
+        let whole = whole.as_slice().expect("in row-major order");
+        let kept = fill(whole.len(), columns, |first, to| {
+            for (row, to) in (first / columns..).zip(to.chunks_exact_mut(columns)) {
+                // the first column above the diagonal `k`
+                let above = ((row % rows) as isize).saturating_add(self.k).saturating_add(isize::from(self.lower));
+                let (below, above) = to.split_at_mut(usize::try_from(above).unwrap_or(0).min(columns));
+                let from = &whole[row * columns..][..columns];
+                let (copied, from, dropped) =
+                    if self.lower { (below, from, above) } else { (above, &from[below.len()..], below) };
+                copied.copy_from_slice(&from[..copied.len()]);
+                dropped.fill(self.other);
+            }
+        });
+        Ok(Nd::from_elements(x.dim(), kept))
     }
 
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
@@ -316,12 +322,13 @@ impl<A: Element, D: Rank> Primitive for Roll<A, D> {
         if length == 0 {
             return Ok(x.clone());
         }
-        let (axis, shift) = (Axis(axis), self.shift.rem_euclid(length as isize) as usize);
-        let mut rolled = filled_array(x.dim(), A::zero());
-        let (end, start) = x.0.view().split_at(axis, length - shift);
-        rolled.slice_axis_mut(axis, Slice::from(shift..)).assign(&end);
-        rolled.slice_axis_mut(axis, Slice::from(..shift)).assign(&start);
-        Ok(rolled.into())
+        let shift = self.shift.rem_euclid(length as isize) as usize;
+        let mut rolled: Nd<A, D> = Nd::from_elements(x.dim(), buffers::take_filled(x.len()));
+        let (start, end) = rolled.0.array_mut().view_mut().into_dyn().split_at(Axis(axis), shift);
+        let (first, last) = x.0.view().into_dyn().split_at(Axis(axis), length - shift);
+        zip_in_parts(start, last, |to, &x| *to = x);
+        zip_in_parts(end, first, |to, &x| *to = x);
+        Ok(rolled)
     }
 
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
@@ -365,8 +372,25 @@ impl<A: Element, D: Rank> Primitive for Cumsum<A, D> {
         let axis = axis_of(self.axis, x.shape())?;
         let (ordered, order) = in_memory_order(x.0.view().into_dyn());
         let place = order.iter().position(|&other| other == axis).expect("it is one of the axes");
-        let mut sums = copied(ordered.as_slice().expect("in row-major order"));
-        running_sums(&mut sums, around(ordered.shape(), place), self.from_end);
+        let mut sums = buffers::take_filled(ordered.len());
+        let elements = (ordered.as_slice().expect("in row-major order"), &mut sums[..]);
+        // the second state accumulates the rounding errors of the sum (Neumaier, 1974)
+        let zeros = (A::zero(), A::zero());
+        scan(
+            elements,
+            around(ordered.shape(), place),
+            self.from_end,
+            1.0,
+            zeros,
+            #[inline(always)]
+            |_, x, to: &mut A, sum: &mut A, error: &mut A| {
+                let next = *sum + x;
+                let lost = if sum.abs() >= x.abs() { (*sum - next) + x } else { (x - next) + *sum };
+                *error = if lost.is_finite() { *error + lost } else { *error };
+                *sum = next;
+                *to = next + *error;
+            },
+        );
         let sums = ArrayD::from_shape_vec(ordered.shape(), sums).expect("as many elements");
         let sums = sums.permuted_axes(inverse(&order));
         Ok(sums.into_dimensionality().expect("the same rank").into())

@@ -546,6 +546,7 @@ pub(crate) fn number_tensor<A: Element, D: Rank>(number: &Layer<A>) -> Layer<Nd<
     fill(number, unit_shape())
 }
 
+#[derive(Clone)]
 struct Fill<A, D> {
     shape: D,
     element: PhantomData<A>,

@@ -326,6 +326,7 @@ fn inferred<E: Rank>(shape: &E, len: usize) -> E {
     shape
 }
 
+#[derive(Clone)]
 struct Reshape<A, D, E> {
     target: ReshapeTarget<E>,
     types: PhantomData<(A, D)>,
@@ -416,6 +417,7 @@ impl<A: Item, D: Rank, E: Rank> BuiltIn for Reshape<A, D, E> {
 }
 
 /// Reorders axes.
+#[derive(Clone)]
 struct Permute<A, D> {
     order: AxisOrder<D>,
     element: PhantomData<A>,

@@ -1,14 +1,14 @@
 //! Scans along an axis: cumulative products, extrema and log-sum-exps.
 
-use crate::kernels::for_each_lane_pair;
+use crate::kernels;
 use crate::ops::axes::axis_of;
 use crate::ops::broadcast::sum_to;
 use crate::ops::index::gather;
 use crate::ops::slice::{SliceOps, narrow};
 use crate::ops::sort::WithIndices;
-use crate::tensor::{Element, Nd, Rank, check_size, compact_copy, filled_array};
+use crate::tensor::{Element, Item, Nd, Rank, check_size, compact_copy, filled_array};
 use dl_core::{At, Binary, BuiltIn, Deltas, Differentiable, Layer, Pointwise, Primitive, Result};
-use ndarray::{Array, Axis};
+use ndarray::{Array, ArrayView};
 use std::marker::PhantomData;
 
 /// Scans: each element of the result is a reduction of the elements up to its position. See also
@@ -118,6 +118,7 @@ fn shifted<A: Element, D: Rank>(
 /// (a, b) ↦ s, where `sᵢ = aᵢ · sᵢ₋₁ + bᵢ` along an axis and the state before the first element is
 /// `initial`. `b` broadcasts to the shape of `a`. The pullback is a recurrence in the opposite
 /// direction.
+#[derive(Clone)]
 struct Recurrence<A, D> {
     axis: isize,
     /// Whether to start at the last element.
@@ -137,17 +138,19 @@ impl<A: Element, D: Rank> Primitive for Recurrence<A, D> {
     fn value(&self, (a, b): (&Nd<A, D>, &Nd<A, D>)) -> Result<Nd<A, D>> {
         let axis = axis_of(self.axis, a.shape())?;
         let mut states = compact_copy(b.0.broadcast(a.dim()).expect("it broadcasts"));
-        for_each_lane_pair(a.view(), &mut states, axis, 2.0, |mut a, mut states| {
-            if self.from_end {
-                a.invert_axis(Axis(0));
-                states.invert_axis(Axis(0));
-            }
-            let mut state = self.initial;
-            for (to, &a) in states.iter_mut().zip(a) {
-                state = a * state + *to;
-                *to = state;
-            }
-        });
+        scan_array(
+            a.view(),
+            &mut states,
+            axis,
+            self.from_end,
+            2.0,
+            (self.initial, ()),
+            #[inline(always)]
+            |_, a, to: &mut A, state: &mut A, (): &mut ()| {
+                *state = a * *state + *to;
+                *to = *state;
+            },
+        );
         Ok(states.into())
     }
 
@@ -173,6 +176,7 @@ impl<A: Element, D: Rank> BuiltIn for Recurrence<A, D> {
     const IS_PURE: bool = true;
 }
 
+#[derive(Clone)]
 struct LogCumSumExp<A, D> {
     axis: isize,
     types: PhantomData<(A, D)>,
@@ -189,13 +193,19 @@ impl<A: Element, D: Rank> Primitive for LogCumSumExp<A, D> {
     fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, D>> {
         let axis = axis_of(self.axis, x.shape())?;
         let mut sums = filled_array(x.dim(), A::zero());
-        for_each_lane_pair(x.view(), &mut sums, axis, 20.0, |x, mut sums| {
-            let mut sum = A::neg_infinity();
-            for (to, &x) in sums.iter_mut().zip(x) {
-                sum = Binary::LogAddExp.value(sum, x);
-                *to = sum;
-            }
-        });
+        scan_array(
+            x.view(),
+            &mut sums,
+            axis,
+            false,
+            20.0,
+            (A::neg_infinity(), ()),
+            #[inline(always)]
+            |_, x, to: &mut A, sum: &mut A, (): &mut ()| {
+                *sum = Binary::LogAddExp.value(*sum, x);
+                *to = *sum;
+            },
+        );
         Ok(sums.into())
     }
 
@@ -228,6 +238,7 @@ impl<A: Element, D: Rank> BuiltIn for LogCumSumExp<A, D> {
 }
 
 /// The indices of the extrema up to each position.
+#[derive(Clone)]
 struct CumulativeIndices<A, D> {
     axis: isize,
     largest: bool,
@@ -246,14 +257,22 @@ impl<A: Element, D: Rank> Primitive for CumulativeIndices<A, D> {
         let axis = axis_of(self.axis, x.shape())?;
         check_size::<usize>(x.shape())?;
         let mut indices = Array::from_elem(x.dim(), 0);
-        for_each_lane_pair(x.view(), &mut indices, axis, 1.0, |x, mut indices| {
-            let mut best = 0;
-            for (i, to) in indices.iter_mut().enumerate() {
-                let beats = if self.largest { x[i] >= x[best] } else { x[i] <= x[best] };
-                best = if x[i].is_nan() || beats { i } else { best };
-                *to = best;
-            }
-        });
+        // the extremum so far and its index
+        let extreme = if self.largest { A::neg_infinity() } else { A::infinity() };
+        scan_array(
+            x.view(),
+            &mut indices,
+            axis,
+            false,
+            1.0,
+            (extreme, 0),
+            #[inline(always)]
+            |i, x: A, to: &mut usize, best: &mut A, index: &mut usize| {
+                let beats = (if self.largest { x >= *best } else { x <= *best }) | x.is_nan();
+                (*best, *index) = if beats { (x, i) } else { (*best, *index) };
+                *to = *index;
+            },
+        );
         Ok(indices.into())
     }
 
@@ -268,4 +287,20 @@ impl<A: Element, D: Rank> Primitive for CumulativeIndices<A, D> {
 
 impl<A: Element, D: Rank> BuiltIn for CumulativeIndices<A, D> {
     const IS_PURE: bool = true;
+}
+
+/// [`kernels::scan`] of an array.
+fn scan_array<A: Item, B: Item, D: Rank, S: Copy + Sync, T: Copy + Sync>(
+    x: ArrayView<'_, A, D>,
+    y: &mut Array<B, D>,
+    axis: usize,
+    from_end: bool,
+    nanoseconds: f64,
+    initial: (S, T),
+    step: impl Fn(usize, A, &mut B, &mut S, &mut T) + Sync,
+) {
+    let shape = kernels::around(x.shape(), axis);
+    let x = x.as_standard_layout();
+    let elements = (x.as_slice().expect("in row-major order"), y.as_slice_mut().expect("in row-major order"));
+    kernels::scan(elements, shape, from_end, nanoseconds, initial, step);
 }

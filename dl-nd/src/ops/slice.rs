@@ -1,5 +1,6 @@
 //! Slices of tensors, as views, and padding.
 
+use crate::kernels::zip_in_parts;
 use crate::ops::axes::{Axes, AxisList, axis_of, position_of};
 use crate::ops::pad::{PadMode, pad_with};
 use crate::ops::reduce::fill;
@@ -446,6 +447,7 @@ impl<A: Element, D: Rank, E: Rank> BuiltIn for SliceView<A, D, E> {
 }
 
 /// Pads a tensor with a constant.
+#[derive(Clone)]
 struct Pad<A, D> {
     widths: Box<[(usize, usize)]>,
     value: A,
@@ -485,7 +487,8 @@ impl<A: Element, D: Rank> Primitive for Pad<A, D> {
     fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, D>> {
         let (shape, elements) = self.padded(x.shape())?;
         let mut whole = filled_array(shape, self.value);
-        whole.view_mut().into_dyn().slice_mut(&elements[..]).assign(&x.0.view().into_dyn());
+        let inner = whole.view_mut().into_dyn();
+        zip_in_parts(inner.slice_move(&elements[..]), x.0.view().into_dyn(), |to, &x| *to = x);
         Ok(whole.into())
     }
 
@@ -513,6 +516,7 @@ fn element<A: Element, D: Rank>(x: Layer<Nd<A, D>>, index: D) -> Layer<A> {
     Layer::apply_built_in(ElementAt { index, element: PhantomData }, (x,))
 }
 
+#[derive(Clone)]
 struct ElementAt<A, D> {
     index: D,
     element: PhantomData<A>,

@@ -4,6 +4,7 @@
 //! accumulated in one tensor, instead of adding a thousand tensors that are zero but for one row.
 
 use crate::fusion::{self, should_defer};
+use crate::kernels::zip_in_parts;
 use crate::ops::index::{gather, gather_add, take, take_add};
 use crate::ops::reshape::as_rank;
 use crate::ops::slice::slice_elements;
@@ -110,11 +111,12 @@ pub(crate) fn sum_slice_gradients<A: Element, D: Rank>(terms: &[Layer<Nd<A, D>>]
 pub(crate) fn add_elements<A: Element, D: Rank, E: Rank>(mut to: ArrayViewMut<'_, A, D>, part: ArrayView<'_, A, E>) {
     match (to.as_slice_mut(), part.as_slice()) {
         (Some(to), Some(part)) => fusion::add_assign(to, part),
-        _ => to.into_dyn().zip_mut_with(&part.into_dyn(), |sum, &part| *sum = *sum + part),
+        _ => zip_in_parts(to.into_dyn(), part.into_dyn(), |sum, &part| *sum = *sum + part),
     }
 }
 
 /// Adds parts to a tensor of zeros, in order.
+#[derive(Clone)]
 struct SliceGradient<A, D> {
     shape: D,
     /// The place of each part.

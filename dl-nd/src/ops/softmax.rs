@@ -339,6 +339,7 @@ pub(crate) fn softmax_delta<A: Element, D: Rank>(
     Nd::binary(Binary::Sub, &dy, &all)
 }
 
+#[derive(Clone)]
 struct Softmax<A, D> {
     axis: isize,
     /// Whether a lane of −∞ only gives 0 instead of NaN.
@@ -395,6 +396,7 @@ impl<A: Element, D: Rank> BuiltIn for Softmax<A, D> {
     const IS_PURE: bool = true;
 }
 
+#[derive(Clone)]
 struct LogSoftmax<A, D> {
     axis: isize,
     types: PhantomData<(A, D)>,

@@ -8,7 +8,6 @@ use crate::ops::reshape::MovementOps;
 use crate::tensor::{Element, Item, Nd, Rank, check_size};
 use dl_core::{At, BuiltIn, Differentiable, Error, Layer, Primitive, Result};
 use ndarray::{Array, RemoveAxis};
-use std::cmp::Ordering;
 use std::marker::PhantomData;
 
 /// Selected elements, and their indices along the axis.
@@ -133,6 +132,7 @@ pub(crate) fn argsort<A: Item + PartialOrd, D: Rank>(
     Layer::apply_built_in(ArgSort { name: "argsort", axis, descending, count: None, types: PhantomData }, (x,))
 }
 
+#[derive(Clone)]
 struct ArgSort<A, D> {
     name: &'static str,
     axis: isize,
@@ -142,11 +142,14 @@ struct ArgSort<A, D> {
     types: PhantomData<(A, D)>,
 }
 
-/// The order of two elements. A NaN is above all other numbers.
-fn compare<A: PartialOrd>(x: &A, y: &A) -> Ordering {
-    // only NaN is not comparable to itself
-    let nan = |x: &A| x.partial_cmp(x).is_none();
-    x.partial_cmp(y).unwrap_or_else(|| nan(x).cmp(&nan(y)))
+/// Writes the indices that belong to the first keys.
+fn write_first<K: Copy + Ord>(mut keys: Vec<K>, index: impl Fn(K) -> u64, to: &mut [usize]) {
+    if (1..keys.len()).contains(&to.len()) {
+        keys.select_nth_unstable(to.len() - 1);
+        keys.truncate(to.len());
+    }
+    keys.sort_unstable();
+    to.iter_mut().zip(keys).for_each(|(to, key)| *to = index(key) as usize);
 }
 
 impl<A: Item + PartialOrd, D: Rank> Primitive for ArgSort<A, D> {
@@ -169,18 +172,15 @@ impl<A: Item + PartialOrd, D: Rank> Primitive for ArgSort<A, D> {
         check_size::<usize>(shape.slice())?;
         let mut sorted = Array::from_elem(shape, 0);
         let nanoseconds = 5.0 * (length as f64 + 1.0).log2();
-        for_each_lane_pair(x.view(), &mut sorted, axis, nanoseconds, |x, mut sorted| {
-            let order = |&i: &usize, &j: &usize| {
-                let order = compare(&x[i], &x[j]);
-                if self.descending { order.reverse() } else { order }.then(i.cmp(&j))
-            };
-            let mut indices: Vec<usize> = (0..length).collect();
-            if (1..length).contains(&count) {
-                indices.select_nth_unstable_by(count - 1, order);
+        for_each_lane_pair(x.view(), &mut sorted, axis, nanoseconds, |x, to| {
+            // keys of four bytes share a word with the indices
+            let flip = if self.descending { u64::MAX } else { 0 };
+            let keys = x.iter().map(|x| x.order_key() ^ flip).zip(0_u64..);
+            if size_of::<A>() <= 4 && length <= u32::MAX as usize {
+                write_first(keys.map(|(key, i)| key << 32 | i).collect(), |key: u64| key & 0xffff_ffff, to);
+            } else {
+                write_first(keys.map(|(key, i)| u128::from(key) << 64 | u128::from(i)).collect(), |key| key as u64, to);
             }
-            indices.truncate(count);
-            indices.sort_unstable_by(order);
-            sorted.assign(&ndarray::ArrayView1::from(&indices));
         });
         Ok(sorted.into())
     }

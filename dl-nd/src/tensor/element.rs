@@ -2,7 +2,7 @@
 
 use super::{LazyTensor, Nd, Storage};
 use dl_core::parallel::memory::Pooled;
-use dl_core::{ChunkElement, Delta, Layer, Nothing, Number, Pointwise, StoredElement, Trainable};
+use dl_core::{ChunkElement, Delta, Layer, Nothing, Number, Pointwise, PointwiseInstruction, StoredElement, Trainable};
 use ndarray::{Dimension, Ix0, Ix1, Ix2, Ix3, Ix4, Ix5, Ix6, IxDyn};
 use std::fmt::Debug;
 
@@ -26,6 +26,11 @@ pub trait Item: Copy + PartialEq + Debug + Send + Sync + 'static {
     #[doc(hidden)]
     const UNIT: Self::Derivative;
 
+    /// A key that orders elements as `<` does. It is greatest for NaN, and fits into 32 bits for
+    /// types that do.
+    #[doc(hidden)]
+    fn order_key(self) -> u64;
+
     #[doc(hidden)]
     fn recycle(_: Vec<Self>) {}
 
@@ -46,6 +51,16 @@ pub trait Item: Copy + PartialEq + Debug + Send + Sync + 'static {
 
     #[doc(hidden)]
     fn realize<D: Rank>(_: &[&Nd<Self, D>]) {}
+
+    #[doc(hidden)]
+    fn run_pointwise<D: Rank>(
+        instructions: &[PointwiseInstruction],
+        inputs: &[&Nd<Self, D>],
+        results: &[usize],
+    ) -> Option<Vec<Nd<Self, D>>> {
+        let _ = (instructions, inputs, results);
+        None
+    }
 
     #[doc(hidden)]
     fn non_finite(self) -> Option<f64> {
@@ -102,16 +117,24 @@ pub trait Discrete: Item<Derivative = Nothing> {
 }
 
 macro_rules! without_derivative {
-    ($($A:ty),*) => {$(
+    ($($A:ty: |$x:ident| $key:expr),*) => {$(
         impl Item for $A {
             type Derivative = Nothing;
 
             const UNIT: Nothing = Nothing;
+
+            fn order_key(self) -> u64 {
+                let $x = self;
+                $key
+            }
         }
     )*};
 }
 
-without_derivative!(bool, u8, i32, i64, usize, Nothing);
+without_derivative!(
+    bool: |x| x.into(), u8: |x| x.into(), usize: |x| x as u64, Nothing: |_x| 0,
+    i32: |x| (x as u32 ^ 1 << 31).into(), i64: |x| x as u64 ^ 1 << 63
+);
 
 macro_rules! discrete {
     ($($A:ty: |$x:ident| $number:expr),*) => {$(

@@ -1,7 +1,10 @@
 //! The tensor type: a shared, copy-on-write array as data of layers.
 
 use super::{Derivative, Discrete, Element, Item, LazyTensor, Rank, Storage, aligned, check_size, dim_of, unit_shape};
-use dl_core::{Data, Delta, Differentiable, Do, Error, Layer, Result, SideEffects, Tape, buffers};
+use dl_core::{
+    Data, Delta, Differentiable, Do, Error, Layer, PointwiseInstruction, Result, ShapeList, SideEffects, Tape, buffers,
+    parallel,
+};
 use ndarray::{ArcArray, Array, ArrayView, Ix0, Ix1, Ix2, Ix3, IxDyn, NdIndex};
 use std::ops::Index;
 use std::sync::Arc;
@@ -200,16 +203,25 @@ impl<A: Item, D: Rank> Nd<A, D> {
 /// the allocation becomes an error of the pass.
 pub(crate) fn filled_array<A: Element, D: Rank>(shape: D, element: A) -> Array<A, D> {
     let len = shape.size_checked().unwrap_or(usize::MAX);
-    let mut elements = buffers::take(len);
-    elements.resize(len, element);
-    Array::from_shape_vec(shape, elements).expect("as many elements")
+    Array::from_shape_vec(shape, filled(len, element)).expect("as many elements")
 }
 
 /// `len` zeros, in memory from the buffer pool.
 pub(crate) fn zeros<A: Element>(len: usize) -> Vec<A> {
-    let mut zeros = buffers::take(len);
-    zeros.resize(len, A::zero());
-    zeros
+    filled(len, A::zero())
+}
+
+fn filled<A: Element>(len: usize, element: A) -> Vec<A> {
+    const PART_LEN: usize = 1 << 18;
+    if len < 2 * PART_LEN {
+        let mut elements = buffers::take(len);
+        elements.resize(len, element);
+        return elements;
+    }
+    let mut elements = buffers::take_filled(len);
+    let mut parts: Vec<&mut [A]> = elements.chunks_mut(PART_LEN).collect();
+    parallel::for_each_mut(&mut parts, 0.1 * PART_LEN as f64, |_, part| part.fill(element));
+    elements
 }
 
 /// A tensor of this shape; the number of elements must match.
@@ -371,6 +383,18 @@ impl<A: Item, D: Rank> Data for Nd<A, D> {
 
     fn one(&self) -> Nd<A::Derivative, D> {
         Nd::full(self.dim(), A::UNIT)
+    }
+
+    fn push_shape(&self, shape: &mut ShapeList) -> bool {
+        if D::NDIM.is_none() {
+            shape.extend(&[self.shape().len()]);
+        }
+        shape.extend(self.shape());
+        true
+    }
+
+    fn run_pointwise(instructions: &[PointwiseInstruction], inputs: &[&Self], results: &[usize]) -> Option<Vec<Self>> {
+        A::run_pointwise(instructions, inputs, results)
     }
 
     fn check_delta(&self, delta: &Nd<A::Derivative, D>) -> Result<()> {

@@ -2,7 +2,7 @@
 
 use crate::case::Case;
 use crate::registry::{self, Scalar};
-use dl_core::{Differentiable, Layer};
+use dl_core::{Binary, Differentiable, Layer, Unary};
 use dl_nd::operations::Operation;
 
 /// Operations with results that the registry converts to numbers or to a dynamic rank. The
@@ -137,25 +137,86 @@ fn every_public_operation_has_a_row() {
     assert_eq!(missing, [""; 0], "operations without a row");
 }
 
-/// `UPDATE_DOCUMENTATION=1 cargo test -p monadic-dl-nd --test operations` rewrites the file.
+/// The file of the catalog.
+const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/ops/catalog.md");
+
+/// The operations without a ratio: PyTorch does not have them, or they do nothing there; `ctc` is newer
+/// than the last measurement.
+const NOT_MEASURED: [&str; 5] = ["ctc", "dense", "to_dyn", "to_rank", "to_tensor"];
+
+/// The cell of an operation in the column "speed" of a catalog.
+fn speed<'a>(catalog: &'a str, name: &str) -> Option<&'a str> {
+    let start = format!("| `{name}` |");
+    let row = catalog.lines().take_while(|line| !line.starts_with("## ")).find(|line| line.starts_with(&start))?;
+    // the sixth column
+    row.split('|').nth(6).map(str::trim)
+}
+
+/// `benches/peers/run.sh operations` measures an operation only if both programs have a row for it,
+/// and `benches/peers/run.sh catalog` writes the result into this column.
+#[test]
+fn every_operation_was_measured_beside_pytorch() {
+    let catalog = std::fs::read_to_string(FILE).expect("the table");
+    for Operation { name, gradient, .. } in Operation::all() {
+        let speed = speed(&catalog, name).unwrap_or_default();
+        let ratios = || speed.split(", ").flat_map(|range| range.split('–')).map(str::parse::<f64>);
+        let is_measured = ratios().all(|ratio| ratio.is_ok()) && speed.split(", ").count() == 1 + usize::from(gradient);
+        assert_eq!(is_measured, !NOT_MEASURED.contains(&name), "`{name}` has the speed {speed:?}");
+    }
+}
+
+/// Both programs that measure the operations name each of them.
+#[test]
+fn every_operation_has_benchmark_rows() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../benches/");
+    let of_tables: Vec<&str> =
+        Unary::ALL.iter().map(|op| op.name()).chain(Binary::ALL.iter().map(|op| op.name())).collect();
+    for (file, has_tables) in [("operations.rs", true), ("peers/python/operations.py", false)] {
+        let program = std::fs::read_to_string(format!("{folder}{file}")).expect("the program");
+        let words: Vec<&str> = program.split(|c: char| !c.is_alphanumeric() && !"_{}".contains(c)).collect();
+        let names = Operation::all().into_iter().map(|operation| operation.name);
+        let missing = names.filter(|name| !NOT_MEASURED.contains(name)).filter(|name| {
+            let by_axes = name.replace(['1', '2', '3'], "{n}");
+            let by_mode = || name.starts_with("upsample_") && words.contains(&name.trim_start_matches("upsample_"));
+            let from_table = has_tables && of_tables.contains(name);
+            !(words.contains(name) || words.contains(&by_axes.as_str()) || by_mode() || from_table)
+        });
+        assert_eq!(missing.collect::<Vec<_>>(), [""; 0], "operations without a row in {file}");
+    }
+}
+
+/// `UPDATE_DOCUMENTATION=1 cargo test -p monadic-dl-nd --test operations` rewrites the file, but for
+/// the measured column "speed".
 #[test]
 fn catalog_file_matches_operation_table() {
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/src/ops/catalog.md");
+    let file = std::fs::read_to_string(FILE).expect("the table");
+    let table: String = Operation::table()
+        .lines()
+        .enumerate()
+        .map(|(number, row)| match (number, row.split('`').nth(1)) {
+            (0, _) => format!("{row} speed |\n"),
+            (1, _) => format!("{row}---|\n"),
+            (_, name) => format!("{row} {} |\n", name.and_then(|name| speed(&file, name)).unwrap_or("–")),
+        })
+        .collect();
     let text = format!(
         "Every operation on tensors.\n\n\
          - *PyTorch*: its name in PyTorch, with which values and derivatives are compared (`tests/operations`).\n\
          - *ranks*: the ranks of the operands, or their types; with \"broadcast\", the shapes may differ.\n\
          - *gradient*: whether the operation has a gradient.\n\
-         - *one kernel*: whether it is evaluated as one kernel; the others are composed of operations.\n\n\
+         - *one kernel*: whether it is evaluated as one kernel; the others are composed of operations.\n\
+         - *speed*: PyTorch's time over ours, for the value and, after the comma, for a value and its gradient\n  \
+           together, on two threads. Most operands are 2048×2048 `f32`. Of several rows (axes, exponents, sizes),\n  \
+           the lowest and the highest. `benches/peers/run.sh operations` measures it; `benches/log` has the rows,\n  \
+           the processor, and the reasons for low ones.\n\n\
          A reduction `sum` also has forms over some axes: `sum_axis` removes the axes, and `sum_keepdim`\n\
          keeps them with length 1. `mse_with` is the loss `mse` with another reduction than the mean. `add`,\n\
          `sub`, `mul`, `div` and `rem` are the operators `+ - * / %`. `t` reverses all axes; to transpose each\n\
          matrix of a batch, use `transpose(-1, -2)`.\n\n\
-         {}\n{KINKS}",
-        Operation::table()
+         {table}\n{KINKS}"
     );
     if std::env::var_os("UPDATE_DOCUMENTATION").is_some() {
-        std::fs::write(file, &text).expect("the table can be written");
+        std::fs::write(FILE, &text).expect("the table can be written");
     }
-    assert_eq!(std::fs::read_to_string(file).expect("the table"), text, "UPDATE_DOCUMENTATION=1 rewrites the table");
+    assert_eq!(std::fs::read_to_string(FILE).expect("the table"), text, "UPDATE_DOCUMENTATION=1 rewrites the table");
 }

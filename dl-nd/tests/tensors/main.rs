@@ -12,6 +12,7 @@ mod conv;
 mod conveniences;
 mod ctc;
 mod derivatives;
+mod divided;
 mod embedding;
 mod errors;
 mod facts;

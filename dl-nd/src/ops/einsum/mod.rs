@@ -76,11 +76,13 @@ fn apply<A: Element>(form: EinsumSource, operands: Vec<Layer<Nd<A, IxDyn>>>) -> 
     Layer::apply_built_in(Einsum { form, element: PhantomData }, operands)
 }
 
+#[derive(Clone)]
 struct Einsum<A> {
     form: EinsumSource,
     element: PhantomData<A>,
 }
 
+#[derive(Clone)]
 enum EinsumSource {
     /// From the caller. An error of the parser is reported when the layer is evaluated.
     Written(Result<Spec>),

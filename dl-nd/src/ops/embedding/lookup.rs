@@ -183,6 +183,7 @@ fn cost(rows: usize, width: usize) -> f64 {
 type Larger<E> = <E as Dimension>::Larger;
 
 /// Rows by ids.
+#[derive(Clone)]
 struct GatherRows<S, A, E>(PhantomData<(S, A, E)>);
 
 impl<S: ByRow<A>, A: Element, E: Rank> Primitive for GatherRows<S, A, E>
@@ -262,6 +263,7 @@ where
 impl<A: Element, E: Rank> BuiltIn for ScatterRows<A, E> where Larger<E>: Rank {}
 
 /// All rows as a tensor.
+#[derive(Clone)]
 struct ToNd<S, A>(PhantomData<(S, A)>);
 
 impl<S: ByRow<A>, A: Element> Primitive for ToNd<S, A> {
@@ -293,6 +295,7 @@ impl<S: ByRow<A>, A: Element> Primitive for ToNd<S, A> {
 impl<S: ByRow<A>, A: Element> BuiltIn for ToNd<S, A> {}
 
 /// The inverse of [`ToNd`].
+#[derive(Clone)]
 struct FromNd<S, A>(PhantomData<(S, A)>);
 
 impl<S: ByRow<A>, A: Element> Primitive for FromNd<S, A> {

@@ -184,6 +184,11 @@ impl<A: Element> Data for Table<A> {
         Rows::dense(Nd::full(self.shape(), A::of(1.0)))
     }
 
+    fn push_shape(&self, shape: &mut dl_core::ShapeList) -> bool {
+        shape.extend(&self.shape());
+        true
+    }
+
     fn check_delta(&self, delta: &Rows<A>) -> Result<()> {
         let (shape, found) = (self.shape(), delta.shape());
         if found == shape {

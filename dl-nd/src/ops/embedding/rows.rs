@@ -234,6 +234,7 @@ impl<A: Element> Delta for Rows<A> {
 }
 
 /// The sum of deltas, accumulated from the first to the last. It is sparse if all terms are sparse.
+#[derive(Clone)]
 struct SumRows<A>(PhantomData<A>);
 
 impl<A: Element> Primitive for SumRows<A> {
@@ -279,6 +280,7 @@ impl<A: Element> Primitive for SumRows<A> {
 
 impl<A: Element> BuiltIn for SumRows<A> {}
 
+#[derive(Clone)]
 struct ScaleRows<A> {
     factor: f64,
     element: PhantomData<A>,

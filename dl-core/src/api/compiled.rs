@@ -1,0 +1,443 @@
+//! Compiled functions: `#[differentiable(compiled)]`.
+//!
+//! The attribute turns the body of a function into a call of [`CompiledFunction::call`]. Its first
+//! call with a key runs the body, which builds layers as usual, and keeps their operations; later
+//! calls build one node. See [`plan`](crate::plan).
+
+use crate::api::buffer::Buffer;
+use crate::api::differentiable::Differentiable;
+use crate::api::weight::Weight;
+use crate::graph::data::{Data, Trainable};
+use crate::graph::layer::Layer;
+use crate::graph::node_ref::NodeRef;
+use crate::plan::call::{call, refused};
+use crate::plan::function::Function;
+use crate::plan::key::{Arguments, KeyPart};
+use smallvec::SmallVec;
+use std::any::TypeId;
+use std::fmt::{self, Write};
+use std::marker::PhantomData;
+use std::panic::Location;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// An argument of a compiled function: a layer or a weight, a number or a text, or a tuple, an
+/// array, a slice, a `Vec`, or an `Option` of these.
+///
+/// Layers and weights are operands of the call. Everything else decides which operations the
+/// function consists of: there is a plan for each value. An argument of another type must be a
+/// [`Module`](crate::Module) with a derive, or implement `Hash`, `Eq` and `Clone`.
+///
+/// ```
+/// use dl_core::{CompiledArgument, Layer, Weight};
+/// fn is_argument<A: CompiledArgument>(_: A) {}
+/// is_argument((Layer::constant(1.0_f64), vec![Weight::new(2.0_f32)], 3_usize, "relu"));
+/// ```
+pub trait CompiledArgument {
+    /// Adds the argument to the list.
+    fn add_to(&self, arguments: &mut Arguments);
+}
+
+impl<T: Data> CompiledArgument for Layer<T> {
+    fn add_to(&self, arguments: &mut Arguments) {
+        arguments.operand(self.any());
+    }
+}
+
+impl<T: Trainable> CompiledArgument for Weight<T> {
+    fn add_to(&self, arguments: &mut Arguments) {
+        arguments.operand(self.to_layer().any());
+    }
+}
+
+impl<T: Data> CompiledArgument for Buffer<T> {
+    fn add_to(&self, arguments: &mut Arguments) {
+        arguments.operand(self.layer().any());
+    }
+}
+
+impl<A: CompiledArgument> CompiledArgument for [A] {
+    fn add_to(&self, arguments: &mut Arguments) {
+        arguments.bits(self.len() as u64);
+        self.iter().for_each(|argument| argument.add_to(arguments));
+    }
+}
+
+impl<A: CompiledArgument> CompiledArgument for Option<A> {
+    fn add_to(&self, arguments: &mut Arguments) {
+        arguments.bits(self.is_some().into());
+        if let Some(argument) = self {
+            argument.add_to(arguments);
+        }
+    }
+}
+
+macro_rules! by_deref {
+    ($([$($generics:tt)*] $Pointer:ty;)*) => {$(
+        impl<$($generics)*> CompiledArgument for $Pointer {
+            fn add_to(&self, arguments: &mut Arguments) {
+                (**self).add_to(arguments);
+            }
+        }
+    )*};
+}
+
+by_deref! {
+    [A: CompiledArgument + ?Sized] &A;
+    [A: CompiledArgument + ?Sized] Box<A>;
+    [A: CompiledArgument + ?Sized] Arc<A>;
+    [A: CompiledArgument] Vec<A>;
+}
+
+impl<A: CompiledArgument, const N: usize> CompiledArgument for [A; N] {
+    fn add_to(&self, arguments: &mut Arguments) {
+        self[..].add_to(arguments);
+    }
+}
+
+macro_rules! as_bits {
+    ($($T:ty: $value:ident => $bits:expr;)*) => {$(
+        impl CompiledArgument for $T {
+            #[allow(clippy::cast_sign_loss, clippy::cast_lossless, reason = "any injective map to bits will do")]
+            fn add_to(&self, arguments: &mut Arguments) {
+                let $value = *self;
+                arguments.bits($bits);
+            }
+        }
+    )*};
+}
+
+as_bits! {
+    bool: value => value as u64;
+    char: value => value as u64;
+    u8: value => value as u64;
+    u16: value => value as u64;
+    u32: value => value as u64;
+    u64: value => value;
+    usize: value => value as u64;
+    i8: value => value as u64;
+    i16: value => value as u64;
+    i32: value => value as u64;
+    i64: value => value as u64;
+    isize: value => value as u64;
+    f32: value => value.to_bits() as u64;
+    f64: value => value.to_bits();
+}
+
+macro_rules! as_two_words {
+    ($($T:ty),*) => {$(
+        impl CompiledArgument for $T {
+            #[allow(clippy::cast_sign_loss, clippy::cast_possible_truncation, reason = "the two halves of the bits")]
+            fn add_to(&self, arguments: &mut Arguments) {
+                arguments.bits(*self as u64);
+                arguments.bits((*self >> 64) as u64);
+            }
+        }
+    )*};
+}
+
+as_two_words!(u128, i128);
+
+impl CompiledArgument for str {
+    fn add_to(&self, arguments: &mut Arguments) {
+        arguments.text(self);
+    }
+}
+
+impl CompiledArgument for String {
+    fn add_to(&self, arguments: &mut Arguments) {
+        arguments.text(self);
+    }
+}
+
+impl CompiledArgument for () {
+    fn add_to(&self, _: &mut Arguments) {}
+}
+
+impl<T: ?Sized> CompiledArgument for PhantomData<T> {
+    fn add_to(&self, _: &mut Arguments) {}
+}
+
+/// The result of a compiled function: a layer, or a tuple or an array of results.
+///
+/// ```
+/// use dl_core::{CompiledResult, Layer};
+/// fn is_result<R: CompiledResult>(_: R) {}
+/// is_result((Layer::constant(1.0_f64), [Layer::constant(2.0_f32), Layer::constant(3.0)]));
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "a compiled function cannot return a `{Self}`",
+    note = "it returns a `Layer`, a tuple or an array of those, or a struct of them with `#[derive(Layers)]`"
+)]
+pub trait CompiledResult: Sized {
+    /// Adds the layers of the result to the list.
+    fn layers(&self, list: &mut ResultLayers);
+    /// The same result with the next layers of the list.
+    fn with_layers(list: &mut ResultLayers) -> Self;
+}
+
+/// The layers of a result, without their types.
+#[derive(Default)]
+pub struct ResultLayers {
+    layers: SmallVec<[NodeRef; 2]>,
+    next: usize,
+}
+
+impl<T: Data> CompiledResult for Layer<T> {
+    fn layers(&self, list: &mut ResultLayers) {
+        list.layers.push(self.any().clone());
+    }
+
+    fn with_layers(list: &mut ResultLayers) -> Self {
+        list.next += 1;
+        Layer::from_any(list.layers[list.next - 1].clone())
+    }
+}
+
+impl<R: CompiledResult, const N: usize> CompiledResult for [R; N] {
+    fn layers(&self, list: &mut ResultLayers) {
+        self.iter().for_each(|result| result.layers(list));
+    }
+
+    fn with_layers(list: &mut ResultLayers) -> Self {
+        std::array::from_fn(|_| R::with_layers(list))
+    }
+}
+
+macro_rules! tuples {
+    ($($($X:ident $i:tt)+;)*) => {$(
+        impl<$($X: CompiledArgument),+> CompiledArgument for ($($X,)+) {
+            fn add_to(&self, arguments: &mut Arguments) {
+                $(self.$i.add_to(arguments);)+
+            }
+        }
+
+        impl<$($X: CompiledResult),+> CompiledResult for ($($X,)+) {
+            fn layers(&self, list: &mut ResultLayers) {
+                $(self.$i.layers(list);)+
+            }
+
+            fn with_layers(list: &mut ResultLayers) -> Self {
+                ($($X::with_layers(list),)+)
+            }
+        }
+    )*};
+}
+
+tuples! {
+    A 0;
+    A 0 B 1;
+    A 0 B 1 C 2;
+    A 0 B 1 C 2 D 3;
+    A 0 B 1 C 2 D 3 E 4;
+    A 0 B 1 C 2 D 3 E 4 F 5;
+}
+
+/// How many plans a compiled function keeps.
+const MOST_PLANS: usize = 64;
+
+/// A function with the option `compiled`, as a static of its expansion.
+pub struct CompiledFunction {
+    name: &'static str,
+    plans: Mutex<Plans>,
+}
+
+struct Plans {
+    /// The last used one comes last.
+    entries: Vec<Entry>,
+    place: Option<&'static Location<'static>>,
+    built: u64,
+    reused: u64,
+}
+
+struct Entry {
+    hash: u64,
+    /// The type of the body, which has the generic arguments of the function.
+    body: TypeId,
+    key: SmallVec<[KeyPart; 12]>,
+    plan: Option<Arc<Function>>,
+    refused: String,
+}
+
+/// All compiled functions that have been called.
+static FUNCTIONS: Mutex<Vec<&'static CompiledFunction>> = Mutex::new(Vec::new());
+
+impl CompiledFunction {
+    /// A function of this name.
+    pub const fn new(name: &'static str) -> Self {
+        let plans = Plans { entries: Vec::new(), place: None, built: 0, reused: 0 };
+        CompiledFunction { name, plans: Mutex::new(plans) }
+    }
+
+    /// A call. `body` builds the layers, if there is no plan for these arguments yet.
+    #[track_caller]
+    pub fn call<R: CompiledResult>(&'static self, arguments: Arguments, body: impl FnOnce() -> R) -> R {
+        let place = Location::caller();
+        let body_type = type_of(&body);
+        let hash = arguments.hash();
+        let operands = &arguments.operands[..];
+        let found = self.with(|plans| plans.find(hash, body_type, &arguments.key));
+        let function = match found {
+            Some(function) => function,
+            None => {
+                let result = body();
+                let mut layers = ResultLayers::default();
+                result.layers(&mut layers);
+                let built = match &arguments.refused {
+                    Some(why) => Err(why.clone()),
+                    None => Function::of(self.name, &layers.layers, operands)
+                        .map_err(|refusal| format!("`{}`, at {}, {}", refusal.name, refusal.site.place, refusal.why)),
+                };
+                let (plan, why) = match built {
+                    Ok(function) => (Some(Arc::new(function)), String::new()),
+                    Err(why) => (None, why),
+                };
+                let refused = why.clone();
+                let entry = Entry { hash, body: body_type, key: arguments.key, plan: plan.clone(), refused };
+                self.add(entry, place);
+                let Some(function) = plan else { return self.refuse(&layers, &why, place) };
+                function
+            }
+        };
+        let layers = call(&function, operands, place).collect();
+        R::with_layers(&mut ResultLayers { layers, next: 0 })
+    }
+
+    /// Layers that fail, for a call that cannot be compiled.
+    #[cold]
+    fn refuse<R: CompiledResult>(&self, layers: &ResultLayers, why: &str, place: &'static Location<'static>) -> R {
+        let why = format!(
+            "`{}` has the option `compiled`, and cannot be compiled: {why}\n\
+             help: build this layer in the function that calls `{}`, or remove the option",
+            self.name, self.name
+        );
+        let layers = layers.layers.iter().map(|layer| refused(layer.vtable, &why, place)).collect();
+        R::with_layers(&mut ResultLayers { layers, next: 0 })
+    }
+
+    fn with<T>(&self, look: impl FnOnce(&mut Plans) -> T) -> T {
+        look(&mut self.plans.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    #[cold]
+    fn add(&'static self, entry: Entry, place: &'static Location<'static>) {
+        let is_first = self.with(|plans| {
+            let is_first = plans.place.replace(place).is_none();
+            plans.entries.retain(|known| known.plan.is_some() || known.key != entry.key);
+            if plans.entries.len() == MOST_PLANS {
+                plans.entries.remove(0);
+            }
+            plans.entries.push(entry);
+            plans.built += 1;
+            is_first
+        });
+        if is_first {
+            FUNCTIONS.lock().unwrap_or_else(PoisonError::into_inner).push(self);
+        }
+    }
+}
+
+impl Plans {
+    /// The plan for this key. A key without a plan is looked at again, for the types of the results.
+    fn find(&mut self, hash: u64, body: TypeId, key: &[KeyPart]) -> Option<Arc<Function>> {
+        let is_same =
+            |entry: &Entry| entry.plan.is_some() && entry.hash == hash && entry.body == body && entry.key[..] == *key;
+        let at = self.entries.iter().rposition(is_same)?;
+        self.reused += 1;
+        let plan = self.entries[at].plan.clone();
+        if at + 1 < self.entries.len() {
+            let entry = self.entries.remove(at);
+            self.entries.push(entry);
+        }
+        plan
+    }
+}
+
+fn type_of<F>(_: &F) -> TypeId {
+    typeid::of::<F>()
+}
+
+/// What the library knows of a function with the option `compiled`: see [`compiled_functions`].
+///
+/// ```
+/// assert!(dl_core::compiled_functions().is_empty()); // none has been called
+/// ```
+#[derive(Clone, Copy)]
+pub struct CompiledPlans {
+    function: &'static CompiledFunction,
+}
+
+/// The compiled functions that have been called in this program, in the order of their first calls.
+///
+/// ```
+/// for function in dl_core::compiled_functions() {
+///     println!("{}", function.explain());
+/// }
+/// ```
+pub fn compiled_functions() -> Vec<CompiledPlans> {
+    let functions = FUNCTIONS.lock().unwrap_or_else(PoisonError::into_inner);
+    functions.iter().map(|&function| CompiledPlans { function }).collect()
+}
+
+impl CompiledPlans {
+    /// The name of the function.
+    ///
+    /// ```
+    /// let names: Vec<&str> = dl_core::compiled_functions().iter().map(|function| function.name()).collect();
+    /// assert!(names.is_empty()); // none has been called
+    /// ```
+    pub fn name(&self) -> &'static str {
+        self.function.name
+    }
+
+    /// How many plans were built: one for each combination of arguments that are no layers.
+    ///
+    /// ```
+    /// assert_eq!(dl_core::compiled_functions().iter().map(|function| function.built()).sum::<u64>(), 0);
+    /// ```
+    pub fn built(&self) -> u64 {
+        self.function.with(|plans| plans.built)
+    }
+
+    /// How many calls used a plan that was built before.
+    ///
+    /// ```
+    /// assert_eq!(dl_core::compiled_functions().iter().map(|function| function.reused()).sum::<u64>(), 0);
+    /// ```
+    pub fn reused(&self) -> u64 {
+        self.function.with(|plans| plans.reused)
+    }
+
+    /// The operations of each plan and of its backwards, or the reason that calls are not compiled.
+    ///
+    /// ```
+    /// dl_core::compiled_functions().iter().for_each(|function| println!("{}", function.explain()));
+    /// ```
+    pub fn explain(&self) -> String {
+        self.function.with(|plans| {
+            let mut text = String::new();
+            for entry in &plans.entries {
+                match &entry.plan {
+                    Some(function) => text += &function.explain(),
+                    None => {
+                        let _ = writeln!(text, "`{}` is not compiled: {}", self.function.name, entry.refused);
+                    }
+                }
+            }
+            if plans.built > MOST_PLANS as u64 && plans.built > plans.reused {
+                let _ = writeln!(
+                    text,
+                    "{} plans were built for {} calls: arguments that are no layers change often",
+                    plans.built,
+                    plans.built + plans.reused
+                );
+            }
+            text
+        })
+    }
+}
+
+impl fmt::Debug for CompiledPlans {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CompiledPlans").field("name", &self.function.name).finish_non_exhaustive()
+    }
+}
