@@ -1,4 +1,4 @@
-//! Task chains: they must not change results, failures or cancellation.
+//! Chains of operations: which thread runs them, failures, cancellation.
 
 use crate::support::{on_threads, watched};
 use dl::prelude::*;
@@ -47,7 +47,7 @@ fn step(x: &Layer<f64>, nanoseconds: f64, does: impl Fn() -> Result<()> + Clone 
 }
 
 #[test]
-fn task_chain_stays_on_its_thread() {
+fn chain_of_operations_stays_on_its_thread() {
     let threads: Vec<Arc<Mutex<HashSet<ThreadId>>>> = (0..16).map(|_| Arc::default()).collect();
     let branch = |threads: &Arc<Mutex<HashSet<ThreadId>>>| {
         let x = Weight::new(0.0).layer();
@@ -110,7 +110,7 @@ fn consumers_of_failed_operation_are_not_run() {
 
 /// An expensive operation must not wait for another one that needs the same input.
 #[test]
-fn expensive_sibling_is_not_appended_to_chain() {
+fn expensive_siblings_run_in_parallel() {
     let both = Arc::new(Barrier::new(2));
     let shared = step(&Weight::new(0.0).layer(), 4_000.0, || Ok(()));
     let expensive = |_| {

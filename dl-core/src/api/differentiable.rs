@@ -178,7 +178,6 @@ impl<T: Data> Computation<T> for Predict<T> {
         match Pass::begin(Purpose::Predict, settings, root, |_, _, number| Value::from(number).into()) {
             Begun::Number(value) => SyncRun::Completed(Ok(value)),
             Begun::Value(pass, value) => {
-                pass.do_without();
                 let value = value.and_then(|value| extract::into_data(value, root));
                 SyncRun::Completed(pass.part().and(value))
             }

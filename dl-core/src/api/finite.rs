@@ -119,9 +119,9 @@ async fn find_first_non_finite(root: NodeRef) -> Result<Option<Error>> {
     let pass = exec::current().expect("an extract ends in its pass");
     let _hold = forward::hold(&pass, std::slice::from_ref(&root)).await?;
     let order = {
-        let mut state = reverse::kept(&pass)?;
+        let state = reverse::kept(&pass)?;
         let place = reverse::evaluated(&state, &root)?;
-        let order = reverse::order(&mut state, [place], |_, _, _| true);
+        let order = reverse::order(&state, [place], |_, _, _| true);
         if let Some(error) = first_non_finite_value(&state, place, &order) {
             return Ok(Some(error));
         }

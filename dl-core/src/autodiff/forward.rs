@@ -65,12 +65,12 @@ async fn derive(along: Arc<(Vec<NodeRef>, Vec<NodeRef>, Vec<NodeRef>)>) -> Resul
 /// Retains all values below the roots; discarded values are rematerialized.
 pub(crate) async fn hold(pass: &Arc<Pass>, roots: &[NodeRef]) -> Result<Option<RetainGuard>> {
     let mut hold = {
-        let mut state = reverse::kept(pass)?;
+        let state = reverse::kept(pass)?;
         if !state.has_forgotten() {
             return Ok(None);
         }
         let places: Vec<u32> = roots.iter().map(|root| reverse::evaluated(&state, root)).collect::<Result<_>>()?;
-        let order = reverse::order(&mut state, places, |_, _, _| true);
+        let order = reverse::order(&state, places, |_, _, _| true);
         pass.hold(state, order)
     };
     poll_fn(|cx| hold.poll(cx)).await?;
@@ -106,7 +106,7 @@ fn tangents_of(
     }
     // Nothing below the only variable depends on it.
     let last = |index: u32| given.len() == 1 && given.contains_key(&index);
-    let order = reverse::order(&mut state, places.iter().copied(), |_, from, _| !last(from));
+    let order = reverse::order(&state, places.iter().copied(), |_, from, _| !last(from));
     let (mut tangents, mut hand_written) = (HashMap::new(), Vec::new());
     for index in order {
         let node = state.node(index);

@@ -20,10 +20,11 @@ use crate::autodiff::scalar::{in_layers, in_numbers, walk_back_in_numbers};
 use crate::error::call_context::enter_user_code;
 use crate::error::direction::Direction;
 use crate::error::{Error, Result};
-use crate::exec::{Keep, NONE, Pass, PassState, Status, ValueRef, user_code, vec_pool};
+use crate::exec::{Keep, NONE, Pass, PassState, Status, user_code, vec_pool};
 use crate::graph::node::{Node, NodeOp};
 use crate::graph::node_ref::{NodePtr, NodeRef};
 use crate::graph::op::{AnyAt, OperandVec};
+use crate::graph::postorder::postorder;
 use crate::graph::scalar::Scalar;
 use crate::graph::value::Value;
 use crate::record::{SpanWork, TraceNodeId};
@@ -217,12 +218,12 @@ fn walk_to_weights(
     when: When,
     effects: &mut SideEffects,
 ) -> Result<WeightDeltas> {
-    let mut state = kept(pass)?;
+    let state = kept(pass)?;
     let root = evaluated(&state, root)?;
     if !state.trained(root) {
         return Ok(Vec::new());
     }
-    let order = if state.in_order() { None } else { Some(order(&mut state, [root], |state, _, x| state.trained(x))) };
+    let order = if state.in_order() { None } else { Some(order(&state, [root], |state, _, x| state.trained(x))) };
     let mut arrived = accumulator::take_table(state.slots());
     arrived[state.unmarked(root) as usize].add(delta);
     let steps = order.as_ref().map_or(root as usize + 1, Vec::len);
@@ -247,7 +248,7 @@ fn walk_towards(
     // what is below the only target does not matter: in a loop of gradients that is all that came
     // before
     let last = |index: u32| targets_met.len() == 1 && targets_met.contains(&index);
-    let order = order(&mut state, places.iter().copied(), |_, from, to| !last(from) && !known.contains(&to));
+    let order = order(&state, places.iter().copied(), |_, from, to| !last(from) && !known.contains(&to));
     let mut arrived = accumulator::take_table(state.slots());
     let mut goal = Towards { targets: targets_met, leads: vec![false; arrived.len()] };
     // A hand-written backward may have any side effects, but on weights only.
@@ -430,20 +431,14 @@ pub(crate) fn pull_back(
             for &place in &places {
                 state.stamp_unique(place); // the rule may hand them out
             }
-            let output = state.handle(index);
-            let values: OperandVec<ValueRef<'_>> = places.iter().map(|&x| state.value(x)).collect();
-            let values: OperandVec<&Value> = values.iter().map(ValueRef::as_value).collect();
-            let value = state.value(index);
-            let at = AnyAt {
-                values: &values,
-                output: &output,
-                value: value.as_value(),
-                delta: delta.into_layer(&node),
-                may_differentiate,
-            };
+            let (output, value) = (state.handle(index), state.value(index));
+            let delta = delta.into_layer(&node);
             let _places = (!op.is_own()).then(enter_user_code);
-            let deltas =
-                user_code::run(|| op.pullback(at)).map_err(|error| error.at(op.name_or_panic(), node.site()))?;
+            let deltas = state.with_operands(index, places.len(), |values| {
+                let value = value.as_value();
+                let at = AnyAt { values, output: &output, value, delta, may_differentiate };
+                user_code::run(|| op.pullback(at)).map_err(|error| error.at(op.name_or_panic(), node.site()))
+            })?;
             if deltas.len() != places.len() {
                 let why = format!("the rule returns {} deltas for {} operands", deltas.len(), places.len());
                 return Err(Error::invalid(why).at(op.name_or_panic(), node.site()));
@@ -459,34 +454,19 @@ pub(crate) fn pull_back(
 ///
 /// The order depends on the graph alone, not on the order in which the pass discovered its parts.
 pub(crate) fn order(
-    state: &mut PassState,
+    state: &PassState,
     roots: impl IntoIterator<Item = u32>,
     follows: impl Fn(&PassState, u32, u32) -> bool,
 ) -> Vec<u32> {
-    let mut order = Vec::new();
-    let mut seen = state.take_seen();
-    let mut walk = Vec::new();
-    for root in roots {
-        if seen.visit(root) {
-            walk.push((root, 0));
+    let mut seen = vec![false; state.slots()];
+    let below = |index: u32, which: usize| {
+        let node = state.node(index);
+        match &node.op {
+            NodeOp::Dynamic(_) => Some(state.source(index)).filter(|&source| source != NONE && which == 0),
+            _ => (which < node.operands().len()).then(|| state.operand(index, which)),
         }
-        while let Some((index, next)) = walk.last_mut() {
-            let node = state.node(*index);
-            let below = match &node.op {
-                NodeOp::Dynamic(_) => Some(state.source(*index)).filter(|&source| source != NONE && *next == 0),
-                _ => (*next < node.operands().len()).then(|| state.operand(*index, *next)),
-            };
-            *next += 1;
-            match below {
-                Some(below) if follows(state, *index, below) && seen.visit(below) => walk.push((below, 0)),
-                Some(_) => {}
-                None => {
-                    order.push(*index);
-                    walk.pop();
-                }
-            }
-        }
-    }
-    state.keep_seen(seen);
-    order
+    };
+    postorder(roots, below, |from, to| {
+        from.is_none_or(|from| follows(state, from, to)) && !std::mem::replace(&mut seen[to as usize], true)
+    })
 }

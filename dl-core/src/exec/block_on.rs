@@ -3,8 +3,7 @@
 use crate::error::Result;
 use crate::exec;
 use crate::exec::run::Run;
-use dl_parallel::sync::{AtomicBool, Ordering, Thread, current, park, thread_local};
-use std::cell::RefCell;
+use dl_parallel::sync::{AtomicBool, Ordering, Thread, current, park};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,18 +11,15 @@ use std::task::{Context, Poll, Wake, Waker};
 
 /// Polls a future to its end on this thread, which parks while nothing can be done.
 pub(crate) fn block_on<T>(mut run: Run<T>) -> Result<T> {
-    let parker = Parker::take();
+    let parker = Arc::new(Parker { thread: current(), woken: AtomicBool::new(false) });
     let waker = Waker::from(parker.clone());
     let mut cx = Context::from_waker(&waker);
-    let result = loop {
+    loop {
         match Pin::new(&mut run).poll(&mut cx) {
-            Poll::Ready(result) => break result,
+            Poll::Ready(result) => return result,
             Poll::Pending => exec::parking(|| parker.park()),
         }
-    };
-    drop(waker);
-    parker.keep();
-    result
+    }
 }
 
 /// Wakes a thread that waits. Every wait has one of its own, and does not trust the token of its
@@ -33,24 +29,7 @@ struct Parker {
     woken: AtomicBool,
 }
 
-thread_local! {
-    /// Parkers that no waker refers to any more, for reuse.
-    static PARKERS: RefCell<Vec<Arc<Parker>>> = const { RefCell::new(Vec::new()) };
-}
-
 impl Parker {
-    fn take() -> Arc<Parker> {
-        let kept = PARKERS.try_with(|kept| kept.borrow_mut().pop()).ok().flatten();
-        kept.unwrap_or_else(|| Arc::new(Parker { thread: current(), woken: AtomicBool::new(false) }))
-    }
-
-    fn keep(mut self: Arc<Self>) {
-        if let Some(parker) = Arc::get_mut(&mut self) {
-            parker.woken = AtomicBool::new(false);
-            let _ = PARKERS.try_with(|kept| kept.borrow_mut().push(self));
-        }
-    }
-
     fn park(&self) {
         while !self.woken.swap(false, Ordering::Acquire) {
             park();

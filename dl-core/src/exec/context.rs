@@ -3,7 +3,7 @@
 use crate::exec::settings::Mode;
 use crate::exec::{Owner, Pass};
 use dl_parallel::sync::thread_local;
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
 
@@ -18,16 +18,20 @@ struct Context {
     may_work: bool,
     /// The pass for which this thread computes or drops values.
     computing_for: Option<NonNull<Arc<Pass>>>,
+    /// The pass that this thread was polling when it entered the innermost nested wait.
+    left: Option<NonNull<Left>>,
+}
+
+/// A pass that a thread was polling when it entered a nested wait, on the stack of that wait.
+struct Left {
+    pass: NonNull<Arc<Pass>>,
+    /// The same for the next wait further out.
+    before: Option<NonNull<Left>>,
 }
 
 thread_local! {
     static CONTEXT: Cell<Context> =
-        const { Cell::new(Context { pass: None, in_task: false, may_work: false, computing_for: None }) };
-}
-
-thread_local! {
-    /// The passes that this thread was polling when it entered nested waits, outermost first.
-    static LEFT: RefCell<Vec<NonNull<Arc<Pass>>>> = const { RefCell::new(Vec::new()) };
+        const { Cell::new(Context { pass: None, in_task: false, may_work: false, computing_for: None, left: None }) };
 }
 
 struct Restore(Context);
@@ -45,8 +49,9 @@ fn with<R>(context: Context, f: impl FnOnce() -> R) -> R {
 
 /// Polls a future of this pass: a task, or the future of a driver.
 pub(super) fn polling<R>(pass: &Arc<Pass>, in_task: bool, f: impl FnOnce() -> R) -> R {
-    let may_work = in_task || CONTEXT.get().may_work;
-    with(Context { pass: Some(NonNull::from(pass)), in_task, may_work, computing_for: None }, f)
+    let context = CONTEXT.get();
+    let may_work = in_task || context.may_work;
+    with(Context { pass: Some(NonNull::from(pass)), in_task, may_work, computing_for: None, ..context }, f)
 }
 
 /// Computes or drops values of this pass.
@@ -63,50 +68,26 @@ pub(crate) fn computing_in_task<R>(f: impl FnOnce() -> R) -> R {
     })
 }
 
-/// Polls the driver's future in its pass.
-pub(crate) fn enter<R>(pass: &Arc<Pass>, f: impl FnOnce() -> R) -> R {
-    polling(pass, false, f)
-}
-
 /// Runs `f` on a thread that blocks for it: outside of any pass, and allowed to compute.
 pub(crate) fn outside<R>(f: impl FnOnce() -> R) -> R {
     let context = CONTEXT.get();
-    let _left = context.pass.and_then(LeftPass::leave);
-    with(Context { pass: None, in_task: false, may_work: true, ..context }, f)
-}
-
-/// A guard: this thread has left a pass for a nested wait.
-struct LeftPass {
-    /// The number of nested waits before this one.
-    before: usize,
-}
-
-impl LeftPass {
-    /// `None` during the destruction of thread-locals, when there is no list any more.
-    #[cold]
-    fn leave(pass: NonNull<Arc<Pass>>) -> Option<LeftPass> {
-        let push = |left: &RefCell<Vec<_>>| {
-            let mut left = left.borrow_mut();
-            left.push(pass);
-            LeftPass { before: left.len() - 1 }
-        };
-        LEFT.try_with(push).ok()
-    }
-}
-
-impl Drop for LeftPass {
-    #[cold]
-    fn drop(&mut self) {
-        let _ = LEFT.try_with(|left| left.borrow_mut().truncate(self.before));
-    }
+    let here = context.pass.map(|pass| Left { pass, before: context.left });
+    let left = here.as_ref().map(NonNull::from).or(context.left);
+    with(Context { pass: None, in_task: false, may_work: true, left, ..context }, f)
 }
 
 /// Parks this waiting thread. In the passes that it was polling it counts as blocked.
 pub(crate) fn parking(park: impl FnOnce()) {
-    // SAFETY: `polling` borrows these passes until it has removed them from the list, which is
-    // after this wait.
-    let held = |pass: &NonNull<Arc<Pass>>| unsafe { pass.as_ref() }.clone();
-    let left: Vec<Arc<Pass>> = LEFT.try_with(|left| left.borrow().iter().map(held).collect()).unwrap_or_default();
+    let mut left: Vec<Arc<Pass>> = Vec::new();
+    let mut next = CONTEXT.get().left;
+    while let Some(wait) = next {
+        // SAFETY: `outside` keeps the entry until it has restored the context, after this wait. So
+        // does `polling`, further out, with the pass that it borrows.
+        let Left { pass, before } = unsafe { wait.as_ref() };
+        // SAFETY: as above.
+        left.push(unsafe { pass.as_ref() }.clone());
+        next = *before;
+    }
     left.iter().for_each(Pass::block_begin);
     park();
     left.iter().for_each(|pass| pass.block_end());
@@ -122,11 +103,6 @@ pub(crate) fn with_current<R>(f: impl FnOnce(Option<&Arc<Pass>>) -> R) -> R {
 
 pub(crate) fn current() -> Option<Arc<Pass>> {
     with_current(|pass| pass.cloned())
-}
-
-#[inline]
-pub(crate) fn in_pass() -> bool {
-    CONTEXT.get().pass.is_some()
 }
 
 pub(crate) fn is_current(pass: &Pass) -> bool {

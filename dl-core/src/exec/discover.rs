@@ -13,14 +13,9 @@
 //! its slot. It is stamped when another handle to it is made. A consumer with more than two
 //! operands looks its operands up, so these are stamped on insertion.
 //!
-//! # Suspension
-//!
-//! A traversal may release the state lock, so that other threads need not wait for its end. Other
-//! traversals may then insert the same nodes. From the first suspension on, the pass is
-//! [interleaved](PassState::suspend). To insert no node twice, two rules must hold from then on:
-//! every inserted node is stamped, and every node is looked up before it is inserted.
+//! A traversal holds the state lock to its end, so no other traversal inserts a node meanwhile.
 
-use crate::exec::dispatch::YIELD_AGAIN_NODES;
+use crate::exec::dispatch::INLINE_WHILE_AWAITED;
 use crate::exec::node_table::{Arithmetic, NONE, NodeSlot, SlotState, Status};
 use crate::exec::state::PassState;
 use crate::exec::{Keep, Pass, vec_pool};
@@ -29,7 +24,7 @@ use crate::graph::node::{Node, NodeOp};
 use crate::graph::node_ref::{NodePtr, NodeRef};
 use crate::graph::scalar::{Scalar, inline_if_basic, out_of_line};
 use crate::graph::value::Value;
-use crate::graph::variable::{Variable, VariableRef};
+use crate::graph::variable::VariableRef;
 use dl_math::{Binary, Number, Side, Unary};
 use dl_parallel::sync::Ordering;
 
@@ -45,8 +40,6 @@ pub(super) struct Discovery {
     in_order: bool,
     /// The stack of the previous traversal, for reuse.
     spare_stack: Vec<Frame>,
-    /// Whether a traversal was suspended: see [`suspend`](PassState::suspend).
-    interleaved: bool,
     /// The number of slots in use at which the next sweep pays off.
     sweep_at: usize,
 }
@@ -54,14 +47,14 @@ pub(super) struct Discovery {
 impl Default for Discovery {
     fn default() -> Self {
         let spare_stack = Vec::new();
-        Discovery { roots: 0, in_order: true, spare_stack, interleaved: false, sweep_at: SWEEP_AT_LEAST }
+        Discovery { roots: 0, in_order: true, spare_stack, sweep_at: SWEEP_AT_LEAST }
     }
 }
 
 impl Discovery {
     pub(super) fn reset(&mut self) {
         vec_pool::clear(&mut self.spare_stack);
-        (self.roots, self.in_order, self.interleaved, self.sweep_at) = (0, true, false, SWEEP_AT_LEAST);
+        (self.roots, self.in_order, self.sweep_at) = (0, true, SWEEP_AT_LEAST);
     }
 
     /// The number of traversals so far.
@@ -89,7 +82,7 @@ pub(super) struct Frame {
     first: u32,
 }
 
-/// A depth-first traversal, which may be suspended.
+/// A depth-first traversal.
 pub(super) struct Traversal {
     /// The consumers of the current node, from the root on.
     stack: Vec<Frame>,
@@ -97,16 +90,12 @@ pub(super) struct Traversal {
     at: Frame,
     /// The slot of the operand that was inserted last, unless it is the first.
     second: u32,
-    pub(super) inline: InlinePolicy,
+    inline: InlinePolicy,
     /// The inline policy for the root.
     inline_root: InlinePolicy,
-    /// The number of queued jobs at the last check, and when helpers were last invited.
-    queued: usize,
-    offered: usize,
-    /// The number of threads that waited for the lock at the last check, and the number of nodes
-    /// since the last yield.
-    waiting: usize,
-    since_yield: usize,
+    /// The number of nodes, scalar arithmetic excluded, that were inserted while another thread
+    /// waited for the lock.
+    awaited: usize,
 }
 
 /// Whether a traversal runs the kernels of new nodes inline.
@@ -128,26 +117,6 @@ enum Operands {
     Missing(NodePtr, u32),
 }
 
-/// Why a traversal stopped.
-pub(super) enum TraversalStep {
-    /// It is complete. This is the slot of the root.
-    Done(u32),
-    /// The next node needs the pass: it is not a constant, a weight or scalar arithmetic. It is not
-    /// inserted yet.
-    NeedsPass,
-    /// Other threads wait for the state lock, which must be released to them.
-    Yields,
-    /// Enough is queued that other threads should share it.
-    Offers,
-}
-
-/// How a node was inserted.
-enum Inserted {
-    Evaluated,
-    /// Neither a constant, a weight nor evaluated arithmetic. Its job may have been queued.
-    Other,
-}
-
 #[allow(unsafe_code, reason = "the pass holds the roots of all that it has entered")]
 fn held(layer: &NodeRef) -> NodePtr {
     // SAFETY: the caller keeps the root alive during the traversal, and a root handle of the pass
@@ -156,8 +125,16 @@ fn held(layer: &NodeRef) -> NodePtr {
 }
 
 impl Traversal {
-    fn inline_for_root(&self) -> InlinePolicy {
-        if self.inline == InlinePolicy::Queue { InlinePolicy::Queue } else { self.inline_root }
+    /// Called after a node other than scalar arithmetic. If another thread has waited for the lock
+    /// for some time, all further kernels are queued: the rest of the traversal takes little time.
+    #[inline]
+    fn hurry(&mut self, pass: &Pass) {
+        if pass.lock_waiters.load(Ordering::Relaxed) > 0 {
+            self.awaited += 1;
+            if self.awaited >= INLINE_WHILE_AWAITED {
+                (self.inline, self.inline_root) = (InlinePolicy::Queue, InlinePolicy::Queue);
+            }
+        }
     }
 }
 
@@ -170,41 +147,6 @@ impl Pass {
             Status::Ready(value) => Some(value.to_value()),
             _ => None,
         }
-    }
-
-    /// Whether the traversal must stop here for other threads.
-    ///
-    /// Positions in bodies are counted from an origin, which the first traversal sets. Until it is
-    /// set, a traversal that has inserted a dynamic node must not stop, because the body might draw
-    /// a random number.
-    #[inline]
-    fn stops(&self, traversal: &mut Traversal, state: &PassState) -> Option<TraversalStep> {
-        let queued = state.ready.len();
-        if state.discovery.roots == 1 && !state.discovery.in_order && state.env.origin().is_none() {
-            return None;
-        }
-        if queued > traversal.queued {
-            if state.workers.tickets() > 0 {
-                self.notify_events();
-            }
-            // One of the jobs is for this thread. Helpers are invited again when the number of jobs
-            // has doubled.
-            if queued > 2 * traversal.offered.max(1) - 1 && state.ready.is_worth_sharing() {
-                (traversal.queued, traversal.offered) = (queued, queued);
-                return Some(TraversalStep::Offers);
-            }
-        }
-        traversal.queued = queued;
-        let waiting = self.lock_waiters.load(Ordering::Relaxed);
-        let before = std::mem::replace(&mut traversal.waiting, waiting);
-        traversal.since_yield += 1;
-        let again = waiting > 0 && traversal.since_yield >= YIELD_AGAIN_NODES;
-        // Under a model checker a traversal yields at every node.
-        if !(waiting > before || again || cfg!(shuttle)) {
-            return None;
-        }
-        traversal.since_yield = 0;
-        Some(TraversalStep::Yields)
     }
 }
 
@@ -257,18 +199,8 @@ impl PassState {
     pub(super) fn begin_traversal(&mut self, root: &NodeRef, inline: InlinePolicy) -> Traversal {
         self.note_root();
         let at = Frame { node: held(root), first: NONE };
-        let (stack, queued) = (std::mem::take(&mut self.discovery.spare_stack), self.ready.len());
-        Traversal {
-            stack,
-            at,
-            second: NONE,
-            inline,
-            inline_root: inline,
-            queued,
-            offered: 0,
-            waiting: 0,
-            since_yield: 0,
-        }
+        let stack = std::mem::take(&mut self.discovery.spare_stack);
+        Traversal { stack, at, second: NONE, inline, inline_root: inline, awaited: 0 }
     }
 
     /// Begins a traversal from the first root. Nothing follows this root, so its kernel runs inline
@@ -294,35 +226,17 @@ impl PassState {
     /// Inserts a dynamic node, which has no operands. The pass must have a handle to it.
     pub(super) fn insert_dynamic(&mut self, root: &NodeRef) -> u32 {
         self.note_root();
-        self.insert_other(held(root), [NONE; 2], false, InlinePolicy::Queue).0
+        self.insert_other(held(root), [NONE; 2], false, InlinePolicy::Queue)
     }
 
-    /// Called before the traversal releases the lock: the pass is interleaved from now on. Stamps
-    /// the nodes that were inserted without a stamp and whose slots no consumer knows yet. The
-    /// traversal counts as a running job until it has the lock again.
-    pub(super) fn suspend(&mut self, traversal: &Traversal) {
-        self.workers.run_begin();
-        if std::mem::replace(&mut self.discovery.interleaved, true) {
-            return; // everything has been stamped since
-        }
-        for frame in traversal.stack.iter().chain([&traversal.at]) {
-            if frame.first != NONE && frame.node.operands().len() <= 2 {
-                self.stamp_unique(frame.first);
-            }
-        }
-        if traversal.second != NONE {
-            self.stamp_unique(traversal.second);
-        }
-    }
-
-    /// Inserts the operands of the current node, then the node, and so on. `pass` is `None` while
-    /// the pass has one handle only; the traversal then stops at the first node that needs the
-    /// pass.
-    pub(super) fn traverse(&mut self, traversal: &mut Traversal, pass: Option<&Pass>) -> TraversalStep {
+    /// Inserts the operands of the current node, then the node, and so on. Returns the slot of the
+    /// root. `pass` is `None` while the pass has one handle only; the traversal then stops at the
+    /// first node that needs the pass, because it is no constant, weight or scalar arithmetic.
+    pub(super) fn traverse(&mut self, traversal: &mut Traversal, pass: Option<&Pass>) -> Option<u32> {
         let mut stack = std::mem::take(&mut traversal.stack);
         let Frame { mut node, mut first } = traversal.at;
         let mut second = traversal.second;
-        let step = loop {
+        loop {
             let operands = match self.operands(node, first, second) {
                 Operands::Known(left, right) => [left, right],
                 Operands::Missing(operand, first_known) => {
@@ -337,50 +251,32 @@ impl PassState {
             }
             let is_root = consumer.is_none();
             let lone = || !is_root && node.is_unique();
-            let (index, inserted) = match self.inserted_meanwhile(node) {
-                Some(index) => (index, Inserted::Evaluated),
-                None => match self.insert_arithmetic(node, operands, lone) {
-                    Some(index) => (index, Inserted::Evaluated),
-                    None if pass.is_none() && !node.op.is_leaf() => {
-                        stack.extend(consumer);
-                        // A node with many operands looks them up again.
-                        if operands != [NONE; 2] {
-                            [first, second] = operands;
-                        }
-                        (traversal.at, traversal.second) = (Frame { node, first }, second);
-                        traversal.stack = stack;
-                        return TraversalStep::NeedsPass;
+            let index = match self.insert_arithmetic(node, operands, lone) {
+                Some(index) => index,
+                None if pass.is_none() && !node.op.is_leaf() => {
+                    stack.extend(consumer);
+                    // A node with many operands looks them up again.
+                    if operands != [NONE; 2] {
+                        [first, second] = operands;
                     }
-                    None if is_root => self.insert_other(node, operands, false, traversal.inline_for_root()),
-                    None => self.insert_other(node, operands, node.is_unique(), traversal.inline),
-                },
+                    (traversal.at, traversal.second) = (Frame { node, first }, second);
+                    traversal.stack = stack;
+                    return None;
+                }
+                None => {
+                    let inline = if is_root { traversal.inline_root } else { traversal.inline };
+                    let index = self.insert_other(node, operands, lone(), inline);
+                    pass.inspect(|pass| traversal.hurry(pass));
+                    index
+                }
             };
             let Some(consumer) = consumer else {
                 self.discovery.spare_stack = stack;
-                return TraversalStep::Done(index);
+                return Some(index);
             };
             node = consumer.node;
             [first, second] = if consumer.first == NONE { [index, NONE] } else { [consumer.first, index] };
-            if let (Inserted::Other, Some(pass)) = (inserted, pass)
-                && let Some(step) = pass.stops(traversal, self)
-            {
-                (traversal.at, traversal.second) = (Frame { node, first }, second);
-                break step;
-            }
-        };
-        traversal.stack = stack;
-        step
-    }
-
-    /// The slot of a node that another traversal inserted while this one was suspended.
-    #[inline(always)]
-    fn inserted_meanwhile(&self, node: NodePtr) -> Option<u32> {
-        if self.discovery.interleaved { self.find_interleaved(node) } else { None }
-    }
-
-    #[cold]
-    fn find_interleaved(&self, node: NodePtr) -> Option<u32> {
-        self.find(&node)
+        }
     }
 
     /// Gives the pass a handle to this node.
@@ -449,13 +345,12 @@ impl PassState {
         if known != NONE {
             return Some(known);
         }
-        if operand.is_unique() && !self.discovery.interleaved {
+        if operand.is_unique() {
             return None; // it cannot have been reached another way
         }
-        match (self.index.find_by_stamp(operand), &operand.op) {
-            (Some(index), _) => Some(index),
-            (None, NodeOp::Weight(variable, leaf)) => Some(self.find_or_insert_weight(held(operand), *variable, *leaf)),
-            (None, _) => self.index.find_in_fallback(operand),
+        match (self.find(operand), &operand.op) {
+            (None, NodeOp::Weight(variable, leaf)) => Some(self.insert_weight(held(operand), *variable, *leaf)),
+            (found, _) => found,
         }
     }
 
@@ -471,12 +366,12 @@ impl PassState {
     }
 
     /// Inserts any other node.
-    fn insert_other(&mut self, node: NodePtr, operands: [u32; 2], lone: bool, inline: InlinePolicy) -> (u32, Inserted) {
+    fn insert_other(&mut self, node: NodePtr, operands: [u32; 2], lone: bool, inline: InlinePolicy) -> u32 {
         if let Some(value) = node.op.as_constant() {
             self.stats.inserted_constant();
-            return (self.add_value(node, value, false, lone), Inserted::Evaluated);
+            return self.add_value(node, value, false, lone);
         }
-        let index = match &node.op {
+        match &node.op {
             NodeOp::Weight(variable, leaf) => self.insert_weight(node, *variable, *leaf),
             NodeOp::Primitive(op)
                 if op.effect() == Some(Effect::Checkpoint)
@@ -507,13 +402,7 @@ impl PassState {
                 }
                 index
             }
-        };
-        (index, Inserted::Other)
-    }
-
-    /// The slot of a weight that this pass has not stamped.
-    fn find_or_insert_weight(&mut self, node: NodePtr, variable: VariableRef, leaf: u8) -> u32 {
-        self.index.find_in_fallback(&node).unwrap_or_else(|| self.insert_weight(node, variable, leaf))
+        }
     }
 
     fn insert_weight(&mut self, node: NodePtr, variable: VariableRef, leaf: u8) -> u32 {
@@ -525,31 +414,17 @@ impl PassState {
         }
         self.stats.inserted_other();
         let trained = !variable.frozen();
-        let index = match self.number_of_weight(&variable) {
+        // The fast path for a number, without a `Value`, unless the pass reads weights elsewhere.
+        let index = match if self.env.reads_weights() { variable.number() } else { None } {
             Some(number) => self.add(NodeSlot::of_number(node, number, trained), node, || false),
-            None => self.insert_value_of_weight(node, &variable, trained),
+            None => {
+                let around = self.env.parent().and_then(|around| around.value_of_weight(node));
+                let value = around.unwrap_or_else(|| self.env.read(&variable));
+                self.add_value(node, value, trained, false)
+            }
         };
         self.index.add_weight(variable.address(), index);
         index
-    }
-
-    /// Not inlined: most values are numbers.
-    #[inline(never)]
-    fn insert_value_of_weight(&mut self, node: NodePtr, variable: &Variable, trained: bool) -> u32 {
-        let value = self.value_of_weight(node, variable);
-        self.add_value(node, value, trained, false)
-    }
-
-    /// The number of a scalar weight, unless the pass reads weights elsewhere. A fast path without
-    /// a [`Value`].
-    #[inline(always)]
-    fn number_of_weight(&self, variable: &Variable) -> Option<Scalar> {
-        if self.env.reads_weights() { variable.number() } else { None }
-    }
-
-    #[inline(never)]
-    fn value_of_weight(&self, node: NodePtr, variable: &Variable) -> Value {
-        self.env.parent().and_then(|around| around.value_of_weight(node)).unwrap_or_else(|| self.env.read(variable))
     }
 
     #[inline(always)]
@@ -569,7 +444,7 @@ impl PassState {
         if is_reused {
             self.stats.without_slot();
         }
-        if !lone() || self.discovery.interleaved {
+        if !lone() {
             self.claim(node, index);
         }
         index

@@ -46,12 +46,6 @@ pub(super) const EXAMINED_JOBS: usize = 8;
 /// To take an operand from the node table, or to release it. (`w1` on two threads.)
 const BOOKKEEPING_NS: f64 = 100.0;
 
-/// A worker runs about so much of a chain before it stores the results: others may wait for them.
-/// (`executor`: parallel, 20 branches of 20 µs.)
-pub(super) const CHAIN_NS: f64 = 50_000.0;
-/// In operations: no chain is longer. (`executor`: parallel.)
-pub(super) const CHAIN_LENGTH: usize = 32;
-
 /// In polls: after so many polls of bodies that had waited before, a driver has its own future
 /// polled, and others that are polled with it. Bodies may wake one another again and again, and
 /// wait for what only these do. (`tests/executor/wake_ups.rs`.)
@@ -59,8 +53,9 @@ pub(super) const TURNS: usize = 16;
 /// In polls: the cost of a body that was cheap is measured again after so many, as to read the
 /// clock takes a good part of that cost. (`executor`: bangs.)
 pub(super) const REMEASURE_POLLS: u8 = 16;
-/// In nodes: a traversal yields the lock once more to a thread that has not come in time.
-pub(super) const YIELD_AGAIN_NODES: usize = 16;
+/// In nodes: while another thread waits for the lock, a traversal runs no more kernels than this
+/// inline. (`w8` on two threads.)
+pub(super) const INLINE_WHILE_AWAITED: usize = 16;
 
 /// A backward of a compiled call with a lower estimated cost runs on the thread that walks back, with
 /// the state lock held, as its operations would one by one. A longer one is emitted as layers, which

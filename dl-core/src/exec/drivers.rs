@@ -11,8 +11,6 @@ pub(super) struct DriverSet {
     arrived: u32,
     /// The number of times that the last driver has left.
     rests: u32,
-    /// A driver that is announced: its run has not been polled yet.
-    expected: Option<u32>,
 }
 
 struct Driver {
@@ -26,7 +24,7 @@ struct Driver {
 impl DriverSet {
     pub(super) fn reset(&mut self) {
         self.present.clear();
-        (self.arrived, self.rests, self.expected) = (0, 0, None);
+        (self.arrived, self.rests) = (0, 0);
     }
 
     /// The number of times that the last driver has left. If it changes, a poll that began before
@@ -38,18 +36,6 @@ impl DriverSet {
     /// The last driver has left.
     pub(super) fn rest(&mut self) {
         self.rests += 1;
-    }
-
-    /// The calling thread is about to become a driver: helpers may be invited from now on.
-    pub(super) fn expect(&mut self) {
-        let number = self.arrive();
-        self.polled(number, true);
-        self.expected = Some(number);
-    }
-
-    /// The number of the announced driver.
-    pub(super) fn take_expected(&mut self) -> Option<u32> {
-        self.expected.take()
     }
 
     pub(super) fn arrive(&mut self) -> u32 {

@@ -5,7 +5,6 @@
 //! whose root is a plain number is evaluated while it has one handle, so its state needs no lock.
 
 use crate::error::Result;
-use crate::exec::discover::TraversalStep;
 use crate::exec::state::PassState;
 use crate::exec::{Mode, Owner, Pass, Purpose, Settings, regions, user_code};
 use crate::graph::node_ref::NodeRef;
@@ -104,35 +103,18 @@ impl Unshared {
                 return Err(error);
             }
         };
-        // During the destruction of thread-locals nothing is kept.
-        let too_many = OVER.try_with(|kept| self.keep(&mut kept.borrow_mut()));
-        drop(too_many);
+        let keep = |kept: &RefCell<Vec<Unshared>>| {
+            let mut kept = kept.borrow_mut();
+            if kept.len() < PASSES_KEPT {
+                kept.push(self);
+                None
+            } else {
+                Some(self)
+            }
+        };
+        // During the destruction of thread-locals nothing is kept. A pass is dropped after the borrow.
+        drop(OVER.try_with(keep));
         fault
-    }
-
-    /// Keeps the idle pass, unless the thread has enough.
-    #[inline]
-    fn keep(self, kept: &mut Vec<Unshared>) -> Option<Unshared> {
-        if kept.is_empty() {
-            kept.push(self);
-            return None;
-        }
-        self.keep_among(kept)
-    }
-
-    /// An idle thread keeps one seat, for the pass that it takes next.
-    #[cold]
-    fn keep_among(mut self, kept: &mut Vec<Unshared>) -> Option<Unshared> {
-        if kept.len() == PASSES_KEPT {
-            return Some(self);
-        }
-        if kept.last_mut().is_some_and(|next| next.state_mut().index.seat().is_some()) {
-            self.state_mut().index.give_seat_back();
-            kept.insert(0, self);
-        } else {
-            kept.push(self);
-        }
-        None
     }
 }
 
@@ -172,8 +154,8 @@ impl Pass {
         let needs_pass = watched || pass.is_in_step();
         let state = pass.state_mut();
         let mut traversal = state.begin_first_traversal(layer, watched);
-        let step = if needs_pass { TraversalStep::NeedsPass } else { state.traverse(&mut traversal, None) };
-        if let TraversalStep::Done(index) = step
+        let inserted = if needs_pass { None } else { state.traverse(&mut traversal, None) };
+        if let Some(index) = inserted
             && let Some(number) = state.entry(index).number()
         {
             let made = with_number(state, index, number);
@@ -182,7 +164,12 @@ impl Pass {
             return Begun::Number(made);
         }
         let pass = Owner::from(pass.share());
-        let (mut state, index) = pass.discover_first(traversal, step);
+        let mut state = pass.state();
+        let index = match inserted {
+            Some(index) => index,
+            None => pass.traverse(&mut state, traversal, false),
+        };
+        pass.note_origin(&mut state);
         let ended = state.outcome(index);
         state.root(index);
         pass.release(state);
@@ -195,41 +182,9 @@ impl Pass {
 
 #[cfg(all(test, not(any(shuttle, loom))))]
 mod tests {
-    use super::OVER;
     use crate::exec::inline::tests::{Gather, Probe, on_threads};
     use crate::testing::Sgd;
     use crate::{Differentiable, Layer, Weight};
-
-    /// A layer that is evaluated by a pass inside another one, so many deep.
-    fn nested(deep: usize, w: &Weight<f64>) -> Layer<f64> {
-        let w = w.clone();
-        if deep == 0 {
-            return &w * 2.0;
-        }
-        Layer::dynamic(move || {
-            let inner = nested(deep - 1, &w);
-            async move { Ok(Layer::constant(inner.predict().wait()?)) }
-        })
-    }
-
-    #[test]
-    fn idle_thread_keeps_one_seat_for_next_pass() {
-        let w = Weight::new(1.0);
-        let seats = || {
-            OVER.with(|over| over.borrow_mut().iter_mut().map(|pass| pass.state_mut().index.seat()).collect::<Vec<_>>())
-        };
-        for deep in [0, 1, 3, 6, 0, 2, 5, 1, 0] {
-            assert_eq!(nested(deep, &w).predict().wait().expect("it succeeds"), 2.0);
-            let kept = seats();
-            let (next, others) = kept.split_last().expect("a pass is kept");
-            assert!(others.iter().all(Option::is_none), "{kept:?}");
-            // all may be taken, by another test
-            if next.is_some() {
-                assert_eq!((&w * 3.0).predict().wait().expect("it succeeds"), 3.0);
-                assert_eq!(seats(), kept, "the next pass took another seat");
-            }
-        }
-    }
 
     #[test]
     fn first_traversal_goes_on_with_pass() {

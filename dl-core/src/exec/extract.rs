@@ -72,9 +72,6 @@ impl Future for ExtractValue {
     }
 }
 
-/// The number of layers for which results are read under one acquisition of the state lock.
-const RESULTS_PER_LOCK: usize = 128;
-
 /// The values of many layers of the current pass, evaluated in parallel. If several fail, the error
 /// is the leftmost one's.
 pub(crate) struct ExtractAll {
@@ -104,14 +101,7 @@ impl Future for ExtractAll {
         if !std::mem::replace(&mut this.requested, true) {
             pass.request(&this.layers);
         }
-        while let Some(first) = this.layers.get(this.results.len()) {
-            let known = this.results.len();
-            let next = &this.layers[known..this.layers.len().min(known + RESULTS_PER_LOCK)];
-            pass.outcomes(next, &mut this.results);
-            if this.results.len() == known {
-                this.results.push(ready!(pass.poll_value(first, cx.waker())));
-            }
-        }
+        ready!(pass.poll_values(&this.layers, &mut this.results, cx.waker()));
         let values = Error::all(std::mem::take(&mut this.results))?;
         if this.settles {
             settle(&this.layers, &values)?;

@@ -8,7 +8,7 @@
 //! says where.
 //!
 //! Three callers share this path: a traversal that inserts a node ([`PassState::dispatch_inline`]),
-//! a worker with one job that it cannot share (`inline_job.rs`), and the backward, which evaluates
+//! a driver with one job that it cannot share (`kernel.rs`), and the backward, which evaluates
 //! cotangents as it emits them (`autodiff/eager.rs`).
 //!
 //! Once so much is queued that other threads could share it, kernels are queued behind it. The last
@@ -20,12 +20,11 @@
 //! tensors in the caches of this core, which another core would have to fetch. So a network of
 //! small operations stays on the thread that traverses it.
 //!
-//! The lock is never held for longer than one such kernel while another thread waits for it: a
-//! traversal yields the lock to waiting threads (see `discover.rs`), except within scalar
-//! arithmetic.
+//! While another thread waits for the lock, a traversal runs a few kernels inline and queues the
+//! others (see `discover.rs`).
 
 use crate::exec::context::{computing, in_task, may_work};
-use crate::exec::discover::{InlinePolicy, Traversal, TraversalStep};
+use crate::exec::discover::{InlinePolicy, Traversal};
 use crate::exec::dispatch::{INVITE_NS, LARGE_VALUE_BYTES, inline_limit};
 use crate::exec::node_table::SlotState;
 use crate::exec::state::PassState;
@@ -34,7 +33,7 @@ use crate::graph::node_ref::NodeRef;
 use crate::graph::op::AnyPrimitive;
 use crate::graph::scalar::Scalar;
 use crate::graph::value::Value;
-use dl_parallel::sync::{MutexGuard, current_num_threads};
+use dl_parallel::sync::current_num_threads;
 use std::sync::Arc;
 
 /// Evaluates this operation of the library inline. None if its cost is `limit` or
@@ -46,125 +45,54 @@ pub(crate) fn evaluate_inline(op: &dyn AnyPrimitive, operands: &[&Value], limit:
 
 impl Pass {
     /// The slot of a layer; it and everything that it depends on are inserted if they are not yet.
-    pub(super) fn discover<'a>(
-        self: &'a Arc<Self>,
-        state: MutexGuard<'a, PassState>,
-        layer: &NodeRef,
-    ) -> (MutexGuard<'a, PassState>, u32) {
-        if let Some(known) = state.find(layer) {
-            return (state, known);
-        }
-        let runs = may_work() && !state.drivers.is_empty();
-        body_cost::apart(self, || {
-            let (mut state, index) = self.insert(state, layer, runs, in_task());
+    pub(super) fn discover(self: &Arc<Self>, state: &mut PassState, layer: &NodeRef) -> u32 {
+        state.find(layer).unwrap_or_else(|| {
+            let runs = may_work() && !state.drivers.is_empty();
+            let index = body_cost::apart(self, || self.insert(state, layer, runs, in_task()));
             state.root(index);
-            (state, index)
+            index
         })
     }
 
-    /// Goes on with the first traversal of a pass, which has no driver yet, unless it is done, and
-    /// the caller waits for it. The pass gets no handle to the layer: that is left to the caller.
-    pub(super) fn discover_first(
-        self: &Arc<Self>,
-        traversal: Traversal,
-        step: TraversalStep,
-    ) -> (MutexGuard<'_, PassState>, u32) {
-        let state = self.state();
-        match step {
-            TraversalStep::Done(index) => (self.note_origin(state), index),
-            _ => self.traverse(state, traversal, true, false),
-        }
-    }
-
     /// A dynamic node has resolved to this layer, as a worker reports.
-    pub(super) fn follow<'a>(
-        self: &'a Arc<Self>,
-        mut state: MutexGuard<'a, PassState>,
-        index: u32,
-        layer: NodeRef,
-    ) -> MutexGuard<'a, PassState> {
+    pub(super) fn follow(self: &Arc<Self>, state: &mut PassState, index: u32, layer: NodeRef) {
         let source = match state.find(&layer) {
             Some(source) => source,
             None if layer.is_dynamic() => state.insert_dynamic(&layer),
-            None => {
-                let runs = !state.drivers.is_empty();
-                let source;
-                (state, source) = self.insert(state, &layer, runs, true);
-                source
-            }
+            None => self.insert(state, &layer, !state.drivers.is_empty(), true),
         };
         state.follow(index, source, layer);
-        state
     }
 
     /// Inserts a layer that is not in the node table, and everything that it depends on. `runs`
     /// says whether kernels are run inline, `working` whether this thread is counted as one that
     /// works.
-    fn insert<'a>(
-        self: &'a Arc<Self>,
-        mut state: MutexGuard<'a, PassState>,
-        root: &NodeRef,
-        runs: bool,
-        working: bool,
-    ) -> (MutexGuard<'a, PassState>, u32) {
+    fn insert(self: &Arc<Self>, state: &mut PassState, root: &NodeRef, runs: bool, working: bool) -> u32 {
         let inline = if runs && !self.is_watched() { InlinePolicy::Small } else { InlinePolicy::Queue };
         let traversal = state.begin_traversal(root, inline);
-        self.traverse(state, traversal, runs, working)
+        self.traverse(state, traversal, working)
     }
 
-    fn traverse<'a>(
-        self: &'a Arc<Self>,
-        mut state: MutexGuard<'a, PassState>,
-        mut traversal: Traversal,
-        runs: bool,
-        working: bool,
-    ) -> (MutexGuard<'a, PassState>, u32) {
-        let (rests, evaluated) = (state.drivers.rests(), state.stats.evaluations());
-        let index = loop {
-            match computing(self, || state.traverse(&mut traversal, Some(self))) {
-                TraversalStep::Done(index) => break index,
-                TraversalStep::NeedsPass => unreachable!("it has one"),
-                TraversalStep::Yields => {
-                    state.suspend(&traversal);
-                    state = self.yield_lock(state);
-                    state.workers.run_end();
-                }
-                TraversalStep::Offers => {
-                    // before the first driver has come, only the thread that is going to be it
-                    // inserts layers
-                    if runs && state.drivers.is_empty() && state.drivers.rests() == rests {
-                        state.drivers.expect();
-                    }
-                    self.share(&mut state, runs);
-                    if !state.deferred.is_empty() {
-                        state.suspend(&traversal);
-                        self.release(state);
-                        state = self.state();
-                        state.workers.run_end();
-                    }
-                }
-            }
-            // nothing is started in a pass that rests
-            if state.drivers.rests() != rests {
-                traversal.inline = InlinePolicy::Queue;
-            }
-        };
+    /// The slot of the root of a traversal, which is completed.
+    pub(super) fn traverse(self: &Arc<Self>, state: &mut PassState, mut traversal: Traversal, working: bool) -> u32 {
+        let evaluated = state.stats.evaluations();
+        let index = computing(self, || state.traverse(&mut traversal, Some(self)));
         if !working && state.stats.evaluations() > evaluated {
             self.width.works();
             self.width.rests();
         }
-        (self.note_origin(state), index)
+        self.note_origin(state);
+        index.expect("it has the pass")
     }
 
     /// A traversal is done. If it was the first, and met no position that others are counted from,
     /// they are counted from where the computation was made.
-    fn note_origin<'a>(&self, mut state: MutexGuard<'a, PassState>) -> MutexGuard<'a, PassState> {
+    pub(super) fn note_origin(&self, state: &mut PassState) {
         if state.discovery.roots() == 1
             && let Some(made_at) = self.settings.made_at
         {
             state.env.note_position(made_at);
         }
-        state
     }
 }
 

@@ -1,84 +1,23 @@
-//! Running kernels without the state lock, one at a time or as a chain.
+//! Running the kernel of a queued job.
+//!
+//! A kernel runs without the state lock, unless no other thread is going to take the job: in a
+//! network without branches, no other job is queued and no helper is active when a driver takes
+//! the job. The driver then runs a small operation of the library inline (see `inline.rs`).
 
 use crate::error::Result;
 use crate::exec::context::computing;
-use crate::exec::dispatch::{CHAIN_NS, prefers_driver};
+use crate::exec::dispatch::inline_limit;
 use crate::exec::state::PassState;
 use crate::exec::{Keep, Pass, user_code};
 use crate::graph::identity::Effect;
 use crate::graph::node::{Node, NodeOp};
-use crate::graph::node_ref::NodePtr;
-use crate::graph::op::{AnyPrimitive, OperandVec};
+use crate::graph::op::OperandVec;
 use crate::graph::value::{Repr, Value};
 use crate::record::SpanWork;
-use dl_parallel::sync::MutexGuard;
+use dl_parallel::sync::{MutexGuard, Ordering, current_num_threads};
 use std::sync::Arc;
 
-/// A chain that a worker is running. Its vectors are reused.
-#[derive(Default)]
-pub(super) struct ChainRun {
-    kernels: Vec<Kernel>,
-    /// The operands of all kernels. `None` stands for the result of the kernel before.
-    operands: Vec<Option<Value>>,
-    /// The results of the kernels that have run. `None` if the next kernel, the last consumer, took
-    /// the result.
-    results: Vec<Option<Result<Value>>>,
-    followers: Vec<u32>,
-    /// Whether the first job was local, so that no worker was invited. An expensive follower then
-    /// returns to the queue.
-    is_local: bool,
-}
-
-const GIVEN: &str = "an operand is ready, or is the result of the operation before";
-
-#[derive(Clone, Copy)]
-struct Kernel {
-    index: u32,
-    /// Kept alive by the table: pending slots are not swept.
-    node: NodePtr,
-    /// The estimated cost. The cost of a follower is unknown until its input has been computed.
-    nanoseconds: Option<f64>,
-    /// The index of its first operand in `ChainRun::operands`.
-    operands: usize,
-    /// Whether it is the last consumer of the result of the kernel before.
-    is_last: bool,
-}
-
 impl PassState {
-    /// Takes the chain of an operation whose job has left the queue. Of a local job, only the
-    /// followers that are local, too, will run.
-    pub(super) fn take_chain_to_run(&mut self, index: u32, (nanoseconds, is_local): (f64, bool), run: &mut ChainRun) {
-        run.is_local = is_local;
-        let mut followers = std::mem::take(&mut run.followers);
-        self.take_chain(index, &mut followers);
-        self.take_kernel(index, Some(nanoseconds), run);
-        for &follower in &followers {
-            let before = run.kernels.last().expect("the first is there").index;
-            self.take_kernel(follower, None, run);
-            run.kernels.last_mut().expect("it was taken").is_last = self.is_used_once(before);
-        }
-        run.followers = followers;
-    }
-
-    fn take_kernel(&mut self, index: u32, nanoseconds: Option<f64>, run: &mut ChainRun) {
-        let node = self.node(index);
-        let first = run.operands.len();
-        run.kernels.push(Kernel { index, node, nanoseconds, operands: first, is_last: false });
-        if nanoseconds.is_some() {
-            self.record_effects(index, &node);
-            run.operands.extend((0..node.operands().len()).map(|which| Some(self.take_operand(index, which))));
-            return;
-        }
-        let mut trained = false;
-        for which in 0..node.operands().len() {
-            let operand = self.operand(index, which);
-            trained |= self.trained(operand);
-            // It must be retained until this kernel is completed.
-            run.operands.push(self.outcome(operand).and_then(Result::ok));
-        }
-        self.nodes.slot_mut(index).trained = trained;
-    }
-
     /// Called before the kernel of this node runs, when its operands are ready.
     fn record_effects(&mut self, index: u32, node: &Node) {
         if self.env.keep() == Keep::Nothing || self.is_rematerialized(index) {
@@ -95,133 +34,59 @@ impl PassState {
     }
 }
 
-impl ChainRun {
-    /// Completes the nodes whose kernels have run. The rest of the chain returns to the end of the
-    /// queue that it was taken from.
-    fn complete(&mut self, state: &mut PassState, helps: bool) {
-        let done = self.results.len();
-        for (kernel, result) in self.kernels.iter().zip(self.results.drain(..)) {
-            match result {
-                Some(result) => state.complete(kernel.index, result),
-                None => state.complete_released(kernel.index),
-            }
-        }
-        if let Some(rest) = self.kernels.get(done..).filter(|rest| !rest.is_empty()) {
-            self.followers.clear();
-            self.followers.extend(rest.iter().map(|kernel| kernel.index));
-            state.put_back(&self.followers, helps || self.is_local);
-        }
-        self.kernels.clear();
-        self.operands.clear();
-    }
-}
-
 impl Pass {
-    pub(super) fn run_one<'a>(
+    /// Runs the kernel of a queued job, whose estimated cost is `nanoseconds`, and completes its
+    /// node.
+    pub(super) fn run_job<'a>(
         self: &'a Arc<Self>,
         index: u32,
+        nanoseconds: f64,
+        helps: bool,
         mut state: MutexGuard<'a, PassState>,
     ) -> MutexGuard<'a, PassState> {
-        state.close_chain(index);
+        if !helps
+            && self.is_alone(nanoseconds, &state)
+            && let NodeOp::Primitive(op) = &state.node(index).op
+            && op.is_pure()
+            && computing(self, || state.run_inline(index, &**op, inline_limit(true, current_num_threads())))
+        {
+            let yields = !state.deferred.is_empty() || self.lock_waiters.load(Ordering::Relaxed) > 0;
+            return if yields { self.yield_lock(state) } else { state };
+        }
+        state.workers.running += 1;
         let result = self.run_kernel(index, state);
         let mut state = self.state();
         state.complete(index, result);
+        state.workers.running -= 1;
         state
+    }
+
+    /// Whether no other thread could take an operation of this cost, whose job was just taken: no
+    /// other shared job is queued, and no helper is active.
+    fn is_alone(&self, nanoseconds: f64, state: &PassState) -> bool {
+        nanoseconds < inline_limit(true, current_num_threads())
+            && state.ready.is_all_local()
+            && state.workers.tickets == 0
+            && !state.workers.has_open_region()
+            && !self.is_watched()
     }
 
     /// Runs the kernel of this node.
-    pub(super) fn run_kernel(self: &Arc<Self>, index: u32, mut state: MutexGuard<'_, PassState>) -> Result<Value> {
+    fn run_kernel(self: &Arc<Self>, index: u32, mut state: MutexGuard<'_, PassState>) -> Result<Value> {
         // Kept alive by the table: pending slots are not swept.
         let node = state.node(index);
         state.record_effects(index, &node);
-        match node.operands().len() {
-            1 => {
-                let mut operands = [state.take_operand(index, 0)];
-                self.release(state);
-                computing(self, || self.run(index, &node, &mut operands))
-            }
-            2 => {
-                let mut operands = [state.take_operand(index, 0), state.take_operand(index, 1)];
-                self.release(state);
-                computing(self, || self.run(index, &node, &mut operands))
-            }
-            n => {
-                let mut operands: Vec<Value> = (0..n).map(|which| state.take_operand(index, which)).collect();
-                self.release(state);
-                computing(self, || self.run(index, &node, &mut operands))
-            }
-        }
-    }
-
-    pub(super) fn run_chain<'a>(
-        self: &'a Arc<Self>,
-        run: &mut ChainRun,
-        helps: bool,
-        state: MutexGuard<'a, PassState>,
-    ) -> MutexGuard<'a, PassState> {
+        let count = node.operands().len();
+        let mut operands: OperandVec<Value> = (0..count).map(|which| state.take_operand(index, which)).collect();
         self.release(state);
-        computing(self, || self.run_kernels(run));
-        let mut state = self.state();
-        run.complete(&mut state, helps);
-        state
-    }
-
-    /// Runs the first kernel of a chain, and its followers while they fit into the budget.
-    fn run_kernels(self: &Arc<Self>, run: &mut ChainRun) {
-        let mut spent = 0.0;
-        for &Kernel { index, node, nanoseconds, operands, is_last } in &run.kernels {
-            let operands = &mut run.operands[operands..][..node.operands().len()];
-            let follows = nanoseconds.is_none();
-            let before = match run.results.last() {
-                Some(Some(before)) if follows => match before {
-                    Ok(before) => Some(before),
-                    Err(error) => {
-                        // Only this operand can have failed: a node with another failed input is in
-                        // no chain.
-                        let failed = Err(error.clone());
-                        run.results.push(Some(failed));
-                        continue;
-                    }
-                },
-                _ => None,
-            };
-            let nanoseconds = match nanoseconds {
-                Some(nanoseconds) => Ok(nanoseconds),
-                None => {
-                    let operands = operands.iter().map(|operand| operand.as_ref().or(before).expect(GIVEN));
-                    cost(&node, &operands.collect::<OperandVec<&Value>>())
-                }
-            };
-            let result = match nanoseconds {
-                Ok(nanoseconds) => {
-                    if follows
-                        && (run.is_local && !prefers_driver(operation(&node), nanoseconds)
-                            || spent + nanoseconds > CHAIN_NS)
-                    {
-                        return;
-                    }
-                    spent += nanoseconds;
-                    let mut before = match is_last {
-                        true => run.results.last_mut().and_then(Option::take).and_then(Result::ok),
-                        false => before.cloned(),
-                    };
-                    let mut given = |operand: &mut Option<Value>| match operand.take() {
-                        None if is_last => before.take().expect(GIVEN),
-                        operand => operand.or_else(|| before.clone()).expect(GIVEN),
-                    };
-                    self.run(index, &node, &mut operands.iter_mut().map(&mut given).collect::<OperandVec<Value>>())
-                }
-                Err(error) => Err(error),
-            };
-            run.results.push(Some(result));
-        }
+        computing(self, || self.run(index, &node, &mut operands))
     }
 
     /// Runs a kernel and drops its operands. An error or a panic becomes an error that names the
     /// operation.
     #[inline]
     fn run(self: &Arc<Self>, index: u32, node: &Node, operands: &mut [Value]) -> Result<Value> {
-        let op = operation(node);
+        let NodeOp::Primitive(op) = &node.op else { unreachable!("kernels belong to operations") };
         if self.steps {
             for operand in op.operands() {
                 if let NodeOp::Weight(variable, _) = &operand.op {
@@ -230,11 +95,7 @@ impl Pass {
             }
         }
         let _built = node.enter();
-        let value = || match &operands[..] {
-            [a] => op.value(&[a]),
-            [a, b] => op.value(&[a, b]),
-            many => op.value(&many.iter().collect::<OperandVec<_>>()),
-        };
+        let value = || op.value(&operands.iter().collect::<OperandVec<_>>());
         let value = || self.during(SpanWork::Kernel, Some(node), || self.traced(index), value);
         let result = user_code::run_fallible(|| value().map_err(|error| error.at(op.name(), node.site())));
         for (which, operand) in operands.iter_mut().enumerate() {
@@ -247,13 +108,169 @@ impl Pass {
     }
 }
 
-fn operation(node: &Node) -> &dyn AnyPrimitive {
-    let NodeOp::Primitive(op) = &node.op else { unreachable!("kernels belong to operations") };
-    &**op
-}
+#[cfg(all(test, not(any(shuttle, loom))))]
+mod tests {
+    use crate::exec::context::with_computing;
+    use crate::exec::inline::tests::{Probe, chain, on_threads};
+    use crate::{At, BuiltIn, Data, Deltas, Differentiable, Error, Layer, Nothing, Primitive, Result};
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+    use std::sync::{Arc, Mutex};
+    use std::time::Duration;
 
-/// The estimated cost of the kernel of this node with these operands.
-fn cost(node: &Node, operands: &[&Value]) -> Result<f64> {
-    let op = operation(node);
-    user_code::run(|| op.cost(operands)).map_err(|error| error.at(op.name_or_panic(), node.site()))
+    /// Whether the lock is free is asked when this goes.
+    #[derive(Clone)]
+    struct Asking {
+        _asker: Arc<Asker>,
+    }
+
+    struct Asker(Arc<Mutex<Vec<bool>>>);
+
+    impl Drop for Asker {
+        fn drop(&mut self) {
+            let is_free = with_computing(|pass| pass.is_none_or(|pass| pass.state.try_lock().is_ok()));
+            self.0.lock().expect("nobody panics").push(is_free);
+        }
+    }
+
+    impl Data for Asking {
+        type Delta = Nothing;
+
+        fn one(&self) -> Nothing {
+            Nothing
+        }
+    }
+
+    /// Makes one of these, or fails.
+    struct Makes(Option<Arc<Mutex<Vec<bool>>>>);
+
+    impl Primitive for Makes {
+        type Operands = (Layer<f64>,);
+        type Output = Asking;
+
+        fn name(&self) -> &'static str {
+            "makes"
+        }
+
+        fn value(&self, _: (&f64,)) -> Result<Asking> {
+            let asked = self.0.clone().ok_or_else(|| Error::invalid("it was to fail"))?;
+            Ok(Asking { _asker: Arc::new(Asker(asked)) })
+        }
+
+        fn pullback(&self, _: &At<'_, Self>) -> Deltas<Self> {
+            (None,)
+        }
+
+        fn cost(&self, _: (&f64,)) -> f64 {
+            100.0
+        }
+    }
+
+    /// Is not run: one of its operands has failed.
+    struct NotRun;
+
+    impl Primitive for NotRun {
+        type Operands = (Layer<Asking>, Layer<Asking>, Layer<f64>);
+        type Output = f64;
+
+        fn name(&self) -> &'static str {
+            "not run"
+        }
+
+        fn value(&self, (.., x): (&Asking, &Asking, &f64)) -> Result<f64> {
+            Ok(*x)
+        }
+
+        fn pullback(&self, _: &At<'_, Self>) -> Deltas<Self> {
+            (None, None, None)
+        }
+    }
+
+    /// An operation that runs inline is the last input of a consumer, which fails, and releases
+    /// user values.
+    #[test]
+    fn built_in_kernels_release_user_values_without_lock() {
+        let asked = Arc::<Mutex<Vec<bool>>>::default();
+        for _ in 0..20 {
+            let dear = || Probe::new(5_000.0, |_| ());
+            let makes = |asked| Layer::apply(Makes(asked), (Layer::constant(0.0),));
+            let last = Layer::apply_built_in(dear(), (Layer::apply_built_in(dear(), (Layer::constant(0.0),)),));
+            let end = Layer::apply(NotRun, (makes(None), makes(Some(asked.clone())), last));
+            assert!(on_threads(2, || end.predict().wait()).is_err());
+        }
+        let asked = asked.lock().expect("nobody panics");
+        assert!(!asked.is_empty() && asked.iter().all(|&is_free| is_free), "{asked:?}");
+    }
+
+    /// Another thread wants the lock while a worker runs queued jobs inline.
+    #[test]
+    fn inline_jobs_yield_lock_to_waiting_thread() {
+        let (had, begun) = (Arc::<AtomicUsize>::default(), Arc::<AtomicBool>::default());
+        let slow = || {
+            let (had, begun) = (had.clone(), begun.clone());
+            Probe::new(5_000.0, move |pass| {
+                if !begun.swap(true, Relaxed) {
+                    let (had, pass) = (had.clone(), Arc::downgrade(pass));
+                    std::thread::spawn(move || {
+                        while let Some(pass) = pass.upgrade() {
+                            drop(pass.state());
+                            had.fetch_add(1, Relaxed);
+                        }
+                    });
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            })
+        };
+        let meanwhile = Arc::<AtomicUsize>::default();
+        let last = {
+            let (had, meanwhile) = (had.clone(), meanwhile.clone());
+            Probe::new(5_000.0, move |_| meanwhile.store(had.load(Relaxed), Relaxed))
+        };
+        let end = Layer::apply_built_in(last, (chain(0.0, slow),));
+        assert_eq!(on_threads(2, || end.predict().wait()).expect("it succeeds"), 101.0);
+        let had = meanwhile.load(Relaxed);
+        assert!(had > 0, "of 100 operations three take 20 µs; nobody else had the lock in between");
+    }
+
+    /// An operation of the library that fails.
+    #[derive(Clone)]
+    struct Fails;
+
+    impl Primitive for Fails {
+        type Operands = (Layer<f64>,);
+        type Output = f64;
+
+        fn name(&self) -> &'static str {
+            "fails"
+        }
+
+        fn value(&self, _: (&f64,)) -> Result<f64> {
+            Err(Error::invalid("it was to fail"))
+        }
+
+        fn pullback(&self, _: &At<'_, Self>) -> Deltas<Self> {
+            (None,)
+        }
+
+        fn cost(&self, _: (&f64,)) -> f64 {
+            100.0
+        }
+    }
+
+    impl BuiltIn for Fails {
+        const IS_PURE: bool = true;
+    }
+
+    /// Several that fail, for which no thread is invited, behind an expensive operation.
+    #[test]
+    fn failing_built_in_op_runs_twice_at_most() {
+        for branches in 1..6 {
+            let dear = Layer::apply_built_in(Probe::new(100_000.0, |_| ()), (Layer::constant(0.0),));
+            let small = |x: &Layer<f64>| Layer::apply_built_in(Probe::new(100.0, |_| ()), (x.clone(),));
+            let failing = (0..branches)
+                .map(|at| Layer::apply_built_in(Fails, (if at % 2 == 0 { small(&dear) } else { dear.clone() },)));
+            let sum = failing.chain([small(&dear)]).sum::<Layer<f64>>();
+            let error = on_threads(2, || sum.train(&crate::testing::Sgd::new(0.1)).wait()).expect_err("it fails");
+            assert!(error.to_string().contains("it was to fail"), "{error}");
+        }
+    }
 }

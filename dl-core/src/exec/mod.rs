@@ -21,10 +21,10 @@
 //!
 //! A traversal inserts the layer and all that it depends on into the node table (`discover.rs`).
 //! Scalar arithmetic is evaluated there. Other nodes wait for their operands (`readiness.rs`), and
-//! run where `dispatch.rs` says: inline (`inline.rs`, `inline_job.rs`), or from the ready queue
-//! (`ready_queue.rs`, `kernel.rs`), in chains (`chain.rs`). A completed node notifies its
-//! dependents. Values are released when they are not needed (`retention.rs`), and slots when their
-//! nodes are unreachable (`sweep.rs`). Futures of values are in `extract.rs`.
+//! run where `dispatch.rs` says: inline (`inline.rs`), or from the ready queue (`ready_queue.rs`,
+//! `kernel.rs`). A completed node notifies its dependents. Values are released when they are not
+//! needed (`retention.rs`), and slots when their nodes are unreachable (`sweep.rs`). Futures of
+//! values are in `extract.rs`.
 //!
 //! # States of a slot
 //!
@@ -36,13 +36,12 @@
 //! 1. A slot is pending while it waits for inputs, or its job is queued or running.
 //! 2. Operands are inserted before their consumer.
 //! 3. A node has at most one slot in a pass. It is found by its stamp, in the fallback map, or, if
-//!    it is uniquely referenced, through its consumer only. From the first suspended traversal on,
-//!    every node that is inserted must be stamped, and looked up before.
+//!    it is uniquely referenced, through its consumer only.
 //! 4. A value may be released only when no consumer is pending, and every handle to its node
 //!    belongs to the pass or to a consumer.
 //! 5. Every node in the table is kept alive by a root handle of the pass, directly or from above.
 //! 6. A thread that holds the number of a slot without the lock must count as running
-//!    (`Workers::run_begin`): the table is not taken out of the pass meanwhile.
+//!    (`Workers::running`): the table is not taken out of the pass meanwhile.
 //! 7. A retired pass gets no owner and no driver any more.
 //!
 //! # Locks, outermost first
@@ -65,7 +64,6 @@
 pub(crate) mod block_on;
 mod body_cost;
 pub(crate) mod buffer_update;
-mod chain;
 pub(crate) mod computation;
 #[allow(unsafe_code, reason = "a thread borrows the pass that it is polling: see the module")]
 mod context;
@@ -76,7 +74,6 @@ mod drivers;
 mod exclusive_pass;
 pub(crate) mod extract;
 mod inline;
-mod inline_job;
 mod kernel;
 mod lifetime;
 mod node_index;
@@ -99,12 +96,11 @@ mod tasks;
 mod trace;
 pub(crate) mod user_code;
 pub(crate) mod vec_pool;
-mod visited_set;
 mod worker;
 
 pub(crate) use context::{
-    PassRef, computing, computing_in_task, current, discards_values, enter, in_pass, in_step, is_current, outside,
-    parking, with_computing, with_current,
+    PassRef, computing, computing_in_task, current, discards_values, in_step, is_current, outside, parking,
+    with_computing, with_current,
 };
 pub(crate) use discover::arithmetic;
 pub(crate) use dispatch::{INLINE_BACKWARD_NS, inline_limit};
@@ -270,7 +266,7 @@ impl Pass {
     pub(crate) fn let_go_of_values(self: &Arc<Self>) {
         if Owner::is_only(self) {
             let mut state = self.state();
-            if state.workers.running() == 0 && state.ready.len() == 0 {
+            if state.workers.running == 0 && state.ready.len() == 0 {
                 state.discard_all_values();
             }
             self.release(state);
@@ -352,15 +348,47 @@ impl Pass {
     pub(crate) fn request(self: &Arc<Self>, layers: &[NodeRef]) {
         let mut state = self.state();
         for layer in layers {
-            state = self.discover(state, layer).0;
+            self.discover(&mut state, layer);
         }
         self.offer(state);
     }
 
     /// The value of a layer, or a promise to wake up when it is there.
     pub(crate) fn poll_value(self: &Arc<Self>, layer: &NodeRef, waker: &Waker) -> Poll<Result<Value>> {
-        let state = self.state();
-        if state.workers.is_retired() {
+        let mut state = self.state();
+        let polled = self.poll_layer(&mut state, layer, waker);
+        if polled.is_pending() {
+            self.offer(state)
+        } else {
+            self.release(state)
+        }
+        polled
+    }
+
+    /// Adds the results of these layers, after those that are known, and says whether all are
+    /// known. If not, promises to wake up when the next one is.
+    pub(crate) fn poll_values(
+        self: &Arc<Self>,
+        layers: &[NodeRef],
+        results: &mut Vec<Result<Value>>,
+        waker: &Waker,
+    ) -> Poll<()> {
+        let mut state = self.state();
+        while let Some(layer) = layers.get(results.len()) {
+            match self.poll_layer(&mut state, layer, waker) {
+                Poll::Ready(result) => results.push(result),
+                Poll::Pending => {
+                    self.offer(state);
+                    return Poll::Pending;
+                }
+            }
+        }
+        self.release(state);
+        Poll::Ready(())
+    }
+
+    fn poll_layer(self: &Arc<Self>, state: &mut PassState, layer: &NodeRef, waker: &Waker) -> Poll<Result<Value>> {
+        if state.workers.retired {
             return Poll::Ready(Err(Error::cancelled()));
         }
         // the fast path for a number
@@ -369,30 +397,16 @@ impl Pass {
         {
             return Poll::Ready(Ok(number.into()));
         }
-        let (mut state, index) = self.discover(state, layer);
+        let index = self.discover(state, layer);
         state.rematerialize(index);
-        self.looks(&state, index);
-        let ended = match state.outcome(index) {
-            Some(ended) => ended,
-            None if state.drivers.is_empty() => Err(Error::cancelled()),
+        self.looks(state, index);
+        match state.outcome(index) {
+            Some(ended) => Poll::Ready(ended),
+            None if state.drivers.is_empty() => Poll::Ready(Err(Error::cancelled())),
             None => {
                 state.wake_when_done(index, waker);
-                self.offer(state);
-                return Poll::Pending;
+                Poll::Pending
             }
-        };
-        self.release(state);
-        Poll::Ready(ended)
-    }
-
-    /// Adds how the first of these layers have ended, up to one that has not.
-    pub(crate) fn outcomes(self: &Arc<Self>, layers: &[NodeRef], outcomes: &mut Vec<Result<Value>>) {
-        let state = self.state();
-        for layer in layers {
-            let Some(index) = state.find(layer) else { break };
-            let Some(ended) = state.outcome(index) else { break };
-            self.looks(&state, index);
-            outcomes.push(ended);
         }
     }
 
@@ -406,20 +420,6 @@ impl Pass {
         let mut state = self.state();
         state.resume();
         state.drivers.arrive()
-    }
-
-    /// The same for the run that a pass was begun for: helpers may have come before it.
-    pub(crate) fn arrive_first(&self) -> u32 {
-        let expected = self.state().drivers.take_expected();
-        expected.unwrap_or_else(|| self.arrive())
-    }
-
-    /// The run that a pass was begun for is not needed.
-    pub(crate) fn do_without(self: &Arc<Self>) {
-        let expected = self.state().drivers.take_expected();
-        if let Some(driver) = expected {
-            self.leave(driver);
-        }
     }
 
     /// A driver has ended, or was dropped. When it was the last one, the pass rests: futures are

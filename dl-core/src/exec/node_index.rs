@@ -45,18 +45,10 @@ impl NodeIndex {
 
     #[cold]
     fn clear_maps(&mut self) {
-        vec_pool::empty(&mut self.fallback);
-        vec_pool::empty(&mut self.weights_by_address);
-    }
-
-    /// The seat that the next pass reuses, if there is one.
-    pub(super) fn seat(&self) -> Option<u32> {
-        self.seat.place()
-    }
-
-    /// The next pass must look for a seat.
-    pub(super) fn give_seat_back(&mut self) {
-        self.seat = PassSeat::default();
+        for map in [&mut self.fallback, &mut self.weights_by_address] {
+            map.clear();
+            map.shrink_to(vec_pool::SMALL);
+        }
     }
 
     /// The slot of a node. A node without a stamp is not found.

@@ -18,17 +18,17 @@
 //! - A slot is pending while it waits for inputs (`in_degree > 0`), or its job is queued or
 //!   running.
 //! - `uses` counts the operand edges from consumers that are not scalar arithmetic. `pending_uses`
-//!   counts those of incomplete consumers. A value may be released only when `pending_uses == 0` and
-//!   every handle to the node belongs to the pass or to such a consumer.
+//!   counts those of incomplete consumers. A value may be released only when `pending_uses == 0`
+//!   and every handle to the node belongs to the pass or to such a consumer.
 //! - Every node in the table is kept alive by a root handle of the pass, directly or from above.
 
 use crate::error::Error;
-use crate::exec::chain::CLOSED;
 use crate::exec::vec_pool;
 use crate::graph::node_ref::{NodePtr, NodeRef};
 use crate::graph::scalar::Scalar;
 use crate::graph::value::Value;
 use dl_math::{Binary, Unary};
+use smallvec::SmallVec;
 
 /// No slot.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -163,23 +163,22 @@ impl ValueRef<'_> {
 }
 
 /// The cold part of a slot.
+#[derive(Default)]
 pub(super) struct SlotExt {
     /// The value, if it is not a number, or the error.
     pub(super) outcome: Option<Result<Value, Error>>,
     /// The number of incomplete operands.
     pub(super) in_degree: u32,
-    /// The head of the list of its dependents.
-    dependents: u32,
-    /// The index of its chain, or its chain state: see `chain.rs`.
-    pub(super) chain: u32,
+    /// The consumers that wait for it, once for each operand edge.
+    dependents: SmallVec<[u32; 2]>,
     /// The operand edges that lead here, and those of them whose consumer is incomplete. Edges from
     /// scalar arithmetic are not counted: it reads numbers, which need not be released.
     pub(super) uses: u32,
     pub(super) pending_uses: u32,
     /// The number of dynamic nodes that have resolved to this one.
     pub(super) aliases: u32,
-    /// The index of the root handle of the pass, if it has one.
-    root: u32,
+    /// The root handle of the pass, if it has one: it keeps the node and all below it alive.
+    root: Option<NodeRef>,
     /// Whether the node could not be evaluated on insertion. Only then are its uses counted.
     pub(super) scheduled: bool,
     /// Whether wakers must be called on completion.
@@ -197,73 +196,28 @@ pub(super) struct SlotExt {
 }
 
 impl SlotExt {
-    const NEW: SlotExt = SlotExt {
-        outcome: None,
-        in_degree: 0,
-        dependents: NONE,
-        chain: CLOSED,
-        uses: 0,
-        pending_uses: 0,
-        aliases: 0,
-        root: NONE,
-        scheduled: false,
-        awaited: false,
-        task: false,
-        discards: false,
-        again: false,
-        marked: false,
-        bytes: 0,
-    };
-
     pub(super) fn has_dependents(&self) -> bool {
-        self.dependents != NONE
+        !self.dependents.is_empty()
     }
 
     pub(super) fn is_root(&self) -> bool {
-        self.root != NONE
+        self.root.is_some()
     }
 }
 
-/// A dependent of a slot, in a linked list inside one vector.
-pub(super) struct Dependent {
-    consumer: u32,
-    next: u32,
-}
-
-/// All slots of a pass, and their dependents.
+/// All slots of a pass.
+#[derive(Default)]
 pub(super) struct NodeTable {
     slots: Vec<NodeSlot>,
     free: Vec<u32>,
     exts: Vec<SlotExt>,
     free_exts: Vec<u32>,
-    /// The root handles, which keep all nodes in the table alive, directly or from above.
-    roots: Vec<(NodeRef, u32)>,
-    dependents: Vec<Dependent>,
-    free_dependents: u32,
-    /// The dependent lists of completed slots. A worklist, so that long paths do not recurse.
+    /// The dependents of completed slots, to be notified. A worklist, so that long paths do not
+    /// recurse.
     completed: Vec<u32>,
-    /// The rest of the list whose dependents are being notified.
-    notifying: u32,
     /// Whether the values of new nodes are released after their last use, because no backward reads
     /// them.
     discards_new: bool,
-}
-
-impl Default for NodeTable {
-    fn default() -> Self {
-        NodeTable {
-            slots: Vec::new(),
-            free: Vec::new(),
-            exts: Vec::new(),
-            free_exts: Vec::new(),
-            roots: Vec::new(),
-            dependents: Vec::new(),
-            free_dependents: NONE,
-            completed: Vec::new(),
-            notifying: NONE,
-            discards_new: false,
-        }
-    }
 }
 
 impl NodeTable {
@@ -275,13 +229,11 @@ impl NodeTable {
         // A root handle needs an ext, too.
         let has_exts = !self.exts.is_empty();
         if has_exts {
-            vec_pool::empty(&mut self.roots);
             vec_pool::clear(&mut self.exts);
-            vec_pool::empty(&mut self.free);
-            vec_pool::empty(&mut self.free_exts);
-            vec_pool::clear(&mut self.dependents);
-            (self.free_dependents, self.notifying) = (NONE, NONE);
-            vec_pool::empty(&mut self.completed);
+            for table in [&mut self.free, &mut self.free_exts, &mut self.completed] {
+                table.clear();
+                table.shrink_to(vec_pool::SMALL);
+            }
         }
         has_exts
     }
@@ -397,17 +349,17 @@ impl NodeTable {
     }
 
     pub(super) fn add_ext(&mut self, index: u32) {
+        let ext = SlotExt { discards: self.discards_new, ..SlotExt::default() };
         let place = match self.free_exts.pop() {
             Some(free) => {
-                self.exts[free as usize] = SlotExt::NEW;
+                self.exts[free as usize] = ext;
                 free
             }
             None => {
-                vec_pool::push(&mut self.exts, SlotExt::NEW);
+                vec_pool::push(&mut self.exts, ext);
                 (self.exts.len() - 1) as u32
             }
         };
-        self.exts[place as usize].discards = self.discards_new;
         self.slots[index as usize].ext = place;
     }
 
@@ -420,29 +372,20 @@ impl NodeTable {
 
     /// Gives the pass a handle to this node.
     pub(super) fn add_root(&mut self, index: u32, handle: impl FnOnce(NodePtr) -> NodeRef) {
-        let place = self.roots.len() as u32;
-        let ext = self.ext_or_new(index);
-        if ext.root == NONE {
-            ext.root = place;
-            self.roots.push((handle(self.slots[index as usize].held()), index));
-        }
+        let node = self.slots[index as usize].held();
+        self.ext_or_new(index).root.get_or_insert_with(|| handle(node));
     }
 
     /// The slots of all root handles.
     pub(super) fn rooted(&self) -> impl Iterator<Item = u32> {
-        self.roots.iter().map(|&(_, index)| index)
+        self.indices().filter(|&index| self.ext(index).is_some_and(SlotExt::is_root))
     }
 
     /// Frees the slot of a root. Returns the last handle to its node.
     pub(super) fn remove(&mut self, index: u32) -> NodeRef {
-        let place = self.ext_mut(index).root as usize;
-        let (handle, _) = self.roots.swap_remove(place);
-        if let Some(&(_, moved)) = self.roots.get(place) {
-            self.ext_mut(moved).root = place as u32;
-        }
-        let slot = &mut self.slots[index as usize];
+        let handle = self.ext_mut(index).root.take().expect("it is a root");
+        let slot = std::mem::replace(&mut self.slots[index as usize], NodeSlot::FREE);
         self.free_exts.push(slot.ext);
-        *slot = NodeSlot::FREE;
         self.free.push(index);
         handle
     }
@@ -450,41 +393,22 @@ impl NodeTable {
     /// Adds a dependent of this incomplete operand.
     #[inline]
     pub(super) fn add_dependent(&mut self, operand: u32, consumer: u32) {
-        let place = match self.free_dependents {
-            NONE => self.dependents.len() as u32,
-            free => free,
-        };
-        let next = std::mem::replace(&mut self.ext_mut(operand).dependents, place);
-        let dependent = Dependent { consumer, next };
-        match self.dependents.get_mut(place as usize) {
-            Some(free) => self.free_dependents = std::mem::replace(free, dependent).next,
-            None => vec_pool::push(&mut self.dependents, dependent),
-        }
+        self.ext_mut(operand).dependents.push(consumer);
         self.ext_mut(consumer).in_degree += 1;
     }
 
     /// A slot is completed: puts its dependents on the worklist.
     #[inline]
     pub(super) fn notify_later(&mut self, index: u32) {
-        let dependents = std::mem::replace(&mut self.ext_mut(index).dependents, NONE);
-        if dependents != NONE {
-            self.completed.push(dependents);
-        }
+        let ext = &mut self.exts[self.slots[index as usize].ext as usize];
+        self.completed.extend(ext.dependents.drain(..).rev());
     }
 
-    /// The next dependent on the worklist whose last input is completed. The dependents of one slot
-    /// are contiguous.
+    /// The next dependent on the worklist whose last input is completed.
     #[inline]
     pub(super) fn next_with_inputs(&mut self) -> Option<u32> {
         loop {
-            if self.notifying == NONE {
-                self.notifying = self.completed.pop()?;
-            }
-            let place = self.notifying;
-            let dependent = &mut self.dependents[place as usize];
-            let consumer = dependent.consumer;
-            self.notifying = std::mem::replace(&mut dependent.next, self.free_dependents);
-            self.free_dependents = place;
+            let consumer = self.completed.pop()?;
             let ext = self.ext_mut(consumer);
             ext.in_degree -= 1;
             if ext.in_degree == 0 {

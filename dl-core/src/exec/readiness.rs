@@ -3,17 +3,15 @@
 //!
 //! A failed operand counts as completed. A node fails only after *all* its operands are completed,
 //! with the error of the leftmost failed operand, so the reported error does not depend on timing.
-//! with the error of the leftmost one that failed; so the reported error does not depend on timing.
 
 use crate::error::{Error, Result};
-use crate::exec::chain::{OPEN, can_follow};
 use crate::exec::dispatch::prefers_driver;
 use crate::exec::node_table::{NONE, SlotState, Status, ValueRef};
 use crate::exec::ready_queue::Work;
 use crate::exec::state::PassState;
 use crate::exec::{Keep, user_code};
 use crate::graph::node::{Node, NodeOp};
-use crate::graph::op::AnyPrimitive;
+use crate::graph::op::{AnyPrimitive, OperandVec};
 use crate::graph::scalar::Scalar;
 use crate::graph::value::Value;
 
@@ -47,18 +45,14 @@ impl PassState {
                     self.notify_dependents();
                 }
             }
-            op => {
+            _ => {
                 let operands = node.operands().len();
+                // Rematerializing one operand may complete another, which must have no dependent
+                // yet.
                 for which in 0..operands {
                     let operand = self.operand(index, which);
                     self.rematerialize(operand);
                     self.add_use(operand);
-                }
-                if can_follow(op) {
-                    if self.follows_in_chain(index, operands) {
-                        return;
-                    }
-                    self.nodes.ext_mut(index).chain = OPEN;
                 }
                 for which in 0..operands {
                     let operand = self.operand(index, which);
@@ -108,14 +102,15 @@ impl PassState {
     /// Calls `f` with the values of the operands of this node, which must be ready.
     pub(crate) fn with_operands<R>(&self, index: u32, count: usize, look: impl FnOnce(&[&Value]) -> R) -> R {
         let value = |which| self.value(self.operand(index, which));
+        // Without a table, which costs as much as a small kernel: most operations have few
+        // operands.
         match count {
-            0 => look(&[]),
             1 => look(&[value(0).as_value()]),
             2 => look(&[value(0).as_value(), value(1).as_value()]),
             3 => look(&[value(0).as_value(), value(1).as_value(), value(2).as_value()]),
             n => {
-                let values: Vec<ValueRef<'_>> = (0..n).map(value).collect();
-                look(&values.iter().map(ValueRef::as_value).collect::<Vec<_>>())
+                let values: OperandVec<ValueRef<'_>> = (0..n).map(value).collect();
+                look(&values.iter().map(ValueRef::as_value).collect::<OperandVec<_>>())
             }
         }
     }
@@ -154,8 +149,7 @@ impl PassState {
             }
         }
         if let Some(error) = failed {
-            self.fail_without_running(index, error);
-            return;
+            return self.complete_quietly(index, Err(error));
         }
         self.nodes.slot_mut(index).trained = trained;
         match &node.op {
@@ -164,19 +158,10 @@ impl PassState {
                     self.ready.push_local(index, nanoseconds);
                 }
                 Ok(nanoseconds) => self.ready.push(Work::Kernel(index), nanoseconds),
-                Err(error) => self.fail_without_running(index, error.at(op.name_or_panic(), node.site())),
+                Err(error) => self.complete_quietly(index, Err(error.at(op.name_or_panic(), node.site()))),
             },
             _ => unreachable!("the other kinds have no operands, or are evaluated"),
         }
-    }
-
-    /// Fails an operation without running it.
-    #[cold]
-    fn fail_without_running(&mut self, index: u32, error: Error) {
-        let mut followers = Vec::new();
-        self.take_chain(index, &mut followers);
-        self.part_chain(&followers); // they are notified with all other dependents
-        self.complete_quietly(index, Err(error));
     }
 
     /// Completes a node with this result, and notifies its dependents.

@@ -2,7 +2,6 @@
 
 use crate::exec::dispatch::{EXAMINED_JOBS, INVITE_NS, SPARE_NS, sane_cost};
 use crate::exec::lifetime::Ticket;
-use crate::exec::vec_pool;
 use std::collections::{HashSet, VecDeque};
 
 pub(super) struct Job {
@@ -13,7 +12,7 @@ pub(super) struct Job {
 }
 
 pub(super) enum Work {
-    /// Run the kernel of this slot, and the followers in its chain.
+    /// Run the kernel of this slot.
     Kernel(u32),
     /// Poll the future of this dynamic node.
     Task(u32),
@@ -39,7 +38,7 @@ struct Jobs {
 impl ReadyQueue {
     pub(super) fn reset(&mut self) {
         for jobs in [&mut self.shared, &mut self.local] {
-            vec_pool::empty(&mut jobs.jobs);
+            jobs.jobs.clear();
             jobs.nanoseconds = 0.0;
         }
     }
@@ -80,11 +79,12 @@ impl ReadyQueue {
         self.jobs(is_local).pop(at_back)
     }
 
-    /// Makes the job that was queued last the next one of a driver.
+    /// Makes the kernel that was queued last the next job of a driver: its operands are in the
+    /// caches of the thread that has just computed one of them.
     pub(super) fn bring_last_forward(&mut self) {
         let jobs = self.jobs(self.last_is_local);
-        if let Some(last) = jobs.jobs.pop_back() {
-            jobs.jobs.push_front(last);
+        if jobs.ends_with_kernel() {
+            jobs.jobs.rotate_right(1);
         }
     }
 

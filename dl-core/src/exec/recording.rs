@@ -31,33 +31,21 @@ impl PassState {
     }
 
     /// Called before this slot is freed.
-    #[inline]
     pub(super) fn tell_gone(&self, index: u32) {
         if let Some(log) = &self.log {
-            self.tell_last(log, index);
+            let mut state = log.state();
+            self.tell(&mut state, index);
+            state.release(index);
         }
-    }
-
-    #[cold]
-    fn tell_last(&self, log: &Log, index: u32) {
-        let mut state = log.state();
-        self.tell(&mut state, index);
-        state.release(index);
     }
 
     /// Called before the value of this slot is released.
-    #[inline]
     pub(super) fn tell_value(&self, index: u32) {
         if let Some(log) = &self.log {
-            self.tell_value_to(log, index);
+            let mut state = log.state();
+            let id = state.id(index, &self.node(index));
+            self.describe(index, state.node(id));
         }
-    }
-
-    #[cold]
-    fn tell_value_to(&self, log: &Log, index: u32) {
-        let mut state = log.state();
-        let id = state.id(index, &self.node(index));
-        self.describe(index, state.node(id));
     }
 
     fn tell(&self, state: &mut LogState, index: u32) {
@@ -120,18 +108,12 @@ impl Pass {
     }
 
     /// Records that the body which this thread polls reads the value of this node.
-    #[inline]
     pub(super) fn looks(&self, state: &PassState, index: u32) {
         if let Some(log) = self.log() {
-            self.tell_look(log, state, index);
+            let mut record = log.state();
+            let at = record.id(index, &state.node(index));
+            record.record_read(self.works_at(), at);
         }
-    }
-
-    #[cold]
-    fn tell_look(&self, log: &Log, state: &PassState, index: u32) {
-        let mut record = log.state();
-        let at = record.id(index, &state.node(index));
-        record.record_read(self.works_at(), at);
     }
 
     /// Records that the body which this thread polls took a branch.

@@ -9,7 +9,7 @@
 //! wait for the same lock. So a thread that divides a kernel must not wait for the state lock.
 
 use crate::exec::state::PassState;
-use crate::exec::{Help, Pass, computing, user_code, vec_pool, with_computing};
+use crate::exec::{Help, Pass, computing, user_code, with_computing};
 use dl_parallel::concurrency::Width;
 use dl_parallel::fork_join::{RegionObserver, Team, observe};
 use dl_parallel::memory::large;
@@ -22,17 +22,17 @@ use std::task::Waker;
 #[derive(Default)]
 pub(super) struct Workers {
     /// The number of tickets that helpers hold.
-    tickets: usize,
+    pub(super) tickets: usize,
     /// Workers of this pass that are blocked in a nested wait. They count as unavailable when help
     /// is requested.
-    blocked: usize,
+    pub(super) blocked: usize,
     /// Drivers that poll the queue or run a local job.
-    active_drivers: usize,
-    /// Threads that hold slot numbers without the lock: they run a job or have suspended a
-    /// traversal. Nodes must not be freed meanwhile.
-    running: usize,
+    pub(super) active_drivers: usize,
+    /// Threads that run a job, so that they hold slot numbers without the lock. Nodes must not be
+    /// freed meanwhile.
+    pub(super) running: usize,
     /// Whether the last owner has been dropped.
-    retired: bool,
+    pub(super) retired: bool,
     /// Open regions. Some may have ended already.
     regions: Vec<Arc<Team>>,
 }
@@ -42,64 +42,7 @@ impl Workers {
         (self.tickets, self.blocked, self.active_drivers, self.running) = (0, 0, 0, 0);
         self.retired = false;
         // A thread that divides a kernel only tries the lock to remove its region.
-        vec_pool::empty(&mut self.regions);
-    }
-
-    pub(super) fn tickets(&self) -> usize {
-        self.tickets
-    }
-
-    pub(super) fn ticket_issued(&mut self) {
-        self.tickets += 1;
-    }
-
-    pub(super) fn ticket_returned(&mut self) {
-        self.tickets -= 1;
-    }
-
-    pub(super) fn blocked(&self) -> usize {
-        self.blocked
-    }
-
-    pub(super) fn block_begin(&mut self) {
-        self.blocked += 1;
-    }
-
-    pub(super) fn block_end(&mut self) {
-        self.blocked -= 1;
-    }
-
-    pub(super) fn active_drivers(&self) -> usize {
-        self.active_drivers
-    }
-
-    /// `drivers`, one or none, begin to poll the queue.
-    pub(super) fn driver_polls(&mut self, drivers: usize) {
-        self.active_drivers += drivers;
-    }
-
-    pub(super) fn driver_leaves(&mut self, drivers: usize) {
-        self.active_drivers -= drivers;
-    }
-
-    pub(super) fn running(&self) -> usize {
-        self.running
-    }
-
-    pub(super) fn run_begin(&mut self) {
-        self.running += 1;
-    }
-
-    pub(super) fn run_end(&mut self) {
-        self.running -= 1;
-    }
-
-    pub(super) fn is_retired(&self) -> bool {
-        self.retired
-    }
-
-    pub(super) fn retire(&mut self) {
-        self.retired = true;
+        self.regions.clear();
     }
 
     /// Whether a region has unclaimed chunks.

@@ -11,11 +11,12 @@
 //! have pending uses again.
 
 use crate::error::{Error, Result};
+use crate::exec::Pass;
 use crate::exec::node_table::{NONE, SlotState, Status};
 use crate::exec::state::PassState;
-use crate::exec::{Pass, vec_pool};
 use crate::graph::identity::Effect;
 use crate::graph::node::NodeOp;
+use crate::graph::postorder::postorder;
 use dl_parallel::sync::MutexGuard;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
@@ -35,8 +36,8 @@ pub(super) struct Retention {
 
 impl Retention {
     pub(super) fn reset(&mut self) {
-        vec_pool::empty(&mut self.segmented);
-        vec_pool::empty(&mut self.updates);
+        self.segmented.clear();
+        self.updates.clear();
         (self.has_marks, self.has_discarded) = (false, false);
     }
 
@@ -110,24 +111,12 @@ impl PassState {
     /// The slots below this one that are in no segment yet, down to the next boundaries, operands
     /// before their consumers.
     fn open_below(&mut self, marked: u32) -> Vec<u32> {
-        self.retention.segmented.resize(self.nodes.len(), false);
-        let mut order = Vec::new();
-        let mut walk = Vec::new();
-        if !std::mem::replace(&mut self.retention.segmented[marked as usize], true) {
-            walk.push((marked, 0));
-        }
-        while let Some((index, next)) = walk.last_mut() {
-            if *next < self.edges_in_segment(*index) {
-                let below = self.edge(*index, *next);
-                *next += 1;
-                if !std::mem::replace(&mut self.retention.segmented[below as usize], true) {
-                    walk.push((below, 0));
-                }
-            } else {
-                order.push(*index);
-                walk.pop();
-            }
-        }
+        let mut segmented = std::mem::take(&mut self.retention.segmented);
+        segmented.resize(self.nodes.len(), false);
+        let below = |index: u32, which| (which < self.edges_in_segment(index)).then(|| self.edge(index, which));
+        let enters = |_, index: u32| !std::mem::replace(&mut segmented[index as usize], true);
+        let order = postorder([marked], below, enters);
+        self.retention.segmented = segmented;
         order
     }
 
@@ -352,7 +341,7 @@ impl RetainGuard {
     pub(crate) fn poll(&mut self, cx: &Context<'_>) -> Poll<Result<()>> {
         let Some(pass) = self.pass.upgrade() else { return Poll::Ready(Err(Error::cancelled())) };
         let mut state = pass.state();
-        if state.workers.is_retired() {
+        if state.workers.retired {
             return Poll::Ready(Err(Error::cancelled()));
         }
         while let Some(&index) = self.slots.get(self.next) {
@@ -371,7 +360,7 @@ impl RetainGuard {
     /// Releases the values. The caller holds the state lock.
     pub(crate) fn let_go(mut self, pass: &Arc<Pass>, mut state: MutexGuard<'_, PassState>) {
         let slots = std::mem::take(&mut self.slots);
-        if !state.workers.is_retired() {
+        if !state.workers.retired {
             for index in slots {
                 state.nodes.ext_mut(index).pending_uses -= 1;
                 state.release_if_unused(index);

@@ -54,28 +54,6 @@ impl PassState {
         self.node(index).handles() <= usize::from(ext.is_root()) + ext.uses as usize
     }
 
-    /// Whether the value of this incomplete slot has one use only: by the operation that waits for
-    /// it.
-    pub(super) fn is_used_once(&self, index: u32) -> bool {
-        self.log.is_none()
-            && self.is_releasable(index)
-            && self.nodes.ext(index).is_some_and(|ext| ext.pending_uses == 1)
-            && self.is_unreachable(index)
-    }
-
-    /// Completes such a slot without a value, which its consumer has taken.
-    pub(super) fn complete_released(&mut self, index: u32) {
-        let node = self.node(index);
-        self.stats.evaluated();
-        self.nodes.slot_mut(index).state = SlotState::Released;
-        self.release_uses(index, &node);
-        let ext = self.nodes.ext_mut(index);
-        if ext.awaited || ext.has_dependents() {
-            // Another thread got a handle and requested the value meanwhile.
-            self.rematerialize(index);
-        }
-    }
-
     /// Releases the value of a slot if nothing can request it any more.
     pub(super) fn release_if_unused(&mut self, index: u32) {
         if !self.is_releasable(index) || self.nodes.ext_mut(index).pending_uses > 0 {

@@ -2,6 +2,7 @@
 
 use crate::error::Result;
 use crate::exec::computation::{Computation, FromFn, PassChoice};
+use crate::exec::context::polling;
 use crate::exec::{self, Counters, Owner, Pass, Purpose, Settings, user_code};
 use crate::graph::erased_arc::ErasedArc;
 use crate::graph::inline_box::InlineFuture;
@@ -59,10 +60,6 @@ struct Drive {
 impl Scope {
     fn driving(pass: Owner, only_predicts: bool) -> Scope {
         let number = pass.arrive();
-        Scope::driving_as(number, pass, only_predicts)
-    }
-
-    fn driving_as(number: u32, pass: Owner, only_predicts: bool) -> Scope {
         let position = Position::in_body(number.into());
         Scope::Driving(Drive { pass, number, asked: 0.0, position, only_predicts })
     }
@@ -85,10 +82,10 @@ impl<T> Run<T> {
         let pass_choice = self.computation.pass_choice();
         let only_predicts = matches!(pass_choice, PassChoice::New(Purpose::Predict));
         if let Scope::Continuing(pass) = scope {
-            return Scope::driving_as(pass.arrive_first(), pass, only_predicts);
+            return Scope::driving(pass, only_predicts);
         }
         let settings = std::mem::take(&mut self.settings);
-        match (pass_choice, exec::in_pass()) {
+        match (pass_choice, exec::with_current(|pass| pass.is_some())) {
             (PassChoice::Current, true) => Scope::Within,
             (PassChoice::Current, false) => Scope::driving(Pass::new(Purpose::Train, &settings).into(), false),
             (PassChoice::New(purpose), _) => Scope::driving(Pass::new(purpose, &settings).into(), only_predicts),
@@ -133,7 +130,7 @@ impl<T> Future for Run<T> {
             Scope::Driving(drive) => loop {
                 drive.pass.drive(drive.number);
                 let outside = drive.position.enter();
-                let step = exec::enter(&drive.pass, || user_code::run(|| poll(cx)));
+                let step = polling(&drive.pass, false, || user_code::run(|| poll(cx)));
                 drive.position = outside.enter();
                 match step.unwrap_or_else(|error| Poll::Ready(Err(error))) {
                     Poll::Ready(result) => break result,

@@ -4,7 +4,6 @@
 //! operand is completed. Then it is queued (`readiness.rs`).
 
 use crate::error::{Error, Result};
-use crate::exec::chain::Chains;
 use crate::exec::discover::Discovery;
 use crate::exec::drivers::DriverSet;
 use crate::exec::node_index::NodeIndex;
@@ -16,7 +15,6 @@ use crate::exec::settings::Settings;
 use crate::exec::snapshot::Snapshot;
 use crate::exec::stats::{Counters, Stats};
 use crate::exec::tasks::TaskTable;
-use crate::exec::visited_set::VisitedSet;
 use crate::exec::{Keep, Pass, vec_pool};
 use crate::graph::data::Data;
 use crate::graph::node::{AnyBackward, Node};
@@ -34,7 +32,6 @@ pub(crate) struct PassState {
     pub(super) env: Environment,
     pub(super) index: NodeIndex,
     pub(super) nodes: NodeTable,
-    pub(super) chains: Chains,
     pub(super) ready: ReadyQueue,
     pub(super) tasks: TaskTable,
     pub(super) drivers: DriverSet,
@@ -43,8 +40,6 @@ pub(crate) struct PassState {
     pub(super) retention: Retention,
     pub(super) stats: Stats,
     pub(super) deferred: Deferred,
-    /// The visited set of traversals, for reuse.
-    visited: VisitedSet,
     /// The record, which must get nodes and values before they are released.
     pub(super) log: Option<Arc<Log>>,
 }
@@ -138,8 +133,8 @@ pub(super) struct Deferred {
 
 impl Deferred {
     fn reset(&mut self) {
-        vec_pool::empty(&mut self.wakers);
-        vec_pool::empty(&mut self.values);
+        self.wakers.clear();
+        self.values.clear();
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -197,17 +192,18 @@ impl PassState {
         self.drivers.reset();
         self.workers.reset();
         self.discovery.reset();
-        if self.visited.room() > vec_pool::SMALL {
-            vec_pool::let_go(&mut self.visited);
-        }
         // All other parts refer to nodes with an ext, which a pass of scalar arithmetic does not
         // have. Only a nested pass may have asked for help.
+        let is_large = self.nodes.len() > vec_pool::SMALL;
         let has_exts = self.nodes.reset();
         if has_exts || self.ready.len() > 0 {
             self.ready.reset();
         }
+        if is_large {
+            // As a thread keeps the pass. No table of these parts is larger than the node table.
+            (self.ready, self.tasks, self.retention) = Default::default();
+        }
         if has_exts {
-            self.chains.reset();
             self.tasks.reset();
             self.retention.reset();
             self.deferred.reset();
@@ -218,14 +214,13 @@ impl PassState {
     /// schedules the values to be dropped. The caller must drop the result without the lock.
     pub(super) fn retire(&mut self) -> PassState {
         let mut retired = PassState::default();
-        self.workers.retire();
-        if self.workers.running() > 0 {
+        self.workers.retired = true;
+        if self.workers.running > 0 {
             self.discard_all_values();
             return retired;
         }
         std::mem::swap(&mut self.index, &mut retired.index);
         std::mem::swap(&mut self.nodes, &mut retired.nodes);
-        std::mem::swap(&mut self.chains, &mut retired.chains);
         std::mem::swap(&mut self.ready, &mut retired.ready);
         std::mem::swap(&mut self.tasks, &mut retired.tasks);
         std::mem::swap(&mut self.retention, &mut retired.retention);
@@ -299,17 +294,6 @@ impl PassState {
     /// The number of slots, including free ones.
     pub(crate) fn slots(&self) -> usize {
         self.nodes.len()
-    }
-
-    /// An empty visited set for a traversal.
-    pub(crate) fn take_seen(&mut self) -> VisitedSet {
-        let mut visited = std::mem::take(&mut self.visited);
-        visited.begin(self.nodes.len());
-        visited
-    }
-
-    pub(crate) fn keep_seen(&mut self, visited: VisitedSet) {
-        self.visited = visited;
     }
 
     /// The slot of a node; for a replica of a weight, the slot of the weight.

@@ -12,8 +12,7 @@ impl PassState {
     /// node has resolved to the node, and it has no dependents. The operands of such a node get
     /// root handles first, and are examined in turn.
     ///
-    /// Called each time the number of slots has doubled, so the cost is a constant per slot. The
-    /// nodes of a suspended traversal are safe: their consumers or the caller hold handles to them.
+    /// Called each time the number of slots has doubled, so the cost is a constant per slot.
     pub(super) fn sweep(&mut self) {
         let mut suspects: Vec<u32> = self.nodes.rooted().collect();
         while let Some(index) = suspects.pop() {

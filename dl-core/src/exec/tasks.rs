@@ -1,9 +1,9 @@
 //! The dynamic nodes of a pass: their futures, their results, and wakers.
 
+use crate::exec::body_cost;
 use crate::exec::ready_queue::Work;
 use crate::exec::state::PassState;
 use crate::exec::worker::Task;
-use crate::exec::{body_cost, vec_pool};
 use crate::graph::node::AnyBackward;
 use crate::graph::node_ref::NodeRef;
 use crate::graph::value::Value;
@@ -25,10 +25,10 @@ pub(super) struct TaskTable {
 
 impl TaskTable {
     pub(super) fn reset(&mut self) {
-        vec_pool::empty(&mut self.waiting);
-        vec_pool::empty(&mut self.interrupted);
-        vec_pool::empty(&mut self.backwards);
-        vec_pool::empty(&mut self.wakers);
+        self.waiting.clear();
+        self.interrupted.clear();
+        self.backwards.clear();
+        self.wakers.clear();
     }
 
     pub(super) fn get(&self, index: u32) -> Option<&Task> {

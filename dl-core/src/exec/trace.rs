@@ -2,7 +2,7 @@
 
 use crate::exec::{Pass, Purpose};
 use crate::graph::node::Node;
-use crate::record::{Log, Recorder, SpanWork, TraceNodeId};
+use crate::record::{Log, SpanWork, TraceNodeId};
 use dl_parallel::sync::thread_local;
 use std::cell::Cell;
 use std::sync::Arc;
@@ -65,16 +65,11 @@ impl Pass {
         {
             self.watch.seen = traced::Seen::begin(purpose);
         }
-        if self.settings.recorder.is_some() {
-            self.begin_record();
+        if let Some(recorder) = &self.settings.recorder {
+            let log = recorder.begin();
+            self.watch.log = Some(log.clone());
+            self.state_mut().log = Some(log);
         }
-    }
-
-    #[cold]
-    fn begin_record(&mut self) {
-        let log = self.settings.recorder.as_ref().map(Recorder::begin);
-        self.state_mut().log.clone_from(&log);
-        self.watch.log = log;
     }
 
     /// Called when a driver arrives: the pass continues if it was at rest.
@@ -100,17 +95,12 @@ impl Pass {
     #[inline]
     pub(super) fn end_watch(&mut self) {
         if !self.watch.nobody() {
-            self.watch_ends();
+            let mut state = self.state();
+            self.tell_rest(&state);
+            state.log = None;
+            drop(state);
+            self.watch = Watch::default();
         }
-    }
-
-    #[cold]
-    fn watch_ends(&mut self) {
-        let mut state = self.state();
-        self.tell_rest(&state);
-        state.log = None;
-        drop(state);
-        self.watch = Watch::default();
     }
 
     /// The node of the record that this thread works for.

@@ -10,11 +10,9 @@
 //! The module of a row declares where its tables are kept, by [`rows!`].
 
 use crate::exec::discover::Frame;
-use crate::exec::node_table::{Dependent, NodeSlot, SlotExt};
+use crate::exec::node_table::{NodeSlot, SlotExt};
 use dl_parallel::memory::on_release;
-use rustc_hash::FxHashMap;
 use std::cell::Cell;
-use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
 /// The capacity above which a table is large: no thread keeps one for itself.
@@ -92,7 +90,6 @@ rows! {
     SLOTS: NodeSlot;
     EXTS: SlotExt;
     FRAMES: Frame;
-    DEPENDENTS: Dependent;
     WEIGHTS: (usize, u32);
 }
 
@@ -185,49 +182,6 @@ pub(crate) fn clear<T: Row>(table: &mut Vec<T>) {
 pub(crate) fn keep<T: Row>(table: &mut Vec<T>) {
     T::STOCK.listed.call_once(|| on_release(|| T::STOCK.release()));
     T::STOCK.keep(std::mem::take(table));
-}
-
-/// A table of a kind that has no stock.
-pub(super) trait Table: Default {
-    fn room(&self) -> usize;
-    fn clear(&mut self);
-}
-
-macro_rules! tables {
-    ($($Table:ty, of $($T:ident)*;)*) => {
-        $(
-            impl<$($T),*> Table for $Table {
-                fn room(&self) -> usize {
-                    self.capacity()
-                }
-
-                fn clear(&mut self) {
-                    self.clear();
-                }
-            }
-        )*
-    };
-}
-
-tables! {
-    Vec<T>, of T;
-    VecDeque<T>, of T;
-    FxHashMap<K, T>, of K T;
-}
-
-/// Empties such a table. A large one is dropped, as a thread keeps the pass.
-#[inline]
-pub(super) fn empty(table: &mut impl Table) {
-    table.clear();
-    if table.room() > SMALL {
-        let_go(table);
-    }
-}
-
-/// Replaces a table that has become too large to be kept.
-#[cold]
-pub(super) fn let_go(table: &mut impl Default) {
-    *table = Default::default();
 }
 
 #[cfg(all(test, not(any(shuttle, loom))))]

@@ -3,7 +3,6 @@
 use crate::error::Result;
 use crate::exec::context::{computing, may_work, polling};
 use crate::exec::dispatch::{INLINE_NS, INVITE_NS, TURNS};
-use crate::exec::kernel::ChainRun;
 use crate::exec::lifetime::{Events, Ticket};
 use crate::exec::ready_queue::{Job, Work};
 use crate::exec::state::PassState;
@@ -20,7 +19,6 @@ use dl_parallel::fork_join::outside_team;
 use dl_parallel::injector::offer;
 use dl_parallel::sync::{Deadline, MutexGuard, Ordering, current_num_threads, spawn};
 use dl_parallel::thresholds::{EVENT_SPINS, IDLE_TIMEOUT};
-use std::cell::LazyCell;
 use std::panic::Location;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -54,7 +52,7 @@ impl Pass {
             self.release(state);
             return false;
         }
-        if !self.has_work(&state) && state.workers.tickets() > 0 {
+        if !self.has_work(&state) && state.workers.tickets > 0 {
             let read = self.events.count();
             self.release(state);
             // The helpers usually finish sooner than this thread could park and wake.
@@ -109,82 +107,44 @@ impl Pass {
         self: &'a Arc<Self>,
         mut state: MutexGuard<'a, PassState>,
         helps: bool,
-        turns: usize,
-        longest: f64,
-    ) -> (MutexGuard<'a, PassState>, bool) {
-        let driver = usize::from(!helps);
-        state.workers.driver_polls(driver);
-        let (mut state, ended) = self.work_through(state, helps, turns, longest);
-        state.workers.driver_leaves(driver);
-        (state, ended)
-    }
-
-    fn work_through<'a>(
-        self: &'a Arc<Self>,
-        mut state: MutexGuard<'a, PassState>,
-        helps: bool,
         mut turns: usize,
         longest: f64,
     ) -> (MutexGuard<'a, PassState>, bool) {
-        let driver = usize::from(!helps);
-        let mut run = ChainRun::default();
-        let (mut chain, mut not_inline) = (Vec::new(), None);
         let mut spare = None;
-        let threads = LazyCell::new(current_num_threads as fn() -> usize);
+        state.workers.active_drivers += usize::from(!helps);
         self.width.works();
-        loop {
-            self.share_with(&mut state, true, &threads);
+        let ended = loop {
+            self.share(&mut state, true);
             if state.drivers.is_empty() {
-                break;
+                break true;
             }
-            if state.ready.nanoseconds() >= longest {
-                self.width.rests();
-                return (state, false);
-            }
-            if helps && state.workers.active_drivers() > 0 && state.ready.len() > 0 && state.ready.is_all_local() {
-                self.width.rests();
-                return (state, false);
+            let only_local = state.ready.len() > 0 && state.ready.is_all_local();
+            if state.ready.nanoseconds() >= longest || helps && only_local && state.workers.active_drivers > 0 {
+                break false;
             }
             if helps && self.leaves_to_driver(&state) {
                 self.notify_events();
-                break;
+                break true;
             }
-            match state.ready.pop(helps) {
-                Some(Job { what: Work::Kernel(index), nanoseconds, .. })
-                    if !helps && not_inline != Some(index) && self.is_alone(index, nanoseconds, &state) =>
-                {
-                    state.workers.run_begin();
-                    (state, not_inline) = self.run_alone(index, state, &mut chain);
-                    state.workers.run_end();
-                }
-                Some(Job { what: Work::Kernel(index), nanoseconds, is_local }) => {
-                    let busy = if is_local { 0 } else { driver };
-                    state.workers.driver_leaves(busy);
-                    state.workers.run_begin();
-                    state = if state.has_followers(index) {
-                        state.take_chain_to_run(index, (nanoseconds, is_local), &mut run);
-                        self.run_chain(&mut run, helps, state)
-                    } else {
-                        self.run_one(index, state)
-                    };
-                    state.workers.run_end();
-                    state.workers.driver_polls(busy);
-                }
-                Some(Job { what: Work::Task(index), .. }) => {
-                    let again = state.task(index).is_some();
-                    state.workers.driver_leaves(driver);
-                    state.workers.run_begin();
-                    state = self.poll_task(index, state, &mut spare, &threads);
-                    state.workers.run_end();
-                    state.workers.driver_polls(driver);
-                    turns -= usize::from(again);
-                    if turns == 0 {
-                        self.width.rests();
-                        return (state, false);
+            let job = state.ready.pop(helps);
+            let is_local = job.as_ref().is_some_and(|job| job.is_local);
+            let leaving = usize::from(!helps && !is_local);
+            state.workers.active_drivers -= leaving;
+            match job {
+                Some(Job { what: Work::Kernel(index), nanoseconds, .. }) => {
+                    let queued = state.ready.len();
+                    state = self.run_job(index, nanoseconds, helps, state);
+                    if !helps && state.ready.len() > queued {
+                        state.ready.bring_last_forward();
                     }
                 }
+                Some(Job { what: Work::Task(index), .. }) => {
+                    turns -= usize::from(state.task(index).is_some());
+                    state.workers.running += 1;
+                    state = self.poll_task(index, state, &mut spare);
+                    state.workers.running -= 1;
+                }
                 Some(Job { what: Work::Help(ticket), nanoseconds, .. }) => {
-                    state.workers.driver_leaves(driver);
                     self.release(state);
                     let enough = worth_asking_again(nanoseconds);
                     let queued = ticket.upgrade().map_or(0.0, |pass| pass.help_for_a_while(enough));
@@ -192,24 +152,27 @@ impl Pass {
                     if queued >= enough {
                         state.ready.push(Work::Help(ticket), queued);
                     }
-                    state.workers.driver_polls(driver);
                 }
                 None => {
+                    // A thread that looks for a region is free for it.
                     self.width.rests();
                     let Some(team) = self.open_region(&state).cloned() else { return (state, true) };
                     // Helps until the next event: there may be no other thread for a new job.
                     let read = self.events.count();
-                    state.workers.driver_leaves(driver);
                     self.release(state);
                     team.help(|| self.events.count() == read);
                     state = self.state();
-                    state.workers.driver_polls(driver);
                     self.width.works();
                 }
             }
-        }
+            state.workers.active_drivers += leaving;
+            if turns == 0 {
+                break false;
+            }
+        };
+        state.workers.active_drivers -= usize::from(!helps);
         self.width.rests();
-        (state, true)
+        (state, ended)
     }
 
     /// Whether a helper should leave the remaining (cheap) jobs to a driver that is spinning for
@@ -227,7 +190,6 @@ impl Pass {
         index: u32,
         mut state: MutexGuard<'a, PassState>,
         spare: &mut Option<Wakeable>,
-        threads: &LazyCell<usize>,
     ) -> MutexGuard<'a, PassState> {
         let rests = state.drivers.rests();
         let node = state.node(index);
@@ -262,22 +224,12 @@ impl Pass {
         };
         let mut poll =
             || polling(self, true, || self.during(SpanWork::Body, Some(&node), || self.traced(index), &mut poll));
-        let step = if **threads > 1 { body_cost::timed(self, node.place, poll) } else { poll() };
-        let step = match step {
-            Ok(Poll::Pending) => Poll::Pending,
-            Ok(Poll::Ready(Ok(outcome))) => Poll::Ready(Ok(outcome)),
-            failed => {
-                let error = match failed {
-                    Ok(Poll::Ready(Err(error))) => error,
-                    Err(error) => {
-                        user_code::ignore_panic(|| drop(future.take())); // one panic is reported
-                        error
-                    }
-                    _ => unreachable!("the others have not failed"),
-                };
-                Poll::Ready(Err(error.at(node.name(), node.site())))
-            }
-        };
+        let step = if current_num_threads() > 1 { body_cost::timed(self, node.place, poll) } else { poll() };
+        let step = step.unwrap_or_else(|panic| {
+            user_code::ignore_panic(|| drop(future.take())); // one panic is reported
+            Poll::Ready(Err(panic))
+        });
+        let step = step.map_err(|error| error.at(node.name(), node.site()));
         drop(body);
         let position = outside.enter();
 
@@ -307,7 +259,7 @@ impl Pass {
                 }
                 *spare = Some(task);
                 match result {
-                    Ok(Outcome::Layer(layer)) => state = self.follow(state, index, layer),
+                    Ok(Outcome::Layer(layer)) => self.follow(&mut state, index, layer),
                     Ok(Outcome::Tape(value, backward)) => state.complete_tape(index, value, backward),
                     Err(error) => state.complete(index, Err(error)),
                 }
@@ -320,13 +272,13 @@ impl Pass {
     /// queued jobs.
     pub(super) fn block_begin(self: &Arc<Self>) {
         let mut state = self.state();
-        state.workers.block_begin();
+        state.workers.blocked += 1;
         self.share(&mut state, false);
         self.release(state);
     }
 
     pub(super) fn block_end(&self) {
-        self.state().workers.block_end();
+        self.state().workers.blocked -= 1;
     }
 
     /// A waker of a waiting task was called, on any thread.
@@ -380,19 +332,13 @@ impl Pass {
     /// The number of pool threads limits all threads that work for the pass, working drivers
     /// included.
     pub(super) fn share(self: &Arc<Self>, state: &mut PassState, working: bool) {
-        self.share_with(state, working, &LazyCell::new(current_num_threads));
-    }
-
-    /// The same for a loop, which looks up the number of threads once.
-    #[inline]
-    fn share_with(self: &Arc<Self>, state: &mut PassState, working: bool, threads: &LazyCell<usize>) {
         let mut spare = state.ready.spare(working);
         if spare == 0 || state.drivers.is_empty() {
             return;
         }
         let driver_works = state.drivers.any_works();
-        let limit = **threads - usize::from(driver_works) + state.workers.blocked();
-        if limit == 0 && state.workers.tickets() == 0 && !state.drivers.any_idle() {
+        let limit = current_num_threads() - usize::from(driver_works) + state.workers.blocked;
+        if limit == 0 && state.workers.tickets == 0 && !state.drivers.any_idle() {
             return; // there is no other thread
         }
         self.notify_events();
@@ -411,9 +357,8 @@ impl Pass {
                 break;
             }
         }
-        while state.workers.tickets() < limit && spare + state.workers.blocked() > state.workers.tickets() {
-            let somebody_comes =
-                working || usize::from(driver_works) + state.workers.tickets() > state.workers.blocked();
+        while state.workers.tickets < limit && spare + state.workers.blocked > state.workers.tickets {
+            let somebody_comes = working || usize::from(driver_works) + state.workers.tickets > state.workers.blocked;
             if !worth_while && somebody_comes {
                 return;
             }
@@ -430,7 +375,7 @@ impl Pass {
             } else {
                 spawn(help); // no thread is sure to work for the pass
             }
-            state.workers.ticket_issued();
+            state.workers.tickets += 1;
         }
     }
 }
@@ -441,8 +386,7 @@ impl Pass {
 /// Before the helper returns the ticket, it needs the state lock. In a training step another thread
 /// may hold the lock for a whole backward and change weights afterwards, and the helper must not
 /// keep the pass alive then. So it only tries the lock, for [a while](IDLE_TIMEOUT), and does not
-/// hold the pass between the tries. In other passes it waits for the lock, as traversals yield it.
-/// the lock at once, as traversals yield it.
+/// hold the pass between the tries. In other passes it waits for the lock.
 fn use_ticket(ticket: &Ticket) {
     let events = ticket.events();
     let mut read = events.count();
@@ -460,7 +404,7 @@ fn use_ticket(ticket: &Ticket) {
         let latest = events.count();
         // No helper is invited for local jobs; for other jobs there will be a new ticket.
         if latest == read || !ended {
-            state.workers.ticket_returned();
+            state.workers.tickets -= 1;
             pass.release(state);
             return;
         }
@@ -495,7 +439,6 @@ fn worth_asking_again(asked: f64) -> f64 {
 
 /// Spins for an event, for a limited time and as long as other threads work. Returns whether there
 /// was one.
-/// was one.
 fn linger(events: &Events, read: usize, goes_on: impl Fn() -> bool) -> bool {
     let has_event = || events.count() != read;
     spin(EVENT_SPINS, has_event) || goes_on() && wait(|| has_event() || !goes_on()) && has_event()
@@ -521,9 +464,9 @@ mod tests {
         let driver = state.drivers.arrive();
         state.drivers.polled(driver, true);
         state.ready.push_local(0, 1_000.0);
-        state.workers.driver_polls(1);
+        state.workers.active_drivers = 1;
         let (mut state, ended) = pass.work(state, true, usize::MAX, f64::INFINITY);
-        assert!(!ended && state.ready.len() == 1 && state.workers.active_drivers() == 1);
+        assert!(!ended && state.ready.len() == 1 && state.workers.active_drivers == 1);
         state.ready.reset();
     }
 }

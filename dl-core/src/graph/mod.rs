@@ -20,6 +20,7 @@ pub(crate) mod node_ref;
 pub(crate) mod op;
 pub(crate) mod owner_stamp;
 pub(crate) mod pointwise;
+pub(crate) mod postorder;
 pub(crate) mod refcount;
 pub(crate) mod scalar;
 pub(crate) mod seed;

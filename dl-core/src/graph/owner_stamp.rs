@@ -72,11 +72,6 @@ impl PassSeat {
         (0..SEATS).map(|offset| first.wrapping_add(offset) % SEATS).find(free).map(|seat| seat as u32)
     }
 
-    /// Which seat it is, if one was found.
-    pub(crate) fn place(&self) -> Option<u32> {
-        self.place
-    }
-
     /// The pass is over.
     pub(crate) fn end(&mut self) {
         self.leave(KEPT);

@@ -1,5 +1,4 @@
-//! Small kernels, and traversals that are suspended. Under a model checker a traversal yields the
-//! lock after every node that is no arithmetic.
+//! Small kernels, and concurrent traversals.
 
 use super::passes::{explore_with_pools, start_and_leave};
 use super::tracked::{Tracked, plus, times};
@@ -123,7 +122,7 @@ fn driver_leaving_between_small_kernels_runs_each_once() {
     });
 }
 
-/// The first traversal is suspended; a run that is joined with it extracts a layer above.
+/// A run that is joined with another one extracts a layer above.
 #[test]
 fn joined_extracts_run_each_small_kernel_once() {
     explore_with_pools(|| {

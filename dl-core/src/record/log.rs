@@ -8,6 +8,7 @@
 
 use crate::error::branch::Branch;
 use crate::graph::node::{Node, NodeOp};
+use crate::graph::postorder::postorder;
 use crate::record::recorder::{Threads, lock};
 use crate::record::{Decision, NodeKind, NodeRecord, PassRecord, Span, SpanWork};
 use std::collections::HashSet;
@@ -206,24 +207,9 @@ fn renumber_topologically(record: &mut PassRecord) {
         let NodeRecord { operands, looked_at, became, .. } = &nodes[id as usize];
         operands.iter().chain(looked_at).chain(became).nth(which).copied()
     };
-    let (mut seen, mut order, mut walk) = (vec![false; nodes.len()], Vec::with_capacity(nodes.len()), Vec::new());
-    for root in 0..nodes.len() as u32 {
-        if !std::mem::replace(&mut seen[root as usize], true) {
-            walk.push((root, 0));
-        }
-        while let Some((id, next)) = walk.last_mut() {
-            let below = mentioned(*id, *next);
-            *next += 1;
-            match below {
-                Some(below) if !std::mem::replace(&mut seen[below as usize], true) => walk.push((below, 0)),
-                Some(_) => {}
-                None => {
-                    order.push(*id);
-                    walk.pop();
-                }
-            }
-        }
-    }
+    let mut seen = vec![false; nodes.len()];
+    let enters = |_, id: u32| !std::mem::replace(&mut seen[id as usize], true);
+    let order = postorder(0..nodes.len() as u32, mentioned, enters);
     let mut number = vec![0; nodes.len()];
     for (new, &old) in (0..).zip(&order) {
         number[old as usize] = new;
