@@ -42,7 +42,7 @@ pub(super) struct Case {
     pub(super) shapes: Option<ShapeList>,
     /// The results that have a delta.
     pub(super) deltas: Flags,
-    /// The uses whose delta is needed.
+    /// The uses with a delta that is needed.
     pub(super) wanted: Flags,
     /// The uses of weights, where the last operation may be left to the step.
     pub(super) weights: Flags,

@@ -87,7 +87,7 @@ impl Function {
         self.uses.iter().map(|&operand| operands[operand as usize].clone()).collect()
     }
 
-    /// The program, and what has been measured.
+    /// The operations of the forward and of the backwards, as text.
     pub(crate) fn explain(&self) -> String {
         let mut text = format!("`{}`: {} operations, one node a call\n", self.name, self.forward.steps.len());
         self.forward.print(&mut text, &|input| format!("x{}", self.uses[input as usize]));

@@ -29,7 +29,7 @@ pub(super) struct Step {
     /// The operation. Its operands are placeholders, constants and nodes of earlier steps.
     pub(super) node: NodeRef,
     pub(super) inputs: SmallVec<[Source; 3]>,
-    /// The steps whose values no later step reads.
+    /// The steps with values that no later step reads.
     pub(super) last_reads: SmallVec<[u32; 2]>,
 }
 
@@ -149,7 +149,7 @@ impl Program {
         }
     }
 
-    /// Adds the step of the innermost open node, whose operands are known.
+    /// Adds the step of the innermost open node. Its operands are known.
     fn close(
         &mut self,
         open: &mut Vec<(&NodeRef, SmallVec<[Source; 3]>)>,

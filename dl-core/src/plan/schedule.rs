@@ -1,6 +1,6 @@
 //! The order in which the steps of a program run, with runs of pointwise operations as one kernel.
 //!
-//! A schedule is made from the values of a first run, whose shapes say which operations can be run
+//! A schedule is made from the values of a first run: their shapes say which operations can be run
 //! together. Operands of other shapes are no error: such a group runs step by step.
 
 use crate::error::Result;
@@ -24,7 +24,7 @@ pub(super) struct Schedule {
 
 struct Task {
     work: Work,
-    /// The steps whose values no later task reads.
+    /// The steps with values that no later task reads.
     last_reads: SmallVec<[u32; 4]>,
 }
 
@@ -40,7 +40,7 @@ struct Group {
     members: Vec<u32>,
     inputs: Vec<Source>,
     instructions: Vec<PointwiseInstruction>,
-    /// The registers whose values are read outside of the group, and their steps.
+    /// The registers that are read outside of the group, and their steps.
     results: Vec<usize>,
     steps_of_results: Vec<u32>,
 }
@@ -153,7 +153,7 @@ impl Schedule {
     }
 }
 
-/// The tasks, with the steps whose values each of them reads last.
+/// The tasks, each with the steps that it is the last to read.
 fn with_last_reads(program: &Program, works: Vec<Work>, keeps: &[bool]) -> Vec<Task> {
     let mut is_read = keeps.to_vec();
     let mut tasks: Vec<Task> = Vec::with_capacity(works.len());
