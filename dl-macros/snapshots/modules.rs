@@ -21,9 +21,9 @@ impl ::dl::bang::Module for Net {
         ::dl::bang::Visitor::field::<f64>(visitor, "dropout", &self.dropout);
     }
     fn compiled_arguments(&self, arguments: &mut ::dl::bang::Arguments) {
-        ::dl::bang::Module::compiled_arguments(&self.encoder, arguments);
-        ::dl::bang::Module::compiled_arguments(&self.output, arguments);
-        ::dl::bang::Module::compiled_arguments(&self.dropout, arguments);
+        ::dl::bang::argument(&self.encoder).add_field_to(arguments);
+        ::dl::bang::argument(&self.output).add_field_to(arguments);
+        ::dl::bang::argument(&self.dropout).add_field_to(arguments);
         ::dl::bang::argument(&self.cache).add_field_to(arguments);
     }
 }
@@ -55,9 +55,9 @@ where
         my::dl::bang::Visitor::field::<Option<Box<Tree<M, N>>>>(visitor, "2", &self.2);
     }
     fn compiled_arguments(&self, arguments: &mut my::dl::bang::Arguments) {
-        my::dl::bang::Module::compiled_arguments(&self.0, arguments);
-        my::dl::bang::Module::compiled_arguments(&self.1, arguments);
-        my::dl::bang::Module::compiled_arguments(&self.2, arguments);
+        my::dl::bang::argument(&self.0).add_field_to(arguments);
+        my::dl::bang::argument(&self.1).add_field_to(arguments);
+        my::dl::bang::argument(&self.2).add_field_to(arguments);
     }
 }
 
@@ -95,9 +95,9 @@ impl ::dl::bang::Module for Twice {
         ::dl::bang::Visitor::field::<Linear>(visitor, "more", &self.more);
     }
     fn compiled_arguments(&self, arguments: &mut ::dl::bang::Arguments) {
-        ::dl::bang::Module::compiled_arguments(&self.r#in, arguments);
-        ::dl::bang::Module::compiled_arguments(&self.out, arguments);
-        ::dl::bang::Module::compiled_arguments(&self.more, arguments);
+        ::dl::bang::argument(&self.r#in).add_field_to(arguments);
+        ::dl::bang::argument(&self.out).add_field_to(arguments);
+        ::dl::bang::argument(&self.more).add_field_to(arguments);
     }
 }
 

@@ -31,19 +31,19 @@ impl ::dl::bang::Lazy for State {
 }
 impl ::dl::bang::CompiledArgument for State {
     fn add_to(&self, arguments: &mut ::dl::bang::Arguments) {
-        ::dl::bang::argument(&self.h).add_to(arguments);
-        ::dl::bang::argument(&self.c).add_to(arguments);
+        ::dl::bang::argument(&self.h).add_field_to(arguments);
+        ::dl::bang::argument(&self.c).add_field_to(arguments);
     }
 }
 impl ::dl::bang::CompiledResult for State {
     fn layers(&self, list: &mut ::dl::bang::ResultLayers) {
-        ::dl::bang::CompiledResult::layers(&self.h, list);
-        ::dl::bang::CompiledResult::layers(&self.c, list);
+        ::dl::bang::result_of().layers(&self.h, list);
+        ::dl::bang::result_of().layers(&self.c, list);
     }
     fn with_layers(list: &mut ::dl::bang::ResultLayers) -> Self {
         State {
-            h: <NdLayer as ::dl::bang::CompiledResult>::with_layers(list),
-            c: <NdLayer as ::dl::bang::CompiledResult>::with_layers(list),
+            h: ::dl::bang::result_of::<NdLayer>().with_layers(list),
+            c: ::dl::bang::result_of::<NdLayer>().with_layers(list),
         }
     }
 }
@@ -92,8 +92,8 @@ where
     T: Copy,
 {
     fn add_to(&self, arguments: &mut ::dl::bang::Arguments) {
-        ::dl::bang::argument(&self.0).add_to(arguments);
-        ::dl::bang::argument(&self.1).add_to(arguments);
+        ::dl::bang::argument(&self.0).add_field_to(arguments);
+        ::dl::bang::argument(&self.1).add_field_to(arguments);
     }
 }
 impl<T: Data> ::dl::bang::CompiledResult for Pair<T>
@@ -101,13 +101,13 @@ where
     T: Copy,
 {
     fn layers(&self, list: &mut ::dl::bang::ResultLayers) {
-        ::dl::bang::CompiledResult::layers(&self.0, list);
-        ::dl::bang::CompiledResult::layers(&self.1, list);
+        ::dl::bang::result_of().layers(&self.0, list);
+        ::dl::bang::result_of().layers(&self.1, list);
     }
     fn with_layers(list: &mut ::dl::bang::ResultLayers) -> Self {
         Pair {
-            0: <Layer<T> as ::dl::bang::CompiledResult>::with_layers(list),
-            1: <[Layer<T>; 2] as ::dl::bang::CompiledResult>::with_layers(list),
+            0: ::dl::bang::result_of::<Layer<T>>().with_layers(list),
+            1: ::dl::bang::result_of::<[Layer<T>; 2]>().with_layers(list),
         }
     }
 }

@@ -5,10 +5,11 @@
 //!                           -> UnknownArgument (error)
 //! ```
 
-use crate::api::compiled::CompiledArgument;
+use crate::api::compiled::{CompiledArgument, CompiledResult, ResultLayers};
 use crate::module::Module;
 use crate::plan::key::Arguments;
 use std::hash::Hash;
+use std::marker::PhantomData;
 use std::ops::Deref;
 
 /// The bound for arguments of unsupported types. No type implements it, so that the compiler prints
@@ -96,5 +97,43 @@ impl<A: ?Sized> UnknownArgument<'_, A> {
     /// Says that functions of the struct with this field cannot be compiled.
     pub fn add_field_to(&self, arguments: &mut Arguments) {
         arguments.refuse(std::any::type_name::<A>());
+    }
+}
+
+/// The part of a result with this type.
+pub fn result_of<R>() -> ResultOf<R> {
+    ResultOf(ResultOfOther(PhantomData))
+}
+
+pub struct ResultOf<R>(ResultOfOther<R>);
+pub struct ResultOfOther<R>(PhantomData<fn() -> R>);
+
+impl<R> Deref for ResultOf<R> {
+    type Target = ResultOfOther<R>;
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl<R: CompiledResult> ResultOf<R> {
+    /// Adds the layers of the part to the list.
+    pub fn layers(&self, part: &R, list: &mut ResultLayers) {
+        part.layers(list);
+    }
+
+    /// The same part with the next layers of the list.
+    pub fn with_layers(&self, list: &mut ResultLayers) -> R {
+        R::with_layers(list)
+    }
+}
+
+/// For fields that are not made of layers: the derive has another error for them.
+impl<R> ResultOfOther<R> {
+    /// Adds nothing.
+    pub fn layers(&self, _: &R, _: &mut ResultLayers) {}
+
+    /// Is never called.
+    pub fn with_layers(&self, _: &mut ResultLayers) -> R {
+        unreachable!("the parts of a result are made of layers")
     }
 }

@@ -1,5 +1,6 @@
 //! The return types of lazy functions, which have a body that runs once per pass.
 
+use crate::api::compiled::CompiledResult;
 use crate::api::deferred::Do;
 use crate::error::call_stack::Calls;
 use crate::error::{Error, Result};
@@ -17,7 +18,7 @@ use std::pin::pin;
     label = "not a layer",
     note = "it returns a `Layer`, a `Do`, a tuple or an array of those, or a struct of them with `#[derive(Layers)]`"
 )]
-pub trait Lazy: Clone + Send + Sync + 'static {
+pub trait Lazy: CompiledResult + Clone + Send + Sync + 'static {
     /// The value of a body that runs once per pass.
     #[track_caller]
     fn lazy<F, Run>(body: F) -> Self

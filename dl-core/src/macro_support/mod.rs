@@ -49,7 +49,7 @@ pub use attribute::{AttributeDifferentiable, ThisFunction};
 pub use branch::{CallFrame, function, method, no, took, yes};
 pub use captured::{Capture, CaptureValue, capture};
 pub use compared::{ComparedWith, NoValueYet};
-pub use compiled::{ArgumentOfCompiled, argument};
+pub use compiled::{ArgumentOfCompiled, argument, result_of};
 pub use displayed::Displayed;
 pub use indexed::IndexedBy;
 pub use kind::{Bang, UsedAgain, operand, place, value};

@@ -4,4 +4,5 @@ pub(crate) mod commit;
 pub(crate) mod memory;
 pub(crate) mod optimizer;
 pub(crate) mod state;
+pub(crate) mod step_delta;
 pub(crate) mod training_step;

@@ -95,17 +95,17 @@ fn implementation(item: &DeriveInput) -> syn::Result<TokenStream> {
 
         impl #generics #runtime::CompiledArgument for #name #arguments where #(#predicates,)* {
             fn add_to(&self, arguments: &mut #runtime::Arguments) {
-                #(#runtime::argument(&self.#members).add_to(arguments);)*
+                #(#runtime::argument(&self.#members).add_field_to(arguments);)*
             }
         }
 
         impl #generics #runtime::CompiledResult for #name #arguments where #(#predicates,)* {
             fn layers(&self, list: &mut #runtime::ResultLayers) {
-                #(#runtime::CompiledResult::layers(&self.#members, list);)*
+                #(#runtime::result_of().layers(&self.#members, list);)*
             }
 
             fn with_layers(list: &mut #runtime::ResultLayers) -> Self {
-                #name { #(#members: <#types as #runtime::CompiledResult>::with_layers(list),)* }
+                #name { #(#members: #runtime::result_of::<#types>().with_layers(list),)* }
             }
         }
     })

@@ -8,8 +8,8 @@
 //! //                 Visitor::field::<Linear>(visitor, "out", &self.output);
 //! //             }
 //! //             fn compiled_arguments(&self, arguments: &mut Arguments) {
-//! //                 Module::compiled_arguments(&self.hidden, arguments);
-//! //                 Module::compiled_arguments(&self.output, arguments);
+//! //                 argument(&self.hidden).add_field_to(arguments);
+//! //                 argument(&self.output).add_field_to(arguments);
 //! //                 argument(&self.cache).add_field_to(arguments);
 //! //             }
 //! //         }
@@ -173,10 +173,7 @@ fn implementation(item: &DeriveInput, krate: &Path, parts: &[Part<'_>]) -> Token
     });
     let arguments_of_fields = parts.iter().map(|part| {
         let (span, runtime, member) = spans(part);
-        match part.skipped {
-            true => quote_spanned!(span=> #runtime::argument(&self.#member).add_field_to(arguments);),
-            false => quote_spanned!(span=> #runtime::Module::compiled_arguments(&self.#member, arguments);),
-        }
+        quote_spanned!(span=> #runtime::argument(&self.#member).add_field_to(arguments);)
     });
     let name = &item.ident;
     let (generics, arguments, conditions) = item.generics.split_for_impl();
