@@ -37,8 +37,8 @@ impl ::dl::bang::CompiledArgument for State {
 }
 impl ::dl::bang::CompiledResult for State {
     fn layers(&self, list: &mut ::dl::bang::ResultLayers) {
-        ::dl::bang::result_of().layers(&self.h, list);
-        ::dl::bang::result_of().layers(&self.c, list);
+        ::dl::bang::result_of::<NdLayer>().layers(&self.h, list);
+        ::dl::bang::result_of::<NdLayer>().layers(&self.c, list);
     }
     fn with_layers(list: &mut ::dl::bang::ResultLayers) -> Self {
         State {
@@ -101,8 +101,8 @@ where
     T: Copy,
 {
     fn layers(&self, list: &mut ::dl::bang::ResultLayers) {
-        ::dl::bang::result_of().layers(&self.0, list);
-        ::dl::bang::result_of().layers(&self.1, list);
+        ::dl::bang::result_of::<Layer<T>>().layers(&self.0, list);
+        ::dl::bang::result_of::<[Layer<T>; 2]>().layers(&self.1, list);
     }
     fn with_layers(list: &mut ::dl::bang::ResultLayers) -> Self {
         Pair {

@@ -63,7 +63,7 @@ fn implementation(item: &DeriveInput) -> syn::Result<TokenStream> {
         None => Member::Unnamed(Index { index: u32::try_from(i).unwrap_or(u32::MAX), span: field.ty.span() }),
     };
     let members: Vec<Member> = fields.iter().enumerate().map(member).collect();
-    let types = fields.iter().map(|field| &field.ty);
+    let types: Vec<&syn::Type> = fields.iter().map(|field| &field.ty).collect();
     let parts = fields.iter().zip(&members).map(|(field, member)| {
         let span = field.ty.span();
         let runtime_at_type = crate_path::runtime(&krate, span);
@@ -101,7 +101,7 @@ fn implementation(item: &DeriveInput) -> syn::Result<TokenStream> {
 
         impl #generics #runtime::CompiledResult for #name #arguments where #(#predicates,)* {
             fn layers(&self, list: &mut #runtime::ResultLayers) {
-                #(#runtime::result_of().layers(&self.#members, list);)*
+                #(#runtime::result_of::<#types>().layers(&self.#members, list);)*
             }
 
             fn with_layers(list: &mut #runtime::ResultLayers) -> Self {

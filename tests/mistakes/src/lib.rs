@@ -20,7 +20,8 @@ mod tests {
         if std::env::var_os(FLAGS_VARIABLE).is_none() {
             let this = std::env::current_exe().expect("a test has a program");
             let again = ["--exact", "tests::mistakes_fail_with_expected_errors", "--nocapture"];
-            let ended = Command::new(this).args(again).env(FLAGS_VARIABLE, FLAGS).status();
+            let selected = std::env::args().filter(|argument| argument.starts_with("trybuild="));
+            let ended = Command::new(this).args(again).args(selected).env(FLAGS_VARIABLE, FLAGS).status();
             return assert!(ended.is_ok_and(|status| status.success()), "see the messages above");
         }
         assert!(std::fs::read_dir("tests/ui").is_ok_and(|cases| cases.count() > 0), "no cases found");
