@@ -48,7 +48,7 @@ struct Args {
 }
 
 /// Angle and velocity of the pendulum, or their derivatives with respect to time.
-#[derive(Clone)]
+#[derive(Clone, Layers)]
 struct State {
     angle: Layer<f64>,
     velocity: Layer<f64>,
@@ -96,6 +96,8 @@ impl Pendulum {
         velocity * outputs.sum::<Layer<f64>>()
     }
 
+    /// The right side of the equation. Each call is one operation.
+    #[differentiable(compiled)]
     fn slope(&self, at: &State) -> State {
         let pull = GRAVITY / &self.length * at.angle.sin();
         State { angle: at.velocity.clone(), velocity: -pull - self.drag(&at.velocity) }
