@@ -6,12 +6,11 @@ use crate::error::direction::Direction;
 use crate::error::{Error, Result};
 use crate::exec::user_code;
 use crate::graph::data::ShapeList;
-use crate::graph::inline_box::InlineBox;
 use crate::graph::node::NodeOp;
 use crate::graph::node_ref::NodeRef;
 use crate::graph::op::{AnyAlong, AnyAt, OperandVec};
 use crate::graph::value::Value;
-use crate::plan::function::{Function, Placeholder};
+use crate::plan::function::{Function, placeholder_op};
 use crate::plan::program::{Program, Rebase, Refusal, Source, StepValues, number};
 use crate::plan::schedule::Schedule;
 use rustc_hash::FxHashMap;
@@ -213,8 +212,7 @@ impl Function {
         let nodes: Vec<NodeRef> = self.forward.steps.iter().map(|step| step.node.clone()).collect();
         let delta = |(which, has_delta): (usize, &bool)| {
             let place = self.forward.node(self.forward.results[which], &self.placeholders, &nodes).place;
-            let op = NodeOp::Primitive(InlineBox::operation(Placeholder));
-            has_delta.then(|| (self.types[which].delta_layer)(op, place))
+            has_delta.then(|| (self.types[which].delta_layer)(placeholder_op(), place))
         };
         let deltas: Vec<Option<NodeRef>> = case.deltas.iter().enumerate().map(delta).collect();
         let found = self.walk_back(&nodes, &deltas, operands, values, &case.wanted)?;

@@ -12,6 +12,7 @@ use crate::graph::node_ref::NodeRef;
 use crate::graph::op::{AnyAlong, AnyAt, AnyImmediate, AnyPrimitive, CotangentSink, OperandVec};
 use crate::graph::value::Value;
 use crate::plan::backward::{Backward, BackwardInput, Case, DeltaOfUse};
+use crate::plan::failed::Failed;
 use crate::plan::function::Function;
 use crate::plan::program::{Rebase, StepValues};
 use smallvec::{SmallVec, smallvec};
@@ -271,6 +272,9 @@ impl AnyPrimitive for Call {
         let uses = 0..self.operands.len();
         case.wanted = uses.clone().map(|which| sink.wants(which)).collect();
         case.weights = uses.map(|which| sink.is_weight(which)).collect();
+        if case.shapes.is_none() {
+            return false; // such a backward is not kept
+        }
         // An error is reported by the layers that are emitted instead.
         let Ok(Ok(backward)) = function.backward(case, at.values, &value.steps, self.rebase()) else { return false };
         if !backward.program.is_pure || backward.cost().is_some_and(|cost| cost > INLINE_BACKWARD_NS) {
@@ -483,50 +487,6 @@ impl AnyPrimitive for Residual {
 
     fn pullback(&self, _: AnyAt<'_>) -> OperandVec<Option<NodeRef>> {
         smallvec![None]
-    }
-
-    fn pushforward(&self, _: AnyAlong<'_>) -> Option<NodeRef> {
-        None
-    }
-}
-
-/// A layer of this type for a call that cannot be compiled.
-pub(crate) fn refused(kind: &'static DataVTable, why: &str, place: &'static Location<'static>) -> NodeRef {
-    NodeRef::of_type(kind, NodeOp::Primitive(InlineBox::operation(Failed(Error::invalid(why)))), place)
-}
-
-/// A delta that could not be built, or a result of a call that cannot be compiled.
-struct Failed(Error);
-
-impl Failed {
-    fn layer(kind: &'static DataVTable, error: &Error, place: &'static Location<'static>) -> NodeRef {
-        (kind.delta_layer)(NodeOp::Primitive(InlineBox::operation(Failed(error.clone()))), place)
-    }
-}
-
-impl AnyPrimitive for Failed {
-    fn name(&self) -> &'static str {
-        "compiled function"
-    }
-
-    fn operands(&self) -> &[NodeRef] {
-        &[]
-    }
-
-    fn op(&self) -> &dyn Any {
-        self
-    }
-
-    fn value(&self, _: &[&Value]) -> Result<Value> {
-        Err(self.0.clone())
-    }
-
-    fn cost(&self, _: &[&Value]) -> f64 {
-        20.0
-    }
-
-    fn pullback(&self, _: AnyAt<'_>) -> OperandVec<Option<NodeRef>> {
-        OperandVec::new()
     }
 
     fn pushforward(&self, _: AnyAlong<'_>) -> Option<NodeRef> {

@@ -5,14 +5,13 @@ use crate::error::{Error, Result};
 use crate::graph::inline_box::InlineBox;
 use crate::graph::node::{DataVTable, NodeOp};
 use crate::graph::node_ref::NodeRef;
-use crate::graph::op::{AnyAlong, AnyAt, AnyPrimitive, OperandVec};
 use crate::graph::value::Value;
 use crate::plan::backward::Backwards;
+use crate::plan::failed::Failed;
 use crate::plan::program::{Program, Rebase, Refusal, Source, StepValues, number};
 use crate::plan::schedule::Schedule;
 use dl_parallel::sync::{AtomicU32, Ordering};
 use rustc_hash::FxHashMap;
-use std::any::Any;
 use std::fmt::Write;
 use std::panic::Location;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -152,39 +151,11 @@ fn in_walk_order(program: &mut Program, uses: usize) -> Vec<u32> {
 
 /// A node that stands for an operand or a delta of any call.
 pub(super) fn placeholder(vtable: &'static DataVTable, place: &'static Location<'static>) -> NodeRef {
-    NodeRef::of_type(vtable, NodeOp::Primitive(InlineBox::operation(Placeholder)), place)
+    NodeRef::of_type(vtable, placeholder_op(), place)
 }
 
-pub(super) struct Placeholder;
-
-impl AnyPrimitive for Placeholder {
-    fn name(&self) -> &'static str {
-        "operand"
-    }
-
-    fn operands(&self) -> &[NodeRef] {
-        &[]
-    }
-
-    fn op(&self) -> &dyn Any {
-        self
-    }
-
-    fn value(&self, _: &[&Value]) -> Result<Value> {
-        Err(Error::invalid("a placeholder has no value"))
-    }
-
-    fn cost(&self, _: &[&Value]) -> f64 {
-        0.0
-    }
-
-    fn pullback(&self, _: AnyAt<'_>) -> OperandVec<Option<NodeRef>> {
-        OperandVec::new()
-    }
-
-    fn pushforward(&self, _: AnyAlong<'_>) -> Option<NodeRef> {
-        None
-    }
+pub(super) fn placeholder_op() -> NodeOp {
+    NodeOp::Primitive(InlineBox::operation(Failed(Error::invalid("a placeholder has no value"))))
 }
 
 /// The estimated time of the forward, in nanoseconds, for operands of each order of magnitude; 0 if it

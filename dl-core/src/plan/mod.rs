@@ -17,6 +17,7 @@
 
 mod backward;
 pub(crate) mod call;
+pub(crate) mod failed;
 pub(crate) mod function;
 pub(crate) mod key;
 mod program;
