@@ -56,7 +56,12 @@ impl Pass {
         state.workers.running += 1;
         let result = self.run_kernel(index, state);
         let mut state = self.state();
+        // Counted now: other threads have taken jobs while the kernel ran.
+        let queued = state.ready.len();
         state.complete(index, result);
+        if !helps && state.ready.len() > queued {
+            state.ready.bring_last_forward();
+        }
         state.workers.running -= 1;
         state
     }

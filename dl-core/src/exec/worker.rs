@@ -132,11 +132,7 @@ impl Pass {
             state.workers.active_drivers -= leaving;
             match job {
                 Some(Job { what: Work::Kernel(index), nanoseconds, .. }) => {
-                    let queued = state.ready.len();
                     state = self.run_job(index, nanoseconds, helps, state);
-                    if !helps && state.ready.len() > queued {
-                        state.ready.bring_last_forward();
-                    }
                 }
                 Some(Job { what: Work::Task(index), .. }) => {
                     turns -= usize::from(state.task(index).is_some());
