@@ -117,10 +117,14 @@ pub use api::variables::{EachVariable, Variables};
 pub use api::weight::Weight;
 pub use api::with_rule::with_rule;
 pub use exec::snapshot::Snapshot;
+#[doc(hidden)]
+pub use graph::basic_block::{
+    BasicBlock, BlockInstruction, BlockKernel, BlockOp, BlockRead, BlockView, ElementType, Elements, Part,
+};
 pub use graph::layer::Layer;
 pub use graph::pointwise::Pointwise;
 #[doc(hidden)]
-pub use graph::pointwise::{PointwiseInstruction, PointwiseOp};
+pub use graph::pointwise::PointwiseOp;
 pub use graph::weight::{Slot, WeightHandle, WeightId};
 
 #[doc(hidden)]

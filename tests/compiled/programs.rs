@@ -1,40 +1,53 @@
 //! Random functions without decisions: compiled ones equal ordinary ones, bit for bit.
 
-use super::tensor;
-use dl::nd::init::rng;
-use dl::nd::{Item, Rank};
+use dl::Adam;
+use dl::nd::init::{rng, uniform};
+use dl::nd::ndarray::{Ix2, s};
+use dl::nd::{Element, INFER, Rank};
 use dl::prelude::*;
-use dl::{Adam, Data};
 use rand::Rng;
 use test_support::on_threads;
 
+type Matrix<A> = NdLayer<Ix2, A>;
+
 /// Builds the function that these bytes describe, from two tensors of one shape and a square
 /// matrix.
-fn build(x: &NdLayer, y: &NdLayer, w: &NdLayer, code: &[u8]) -> NdLayer {
+fn build<A: Element>(x: &Matrix<A>, y: &Matrix<A>, w: &Matrix<A>, code: &[u8], x_rows: usize) -> Matrix<A> {
+    let number = A::of;
     let mut stack = vec![x.clone(), y.clone()];
     for pair in code.chunks_exact(2) {
         let operand = |shift: u8| stack[(pair[1] >> shift) as usize % stack.len()].clone();
         let (a, b) = (operand(0), operand(4));
-        stack.push(match pair[0] % 20 {
+        stack.push(match pair[0] % 27 {
             0 => a + b,
             1 => a - b,
             2 => a * b,
-            3 => a / (b.square() + 1.0),
+            3 => a / (b.square() + number(1.0)),
             4 => a.tanh(),
             5 => a.sigmoid() * b,
             6 => a.relu(),
-            7 => (a * 0.3).exp(),
-            8 => (a.square() + 0.5).ln(),
+            7 => (a * number(0.3)).exp(),
+            8 => (a.square() + number(0.5)).ln(),
             9 => a.matmul(w),
             10 => a.matmul(w.transpose(0, 1)).matmul(w),
             11 => a.softmax(1),
             12 => a.log_softmax(0),
             13 => max(&a, &b),
-            14 => a.sum_axis(0).lift::<dl::nd::ndarray::Ix2>() * b,
+            14 => a.sum_axis(0).lift::<Ix2>() * b,
             15 => a.layer_norm(1, 1e-5),
             16 => a.gelu() - b,
-            17 => dl::nd::concat(1, [a.clone(), b]).slice(dl::nd::ndarray::s![.., ..4]) + a,
-            18 => 0.5 - a.abs(),
+            17 => dl::nd::concat(1, [a.clone(), b]).slice(s![.., ..4]) + a,
+            18 => Layer::constant(number(0.5)) - a.abs(),
+            19 => a.linear(w, w.row(0)),
+            20 => {
+                let parts = a.linear_relu(w, w.row(1) + number(0.25)).chunk(1, 2);
+                dl::nd::concat(1, [parts[1].sigmoid(), &parts[0] * &parts[1]]) + b
+            }
+            21 => a.reshape([4, INFER]).reshape([INFER, 4]) - b,
+            22 => a.to_dyn().tanh().matmul(w.to_dyn()).to_rank::<Ix2>(),
+            23 => a * w.row(2).lift::<Ix2>(),
+            24 => dl::nd::concat(0, [a, b]).slice_axis(0, ..x_rows),
+            25 => dl::nd::concat(1, [a.row(0).unsqueeze(0), b.row(-1).unsqueeze(0)]).chunk(1, 2)[1].clone() + a,
             _ => a.clone() * a.mean() + b,
         });
     }
@@ -42,18 +55,34 @@ fn build(x: &NdLayer, y: &NdLayer, w: &NdLayer, code: &[u8]) -> NdLayer {
 }
 
 #[differentiable(compiled)]
-fn random_function(x: &NdLayer, y: &NdLayer, w: &NdLayer, code: &[u8]) -> NdLayer {
-    build(x, y, w, code)
+fn random_function<A: Element>(x: &Matrix<A>, y: &Matrix<A>, w: &Matrix<A>, code: &[u8], rows: usize) -> Matrix<A> {
+    build(x, y, w, code, rows)
 }
 
-fn bits<D: Rank>(tensor: &Nd<f32, D>) -> Vec<u32>
-where
-    f32: Item,
-    Nd<f32, D>: Data,
-{
-    tensor.view().iter().map(|x| x.to_bits()).collect()
+/// Each element in full precision, with the sign of a zero.
+fn bits<A: Element, D: Rank>(tensor: &Nd<A, D>) -> Vec<String> {
+    tensor.view().iter().map(|x| format!("{x:?}")).collect()
 }
 
+/// The gradients and the losses of two steps, and the weights after them.
+type Trained = (Vec<Result<Vec<String>, String>>, [Vec<String>; 3]);
+
+fn train<A: Element>(code: &[u8], rows: usize, seed: u64, is_compiled: bool) -> Trained {
+    let weight = |shape, seed| Weight::new(uniform::<A, _>(shape, -1.0, 1.0, &mut rng(seed)));
+    let [x, y, w] = [weight([rows, 4], seed + 1), weight([rows, 4], seed + 2), weight([4, 4], seed)];
+    let function = if is_compiled { random_function::<A> } else { build::<A> };
+    let mut found = Vec::new();
+    for _ in 0..2 {
+        let loss = function(&x.layer(), &y.layer(), &w.layer(), code, rows).square().mean();
+        let gradient = loss.gradient(&x).predict().wait();
+        found.push(gradient.map_err(|error| error.to_string()).map(|gradient| bits(&gradient)));
+        let loss = loss.train(&Adam::new(0.1)).wait();
+        found.push(loss.map_err(|error| error.to_string()).map(|loss| bits(&Nd::from([loss]))));
+    }
+    (found, [x, y, w].map(|weight| bits(&weight.value())))
+}
+
+/// The environment variable `COMPILED_PROGRAMS` sets another number of functions.
 #[test]
 fn random_functions_equal_ordinary_ones() {
     let programs = std::env::var("COMPILED_PROGRAMS").map_or(300, |programs| programs.parse().expect("a number"));
@@ -61,34 +90,12 @@ fn random_functions_equal_ordinary_ones() {
     for program in 0..programs {
         let length = 2 * random.random_range(1..14);
         let code: Vec<u8> = (0..length).map(|_| random.random()).collect();
-        let rows = random.random_range(1..4);
-        let each = [true, false].map(|is_compiled| {
-            let [x, y] = [1, 2].map(|seed| Weight::new(tensor([rows, 4], program + seed)));
-            let w = Weight::new(tensor([4, 4], program));
-            let threads = if program % 2 == 0 { 1 } else { 3 };
-            let train = || {
-                let mut losses = Vec::new();
-                for _ in 0..2 {
-                    let layers = (&x.layer(), &y.layer(), &w.layer());
-                    let result = match is_compiled {
-                        true => random_function(layers.0, layers.1, layers.2, &code),
-                        false => build(layers.0, layers.1, layers.2, &code),
-                    };
-                    let loss = result.square().mean();
-                    let gradient = loss.gradient(&x).predict().wait();
-                    losses.push(gradient.map_err(|error| error.to_string()).map(|gradient| bits(&gradient)));
-                    losses.push(
-                        loss.train(&Adam::new(0.1))
-                            .wait()
-                            .map_err(|error| error.to_string())
-                            .map(|loss| vec![loss.to_bits()]),
-                    );
-                }
-                losses
-            };
-            let losses = on_threads(threads, train);
-            (losses, [x, y, w].map(|weight| bits(&weight.value())))
-        });
-        assert_eq!(each[0], each[1], "program {program}: {code:?}, {rows} rows");
+        let rows = random.random_range(1..5);
+        let threads = [1, 2, 3, 8][program as usize % 4];
+        for train in [train::<f32>, train::<f64>] {
+            let [compiled, ordinary] =
+                [true, false].map(|is_compiled| on_threads(threads, || train(&code, rows, program, is_compiled)));
+            assert_eq!(compiled, ordinary, "program {program}: {code:?}, {rows} rows, {threads} threads");
+        }
     }
 }

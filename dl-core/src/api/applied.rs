@@ -3,13 +3,13 @@
 use crate::api::built_in::{BuiltIn, CotangentSink, Immediate, Others};
 use crate::api::primitive::{Along, At, Primitive, sealed::Operands};
 use crate::error::Result;
+use crate::graph::basic_block::BlockOp;
 use crate::graph::data::Data;
 use crate::graph::delta::check_deltas;
 use crate::graph::inline_box::InlineBox;
 use crate::graph::layer::Layer;
 use crate::graph::node_ref::NodeRef;
 use crate::graph::op::{self, AnyAlong, AnyAt, AnyImmediate, AnyPrimitive, OperandVec};
-use crate::graph::pointwise::PointwiseOp;
 use crate::graph::value::Value;
 use std::any::Any;
 
@@ -98,8 +98,8 @@ impl<P: BuiltIn> AnyPrimitive for Applied<P, true> {
         Some(InlineBox::operation(bound))
     }
 
-    fn pointwise(&self) -> Option<PointwiseOp> {
-        self.op.pointwise()
+    fn block_op(&self, operands: &[&Value], value: &Value) -> Option<BlockOp> {
+        self.op.block_op(P::Operands::values(operands), value.get())
     }
 
     fn accumulates(&self) -> bool {

@@ -3,10 +3,10 @@
 use crate::api::primitive::{Deltas, Primitive, sealed};
 use crate::autodiff::cotangent::AnyDelta;
 use crate::error::Result;
+use crate::graph::basic_block::BlockOp;
 use crate::graph::data::Data;
 use crate::graph::layer::Layer;
 use crate::graph::op::{self, AnyImmediate, CotangentPart};
-use crate::graph::pointwise::PointwiseOp;
 use crate::graph::value::Value;
 use std::marker::PhantomData;
 
@@ -87,8 +87,11 @@ pub trait BuiltIn: Primitive + Clone {
         false
     }
 
-    /// The operation, if it works element by element on tensors of one shape and type.
-    fn pointwise(&self) -> Option<PointwiseOp> {
+    /// The operation as a part of a block, for operands and a value with the shapes of these. It
+    /// must have the bits of [`value`](Primitive::value). `None` if a block has no such operation,
+    /// or if the tensors are large.
+    fn block_op(&self, operands: Values<'_, Self>, value: &Self::Output) -> Option<BlockOp> {
+        let _ = (operands, value);
         None
     }
 

@@ -1,9 +1,9 @@
 //! The traits of forward values ([`Data`]) and of values that a weight can hold ([`Trainable`]).
 
 use crate::error::Result;
+use crate::graph::basic_block::{BasicBlock, BlockKernel, BlockView, ElementType, Elements};
 use crate::graph::chunk::Chunk;
 use crate::graph::delta::Delta;
-use crate::graph::pointwise::PointwiseInstruction;
 use crate::graph::value::Value;
 use smallvec::SmallVec;
 
@@ -103,11 +103,27 @@ pub trait Data: Clone + Send + Sync + 'static {
         false
     }
 
-    /// Runs pointwise operations on small values of the same shape, with the same bits as one by
-    /// one: the values of the registers `results`; `None` if it does not pay for these values.
+    /// The type of the elements, if values can be read and written by a [`BasicBlock`].
     #[doc(hidden)]
-    fn run_pointwise(instructions: &[PointwiseInstruction], inputs: &[&Self], results: &[usize]) -> Option<Vec<Self>> {
-        let _ = (instructions, inputs, results);
+    const IN_BLOCKS: Option<ElementType> = None;
+
+    /// The elements of such a value.
+    #[doc(hidden)]
+    fn elements(&self) -> Option<Elements<'_>> {
+        None
+    }
+
+    /// A kernel with the same bits as the operations one by one.
+    #[doc(hidden)]
+    fn compile_block(block: BasicBlock) -> Option<Box<dyn BlockKernel>> {
+        let _ = block;
+        None
+    }
+
+    /// A function that makes a value of this shape from the elements of a block at `start`.
+    #[doc(hidden)]
+    fn block_view(&self, start: usize) -> Option<BlockView> {
+        let _ = start;
         None
     }
 

@@ -5,6 +5,7 @@
 //! (`inline_box`, `erased_arc`). `refcount` and `variable` implement the lifetime of nodes and of
 //! weights.
 
+pub(crate) mod basic_block;
 pub(crate) mod chunk;
 pub(crate) mod data;
 pub(crate) mod delta;

@@ -14,19 +14,18 @@ use crate::error::call_context::{ContextGuard, Origin, Site};
 use crate::error::call_stack::Calls;
 use crate::error::direction::Direction;
 use crate::error::{Result, call_context};
+use crate::graph::basic_block::{BasicBlock, BlockKernel, BlockView, ElementType, Elements};
 use crate::graph::data::{Data, ShapeList};
 use crate::graph::delta::Delta;
 use crate::graph::identity::Effect;
 use crate::graph::layer::Layer;
 use crate::graph::op::AnyPrimitive;
 use crate::graph::owner_stamp::OwnerStamp;
-use crate::graph::pointwise::PointwiseInstruction;
 use crate::graph::refcount::RefCount;
 use crate::graph::seed::Position;
 use crate::graph::value::{Repr, Value};
 use dl_math::{Binary, Side, Unary};
 use dl_parallel::sync::{AtomicU32, AtomicU64, Guarded};
-use smallvec::SmallVec;
 use std::any::{Any, TypeId};
 use std::panic::Location;
 use std::sync::Arc;
@@ -154,10 +153,6 @@ pub(crate) enum Outcome {
 /// `autodiff/custom_backward.rs`.
 pub(crate) type AnyBackward = Arc<dyn Any + Send + Sync>;
 
-/// Runs instructions on these inputs, and returns the values of these registers: see
-/// `Data::run_pointwise`.
-type RunPointwise = fn(&[PointwiseInstruction], &[&Value], &[usize]) -> Option<Vec<Value>>;
-
 /// The type-erased operations on the values and deltas of a data type.
 pub(crate) struct DataVTable {
     pub(crate) one: fn(&Value) -> Value,
@@ -180,7 +175,10 @@ pub(crate) struct DataVTable {
     pub(crate) id: fn() -> TypeId,
     /// Adds the shape of a value to the list; false if it has none.
     pub(crate) shape: fn(&Value, &mut ShapeList) -> bool,
-    pub(crate) run_pointwise: RunPointwise,
+    pub(crate) element: Option<ElementType>,
+    pub(crate) elements: fn(&Value) -> Option<Elements<'_>>,
+    pub(crate) compile_block: fn(BasicBlock) -> Option<Box<dyn BlockKernel>>,
+    pub(crate) block_view: fn(&Value, usize) -> Option<BlockView>,
 }
 
 impl DataVTable {
@@ -212,11 +210,10 @@ impl<T: Data> Typed<T> {
         settle: |values| T::settle(&values.iter().map(|value| value.get::<T>()).collect::<Vec<_>>()),
         id: TypeId::of::<T>,
         shape: |value, shape| value.get::<T>().push_shape(shape),
-        run_pointwise: |instructions, inputs, results| {
-            let inputs: SmallVec<[&T; 16]> = inputs.iter().map(|input| input.get::<T>()).collect();
-            let values = T::run_pointwise(instructions, &inputs, results)?;
-            Some(values.into_iter().map(T::into_value).collect())
-        },
+        element: T::IN_BLOCKS,
+        elements: |value| value.get::<T>().elements(),
+        compile_block: T::compile_block,
+        block_view: |value, start| value.get::<T>().block_view(start),
     };
 }
 

@@ -1,11 +1,11 @@
 //! A type-erased primitive with its operands, as stored in a node.
 
 use crate::error::Result;
+use crate::graph::basic_block::BlockOp;
 use crate::graph::identity::Effect;
 use crate::graph::inline_box::InlineBox;
 use crate::graph::node::Node;
 use crate::graph::node_ref::NodeRef;
-use crate::graph::pointwise::PointwiseOp;
 use crate::graph::value::Value;
 use smallvec::SmallVec;
 use std::any::Any;
@@ -92,8 +92,9 @@ pub(crate) trait AnyPrimitive: Send + Sync {
         None
     }
 
-    /// The operation, if it works element by element on values of its own type.
-    fn pointwise(&self) -> Option<PointwiseOp> {
+    /// The operation as a part of a block, for operands and a result with the shapes of these.
+    fn block_op(&self, operands: &[&Value], value: &Value) -> Option<BlockOp> {
+        let _ = (operands, value);
         None
     }
 

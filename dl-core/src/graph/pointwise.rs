@@ -18,16 +18,6 @@ pub enum PointwiseOp {
     },
 }
 
-/// A pointwise operation of a straight-line program. Registers are numbered: first the inputs, then
-/// the instructions.
-#[doc(hidden)]
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct PointwiseInstruction {
-    pub op: PointwiseOp,
-    /// The registers of its operands; an operation on one operand reads the first.
-    pub reads: [usize; 2],
-}
-
 /// Data on which the pointwise operations work, element by element: scalars and tensors.
 ///
 /// ```

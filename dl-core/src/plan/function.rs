@@ -2,6 +2,7 @@
 
 use crate::error::call_stack::Calls;
 use crate::error::{Error, Result};
+use crate::graph::data::ShapeList;
 use crate::graph::inline_box::InlineBox;
 use crate::graph::node::{DataVTable, NodeOp};
 use crate::graph::node_ref::NodeRef;
@@ -12,6 +13,7 @@ use crate::plan::program::{Program, Rebase, Refusal, Source, StepValues, number}
 use crate::plan::schedule::Schedule;
 use dl_parallel::sync::{AtomicU32, Ordering};
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 use std::fmt::Write;
 use std::panic::Location;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -35,7 +37,7 @@ pub(crate) struct Function {
     /// For a pass that keeps no values: no step.
     pub(super) reads_nothing: Arc<[bool]>,
     /// The schedules of the forward, for passes that keep values and for those that do not.
-    schedules: [Mutex<Option<ScheduleFor>>; 2],
+    schedules: [Mutex<Schedules>; 2],
     pub(super) costs: Costs,
 }
 
@@ -91,7 +93,7 @@ impl Function {
         let mut text = format!("`{}`: {} operations, one node a call\n", self.name, self.forward.steps.len());
         self.forward.print(&mut text, &|input| format!("x{}", self.uses[input as usize]));
         for schedule in &self.schedules {
-            if let Some((_, schedule)) = &*schedule.lock().unwrap_or_else(PoisonError::into_inner) {
+            if let Some((.., schedule)) = schedule.lock().unwrap_or_else(PoisonError::into_inner).first() {
                 schedule.print(&mut text);
                 break;
             }
@@ -101,8 +103,12 @@ impl Function {
     }
 }
 
-/// A schedule, and the steps that it keeps the values of.
-type ScheduleFor = (Arc<[bool]>, Arc<Schedule>);
+/// The last used schedules, each with the shapes of the operands and the steps that it keeps the
+/// values of.
+type Schedules = SmallVec<[(Option<ShapeList>, Arc<[bool]>, Arc<Schedule>); 1]>;
+
+/// How many schedules a function keeps of each kind.
+const MOST_SCHEDULES: usize = 8;
 
 impl Function {
     /// Runs the forward. The values of the results, and of the steps in `reads`, are returned; all
@@ -115,22 +121,28 @@ impl Function {
         discards: bool,
     ) -> Result<StepValues> {
         let program = &self.forward;
-        let kept = &self.schedules[usize::from(discards)];
+        let kept = || self.schedules[usize::from(discards)].lock().unwrap_or_else(PoisonError::into_inner);
         let cost = self.cost_of(operands);
-        let known = kept.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if let (Some((for_reads, schedule)), Some(reads)) = (known, reads)
-            && Arc::ptr_eq(&for_reads, reads)
+        let shapes = self.shapes(operands);
+        if let Some(reads) = reads
             && cost.load(Ordering::Relaxed) > 0
         {
-            return schedule.run(program, operands, calls);
+            let known = kept().iter().find(|(of, keeps, _)| *of == shapes && Arc::ptr_eq(keeps, reads)).cloned();
+            if let Some((.., schedule)) = known {
+                return schedule.run(program, operands, calls);
+            }
         }
         let values = program.run(operands, calls, |_| false, |_| true)?;
         let none_deferred = vec![false; program.steps.len()];
         let nanoseconds = program.cost(operands, &values, &none_deferred);
         cost.store((nanoseconds as u32).max(1), Ordering::Relaxed);
-        let Some(reads) = reads else { return Ok(values) };
-        let schedule = Schedule::of(program, operands, &values, &none_deferred, reads);
-        *kept.lock().unwrap_or_else(PoisonError::into_inner) = Some((reads.clone(), Arc::new(schedule)));
+        if let (Some(reads), Some(_)) = (reads, &shapes) {
+            let schedule = Schedule::of(program, operands, &values, &none_deferred, reads);
+            let mut kept = kept();
+            kept.retain(|(_, keeps, _)| Arc::ptr_eq(keeps, reads));
+            kept.truncate(MOST_SCHEDULES - 1);
+            kept.insert(0, (shapes, reads.clone(), Arc::new(schedule)));
+        }
         Ok(values)
     }
 }

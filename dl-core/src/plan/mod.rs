@@ -20,5 +20,6 @@ pub(crate) mod call;
 pub(crate) mod failed;
 pub(crate) mod function;
 pub(crate) mod key;
+mod lowering;
 mod program;
 mod schedule;

@@ -17,7 +17,7 @@ use std::fmt::Write;
 const SCALAR_NS: f64 = 15.0;
 
 /// The origin of an operand or of a result.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Source {
     Input(u32),
     Step(u32),

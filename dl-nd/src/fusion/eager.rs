@@ -1,7 +1,7 @@
 //! Single operations on slices. For small tensors this is cheaper than compiling a program.
 
 use super::program::{BroadcastStrides, CHUNK_LEN, load};
-use super::{loop_table, loops};
+use super::{PointwiseLoop, loop_table, loops};
 use crate::tensor::Element;
 use dl_core::{Binary, Unary, buffers, parallel};
 use std::borrow::Cow;
@@ -17,13 +17,7 @@ pub(crate) fn unary<A: Element>(op: Unary, x: &[A]) -> Vec<A> {
 /// Applies an operation to each element and a number, which is the left operand when `left`.
 pub(crate) fn with_number<A: Element>(op: Binary, x: &[A], number: A, left: bool) -> Vec<A> {
     let mut result = buffers::take_filled(x.len());
-    let numbers = [number; 64];
-    let compute = (loop_table::loops::<A>().binary)(op);
-    for (to, x) in result.chunks_mut(numbers.len()).zip(x.chunks(numbers.len())) {
-        let numbers = &numbers[..x.len()];
-        let (a, b) = if left { (numbers, x) } else { (x, numbers) };
-        compute([a, b, b, b], to);
-    }
+    PointwiseLoop::with_number(op, number, left).run(x, x, &mut result);
     loops::canonicalize_nans(&mut result);
     result
 }

@@ -15,7 +15,6 @@
 mod compile;
 mod defer;
 mod eager;
-mod elements;
 mod fused_ops;
 mod in_place;
 #[allow(unsafe_code, reason = "what instructions read and write is looked up in a list of addresses")]
@@ -24,17 +23,18 @@ mod loop_table;
 mod loops;
 mod multi_output;
 mod pairwise_sum;
+mod pointwise_loop;
 #[allow(unsafe_code, reason = "a hint to the processor is an intrinsic")]
 mod prefetch;
 mod program;
-mod straight_line;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use defer::{nanoseconds_until_deferred, should_defer, sum_and_realize};
+pub(crate) use defer::{nanoseconds_until_deferred, realize, should_defer, sum_and_realize};
 pub(crate) use eager::{binary, broadcast, repeat, unary, with_number};
-pub(crate) use loops::{add_assign, canonicalize_nan, map_in_place, sgd_update};
+pub(crate) use loops::{add_assign, canonicalize_nan, canonicalize_nans, map_in_place, sgd_update};
 pub(crate) use pairwise_sum::{PairwiseSum, RUN_LEN, combine_chunk_sums, sum_in_order};
+pub(crate) use pointwise_loop::PointwiseLoop;
 pub(crate) use prefetch::prefetch;
 pub(crate) use program::{BroadcastStrides, CHUNK_LEN, load, vector_nanoseconds};
 

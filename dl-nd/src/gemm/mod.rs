@@ -70,6 +70,18 @@ impl<'a, A: Element> MatrixRef<'a, A> {
         Self::new(view, |length, stride| ([length, 1], [stride, 0]))
     }
 
+    /// A matrix of this shape. Its elements are in row-major order, or in column-major order if it is
+    /// transposed.
+    ///
+    /// # Panics
+    /// If the number of elements differs.
+    pub(crate) fn of_elements(elements: &'a [A], [rows, columns]: [usize; 2], transposed: bool) -> Self {
+        assert!(rows.checked_mul(columns) == Some(elements.len()), "one element each");
+        let (row, column) = if transposed { (1, rows as isize) } else { (columns as isize, 1) };
+        let raw = RawMatrix { start: elements.as_ptr(), row, column };
+        MatrixRef { raw, rows, columns, view: PhantomData }
+    }
+
     fn new<D: Dimension>(
         view: &ArrayView<'a, A, D>,
         vector: impl FnOnce(usize, isize) -> ([usize; 2], [isize; 2]),
@@ -137,6 +149,22 @@ pub(crate) fn product<A: Element, D: Dimension>(
     // SAFETY: all elements have been written
     unsafe { elements.set_len(len) };
     Array::from_shape_vec(shape, elements).expect("one element each")
+}
+
+/// Writes the product of two matrices, plus `row` in each row, over all of `to`, with the bits of
+/// [`product`].
+///
+/// # Panics
+/// If the shapes do not fit.
+pub(crate) fn product_over<A: Element>(
+    a: MatrixRef<'_, A>,
+    b: MatrixRef<'_, A>,
+    row: Option<&[A]>,
+    epilogue: Epilogue,
+    to: &mut [A],
+) {
+    // SAFETY: only numbers are written
+    product_to(a, b, row, epilogue, unsafe { from_raw_parts_mut(to.as_mut_ptr().cast(), to.len()) });
 }
 
 /// The time of a group of small products.

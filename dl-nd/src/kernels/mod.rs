@@ -1,7 +1,9 @@
 //! Kernels over arrays and slices: sums, lanes, convolution, max pooling, updates of weights.
 
+mod basic_block;
 mod blocks;
 mod conv;
+mod elements;
 mod fold;
 mod im2col;
 mod lanes;

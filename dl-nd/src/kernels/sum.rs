@@ -134,7 +134,7 @@ pub(crate) fn sum_of_rows<'a, A: Element>(rows: impl Iterator<Item = &'a [A]>, l
 }
 
 /// Adds the rows to the sums, in order.
-fn add_rows<'a, A: Element>(mut rows: impl Iterator<Item = &'a [A]>, sums: &mut [A]) {
+pub(super) fn add_rows<'a, A: Element>(mut rows: impl Iterator<Item = &'a [A]>, sums: &mut [A]) {
     vectorized(
         #[inline(always)]
         || {

@@ -4,7 +4,7 @@ use crate::fusion::{self, should_defer};
 use crate::kernels::sum_all;
 use crate::ops::slice_gradient::sum_slice_gradients;
 use crate::tensor::{Derivative, Element, Expr, Nd, Rank, compact_copy};
-use dl_core::{Along, At, Binary, BuiltIn, Error, Layer, Pointwise, Primitive, Result};
+use dl_core::{Along, At, Binary, BlockOp, BuiltIn, Error, Layer, Pointwise, Primitive, Result};
 use std::marker::PhantomData;
 
 #[track_caller]
@@ -107,6 +107,10 @@ impl<A: Element, D: Rank> Primitive for AddN<A, D> {
 impl<A: Element, D: Rank> BuiltIn for AddN<A, D> {
     const IS_SUM: bool = true;
     const IS_PURE: bool = true;
+
+    fn block_op(&self, _: Vec<&Nd<A, D>>, value: &Nd<A, D>) -> Option<BlockOp> {
+        (!should_defer(value.len())).then_some(BlockOp::Sum)
+    }
 }
 
 macro_rules! derivatives {

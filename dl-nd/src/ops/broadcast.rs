@@ -1,9 +1,9 @@
 //! Broadcasting of a tensor, and the reduction of a delta to the shape of a broadcast operand.
 
-use crate::fusion::{self, should_defer};
+use crate::fusion::{self, RUN_LEN, should_defer};
 use crate::kernels::sum_along;
 use crate::tensor::{Element, Expr, Nd, Rank, check_size, common_shape};
-use dl_core::{Along, At, BuiltIn, Error, Layer, Primitive, Result};
+use dl_core::{Along, At, BlockOp, BuiltIn, Error, Layer, Primitive, Result};
 use ndarray::Axis;
 use std::marker::PhantomData;
 
@@ -16,6 +16,12 @@ pub(crate) fn sum_to<A: Element, D: Rank>(delta: Layer<Nd<A, D>>, from: &[usize]
 #[track_caller]
 pub(crate) fn broadcast_to<A: Element, D: Rank>(x: &Layer<Nd<A, D>>, shape: D) -> Layer<Nd<A, D>> {
     Layer::apply_built_in(BroadcastTo { shape, element: PhantomData }, (x.clone(),))
+}
+
+/// Whether a tensor of shape `own` is repeated as a whole when it broadcasts to `shape`.
+pub(crate) fn repeats_rows(own: &[usize], shape: &[usize]) -> bool {
+    let rows = own.iter().position(|&length| length != 1).unwrap_or(own.len());
+    shape.ends_with(&own[rows..])
 }
 
 /// Sums over the axes that broadcasting added or repeated.
@@ -64,6 +70,21 @@ impl<A: Element, D: Rank> Primitive for SumTo<A, D> {
 
 impl<A: Element, D: Rank> BuiltIn for SumTo<A, D> {
     const IS_PURE: bool = true;
+
+    fn block_op(&self, (x,): (&Nd<A, D>,), value: &Nd<A, D>) -> Option<BlockOp> {
+        let sums_rows = matches!((x.shape(), value.shape()), (&[_, from], &[1, to]) if from == to);
+        if sums_rows { sum_of_rows_op(x) } else { None }
+    }
+}
+
+/// The sum of the rows of a small matrix.
+pub(crate) fn sum_of_rows_op<A: Element, D: Rank>(x: &Nd<A, D>) -> Option<BlockOp> {
+    match *x.shape() {
+        [2..=RUN_LEN, columns] if !should_defer(x.len()) && x.0.as_slice().is_some() => {
+            Some(BlockOp::SumOfRows { columns })
+        }
+        _ => None,
+    }
 }
 
 #[derive(Clone)]
@@ -111,4 +132,9 @@ impl<A: Element, D: Rank> Primitive for BroadcastTo<A, D> {
 
 impl<A: Element, D: Rank> BuiltIn for BroadcastTo<A, D> {
     const IS_PURE: bool = true;
+
+    fn block_op(&self, (x,): (&Nd<A, D>,), value: &Nd<A, D>) -> Option<BlockOp> {
+        let repeats = !x.is_empty() && repeats_rows(x.shape(), value.shape());
+        (repeats && !should_defer(value.len())).then_some(BlockOp::Repeat)
+    }
 }

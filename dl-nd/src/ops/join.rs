@@ -1,11 +1,12 @@
 //! Joins tensors along an existing axis (`concat`) or along a new one (`stack`).
 
+use crate::fusion::should_defer;
 use crate::kernels::zip_in_parts;
 use crate::ops::axes::axis_of;
 use crate::ops::reshape::MovementOps;
 use crate::ops::slice::narrow;
 use crate::tensor::{Element, Nd, Rank, check_size, tensor_of_shape};
-use dl_core::{Along, At, BuiltIn, Differentiable, Error, Layer, Primitive, Result, Trainable, buffers};
+use dl_core::{Along, At, BlockOp, BuiltIn, Differentiable, Error, Layer, Primitive, Result, Trainable, buffers};
 use ndarray::Axis;
 use std::marker::PhantomData;
 
@@ -138,4 +139,9 @@ impl<A: Element, D: Rank> Primitive for Concat<A, D> {
 
 impl<A: Element, D: Rank> BuiltIn for Concat<A, D> {
     const IS_PURE: bool = true;
+
+    fn block_op(&self, tensors: Vec<&Nd<A, D>>, value: &Nd<A, D>) -> Option<BlockOp> {
+        let rows = value.shape()[..self.axis(&tensors).ok()?].iter().product();
+        (!value.is_empty() && !should_defer(value.len())).then_some(BlockOp::Join { rows })
+    }
 }

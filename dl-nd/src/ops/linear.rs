@@ -6,12 +6,14 @@ use crate::kernels::sum_of_rows;
 use crate::ops::add_n::sum_present;
 use crate::ops::axes::AxisList;
 use crate::ops::broadcast::broadcast_to;
-use crate::ops::matmul::{MatMul, batch_of, delta_of_right, matmul, pull_back};
+use crate::ops::matmul::{MatMul, batch_of, delta_of_right, matmul, product_op, pull_back};
 use crate::ops::pointwise::binary;
 use crate::ops::reduce::{ReduceForm, ReduceOp, reduce};
 use crate::ops::reshape::{ReshapeTarget, lift, reshape, reshape_to};
 use crate::tensor::{Element, Nd, Rank, check_size};
-use dl_core::{Along, At, Binary, BuiltIn, CotangentSink, Error, Immediate, Layer, Pointwise, Primitive, Result};
+use dl_core::{
+    Along, At, Binary, BlockOp, BuiltIn, CotangentSink, Error, Immediate, Layer, Pointwise, Primitive, Result,
+};
 use ndarray::{Array, ArrayView2, Ix1, Ix2};
 use std::marker::PhantomData;
 
@@ -106,6 +108,11 @@ impl<A: Element, D: MatMul<Ix2, Product = D>> Primitive for Linear<A, D> {
 
 impl<A: Element, D: MatMul<Ix2, Product = D>> BuiltIn for Linear<A, D> {
     const IS_PURE: bool = true;
+
+    fn block_op(&self, (x, weight, _): (&Nd<A, D>, &Nd<A, Ix2>, &Nd<A, Ix1>), value: &Nd<A, D>) -> Option<BlockOp> {
+        let [depth, columns] = [0, 1].map(|axis| weight.shape()[axis]);
+        product_op((x, weight), [rows_of(x.shape()), depth, columns], [false; 2], self.relu, value)
+    }
 
     fn immediate_pullback(&self, at: &Immediate<'_, Self>, sink: &mut CotangentSink<'_>) -> bool {
         let (x, weight, _) = at.values;

@@ -1,5 +1,6 @@
 //! Products of vectors, matrices and batches of matrices: `matmul`, `linear`, `dot`, `outer`.
 
+use crate::fusion::should_defer;
 use crate::gemm::{self, Epilogue, MatrixRef};
 use crate::ops::add_n::sum_present;
 use crate::ops::broadcast::sum_to;
@@ -7,7 +8,7 @@ use crate::ops::linear::linear;
 use crate::ops::reduce::total;
 use crate::ops::reshape::{ReshapeTarget, as_rank, lift, reshape, reshape_to, transpose};
 use crate::tensor::{Element, HasRank, Nd, Rank, check_size, common_len, common_shape, dim_of};
-use dl_core::{Along, At, Binary, BuiltIn, Differentiable, Error, Layer, Pointwise, Primitive, Result};
+use dl_core::{Along, At, Binary, BlockOp, BuiltIn, Differentiable, Error, Layer, Pointwise, Primitive, Result};
 use ndarray::{Array, ArrayView, ArrayView2, ArrayViewD, Axis, Dimension, Ix0, Ix1, Ix2, Ix3, Ix4, Ix5, Ix6, IxDyn};
 use std::marker::PhantomData;
 
@@ -315,6 +316,14 @@ impl<A: Element, D: MatMul<E>, E: Rank> BuiltIn for MatMulOp<A, D, E> {
     const IS_PURE: bool = true;
     const ACCUMULATES: bool = true;
 
+    fn block_op(&self, (a, b): (&Nd<A, D>, &Nd<A, E>), value: &Nd<A, D::Product>) -> Option<BlockOp> {
+        let [left, right] = self.transposed;
+        let (&[rows, depth], &[columns, _]) = (a.shape(), b.shape()) else { return None };
+        let [rows, depth] = if left { [depth, rows] } else { [rows, depth] };
+        let columns = if right { columns } else { b.shape()[1] };
+        product_op((a, b), [rows, depth, columns], self.transposed, false, value)
+    }
+
     fn can_accumulate(&self, (a, b): (&Nd<A, D>, &Nd<A, E>), to: &Nd<A, D::Product>) -> bool {
         let (a, b) = (transposed_shape(a.dim(), self.transposed[0]), transposed_shape(b.dim(), self.transposed[1]));
         match (a.slice(), b.slice(), to.shape()) {
@@ -355,6 +364,18 @@ impl<A: Element, D: MatMul<E>, E: Rank> BuiltIn for MatMulOp<A, D, E> {
         let pending: f64 = terms.iter().map(pending).sum();
         Some(150.0 + pending + gemm::nanoseconds_of_outer_sum::<A>(terms.len(), rows, columns))
     }
+}
+
+/// A small product of matrices in row-major order.
+pub(crate) fn product_op<A: Element, D: Rank, E: Rank, P: Rank>(
+    (a, b): (&Nd<A, D>, &Nd<A, E>),
+    shape: [usize; 3],
+    transposed: [bool; 2],
+    relu: bool,
+    value: &Nd<A, P>,
+) -> Option<BlockOp> {
+    let is_small = !should_defer(value.len()) && a.0.as_slice().is_some() && b.0.as_slice().is_some();
+    is_small.then_some(BlockOp::Product { shape, transposed, relu })
 }
 
 /// The shape of these products, if all are outer products of one shape, as in the delta of a weight

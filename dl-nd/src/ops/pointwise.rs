@@ -3,12 +3,12 @@
 
 use crate::fusion::{self, should_defer};
 use crate::ops::add_n::sum_present;
-use crate::ops::broadcast::{broadcast_to, sum_to};
+use crate::ops::broadcast::{broadcast_to, repeats_rows, sum_to};
 use crate::ops::immediate_rule::ImmediateRule;
 use crate::tensor::{Element, Expr, Nd, Rank, broadcast_shape, check_size, common_len};
 use dl_core::{
-    Along, At, Binary, BuiltIn, CotangentSink, Differentiable, Immediate, Layer, Pointwise, PointwiseOp, Primitive,
-    Result, Term, Unary,
+    Along, At, Binary, BlockOp, BuiltIn, CotangentSink, Differentiable, Immediate, Layer, Pointwise, PointwiseOp,
+    Primitive, Result, Term, Unary,
 };
 use std::marker::PhantomData;
 
@@ -142,11 +142,12 @@ impl<A: Element, D: Rank> Primitive for MapOp<A, D> {
 impl<A: Element, D: Rank> BuiltIn for MapOp<A, D> {
     const IS_PURE: bool = true;
 
-    fn pointwise(&self) -> Option<PointwiseOp> {
-        Some(match self.kind {
+    fn block_op(&self, _: (&Nd<A, D>,), value: &Nd<A, D>) -> Option<BlockOp> {
+        let op = match self.kind {
             MapKind::Unary(op) => PointwiseOp::Unary(op),
             MapKind::WithNumber { op, number, left } => PointwiseOp::WithNumber { op, number, left },
-        })
+        };
+        (!should_defer(value.len())).then_some(BlockOp::Pointwise(op))
     }
 
     fn immediate_pullback(&self, at: &Immediate<'_, Self>, sink: &mut CotangentSink<'_>) -> bool {
@@ -236,8 +237,11 @@ impl<A: Element, D: Rank> Primitive for BinaryOp<A, D> {
 impl<A: Element, D: Rank> BuiltIn for BinaryOp<A, D> {
     const IS_PURE: bool = true;
 
-    fn pointwise(&self) -> Option<PointwiseOp> {
-        Some(PointwiseOp::Binary(self.op))
+    fn block_op(&self, (a, b): (&Nd<A, D>, &Nd<A, D>), value: &Nd<A, D>) -> Option<BlockOp> {
+        let fits = |x: &Nd<A, D>| x.len() == value.len() || x.len() > 1 && repeats_rows(x.shape(), value.shape());
+        let one_is_whole = a.len() == value.len() || b.len() == value.len();
+        (fits(a) && fits(b) && one_is_whole && !should_defer(value.len()))
+            .then_some(BlockOp::Pointwise(PointwiseOp::Binary(self.op)))
     }
 
     fn immediate_pullback(&self, at: &Immediate<'_, Self>, sink: &mut CotangentSink<'_>) -> bool {

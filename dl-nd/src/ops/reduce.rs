@@ -3,14 +3,15 @@
 use crate::fusion::should_defer;
 use crate::kernels::reduce_in_chunks;
 use crate::ops::axes::{Axes, AxisList};
-use crate::ops::broadcast::broadcast_to;
+use crate::ops::broadcast::{broadcast_to, sum_of_rows_op};
 use crate::ops::reshape::{MovementOps, permute, reshape_to};
 use crate::ops::slice::{SliceOps, narrow};
 use crate::ops::softmax::log_sum_exp;
 use crate::tensor::{Element, Expr, LazyTensor, Nd, Rank, check_size, filled_array, unit_shape};
 use crate::{fusion, kernels};
 use dl_core::{
-    Along, At, Binary, BuiltIn, Data, Differentiable, Error, Layer, Others, Pointwise, Primitive, Result, Unary,
+    Along, At, Binary, BlockOp, BuiltIn, Data, Differentiable, Error, Layer, Others, Pointwise, Primitive, Result,
+    Unary,
 };
 use ndarray::{ArrayD, Axis, Dimension, Ix0, IxDyn};
 use std::marker::PhantomData;
@@ -316,6 +317,11 @@ impl<A: Element, D: Rank, O: ReduceOutput<A, D>> Primitive for Reduce<A, D, O> {
 impl<A: Element, D: Rank, O: ReduceOutput<A, D>> BuiltIn for Reduce<A, D, O> {
     const IS_PURE: bool = true;
     const CAN_DEFER_VALUE: bool = true;
+
+    fn block_op(&self, (x,): (&Nd<A, D>,), _: &O) -> Option<BlockOp> {
+        let sums_rows = self.op == ReduceOp::Sum && self.axes.of(x.shape()).is_ok_and(|axes| axes[..] == [0]);
+        if sums_rows { sum_of_rows_op(x) } else { None }
+    }
 
     /// Available for the sum or mean of a lazy tensor, which is then computed together with the
     /// gradient.

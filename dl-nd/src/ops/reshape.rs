@@ -1,9 +1,10 @@
 //! Reshaping, transposing and broadcasting, as views wherever possible.
 
+use crate::fusion::should_defer;
 use crate::ops::axes::{Permutation, axis_of, position_of};
 use crate::ops::broadcast::broadcast_to;
 use crate::tensor::{Element, Item, Nd, Rank, wrong_rank};
-use dl_core::{Along, At, BuiltIn, Differentiable, Error, Layer, Primitive, Result};
+use dl_core::{Along, At, BlockOp, BuiltIn, Differentiable, Error, Layer, Part, Primitive, Result};
 use ndarray::{ArcArray, Axis, IntoDimension, Ix1, Ix2, IxDyn, RemoveAxis};
 use std::any::Any;
 use std::marker::PhantomData;
@@ -415,6 +416,11 @@ impl<A: Item, D: Rank, E: Rank> Primitive for Reshape<A, D, E> {
 
 impl<A: Item, D: Rank, E: Rank> BuiltIn for Reshape<A, D, E> {
     const IS_PURE: bool = true;
+
+    fn block_op(&self, (x,): (&Nd<A, D>,), value: &Nd<A, E>) -> Option<BlockOp> {
+        let is_view = !should_defer(x.len()) && x.0.as_slice().is_some() && value.0.as_slice().is_some();
+        is_view.then(|| BlockOp::Part(Part::whole(x.len())))
+    }
 }
 
 /// Reorders axes.

@@ -1,5 +1,6 @@
 //! Slices of tensors, as views, and padding.
 
+use crate::fusion::should_defer;
 use crate::kernels::zip_in_parts;
 use crate::ops::axes::{Axes, AxisList, axis_of, position_of};
 use crate::ops::pad::{PadMode, pad_with};
@@ -7,7 +8,9 @@ use crate::ops::reduce::fill;
 use crate::ops::reshape::{ReshapeTarget, as_rank, reshape};
 use crate::ops::slice_gradient::{Place, add_elements, add_part_now, slice_gradient};
 use crate::tensor::{Element, Nd, Rank, check_size, filled_array};
-use dl_core::{Along, At, BuiltIn, CotangentSink, Differentiable, Error, Immediate, Layer, Primitive, Result};
+use dl_core::{
+    Along, At, BlockOp, BuiltIn, CotangentSink, Differentiable, Error, Immediate, Layer, Part, Primitive, Result,
+};
 use ndarray::{Axis, IntoDimension, Ix0, IxDyn, RemoveAxis, Slice, SliceArg, SliceInfoElem};
 use std::marker::PhantomData;
 
@@ -430,8 +433,45 @@ impl<A: Element, D: Rank, E: Rank> Primitive for SliceView<A, D, E> {
     }
 }
 
+/// The elements that a slice selects from a tensor of this shape in row-major order, if they are
+/// runs at equal distances.
+pub(crate) fn part_of(elements: &[SliceInfoElem], shape: &[usize]) -> Option<Part> {
+    let mut part = Part::whole(1);
+    let mut of_axes = elements.iter().rev().filter(|element| !element.is_new_axis());
+    let mut each = 1;
+    for &length in shape.iter().rev() {
+        let element = of_axes.next()?;
+        let (start, len) = match *element {
+            SliceInfoElem::Index(index) => (position_of(index, length)?, 1),
+            SliceInfoElem::Slice { start, end, step: 1 } => {
+                let from_start = |at: isize| if at < 0 { at + length as isize } else { at } as usize;
+                let start = from_start(start);
+                (start, from_start(end.unwrap_or(length as isize)).checked_sub(start)?)
+            }
+            _ => return None,
+        };
+        part.start += start * each;
+        part = match (part.runs, part.len == each) {
+            (_, _) if len == 1 => part,
+            (1, true) => Part { len: len * each, stride: len * each, ..part },
+            (1, false) => Part { runs: len, stride: each, ..part },
+            (runs, _) if runs * part.stride == each => Part { runs: runs * len, ..part },
+            _ => return None,
+        };
+        each *= length;
+    }
+    Some(part)
+}
+
 impl<A: Element, D: Rank, E: Rank> BuiltIn for SliceView<A, D, E> {
     const IS_PURE: bool = true;
+
+    fn block_op(&self, (x,): (&Nd<A, D>,), value: &Nd<A, E>) -> Option<BlockOp> {
+        if should_defer(x.len()) || value.is_empty() {
+            return None;
+        }
+        part_of(&self.spec.of(x.shape()).ok()?, x.shape()).map(BlockOp::Part)
+    }
 
     fn immediate_pullback(&self, at: &Immediate<'_, Self>, sink: &mut CotangentSink<'_>) -> bool {
         add_part_now(at.values.0, at.delta, sink, |mut whole, part| {

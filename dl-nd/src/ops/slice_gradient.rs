@@ -7,9 +7,9 @@ use crate::fusion::{self, should_defer};
 use crate::kernels::zip_in_parts;
 use crate::ops::index::{gather, gather_add, take, take_add};
 use crate::ops::reshape::as_rank;
-use crate::ops::slice::slice_elements;
+use crate::ops::slice::{part_of, slice_elements};
 use crate::tensor::{Element, Nd, Rank, filled_array};
-use dl_core::{Along, At, BuiltIn, CotangentSink, Layer, Primitive, Result};
+use dl_core::{Along, At, BlockOp, BuiltIn, CotangentSink, Layer, Part, Primitive, Result};
 use ndarray::{ArrayView, ArrayViewD, ArrayViewMut, ArrayViewMutD, IxDyn, SliceInfoElem};
 use std::marker::PhantomData;
 
@@ -158,4 +158,16 @@ impl<A: Element, D: Rank> Primitive for SliceGradient<A, D> {
 
 impl<A: Element, D: Rank> BuiltIn for SliceGradient<A, D> {
     const IS_PURE: bool = true;
+
+    fn block_op(&self, parts: Vec<&Nd<A, IxDyn>>, value: &Nd<A, D>) -> Option<BlockOp> {
+        if should_defer(value.len()) || parts.iter().any(|part| part.is_empty()) {
+            return None;
+        }
+        let place = |place: &Place| match place {
+            Place::Whole => Some(Part::whole(value.len())),
+            Place::Slice(elements) => part_of(elements, value.shape()),
+            Place::Rows { .. } | Place::Elements { .. } => None,
+        };
+        self.places.iter().map(place).collect::<Option<_>>().map(BlockOp::AddParts)
+    }
 }

@@ -3,10 +3,11 @@
 use super::{LazyTensor, Nd, Storage};
 use dl_core::parallel::memory::Pooled;
 use dl_core::{
-    ChunkElement, Delta, Differentiable, Layer, Nothing, Number, Pointwise, PointwiseInstruction, StoredElement,
-    Trainable,
+    BasicBlock, BlockKernel, ChunkElement, Delta, Differentiable, ElementType, Elements, Layer, Nothing, Number,
+    Pointwise, StoredElement, Trainable,
 };
 use ndarray::{Dimension, Ix0, Ix1, Ix2, Ix3, Ix4, Ix5, Ix6, IxDyn};
+use std::borrow::Cow;
 use std::fmt::Debug;
 
 /// Element types of tensors: `f32` and `f64`; and `bool`, `u8`, `i32`, `i64` and `usize` as plain
@@ -56,12 +57,15 @@ pub trait Item: Copy + PartialEq + Debug + Send + Sync + 'static {
     fn realize<D: Rank>(_: &[&Nd<Self, D>]) {}
 
     #[doc(hidden)]
-    fn run_pointwise<D: Rank>(
-        instructions: &[PointwiseInstruction],
-        inputs: &[&Nd<Self, D>],
-        results: &[usize],
-    ) -> Option<Vec<Nd<Self, D>>> {
-        let _ = (instructions, inputs, results);
+    const IN_BLOCKS: Option<ElementType> = None;
+
+    #[doc(hidden)]
+    fn elements(_: Cow<'_, [Self]>) -> Option<Elements<'_>> {
+        None
+    }
+
+    #[doc(hidden)]
+    fn compile_block(_: BasicBlock) -> Option<Box<dyn BlockKernel>> {
         None
     }
 

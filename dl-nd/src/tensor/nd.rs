@@ -2,10 +2,11 @@
 
 use super::{Derivative, Discrete, Element, Item, LazyTensor, Rank, Storage, aligned, check_size, dim_of, unit_shape};
 use dl_core::{
-    Data, Delta, Differentiable, Do, Error, Layer, PointwiseInstruction, Result, ShapeList, SideEffects, Tape, buffers,
-    parallel,
+    BasicBlock, BlockKernel, BlockView, Data, Delta, Differentiable, Do, ElementType, Elements, Error, Layer, Result,
+    ShapeList, SideEffects, Tape, buffers, parallel,
 };
-use ndarray::{ArcArray, Array, ArrayView, Ix0, Ix1, Ix2, Ix3, IxDyn, NdIndex};
+use ndarray::{ArcArray, Array, ArrayView, Ix0, Ix1, Ix2, Ix3, IxDyn, NdIndex, s};
+use std::borrow::Cow;
 use std::ops::Index;
 use std::sync::Arc;
 
@@ -393,8 +394,24 @@ impl<A: Item, D: Rank> Data for Nd<A, D> {
         true
     }
 
-    fn run_pointwise(instructions: &[PointwiseInstruction], inputs: &[&Self], results: &[usize]) -> Option<Vec<Self>> {
-        A::run_pointwise(instructions, inputs, results)
+    const IN_BLOCKS: Option<ElementType> = A::IN_BLOCKS;
+
+    fn elements(&self) -> Option<Elements<'_>> {
+        let elements = self.0.as_slice();
+        A::elements(elements.map_or_else(|| Cow::Owned(self.0.iter().copied().collect()), Cow::Borrowed))
+    }
+
+    fn compile_block(block: BasicBlock) -> Option<Box<dyn BlockKernel>> {
+        A::compile_block(block)
+    }
+
+    fn block_view(&self, start: usize) -> Option<BlockView> {
+        let (shape, end) = (self.dim(), start + self.len());
+        Some(Box::new(move |array| {
+            let array: &ArcArray<A, Ix1> = array.downcast_ref().expect("the results of a block of this type");
+            let part = array.clone().slice_move(s![start..end]).into_shape_with_order(shape.clone());
+            Nd::from(part.expect("as many elements")).into_value()
+        }))
     }
 
     fn check_delta(&self, delta: &Nd<A::Derivative, D>) -> Result<()> {

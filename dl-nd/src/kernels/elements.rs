@@ -1,15 +1,18 @@
-//! The element types that lazy tensors can have: `f32` and `f64`.
+//! The element types that kernels work on: `f32` and `f64`.
 
-use super::{compute, defer, straight_line};
+use super::basic_block;
+use crate::fusion::{compute, realize};
 use crate::tensor::{Element, Item, LazyTensor, Nd, PerElement, Rank, Storage};
-use dl_core::{Data, PointwiseInstruction, buffers};
+use dl_core::{BasicBlock, BlockKernel, Data, ElementType, Elements, buffers};
+use std::borrow::Cow;
 
 macro_rules! elements {
-    ($($A:ident),*) => {$(
+    ($($A:ident $Variant:ident),*) => {$(
         impl Item for $A {
             type Derivative = $A;
 
             const UNIT: $A = 1.0;
+            const IN_BLOCKS: Option<ElementType> = Some(ElementType::$Variant);
 
             fn order_key(self) -> u64 {
                 // the sum turns −0 into 0
@@ -40,19 +43,28 @@ macro_rules! elements {
             }
 
             fn realize<D: Rank>(tensors: &[&Nd<Self, D>]) {
-                defer::realize(tensors);
+                realize(tensors);
             }
 
-            fn run_pointwise<D: Rank>(
-                instructions: &[PointwiseInstruction],
-                inputs: &[&Nd<Self, D>],
-                results: &[usize],
-            ) -> Option<Vec<Nd<Self, D>>> {
-                straight_line::run(instructions, inputs, results)
+            fn elements(elements: Cow<'_, [Self]>) -> Option<Elements<'_>> {
+                Some(Elements::$Variant(elements))
+            }
+
+            fn compile_block(block: BasicBlock) -> Option<Box<dyn BlockKernel>> {
+                Some(Box::new(basic_block::Compiled::<$A>::new(block)))
             }
 
             fn non_finite(self) -> Option<f64> {
                 Data::non_finite(&self)
+            }
+        }
+
+        impl basic_block::OfBlock for $A {
+            fn of_block<'a>(elements: &'a Elements<'_>) -> &'a [$A] {
+                match elements {
+                    Elements::$Variant(elements) => elements,
+                    _ => unreachable!("a block has elements of one type"),
+                }
             }
         }
 
@@ -65,4 +77,4 @@ macro_rules! elements {
     )*};
 }
 
-elements!(f32, f64);
+elements!(f32 F32, f64 F64);
