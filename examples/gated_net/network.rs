@@ -18,7 +18,7 @@ const CLASSES: usize = 10;
 const BALANCE: f32 = 0.5;
 
 /// A fully connected layer: `x · weight + bias`.
-#[derive(Clone)]
+#[derive(Clone, Module)]
 struct Dense {
     /// `[in, out]`
     weight: NdWeight,
@@ -57,7 +57,7 @@ impl Expert {
     /// Logits `[1, classes]` of an image `[1, pixels]`.
     fn of(&self, image: &NdLayer) -> NdLayer {
         self.built.fetch_add(1, Ordering::Relaxed);
-        self.output.of(&self.hidden.of(image).relu())
+        logits(&self.hidden, &self.output, image)
     }
 
     /// The number of times this expert was built, which is the number of times the other was
@@ -87,11 +87,23 @@ impl Net {
         }
     }
 
-    /// The gate's scores of the two experts for this image: two numbers with a sum of 1.
+    /// The gate's scores of the two experts for this image.
     fn gate(&self, image: &NdLayer) -> (Layer<f32>, Layer<f32>) {
-        let scores = self.gate.of(image).softmax(1);
-        (scores.at([0, 0]), scores.at([0, 1]))
+        scores(&self.gate, image)
     }
+}
+
+/// The output of an expert. It decides nothing, so a call of it is one operation.
+#[differentiable(compiled)]
+fn logits(hidden: &Dense, output: &Dense, image: &NdLayer) -> NdLayer {
+    output.of(&hidden.of(image).relu())
+}
+
+/// Two numbers with a sum of 1.
+#[differentiable(compiled)]
+fn scores(gate: &Dense, image: &NdLayer) -> (Layer<f32>, Layer<f32>) {
+    let scores = gate.of(image).softmax(1);
+    (scores.at([0, 0]), scores.at([0, 1]))
 }
 
 /// Logits `[1, classes]` of an image `[1, pixels]`.

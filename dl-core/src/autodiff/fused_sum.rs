@@ -23,12 +23,20 @@ pub(super) fn accumulated(sum: &NodeRef) -> Option<NodeRef> {
     if left.iter().filter(|&&left| left).count() < 2 {
         return None;
     }
-    let operands = |(term, &left): (&NodeRef, &bool)| if left { term.operands().to_vec() } else { vec![term.clone()] };
-    let operands = terms.iter().zip(&left).flat_map(operands).collect();
+    let (mut operands, mut values) = (Vec::new(), Vec::new());
+    for (term, &left) in terms.iter().zip(&left) {
+        for operand in if left { term.operands() } else { std::slice::from_ref(term) } {
+            let constant = operand.op.as_constant();
+            if constant.is_none() {
+                operands.push(operand.clone());
+            }
+            values.push(constant);
+        }
+    }
     let mut left_terms = terms.iter().zip(&left).filter(|(_, left)| **left).filter_map(|(term, _)| term.accumulates());
     let is_pure = summing(sum)?.is_pure() && left_terms.all(|op| op.is_pure());
     let _entered = sum.enter();
-    let accumulated = Accumulated { sum: sum.clone(), left, operands, is_pure };
+    let accumulated = Accumulated { sum: sum.clone(), left, operands, values, is_pure };
     Some((sum.vtable.delta_layer)(NodeOp::Primitive(InlineBox::operation(accumulated)), sum.place))
 }
 
@@ -44,8 +52,11 @@ struct Accumulated {
     sum: NodeRef,
     /// For each term, whether it is fused. A fused term has no other consumer.
     left: Vec<bool>,
-    /// The operands of the fused terms, and the other terms, in the order of the sum.
+    /// The operands of the fused terms, and the other terms, in the order of the sum, without
+    /// constants.
     operands: Vec<NodeRef>,
+    /// The same list with the values of constants, and `None` for each of `operands`.
+    values: Vec<Option<Value>>,
     /// Whether the sum and all fused operations are built-in.
     is_pure: bool,
 }
@@ -53,6 +64,12 @@ struct Accumulated {
 impl Accumulated {
     fn summing(&self) -> &dyn AnyPrimitive {
         summing(&self.sum).expect("it was created from a sum")
+    }
+
+    /// The values of the operands of the fused terms, and of the other terms.
+    fn values<'a>(&'a self, mut operands: &[&'a Value]) -> Vec<&'a Value> {
+        let mut next = || operands.split_off_first().expect("a value for each operand");
+        self.values.iter().map(|constant| constant.as_ref().unwrap_or_else(|| next())).collect()
     }
 
     /// All terms with the values of their operands, if all are fused; there are at least two.
@@ -64,7 +81,7 @@ impl Accumulated {
         self.terms(operands).map(only).collect()
     }
 
-    /// The terms, with these values of `operands`.
+    /// The terms, with these [`values`](Accumulated::values).
     fn terms<'a>(&'a self, mut values: &'a [&'a Value]) -> impl Iterator<Item = Term<'a>> {
         let mut next = move |count: usize| values.split_off(..count).expect("a value for each operand");
         self.sum.operands().iter().zip(&self.left).map(move |(term, &left)| match term.accumulates().filter(|_| left) {
@@ -93,6 +110,7 @@ impl AnyPrimitive for Accumulated {
     }
 
     fn value(&self, operands: &[&Value]) -> Result<Value> {
+        let operands = &self.values(operands)[..];
         // In one kernel, if all terms are operations of one type that has one.
         if let Some(terms) = self.all_left(operands)
             && let Some(sum) = terms[0].0.sum_of_values(&terms)
@@ -124,6 +142,7 @@ impl AnyPrimitive for Accumulated {
     }
 
     fn cost(&self, operands: &[&Value]) -> f64 {
+        let operands = &self.values(operands)[..];
         if let Some(terms) = self.all_left(operands)
             && let Some(nanoseconds) = terms[0].0.cost_of_sum(&terms)
         {

@@ -60,14 +60,14 @@ pub(super) struct Backward {
     pub(super) deltas: Vec<Option<DeltaOfUse>>,
     /// For each step of the program, whether it is left to the step that changes the weight.
     pub(super) is_deferred: Vec<bool>,
-    /// Known after the first run, with the estimated time in nanoseconds.
-    schedule: OnceLock<(Schedule, f64)>,
+    /// Known after the first run.
+    schedule: OnceLock<Schedule>,
 }
 
 impl Backward {
     /// Runs the program, without the deferred steps.
     pub(super) fn run(&self, inputs: &[&Value], calls: Rebase) -> Result<StepValues> {
-        if let Some((schedule, _)) = self.schedule.get() {
+        if let Some(schedule) = self.schedule.get() {
             return schedule.run(&self.program, inputs, calls);
         }
         let skips = |step: usize| self.is_deferred[step];
@@ -80,14 +80,13 @@ impl Backward {
                 }
             }
         }
-        let schedule = Schedule::of(&self.program, inputs, &values, &self.is_deferred, &is_read);
-        let _ = self.schedule.set((schedule, self.program.cost(inputs, &values, &self.is_deferred)));
+        let _ = self.schedule.set(Schedule::of(&self.program, inputs, &values, &self.is_deferred, &is_read));
         Ok(values)
     }
 
     /// The estimated time, in nanoseconds, if it is known.
     pub(super) fn cost(&self) -> Option<f64> {
-        self.schedule.get().map(|(_, nanoseconds)| *nanoseconds)
+        self.schedule.get().map(|schedule| schedule.nanoseconds)
     }
 }
 
@@ -164,7 +163,7 @@ impl Backwards {
                 BackwardInput::Delta(at) => format!("delta{at}"),
             };
             backward.program.print(&mut text, &input);
-            if let Some((schedule, _)) = backward.schedule.get() {
+            if let Some(schedule) = backward.schedule.get() {
                 schedule.print(&mut text);
             }
         }

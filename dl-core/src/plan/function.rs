@@ -124,20 +124,16 @@ impl Function {
         let kept = || self.schedules[usize::from(discards)].lock().unwrap_or_else(PoisonError::into_inner);
         let cost = self.cost_of(operands);
         let shapes = self.shapes(operands);
-        if let Some(reads) = reads
-            && cost.load(Ordering::Relaxed) > 0
-        {
+        if let Some(reads) = reads {
             let known = kept().iter().find(|(of, keeps, _)| *of == shapes && Arc::ptr_eq(keeps, reads)).cloned();
             if let Some((.., schedule)) = known {
                 return schedule.run(program, operands, calls);
             }
         }
         let values = program.run(operands, calls, |_| false, |_| true)?;
-        let none_deferred = vec![false; program.steps.len()];
-        let nanoseconds = program.cost(operands, &values, &none_deferred);
-        cost.store((nanoseconds as u32).max(1), Ordering::Relaxed);
         if let (Some(reads), Some(_)) = (reads, &shapes) {
-            let schedule = Schedule::of(program, operands, &values, &none_deferred, reads);
+            let schedule = Schedule::of(program, operands, &values, &vec![false; program.steps.len()], reads);
+            cost.store((schedule.nanoseconds as u32).max(1), Ordering::Relaxed);
             let mut kept = kept();
             kept.retain(|(_, keeps, _)| Arc::ptr_eq(keeps, reads));
             kept.truncate(MOST_SCHEDULES - 1);

@@ -284,17 +284,17 @@ impl Program {
         }
     }
 
-    /// The estimated time of the steps that are not deferred, in nanoseconds, given all values.
-    pub(super) fn cost(&self, inputs: &[&Value], values: &StepValues, is_deferred: &[bool]) -> f64 {
-        let cost = |(step, _): (&Step, &bool)| match &step.node.op {
+    /// The estimated time of a step, in nanoseconds, given all values.
+    pub(super) fn cost(&self, step: usize, inputs: &[&Value], values: &StepValues) -> f64 {
+        let step = &self.steps[step];
+        match &step.node.op {
             NodeOp::Primitive(op) => {
                 let operands: OperandVec<&Value> =
                     step.inputs.iter().map(|&input| self.value(input, inputs, values)).collect();
                 user_code::run(|| op.cost(&operands)).unwrap_or(f64::INFINITY)
             }
             _ => SCALAR_NS,
-        };
-        self.steps.iter().zip(is_deferred).filter(|(_, deferred)| !**deferred).map(cost).sum()
+        }
     }
 
     /// One line for each step: its number, operation and operands.

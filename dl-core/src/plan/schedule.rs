@@ -13,7 +13,15 @@ use std::fmt::Write;
 
 pub(super) struct Schedule {
     tasks: Vec<Task>,
+    /// The estimated time of a run.
+    pub(super) nanoseconds: f64,
 }
+
+/// The part of the estimated time of an operation that it does not take in a block: a new tensor,
+/// and checks of the operands.
+const OVERHEAD_NS: f64 = 150.0;
+/// The least time of an operation in a block.
+const IN_BLOCK_NS: f64 = 20.0;
 
 struct Task {
     work: Work,
@@ -69,7 +77,8 @@ impl Schedule {
         }
         let mut order: Vec<usize> = (0..program.steps.len()).filter(|&at| !is_deferred[at]).collect();
         order.sort_by_key(|&at| phases[at]);
-        let mut works: Vec<Work> = Vec::new();
+        let cost = |at: usize| program.cost(at, inputs, values);
+        let (mut works, mut nanoseconds) = (Vec::new(), 0.0);
         for phase in order.chunk_by(|&a, &b| phases[a] == phases[b]) {
             for element in [Some(ElementType::F32), Some(ElementType::F64), None] {
                 let of = |&&at: &&usize| ops[at].as_ref().map(|&(_, element)| element) == element;
@@ -79,12 +88,19 @@ impl Schedule {
                     _ => BlockTask::of(program, &members, &ops, (inputs, values), &keeps),
                 };
                 match block {
-                    Some(block) => works.push(Work::Block(block)),
-                    None => works.extend(members.into_iter().map(|at| Work::Step(number(at)))),
+                    Some(block) => {
+                        let in_block = |&at: &usize| (cost(at) - OVERHEAD_NS).max(IN_BLOCK_NS);
+                        nanoseconds += OVERHEAD_NS + members.iter().map(in_block).sum::<f64>();
+                        works.push(Work::Block(block));
+                    }
+                    None => {
+                        nanoseconds += members.iter().map(|&at| cost(at)).sum::<f64>();
+                        works.extend(members.into_iter().map(|at| Work::Step(number(at))));
+                    }
                 }
             }
         }
-        Schedule { tasks: with_last_reads(program, works, &keeps) }
+        Schedule { tasks: with_last_reads(program, works, &keeps), nanoseconds }
     }
 
     /// Runs the program.

@@ -28,12 +28,12 @@ pub(super) unsafe fn dot<L: SimdVector<Number = A>, A: Element>(x: *const A, y: 
         at += count;
         i += 1;
     }
-    let plus = |a: L, b: L| a.multiply_add(L::splat(A::of(1.0)), b);
-    let sum = plus(plus(sums[0], sums[2]), plus(sums[1], sums[3]));
-    let mut lanes = [A::zero(); 16];
-    // SAFETY: a register has at most 16 lanes
-    unsafe { sum.store(lanes.as_mut_ptr()) };
-    let mut half = L::N / 2;
+    let mut lanes = [A::zero(); WIDE * 16];
+    for (i, sum) in sums.into_iter().enumerate() {
+        // SAFETY: a register has at most 16 lanes
+        unsafe { sum.store(lanes.as_mut_ptr().add(i * L::N)) };
+    }
+    let mut half = WIDE * L::N / 2;
     while half > 0 {
         for i in 0..half {
             lanes[i] = lanes[i] + lanes[i + half];
