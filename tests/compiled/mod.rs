@@ -2,8 +2,9 @@
 
 mod programs;
 
+use dl::nd::Element;
 use dl::nd::init::{rng, uniform};
-use dl::nd::ndarray::{IntoDimension, Ix1, s};
+use dl::nd::ndarray::{IntoDimension, Ix1, Ix2, s};
 use dl::prelude::*;
 use dl::{CompiledPlans, Data, Nothing, Sgd, compiled_functions};
 use std::sync::Arc;
@@ -52,7 +53,7 @@ impl Cell {
 
     fn gates(&self, x: &NdLayer, h: &NdLayer, c: &NdLayer) -> (NdLayer, NdLayer) {
         let width = self.width as isize;
-        let gates = x.matmul(&self.w) + h.matmul(&self.u) + self.b.lift::<dl::nd::ndarray::Ix2>();
+        let gates = x.matmul(&self.w) + h.matmul(&self.u) + self.b.lift::<Ix2>();
         let gate = |i: isize| gates.slice(s![.., i * width..(i + 1) * width]);
         let c = gate(0).sigmoid() * c + gate(1).sigmoid() * gate(2).tanh();
         (gate(3).sigmoid() * c.tanh(), c)
@@ -239,6 +240,70 @@ fn errors_name_the_line_and_the_calls() {
     assert_eq!(a.to_string().lines().next(), b.to_string().lines().next());
     assert!(caller(&x, &w, true).sum().train(&Sgd::new(0.1)).wait().is_err());
     assert_eq!(w.value(), tensor([3, 4], 1));
+}
+
+#[differentiable(compiled)]
+fn sum_of_products(terms: &[NdLayer], w: &NdWeight) -> NdLayer {
+    let products = terms.iter().map(|term| (term * w).tanh());
+    products.reduce(|sum, product| (sum + product).sigmoid()).expect("there are terms")
+}
+
+#[test]
+fn failure_of_any_operation_leaves_weights_unchanged() {
+    let [right, wrong] = [[2, 3], [2, 5]].map(|shape| tensor(shape, 1).into_layer());
+    let w = Weight::new(tensor([2, 3], 2));
+    let train = |terms: &[NdLayer]| sum_of_products(terms, &w).sum().train(&Sgd::new(0.1)).wait();
+    for failing in 0..8 {
+        train(&vec![right.clone(); 8]).unwrap();
+        let before = w.value();
+        let mut terms = vec![right.clone(); 8];
+        terms[failing] = wrong.clone();
+        let error = train(&terms).unwrap_err();
+        assert!(error.to_string().contains("[2, 5]"), "{error}");
+        assert_eq!(w.value(), before);
+    }
+    assert_eq!(plans("sum_of_products").built(), 9);
+}
+
+/// The bits of a product depend on the layout of its operands.
+#[test]
+fn operands_of_other_layout_give_bits_of_ordinary_function() {
+    both_layouts::<f32>();
+    both_layouts::<f64>();
+}
+
+fn both_layouts<A: Element>() {
+    let random = |seed| Nd::<A, _>::from(uniform::<A, _>([37, 37], -1.0, 1.0, &mut rng(seed)));
+    let (w, x) = (random(1), random(2));
+    let turned: Nd<A> = Nd::from(w.view().reversed_axes().as_standard_layout().reversed_axes().into_owned());
+    assert_eq!(w, turned);
+    let column = |x: &Nd<A>| x.layer().slice_axis(1, ..1);
+    for w in [&w, &turned, &w, &turned] {
+        let (compiled, ordinary) =
+            (twice_applied(&column(&x), &w.layer()), ordinary_twice_applied(&column(&x), &w.layer()));
+        assert_eq!(compiled.predict().wait().unwrap(), ordinary.predict().wait().unwrap());
+    }
+}
+
+#[differentiable(compiled)]
+fn twice_applied<A: Element>(x: &NdLayer<Ix2, A>, w: &NdLayer<Ix2, A>) -> NdLayer<Ix2, A> {
+    w.matmul(w.matmul(x).tanh()) * A::of(2.0) + x
+}
+
+fn ordinary_twice_applied<A: Element>(x: &NdLayer<Ix2, A>, w: &NdLayer<Ix2, A>) -> NdLayer<Ix2, A> {
+    w.matmul(w.matmul(x).tanh()) * A::of(2.0) + x
+}
+
+#[test]
+fn call_needs_no_more_memory_than_ordinary_function() {
+    let x = tensor([1, 8], 9).into_layer();
+    let peak = |is_compiled| {
+        let cell = Cell::new(8, 1);
+        let train = || cell.run(&x, 7, is_compiled).train(&Sgd::new(0.1)).counted().wait();
+        train().unwrap();
+        on_threads(1, train).unwrap().1.bytes_peak
+    };
+    assert!(peak(true) <= peak(false), "{} bytes beside {}", peak(true), peak(false));
 }
 
 #[test]

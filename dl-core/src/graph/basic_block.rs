@@ -125,6 +125,12 @@ impl Elements<'_> {
         }
     }
 
+    /// Whether the value has them in this order.
+    #[must_use]
+    pub fn in_place(&self) -> bool {
+        matches!(self, Elements::F32(Cow::Borrowed(_)) | Elements::F64(Cow::Borrowed(_)))
+    }
+
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

@@ -16,13 +16,22 @@ const MOST_ELEMENTS: usize = 1 << 16;
 /// A basic block, as a part of a program.
 pub(super) struct BlockTask {
     kernel: Box<dyn BlockKernel>,
-    pub(super) inputs: Vec<(Source, &'static DataVTable)>,
+    pub(super) inputs: Vec<BlockInput>,
     /// The steps that others read.
     results: Vec<(u32, BlockView)>,
     /// All steps, in order.
     pub(super) members: Vec<u32>,
     /// The size of its memory.
     pub(super) bytes: usize,
+}
+
+/// A value from outside of the block.
+pub(super) struct BlockInput {
+    pub(super) source: Source,
+    vtable: &'static DataVTable,
+    /// Whether its elements were in row-major order, in one piece. The bits of a product can depend
+    /// on it.
+    in_place: bool,
 }
 
 /// The operation of a step, if a block may have it.
@@ -81,24 +90,34 @@ impl BlockTask {
         })
     }
 
-    pub(super) fn run(&self, program: &Program, inputs: &[&Value], values: &mut StepValues) {
-        let elements = |&(source, vtable): &(Source, &'static DataVTable)| {
-            (vtable.elements)(program.value(source, inputs, values)).expect("a tensor has elements")
+    /// Runs the block. Returns false, and computes nothing, if an input has another layout than that
+    /// which the block was built for.
+    pub(super) fn run(&self, program: &Program, inputs: &[&Value], values: &mut StepValues) -> bool {
+        let computed: SmallVec<[Value; 16]> = {
+            let values = &*values;
+            let elements = |input: &BlockInput| {
+                let elements = (input.vtable.elements)(program.value(input.source, inputs, values))?;
+                (elements.in_place() || !input.in_place).then_some(elements)
+            };
+            let elements: Option<SmallVec<[_; 16]>> = self.inputs.iter().map(elements).collect();
+            let Some(elements) = elements else { return false };
+            let mut computed = SmallVec::new();
+            self.kernel.run(&elements, &mut |array| {
+                computed.extend(self.results.iter().map(|(_, view)| view(array)));
+            });
+            computed
         };
-        let mut computed: SmallVec<[Value; 16]> = SmallVec::new();
-        self.kernel.run(&self.inputs.iter().map(elements).collect::<SmallVec<[_; 16]>>(), &mut |array| {
-            computed.extend(self.results.iter().map(|(_, view)| view(array)));
-        });
         for ((step, _), value) in self.results.iter().zip(computed) {
             values[*step as usize] = Some(value);
         }
+        true
     }
 }
 
 #[derive(Default)]
 struct Lowering {
     block: BasicBlock,
-    inputs: Vec<(Source, &'static DataVTable)>,
+    inputs: Vec<BlockInput>,
     /// Where the value of an input or of a step is.
     known: FxHashMap<Source, BlockRead>,
 }
@@ -109,8 +128,9 @@ impl Lowering {
         if let Some(read) = self.known.get(&source) {
             return Some(read.clone());
         }
-        let read = BlockRead { input: Some(self.inputs.len()), range: 0..len(value, vtable)? };
-        self.inputs.push((source, vtable));
+        let elements = (vtable.elements)(value)?;
+        let read = BlockRead { input: Some(self.inputs.len()), range: 0..elements.len() };
+        self.inputs.push(BlockInput { source, vtable, in_place: elements.in_place() });
         self.known.insert(source, read.clone());
         Some(read)
     }

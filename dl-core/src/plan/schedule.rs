@@ -110,16 +110,17 @@ impl Schedule {
     pub(super) fn run(&self, program: &Program, inputs: &[&Value], calls: Rebase) -> Result<StepValues> {
         let mut values: StepValues = vec![None; program.steps.len()];
         for Task { work, last_reads } in &self.tasks {
-            match work {
-                Work::Step(at) => {
-                    let step = &program.steps[*at as usize];
-                    match program.step_value(step, inputs, &values, calls) {
-                        Ok(value) => values[*at as usize] = Some(value),
-                        // In the order of the function another step may fail first.
-                        failed => return program.run(inputs, calls, |_| false, |_| false).and(failed.map(|_| values)),
-                    }
+            let steps = match work {
+                Work::Step(at) => std::slice::from_ref(at),
+                Work::Block(block) if block.run(program, inputs, &mut values) => &[],
+                Work::Block(block) => &block.members[..],
+            };
+            for &at in steps {
+                match program.step_value(&program.steps[at as usize], inputs, &values, calls) {
+                    Ok(value) => values[at as usize] = Some(value),
+                    // In the order of the function another step may fail first.
+                    failed => return program.run(inputs, calls, |_| false, |_| false).and(failed.map(|_| values)),
                 }
-                Work::Block(block) => block.run(program, inputs, &mut values),
             }
             for &read in last_reads {
                 values[read as usize] = None;
@@ -154,7 +155,7 @@ fn with_last_reads(program: &Program, works: Vec<Work>, keeps: &[bool]) -> Vec<T
         };
         match &work {
             Work::Step(at) => program.steps[*at as usize].inputs.iter().for_each(&mut read),
-            Work::Block(block) => block.inputs.iter().for_each(|(input, _)| read(input)),
+            Work::Block(block) => block.inputs.iter().for_each(|input| read(&input.source)),
         }
         tasks.push(Task { work, last_reads });
     }
