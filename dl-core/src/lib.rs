@@ -130,7 +130,7 @@ pub use graph::weight::{Slot, WeightHandle, WeightId};
 #[doc(hidden)]
 pub use macro_support as bang;
 
-pub use module::{Entry, Module, NewValue, Summary, Visitor};
+pub use module::{Entry, Module, NewValue, Summary, Torch, Visitor};
 #[doc(hidden)]
 pub use storage::atomic_file as files;
 pub use storage::numbers::{DType, Numbers, Stored, StoredElement};

@@ -230,6 +230,20 @@ pub fn variables(item: TokenStream) -> TokenStream {
 /// string, or a `Vec`, an array, a tuple, an `Option`, a `Box` or an `Arc` of such. Any other field
 /// is an error, unless it is skipped. The names of a tuple struct are the indices of its fields.
 ///
+/// Where PyTorch names or lays out a part otherwise, the field says so, for files of PyTorch:
+///
+/// ```text
+/// #[derive(Clone, Module)]
+/// struct Block {
+///     #[module(torch = "self_attn")]
+///     attention: Attention,                 // attention.weight here, self_attn.weight there
+///     #[module(transposed)]
+///     weight: NdWeight<Ix2>,                // [in, out] here, [out, in] there
+///     #[module(torch = "{1}_l{0}")]
+///     cells: Vec<LstmCell>,                 // cells.0.weight_ih here, weight_ih_l0 there
+/// }
+/// ```
+///
 /// For a field with a type that mentions a type parameter, the implementation requires that this
 /// type is a module. Fields that contain the struct itself are exempt.
 ///

@@ -26,6 +26,7 @@ use rand::Rng;
 #[module(crate = dl_core)]
 pub struct Linear<A: Element = f32> {
     /// The weight, `[in, out]`.
+    #[module(transposed)]
     pub weight: NdWeight<Ix2, A>,
     /// The bias, `[out]`; `None` without a bias.
     pub bias: Option<NdWeight<Ix1, A>>,

@@ -45,6 +45,7 @@ pub struct BatchNorm<A: Element = f32> {
     /// The shift of each channel, `[channels]`.
     pub bias: NdWeight<Ix1, A>,
     /// The running mean and variance, updated by training steps.
+    #[module(torch = "")]
     pub stats: RunningStats<A>,
     /// The term added to the variance before its root is taken.
     pub eps: f64,

@@ -99,8 +99,10 @@ cells! {
 #[module(crate = dl_core)]
 pub struct Recurrent<C> {
     /// The cells that read the sequence from its start, one for each layer.
+    #[module(torch = "{1}_l{0}")]
     pub forward: Vec<C>,
     /// The cells that read it from its end, one for each layer; empty for one direction.
+    #[module(torch = "{1}_l{0}_reverse")]
     pub reverse: Vec<C>,
 }
 

@@ -32,6 +32,7 @@ use rand::Rng;
 #[module(crate = dl_core)]
 pub struct TransformerBlock<A: Element = f32> {
     /// Self-attention; PyTorch's `self_attn`.
+    #[module(torch = "self_attn")]
     pub attention: MultiHeadAttention<A>,
     /// `[…, width] → […, hidden]`.
     pub linear1: Linear<A>,

@@ -3,6 +3,7 @@
 
 pub(crate) mod crc32;
 pub(crate) mod dtype;
+mod index;
 mod metadata;
 mod reader;
 mod writer;

@@ -37,7 +37,8 @@
 //!
 //! - *checkpoint*: a file with the complete state of a training run ([`Checkpoint`], [`Saved`]). It
 //!   is unrelated to `Layer::checkpoint`, which saves memory in a training step.
-//! - *file of weights*: the weights and buffers of a module by path ([`save_weights`], [`Load`]).
+//! - *file of weights*: the weights and buffers of a module by path ([`save_weights`], [`Load`]),
+//!   or with the names and the layouts of PyTorch ([`save_torch`], [`Load::torch`]).
 //! - *record*: the named numbers of a step or an epoch ([`Record`]), passed to each [`Callback`].
 //! - *step*: the number of training steps taken; it orders the checkpoints in a folder
 //!   ([`Checkpoints`]).
@@ -52,8 +53,8 @@
 //!   by the tensors requested and a small multiple of the header. An error names the file and the
 //!   tensor.
 //!
-//! The crate does not transpose weights (`weight` of `dl_nn::Linear` is the transpose of
-//! PyTorch's), does not read `.pt` files, and does not construct a module from a file.
+//! The crate does not read `.pt` and `.bin` files of PyTorch, and does not construct a module from a
+//! file.
 //!
 //! # Features
 //!
@@ -70,9 +71,11 @@ mod checkpoints;
 mod early_stopping;
 mod file;
 mod interrupt;
+mod layout;
 mod load;
 mod log;
 pub mod metrics;
+mod names;
 #[cfg(feature = "plot")]
 pub mod plot;
 #[cfg(feature = "terminal")]
@@ -89,8 +92,10 @@ pub use checkpoint::{Checkpoint, RngPlace};
 pub use checkpoints::{Checkpoints, Latest};
 pub use early_stopping::EarlyStopping;
 pub use interrupt::Interrupt;
+pub use layout::Layout;
 pub use load::Load;
 pub use log::Log;
+pub use names::Names;
 #[cfg(feature = "terminal")]
 pub use progress::Progress;
 pub use record::Record;
@@ -98,4 +103,4 @@ pub use report::{Misfit, Report};
 pub use saved::{Restore, Saved};
 pub use tensorboard::TensorBoard;
 pub use trainer::{Outcome, Place, Stopped, Trainer};
-pub use weights::{load_weights, save_weights};
+pub use weights::{load_weights, save_torch, save_torch_as, save_weights};

@@ -1,21 +1,25 @@
 //! Loading of weights and buffers from the tensors of a file.
 
-use crate::file::dtype::is_readable_as;
-use crate::file::{Kind, Role, TensorFile, describe, quoted};
-use crate::report::{Misfit, Report};
-use dl_core::module::matches;
-use dl_core::{Entry, Error, Module, NewValue, Numbers, Result};
-use safetensors::tensor::TensorInfo;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+mod matching;
+mod reading;
+
+use crate::file::{Kind, TensorFile};
+use crate::layout::Layout;
+use crate::names::Names;
+use crate::report::Report;
+use dl_core::{Error, Module, NewValue, Result};
 use std::path::Path;
 
-/// Options for loading weights and buffers: strict or partial, which paths, renaming, and
-/// conversion of types.
+/// Options for loading weights and buffers: strict or partial, in which layout, which paths,
+/// renaming, and conversion of types.
 ///
-/// Everything is validated before anything is set.
+/// Everything is validated before anything is set. Tensors are read one after the other; beside the
+/// weights of the module, their new values and one tensor are in memory.
 ///
-/// This loads the encoder from a PyTorch file with other names and double precision, into a net
-/// with a new head:
+/// A file is a safetensors file, or an index of several with a name that ends with `.index.json`.
+///
+/// This loads the encoder from a file with other names and double precision, into a net with a new
+/// head:
 ///
 /// ```
 /// use dl_core::{Module, Visitor, Weight};
@@ -52,8 +56,11 @@ pub struct Load {
     partial: bool,
     only: Vec<String>,
     ignored: Vec<String>,
-    renamed: Vec<(String, String)>,
+    names: Names,
+    layout: Option<Layout>,
     convert: bool,
+    scale: Option<String>,
+    zero_point: Option<String>,
     allow_non_finite: bool,
 }
 
@@ -65,10 +72,36 @@ impl Load {
             partial: false,
             only: Vec::new(),
             ignored: Vec::new(),
-            renamed: Vec::new(),
+            names: Names::new(),
+            layout: None,
             convert: false,
+            scale: None,
+            zero_point: None,
             allow_non_finite: false,
         }
+    }
+
+    /// The file is a `state_dict` of PyTorch: the names and the layouts are those that the module
+    /// declares ([`Torch`](dl_core::Torch)), precisions are converted, and counters of batch
+    /// normalisations (`num_batches_tracked`), which no module has here, are ignored. It must
+    /// contain the whole module, as for [`strict`](Load::strict).
+    ///
+    /// ```
+    /// use dl_core::Module;
+    /// use dl_nd::init;
+    /// use dl_nn::Linear;
+    /// use dl_train::{Load, save_torch};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("model.safetensors");
+    /// let linear = |seed| Linear::<f32>::new(3, 2, &mut init::rng(seed));
+    /// let (there, here) = (linear(1)?, linear(2)?);
+    /// save_torch(&there, &path)?; // or in Python: safetensors.torch.save_file(net.state_dict(), path)
+    /// Load::torch().weights(&here, &path)?;
+    /// assert_eq!(here.entry("weight")?.numbers(), there.entry("weight")?.numbers());
+    /// # dl_core::Result::Ok(())
+    /// ```
+    pub fn torch() -> Load {
+        Load::strict().layout(Layout::Torch).convert()
     }
 
     /// Loads every weight and buffer that the file contains with a matching shape and type. The
@@ -112,24 +145,47 @@ impl Load {
     /// Ignores paths that match `pattern`, in the module and in the file.
     ///
     /// ```
-    /// // a counter of PyTorch's batch normalization
-    /// dl_train::Load::strict().ignore("**.num_batches_tracked");
+    /// // a table of PyTorch that is not learned
+    /// dl_train::Load::torch().ignore("embeddings.position_ids");
     /// ```
     pub fn ignore(mut self, pattern: &str) -> Load {
         self.ignored.push(pattern.to_owned());
         self
     }
 
+    /// The layout of a file that does not say which it has: a file that another program wrote. By
+    /// default such a file is refused if the module has a weight with another layout in PyTorch,
+    /// such as that of a `Linear`: a square one fits either way.
+    ///
+    /// ```
+    /// use dl_train::{Layout, Load};
+    /// Load::strict().layout(Layout::Native); // `x · weight`, as here
+    /// Load::partial().layout(Layout::Torch); // as `Load::torch`, for some of the weights
+    /// ```
+    pub fn layout(mut self, layout: Layout) -> Load {
+        self.layout = Some(layout);
+        self
+    }
+
     /// Maps paths below `in_file` in the file to paths below `in_module` in the module. An empty
     /// path denotes the whole file or module. The first renaming that applies to a name is used.
+    /// `{name}` stands for any text without dots; see [`Names`].
     ///
     /// ```
     /// // a file of the whole net into one part of it, and the reverse
     /// dl_train::Load::partial().rename("net.encoder", "");
     /// dl_train::Load::partial().rename("", "net.encoder");
+    /// dl_train::Load::torch().rename("encoder.layer.{i}.output.dense", "layers.{i}.linear2");
     /// ```
     pub fn rename(mut self, in_file: &str, in_module: &str) -> Load {
-        self.renamed.push((in_file.to_owned(), in_module.to_owned()));
+        self.names = self.names.rename(in_file, in_module);
+        self
+    }
+
+    /// Adds the rules of [`Names`]: renaming, and tensors that are stacked or split. In the layout
+    /// of PyTorch, a path in the module may be PyTorch's or its own.
+    pub fn names(mut self, names: &Names) -> Load {
+        self.names.append(names);
         self
     }
 
@@ -151,6 +207,25 @@ impl Load {
     /// ```
     pub fn convert(mut self) -> Load {
         self.convert = true;
+        self
+    }
+
+    /// Reads a weight of integers (`I8`, `U8`) as `(q − zero point) · scale`. `{}` in the name of the
+    /// scale stands for the name of the weight in the file. A scale is one number, or one for each
+    /// index of axis 0 in the file.
+    ///
+    /// ```
+    /// // as the Python library `compressed-tensors` names them
+    /// dl_train::Load::torch().scale("{}_scale").zero_point("{}_zero_point");
+    /// ```
+    pub fn scale(mut self, name: &str) -> Load {
+        self.scale = Some(name.to_owned());
+        self
+    }
+
+    /// The name of the zero point of a [scale](Load::scale). Where the file has none, it is 0.
+    pub fn zero_point(mut self, name: &str) -> Load {
+        self.zero_point = Some(name.to_owned());
         self
     }
 
@@ -222,143 +297,4 @@ impl Load {
     pub(crate) fn allows_non_finite(&self) -> bool {
         self.allow_non_finite
     }
-
-    /// Validates the tensors with names below `prefix` against the module. Returns the values to
-    /// set.
-    pub(crate) fn prepare<M: Module + ?Sized>(
-        &self,
-        module: &M,
-        file: &TensorFile,
-        prefix: &str,
-    ) -> Result<(Vec<NewValue>, Report)> {
-        let mut tensors = self.tensors(file, prefix)?;
-        let (mut values, mut report) = (Vec::new(), Report::default());
-        for (first, paths) in variables(module) {
-            let wanted: Vec<&String> = paths.iter().filter(|path| self.selects(path)).collect();
-            let found: Vec<(&String, FileTensor<'_>)> =
-                wanted.iter().filter_map(|path| Some((*path, tensors.remove(path.as_str())?))).collect();
-            match self.value(&first, file, prefix, &found)? {
-                _ if wanted.is_empty() => {}
-                Fit::Missing => report.missing.push(first.path().to_owned()),
-                Fit::Misshapen(misfit) => report.misshapen.push(misfit),
-                Fit::Value(value) => {
-                    values.push(value);
-                    report.loaded.push(first.path().to_owned());
-                }
-            }
-        }
-        report.unexpected = tensors.into_keys().collect();
-
-        let refused = if self.partial { values.is_empty() } else { !report.is_complete() };
-        if refused {
-            let what = if self.partial { "no tensor fits the module" } else { "the file does not fit the module" };
-            let only_shapes = report.missing.is_empty() && report.unexpected.is_empty();
-            let text = format!("{what}: {}", Report { loaded: Vec::new(), ..report.clone() });
-            let error =
-                if only_shapes && !report.misshapen.is_empty() { Error::shape(text) } else { Error::invalid(text) };
-            return Err(file.with_name(&error));
-        }
-        Ok((values, report))
-    }
-
-    /// The tensors with names below `prefix`, by their paths in the module.
-    fn tensors<'a>(&self, file: &'a TensorFile, prefix: &'a str) -> Result<BTreeMap<String, FileTensor<'a>>> {
-        let mut tensors = BTreeMap::new();
-        for (name, info) in file.with_prefix(prefix) {
-            let path = self.module_path(name);
-            if !self.selects(&path) {
-                continue;
-            }
-            if let Some(other) = tensors.insert(path.clone(), FileTensor { name, info }) {
-                let names = [other.name, name, &path].map(quoted);
-                return Err(file.with_name(&Error::invalid(format!(
-                    "{} and {} are both renamed to {}",
-                    names[0], names[1], names[2]
-                ))));
-            }
-        }
-        Ok(tensors)
-    }
-
-    fn selects(&self, path: &str) -> bool {
-        let matches_any = |patterns: &[String]| patterns.iter().any(|pattern| matches(pattern, path));
-        (self.only.is_empty() || matches_any(&self.only)) && !matches_any(&self.ignored)
-    }
-
-    /// The path in the module for a name in the file.
-    fn module_path(&self, name: &str) -> String {
-        let renamed = self.renamed.iter().find_map(|(from, to)| {
-            let below = match name.strip_prefix(from.as_str())? {
-                "" => "",
-                below if from.is_empty() => below,
-                below => below.strip_prefix('.')?,
-            };
-            let dot = if to.is_empty() || below.is_empty() { "" } else { "." };
-            Some(format!("{to}{dot}{below}"))
-        });
-        renamed.unwrap_or_else(|| name.to_owned())
-    }
-
-    /// The value of a variable. The file may contain it under several of its paths.
-    fn value(
-        &self,
-        entry: &Entry,
-        file: &TensorFile,
-        prefix: &str,
-        found: &[(&String, FileTensor<'_>)],
-    ) -> Result<Fit> {
-        let (dtype, shape) = (entry.dtype(), entry.shape());
-        let mut numbers: Option<Numbers> = None;
-        for (path, FileTensor { name, info }) in found {
-            if info.shape != shape || !is_readable_as(info.dtype, dtype, self.convert) {
-                let (expected, found) = (format!("{dtype} {shape:?}"), describe(info));
-                return Ok(Fit::Misshapen(Misfit { path: (*path).clone(), expected, found }));
-            }
-            let tensor = format!("{prefix}{name}");
-            let values = file.numbers(&tensor, dtype)?;
-            if !self.allow_non_finite {
-                let role = if entry.is_weight() { Role::Learned } else { Role::Buffer };
-                role.check(&tensor, &values).map_err(|error| file.with_name(&error))?;
-            }
-            let differs = |others: &Numbers| others.to_le_bytes() != values.to_le_bytes();
-            if numbers.as_ref().is_some_and(differs) {
-                let paths = [found[0].0, path].map(|path| quoted(path));
-                let error = format!("{} and {} are tied in the module, but differ in the file", paths[0], paths[1]);
-                return Err(file.with_name(&Error::invalid(error)));
-            }
-            numbers = Some(values);
-        }
-        let Some(numbers) = numbers else { return Ok(Fit::Missing) };
-        entry.check(&shape, numbers).map(Fit::Value).map_err(|error| file.with_name(&error))
-    }
-}
-
-/// A tensor of the file.
-struct FileTensor<'a> {
-    name: &'a str,
-    info: &'a TensorInfo,
-}
-
-/// The result of matching a variable with the file.
-enum Fit {
-    Missing,
-    Misshapen(Misfit),
-    Value(NewValue),
-}
-
-/// Each distinct weight and buffer, with all of its paths.
-fn variables<M: Module + ?Sized>(module: &M) -> Vec<(Entry, BTreeSet<String>)> {
-    let mut variables: Vec<(Entry, BTreeSet<String>)> = Vec::new();
-    let mut place: HashMap<String, usize> = HashMap::new();
-    for entry in module.entries() {
-        let path = entry.path().to_owned();
-        match entry.tied_to().and_then(|first| place.get(first)) {
-            Some(&first) => drop(variables[first].1.insert(path)),
-            None => {
-                place.insert(path.clone(), variables.len());
-                variables.push((entry, [path].into()));
-            }
-        }
-    }
-    variables
 }

@@ -12,7 +12,7 @@
 //!   a value by mistake; `attempt`: the `?` operator in it;
 //! - `decide`, `part`: a body that returns a struct of layers, and each of these layers
 //!   (`#[derive(Layers)]`);
-//! - `Module`, `Visitor`: for `#[derive(Module)]`; `Variables`, `EachVariable`: for
+//! - `Module`, `Visitor`, `Torch`: for `#[derive(Module)]`; `Variables`, `EachVariable`: for
 //!   `#[derive(Variables)]`;
 //! - `capture`: the variables that a `direct!` block captures (`captured`);
 //! - `function`, `method`: the call frame of a running function; `Branch`, `took`, `yes`, `no`: its
@@ -43,7 +43,7 @@ pub use crate::api::variables::{EachVariable, Variables};
 pub use crate::error::Error;
 pub use crate::error::branch::Branch;
 pub use crate::graph::layer::Layer;
-pub use crate::module::{Module, Visitor};
+pub use crate::module::{Module, Torch, Visitor};
 pub use crate::plan::key::Arguments;
 pub use attribute::{AttributeDifferentiable, ThisFunction};
 pub use branch::{CallFrame, function, method, no, took, yes};

@@ -54,6 +54,9 @@ pub(super) enum EntryKind {
 #[derive(Clone)]
 pub struct Entry {
     path: String,
+    /// PyTorch's path.
+    torch: String,
+    transposed_in_torch: bool,
     kind: EntryKind,
     tied_to: Option<String>,
     /// A node of the variable.
@@ -62,8 +65,15 @@ pub struct Entry {
 }
 
 impl Entry {
-    pub(super) fn new<T: Stored>(path: String, kind: EntryKind, node: Layer<T>) -> Self {
-        Entry { path, kind, tied_to: None, node: node.into_any(), stored: &StoredType::<T>(PhantomData) }
+    pub(super) fn new<T: Stored>(paths: [&String; 2], kind: EntryKind, node: Layer<T>) -> Self {
+        let [path, torch] = paths.map(String::clone);
+        let stored = &StoredType::<T>(PhantomData);
+        Entry { path, torch, transposed_in_torch: false, kind, tied_to: None, node: node.into_any(), stored }
+    }
+
+    pub(super) fn set_torch(&mut self, path: String, transposed: bool) {
+        self.torch = path;
+        self.transposed_in_torch |= transposed;
     }
 
     pub(super) fn tie(&mut self, first: &str) {
@@ -97,6 +107,17 @@ impl Entry {
     /// ```
     pub fn path(&self) -> &str {
         &self.path
+    }
+
+    /// Its path in a `state_dict` of PyTorch, as the modules on the way declare it
+    /// ([`Torch`](crate::Torch)).
+    pub fn torch_path(&self) -> &str {
+        &self.torch
+    }
+
+    /// Whether its last two axes are exchanged in a `state_dict` of PyTorch.
+    pub fn is_transposed_in_torch(&self) -> bool {
+        self.transposed_in_torch
     }
 
     /// Whether it is a [`Weight`](crate::Weight).

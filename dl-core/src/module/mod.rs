@@ -32,10 +32,12 @@
 mod entry;
 mod path_pattern;
 mod summary;
+mod torch;
 
 pub use entry::{Entry, NewValue};
 pub use path_pattern::matches;
 pub use summary::Summary;
+pub use torch::Torch;
 
 use crate::api::buffer::Buffer;
 use crate::api::compiled::CompiledArgument;
@@ -300,6 +302,8 @@ fn existing_names(entries: &[Entry], path: &str) -> String {
 #[derive(Default)]
 pub struct Visitor {
     path: String,
+    /// PyTorch's path, from the outermost part that declares one.
+    torch: String,
     entries: Vec<Entry>,
     /// The index of the first entry of each variable.
     first: HashMap<u64, usize>,
@@ -308,11 +312,27 @@ pub struct Visitor {
 impl Visitor {
     /// Visits a part with this name, which must not contain dots.
     pub fn field<M: Module + ?Sized>(&mut self, name: impl Display, part: &M) {
-        let length = self.path.len();
-        let dot = if length == 0 { "" } else { "." };
-        write!(self.path, "{dot}{name}").expect("a string grows");
+        let (length, torch_length) = (self.path.len(), self.torch.len());
+        for path in [&mut self.path, &mut self.torch] {
+            let dot = if path.is_empty() { "" } else { "." };
+            write!(path, "{dot}{name}").expect("a string grows");
+        }
         part.visit(self);
         self.path.truncate(length);
+        self.torch.truncate(torch_length);
+    }
+
+    /// Visits a part with this name, which PyTorch names or lays out otherwise.
+    pub fn field_in_torch<M: Module + ?Sized>(&mut self, name: impl Display, torch: Torch<'_>, part: &M) {
+        let (name, first, above) = (name.to_string(), self.entries.len(), std::mem::take(&mut self.torch));
+        let length = self.path.len();
+        self.path = torch::join(&self.path, &name);
+        part.visit(self);
+        self.path.truncate(length);
+        for entry in &mut self.entries[first..] {
+            entry.set_torch(torch::join(&above, &torch.path(&name, entry.torch_path())), torch.is_transposed());
+        }
+        self.torch = above;
     }
 
     fn add(&mut self, mut entry: Entry) {
@@ -327,7 +347,7 @@ impl Visitor {
 
 impl<T: Trainable + Stored> Module for Weight<T> {
     fn visit(&self, visitor: &mut Visitor) {
-        visitor.add(Entry::new::<T>(visitor.path.clone(), EntryKind::Weight, self.to_layer()));
+        visitor.add(Entry::new::<T>([&visitor.path, &visitor.torch], EntryKind::Weight, self.to_layer()));
     }
 
     fn compiled_arguments(&self, arguments: &mut Arguments) {
@@ -337,7 +357,7 @@ impl<T: Trainable + Stored> Module for Weight<T> {
 
 impl<T: Stored> Module for Buffer<T> {
     fn visit(&self, visitor: &mut Visitor) {
-        visitor.add(Entry::new::<T>(visitor.path.clone(), EntryKind::Buffer, self.layer()));
+        visitor.add(Entry::new::<T>([&visitor.path, &visitor.torch], EntryKind::Buffer, self.layer()));
     }
 
     fn compiled_arguments(&self, arguments: &mut Arguments) {

@@ -162,6 +162,43 @@ macro_rules! numbers {
                 }
             }
 
+            /// The numbers at these places.
+            ///
+            /// ```
+            /// use dl_core::Numbers;
+            /// let matrix = Numbers::F64(vec![1.0, 2.0, 3.0, 4.0]);
+            /// assert_eq!(matrix.pick([0, 2, 1, 3]), Numbers::F64(vec![1.0, 3.0, 2.0, 4.0]));
+            /// ```
+            ///
+            /// # Panics
+            /// If a place is beyond the end.
+            pub fn pick(&self, places: impl IntoIterator<Item = usize>) -> Numbers {
+                match self {
+                    $(Numbers::$Variant(row) => Numbers::$Variant(places.into_iter().map(|place| row[place]).collect()),)*
+                }
+            }
+
+            /// Appends numbers of the same type.
+            ///
+            /// ```
+            /// use dl_core::Numbers;
+            /// let mut numbers = Numbers::F64(vec![1.0]);
+            /// numbers.append(Numbers::F64(vec![2.0]))?;
+            /// assert_eq!(numbers, Numbers::F64(vec![1.0, 2.0]));
+            /// assert!(numbers.append(Numbers::F32(vec![2.0])).is_err());
+            /// # dl_core::Result::Ok(())
+            /// ```
+            ///
+            /// # Errors
+            /// When the type differs. Then nothing has changed.
+            pub fn append(&mut self, others: Numbers) -> Result<()> {
+                match (self, others) {
+                    $((Numbers::$Variant(row), Numbers::$Variant(mut others)) => row.append(&mut others),)*
+                    (row, others) => return Err(wrong_type(row.dtype(), &others)),
+                }
+                Ok(())
+            }
+
             /// The bytes of the numbers, in little-endian order; a truth value is the byte 0 or 1.
             pub fn to_le_bytes(&self) -> Vec<u8> {
                 match self {

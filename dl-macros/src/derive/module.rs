@@ -53,6 +53,8 @@ struct Part<'a> {
     skipped: bool,
     member: Member,
     ty: &'a Type,
+    /// PyTorch's name, and whether it has the axes of the weights exchanged.
+    torch: (Option<LitStr>, bool),
 }
 
 fn crate_of(attributes: &[Attribute], diagnostics: &mut Diagnostics) -> Path {
@@ -61,7 +63,7 @@ fn crate_of(attributes: &[Attribute], diagnostics: &mut Diagnostics) -> Path {
         let parsed = attribute.parse_nested_meta(|meta| {
             if !meta.path.is_ident("crate") {
                 return Err(meta.error(
-                    "`#[module]` on a struct has one option: `crate = path` (where the crate `dl` is); `skip` and `rename` go on its fields",
+                    "`#[module]` on a struct has one option: `crate = path` (where the crate `dl` is); `skip`, `rename`, `torch` and `transposed` go on its fields",
                 ));
             }
             krate = crate_path::parse(meta.value()?)?;
@@ -88,14 +90,15 @@ fn parts<'a>(fields: &'a Fields, diagnostics: &mut Diagnostics) -> Vec<Part<'a>>
     let mut names: HashMap<String, Member> = HashMap::new();
     let mut parts = Vec::new();
     for (field, member) in fields.iter().zip(fields.members()) {
-        let Settings { skip, rename } = Settings::of(field, diagnostics);
+        let Settings { skip, rename, torch, transposed } = Settings::of(field, diagnostics);
+        let torch = (torch, transposed);
         let name = match (&rename, &member) {
             (Some(name), _) => name.value(),
             (None, Member::Named(name)) => syn::ext::IdentExt::unraw(name).to_string(),
             (None, Member::Unnamed(index)) => index.index.to_string(),
         };
         if skip {
-            parts.push(Part { name, skipped: true, member, ty: &field.ty });
+            parts.push(Part { name, skipped: true, member, ty: &field.ty, torch });
             continue;
         }
         if let Some(other) = names.insert(name.clone(), member.clone()) {
@@ -106,16 +109,18 @@ fn parts<'a>(fields: &'a Fields, diagnostics: &mut Diagnostics) -> Vec<Part<'a>>
                 format!("the name `{name}` is used twice in module paths: the field `{other}` has it, too"),
             );
         }
-        parts.push(Part { name, skipped: false, member, ty: &field.ty });
+        parts.push(Part { name, skipped: false, member, ty: &field.ty, torch });
     }
     parts
 }
 
-/// The options of a field: `#[module(skip, rename = "…")]`.
+/// The options of a field: `#[module(skip, rename = "…", torch = "…", transposed)]`.
 #[derive(Default)]
 struct Settings {
     skip: bool,
     rename: Option<LitStr>,
+    torch: Option<LitStr>,
+    transposed: bool,
 }
 
 impl Settings {
@@ -127,17 +132,24 @@ impl Settings {
                     settings.skip = true;
                 } else if meta.path.is_ident("rename") {
                     settings.rename = Some(check_name(meta.value()?.parse()?)?);
+                } else if meta.path.is_ident("torch") {
+                    settings.torch = Some(meta.value()?.parse()?);
+                } else if meta.path.is_ident("transposed") {
+                    settings.transposed = true;
                 } else {
                     return Err(meta.error(
-                        "`#[module]` on a field has the options `skip` (leave the field out) and `rename = \"…\"` (its name in module paths)",
+                        "`#[module]` on a field has the options `skip` (leave the field out), `rename = \"…\"` (its name in module paths), `torch = \"…\"` (its name in PyTorch) and `transposed` (PyTorch has the last two axes of its weights exchanged)",
                     ));
                 }
                 Ok(())
             });
             parsed.unwrap_or_else(|error| diagnostics.add(error));
         }
-        if let (true, Some(name)) = (settings.skip, &settings.rename) {
-            diagnostics.at(name, "a skipped field has no name in module paths: remove `skip` or `rename`");
+        for (option, name) in [("rename", &settings.rename), ("torch", &settings.torch)] {
+            if let (true, Some(name)) = (settings.skip, name) {
+                let text = format!("a skipped field has no name in module paths: remove `skip` or `{option}`");
+                diagnostics.at(name, text);
+            }
         }
         settings
     }
@@ -168,8 +180,18 @@ fn implementation(item: &DeriveInput, krate: &Path, parts: &[Part<'_>]) -> Token
         (span, runtime_at_type, member)
     };
     let visits = parts.iter().filter(|part| !part.skipped).map(|part| {
-        let ((span, runtime, member), Part { name, ty, .. }) = (spans(part), part);
-        quote_spanned!(span=> #runtime::Visitor::field::<#ty>(visitor, #name, &self.#member);)
+        let ((span, runtime, member), Part { name, ty, torch, .. }) = (spans(part), part);
+        let torch = match torch {
+            (None, false) => {
+                return quote_spanned!(span=> #runtime::Visitor::field::<#ty>(visitor, #name, &self.#member););
+            }
+            (name, transposed) => {
+                let named = name.iter().map(|name| quote!(.named(#name)));
+                let transposed = transposed.then(|| quote!(.transposed()));
+                quote_spanned!(span=> #runtime::Torch::same() #(#named)* #transposed)
+            }
+        };
+        quote_spanned!(span=> #runtime::Visitor::field_in_torch::<#ty>(visitor, #name, #torch, &self.#member);)
     });
     let arguments_of_fields = parts.iter().map(|part| {
         let (span, runtime, member) = spans(part);

@@ -176,6 +176,7 @@ rules! {
     structs_of_layers: "Layers|struct State { h: NdLayer, c: NdLayer }", "Layers|struct Pair<T: Data>(Layer<T>, [Layer<T>; 2]) where T: Copy;";
     modules: "Module|struct Net { encoder: Vec<Linear>, #[module(rename = \"head\")] output: Linear, dropout: f64, #[module(skip)] cache: Cache }",
         "Module|#[module(crate = my::dl)] struct Tree<M: Clone, const N: usize>([Linear; N], M, Option<Box<Tree<M, N>>>) where M: Send;",
+        "Module|struct Block { #[module(torch = \"self_attn\")] attention: Linear, #[module(transposed, rename = \"w\")] weight: Weight<f64>, #[module(torch = \"{1}_l{0}\", transposed)] cells: Vec<Cell> }",
         "Module|struct Relu;", "Module|struct Twice { r#in: Linear, #[module(rename = \"in\")] out: Linear, #[module(hide)] more: Linear }";
 }
 

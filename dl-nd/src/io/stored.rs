@@ -7,7 +7,7 @@ use crate::ops::normalize::RunningStats;
 use crate::ops::pool::{AvgPool, Pool};
 use crate::tensor::{Element, Item, Nd, Rank, wrong_rank};
 use dl_core::bang::Arguments;
-use dl_core::{DType, Module, Numbers, Result, Stored, StoredElement, Visitor};
+use dl_core::{DType, Module, Numbers, Result, Stored, StoredElement, Torch, Visitor};
 use ndarray::{Ix2, IxDyn};
 
 impl<A: Item + StoredElement, D: Rank> Stored for Nd<A, D> {
@@ -44,11 +44,11 @@ impl<A: Element> Stored for Table<A> {
     }
 }
 
-/// With the buffers `mean` and `variance`.
+/// With the buffers `mean` and `variance`, PyTorch's `running_mean` and `running_var`.
 impl<A: Element> Module for RunningStats<A> {
     fn visit(&self, visitor: &mut Visitor) {
-        visitor.field("mean", &self.mean);
-        visitor.field("variance", &self.variance);
+        visitor.field_in_torch("mean", Torch::same().named("running_mean"), &self.mean);
+        visitor.field_in_torch("variance", Torch::same().named("running_var"), &self.variance);
     }
 
     fn compiled_arguments(&self, arguments: &mut Arguments) {

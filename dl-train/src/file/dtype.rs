@@ -28,6 +28,11 @@ pub(crate) fn is_readable_as(found: Dtype, wanted: DType, convert: bool) -> bool
     }
 }
 
+/// Whether elements of type `found` are multiplied by a scale to represent floating-point numbers.
+pub(crate) fn is_quantized(found: Dtype, wanted: DType) -> bool {
+    matches!((found, wanted), (Dtype::I8 | Dtype::U8, DType::F32 | DType::F64))
+}
+
 /// Decodes elements of type `found` as `wanted`. Each is exact, except `F64` to `F32`, which rounds
 /// to nearest.
 pub(crate) fn decode(found: Dtype, bytes: &[u8], wanted: DType) -> Result<Numbers> {
@@ -40,6 +45,8 @@ pub(crate) fn decode(found: Dtype, bytes: &[u8], wanted: DType) -> Result<Number
         (Dtype::BF16, DType::F32) => Numbers::F32(each(bytes, |x| bf16::from_le_bytes(x).to_f32())),
         (Dtype::BF16, DType::F64) => Numbers::F64(each(bytes, |x| bf16::from_le_bytes(x).to_f64())),
         (Dtype::F32, DType::F64) => Numbers::F64(each(bytes, |x| f32::from_le_bytes(x).into())),
+        (Dtype::I8, DType::F64) => Numbers::F64(each(bytes, |x| i8::from_le_bytes(x).into())),
+        (Dtype::U8, DType::F64) => Numbers::F64(each(bytes, |x| u8::from_le_bytes(x).into())),
         (Dtype::F64, DType::F32) => Numbers::F32(each(bytes, |x| f64::from_le_bytes(x) as f32)),
         _ => Numbers::from_le_bytes(wanted, bytes)?,
     })

@@ -2,6 +2,7 @@
 //! duplicate keys.
 
 use super::crc32::Crc32;
+use crate::layout::Layout;
 use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
@@ -11,7 +12,7 @@ use std::marker::PhantomData;
 /// The version of the metadata and of the tensor names.
 pub(crate) const FORMAT: u32 = 1;
 
-/// The metadata key. There must be only one: the library writes several in random order.
+/// The metadata key.
 pub(crate) const KEY: &str = "dl";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,6 +27,8 @@ pub(crate) enum Kind {
 pub(crate) struct FileMetadata {
     pub(crate) format: u32,
     pub(crate) kind: Kind,
+    #[serde(default, skip_serializing_if = "Layout::is_native")]
+    pub(crate) layout: Layout,
     /// The kind of each optimizer, by name.
     #[serde(default, skip_serializing_if = "UniqueMap::is_empty")]
     pub(crate) optimizers: UniqueMap<String>,
@@ -49,6 +52,7 @@ impl FileMetadata {
         FileMetadata {
             format: FORMAT,
             kind,
+            layout: Layout::Native,
             optimizers: UniqueMap::default(),
             texts: UniqueMap::default(),
             crc32: None,

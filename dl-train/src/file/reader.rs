@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, Cursor, Read, Seek, SeekFrom};
+use std::ops::Range;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
@@ -18,20 +19,34 @@ trait Source: Read + Seek + Send {}
 
 impl<S: Read + Seek + Send> Source for S {}
 
-/// An open file with a validated header and, if it has a checksum, verified content. Tensors are
-/// read on demand.
+/// An open file with a validated header and, if it has a checksum, verified content; or several such
+/// files with an index. Tensors are read on demand.
 pub(crate) struct TensorFile {
     /// The name used in errors.
-    name: String,
+    pub(super) name: String,
+    pub(super) sources: Vec<TensorSource>,
+    /// Each tensor, with the number of its source.
+    pub(super) tensors: BTreeMap<String, (usize, TensorInfo)>,
+    pub(super) file_metadata: Option<FileMetadata>,
+}
+
+/// The bytes of one file.
+pub(super) struct TensorSource {
     source: Mutex<Box<dyn Source>>,
     /// The offset of the bytes of the tensors.
     start: u64,
-    tensors: BTreeMap<String, TensorInfo>,
-    file_metadata: Option<FileMetadata>,
 }
 
 impl TensorFile {
+    /// Opens a file, or the files of an index with a name that ends with `.index.json`.
     pub(crate) fn open(path: &Path) -> Result<TensorFile> {
+        if path.file_name().is_some_and(|name| name.to_string_lossy().ends_with(".index.json")) {
+            return super::index::open(path);
+        }
+        Self::open_one(path)
+    }
+
+    pub(super) fn open_one(path: &Path) -> Result<TensorFile> {
         let name = path.display().to_string();
         let file = files::open(path).map_err(|error| Error::other(error).context(&name))?;
         Self::read(name, Box::new(file))
@@ -44,7 +59,9 @@ impl TensorFile {
     fn read(name: String, mut source: Box<dyn Source>) -> Result<TensorFile> {
         match Self::parse(&mut *source) {
             Ok((start, tensors, file_metadata)) => {
-                Ok(TensorFile { name, source: Mutex::new(source), start, tensors, file_metadata })
+                let sources = vec![TensorSource { source: Mutex::new(source), start }];
+                let tensors = tensors.into_iter().map(|(name, info)| (name, (0, info))).collect();
+                Ok(TensorFile { name, sources, tensors, file_metadata })
             }
             Err(error) => Err(error.context(name)),
         }
@@ -95,27 +112,37 @@ impl TensorFile {
     }
 
     pub(crate) fn info(&self, tensor: &str) -> Option<&TensorInfo> {
-        self.tensors.get(tensor)
+        self.tensors.get(tensor).map(|(_, info)| info)
     }
 
     /// The tensors with names that start with `prefix`, by the rest of the name.
     pub(crate) fn with_prefix<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = (&'a str, &'a TensorInfo)> {
         let from = self.tensors.range::<str, _>((std::ops::Bound::Included(prefix), std::ops::Bound::Unbounded));
-        from.map_while(move |(name, info)| Some((name.strip_prefix(prefix)?, info)))
+        from.map_while(move |(name, (_, info))| Some((name.strip_prefix(prefix)?, info)))
     }
 
     /// Reads the elements of a tensor as type `wanted`. Allocates the bytes of the tensor in the
     /// file plus the result.
     pub(crate) fn numbers(&self, tensor: &str, wanted: DType) -> Result<Numbers> {
+        let elements = self.info(tensor).map_or(0, |info| info.shape.iter().product());
+        self.numbers_in(tensor, wanted, 0..elements)
+    }
+
+    /// [`numbers`](Self::numbers) for a range of the elements.
+    pub(crate) fn numbers_in(&self, tensor: &str, wanted: DType, elements: Range<usize>) -> Result<Numbers> {
         let to_error = |error: Error| self.with_name(&error.context(quoted(tensor)));
-        let info = self.info(tensor).ok_or_else(|| to_error(Error::invalid("there is no such tensor in the file")))?;
-        let (start, end) = info.data_offsets;
+        let missing = || to_error(Error::invalid("there is no such tensor in the file"));
+        let (source, info) = self.tensors.get(tensor).ok_or_else(missing)?;
+        let TensorSource { source, start } = &self.sources[*source];
+        // `check_size` has compared the elements with the offsets.
+        let place = |element: usize| element * info.dtype.bitsize() / 8;
+        let (first, length) = (info.data_offsets.0 + place(elements.start), place(elements.len()));
         let mut bytes = Vec::new();
-        let mut source = self.source.lock().unwrap_or_else(PoisonError::into_inner);
-        let no_memory = |_| io::Error::other(format!("no memory for {} bytes", end - start));
-        let read = bytes.try_reserve_exact(end - start).map_err(no_memory).and_then(|()| {
-            source.seek(SeekFrom::Start(self.start + start as u64))?;
-            bytes.resize(end - start, 0);
+        let mut source = source.lock().unwrap_or_else(PoisonError::into_inner);
+        let no_memory = |_| io::Error::other(format!("no memory for {length} bytes"));
+        let read = bytes.try_reserve_exact(length).map_err(no_memory).and_then(|()| {
+            source.seek(SeekFrom::Start(start + first as u64))?;
+            bytes.resize(length, 0);
             source.read_exact(&mut bytes)
         });
         drop(source);
@@ -155,10 +182,12 @@ fn read_header(source: &mut dyn Source, length: u64) -> Result<String> {
     String::from_utf8(header).map_err(|error| Error::invalid(format!("header: {error}")))
 }
 
+const PICKLE_ADVICE: &str = "reading a pickle runs the code in it; in Python, \
+    `safetensors.torch.save_file(torch.load(path, weights_only=True), \"model.safetensors\")` converts a state_dict";
+
 /// What a file of another format is, and what to do with it, as far as its first bytes show.
 fn other_format(source: &mut dyn Source) -> Result<Option<(&'static str, &'static str)>> {
-    const PICKLE: (&str, &str) =
-        ("a pickle file of PyTorch's `torch.save`", "in Python, save its tensors with `safetensors.torch.save_file`");
+    const PICKLE: (&str, &str) = ("a pickle file of PyTorch's `torch.save`", PICKLE_ADVICE);
     let mut start = Vec::new();
     source.rewind().map_err(Error::other)?;
     source.take(256).read_to_end(&mut start).map_err(Error::other)?;
@@ -170,6 +199,9 @@ fn other_format(source: &mut dyn Source) -> Result<Option<(&'static str, &'stati
         [0x80, 2..=5, rest @ ..] if rest.iter().take(6).any(|&byte| byte != 0) => Some(PICKLE),
         [0x1F, 0x8B, 8, ..] => Some(("compressed with gzip", "decompress it")),
         [0x93, b'N', b'U', b'M', b'P', b'Y', ..] => Some(("a NumPy array", "read it with `Nd::read_npy`")),
+        [b'{', ..] => {
+            Some(("a JSON file", "if it is the index of several files, its name must end with `.index.json`"))
+        }
         [0x89, b'H', b'D', b'F', ..] => Some(("an HDF5 file", "convert it with the Python package `safetensors`")),
         _ if start.starts_with(b"version https://git-lfs") => Some(("a pointer of Git LFS", "run `git lfs pull`")),
         _ => None,

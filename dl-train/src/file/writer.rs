@@ -3,9 +3,10 @@
 use super::crc32::Crc32;
 use super::dtype::{file_dtype, find_non_finite};
 use super::metadata::{FileMetadata, KEY, checksum_line};
-use super::{quoted, shortened};
+use super::quoted;
+use crate::layout::Layout;
 use dl_core::{Error, Numbers, Result, files};
-use safetensors::tensor::{Metadata, TensorInfo};
+use safetensors::tensor::TensorInfo;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -65,17 +66,26 @@ pub(crate) fn write(path: &Path, mut metadata: FileMetadata, tensors: &BTreeMap<
     lines.sort();
     metadata.crc32 = Some(metadata.checksum(bytes, lines.into_iter().map(|(_, line)| line)));
 
-    let metadata = [(KEY.to_owned(), metadata.to_json())].into_iter().collect();
-    let to_error = |error: &dyn std::fmt::Display| with_path(Error::invalid(shortened(error)));
-    let metadata = Metadata::new(Some(metadata), infos).map_err(|error| to_error(&error))?;
-    let mut header = serde_json::to_vec(&metadata).map_err(|error| to_error(&error))?;
+    // The library would write several notes in random order.
+    let mut notes = BTreeMap::from([(KEY, metadata.to_json())]);
+    if metadata.layout == Layout::Torch {
+        notes.insert("format", "pt".to_owned()); // `transformers` asks for it
+    }
+    let mut header = format!("{{\"__metadata__\":{}", json(&notes));
+    infos.iter().for_each(|(name, info)| header += &format!(",{}:{}", json(name), json(info)));
+    let mut header = (header + "}").into_bytes();
     header.resize(header.len().next_multiple_of(8), b' ');
     if header.len() > LONGEST_HEADER {
-        return Err(to_error(&format!("the header would have {} bytes, the limit is {LONGEST_HEADER}", header.len())));
+        let text = format!("the header would have {} bytes, the limit is {LONGEST_HEADER}", header.len());
+        return Err(with_path(Error::invalid(text)));
     }
     files::write(path, |file| {
         file.write_all(&(header.len() as u64).to_le_bytes())?;
         file.write_all(&header)?;
         ordered.iter().try_for_each(|(_, _, tensor)| file.write_all(&tensor.numbers.to_le_bytes()))
     })
+}
+
+fn json<T: serde::Serialize>(value: &T) -> String {
+    serde_json::to_string(value).expect("strings, numbers and maps of these are JSON")
 }
