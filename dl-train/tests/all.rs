@@ -9,4 +9,5 @@ mod mutations;
 #[cfg(feature = "plot")]
 mod plot;
 mod resume;
+mod state_dict;
 mod trainer;
