@@ -13,6 +13,7 @@
 use crate::error::{Error, Result};
 use crate::graph::data::Data;
 use std::fmt;
+use std::slice::ChunksExact;
 
 /// Data that consist of an array of numbers of one type. Weights and buffers of a
 /// [`Module`](crate::Module) must have such data, and can be written to files.
@@ -201,9 +202,11 @@ macro_rules! numbers {
 
             /// The bytes of the numbers, in little-endian order; a truth value is the byte 0 or 1.
             pub fn to_le_bytes(&self) -> Vec<u8> {
+                let mut bytes = Vec::with_capacity(self.len() * self.dtype().size());
                 match self {
-                    $(Numbers::$Variant(row) => row.iter().flat_map(|&x| number_bytes!($T x)).collect(),)*
+                    $(Numbers::$Variant(row) => row.iter().for_each(|&x| bytes.extend_from_slice(&number_bytes!($T x))),)*
                 }
+                bytes
             }
 
             /// The numbers with these bytes, in little-endian order.
@@ -224,7 +227,7 @@ macro_rules! numbers {
                     return Err(Error::invalid(format!("{len} bytes are not a multiple of {size}, the size of `{dtype}`")));
                 }
                 Ok(match dtype {
-                    $(DType::$Variant => Numbers::$Variant(parts.map($from).collect::<Result<_>>()?),)*
+                    $(DType::$Variant => Numbers::$Variant(row_of_parts(parts, $from)?),)*
                 })
             }
         }
@@ -246,6 +249,15 @@ macro_rules! numbers {
             }
         )*
     };
+}
+
+/// Converts each part. The row has no more capacity than it needs: it may be a large weight.
+fn row_of_parts<T>(parts: ChunksExact<'_, u8>, convert: impl Fn(&[u8]) -> Result<T>) -> Result<Vec<T>> {
+    let mut row = Vec::with_capacity(parts.len());
+    for part in parts {
+        row.push(convert(part)?);
+    }
+    Ok(row)
 }
 
 macro_rules! number_bytes {
