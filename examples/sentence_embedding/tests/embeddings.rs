@@ -1,0 +1,90 @@
+//! Embeddings against those of PyTorch (`reference.py`).
+
+use dl::prelude::*;
+use dl::train::load_weights;
+use sentence_embedding::{Encoder, nearest};
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+fn file(name: &str) -> PathBuf {
+    [env!("CARGO_MANIFEST_DIR"), "tests", name].iter().collect()
+}
+
+fn sentences() -> Vec<String> {
+    fs::read_to_string(file("sentences.txt")).unwrap().lines().map(str::to_owned).collect()
+}
+
+#[derive(Module)]
+struct Reference {
+    embeddings: Buffer<Nd<f32, Ix2>>,
+}
+
+/// The greatest difference of an element from that of PyTorch, with batches of this size.
+fn greatest_difference(encoder: &Encoder, batch: usize, reference: &Path, width: usize) -> dl::Result<f32> {
+    let sentences = sentences();
+    let expected = Reference { embeddings: Buffer::new(Nd::full([sentences.len(), width], 0.0)) };
+    load_weights(&expected, reference)?;
+    let found = encoder.embed(&sentences, batch)?.concat();
+    let differences = found.iter().zip(expected.embeddings.value().into_vec()).map(|(a, b)| (a - b).abs());
+    Ok(differences.fold(0.0, |most, one| if one > most || one.is_nan() { one } else { most }))
+}
+
+#[test]
+fn tiny_encoder_gives_embeddings_of_pytorch_padded_and_not() -> dl::Result<()> {
+    let encoder = Encoder::open(&file("tiny"))?;
+    for batch in [1, 7, 100] {
+        let difference = greatest_difference(&encoder, batch, &file("tiny/embeddings.safetensors"), 32)?;
+        assert!(difference <= 2e-5, "batches of {batch}: {difference}");
+    }
+    Ok(())
+}
+
+#[test]
+fn nearest_sentence_to_itself_comes_first() -> dl::Result<()> {
+    let encoder = Encoder::open(&file("tiny"))?;
+    let sentences = sentences();
+    let all = encoder.embed(&sentences, 32)?;
+    let query = encoder.embed(&["HOW do I reset  my password?"], 1)?;
+    let found = nearest(&query[0], &all, 3);
+    assert_eq!(sentences[found[0].0], "How do I reset my password?");
+    assert!((found[0].1 - 1.0).abs() < 1e-5 && found[1].1 <= found[0].1 && found.len() == 3);
+    assert!(encoder.embed(&[] as &[&str], 32)?.is_empty());
+    Ok(())
+}
+
+#[test]
+fn damaged_model_error_names_file() {
+    let folder = env::temp_dir().join(format!("sentence_embedding.{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    let copy = |name: &str| fs::copy(file("tiny").join(name), folder.join(name)).unwrap();
+    let error = || Encoder::open(&folder).err().expect("a damaged model").to_string();
+    assert!(error().contains("config.json"));
+    copy("config.json");
+    assert!(error().contains("model.safetensors"));
+    copy("model.safetensors");
+    assert!(error().contains("tokenizer.json"));
+    let config = fs::read_to_string(file("tiny/config.json")).unwrap();
+    fs::write(folder.join("config.json"), config.replace("\"bert\"", "\"gpt2\"")).unwrap();
+    assert!(error().contains("a model `gpt2` with `gelu` is not supported"));
+    fs::write(folder.join("config.json"), config.replace("\"num_hidden_layers\": 2", "\"num_hidden_layers\": 3"))
+        .unwrap();
+    assert!(error().contains("missing in the file: \"layers.2.attention.in_proj_weight\""), "{}", error());
+    fs::remove_dir_all(folder).unwrap();
+}
+
+/// `just minilm` fetches the model and runs this.
+#[test]
+#[ignore = "needs the folder of all-MiniLM-L6-v2 in DL_MINILM"]
+fn minilm_gives_embeddings_of_pytorch_padded_and_not() -> dl::Result<()> {
+    let encoder = Encoder::open(Path::new(&env::var("DL_MINILM").expect("DL_MINILM is a folder")))?;
+    for batch in [1, 32] {
+        let difference = greatest_difference(&encoder, batch, &file("minilm.safetensors"), 384)?;
+        println!("batches of {batch}: the greatest difference of an element is {difference:.2e}");
+        assert!(difference <= 2e-5, "batches of {batch}: {difference}");
+    }
+    // by meaning, not by words
+    let sentences = sentences();
+    let (query, all) = (encoder.embed(&["A young hound romps on the lawn."], 1)?, encoder.embed(&sentences, 32)?);
+    assert_eq!(sentences[nearest(&query[0], &all, 1)[0].0], "A puppy is playing in the grass.");
+    Ok(())
+}
