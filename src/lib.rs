@@ -42,6 +42,7 @@
 //!   [other optimizers](Optimizer), [gradient transformations](plugins), [`schedule`]s; data sets,
 //!   loaders and readers in `data` (feature `data`); checkpoints, a trainer, metrics and curves in
 //!   `train` (feature `train`).
+//! - Load weights of PyTorch ([pretrained models](guide::pretrained)): `Load::torch` in `train`.
 //! - Differentiate derivatives ([derivatives](guide::derivatives)): [`gradient`](Layer::gradient),
 //!   [`hvp`](Layer::hvp), [`jvp`](Layer::jvp), [`hessian`](nd::DerivativeOps::hessian),
 //!   [`derivative`], [`Dual`].

@@ -49,9 +49,9 @@
 //! # Layouts
 //!
 //! Layouts match PyTorch's, except that the weight of a [`Linear`] is `[in, out]`, because a
-//! product multiplies by it from the right. When you read or write a PyTorch checkpoint, transpose
-//! each `Linear.weight`, including `out_proj.weight` of an attention layer; everything else stays
-//! the same.
+//! product multiplies by it from the right. The modules declare this and PyTorch's names
+//! ([`Torch`](dl_core::Torch)); `Load::torch` and `save_torch` of `dl_train` read and write a
+//! `state_dict` accordingly.
 //!
 //! | here | PyTorch |
 //! |---|---|
