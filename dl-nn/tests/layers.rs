@@ -4,7 +4,7 @@ use dl_core::{Differentiable, Error, Mode, Module, Numbers, Result};
 use dl_nd::ndarray::{Ix2, Ix3, IxDyn};
 use dl_nd::{Attention, Conv, Nd, NdLayer, init, ops::*};
 use dl_nn::{
-    Activation, BatchNorm, Conv1d, Conv2d, Dropout, Embedding, GroupNorm, GruCell, LayerNorm, Linear, LstmCell,
+    Activation, BatchNorm, Conv1d, Conv2d, Dropout, Embedding, GroupNorm, GruCell, LayerNorm, Linear, LoRA, LstmCell,
     MultiHeadAttention, RmsNorm, RnnCell, Sequential, TransformerBlock,
 };
 use dl_optim::{Adam, Sgd};
@@ -259,4 +259,33 @@ fn linear_relu_of_equals_of_then_relu() {
         assert_eq!(fused, separate);
         assert!(fused.view().iter().any(|&y| y == 0.0) && fused.view().iter().any(|&y| y > 0.0));
     }
+}
+
+#[test]
+fn lora_trains_the_correction_only_and_merges_to_the_same_outputs() -> Result<()> {
+    let mut rng = init::rng(1);
+    let base = Linear::<f64>::new(3, 2, &mut rng)?;
+    let x = Nd::from([[1.0, -2.0, 0.5], [0.25, 3.0, -1.0]]);
+    let before = base.of(&x).predict().wait()?;
+    let net = LoRA::new(base.clone(), 2, 4.0, &mut rng)?;
+    assert_uniform(&LoRA::new(Linear::<f64>::new(400, 2, &mut rng)?, 3, 4.0, &mut rng)?, "a", 0.05);
+    assert_eq!((net.scale, net.of(&x).predict().wait()?), (2.0, before.clone()));
+    let frozen: Vec<Numbers> = base.entries().iter().map(|entry| entry.numbers()).collect();
+    for _ in 0..20 {
+        net.of(&x).square().sum().train(&Adam::new(0.05)).wait()?;
+    }
+    assert_eq!(base.entries().iter().map(|entry| entry.numbers()).collect::<Vec<_>>(), frozen);
+    let adapted = net.of(&x).predict().wait()?;
+    assert!(adapted.view().iter().zip(before.view()).any(|(a, b)| (a - b).abs() > 0.1));
+
+    let merged = net.merged()?;
+    for (a, b) in merged.of(&x).predict().wait()?.view().iter().zip(adapted.view()) {
+        assert!((a - b).abs() < 1e-12);
+    }
+    assert!(merged.entries().iter().all(|entry| !entry.is_frozen()));
+    merged.bias.as_ref().unwrap().set(Nd::from([7.0, 7.0]));
+    assert_eq!(net.of(&x).predict().wait()?, adapted, "the merged layer must have weights of its own");
+
+    assert!(LoRA::new(base, 0, 1.0, &mut rng).unwrap_err().to_string().contains("the number of ranks is 0"));
+    Ok(())
 }

@@ -6,7 +6,7 @@ use dl_nd::ndarray::{Dimension, Ix2, Ix3, Ix4, IxDyn};
 use dl_nd::{Attention, Conv, Nd, NdLayer, Rank, RunningStats, init, ops::*};
 use dl_nn::{
     Activation, BatchNorm, Conv1d, Conv2d, ConvTranspose1d, ConvTranspose2d, Embedding, GroupNorm, Gru, GruCell,
-    InstanceNorm, LayerNorm, Linear, Lstm, LstmCell, MixtureOfExperts, MultiHeadAttention, Recurrent, RecurrentCell,
+    InstanceNorm, LayerNorm, Linear, LoRA, Lstm, LstmCell, MixtureOfExperts, MultiHeadAttention, Recurrent, RecurrentCell,
     RmsNorm, Rnn, RnnCell, TransformerBlock,
 };
 use dl_optim::Sgd;
@@ -151,6 +151,13 @@ fn linear_matches_pytorch() {
     });
     let without = Linear::without_bias(3, 4, &mut rng()).unwrap();
     Case::run("linear_without_bias", without, |linear, case| single(linear.of(case.input::<Ix2>("x"))));
+}
+
+#[test]
+fn lora_matches_pytorch() {
+    let (base, zeros) = (Linear::new(3, 4, &mut rng()).unwrap(), |shape| Weight::new(Nd::full(shape, 0.0)));
+    let net = LoRA { base, a: zeros([3, 2]), b: zeros([2, 4]), scale: 2.0 };
+    Case::run("lora", net, |net, case| single(net.of(case.input::<Ix3>("x"))));
 }
 
 #[test]

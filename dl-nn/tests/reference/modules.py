@@ -256,6 +256,23 @@ case("mixture_of_all", Dense(3, 3, True), randn(5, 3), lambda module, x: module(
 # more experts than selections: some are never selected and have no gradient
 case("mixture_unused", Dense(9, 1, False), randn(3, 3), lambda module, x: module(x))
 
+
+
+class Adapted(nn.Module):
+    """LoRA, with the names of dl-nn and a scale of 2."""
+
+    def __init__(self):
+        super().__init__()
+        self.base = nn.Linear(3, 4)
+        self.a = nn.Parameter(torch.zeros(3, 2))
+        self.b = nn.Parameter(torch.zeros(2, 4))
+
+    def forward(self, x):
+        return self.base(x) + 2 * x @ self.a @ self.b
+
+
+case("lora", Adapted(), randn(2, 5, 3), only_x)
+
 if __name__ == "__main__":
     print("{")
     print(",\n".join(f"{json.dumps(name)}: {json.dumps(case)}" for name, case in CASES.items()))

@@ -1,0 +1,90 @@
+//! Low-rank adaptation of a pretrained layer.
+
+use crate::check::{check_allocation, check_positive};
+use crate::linear::Linear;
+use dl_core::{Differentiable, Module as _, Result, Term, Weight};
+use dl_macros::Module;
+use dl_nd::ndarray::Ix2;
+use dl_nd::{Element, MatMul, NdExpression, NdLayer, NdWeight, init, ops::*};
+use rand::Rng;
+
+/// A frozen [`Linear`] with a learned correction of low rank, `base(x) + scale · x · a · b`:
+/// `[…, in] → […, out]` (Hu et al., *LoRA: low-rank adaptation of large language models*, 2021).
+///
+/// The names in PyTorch are those of the library `peft`.
+///
+/// ```
+/// use dl_core::{Differentiable, Module};
+/// use dl_nd::{Nd, init, ops::*};
+/// use dl_nn::{Linear, LoRA};
+/// use dl_optim::Sgd;
+/// let mut rng = init::rng(1);
+/// let pretrained = Linear::<f32>::new(64, 10, &mut rng)?;
+/// let net = LoRA::new(pretrained, 4, 8.0, &mut rng)?;
+/// let before = net.base.weight.value();
+/// net.of(Nd::full([1, 64], 0.5)).cross_entropy([3]).train(&Sgd::new(0.1)).wait()?;
+/// assert_eq!(net.base.weight.value(), before); // frozen
+/// assert_eq!(net.weights().iter().filter(|weight| !weight.is_frozen()).map(|weight| weight.len()).sum::<usize>(), 4 * (64 + 10));
+/// let linear = net.merged()?; // for inference
+/// assert_eq!(linear.parameters(), 650);
+/// # dl_core::Result::Ok(())
+/// ```
+#[derive(Clone, Debug, Module)]
+#[module(crate = dl_core)]
+pub struct LoRA<A: Element = f32> {
+    /// The layer that is adapted.
+    #[module(torch = "base_layer")]
+    pub base: Linear<A>,
+    /// `[in, rank]`.
+    #[module(torch = "lora_A.default.weight", transposed)]
+    pub a: NdWeight<Ix2, A>,
+    /// `[rank, out]`.
+    #[module(torch = "lora_B.default.weight", transposed)]
+    pub b: NdWeight<Ix2, A>,
+    /// The factor of the correction.
+    pub scale: f64,
+}
+
+impl<A: Element> LoRA<A> {
+    /// Freezes `base`, and adds a correction that is 0 at first: `a` is uniform on `±1 / √in`, `b` is
+    /// 0, and the scale is `alpha / rank`.
+    ///
+    /// # Errors
+    /// If `rank` is 0, or if a weight is too large to allocate.
+    #[track_caller]
+    pub fn new(base: Linear<A>, rank: usize, alpha: f64, rng: &mut impl Rng) -> Result<Self> {
+        const NAME: &str = "LoRA";
+        check_positive(NAME, &[("ranks", rank)])?;
+        let shape = base.weight.value().shape().to_vec();
+        let (inputs, outputs) = (shape[0], shape[1]);
+        check_allocation::<A>(NAME, &[inputs, rank])?;
+        check_allocation::<A>(NAME, &[rank, outputs])?;
+        base.freeze();
+        let bound = (inputs as f64).sqrt().recip();
+        let a = Weight::new(init::uniform([inputs, rank], -bound, bound, rng));
+        Ok(LoRA { base, a, b: Weight::new(init::zeros([rank, outputs])), scale: alpha / rank as f64 })
+    }
+
+    /// `base(x) + scale · x · a · b`, `[…, in] → […, out]`.
+    ///
+    /// # Errors
+    /// A shape error if the last axis of `x` is not `in`.
+    #[track_caller]
+    pub fn of<D: MatMul<Ix2, Product = D>>(&self, x: impl NdExpression<D, A>) -> NdLayer<D, A> {
+        let x = x.into_layer();
+        let correction = x.matmul(&self.a).matmul(&self.b);
+        (Term(self.base.of(x)) + A::of(self.scale) * Term(correction)).0
+    }
+
+    /// A [`Linear`] with the weight `base + scale · a · b`, in new weights that are not frozen.
+    ///
+    /// # Errors
+    /// A shape error if the shapes of the weights do not match.
+    #[track_caller]
+    pub fn merged(&self) -> Result<Linear<A>> {
+        let correction = A::of(self.scale) * Term(self.a.matmul(&self.b));
+        let weight = (Term(self.base.weight.layer()) + correction).0.predict().wait()?;
+        let bias = self.base.bias.as_ref().map(|bias| Weight::new(bias.value()));
+        Ok(Linear { weight: Weight::new(weight), bias })
+    }
+}
