@@ -73,7 +73,7 @@ impl<A: Element> LoRA<A> {
     pub fn of<D: MatMul<Ix2, Product = D>>(&self, x: impl NdExpression<D, A>) -> NdLayer<D, A> {
         let x = x.into_layer();
         let correction = x.matmul(&self.a).matmul(&self.b);
-        (Term(self.base.of(x)) + A::of(self.scale) * Term(correction)).0
+        (Term(self.base.of(x)) + self.scale * Term(correction)).0
     }
 
     /// A [`Linear`] with the weight `base + scale · a · b`, in new weights that are not frozen.
@@ -82,7 +82,7 @@ impl<A: Element> LoRA<A> {
     /// A shape error if the shapes of the weights do not match.
     #[track_caller]
     pub fn merged(&self) -> Result<Linear<A>> {
-        let correction = A::of(self.scale) * Term(self.a.matmul(&self.b));
+        let correction = self.scale * Term(self.a.matmul(&self.b));
         let weight = (Term(self.base.weight.layer()) + correction).0.predict().wait()?;
         let bias = self.base.bias.as_ref().map(|bias| Weight::new(bias.value()));
         Ok(Linear { weight: Weight::new(weight), bias })

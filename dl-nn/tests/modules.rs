@@ -6,8 +6,8 @@ use dl_nd::ndarray::{Dimension, Ix2, Ix3, Ix4, IxDyn};
 use dl_nd::{Attention, Conv, Nd, NdLayer, Rank, RunningStats, init, ops::*};
 use dl_nn::{
     Activation, BatchNorm, Conv1d, Conv2d, ConvTranspose1d, ConvTranspose2d, Embedding, GroupNorm, Gru, GruCell,
-    InstanceNorm, LayerNorm, Linear, LoRA, Lstm, LstmCell, MixtureOfExperts, MultiHeadAttention, Recurrent, RecurrentCell,
-    RmsNorm, Rnn, RnnCell, TransformerBlock,
+    InstanceNorm, LayerNorm, Linear, LoRA, Lstm, LstmCell, MixtureOfExperts, MultiHeadAttention, Recurrent,
+    RecurrentCell, RmsNorm, Rnn, RnnCell, TransformerBlock,
 };
 use dl_optim::Sgd;
 use serde_json::Value;

@@ -9,16 +9,16 @@ use serde::Deserialize;
 /// The part of `config.json` that decides how the network is built.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Config {
-    pub model_type: String,
-    pub hidden_act: String,
-    pub vocab_size: usize,
-    pub max_position_embeddings: usize,
-    pub type_vocab_size: usize,
-    pub hidden_size: usize,
-    pub num_hidden_layers: usize,
-    pub num_attention_heads: usize,
-    pub intermediate_size: usize,
-    pub layer_norm_eps: f64,
+    pub(crate) model_type: String,
+    pub(crate) hidden_act: String,
+    pub(crate) vocab_size: usize,
+    pub(crate) max_position_embeddings: usize,
+    pub(crate) type_vocab_size: usize,
+    pub(crate) hidden_size: usize,
+    pub(crate) num_hidden_layers: usize,
+    pub(crate) num_attention_heads: usize,
+    pub(crate) intermediate_size: usize,
+    pub(crate) layer_norm_eps: f64,
 }
 
 /// The fields have the names of the library `transformers` for PyTorch.
