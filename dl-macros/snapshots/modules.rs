@@ -61,6 +61,51 @@ where
     }
 }
 
+// struct Block {
+//     #[module(torch = "self_attn")]
+//     attention: Linear,
+//     #[module(transposed, rename = "w")]
+//     weight: Weight<f64>,
+//     #[module(torch = "{1}_l{0}", transposed)]
+//     cells: Vec<Cell>,
+// }
+struct Block {
+    #[module(torch = "self_attn")]
+    attention: Linear,
+    #[module(transposed, rename = "w")]
+    weight: Weight<f64>,
+    #[module(torch = "{1}_l{0}", transposed)]
+    cells: Vec<Cell>,
+}
+impl ::dl::bang::Module for Block {
+    fn visit(&self, visitor: &mut ::dl::bang::Visitor) {
+        ::dl::bang::Visitor::field_in_torch::<
+            Linear,
+        >(
+            visitor,
+            "attention",
+            ::dl::bang::Torch::same().named("self_attn"),
+            &self.attention,
+        );
+        ::dl::bang::Visitor::field_in_torch::<
+            Weight<f64>,
+        >(visitor, "w", ::dl::bang::Torch::same().transposed(), &self.weight);
+        ::dl::bang::Visitor::field_in_torch::<
+            Vec<Cell>,
+        >(
+            visitor,
+            "cells",
+            ::dl::bang::Torch::same().named("{1}_l{0}").transposed(),
+            &self.cells,
+        );
+    }
+    fn compiled_arguments(&self, arguments: &mut ::dl::bang::Arguments) {
+        ::dl::bang::argument(&self.attention).add_field_to(arguments);
+        ::dl::bang::argument(&self.weight).add_field_to(arguments);
+        ::dl::bang::argument(&self.cells).add_field_to(arguments);
+    }
+}
+
 // struct Relu;
 struct Relu;
 impl ::dl::bang::Module for Relu {
@@ -86,7 +131,7 @@ struct Twice {
     "the name `in` is used twice in module paths: the field `r#in` has it, too"
 }
 ::core::compile_error! {
-    "`#[module]` on a field has the options `skip` (leave the field out) and `rename = \"…\"` (its name in module paths)"
+    "`#[module]` on a field has the options `skip` (leave the field out), `rename = \"…\"` (its name in module paths), `torch = \"…\"` (its name in PyTorch) and `transposed` (PyTorch has the last two axes of its weights exchanged)"
 }
 impl ::dl::bang::Module for Twice {
     fn visit(&self, visitor: &mut ::dl::bang::Visitor) {
