@@ -17,6 +17,7 @@ use std::fmt;
 /// save_torch(&linear()?, &path)?;
 /// let error = Load::strict().layout(Layout::Native).weights(&linear()?, &path).unwrap_err();
 /// assert!(error.to_string().contains("has the names and layouts of PyTorch"));
+/// Load::strict().layout(Layout::Torch).weights(&linear()?, &path)?;
 /// # dl_core::Result::Ok(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -184,6 +184,12 @@ impl Load {
 
     /// Adds the rules of [`Names`]: renaming, and tensors that are stacked or split. In the layout
     /// of PyTorch, a path in the module may be PyTorch's or its own.
+    ///
+    /// ```
+    /// use dl_train::{Load, Names};
+    /// let names = Names::new().stack(&["q.weight", "k.weight", "v.weight"], "attention.in_proj_weight");
+    /// Load::torch().names(&names);
+    /// ```
     pub fn names(mut self, names: &Names) -> Load {
         self.names.append(names);
         self
@@ -224,6 +230,10 @@ impl Load {
     }
 
     /// The name of the zero point of a [scale](Load::scale). Where the file has none, it is 0.
+    ///
+    /// ```
+    /// dl_train::Load::torch().scale("{}.scale").zero_point("{}.zero");
+    /// ```
     pub fn zero_point(mut self, name: &str) -> Load {
         self.zero_point = Some(name.to_owned());
         self

@@ -46,6 +46,7 @@ pub(super) enum EntryKind {
 /// let [first, buffer, tied] = net.entries().try_into().unwrap();
 /// assert!(first.is_weight() && buffer.is_buffer() && first.is_same(&tied));
 /// assert_eq!((first.dtype(), first.len(), first.is_empty()), (DType::F64, 1, false));
+/// assert!(first.torch_path() == first.path() && !first.is_transposed_in_torch());
 /// first.freeze();
 /// assert!(tied.is_frozen());
 /// tied.unfreeze();

@@ -289,12 +289,12 @@ fn existing_names(entries: &[Entry], path: &str) -> String {
 /// Receives the parts of a [`Module`].
 ///
 /// ```
-/// use dl_core::{Module, Visitor, Weight};
+/// use dl_core::{Module, Torch, Visitor, Weight};
 /// struct Pair(Weight<f64>, Weight<f64>);
 /// impl Module for Pair {
 ///     fn visit(&self, visitor: &mut Visitor) {
 ///         visitor.field("first", &self.0);
-///         visitor.field("second", &self.1);
+///         visitor.field_in_torch("second", Torch::same().named("b"), &self.1);
 ///     }
 /// }
 /// assert_eq!(Pair(Weight::new(1.0), Weight::new(2.0)).names(), ["first", "second"]);
