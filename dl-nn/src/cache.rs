@@ -1,7 +1,7 @@
 //! The keys and values of tokens that a decoder has read.
 
 use dl_core::{At, Data, Deltas, Differentiable, Do, Error, Layer, Primitive, Result};
-use dl_nd::ndarray::{ArcArray, Array, Ix2, Ix3, Ix5, s};
+use dl_nd::ndarray::{ArcArray, Array, Axis, Ix2, Ix3, Ix5, Slice};
 use dl_nd::{Attention, Element, Nd, NdExpression, NdLayer, concat, ops::*};
 use std::fmt;
 use std::marker::PhantomData;
@@ -425,7 +425,7 @@ impl<A: Element> Primitive for Extend<A> {
                 let capacity = keys.next_power_of_two().max(16);
                 let mut array = Array::from_elem([batch, groups, each, capacity, depth], A::zero());
                 match old {
-                    Some(old) => array.slice_mut(s![.., .., .., ..old.shape()[3], ..]).assign(&old),
+                    Some(old) => array.slice_axis_mut(Axis(3), Slice::from(..old.shape()[3])).assign(&old),
                     None => rows.written = vec![0; batch],
                 }
                 array.into_shared()
@@ -433,18 +433,20 @@ impl<A: Element> Primitive for Extend<A> {
         };
         let Rows { array: slot, written } = &mut *rows;
         let array = slot.insert(array);
-        // this copies if a program has kept a value that shares the elements
-        let mut to = array.view_mut();
         for (sequence, written) in written.iter_mut().enumerate() {
             let (start, count) = (self.starts[sequence], self.counts[sequence]);
             let end = start + count;
-            let new = new.view().slice_move(s![sequence, .., .., ..count, ..]);
-            to.slice_mut(s![sequence, .., .., start..end, ..]).assign(&new);
+            let new = new.view().index_axis_move(Axis(0), sequence);
+            // this copies if a program has kept a value that shares the elements
+            let mut to = array.index_axis_mut(Axis(0), sequence);
+            to.slice_axis_mut(Axis(2), Slice::from(start..end)).assign(&new.slice_axis(Axis(2), Slice::from(..count)));
             // a weight of 0 hides a number of an abandoned prediction only if that is finite
-            to.slice_mut(s![sequence, .., .., end..end.max(*written), ..]).fill(A::zero());
+            to.slice_axis_mut(Axis(2), Slice::from(end..end.max(*written))).fill(A::zero());
             *written = end;
         }
-        Ok(array.clone().slice_move(s![.., .., .., ..keys, ..]).into())
+        let mut all = array.clone();
+        all.slice_axis_inplace(Axis(3), Slice::from(..keys));
+        Ok(all.into())
     }
 
     fn pullback(&self, _: &At<'_, Self>) -> Deltas<Self> {

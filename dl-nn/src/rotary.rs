@@ -1,6 +1,7 @@
 //! Rotary positions.
 
 use dl_core::{Along, At, BuiltIn, Deltas, Error, Layer, Primitive, Result, Unary, parallel};
+use dl_macros::Module;
 use dl_nd::{Element, Nd, NdExpression, NdLayer, Rank};
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -18,10 +19,11 @@ use std::sync::Arc;
 /// use dl_nd::Nd;
 /// let x = Nd::from([[[1.0, 0.0], [1.0, 0.0]]]);
 /// let turned = dl_nn::Rotary::default().of(&x).predict().wait()?;
-/// assert!((&turned.view() - &ndarray::arr3(&[[[1.0, 0.0], [1_f64.cos(), 1_f64.sin()]]])).iter().all(|x| x.abs() < 1e-12));
+/// assert!((&turned.view() - &dl_nd::ndarray::arr3(&[[[1.0, 0.0], [1_f64.cos(), 1_f64.sin()]]])).iter().all(|x| x.abs() < 1e-12));
 /// # dl_core::Result::Ok(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Module)]
+#[module(crate = dl_core)]
 pub struct Rotary {
     /// The base of the angles, 10,000 by default. A larger one is used for longer texts.
     pub base: f64,
@@ -66,15 +68,6 @@ impl Rotary {
     ) -> NdLayer<D, A> {
         let turn = Turn { base: self.base, starts: starts.into(), back: false, types: PhantomData };
         Layer::apply_built_in(turn, (x.into_layer(),))
-    }
-}
-
-/// Rotary positions have no weights.
-impl dl_core::Module for Rotary {
-    fn visit(&self, _: &mut dl_core::Visitor) {}
-
-    fn compiled_arguments(&self, arguments: &mut dl_core::bang::Arguments) {
-        arguments.plain(self);
     }
 }
 
