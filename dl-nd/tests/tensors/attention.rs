@@ -74,12 +74,12 @@ fn long_attention_matches_pytorch() -> Result<()> {
 #[test]
 fn blockwise_attention_and_its_derivatives_equal_those_of_whole_matrix() -> Result<()> {
     let rng = &mut init::rng(3);
-    // two groups of three heads that share keys and values
+    // two heads that share keys and values
     let mut draw = |shape: [usize; 4]| Weight::new(init::normal(shape, 0.0, 1.0, rng));
-    let (q, k, v) = (draw([2, 3, 330, 4]), draw([2, 1, 290, 4]), draw([2, 1, 290, 3]));
-    let mask = Nd::from_vec([2, 1, 1, 290], (0..580).map(|i| i % 7 != 0).collect())?;
-    let c: Heads<f64> = init::normal([2, 3, 330, 3], 0.0, 1.0, rng);
-    for settings in [Attention::new(), Attention::new().causal(), Attention::new().mask(mask).causal().scale(0.8)] {
+    let (q, k, v) = (draw([1, 2, 300, 2]), draw([1, 1, 270, 2]), draw([1, 1, 270, 3]));
+    let mask = Nd::from_vec([1, 1, 1, 270], (0..270).map(|i| i % 7 != 0).collect())?;
+    let c: Heads<f64> = init::normal([1, 2, 300, 3], 0.0, 1.0, rng);
+    for settings in [Attention::new().mask(mask), Attention::new().causal().scale(0.8)] {
         let loss = |settings: &Attention<f64>| {
             let y = scaled_dot_product_attention_with(&q, &k, &v, settings);
             (y.clone(), (y * &c).sum())
