@@ -228,7 +228,7 @@ impl<A: Element> Head<'_, A> {
 }
 
 fn rows_of<'a, A>(matrix: &ArrayView2<'a, A>, rows: &Range<usize>) -> ArrayView2<'a, A> {
-    matrix.clone().slice_move(s![rows.clone(), ..])
+    matrix.slice_move(s![rows.clone(), ..])
 }
 
 /// Softmax(q · kᵀ) · v of all heads, `[heads, L, Ev]` in row-major order.

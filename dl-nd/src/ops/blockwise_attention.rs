@@ -79,14 +79,17 @@ fn matrices<'a, A>(x: &'a ArrayViewD<'_, A>, batch: &IxDyn, matrix: [usize; 2]) 
     all
 }
 
-/// Calls `compute` with the heads of attention, and with the matrices of the operands after them.
+/// Calls `compute` with the heads of attention, and with the matrices of the tensors after its
+/// `inputs` operands.
 fn with_heads<A: Element, D: Rank, R>(
     causal: bool,
-    (operands, others): (&[&Nd<A, D>], &[&Nd<A, D>]),
+    all: &[&Nd<A, D>],
+    inputs: usize,
     compute: impl FnOnce(Vec<Head<'_, A>>, Vec<Vec<ArrayView2<'_, A>>>) -> R,
 ) -> Result<(D, R)> {
+    let (operands, others) = all.split_at(inputs);
     let (batch, [length, keys, width, depth]) = lengths_of(operands)?;
-    let views: Vec<_> = operands.iter().chain(others).map(|x| x.0.view().into_dyn()).collect();
+    let views: Vec<_> = all.iter().map(|x| x.0.view().into_dyn()).collect();
     let shapes = [[length, width], [keys, width], [keys, depth], [length, keys]].into_iter().take(operands.len());
     let mut all = views.iter().zip(shapes.chain(others.iter().map(|_| [length, depth])));
     let mut next = || all.next().map(|(view, matrix)| matrices(view, &batch, matrix));
@@ -106,7 +109,7 @@ impl<A: Element, D: MatMul<D, Product = D>> Primitive for Blockwise<A, D> {
     }
 
     fn value(&self, operands: Vec<&Nd<A, D>>) -> Result<Nd<A, D>> {
-        let (shape, elements) = with_heads(self.causal, (&operands, &[]), |heads, _| attend(&heads))?;
+        let (shape, elements) = with_heads(self.causal, &operands, operands.len(), |heads, _| attend(&heads))?;
         Ok(Nd::from_elements(shape, elements))
     }
 
@@ -157,7 +160,7 @@ impl<A: Element, D: MatMul<D, Product = D>> Primitive for BlockwiseDeltas<A, D> 
     }
 
     fn value(&self, all: Vec<&Nd<A, D>>) -> Result<Nd<A, Ix1>> {
-        let (_, elements) = with_heads(self.causal, all.split_at(all.len() - 2), |heads, results| {
+        let (_, elements) = with_heads(self.causal, &all, all.len() - 2, |heads, results| {
             let [outputs, deltas] = <[_; 2]>::try_from(results).expect("the value and its delta");
             let results = outputs.into_iter().zip(deltas).map(|(output, delta)| HeadResult { output, delta });
             attend_deltas(&heads, &results.collect::<Vec<_>>())
