@@ -258,7 +258,8 @@ impl<A: Element> Past<A> {
     /// ```
     /// use dl_core::Layer;
     /// let cache = dl_nn::Cache::<f32>::new(8);
-    /// cache.predict(&[vec![7]], |past| Layer::constant(past.tokens().len())).wait()?;
+    /// let tokens = cache.predict(&[vec![7]], |past| Layer::constant(past.tokens())).wait()?;
+    /// assert_eq!(tokens, dl_nd::Nd::from([[7]]));
     /// # dl_core::Result::Ok(())
     /// ```
     pub fn tokens(&self) -> Nd<usize, Ix2> {

@@ -138,7 +138,7 @@ impl<M: Fn(&Past<A>) -> NdLayer<Ix2, A>, A: Element> Generation<M, A> {
     /// ```
     /// # use dl_core::Layer; use dl_nd::Nd;
     /// use futures::{TryStreamExt, executor::block_on};
-    /// let model = |_: &dl_nn::Past| Layer::constant(Nd::from([[0.0_f32, 9e9]]));
+    /// let model = |_: &dl_nn::Past| Layer::constant(Nd::from([[0.0_f32, 9e9]; 2]));
     /// let text = dl_nn::Generation::new(model, vec![vec![0], vec![1]], 4).tokens(2).stream();
     /// assert_eq!(block_on(text.try_collect::<Vec<_>>())?, [[Some(1); 2]; 2]);
     /// # dl_core::Result::Ok(())
