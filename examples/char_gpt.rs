@@ -163,7 +163,7 @@ fn best(scores: &[f32]) -> usize {
 fn main() -> dl::Result<()> {
     let Args { steps, seed, quick } = Args::parse();
     let sizes = if quick {
-        Sizes { characters: 20_000, width: 16, blocks: 1, context: 32, batch: 4, steps: 60, bound: 19.0 }
+        Sizes { characters: 20_000, width: 16, blocks: 1, context: 32, batch: 4, steps: 150, bound: 17.0 }
     } else {
         Sizes { characters: TEXT.len(), width: 96, blocks: 3, context: 96, batch: 16, steps, bound: 6.0 }
     };
