@@ -62,6 +62,7 @@
 //! | `MultiHeadAttention.in_proj_weight` `[3 · width, width]`, `.in_proj_bias` | the same |
 //! | `MultiHeadAttention.out_proj.weight` `[width, width]`, as in `Linear` | `out_proj.weight`, transposed |
 //! | `TransformerBlock.attention`, the other fields | `self_attn`, the same names |
+//! | `DecoderBlock`: the fields of Llama's layers, `self_attn.q_proj.weight` as in `Linear` | the same names, transposed |
 //! | `ConvTranspose2d.weight` `[in, out / groups, h, w]` | the same |
 //! | `RnnCell`, `GruCell`, `LstmCell` | the same |
 //! | `Lstm.forward.0.weight_ih`, `Lstm.reverse.0.weight_ih` | `weight_ih_l0`, `weight_ih_l0_reverse` |
@@ -71,28 +72,39 @@
 mod activation;
 mod attention;
 mod block;
+mod cache;
 mod check;
 mod conv;
+mod decoder;
 mod dropout;
 mod embedding;
+mod generate;
+mod heads;
 mod linear;
 mod lora;
 mod mixture;
 mod norm;
 mod recurrent;
 mod recurrent_network;
+mod rotary;
+mod sampling;
 mod transformer;
 
 pub use activation::Activation;
 pub use attention::MultiHeadAttention;
 pub use block::{Block, Sequential};
+pub use cache::{Cache, LayerPast, Past};
 pub use conv::{Conv1d, Conv2d, ConvTranspose1d, ConvTranspose2d};
+pub use decoder::{DecoderBlock, GatedFeedForward, GroupedQueryAttention};
 pub use dropout::Dropout;
 pub use embedding::Embedding;
+pub use generate::Generation;
 pub use linear::Linear;
 pub use lora::LoRA;
 pub use mixture::{Mixture, MixtureOfExperts};
 pub use norm::{BatchNorm, GroupNorm, InstanceNorm, LayerNorm, RmsNorm};
 pub use recurrent::{GruCell, LstmCell, RnnCell, gru_cell, lstm_cell, rnn_cell};
 pub use recurrent_network::{Gru, Lstm, Recurrent, RecurrentCell, Rnn};
+pub use rotary::Rotary;
+pub use sampling::Sampling;
 pub use transformer::TransformerBlock;

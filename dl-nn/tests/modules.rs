@@ -5,9 +5,9 @@ use dl_core::{Differentiable, Layer, Mode, Module, NewValue, Numbers, Weight};
 use dl_nd::ndarray::{Dimension, Ix2, Ix3, Ix4, IxDyn};
 use dl_nd::{Attention, Conv, Nd, NdLayer, Rank, RunningStats, init, ops::*};
 use dl_nn::{
-    Activation, BatchNorm, Conv1d, Conv2d, ConvTranspose1d, ConvTranspose2d, Embedding, GroupNorm, Gru, GruCell,
-    InstanceNorm, LayerNorm, Linear, LoRA, Lstm, LstmCell, MixtureOfExperts, MultiHeadAttention, Recurrent,
-    RecurrentCell, RmsNorm, Rnn, RnnCell, TransformerBlock,
+    Activation, BatchNorm, Conv1d, Conv2d, ConvTranspose1d, ConvTranspose2d, DecoderBlock, Embedding, GatedFeedForward,
+    GroupNorm, GroupedQueryAttention, Gru, GruCell, InstanceNorm, LayerNorm, Linear, LoRA, Lstm, LstmCell,
+    MixtureOfExperts, MultiHeadAttention, Recurrent, RecurrentCell, RmsNorm, Rnn, RnnCell, Rotary, TransformerBlock,
 };
 use dl_optim::Sgd;
 use serde_json::Value;
@@ -258,6 +258,20 @@ fn transformer_block_matches_pytorch() {
     });
     let block = TransformerBlock { activation: Activation::Gelu, ..block };
     Case::run("transformer_pre", block, |block, case| single(block.of(case.input("x"))));
+}
+
+#[test]
+fn decoder_of_llama_matches_pytorch() {
+    let rotary = Rotary { base: 100.0 };
+    Case::run("rotary", rotary, |rotary, case| single(rotary.of(case.input::<Ix4>("x"))));
+    let attention = GroupedQueryAttention::new(8, 4, 2, &mut rng()).unwrap();
+    Case::run("grouped_query_attention", attention, |attention, case| single(attention.of(case.input("x"))));
+    let attention = GroupedQueryAttention::new(8, 2, 1, &mut rng()).unwrap();
+    Case::run("multi_query_attention", attention, |attention, case| single(attention.of(case.input("x"))));
+    let net = GatedFeedForward::new(4, 6, &mut rng()).unwrap();
+    Case::run("gated_feed_forward", net, |net, case| single(net.of(case.input::<Ix3>("x"))));
+    let block = DecoderBlock::new(8, 4, 2, 10, &mut rng()).unwrap();
+    Case::run("decoder_block", block, |block, case| single(block.of(case.input("x"))));
 }
 
 /// The state after each of three steps.

@@ -138,3 +138,31 @@ pub(crate) fn zip_in_parts<A: Item, B: Item>(
         to.axis_chunks_iter_mut(Axis(axis), rows).zip(from.axis_chunks_iter(Axis(axis), rows)).collect();
     parallel::for_each_mut(&mut parts, 0.5 * CHUNK_LEN as f64, |_, (to, from)| to.zip_mut_with(from, &each));
 }
+
+/// The larger number; NaN if either is.
+#[inline(always)]
+pub(crate) fn larger<A: Element>(largest: A, x: A) -> A {
+    if x > largest || x.is_nan() { x } else { largest }
+}
+
+/// The largest element; NaN if there is one, −∞ of no elements.
+#[inline(always)]
+pub(crate) fn largest_of<A: Element>(x: &[A]) -> A {
+    let (rows, rest) = x.as_chunks::<LANE_GROUP>();
+    // a local, not a captured variable, so that it stays in registers
+    let mut maxima = [A::neg_infinity(); LANE_GROUP];
+    maxima[..rest.len()].copy_from_slice(rest);
+    for row in rows {
+        for i in 0..LANE_GROUP {
+            maxima[i] = larger(maxima[i], row[i]);
+        }
+    }
+    let mut left = LANE_GROUP;
+    while left > 1 {
+        left /= 2;
+        for i in 0..left {
+            maxima[i] = larger(maxima[i], maxima[left + i]);
+        }
+    }
+    maxima[0]
+}

@@ -1,18 +1,19 @@
 //! Scaled dot-product attention.
 
+use crate::ops::blockwise_attention::attend_blockwise;
 use crate::ops::compare::choose;
 use crate::ops::dropout::dropout;
 use crate::ops::expand_as::expand_like;
 use crate::ops::matmul::{MatMul, matmul};
 use crate::ops::rearrange::triangle;
-use crate::ops::reshape::{MovementOps, transpose};
+use crate::ops::reshape::{MovementOps, lift, transpose};
 use crate::ops::softmax::softmax_or_zero;
 use crate::tensor::{Element, Nd, Rank};
 use dl_core::{Along, At, Binary, BuiltIn, Differentiable, Error, Layer, Pointwise, Primitive, Result};
 use ndarray::IxDyn;
 use std::marker::PhantomData;
 
-const NAME: &str = "scaled_dot_product_attention";
+pub(super) const NAME: &str = "scaled_dot_product_attention";
 
 /// `softmax(q · kᵀ / √E) · v` (Vaswani et al., *Attention is all you need*, 2017), for queries
 /// `[…, L, E]`, keys `[…, S, E]` and values `[…, S, Ev]`. The result has the shape `[…, L, Ev]`.
@@ -40,6 +41,10 @@ pub fn scaled_dot_product_attention<A: Element, D: MatMul<D, Product = D>>(
 
 /// [`scaled_dot_product_attention`] with settings: masks, another scale, dropout.
 ///
+/// Without a bias and dropout the scores are computed block by block, forward and backward, so the
+/// memory beyond operands and results is proportional to the lengths and not to their product (Dao
+/// et al., *FlashAttention*, 2022). Derivatives of the gradient have the whole matrix.
+///
 /// ```
 /// use dl_core::Differentiable;
 /// use dl_nd::{Attention, Nd, scaled_dot_product_attention_with};
@@ -59,12 +64,31 @@ pub fn scaled_dot_product_attention_with<A: Element, D: MatMul<D, Product = D>>(
     v: impl Differentiable<Data = Nd<A, D>>,
     settings: &Attention<A>,
 ) -> Layer<Nd<A, D>> {
-    let q = q.into_layer();
+    let (q, k, v) = (q.into_layer(), k.into_layer(), v.into_layer());
     let q = match settings.scale {
         Some(scale) => Nd::with_number(Binary::Mul, &q, scale, false),
         None => scale_queries(q),
     };
-    let mut scores = matmul(NAME, q, transpose(&k.into_layer(), -2, -1));
+    if settings.bias.is_some() || settings.dropout != 0.0 {
+        let mut weights = softmax_or_zero(scores(&q, &k, settings), -1);
+        if settings.dropout != 0.0 {
+            weights = dropout(weights, settings.dropout);
+        }
+        return matmul(NAME, weights, v);
+    }
+    let [zero, nothing] = [A::zero(), A::neg_infinity()].map(|number| Layer::constant(Nd::single(number)));
+    let addend = settings.mask.as_ref().map(|mask| choose(lift(mask), zero, nothing));
+    attend_blockwise([q, k, v], addend, settings.causal)
+}
+
+/// The scores of scaled queries, `[…, L, S]`; −∞ where a key is hidden.
+#[track_caller]
+fn scores<A: Element, D: MatMul<D, Product = D>>(
+    q: &Layer<Nd<A, D>>,
+    k: &Layer<Nd<A, D>>,
+    settings: &Attention<A>,
+) -> Layer<Nd<A, D>> {
+    let mut scores = matmul(NAME, q.clone(), transpose(k, -2, -1));
     if let Some(bias) = &settings.bias {
         scores = Nd::binary(Binary::Add, &scores, &expand_like(NAME, bias, &scores));
     }
@@ -75,11 +99,7 @@ pub fn scaled_dot_product_attention_with<A: Element, D: MatMul<D, Product = D>>(
     if settings.causal {
         scores = triangle(scores, true, 0, A::neg_infinity());
     }
-    let mut weights = softmax_or_zero(scores, -1);
-    if settings.dropout != 0.0 {
-        weights = dropout(weights, settings.dropout);
-    }
-    matmul(NAME, weights, v.into_layer())
+    scores
 }
 
 /// The settings of [`scaled_dot_product_attention_with`].

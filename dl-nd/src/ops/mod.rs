@@ -13,6 +13,7 @@ pub(crate) mod add_n;
 pub(crate) mod argmax;
 pub(crate) mod attention;
 pub(crate) mod axes;
+mod blockwise_attention;
 pub(crate) mod broadcast;
 pub mod catalog;
 pub(crate) mod compare;

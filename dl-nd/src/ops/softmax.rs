@@ -1,7 +1,7 @@
 //! Softmax and log-softmax. The maximum is subtracted first, so that `exp` cannot overflow.
 
 use crate::fusion::{RUN_LEN, add_assign, canonicalize_nan, combine_chunk_sums, map_in_place, sum_in_order};
-use crate::kernels::{LANE_GROUP, Lane, around, for_each_lane};
+use crate::kernels::{LANE_GROUP, Lane, around, for_each_lane, larger, largest_of};
 use crate::ops::axes::axis_of;
 use crate::ops::reduce::sum_keepdim;
 use crate::tensor::{Element, Nd, Rank};
@@ -228,33 +228,6 @@ fn write<A>(mut to: ArrayViewMut1<'_, A>, numbers: impl Iterator<Item = A>) {
         Some(to) => to.iter_mut().zip(numbers).for_each(|(y, number)| *y = number),
         None => to.iter_mut().zip(numbers).for_each(|(y, number)| *y = number),
     }
-}
-
-/// The larger number; NaN if either is.
-#[inline(always)]
-fn larger<A: Element>(largest: A, x: A) -> A {
-    if x > largest || x.is_nan() { x } else { largest }
-}
-
-#[inline(always)]
-fn largest_of<A: Element>(x: &[A]) -> A {
-    let (rows, rest) = x.as_chunks::<LANE_GROUP>();
-    // a local, not a captured variable, so that it stays in registers
-    let mut maxima = [A::neg_infinity(); LANE_GROUP];
-    maxima[..rest.len()].copy_from_slice(rest);
-    for row in rows {
-        for i in 0..LANE_GROUP {
-            maxima[i] = larger(maxima[i], row[i]);
-        }
-    }
-    let mut left = LANE_GROUP;
-    while left > 1 {
-        left /= 2;
-        for i in 0..left {
-            maxima[i] = larger(maxima[i], maxima[left + i]);
-        }
-    }
-    maxima[0]
 }
 
 /// `ln Σ exp(x)`; −∞ for no elements.

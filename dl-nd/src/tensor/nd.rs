@@ -134,6 +134,16 @@ impl<A: Item, D: Rank> Nd<A, D> {
         self.0.into_array().into_dyn().into()
     }
 
+    /// The elements as an array that may share them with other tensors, without a copy.
+    ///
+    /// ```
+    /// let row = dl_nd::Nd::from([[1.0, 2.0], [3.0, 4.0]]).into_shared().slice_move(ndarray::s![1, ..]);
+    /// assert_eq!(dl_nd::Nd::from(row), dl_nd::Nd::from([3.0, 4.0]));
+    /// ```
+    pub fn into_shared(self) -> ArcArray<A, D> {
+        self.0.into_array()
+    }
+
     /// The elements as an owned array, without a copy if they are not shared.
     ///
     /// ```

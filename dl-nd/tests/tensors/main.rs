@@ -7,6 +7,7 @@ mod faults;
 mod gradient_check;
 
 mod accuracy;
+mod attention;
 mod axes;
 mod conv;
 mod conveniences;

@@ -55,7 +55,8 @@ def rust_entries(module):
                 continue
             owner, _, leaf = path.rpartition(".")
             linear = isinstance(module.get_submodule(owner), nn.Linear) and leaf == "weight"
-            path = path.replace("self_attn", "attention")
+            if isinstance(module, nn.TransformerEncoderLayer):
+                path = path.replace("self_attn", "attention")
             path = path.replace("forward_.", "forward.")
             for theirs, name_here in RENAMED.items():
                 path = path.replace(theirs, name_here)
@@ -166,6 +167,71 @@ def causal(module, x):
 
 
 case("transformer_causal", encoder(norm_first=True), randn(2, 4, 6), causal)
+
+
+def rotated(x, base=10_000.0):
+    """Rotary positions in the layout of Llama: the first half of a vector is paired with the second."""
+    length, half = x.shape[-2], x.shape[-1] // 2
+    angles = torch.arange(length)[:, None] * base ** (-torch.arange(half) / half)
+    pairs = torch.complex(x[..., :half], x[..., half:]) * torch.polar(torch.ones_like(angles), angles)
+    return torch.cat([pairs.real, pairs.imag], dim=-1)
+
+
+class Rotary(nn.Module):
+    def forward(self, x):
+        return rotated(x, base=100.0)
+
+
+case("rotary", Rotary(), randn(2, 3, 5, 6), only_x)
+
+
+class GroupedQueryAttention(nn.Module):
+    def __init__(self, width, heads, groups):
+        super().__init__()
+        self.heads, self.groups, depth = heads, groups, width // heads
+        self.q_proj = nn.Linear(width, heads * depth, bias=False)
+        self.k_proj = nn.Linear(width, groups * depth, bias=False)
+        self.v_proj = nn.Linear(width, groups * depth, bias=False)
+        self.o_proj = nn.Linear(heads * depth, width, bias=False)
+
+    def forward(self, x):
+        def heads(projection, number):
+            return projection(x).unflatten(-1, (number, -1)).transpose(1, 2)
+
+        q, k = rotated(heads(self.q_proj, self.heads)), rotated(heads(self.k_proj, self.groups))
+        v = heads(self.v_proj, self.groups)
+        y = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+        return self.o_proj(y.transpose(1, 2).flatten(2))
+
+
+class GatedFeedForward(nn.Module):
+    def __init__(self, width, hidden):
+        super().__init__()
+        self.gate_proj = nn.Linear(width, hidden, bias=False)
+        self.up_proj = nn.Linear(width, hidden, bias=False)
+        self.down_proj = nn.Linear(hidden, width, bias=False)
+
+    def forward(self, x):
+        return self.down_proj(nn.functional.silu(self.gate_proj(x)) * self.up_proj(x))
+
+
+class DecoderBlock(nn.Module):
+    def __init__(self, width, heads, groups, hidden):
+        super().__init__()
+        self.input_layernorm = nn.RMSNorm(width, eps=1e-6)
+        self.self_attn = GroupedQueryAttention(width, heads, groups)
+        self.post_attention_layernorm = nn.RMSNorm(width, eps=1e-6)
+        self.mlp = GatedFeedForward(width, hidden)
+
+    def forward(self, x):
+        x = x + self.self_attn(self.input_layernorm(x))
+        return x + self.mlp(self.post_attention_layernorm(x))
+
+
+case("grouped_query_attention", GroupedQueryAttention(8, 4, 2), randn(2, 5, 8), only_x)
+case("multi_query_attention", GroupedQueryAttention(8, 2, 1), randn(2, 3, 8), only_x)
+case("gated_feed_forward", GatedFeedForward(4, 6), randn(2, 3, 4), only_x)
+case("decoder_block", DecoderBlock(8, 4, 2, 10), randn(2, 5, 8), only_x)
 
 
 def sequence():

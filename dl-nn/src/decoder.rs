@@ -1,0 +1,242 @@
+//! The parts of a decoder in the form of Llama.
+
+use crate::activation::Activation;
+use crate::cache::LayerPast;
+use crate::check::check_positive;
+use crate::heads::{join_heads, split_heads};
+use crate::linear::Linear;
+use crate::norm::RmsNorm;
+use crate::rotary::Rotary;
+use dl_core::{Binary, Error, Pointwise, Result, Term};
+use dl_macros::Module;
+use dl_nd::ndarray::{Ix2, Ix3};
+use dl_nd::{Attention, Element, MatMul, Nd, NdExpression, NdLayer, ops::*};
+use rand::Rng;
+
+/// Self-attention with rotary positions, in which groups of query heads share the keys and values
+/// of one head (Ainslie et al., *GQA*, 2023): `[batch, length, width]`. The names are those of
+/// Llama's `self_attn`.
+///
+/// ```
+/// use dl_core::Differentiable;
+/// use dl_nd::{Nd, init};
+/// let attention = dl_nn::GroupedQueryAttention::<f32>::new(16, 4, 2, &mut init::rng(1))?;
+/// assert_eq!(attention.of(Nd::full([3, 5, 16], 0.5)).predict().wait()?.shape(), [3, 5, 16]);
+/// assert_eq!(dl_core::Module::parameters(&attention), 16 * (16 + 8 + 8 + 16));
+/// # dl_core::Result::Ok(())
+/// ```
+#[derive(Clone, Debug, Module)]
+#[module(crate = dl_core)]
+pub struct GroupedQueryAttention<A: Element = f32> {
+    /// The projection to the queries of all heads, ordered by group.
+    pub q_proj: Linear<A>,
+    /// The projection to the keys, one head for each group.
+    pub k_proj: Linear<A>,
+    /// The projection to the values, one head for each group.
+    pub v_proj: Linear<A>,
+    /// The projection of the joined heads.
+    pub o_proj: Linear<A>,
+    /// The number of query heads.
+    pub heads: usize,
+    /// The number of key and value heads. It must divide the number of heads; 1 is multi-query
+    /// attention (Shazeer, 2019).
+    pub groups: usize,
+    /// The positions of queries and keys.
+    pub rotary: Rotary,
+}
+
+impl<A: Element> GroupedQueryAttention<A> {
+    /// A layer without biases, initialised like [`Linear`].
+    ///
+    /// # Errors
+    /// If a size is 0, if `heads` does not divide `width`, if `groups` does not divide `heads`, if
+    /// the width of a head is odd, or if a weight is too large to allocate.
+    #[track_caller]
+    pub fn new(width: usize, heads: usize, groups: usize, rng: &mut impl Rng) -> Result<Self> {
+        const NAME: &str = "GroupedQueryAttention";
+        check_positive(NAME, &[("elements of a vector", width), ("heads", heads), ("groups", groups)])?;
+        let refuse = |message: String| Err(Error::invalid(format!("{NAME}: {message}")));
+        if !width.is_multiple_of(heads) {
+            return refuse(format!("{heads} heads do not divide a width of {width}"));
+        }
+        if !heads.is_multiple_of(groups) {
+            return refuse(format!("{groups} groups do not divide {heads} heads"));
+        }
+        let depth = width / heads;
+        if !depth.is_multiple_of(2) {
+            return refuse(format!("the width of a head is {depth}; it must be even"));
+        }
+        let mut linear = |outputs| Linear::without_bias(width, outputs, rng);
+        Ok(GroupedQueryAttention {
+            q_proj: linear(width)?,
+            k_proj: linear(groups * depth)?,
+            v_proj: linear(groups * depth)?,
+            o_proj: linear(width)?,
+            heads,
+            groups,
+            rotary: Rotary::default(),
+        })
+    }
+
+    /// Causal self-attention, `[batch, length, width] → [batch, length, width]`: each vector attends
+    /// to itself and to those before it.
+    ///
+    /// # Errors
+    /// A shape error if the last axis of `x` is not `width`.
+    #[track_caller]
+    pub fn of(&self, x: impl NdExpression<Ix3, A>) -> NdLayer<Ix3, A> {
+        self.attend(&x.into_layer(), None)
+    }
+
+    /// The same for tokens that continue the sequences of a [`Cache`](crate::Cache): they attend to
+    /// the tokens before them, whose keys and values the cache has. No gradient flows to those.
+    ///
+    /// # Errors
+    /// Those of [`of`](GroupedQueryAttention::of), and a shape error if `x` has other numbers of
+    /// sequences or tokens than the prediction.
+    #[track_caller]
+    pub fn of_cached(&self, x: impl NdExpression<Ix3, A>, past: LayerPast<A>) -> NdLayer<Ix3, A> {
+        self.attend(&x.into_layer(), Some(&past))
+    }
+
+    #[track_caller]
+    fn attend(&self, x: &NdLayer<Ix3, A>, past: Option<&LayerPast<A>>) -> NdLayer<Ix3, A> {
+        let each = self.heads / self.groups.max(1);
+        let q = split_heads(self.q_proj.of(x), [self.groups, each]);
+        let [k, v] = [&self.k_proj, &self.v_proj].map(|projection| split_heads(projection.of(x), [self.groups, 1]));
+        let heads = match past {
+            None => {
+                let (q, k) = (self.rotary.of(q), self.rotary.of(k));
+                scaled_dot_product_attention_with(q, k, v, &Attention::new().causal())
+            }
+            Some(past) => {
+                let turned = |x| self.rotary.from(x, past.starts());
+                let (k, v) = past.extend(turned(k), v);
+                scaled_dot_product_attention_with(turned(q), k, v, past.settings())
+            }
+        };
+        self.o_proj.of(join_heads(heads))
+    }
+}
+
+/// A gated feed-forward network, `down(activation(gate(x)) · up(x))` along the last axis. With
+/// [`Activation::Silu`] it is SwiGLU (Shazeer, *GLU variants improve transformer*, 2020). The names
+/// are those of Llama's `mlp`.
+///
+/// ```
+/// use dl_core::Differentiable;
+/// use dl_nd::{Nd, init};
+/// let net = dl_nn::GatedFeedForward::<f32>::new(8, 20, &mut init::rng(1))?;
+/// assert_eq!(net.of(Nd::full([3, 8], 0.5)).predict().wait()?.shape(), [3, 8]);
+/// # dl_core::Result::Ok(())
+/// ```
+#[derive(Clone, Debug, Module)]
+#[module(crate = dl_core)]
+pub struct GatedFeedForward<A: Element = f32> {
+    /// The gate, `[…, width] → […, hidden]`.
+    pub gate_proj: Linear<A>,
+    /// What the gate multiplies, `[…, width] → […, hidden]`.
+    pub up_proj: Linear<A>,
+    /// `[…, hidden] → […, width]`.
+    pub down_proj: Linear<A>,
+    /// The activation function of the gate.
+    pub activation: Activation,
+}
+
+impl<A: Element> GatedFeedForward<A> {
+    /// A SwiGLU network without biases, initialised like [`Linear`].
+    ///
+    /// # Errors
+    /// If a size is 0 or a weight is too large to allocate.
+    #[track_caller]
+    pub fn new(width: usize, hidden: usize, rng: &mut impl Rng) -> Result<Self> {
+        Ok(GatedFeedForward {
+            gate_proj: Linear::without_bias(width, hidden, rng)?,
+            up_proj: Linear::without_bias(width, hidden, rng)?,
+            down_proj: Linear::without_bias(hidden, width, rng)?,
+            activation: Activation::Silu,
+        })
+    }
+
+    /// Applies the network, `[…, width] → […, width]`.
+    ///
+    /// # Errors
+    /// A shape error if the last axis of `x` is not `width`.
+    #[track_caller]
+    pub fn of<D: MatMul<Ix2, Product = D>>(&self, x: impl NdExpression<D, A>) -> NdLayer<D, A> {
+        let x = x.into_layer();
+        let gate = self.activation.of(self.gate_proj.of(&x));
+        self.down_proj.of(Nd::binary(Binary::Mul, &gate, &self.up_proj.of(x)))
+    }
+}
+
+/// A decoder layer in the form of Llama: causal [`GroupedQueryAttention`], then a
+/// [`GatedFeedForward`] network, each after an [`RmsNorm`] and with a residual connection:
+/// `[batch, length, width]`. The names are those of Llama's layers.
+///
+/// ```
+/// use dl_core::Differentiable;
+/// use dl_nd::{Nd, init};
+/// let block = dl_nn::DecoderBlock::<f32>::new(16, 4, 2, 40, &mut init::rng(1))?;
+/// assert_eq!(block.of(Nd::full([3, 5, 16], 0.5)).predict().wait()?.shape(), [3, 5, 16]);
+/// # dl_core::Result::Ok(())
+/// ```
+#[derive(Clone, Debug, Module)]
+#[module(crate = dl_core)]
+pub struct DecoderBlock<A: Element = f32> {
+    /// The normalisation before the attention.
+    pub input_layernorm: RmsNorm<A>,
+    /// Causal self-attention.
+    pub self_attn: GroupedQueryAttention<A>,
+    /// The normalisation before the feed-forward network.
+    pub post_attention_layernorm: RmsNorm<A>,
+    /// The feed-forward network.
+    pub mlp: GatedFeedForward<A>,
+}
+
+impl<A: Element> DecoderBlock<A> {
+    /// A layer with `heads` query heads, `groups` key and value heads, and a feed-forward network
+    /// of width `hidden`.
+    ///
+    /// # Errors
+    /// Those of [`GroupedQueryAttention::new`] and [`GatedFeedForward::new`].
+    #[track_caller]
+    pub fn new(width: usize, heads: usize, groups: usize, hidden: usize, rng: &mut impl Rng) -> Result<Self> {
+        Ok(DecoderBlock {
+            input_layernorm: RmsNorm::new(width)?,
+            self_attn: GroupedQueryAttention::new(width, heads, groups, rng)?,
+            post_attention_layernorm: RmsNorm::new(width)?,
+            mlp: GatedFeedForward::new(width, hidden, rng)?,
+        })
+    }
+
+    /// Applies the layer to whole sequences, `[batch, length, width] → [batch, length, width]`.
+    ///
+    /// # Errors
+    /// A shape error if the last axis of `x` is not `width`.
+    #[track_caller]
+    pub fn of(&self, x: impl NdExpression<Ix3, A>) -> NdLayer<Ix3, A> {
+        let x = x.into_layer();
+        let attended = self.self_attn.of(self.input_layernorm.of(&x));
+        self.feed_forward(x, attended)
+    }
+
+    /// Applies the layer to tokens that continue the sequences of a [`Cache`](crate::Cache). See
+    /// [`GroupedQueryAttention::of_cached`].
+    ///
+    /// # Errors
+    /// Those of [`GroupedQueryAttention::of_cached`].
+    #[track_caller]
+    pub fn of_cached(&self, x: impl NdExpression<Ix3, A>, past: LayerPast<A>) -> NdLayer<Ix3, A> {
+        let x = x.into_layer();
+        let attended = self.self_attn.of_cached(self.input_layernorm.of(&x), past);
+        self.feed_forward(x, attended)
+    }
+
+    #[track_caller]
+    fn feed_forward(&self, x: NdLayer<Ix3, A>, attended: NdLayer<Ix3, A>) -> NdLayer<Ix3, A> {
+        let x = (Term(x) + Term(attended)).0;
+        let fed = self.mlp.of(self.post_attention_layernorm.of(&x));
+        (Term(x) + Term(fed)).0
+    }
+}
