@@ -120,13 +120,13 @@ where
     Weight::new(uniform(shape, low, high, &mut rng(1)))
 }
 
-/// Indices below `count`, in no order.
+/// Indices below `count`, in no order along any axis.
 fn indices<const N: usize, D: HasRank<N>>(shape: [usize; N], count: usize) -> Nd<usize, D>
 where
     [usize; N]: IntoDimension<Dim = D>,
 {
     let len: usize = shape.iter().product();
-    Nd::from_vec(shape, (0..len).map(|i| i * 7919 % count).collect()).expect("one each")
+    Nd::from_vec(shape, (0..len).map(|i| (i * 2_654_435_761 >> 12) % count).collect()).expect("one each")
 }
 
 /// Rows of methods with the same arguments.

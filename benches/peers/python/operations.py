@@ -116,7 +116,7 @@ def uniform(*shape, low=-1.0, high=1.0):
 
 
 def indices(*shape, count):
-    return (torch.arange(torch.Size(shape).numel()) * 7919 % count).reshape(shape)
+    return ((torch.arange(torch.Size(shape).numel()) * 2_654_435_761 >> 12) % count).reshape(shape)
 
 
 N = 2048

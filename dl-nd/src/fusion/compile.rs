@@ -9,7 +9,7 @@ use super::program::{
     BroadcastOperand, BroadcastStrides, Instruction, MAX_RESULTS, Opcode, Program, vector_nanoseconds,
 };
 use super::{multi_output, prefetch};
-use crate::tensor::{Element, Expr, LazyTensor, Nd, Rank};
+use crate::tensor::{Element, Expr, LazyTensor, Nd, Rank, row_major_copy};
 use dl_core::{Binary, Unary};
 use ndarray::{ArcArray, IxDyn};
 use std::sync::Arc;
@@ -292,8 +292,7 @@ impl<A: Element, D: Rank> Compiler<'_, A, D> {
         });
         known.unwrap_or_else(|| {
             let array = array.clone().into_dyn();
-            let array =
-                if array.is_standard_layout() { array } else { array.as_standard_layout().into_owned().into_shared() };
+            let array = if array.is_standard_layout() { array } else { row_major_copy(array.view()).into_shared() };
             let is_whole = array.shape() == self.shape.slice();
             let value = if is_whole {
                 self.operands.push(array);

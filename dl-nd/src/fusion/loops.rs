@@ -153,9 +153,15 @@ fn powers<A: Element, S: Simd, E: Elementary>(op: Binary, simd: S) -> VectorLoop
             return simple([a; 4], to);
         }
         op.each_without_simple_form(compile())([a, b, a, a], to);
-        for (to, (&a, &b)) in to.iter_mut().zip(a.iter().zip(b)) {
-            if op.has_simple_form(b) {
-                *to = op.value(a, b);
+        let some_are_simple = simd.vectorize(
+            #[inline(always)]
+            || b.iter().fold(false, |some, &b| some | op.may_have_simple_form(b)),
+        );
+        if some_are_simple {
+            for (to, (&a, &b)) in to.iter_mut().zip(a.iter().zip(b)) {
+                if op.has_simple_form(b) {
+                    *to = op.value(a, b);
+                }
             }
         }
     })

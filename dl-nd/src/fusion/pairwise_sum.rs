@@ -32,7 +32,9 @@ pub(crate) fn sum_in_order<A: Element>(terms: &[A]) -> A {
         return terms.iter().fold(A::zero(), |sum, &term| sum + term);
     }
     let mut sum = PairwiseSum::new();
-    terms.chunks(RUN_LEN).for_each(|run| sum.add_in_order(run));
+    let rest = sum.add_runs::<8>(terms);
+    let rest = sum.add_runs::<2>(rest);
+    rest.chunks(RUN_LEN).for_each(|run| sum.add_in_order(run));
     sum.total()
 }
 
@@ -56,6 +58,25 @@ impl<A: Element> PairwiseSum<A> {
         if self.terms.is_multiple_of(RUN_LEN) {
             self.runs.push(std::mem::replace(&mut self.run, A::zero()));
         }
+    }
+
+    /// Adds the whole runs of `terms`, `N` at a time, so that an addition need not wait for the one
+    /// before it in the same run. Returns the other terms.
+    fn add_runs<'a, const N: usize>(&mut self, terms: &'a [A]) -> &'a [A] {
+        let groups = terms.chunks_exact(N * RUN_LEN);
+        let rest = groups.remainder();
+        self.terms += terms.len() - rest.len();
+        for group in groups {
+            let (runs, _) = group.as_chunks::<RUN_LEN>();
+            let mut sums = [A::zero(); N];
+            for at in 0..RUN_LEN {
+                for (sum, run) in sums.iter_mut().zip(runs) {
+                    *sum = *sum + run[at];
+                }
+            }
+            sums.into_iter().for_each(|sum| self.runs.push(sum));
+        }
+        rest
     }
 
     /// Adds many terms; each run is summed in lanes. The number of terms before must be a multiple
@@ -179,7 +200,7 @@ mod tests {
 
     #[test]
     fn few_terms_sum_exactly() {
-        for count in [0, 1, 127, 128, 129, 384, 385] {
+        for count in [0, 1, 127, 128, 129, 384, 385, 1023, 1024, 1281, 3000] {
             let mut sum = PairwiseSum::new();
             (0..count).for_each(|i| sum.add_in_order(&[f64::from(i)]));
             assert_eq!(sum.total(), f64::from(count * (count - 1) / 2));
@@ -189,6 +210,7 @@ mod tests {
             tenths.iter().for_each(|&term| one_by_one.add_in_order(&[term]));
             tenths.chunks(16).for_each(|terms| in_sixteens.add_in_order(terms));
             assert_eq!(one_by_one.total(), in_sixteens.total());
+            assert_eq!(one_by_one.total(), sum_in_order(&tenths));
         }
     }
 }

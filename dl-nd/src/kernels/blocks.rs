@@ -2,6 +2,7 @@
 
 use crate::fusion::{BroadcastStrides, CHUNK_LEN, load};
 use crate::tensor::{Element, Item, Nd, Rank};
+use dl_core::simd::vectorized;
 use dl_core::{buffers, parallel};
 use ndarray::{Array, ArrayView};
 use std::borrow::Cow;
@@ -36,7 +37,8 @@ impl<'a, A: Item> Operand<'a, A> {
 }
 
 /// Computes a result from three operands, block by block. `result` has the right length and any
-/// elements. `compute` must not depend on the position of an element.
+/// elements. `compute` must not depend on the position of an element, and must be
+/// `#[inline(always)]`.
 pub(crate) fn map_blocks<A: Item, B: Item, C: Item, T: Item>(
     mut result: Vec<T>,
     (a, b, c): (&Operand<'_, A>, &Operand<'_, B>, &Operand<'_, C>),
@@ -49,21 +51,32 @@ pub(crate) fn map_blocks<A: Item, B: Item, C: Item, T: Item>(
         for (block, to) in to.chunks_mut(BLOCK_LEN).enumerate() {
             let (start, len) = (chunk * CHUNK_LEN + block * BLOCK_LEN, to.len());
             let (a, b) = (a.read(start, len, &mut left), b.read(start, len, &mut middle));
-            compute(a, b, c.read(start, len, &mut right), to);
+            let c = c.read(start, len, &mut right);
+            vectorized(
+                #[inline(always)]
+                || compute(a, b, c, to),
+            );
         }
     });
     result
 }
 
-/// Converts each element.
+/// Converts each element. `each` must be `#[inline(always)]`.
 pub(crate) fn map_elements<A: Item, B: Element, D: Rank>(
     x: ArrayView<'_, A, D>,
     each: impl Fn(A) -> B + Sync,
 ) -> Array<B, D> {
     let Some(elements) = x.as_slice() else { return x.mapv(each) };
     let operand = &Operand { elements: Cow::Borrowed(elements), strides: None };
-    let converted = map_blocks(buffers::take_filled(elements.len()), (operand, operand, operand), |x, _, _, to| {
-        to.iter_mut().zip(x).for_each(|(to, &x)| *to = each(x));
-    });
+    let converted = map_blocks(
+        buffers::take_filled(elements.len()),
+        (operand, operand, operand),
+        #[inline(always)]
+        |x, _, _, to| {
+            for (to, &x) in to.iter_mut().zip(x) {
+                *to = each(x);
+            }
+        },
+    );
     Array::from_shape_vec(x.raw_dim(), converted).expect("as many elements")
 }

@@ -5,7 +5,9 @@ use super::around;
 use crate::fusion::CHUNK_LEN;
 use crate::tensor::{Element, Item, Rank};
 use dl_core::parallel;
-use ndarray::{Array, ArrayD, ArrayView, ArrayView1, ArrayViewD, ArrayViewMut1, ArrayViewMut3, ArrayViewMutD, Axis};
+use ndarray::{
+    Array, ArrayD, ArrayView, ArrayView1, ArrayViewD, ArrayViewMut1, ArrayViewMut2, ArrayViewMut3, ArrayViewMutD, Axis,
+};
 
 /// The minimum length of a contiguous part of a row in a chunk.
 const MIN_ROW_LEN: usize = 128;
@@ -107,19 +109,31 @@ pub(crate) fn for_each_lane_pair<A: Item, B: Item, D: Rank>(
     parallel::for_each_mut(&mut groups, nanoseconds * (LANE_GROUP * length) as f64, |_, (x, y)| {
         // a stride of a power of two would put all lanes into the same set of the cache
         let (width, stride) = (y.ncols(), length + LANE_GROUP);
-        let (mut lanes, mut results) = (vec![x[0]; width * stride], vec![y[[0, 0]]; width * count]);
-        for (step, row) in x.chunks(after).enumerate() {
-            row[..width].iter().enumerate().for_each(|(lane, &x)| lanes[lane * stride + step] = x);
-        }
-        for (step, row) in y.outer_iter().enumerate() {
-            row.iter().enumerate().for_each(|(lane, &y)| results[lane * count + step] = y);
-        }
+        let lanes = to_lanes(x.chunks(after), width, stride);
+        let mut results = to_lanes(y.outer_iter().map(|row| row.to_slice().expect("contiguous rows")), width, count);
         let lanes = lanes.chunks_exact(stride).map(|lane| &lane[..length]);
         lanes.zip(results.chunks_exact_mut(count)).for_each(|(x, y)| work(x, y));
-        for (step, mut row) in y.outer_iter_mut().enumerate() {
-            row.iter_mut().enumerate().for_each(|(lane, y)| *y = results[lane * count + step]);
-        }
+        from_lanes(&results, count, y);
     });
+}
+
+/// Copies the first `width` columns of some rows to lanes, which begin `stride` elements apart.
+pub(super) fn to_lanes<'a, T: Copy + 'a>(rows: impl Iterator<Item = &'a [T]>, width: usize, stride: usize) -> Vec<T> {
+    let mut lanes = Vec::new();
+    for (step, row) in rows.enumerate() {
+        if step == 0 {
+            lanes.resize(width * stride, row[0]);
+        }
+        row[..width].iter().enumerate().for_each(|(lane, &x)| lanes[lane * stride + step] = x);
+    }
+    lanes
+}
+
+/// Copies lanes back to the columns.
+pub(super) fn from_lanes<T: Copy>(lanes: &[T], stride: usize, columns: &mut ArrayViewMut2<'_, T>) {
+    for (step, mut row) in columns.outer_iter_mut().enumerate() {
+        row.iter_mut().enumerate().for_each(|(lane, y)| *y = lanes[lane * stride + step]);
+    }
 }
 
 /// Calls `each` with all pairs of elements of two arrays of the same shape.

@@ -24,6 +24,6 @@ pub(crate) use lanes::{
 };
 pub(crate) use max_pool_2x2::Windows2x2;
 pub(crate) use scan::scan;
-pub(crate) use select::{add_taken, all_below, copied, fill, gather, scatter_add, take};
-pub(crate) use sum::{add_in_halves, sum_all, sum_along, sum_of_rows};
+pub(crate) use select::{add_taken, all_below, fill, gather, scatter_add, take};
+pub(crate) use sum::{add_in_halves, sum_all, sum_along, sum_of_rows, sum_squares_along};
 pub(crate) use window::{SPATIAL, Window, pad_spatial, windows};

@@ -3,10 +3,11 @@
 //! A tensor is `[before, length, after]` around the axis. Indices must be below `length`.
 
 use super::add_in_halves;
+use super::lanes::{LANE_GROUP, from_lanes, to_lanes};
 use crate::fusion::{CHUNK_LEN, RUN_LEN, sum_in_order};
 use crate::tensor::Element;
 use dl_core::{buffers, parallel};
-use ndarray::{ArrayView1, ArrayViewMut1, ArrayViewMut2, ArrayViewMut3, Axis};
+use ndarray::{ArrayView1, ArrayViewMut1, ArrayViewMut3, Axis};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// The estimated time to select or to add an element, in nanoseconds.
@@ -20,11 +21,6 @@ pub(crate) fn fill<A: Element>(len: usize, width: usize, work: impl Fn(usize, &m
     let mut parts: Vec<&mut [A]> = result.chunks_mut(each).collect();
     parallel::for_each_mut(&mut parts, NANOSECONDS * each.min(len) as f64, |part, to| work(part * each, to));
     result
-}
-
-/// A copy of many elements.
-pub(crate) fn copied<A: Element>(x: &[A]) -> Vec<A> {
-    fill(x.len(), 1, |first, to| to.copy_from_slice(&x[first..first + to.len()]))
 }
 
 /// Whether all indices are below `length`.
@@ -155,59 +151,58 @@ pub(crate) fn gather<A: Element>(x: &[A], [before, length, after]: [usize; 3], i
     })
 }
 
+/// The number of lanes that are copied together. They stay in L2.
+const LANES: usize = 32;
+
 /// Adds the elements of `source`, which has the shape of the indices, at their indices along the
 /// axis, in order.
 pub(crate) fn scatter_add<A: Element>(sums: &mut [A], shape: [usize; 3], indices: &[usize], source: &[A]) {
-    let [before, _, after] = shape;
+    let [before, length, after] = shape;
     if indices.is_empty() {
         return;
     }
     let count = indices.len() / (before * after);
+    let nanoseconds = |lanes: usize| 2.0 * NANOSECONDS * (lanes * count) as f64;
+    if after == 1 {
+        let each = (CHUNK_LEN / length.max(count)).max(1);
+        let lists = indices.chunks(each * count).zip(source.chunks(each * count));
+        let mut parts: Vec<_> = sums.chunks_mut(each * length).zip(lists).collect();
+        return parallel::for_each_mut(&mut parts, nanoseconds(each), |_, (sums, (indices, source))| {
+            let lists = indices.chunks(count).zip(source.chunks(count));
+            sums.chunks_mut(length).zip(lists).for_each(|(sums, (indices, terms))| add_lane(sums, indices, terms));
+        });
+    }
     let mut sums = ArrayViewMut3::from_shape(shape, sums).expect("as many elements");
-    // parts have blocks of their own, or columns
-    let axis = Axis(if before > 1 { 0 } else { 2 });
-    let each = sums.len_of(axis).div_ceil(16).max(if before > 1 { 1 } else { 16 });
-    let add = |part: usize, sums: &mut ArrayViewMut3<'_, A>| {
-        let (first_block, first) = if before > 1 { (part * each, 0) } else { (0, part * each) };
-        for (block, mut sums) in sums.outer_iter_mut().enumerate() {
-            let start = |row: usize| ((first_block + block) * count + row) * after + first;
-            if has_frequent(&sums, count, |row, column| indices[start(row) + column]) {
-                for (column, mut sums) in sums.columns_mut().into_iter().enumerate() {
-                    let place = |row: usize| start(row) + column;
-                    let line: Vec<usize> = (0..count).map(|row| indices[place(row)]).collect();
-                    let mut order: Vec<usize> = (0..count).collect();
-                    order.sort_by_key(|&row| line[row]);
-                    for of_one in order.chunk_by(|&a, &b| line[a] == line[b]) {
-                        let terms: Vec<A> = of_one.iter().map(|&row| source[place(row)]).collect();
-                        let sum = &mut sums[line[of_one[0]]];
-                        match terms.len() {
-                            ..=RUN_LEN => terms.iter().for_each(|&term| *sum = *sum + term),
-                            _ => *sum = *sum + sum_in_order(&terms),
-                        }
-                    }
-                }
-                continue;
-            }
-            for row in 0..count {
-                let start = start(row);
-                let terms = indices[start..].iter().zip(&source[start..]).take(sums.ncols()).enumerate();
-                terms.for_each(|(column, (&index, &term))| sums[[index, column]] = sums[[index, column]] + term);
-            }
+    let mut blocks: Vec<_> = sums.outer_iter_mut().collect();
+    let groups = blocks.iter_mut().enumerate().flat_map(|(block, sums)| {
+        let groups = sums.axis_chunks_iter_mut(Axis(1), LANES).enumerate();
+        groups.map(move |(group, sums)| (block * count * after + group * LANES, sums))
+    });
+    let mut groups: Vec<_> = groups.collect();
+    parallel::for_each_mut(&mut groups, nanoseconds(LANES), |_, (first, sums)| {
+        let width = sums.ncols();
+        let [list, stride] = [count, length].map(|len| len + LANE_GROUP);
+        let indices = to_lanes(indices[*first..].chunks(after).take(count), width, list);
+        let terms = to_lanes(source[*first..].chunks(after).take(count), width, list);
+        let rows = sums.outer_iter().map(|row| row.to_slice().expect("contiguous rows"));
+        let mut lanes = to_lanes(rows, width, stride);
+        let lists = indices.chunks(list).zip(terms.chunks(list));
+        for (sums, (indices, terms)) in lanes.chunks_mut(stride).zip(lists) {
+            add_lane(&mut sums[..length], &indices[..count], &terms[..count]);
         }
-    };
-    let mut parts: Vec<_> = sums.axis_chunks_iter_mut(axis, each).collect();
-    let nanoseconds = 2.0 * NANOSECONDS * indices.len() as f64 / parts.len() as f64;
-    parallel::for_each_mut(&mut parts, nanoseconds, add);
+        from_lanes(&lanes, stride, sums);
+    });
 }
 
-/// Whether an index occurs more often in a column than a run of a sum is long.
-fn has_frequent<A>(sums: &ArrayViewMut2<'_, A>, count: usize, index: impl Fn(usize, usize) -> usize) -> bool {
-    if count <= RUN_LEN {
-        return false;
+/// Adds terms at their indices, in order.
+fn add_lane<A: Element>(sums: &mut [A], indices: &[usize], terms: &[A]) {
+    let frequent = Frequent::of(indices, sums.len());
+    for (&index, &term) in indices.iter().zip(terms).filter(|&(&index, _)| !frequent.has(index)) {
+        sums[index] = sums[index] + term;
     }
-    let mut counts = vec![0_usize; sums.len()];
-    for row in 0..count {
-        (0..sums.ncols()).for_each(|column| counts[index(row, column) * sums.ncols() + column] += 1);
+    for of_one in frequent.order.chunk_by(|&a, &b| indices[a] == indices[b]) {
+        let terms: Vec<A> = of_one.iter().map(|&at| terms[at]).collect();
+        let sum = &mut sums[indices[of_one[0]]];
+        *sum = *sum + sum_in_order(&terms);
     }
-    counts.iter().any(|&count| count > RUN_LEN)
 }

@@ -45,6 +45,11 @@ pub(crate) fn sum_along<A: Element>(x: ArrayViewD<'_, A>, axis: usize) -> ArrayD
     reduce_in_chunks(x, &[axis], 0.4, |x| sum_in_halves(x, Axis(axis)))
 }
 
+/// The sums of squares along an axis, which is kept with length 1. The squares are not stored.
+pub(crate) fn sum_squares_along<A: Element>(x: ArrayViewD<'_, A>, axis: usize) -> ArrayD<A> {
+    reduce_in_chunks(x, &[axis], 0.6, |x| sum_in_halves(x.mapv(|x| x * x).view(), Axis(axis)))
+}
+
 fn sum_in_halves<A: Element>(x: ArrayViewD<'_, A>, axis: Axis) -> ArrayD<A> {
     if x.len_of(axis) <= RUN_LEN {
         // the usual case, such as the gradient of a bias

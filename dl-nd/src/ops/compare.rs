@@ -81,16 +81,30 @@ type Joint<D, C, A> = <D as DimMax<<C as Comparand<A>>::Rank>>::Output;
 macro_rules! comparisons {
     ($($(#[doc = $doc:literal])+ $Op:ident $name:ident $op:tt: $example:literal;)*) => {
         #[derive(Clone, Copy)]
-        enum Comparison { $($Op,)* }
+        enum Comparison {
+            $($Op,)*
+            /// Of masks, as are those `Either` of which is true.
+            Both,
+            Either,
+        }
 
         impl Comparison {
             fn name(self) -> &'static str {
-                match self { $(Comparison::$Op => stringify!($name),)* }
+                match self {
+                    $(Comparison::$Op => stringify!($name),)*
+                    Comparison::Both => "logical_and",
+                    Comparison::Either => "logical_or",
+                }
             }
 
-            fn compute<A: PartialOrd>(self, a: &[A], b: &[A], to: &mut [bool]) {
+            #[inline(always)]
+            fn compute<A: Item + PartialOrd>(self, a: &[A], b: &[A], to: &mut [bool]) {
                 let all = to.iter_mut().zip(a.iter().zip(b));
-                match self { $(Comparison::$Op => all.for_each(|(to, (a, b))| *to = a $op b),)* }
+                match self {
+                    $(Comparison::$Op => for (to, (a, b)) in all { *to = a $op b },)*
+                    Comparison::Both => for (to, (a, b)) in all { *to = a.order_key() & b.order_key() != 0 },
+                    Comparison::Either => for (to, (a, b)) in all { *to = a.order_key() | b.order_key() != 0 },
+                }
             }
         }
 
@@ -186,8 +200,7 @@ pub trait MaskOps<D: Rank>: Differentiable<Data = Nd<bool, D>> {
         E: Rank,
         <D as DimMax<E>>::Output: Rank,
     {
-        // for `bool`, `a > !b` holds if and only if both are true
-        compare(Comparison::Greater, &self.layer(), &other.logical_not())
+        compare(Comparison::Both, &self.layer(), &other.layer())
     }
 
     /// True where at least one of the masks is true.
@@ -208,7 +221,7 @@ pub trait MaskOps<D: Rank>: Differentiable<Data = Nd<bool, D>> {
         E: Rank,
         <D as DimMax<E>>::Output: Rank,
     {
-        compare(Comparison::GreaterEqual, &self.layer(), &other.logical_not())
+        compare(Comparison::Either, &self.layer(), &other.layer())
     }
 }
 
@@ -251,7 +264,12 @@ impl<A: Item + PartialOrd, D: Rank> Primitive for Compare<A, D> {
         let shape: D = broadcast_shape(a.shape(), b.shape())?;
         check_size::<bool>(shape.slice())?;
         let (a, b) = (Operand::of(a, shape.slice()), Operand::of(b, shape.slice()));
-        let mask = map_blocks(vec![false; shape.size()], (&a, &b, &b), |a, b, _, to| self.op.compute(a, b, to));
+        let mask = map_blocks(
+            buffers::take_filled(shape.size()),
+            (&a, &b, &b),
+            #[inline(always)]
+            |a, b, _, to| self.op.compute(a, b, to),
+        );
         Ok(Nd::from_elements(shape, mask))
     }
 
@@ -329,11 +347,16 @@ impl<A: Element, D: Rank> Primitive for Where<A, D> {
         check_size::<A>(shape.slice())?;
         let (a, b) = (Operand::of(a, shape.slice()), Operand::of(b, shape.slice()));
         let mask = Operand::of(mask, shape.slice());
-        let choice = map_blocks(buffers::take_filled(shape.size()), (&mask, &a, &b), |mask, a, b, to| {
-            for (to, (&mask, (&a, &b))) in to.iter_mut().zip(mask.iter().zip(a.iter().zip(b))) {
-                *to = if mask { a } else { b };
-            }
-        });
+        let choice = map_blocks(
+            buffers::take_filled(shape.size()),
+            (&mask, &a, &b),
+            #[inline(always)]
+            |mask, a, b, to| {
+                for (to, (&mask, (&a, &b))) in to.iter_mut().zip(mask.iter().zip(a.iter().zip(b))) {
+                    *to = if mask { a } else { b };
+                }
+            },
+        );
         Ok(Nd::from_elements(shape, choice))
     }
 

@@ -48,7 +48,12 @@ impl<A: Element, B: Element, D: Rank> Primitive for Cast<A, B, D> {
     }
 
     fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<B, D>> {
-        Ok(map_elements(x.0.view(), |x| B::from(x).expect("floating point numbers convert")).into())
+        Ok(map_elements(
+            x.0.view(),
+            #[inline(always)]
+            |x| B::from(x).expect("floating point numbers convert"),
+        )
+        .into())
     }
 
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
@@ -105,7 +110,12 @@ impl<A: Discrete, B: Element, D: Rank> Primitive for ToFloats<A, B, D> {
     }
 
     fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<B, D>> {
-        Ok(map_elements(x.0.view(), |x| B::of(x.to_f64())).into())
+        Ok(map_elements(
+            x.0.view(),
+            #[inline(always)]
+            |x| B::of(x.to_f64()),
+        )
+        .into())
     }
 
     fn pullback(&self, _: &At<'_, Self>) -> (Option<Layer<Nd<Nothing, D>>>,) {

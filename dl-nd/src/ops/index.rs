@@ -7,7 +7,7 @@ use crate::ops::compare::{choose, is_equal};
 use crate::ops::masked_select::masked_select;
 use crate::ops::reshape::{MovementOps, as_rank};
 use crate::ops::slice_gradient::{Place, add_part_now, slice_gradient};
-use crate::tensor::{Element, HasRank, Nd, Rank, check_size};
+use crate::tensor::{Element, HasRank, Nd, Rank, check_size, row_major_copy};
 use dl_core::{
     Along, At, BuiltIn, CotangentSink, Deltas, Differentiable, Error, Immediate, Layer, Primitive, Result, Trainable,
 };
@@ -473,10 +473,7 @@ impl<A: Element, D: Rank> Primitive for ScatterAdd<A, D> {
             let (source, indices) = (source.shape(), indices.shape());
             return Err(Error::shape(format!("a source of shape {source:?} for indices of shape {indices:?}")));
         }
-        let mut sums = match x.0.as_slice() {
-            Some(elements) => ArrayD::from_shape_vec(x.shape(), kernels::copied(elements)).expect("as many elements"),
-            None => x.0.view().into_dyn().to_owned(),
-        };
+        let mut sums = row_major_copy(x.0.view().into_dyn());
         gather_add(sums.view_mut(), axis.index(), indices, source.0.view().into_dyn());
         Ok(sums.into_dimensionality().expect("the same rank").into())
     }

@@ -2,7 +2,7 @@
 //! upsampling.
 
 use crate::fusion::{CHUNK_LEN, RUN_LEN, add_assign};
-use crate::kernels::{LANE_GROUP, Window, around};
+use crate::kernels::{Window, around};
 use crate::ops::window::{check_batch, outputs, size};
 use crate::tensor::{Element, HasRank, Nd, Rank, tensor_of_shape, zeros};
 use dl_core::simd::vectorized;
@@ -417,34 +417,75 @@ impl<A: Element, D: Rank> Primitive for Resample<A, D> {
 
 impl<A: Element, D: Rank> BuiltIn for Resample<A, D> {}
 
+/// The number of contiguous lanes that are computed together if sums are long: each sum waits for
+/// its additions.
+const LANES: usize = 8;
+
 /// The product of a sparse matrix with each vector along an axis.
 fn apply_rows<A: Element>(rows: &[Vec<(usize, A)>], x: &[A], shape: &[usize], axis: usize) -> Vec<A> {
     let [before, length, inner] = around(shape, axis);
-    let terms: usize = rows.iter().map(Vec::len).sum();
-    let nanoseconds = 0.5 * (terms * inner) as f64;
-    // adjacent lanes are copied to columns, so that they are computed together
-    let lanes = if inner == 1 { LANE_GROUP.min(before) } else { 1 };
-    let each = lanes * (CHUNK_LEN / (lanes * length.max(rows.len()) * inner)).max(1);
-    let mut y = buffers::take_filled(before * rows.len() * inner);
-    let mut parts: Vec<_> = x.chunks(each * length * inner).zip(y.chunks_mut(each * rows.len() * inner)).collect();
+    let (outputs, terms) = (rows.len(), rows.concat());
+    let lanes = if inner == 1 && terms.len() > LANES * outputs { LANES } else { 1 };
+    let nanoseconds = 0.5 * (terms.len() * inner) as f64;
+    let each = (CHUNK_LEN / (length.max(outputs) * inner)).max(1).next_multiple_of(lanes);
+    let mut y = buffers::take_filled(before * outputs * inner);
+    let mut parts: Vec<_> = x.chunks(each * length * inner).zip(y.chunks_mut(each * outputs * inner)).collect();
     parallel::for_each_mut(&mut parts, nanoseconds * each as f64, |_, (x, y)| {
-        let (mut from, mut to) = (Vec::new(), Vec::new());
-        for (x, y) in x.chunks(lanes * length * inner).zip(y.chunks_mut(lanes * rows.len() * inner)) {
-            if lanes == 1 {
-                y.fill(A::zero());
-                rows.iter().zip(y.chunks_exact_mut(inner)).for_each(|(row, y)| add_row(row, x, y));
-                continue;
-            }
-            let lanes = x.len() / length;
-            from.resize(x.len(), A::zero());
-            to.clear();
-            to.resize(y.len(), A::zero());
-            copy_columns(x, length, &mut from, lanes);
-            rows.iter().zip(to.chunks_exact_mut(lanes)).for_each(|(row, y)| add_row(row, &from, y));
-            copy_columns(&to, lanes, y, rows.len());
+        if inner == 1 {
+            let groups = x.chunks(lanes * length).zip(y.chunks_mut(lanes * outputs));
+            return groups.for_each(|(x, y)| match x.len() == LANES * length {
+                true => apply_to_lanes::<A, LANES>(rows, &terms, x, y),
+                false => {
+                    let lanes = x.chunks(length).zip(y.chunks_mut(outputs));
+                    lanes.for_each(|(x, y)| apply_to_lanes::<A, 1>(rows, &terms, x, y));
+                }
+            });
+        }
+        for (x, y) in x.chunks(length * inner).zip(y.chunks_mut(outputs * inner)) {
+            y.fill(A::zero());
+            rows.iter().zip(y.chunks_exact_mut(inner)).for_each(|(row, y)| add_row(row, x, y));
         }
     });
     y
+}
+
+/// The product of a sparse matrix with contiguous lanes. `terms` are those of all rows.
+fn apply_to_lanes<A: Element, const N: usize>(
+    rows: &[Vec<(usize, A)>],
+    mut terms: &[(usize, A)],
+    x: &[A],
+    y: &mut [A],
+) {
+    let (length, outputs) = (x.len() / N, rows.len());
+    let lanes: [&[A]; N] = std::array::from_fn(|lane| &x[lane * length..][..length]);
+    for (at, row) in rows.iter().enumerate() {
+        let (row, others) = terms.split_at(row.len());
+        terms = others;
+        let sums = sum_of_row(row, lanes, length);
+        (0..N).for_each(|lane| y[lane * outputs + at] = sums[lane]);
+    }
+}
+
+/// The product of a row with lanes of this length. The terms of a long row are summed in halves.
+#[inline(always)]
+fn sum_of_row<A: Element, const N: usize>(row: &[(usize, A)], lanes: [&[A]; N], length: usize) -> [A; N] {
+    if row.len() > RUN_LEN {
+        return sum_of_halves(row, lanes, length);
+    }
+    let mut sums = [A::zero(); N];
+    for &(place, factor) in row {
+        assert!(place < length, "the matrix has a column for each element");
+        for lane in 0..N {
+            sums[lane] = sums[lane] + factor * lanes[lane][..length][place];
+        }
+    }
+    sums
+}
+
+fn sum_of_halves<A: Element, const N: usize>(row: &[(usize, A)], lanes: [&[A]; N], length: usize) -> [A; N] {
+    let (left, right) = row.split_at(row.len() / 2);
+    let (left, right) = (sum_of_row(left, lanes, length), sum_of_row(right, lanes, length));
+    std::array::from_fn(|lane| left[lane] + right[lane])
 }
 
 /// Adds the product of a row with vectors that are interleaved in `x`. The terms of a long row are
@@ -468,11 +509,4 @@ fn add_row<A: Element>(row: &[(usize, A)], x: &[A], y: &mut [A]) {
             }
         },
     );
-}
-
-/// Copies the rows of this length to the columns of a matrix with as many columns.
-fn copy_columns<A: Copy>(rows: &[A], length: usize, to: &mut [A], columns: usize) {
-    for (column, row) in rows.chunks_exact(length).enumerate() {
-        row.iter().zip(to.chunks_exact_mut(columns)).for_each(|(&x, to)| to[column] = x);
-    }
 }

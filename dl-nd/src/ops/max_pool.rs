@@ -5,6 +5,7 @@ use crate::kernels::{SPATIAL, Window, Windows2x2, pad_spatial};
 use crate::ops::interpolate::{AxisMap, bin};
 use crate::ops::window::{check_batch, outputs, size};
 use crate::tensor::{Element, Nd, Rank, tensor_of_shape, zeros};
+use dl_core::simd::vectorized;
 use dl_core::{Along, At, BuiltIn, Data, Error, Layer, Nothing, Primitive, Result, parallel};
 use std::iter::StepBy;
 use std::marker::PhantomData;
@@ -142,11 +143,9 @@ impl<A: Element, D: Rank> Primitive for MaxPool<A, D> {
                     "a channel of shape {lengths:?} has too many elements for 32-bit positions"
                 )));
             }
-            let axes: [Vec<_>; SPATIAL] = std::array::from_fn(|axis| {
-                (0..outputs[axis]).map(|at| regions[axis].positions(at, lengths[axis], outputs[axis])).collect()
-            });
+            let axes = Axes::of(regions, lengths, outputs);
             let nanoseconds = self.nanoseconds(1);
-            let find = |channel: &[A], positions: &mut [u32]| first_maxima(channel, lengths, &axes, positions);
+            let find = |channel: &[A], positions: &mut [u32]| axes.first_maxima(channel, positions);
             PositionTable::Flat(Arc::new(for_each_channel(&channels, each, NO_POSITION, nanoseconds, find)))
         };
         Ok(MaxPositions { shape: shape.into(), positions })
@@ -203,35 +202,109 @@ fn for_each_channel<A: Element, P: Copy + Send>(
     positions
 }
 
-/// Writes the positions of the first maxima in one channel. For each axis, the last argument lists
-/// the indices under each window. NaN counts as the largest number.
-fn first_maxima<A: Element>(
-    channel: &[A],
-    [_, height, width]: [usize; SPATIAL],
-    [planes, lines, columns]: &[Vec<impl Iterator<Item = usize> + Clone>; SPATIAL],
-    positions: &mut [u32],
-) {
-    let mut positions = positions.iter_mut();
-    for planes in planes {
-        for lines in lines {
-            for columns in columns {
-                let mut first: Option<(usize, A)> = None;
-                for plane in planes.clone() {
-                    for line in lines.clone() {
-                        for column in columns.clone() {
-                            let position = (plane * height + line) * width + column;
-                            let element = channel[position];
-                            if first.is_none_or(|(_, max)| element > max || element.is_nan()) {
-                                first = Some((position, element));
-                            }
-                        }
-                    }
-                }
-                *positions.next().expect("one position for each window") =
-                    first.map_or(NO_POSITION, |(position, _)| position as u32);
+/// The regions of a channel.
+struct Axes {
+    lengths: [usize; SPATIAL],
+    /// For each plane and line of the result, the indices in its regions.
+    outer: [Vec<StepBy<Range<usize>>>; 2],
+    /// The number of columns of the result.
+    outputs: usize,
+    columns: Columns,
+}
+
+/// The regions of the columns of the result.
+enum Columns {
+    /// The elements under each tap of a window with this stride: the first column, its element, and
+    /// the number of columns.
+    Taps(usize, Vec<(usize, usize, usize)>),
+    Bins(Vec<Range<usize>>),
+}
+
+impl Axes {
+    fn of(regions: [Region; SPATIAL], lengths: [usize; SPATIAL], outputs: [usize; SPATIAL]) -> Self {
+        let indices = |axis: usize| {
+            let all = (0..outputs[axis]).map(move |at| regions[axis].positions(at, lengths[axis], outputs[axis]));
+            all.collect::<Vec<_>>()
+        };
+        let (length, columns) = (lengths[2], outputs[2]);
+        let columns = match regions[2] {
+            Region::Bins(_) => Columns::Bins((0..columns).map(|at| bin(at, length, columns)).collect()),
+            Region::Window(window, _) => {
+                let taps = (0..window.kernel).filter_map(|tap| {
+                    let inside = window.inside(tap, length, columns);
+                    (!inside.is_empty()).then(|| (inside.start, window.position(inside.start, tap), inside.len()))
+                });
+                Columns::Taps(window.stride, taps.collect())
+            }
+        };
+        Axes { lengths, outer: [indices(0), indices(1)], outputs: outputs[2], columns }
+    }
+
+    /// Writes the positions of the first maxima in one channel. NaN counts as the largest number.
+    fn first_maxima<A: Element>(&self, channel: &[A], positions: &mut [u32]) {
+        let [_, height, width] = self.lengths;
+        let [planes, lines] = &self.outer;
+        let mut maxima = vec![A::zero(); self.outputs];
+        let rows = planes.iter().flat_map(|planes| lines.iter().map(move |lines| (planes, lines)));
+        for (positions, (planes, lines)) in positions.chunks_exact_mut(self.outputs).zip(rows) {
+            for (plane, line) in planes.clone().flat_map(|plane| lines.clone().map(move |line| (plane, line))) {
+                let first = (plane * height + line) * width;
+                self.keep_larger_of_line(&channel[first..][..width], first, &mut maxima, positions);
             }
         }
     }
+
+    fn keep_larger_of_line<A: Element>(&self, line: &[A], start: usize, maxima: &mut [A], positions: &mut [u32]) {
+        match &self.columns {
+            Columns::Bins(bins) => {
+                for (bin, (max, position)) in bins.iter().zip(maxima.iter_mut().zip(positions)) {
+                    for (at, &x) in (start + bin.start..).zip(&line[bin.clone()]) {
+                        keep_if_larger((x, at), max, position);
+                    }
+                }
+            }
+            Columns::Taps(stride, taps) => vectorized(
+                #[inline(always)]
+                || {
+                    for &(column, element, count) in taps {
+                        let (x, first) = (&line[element..][..(count - 1) * stride + 1], start + element);
+                        let (maxima, positions) = (&mut maxima[column..][..count], &mut positions[column..][..count]);
+                        match stride {
+                            1 => keep_larger::<A, 1>(x, first, maxima, positions),
+                            2 => keep_larger::<A, 2>(x, first, maxima, positions),
+                            _ => {
+                                let all = x.iter().zip(first..).step_by(*stride);
+                                for ((&x, at), (max, position)) in all.zip(maxima.iter_mut().zip(positions)) {
+                                    keep_if_larger((x, at), max, position);
+                                }
+                            }
+                        }
+                    }
+                },
+            ),
+        }
+    }
+}
+
+/// Keeps the elements at a distance of `STEP` that are larger than the maxima so far, and their
+/// positions. `first` is the position of the first element.
+#[inline(always)]
+fn keep_larger<A: Element, const STEP: usize>(x: &[A], first: usize, maxima: &mut [A], positions: &mut [u32]) {
+    let (groups, last) = x.as_chunks::<STEP>();
+    for (i, (x, (max, position))) in groups.iter().zip(maxima.iter_mut().zip(&mut *positions)).enumerate() {
+        keep_if_larger((x[0], first + i * STEP), max, position);
+    }
+    if let Some(&x) = last.first() {
+        let end = groups.len();
+        keep_if_larger((x, first + end * STEP), &mut maxima[end], &mut positions[end]);
+    }
+}
+
+#[inline(always)]
+fn keep_if_larger<A: Element>((x, at): (A, usize), max: &mut A, position: &mut u32) {
+    let is_larger = (x > *max) | x.is_nan() | (*position == NO_POSITION);
+    *max = if is_larger { x } else { *max };
+    *position = if is_larger { at as u32 } else { *position };
 }
 
 /// Gathers the elements at the positions; `missing` where a window covers padding only.
@@ -373,11 +446,9 @@ mod tests {
                 numbers[(state >> 28) as usize % 4]
             };
             let channel: Vec<f32> = (0..planes * height * width).map(draw).collect();
-            let axes: [Vec<_>; SPATIAL] = std::array::from_fn(|axis| {
-                (0..outputs[axis]).map(|at| windows[axis].positions(at, lengths[axis])).collect()
-            });
-            let mut positions = vec![0; planes * lines * columns];
-            first_maxima(&channel, lengths, &axes, &mut positions);
+            let axes = Axes::of(windows.map(|window| Region::Window(window, false)), lengths, outputs);
+            let mut positions = vec![NO_POSITION; planes * lines * columns];
+            axes.first_maxima(&channel, &mut positions);
             let mut in_squares = vec![0; positions.len()];
             windows_2x2.first_maxima(&channel, &mut in_squares);
             let position = |(square, in_square): (usize, &u8)| {
@@ -397,6 +468,43 @@ mod tests {
             let mut wanted = vec![0.0_f32; channel.len()];
             positions.iter().zip(&gathered).for_each(|(&at, &x)| wanted[at as usize] += x);
             assert!(scattered.into_iter().map(bits).eq(wanted.into_iter().map(bits)), "{channel:?}");
+        }
+    }
+
+    #[test]
+    fn first_maxima_match_loops() {
+        let lengths @ [planes, height, width] = [3, 7, 23];
+        let channel: Vec<f32> = (0..planes * height * width)
+            .map(|i| match i * 7919 % 13 {
+                0 => f32::NAN,
+                1 => f32::NEG_INFINITY,
+                n => (n % 5) as f32,
+            })
+            .collect();
+        let window =
+            |kernel, stride, padding, dilation| Region::Window(Window { kernel, stride, padding, dilation }, true);
+        let all = [window(3, 1, 1, 1), window(2, 2, 0, 2), window(3, 3, 1, 1), window(5, 4, 2, 1), Region::Bins(5)];
+        for regions in all.map(|last| [window(2, 1, 1, 1), window(3, 2, 1, 1), last]) {
+            let outputs = std::array::from_fn(|axis| regions[axis].outputs(&lengths, axis).expect("they fit"));
+            let mut found = vec![NO_POSITION; outputs.iter().product()];
+            Axes::of(regions, lengths, outputs).first_maxima(&channel, &mut found);
+            for (number, &found) in found.iter().enumerate() {
+                let at = [number / outputs[2] / outputs[1], number / outputs[2] % outputs[1], number % outputs[2]];
+                let [planes, lines, columns] =
+                    std::array::from_fn(|axis| regions[axis].positions(at[axis], lengths[axis], outputs[axis]));
+                let mut first: Option<usize> = None;
+                for plane in planes {
+                    for line in lines.clone() {
+                        for column in columns.clone() {
+                            let at = (plane * height + line) * width + column;
+                            if first.is_none_or(|first| channel[at] > channel[first] || channel[at].is_nan()) {
+                                first = Some(at);
+                            }
+                        }
+                    }
+                }
+                assert_eq!(found, first.map_or(NO_POSITION, |at| at as u32), "{number}");
+            }
         }
     }
 }

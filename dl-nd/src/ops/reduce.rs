@@ -1,7 +1,6 @@
 //! Reductions over all axes or some of them: sum, mean, product, extrema, log-sum-exp, norm.
 
-use crate::fusion::should_defer;
-use crate::kernels::reduce_in_chunks;
+use crate::fusion::{CHUNK_LEN, canonicalize_nan, should_defer};
 use crate::ops::axes::{Axes, AxisList};
 use crate::ops::broadcast::{broadcast_to, sum_of_rows_op};
 use crate::ops::reshape::{MovementOps, permute, reshape_to};
@@ -10,8 +9,8 @@ use crate::ops::softmax::log_sum_exp;
 use crate::tensor::{Element, Expr, LazyTensor, Nd, Rank, check_size, filled_array, unit_shape};
 use crate::{fusion, kernels};
 use dl_core::{
-    Along, At, Binary, BlockOp, BuiltIn, Data, Differentiable, Error, Layer, Others, Pointwise, Primitive, Result,
-    Unary,
+    Along, At, Binary, BlockOp, BuiltIn, Data, Differentiable, Error, Layer, Number, Others, Pointwise, Primitive,
+    Result, Unary,
 };
 use ndarray::{ArrayD, Axis, Dimension, Ix0, IxDyn};
 use std::marker::PhantomData;
@@ -257,7 +256,8 @@ impl<A: Element, D: Rank, O: ReduceOutput<A, D>> Primitive for Reduce<A, D, O> {
             ReduceOp::Norm => mean_squares(x, &axes, 1.0, 0.0).mapv(root),
             ReduceOp::RootMeanSquare => mean_squares(x, &axes, count, self.form.eps).mapv(root),
             ReduceOp::MeanSquare => mean_squares(x, &axes, count, 0.0).mapv(|(unit, mean)| unit * (unit * mean)),
-            ReduceOp::LogSumExp => reduce_in_chunks(view(), &axes, 10.0, |x| log_sum_exps(&x, &axes)),
+            ReduceOp::LogSumExp if x.len() < CHUNK_LEN => log_sum_exps(&view(), &axes),
+            ReduceOp::LogSumExp => log_sum_exps_of_many(x, &axes),
         };
         Ok(O::from_reduced(reduced, &axes, self.form.keep_dims))
     }
@@ -451,11 +451,30 @@ fn log_sum_exps<A: Element>(x: &ndarray::ArrayViewD<'_, A>, axes: &[usize]) -> A
     ArrayD::from_shape_vec(reduced, each).expect("one for each row")
 }
 
+/// The same for many elements, which are not copied to rows.
+fn log_sum_exps_of_many<A: Element, D: Rank>(x: &Nd<A, D>, axes: &[usize]) -> ArrayD<A> {
+    let largest = fold!(x.0.view().into_dyn(), axes, Max, A::neg_infinity());
+    let shift = largest.mapv(|largest| if largest.is_finite() { largest } else { A::zero() });
+    let shift: Nd<A, D> = shift.into_dimensionality().expect("the same rank").into();
+    let shifted = Expr::Binary(Binary::Sub, x.clone(), Expr::Repeat(shift).of_shape(x.dim())).of_shape(x.dim());
+    let mut result = sums(&Expr::Unary(Unary::Exp, shifted).of_shape(x.dim()), axes);
+    result.zip_mut_with(&largest, |sum, &largest| {
+        *sum = if largest.is_finite() { Number::ln(*sum) + largest } else { canonicalize_nan(largest) };
+    });
+    result
+}
+
 /// Pairs of a unit and a mean along `axes`, so that `Σ x² / count + eps = unit² · mean`. The unit is
 /// 1, unless the squares overflow or underflow: then it is the largest magnitude.
 fn mean_squares<A: Element, D: Rank>(x: &Nd<A, D>, axes: &[usize], count: f64, eps: f64) -> ArrayD<(A, A)> {
     let (one, count, eps) = (A::of(1.0), A::of(count), A::of(eps));
-    let squares = sums(&Expr::Unary(Unary::Square, x.clone()).of_shape(x.dim()), axes);
+    let squares = match axes {
+        [first, rest @ ..] if axes.len() < x.shape().len() => {
+            let squares = kernels::sum_squares_along(x.0.view().into_dyn(), *first);
+            rest.iter().fold(squares, |sum, &axis| kernels::sum_along(sum.view(), axis))
+        }
+        _ => sums(&Expr::Unary(Unary::Square, x.clone()).of_shape(x.dim()), axes),
+    };
     let mut means = squares.mapv(|squares| (one, squares / count + eps));
     if means.iter().all(|(_, mean)| mean.is_normal()) {
         return means;

@@ -144,11 +144,12 @@ impl<A: Element, D: Rank> Primitive for Recurrence<A, D> {
             axis,
             self.from_end,
             2.0,
-            (self.initial, ()),
+            (wide(self.initial), ()),
+            // in `f64`, which a product of many `f32` rarely underflows
             #[inline(always)]
-            |_, a, to: &mut A, state: &mut A, (): &mut ()| {
-                *state = a * *state + *to;
-                *to = *state;
+            |_, a: A, to: &mut A, state: &mut f64, (): &mut ()| {
+                *state = wide(a) * *state + wide(*to);
+                *to = A::of(*state);
             },
         );
         Ok(states.into())
@@ -256,7 +257,7 @@ impl<A: Element, D: Rank> Primitive for CumulativeIndices<A, D> {
     fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<usize, D>> {
         let axis = axis_of(self.axis, x.shape())?;
         check_size::<usize>(x.shape())?;
-        let mut indices = Array::from_elem(x.dim(), 0);
+        let mut indices = filled_array(x.dim(), 0);
         // the extremum so far and its index
         let extreme = if self.largest { A::neg_infinity() } else { A::infinity() };
         scan_array(
@@ -287,6 +288,11 @@ impl<A: Element, D: Rank> Primitive for CumulativeIndices<A, D> {
 
 impl<A: Element, D: Rank> BuiltIn for CumulativeIndices<A, D> {
     const IS_PURE: bool = true;
+}
+
+#[inline(always)]
+fn wide<A: Element>(x: A) -> f64 {
+    x.to_f64().expect("a number")
 }
 
 /// [`kernels::scan`] of an array.

@@ -3,7 +3,7 @@
 //! A sequence of a thousand rows that is read row by row receives a thousand deltas. They are
 //! accumulated in one tensor, instead of adding a thousand tensors that are zero but for one row.
 
-use crate::fusion::{self, should_defer};
+use crate::fusion::{self, CHUNK_LEN, should_defer};
 use crate::kernels::zip_in_parts;
 use crate::ops::index::{gather, gather_add, take, take_add};
 use crate::ops::reshape::as_rank;
@@ -110,7 +110,7 @@ pub(crate) fn sum_slice_gradients<A: Element, D: Rank>(terms: &[Layer<Nd<A, D>>]
 /// Adds the elements of an array of the same shape, which may have another rank type.
 pub(crate) fn add_elements<A: Element, D: Rank, E: Rank>(mut to: ArrayViewMut<'_, A, D>, part: ArrayView<'_, A, E>) {
     match (to.as_slice_mut(), part.as_slice()) {
-        (Some(to), Some(part)) => fusion::add_assign(to, part),
+        (Some(to), Some(part)) if to.len() < CHUNK_LEN => fusion::add_assign(to, part),
         _ => zip_in_parts(to.into_dyn(), part.into_dyn(), |sum, &part| *sum = *sum + part),
     }
 }

@@ -148,23 +148,22 @@ impl<A: Element> ExpLanes<A> {
 
     fn rows<'a>(count: usize, len: usize, lanes: impl Iterator<Item = ArrayView1<'a, A>>) -> Self {
         let mut terms = Vec::with_capacity((count * len).next_multiple_of(LANE_GROUP));
+        let mut maxima = Vec::with_capacity(count);
         for x in lanes {
-            match x.as_slice() {
-                Some(x) => terms.extend_from_slice(x),
-                None => terms.extend(x.iter()),
-            }
+            let copy = if x.as_slice().is_none() { x.to_vec() } else { Vec::new() };
+            let x = x.to_slice().unwrap_or(&copy);
+            vectorized(
+                #[inline(always)]
+                || {
+                    let max = canonicalize_nan(largest_of(x));
+                    maxima.push(max);
+                    terms.extend(x.iter().map(
+                        #[inline(always)]
+                        |&x| x - max,
+                    ));
+                },
+            );
         }
-        let mut maxima = vec![A::neg_infinity(); count];
-        vectorized(
-            #[inline(always)]
-            || {
-                for (lane, largest) in terms.chunks_exact_mut(len.max(1)).zip(&mut maxima) {
-                    let max = canonicalize_nan(largest_of(lane));
-                    *largest = max;
-                    lane.iter_mut().for_each(|x| *x = *x - max);
-                }
-            },
-        );
         terms.resize(terms.len().next_multiple_of(LANE_GROUP), A::zero());
         map_in_place(Unary::Exp, &mut terms);
         let sums = (0..count).map(|lane| sum_in_order(&terms[lane * len..][..len])).collect();
@@ -245,7 +244,8 @@ pub(crate) fn lanes<A: Element, D: Rank>(
     value: impl Fn(usize, &mut [Lane<'_, A>]) + Sync,
 ) -> Result<Nd<A, D>> {
     let axis = axis_of(axis, x.shape())?;
-    let mut array = Array::from_elem(x.dim(), A::of(0.0));
+    let elements = buffers::take_filled(x.len());
+    let mut array = Array::from_shape_vec(x.dim(), elements).expect("as many elements");
     let len = x.shape()[axis];
     let count = x.len() / len.max(1);
     let all = x.0.lanes(Axis(axis)).into_iter().zip(array.lanes_mut(Axis(axis)));
@@ -292,7 +292,7 @@ fn by_columns<A: Element, D: Rank>(
 /// Fewer elements are computed lane by lane.
 const MIN_COLUMNS_LEN: usize = 2048;
 /// The number of elements of some columns that are computed together. They stay in L2.
-const COLUMNS_LEN: usize = 1 << 16;
+const COLUMNS_LEN: usize = 1 << 17;
 
 /// The estimated time of the softmax per element, in nanoseconds.
 pub(crate) const SOFTMAX_NANOSECONDS: f64 = 2.5;
@@ -345,8 +345,9 @@ impl<A: Element, D: Rank> Primitive for Softmax<A, D> {
         lanes(x, self.axis, |_, lanes| {
             let softmaxes = ExpLanes::of(lanes.iter().map(|(x, _)| x.view())).softmax();
             for (lane, (_, y)) in lanes.iter_mut().enumerate() {
-                if !self.or_zero || softmaxes.0.maxima[lane] != A::neg_infinity() {
-                    softmaxes.write(lane, y.view_mut());
+                match self.or_zero && softmaxes.0.maxima[lane] == A::neg_infinity() {
+                    true => y.fill(A::zero()),
+                    false => softmaxes.write(lane, y.view_mut()),
                 }
             }
         })

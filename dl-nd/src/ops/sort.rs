@@ -5,9 +5,9 @@ use crate::ops::argmax::ExtremeOps;
 use crate::ops::axes::axis_of;
 use crate::ops::index::gather;
 use crate::ops::reshape::MovementOps;
-use crate::tensor::{Element, Item, Nd, Rank, check_size};
+use crate::tensor::{Element, Item, Nd, Rank, check_size, filled_array};
 use dl_core::{At, BuiltIn, Differentiable, Error, Layer, Primitive, Result};
-use ndarray::{Array, RemoveAxis};
+use ndarray::RemoveAxis;
 use std::marker::PhantomData;
 
 /// Selected elements, and their indices along the axis.
@@ -170,7 +170,7 @@ impl<A: Item + PartialOrd, D: Rank> Primitive for ArgSort<A, D> {
         }
         shape[axis] = count;
         check_size::<usize>(shape.slice())?;
-        let mut sorted = Array::from_elem(shape, 0);
+        let mut sorted = filled_array(shape, 0);
         let nanoseconds = 5.0 * (length as f64 + 1.0).log2();
         for_each_lane_pair(x.view(), &mut sorted, axis, nanoseconds, |x, to| {
             // keys of four bytes share a word with the indices

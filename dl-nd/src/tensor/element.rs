@@ -4,7 +4,7 @@ use super::{LazyTensor, Nd, Storage};
 use dl_core::parallel::memory::Pooled;
 use dl_core::{
     BasicBlock, BlockKernel, ChunkElement, Delta, Differentiable, ElementType, Elements, Layer, Nothing, Number,
-    Pointwise, StoredElement, Trainable,
+    Pointwise, StoredElement, Trainable, buffers,
 };
 use ndarray::{Dimension, Ix0, Ix1, Ix2, Ix3, Ix4, Ix5, Ix6, IxDyn};
 use std::borrow::Cow;
@@ -149,28 +149,35 @@ pub trait Discrete: Item<Derivative = Nothing> {
 }
 
 macro_rules! without_derivative {
-    ($($A:ty: |$x:ident| $key:expr),*) => {$(
+    ($($A:ty: |$x:ident| $key:expr $(=> $recycle:path)?),*) => {$(
         impl Item for $A {
             type Derivative = Nothing;
 
             const UNIT: Nothing = Nothing;
 
+            #[inline]
             fn order_key(self) -> u64 {
                 let $x = self;
                 $key
             }
+
+            $(fn recycle(elements: Vec<$A>) {
+                $recycle(elements);
+            })?
         }
     )*};
 }
 
 without_derivative!(
-    bool: |x| x.into(), u8: |x| x.into(), usize: |x| x as u64, Nothing: |_x| 0,
+    bool: |x| x.into() => buffers::give_back, u8: |x| x.into(), usize: |x| x as u64 => buffers::give_back,
+    Nothing: |_x| 0,
     i32: |x| (x as u32 ^ 1 << 31).into(), i64: |x| x as u64 ^ 1 << 63
 );
 
 macro_rules! discrete {
     ($($A:ty: |$x:ident| $number:expr),*) => {$(
         impl Discrete for $A {
+            #[inline]
             fn to_f64(self) -> f64 {
                 let $x = self;
                 $number

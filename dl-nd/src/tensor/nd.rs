@@ -1,6 +1,7 @@
 //! The tensor type: a shared, copy-on-write array as data of layers.
 
 use super::{Derivative, Discrete, Element, Item, LazyTensor, Rank, Storage, aligned, check_size, dim_of, unit_shape};
+use dl_core::parallel::memory::Pooled;
 use dl_core::{
     BasicBlock, BlockKernel, BlockView, Data, Delta, Differentiable, Do, ElementType, Elements, Error, Layer, Result,
     ShapeList, SideEffects, Tape, buffers, parallel,
@@ -212,7 +213,7 @@ impl<A: Item, D: Rank> Nd<A, D> {
 
 /// An array of this shape, in memory from the buffer pool. If the shape is too large, the panic of
 /// the allocation becomes an error of the pass.
-pub(crate) fn filled_array<A: Element, D: Rank>(shape: D, element: A) -> Array<A, D> {
+pub(crate) fn filled_array<A: Pooled, D: Rank>(shape: D, element: A) -> Array<A, D> {
     let len = shape.size_checked().unwrap_or(usize::MAX);
     Array::from_shape_vec(shape, filled(len, element)).expect("as many elements")
 }
@@ -222,7 +223,7 @@ pub(crate) fn zeros<A: Element>(len: usize) -> Vec<A> {
     filled(len, A::zero())
 }
 
-fn filled<A: Element>(len: usize, element: A) -> Vec<A> {
+fn filled<A: Pooled>(len: usize, element: A) -> Vec<A> {
     const PART_LEN: usize = 1 << 18;
     if len < 2 * PART_LEN {
         let mut elements = buffers::take(len);

@@ -2,7 +2,8 @@
 //! access.
 
 use super::{Element, Item, LazyTensor, Rank, aligned};
-use ndarray::{ArcArray, Array, ArrayView, Dimension};
+use dl_core::{buffers, parallel};
+use ndarray::{ArcArray, Array, ArrayView, Axis, Dimension};
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -119,6 +120,24 @@ pub(crate) fn compact_copy<A: Item, D: Dimension>(x: ArrayView<'_, A, D>) -> Arr
     by_rows(&x)
         .or_else(|| by_rows(&x.clone().reversed_axes()).map(Array::reversed_axes))
         .unwrap_or_else(|| x.to_owned())
+}
+
+/// A copy in row-major order, which several threads make if it is large.
+pub(crate) fn row_major_copy<A: Element, D: Dimension>(x: ArrayView<'_, A, D>) -> Array<A, D> {
+    const PART_LEN: usize = 1 << 15;
+    let elements = buffers::take_filled(x.len());
+    let mut copy = Array::from_shape_vec(x.raw_dim(), elements).expect("as many elements");
+    let axis = (0..x.ndim()).find(|&axis| x.len_of(Axis(axis)) > 1).filter(|_| x.len() >= 2 * PART_LEN);
+    let Some(axis) = axis.map(Axis) else {
+        copy.assign(&x);
+        return copy;
+    };
+    let each = x.len_of(axis).div_ceil(x.len() / PART_LEN);
+    let mut parts: Vec<_> = copy.axis_chunks_iter_mut(axis, each).zip(x.axis_chunks_iter(axis, each)).collect();
+    let nanoseconds = x.len() as f64 / parts.len() as f64;
+    parallel::for_each_mut(&mut parts, nanoseconds, |_, (copy, x)| copy.assign(x));
+    drop(parts);
+    copy
 }
 
 impl<A: Item, D: Rank> From<ArcArray<A, D>> for Storage<A, D> {

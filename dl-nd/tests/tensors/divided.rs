@@ -117,10 +117,11 @@ fn extremum_along_any_axis_is_first_of_each_lane() {
 #[test]
 fn scans_along_any_axis_are_those_of_each_lane() {
     let product = |x: &[f32]| {
+        // in `f64`: a product that underflows in `f32` may grow again
         let mut state = 1.0;
         let step = |&x: &f32| {
-            state = x * state + 0.0;
-            state
+            state = f64::from(x) * state + 0.0;
+            state as f32
         };
         x.iter().map(step).collect::<Vec<f32>>()
     };
@@ -199,4 +200,67 @@ fn resampling_of_many_lanes_is_that_of_each_lane() {
             assert!(row.iter().zip(&alone).all(|(a, b)| a.to_bits() == b.to_bits()), "lane {i}");
         }
     }
+}
+
+#[test]
+fn scattered_sums_along_any_axis_are_those_of_each_lane() {
+    for (distinct, x) in [2, 1013].into_iter().flat_map(|distinct| tensors().into_iter().map(move |x| (distinct, x))) {
+        let x: Nd<f32, IxDyn> = x.view().mapv(|x| if x.is_nan() { 0.1 } else { x }).into();
+        for axis in (0..x.shape().len()).filter(|_| !x.shape().contains(&0)) {
+            let length = x.shape()[axis];
+            let mut at = 0;
+            let index = |_: &f32| {
+                at += 1;
+                at * at * 7919 % distinct % length
+            };
+            let table: Nd<usize, IxDyn> = x.view().as_standard_layout().map(index).into();
+            let y = numbers(x.scatter_add(axis as isize, &table, &x));
+            let (of_x, of_table) = (x.view(), table.view());
+            let lanes = of_x.lanes(Axis(axis)).into_iter().zip(of_table.lanes(Axis(axis)));
+            let some = x.len() / length / 200 + 1;
+            for ((x, table), y) in lanes.zip(y.lanes(Axis(axis))).step_by(some) {
+                let (x, table) = (Nd::from(x.to_vec()), Nd::from(table.to_vec()));
+                let alone = value(x.scatter_add(0, &table, &x)).into_array();
+                assert!(y.iter().zip(&alone).all(|(a, b)| a.to_bits() == b.to_bits()), "{distinct} along {axis}");
+            }
+        }
+    }
+}
+
+#[test]
+fn log_sum_exp_of_many_elements_is_that_of_each_lane() {
+    let rows = 70_usize;
+    let mut x = Array::from_shape_fn((rows, 900), |(i, j)| (i * 31 + j * 7919 % 1013) as f32 * 0.01);
+    for (row, number) in [(0, f32::NAN), (1, f32::INFINITY), (2, f32::NEG_INFINITY), (3, 1e38), (4, -1e38)] {
+        x.row_mut(row).fill(number);
+    }
+    x[[5, 7]] = f32::NAN;
+    x[[6, 7]] = f32::NEG_INFINITY;
+    let y = value(Nd::from(x.clone()).logsumexp_axis(1));
+    let z = value(Nd::from(x.clone().reversed_axes()).logsumexp_axis(0));
+    for (i, row) in x.rows().into_iter().enumerate() {
+        let alone = value(Nd::from(row.to_vec()).logsumexp());
+        for y in [y[i], z[i]] {
+            let close = (y - alone).abs() <= 4e-7 * alone.abs();
+            assert!(y == alone || y.is_nan() && alone.is_nan() || close, "{i}: {y} and {alone}");
+        }
+    }
+    let finite = x.slice(dl_nd::ndarray::s![7.., ..]).to_owned();
+    let wanted = finite.iter().map(|&x| f64::from(x).exp()).sum::<f64>().ln() as f32;
+    assert!((value(Nd::from(finite).logsumexp()) / wanted - 1.0).abs() < 4e-7);
+    assert!(value(Nd::from(x).logsumexp()).is_nan());
+}
+
+#[test]
+fn masks_and_indices_take_memory_of_dropped_ones() {
+    let x = Nd::<f32, _>::full([300, 1000], 0.5);
+    let place = |mask: &Nd<bool, _>| mask.view().as_ptr();
+    let first = value(x.greater(0.0));
+    let before = place(&first);
+    drop(first);
+    assert_eq!(place(&value(x.greater(1.0))), before);
+    let first = value(x.argsort(1, false));
+    let before = first.view().as_ptr();
+    drop(first);
+    assert_eq!(value(x.argsort(1, true)).view().as_ptr(), before);
 }

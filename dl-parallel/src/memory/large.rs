@@ -36,6 +36,8 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 pub struct Free {
     pub(crate) f32: Buffers<f32>,
     pub(crate) f64: Buffers<f64>,
+    pub(crate) usize: Buffers<usize>,
+    pub(crate) bool: Buffers<bool>,
     bytes: usize,
 }
 
@@ -88,7 +90,13 @@ const SLACK_BYTES: usize = 64;
 /// The maximum number of capacities that are counted.
 const MAX_COUNTED_SIZES: usize = 1 << 10;
 
-static FREE: Mutex<Free> = Mutex::new(Free { f32: Buffers::new(), f64: Buffers::new(), bytes: 0 });
+static FREE: Mutex<Free> = Mutex::new(Free {
+    f32: Buffers::new(),
+    f64: Buffers::new(),
+    usize: Buffers::new(),
+    bool: Buffers::new(),
+    bytes: 0,
+});
 
 fn free() -> MutexGuard<'static, Free> {
     FREE.lock().unwrap_or_else(PoisonError::into_inner)

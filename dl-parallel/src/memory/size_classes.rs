@@ -17,6 +17,8 @@ use std::cell::RefCell;
 pub struct AtHand {
     pub(crate) f32: Small<f32>,
     pub(crate) f64: Small<f64>,
+    pub(crate) usize: Small<usize>,
+    pub(crate) bool: Small<bool>,
 }
 
 /// The cached small buffers of one element type.
