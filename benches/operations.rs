@@ -126,7 +126,7 @@ where
     [usize; N]: IntoDimension<Dim = D>,
 {
     let len: usize = shape.iter().product();
-    Nd::from_vec(shape, (0..len).map(|i| (i * 2_654_435_761 >> 12) % count).collect()).expect("one each")
+    Nd::from_vec(shape, (0..len).map(|i| ((i * 2_654_435_761) >> 12) % count).collect()).expect("one each")
 }
 
 /// Rows of methods with the same arguments.

@@ -273,7 +273,7 @@ fn operands_of_other_layout_give_bits_of_ordinary_function() {
 }
 
 fn both_layouts<A: Element>() {
-    let random = |seed| Nd::<A, _>::from(uniform::<A, _>([37, 37], -1.0, 1.0, &mut rng(seed)));
+    let random = |seed| uniform::<A, _>([37, 37], -1.0, 1.0, &mut rng(seed));
     let (w, x) = (random(1), random(2));
     let turned: Nd<A> = Nd::from(w.view().reversed_axes().as_standard_layout().reversed_axes().into_owned());
     assert_eq!(w, turned);
