@@ -91,6 +91,19 @@ impl<A: Element> GroupedQueryAttention<A> {
     /// The same for tokens that continue the sequences of a [`Cache`](crate::Cache): they attend to
     /// the tokens before them, whose keys and values the cache has. No gradient flows to those.
     ///
+    /// ```
+    /// use dl_nd::{Nd, init};
+    /// use dl_nn::{Cache, GroupedQueryAttention, Past};
+    /// let attention = GroupedQueryAttention::<f32>::new(8, 4, 2, &mut init::rng(1))?;
+    /// let cache = Cache::new(4);
+    /// let next = |past: &Past| attention.of_cached(Nd::full([1, 1, 8], 0.5), past.layer(0));
+    /// for length in [1, 2] {
+    ///     cache.predict(&[vec![0]], next).wait()?;
+    ///     assert_eq!(cache.lengths(), [length]);
+    /// }
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`of`](GroupedQueryAttention::of), and a shape error if `x` has other numbers of
     /// sequences or tokens than the prediction.
@@ -223,6 +236,16 @@ impl<A: Element> DecoderBlock<A> {
 
     /// Applies the layer to tokens that continue the sequences of a [`Cache`](crate::Cache). See
     /// [`GroupedQueryAttention::of_cached`].
+    ///
+    /// ```
+    /// use dl_nd::{Nd, init};
+    /// use dl_nn::{Cache, DecoderBlock, Past};
+    /// let block = DecoderBlock::<f32>::new(8, 4, 2, 16, &mut init::rng(1))?;
+    /// let cache = Cache::new(4);
+    /// let next = |past: &Past| block.of_cached(Nd::full([1, 3, 8], 0.5), past.layer(0));
+    /// assert_eq!(cache.predict(&[vec![0, 1, 2]], next).wait()?.shape(), [1, 3, 8]);
+    /// # dl_core::Result::Ok(())
+    /// ```
     ///
     /// # Errors
     /// Those of [`GroupedQueryAttention::of_cached`].
