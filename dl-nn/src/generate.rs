@@ -14,7 +14,8 @@ use std::fmt;
 ///
 /// `model` returns the logits of the token that follows each sequence, `[batch, vocabulary]`. The
 /// generation ends with the stop tokens, after a number of tokens, or when a sequence fills the
-/// cache. The tokens of a sequence depend on the seed and its prompt, not on the number of threads.
+/// cache. The tokens of a sequence depend on the seed, its prompt and its number in the batch, not on
+/// the number of threads or the other sequences.
 ///
 /// ```
 /// use dl_nd::init;
