@@ -109,7 +109,9 @@ fn rewrite_function(
         let (what, value) = match &returned {
             Some(_) if is_tensor => (
                 "tensor",
-                format!("`{layer}.greater(0.0)` is a mask, for `where_`; to decide, write `!{layer}.sum() > 0.0`, for instance"),
+                format!(
+                    "`{layer}.greater(0.0)` is a mask, for `where_`; to decide, write `!{layer}.sum() > 0.0`, for instance"
+                ),
             ),
             Some(_) => ("layer or a weight", format!("write `!{layer}`")),
             None => (

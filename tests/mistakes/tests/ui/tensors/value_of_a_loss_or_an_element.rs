@@ -4,8 +4,8 @@ fn printed(loss: &Layer<f32>) {
     println!("{}", loss.item());
 }
 
-fn rectified(x: &NdLayer) -> NdLayer {
-    x.map(|element| element.max(0.0))
+fn halved(x: &NdLayer) -> NdLayer {
+    x.map(|element| element * 0.5)
 }
 
 #[differentiable]
