@@ -105,14 +105,21 @@ fn rewrite_function(
     let control_flow =
         control_flow::build(parameters.iter().map(|p| (&p.pat, &p.ty)), &function.block, returned.is_some());
     for layer in &control_flow.tested_layers {
-        let value = match &returned {
-            Some(_) => format!("write `!{layer}`"),
-            None => {
-                format!("`{layer}.predict().wait()?` is the value of a layer, and `{layer}.value()` that of a weight")
-            }
+        let is_tensor = parameters.iter().any(|p| function::is_tensor(p, layer));
+        let (what, value) = match &returned {
+            Some(_) if is_tensor => (
+                "tensor",
+                format!(
+                    "`{layer}.greater(0.0)` is a mask, for `where_`; to decide, write `!{layer}.sum() > 0.0`, for instance"
+                ),
+            ),
+            Some(_) => ("layer or a weight", format!("write `!{layer}`")),
+            None => (
+                "layer or a weight",
+                format!("`{layer}.predict().wait()?` is the value of a layer, and `{layer}.value()` that of a weight"),
+            ),
         };
-        diagnostics
-            .at(layer, format!("`{layer}` is a layer or a weight, and has no value yet to decide by\nhelp: {value}"));
+        diagnostics.at(layer, format!("`{layer}` is a {what}, and has no value yet to decide by\nhelp: {value}"));
     }
     let plan = match &returned {
         Some(_) => joins::plan(&function.block, &control_flow, diagnostics),

@@ -305,6 +305,13 @@ pub(crate) fn mentions_impl(ty: &Type) -> bool {
     finder.0
 }
 
+/// Whether this is the parameter `name`, of a type that mentions tensors.
+pub(crate) fn is_tensor(parameter: &Parameter, name: &Ident) -> bool {
+    let mut ty = parameter.ty.to_token_stream().into_iter();
+    matches!(&parameter.pat, Pat::Ident(pat) if pat.ident == *name)
+        && ty.any(|token| matches!(token, TokenTree::Ident(word) if word.to_string().starts_with("Nd")))
+}
+
 /// Whether a parameter type or a `where` clause names a layer, a weight, a `Do` or an expression.
 pub(crate) fn mentions_layers(sig: &Signature) -> bool {
     fn any(tokens: TokenStream) -> bool {

@@ -32,7 +32,7 @@ pub trait Comparand<A: Item> {
 }
 
 macro_rules! comparands {
-    (tensors of $Bound:ident: $($X:ty),*) => {$(
+    ($($Bound:ident: $($X:ty),*;)*) => {$($(
         impl<A: $Bound, D: Rank> Comparand<A> for $X {
             type Rank = D;
 
@@ -41,40 +41,37 @@ macro_rules! comparands {
                 self.into_layer()
             }
         }
-    )*};
-    (numbers: $($X:ty),*) => {$(
-        impl Comparand<$X> for $X {
-            type Rank = Ix0;
-
-            #[track_caller]
-            fn into_comparand(self) -> Layer<Nd<$X, Ix0>> {
-                Layer::constant(Nd::full((), self))
-            }
-        }
-    )*};
-}
-
-macro_rules! numbers_of_layers {
-    ($($A:ty: $($X:ty),*;)*) => {$($(
-        impl Comparand<$A> for $X {
-            type Rank = Ix0;
-
-            #[track_caller]
-            fn into_comparand(self) -> Layer<Nd<$A, Ix0>> {
-                fill(&self.into_layer(), Ix0())
-            }
-        }
     )*)*};
 }
 
-numbers_of_layers! {
-    f32: Layer<f32>, &Layer<f32>, Weight<f32>, &Weight<f32>;
-    f64: Layer<f64>, &Layer<f64>, Weight<f64>, &Weight<f64>;
+comparands! {
+    Item: Nd<A, D>, &Nd<A, D>, Layer<Nd<A, D>>, &Layer<Nd<A, D>>;
+    Element: Weight<Nd<A, D>>, &Weight<Nd<A, D>>;
 }
 
-comparands!(tensors of Item: Nd<A, D>, &Nd<A, D>, Layer<Nd<A, D>>, &Layer<Nd<A, D>>);
-comparands!(tensors of Element: Weight<Nd<A, D>>, &Weight<Nd<A, D>>);
-comparands!(numbers: f32, f64, bool, u8, i32, i64, usize);
+impl<A: Item> Comparand<A> for A {
+    type Rank = Ix0;
+
+    #[track_caller]
+    fn into_comparand(self) -> Layer<Nd<A, Ix0>> {
+        Layer::constant(Nd::full((), self))
+    }
+}
+
+macro_rules! number_comparands {
+    ($($X:ty),*) => {$(
+        impl<A: Element> Comparand<A> for $X {
+            type Rank = Ix0;
+
+            #[track_caller]
+            fn into_comparand(self) -> Layer<Nd<A, Ix0>> {
+                fill(&self.into_layer(), Ix0())
+            }
+        }
+    )*};
+}
+
+number_comparands!(Layer<A>, &Layer<A>, Weight<A>, &Weight<A>);
 
 type Joint<D, C, A> = <D as DimMax<<C as Comparand<A>>::Rank>>::Output;
 

@@ -7,7 +7,7 @@ use crate::ops::index::gather;
 use crate::ops::slice::{SliceOps, narrow};
 use crate::ops::sort::WithIndices;
 use crate::tensor::{Element, Item, Nd, Rank, check_size, compact_copy, filled_array};
-use dl_core::{At, Binary, BuiltIn, Deltas, Differentiable, Layer, Pointwise, Primitive, Result};
+use dl_core::{At, Binary, BuiltIn, Deltas, Differentiable, Layer, Pointwise, Primitive, Result, Unary};
 use ndarray::{Array, ArrayView};
 use std::marker::PhantomData;
 
@@ -38,7 +38,7 @@ pub trait ScanOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     fn cumprod(&self, axis: isize) -> Layer<Nd<A, D>> {
         let nothing = Layer::constant(Nd::single(A::zero()));
         Layer::apply_built_in(
-            Recurrence { axis, from_end: false, initial: A::of(1.0), rank: PhantomData },
+            Recurrence { axis, from_end: false, initial: A::of(1.0), of_deltas: false, rank: PhantomData },
             (self.layer(), nothing),
         )
     }
@@ -124,7 +124,15 @@ struct Recurrence<A, D> {
     /// Whether to start at the last element.
     from_end: bool,
     initial: A,
+    /// Whether the states are deltas: a state of exactly 0 then annihilates, whatever the factor.
+    of_deltas: bool,
     rank: PhantomData<D>,
+}
+
+impl<A: Element, D: Rank> Recurrence<A, D> {
+    fn of_deltas(axis: isize, from_end: bool) -> Self {
+        Recurrence { axis, from_end, initial: A::zero(), of_deltas: true, rank: PhantomData }
+    }
 }
 
 impl<A: Element, D: Rank> Primitive for Recurrence<A, D> {
@@ -148,7 +156,8 @@ impl<A: Element, D: Rank> Primitive for Recurrence<A, D> {
             // in `f64`, which a product of many `f32` rarely underflows
             #[inline(always)]
             |_, a: A, to: &mut A, state: &mut f64, (): &mut ()| {
-                *state = wide(a) * *state + wide(*to);
+                let a = wide(a);
+                *state = wide(*to) + if self.of_deltas { Binary::StrongMul.value(*state, a) } else { a * *state };
                 *to = A::of(*state);
             },
         );
@@ -162,10 +171,10 @@ impl<A: Element, D: Rank> Primitive for Recurrence<A, D> {
             return (Some(at.delta.clone()), Some(sum_to(at.delta.clone(), shape, at.values.1.dim())));
         }
         let next = shifted(&at.operands.0, shape, axis, self.from_end, A::zero());
-        let back = Recurrence { axis: self.axis, from_end: !self.from_end, initial: A::zero(), rank: PhantomData };
-        let sums = Layer::apply_built_in(back, (next, at.delta.clone()));
+        let sums = Layer::apply_built_in(Recurrence::of_deltas(self.axis, !self.from_end), (next, at.delta.clone()));
         let before = shifted(at.output, shape, axis, !self.from_end, self.initial);
-        (Some(Nd::binary(Binary::StrongMul, &sums, &before)), Some(sum_to(sums, shape, at.values.1.dim())))
+        let product = if self.of_deltas { Binary::BothStrongMul } else { Binary::StrongMul };
+        (Some(Nd::binary(product, &sums, &before)), Some(sum_to(sums, shape, at.values.1.dim())))
     }
 
     fn cost(&self, (a, _): (&Nd<A, D>, &Nd<A, D>)) -> f64 {
@@ -200,10 +209,10 @@ impl<A: Element, D: Rank> Primitive for LogCumSumExp<A, D> {
             axis,
             false,
             20.0,
-            (A::neg_infinity(), ()),
+            (A::neg_infinity(), A::zero()),
             #[inline(always)]
-            |_, x, to: &mut A, sum: &mut A, (): &mut ()| {
-                *sum = Binary::LogAddExp.value(*sum, x);
+            |_, x, to: &mut A, sum: &mut A, excess: &mut A| {
+                (*sum, *excess) = log_add_exp(*sum, *excess, x);
                 *to = *sum;
             },
         );
@@ -224,14 +233,23 @@ impl<A: Element, D: Rank> Primitive for LogCumSumExp<A, D> {
         let mut widths = vec![(0, 0); shape.len()];
         widths[axis].1 = 1;
         let factors = Nd::binary(Binary::Sub, &part(0), &part(1)).exp().pad(&widths, A::zero());
-        let back = Recurrence { axis: self.axis, from_end: true, initial: A::zero(), rank: PhantomData };
-        let sums = Layer::apply_built_in(back, (factors, at.delta.clone()));
+        let sums = Layer::apply_built_in(Recurrence::of_deltas(self.axis, true), (factors, at.delta.clone()));
         (Some(Nd::binary(Binary::StrongMul, &sums, &Nd::binary(Binary::Sub, &x, &y).exp())),)
     }
 
     fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
         200.0 + x.nanoseconds_to_compute() + 20.0 * x.len() as f64
     }
+}
+
+/// `ln (exp(sum − excess) + exp(x))` and the amount by which rounding exceeds it. Without the excess, a
+/// long sum would stop to grow.
+#[inline(always)]
+fn log_add_exp<A: Element>(sum: A, excess: A, x: A) -> (A, A) {
+    let (high, low, excess) = if sum >= x { (sum, x, excess) } else { (x, sum, A::zero()) };
+    let rise = Unary::Softplus.value(low - high) - excess;
+    let new = high + rise;
+    if new.is_finite() { (new, (new - high) - rise) } else { (Binary::LogAddExp.value(sum, x), A::zero()) }
 }
 
 impl<A: Element, D: Rank> BuiltIn for LogCumSumExp<A, D> {

@@ -1,11 +1,13 @@
 //! Variances, standard deviations and p-norms, and the deviations from a mean.
 
+use crate::kernels;
 use crate::ops::axes::{Axes, AxisList};
 use crate::ops::invalid::invalid;
 use crate::ops::pointwise::binary;
 use crate::ops::reduce::{Reduce, ReduceForm, ReduceOp, ReduceOutput, reduce};
 use crate::tensor::{Element, Nd, Rank};
 use dl_core::{Along, At, Binary, BuiltIn, Differentiable, Error, Layer, Pointwise, Primitive, Result};
+use std::marker::PhantomData;
 
 /// Variances, standard deviations and norms. Each has the three forms of
 /// [`ReduceOps`](crate::ReduceOps).
@@ -243,10 +245,58 @@ fn norm_p<A: Element, D: Rank, O: ReduceOutput<A, D> + Pointwise>(
         2.0 => reduce(x, ReduceOp::Norm, axes, form),
         f64::INFINITY => reduce(x.abs(), ReduceOp::Amax, axes, form),
         p if p > 0.0 => {
-            let powers = power_with_zero(&x.abs(), |x| Nd::with_number(Binary::Pow, &x, p, false));
-            let powers: Layer<O> = reduce(powers, ReduceOp::Sum, axes, form);
-            power_with_zero::<O>(&powers, |powers| O::with_number(Binary::Pow, &powers, p.recip(), false))
+            let op = NormUnit { p, axes: axes.clone(), name: form.name, types: PhantomData };
+            let unit = Layer::apply_built_in(op, (x.clone(),));
+            let parts = Nd::binary(Binary::Div, &x, &unit).abs();
+            let powers = power_with_zero(&parts, |x| Nd::with_number(Binary::Pow, &x, p, false));
+            let powers: Layer<O> = reduce(powers, ReduceOp::Sum, axes.clone(), form);
+            let norm = power_with_zero::<O>(&powers, |powers| O::with_number(Binary::Pow, &powers, p.recip(), false));
+            O::binary(Binary::Mul, &norm, &reduce(unit, ReduceOp::Sum, axes, form))
         }
         _ => invalid(form.name, Error::invalid(format!("there is no {p}-norm: p must be positive"))),
     }
+}
+
+/// x ↦ the unit of each reduction in which its `p`-norm is computed, a constant: 1, unless the `p`-th
+/// power of the largest magnitude might overflow or underflow. The norm of `x` is the unit times that
+/// of `x / unit`.
+#[derive(Clone)]
+struct NormUnit<A, D> {
+    p: f64,
+    axes: AxisList,
+    name: &'static str,
+    types: PhantomData<(A, D)>,
+}
+
+impl<A: Element, D: Rank> Primitive for NormUnit<A, D> {
+    type Operands = (Layer<Nd<A, D>>,);
+    type Output = Nd<A, D>;
+
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, D>> {
+        let axes = self.axes.of(x.shape())?;
+        let [low, high] = [1e-20_f64, 1e20].map(|power| A::of(power.powf(self.p.recip())));
+        let magnitudes = x.0.mapv(A::abs).into_dyn();
+        let largest = kernels::fold_axes(magnitudes.view(), &axes, A::zero(), |a, b| Binary::Max.value(a, b));
+        let units = largest.mapv_into(|largest| {
+            let largest = largest.max(A::min_positive_value()).min(A::max_value());
+            largest / largest.max(low).min(high)
+        });
+        Ok(ReduceOutput::<A, D>::from_reduced(units, &axes, true))
+    }
+
+    fn pullback(&self, _: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
+        (None,)
+    }
+
+    fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
+        200.0 + x.nanoseconds_to_compute() + x.len() as f64
+    }
+}
+
+impl<A: Element, D: Rank> BuiltIn for NormUnit<A, D> {
+    const IS_PURE: bool = true;
 }

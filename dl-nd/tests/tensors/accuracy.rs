@@ -93,10 +93,11 @@ fn gradient_of_row_by_row_reads_uses_memory_of_one_sequence() {
     check_twice("parts and a whole", &(&mixture * small.sum()), &small);
 }
 
-/// The powers are subnormal or underflow, but the roots of their sums are normal. Expected values:
-/// `torch.linalg.vector_norm` and `torch.std` of PyTorch 2.15.
+/// The powers are subnormal, underflow or overflow, but the roots of their sums are normal. Expected
+/// values, if the powers are not 0 or infinite: `torch.linalg.vector_norm` and `torch.std` of PyTorch
+/// 2.15.
 #[test]
-fn norm_p_and_std_with_underflowing_powers_match_pytorch() {
+fn norm_p_and_std_with_powers_out_of_range_are_accurate() {
     let norm = |x: f32, p: f64| {
         let x = Weight::new(Nd::from([x, x]));
         let (norm, slopes) = x.norm_p(p).value_and_gradient(&x);
@@ -112,6 +113,19 @@ fn norm_p_and_std_with_underflowing_powers_match_pytorch() {
         close(norm, right);
         close(found, slope);
     }
+    // powers that overflow or vanish: PyTorch's norm is infinite or 0
+    for (x, slope) in [(1e-30_f32, 0.63), (1e-39, 0.63), (1e30, 0.63), (1e38, 0.63)] {
+        let (norm, found) = norm(x, 3.0);
+        close(norm, 1.259_921 * f64::from(x));
+        close(found, slope);
+    }
+    let lanes = Weight::new(Nd::from([[1e-30_f32, 1e-30], [0.0, 0.0], [1.0, 1.0], [1e30, 1e30]]));
+    let slopes = lanes.norm_p_axis(1, 3.0).sum().gradient(&lanes).predict().wait().expect("it succeeds");
+    slopes.view().rows().into_iter().zip([0.63, 0.0, 0.63, 0.63]).for_each(|(slopes, right)| {
+        assert!(slopes.iter().all(|slope| (slope - right).abs() < 1e-3), "{slopes} instead of {right}");
+    });
+    let nothing = Nd::<f32, ndarray::Ix2>::full([2, 0], 1.0).norm_p_axis(1, 3.0);
+    assert_eq!(nothing.predict().wait().expect("it succeeds"), Nd::from([0.0, 0.0]));
     let x = Weight::new(Nd::from([1e-20_f32, 3e-20]));
     let (std, slopes) = Do::predict(x.std(0).value_and_gradient(&x)).wait().expect("it succeeds");
     close(std, 1e-20);

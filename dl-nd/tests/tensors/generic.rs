@@ -3,7 +3,7 @@
 #![allow(clippy::op_ref, reason = "operators with borrowed numbers are tested, too")]
 
 use dl_core::{Differentiable, Do, Layer, Weight, max, pow};
-use dl_nd::{Element, Nd, NdLayer, NdWeight, Rank, ReduceOps};
+use dl_nd::{CompareOps, Element, MaskOps, Nd, NdLayer, NdWeight, Rank, ReduceOps, where_};
 use ndarray::{Ix1, Ix2};
 
 type Matrix<A> = NdLayer<Ix2, A>;
@@ -54,6 +54,13 @@ fn broadcast<A: Element>(x: &Matrix<A>, bias: &NdWeight<Ix1, A>) -> Matrix<A> {
     (x + bias) * bias.exp() - bias / x
 }
 
+/// Comparisons with numbers and selections of numbers.
+fn selections<A: Element>(x: &Matrix<A>, a: A, w: &Weight<A>) -> Vec<Matrix<A>> {
+    let layer = w.layer();
+    let large = x.greater(a).logical_or(x.greater(&layer)).logical_or(x.equal(w));
+    vec![where_(&large, x, a), where_(x.less(w.clone()), &layer, x), where_(&large, layer.clone(), w)]
+}
+
 fn check<A: Element>() {
     let number = |x: f64| A::of(x);
     let matrix = |x: f64| Nd::<A, Ix2>::full([2, 3], number(x));
@@ -73,6 +80,11 @@ fn check<A: Element>() {
 
     let found = Do::predict(scalars(number(4.0), &w)).wait().unwrap();
     assert_eq!(found, [12.0, -4.0, 16.0, 0.25, -4.0, 4.0, 2.0].map(number));
+
+    let found = Do::predict(selections(&a.layer(), number(4.0), &w)).wait().unwrap();
+    for (found, expected) in found.into_iter().zip([3.0, 3.0, 2.0]) {
+        assert!(found.view().iter().all(|&x| x == number(expected)), "{found}: {expected}");
+    }
 
     let bias = Weight::new(Nd::<A, Ix1>::full([3], number(0.0)));
     let y = broadcast(&a.layer(), &bias).sum();

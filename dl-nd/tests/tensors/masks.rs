@@ -168,3 +168,29 @@ fn reductions_of_lanes_that_are_switched_off_have_no_gradient() {
         zeros(name, &where_(Nd::full(4, false), &y, 0.0).sum().gradient(&x));
     }
 }
+
+#[test]
+fn scans_of_lanes_that_are_switched_off_have_no_gradient() {
+    for bad in [INF, -INF, f64::NAN, 0.0] {
+        let x = Weight::new(Nd::from([[0.5, 2.0, -1.0], [1.0, bad, 2.0]]));
+        let ones = Layer::constant(Nd::full([2, 3], 1.0));
+        let scans = [
+            ("cumsum", x.cumsum(1)),
+            ("cumprod", x.cumprod(1)),
+            ("logcumsumexp", x.logcumsumexp(1)),
+            ("cummax", x.cummax(1).0),
+            ("cummin", x.cummin(1).0),
+        ];
+        for (name, y) in scans {
+            let loss = where_(Nd::from([[true], [false]]), &y, 0.0).square().sum();
+            let slope = loss.gradient(&x);
+            for slope in [slope.clone(), slope.square().sum().gradient(&x), loss.hvp(&x, &ones)] {
+                let slope = slope.predict().wait().expect("it succeeds");
+                let [used, off] = [0, 1].map(|row| slope.view().row(row).to_vec());
+                assert!(off == [0.0; 3] && used.iter().all(|slope| slope.is_finite()), "{name}, {bad}: {slope}");
+            }
+        }
+        // a value is NaN, or infinite, as before
+        assert!(bad == 0.0 || !x.cumprod(1).predict().wait().expect("it succeeds")[(1, 2)].is_finite());
+    }
+}

@@ -195,6 +195,8 @@ fn long_sums_of_products_lookups_and_windows_are_accurate() {
     near("few rows", first(concat(0, [&row, &row]).matmul(&wide)), products);
     near("a bias", first(row.linear(&wide, Nd::from([1e6_f32; 3]))), products + 1e6);
     let all: f64 = a.view().iter().map(|&x| f64::from(x)).sum();
+    let sums = Nd::full([LEN], 0.0_f32).logcumsumexp(0).predict().wait().expect("it succeeds");
+    near("a cumulative log-sum-exp", sums[LEN - 1], (LEN as f64).ln());
     let pooled = a.reshape([1, 1, LEN]).adaptive_avg_pool1d([1]).flatten();
     near("a window", pooled.predict().wait().expect("it succeeds")[0], all / LEN as f64);
     let table = Weight::new(dl_nd::Table::from([[0.5_f32], [0.25]]));

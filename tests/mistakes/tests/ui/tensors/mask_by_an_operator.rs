@@ -1,0 +1,8 @@
+use dl::prelude::*;
+
+#[differentiable]
+fn relu(x: &NdLayer) -> NdLayer {
+    where_(x > 0.0, x, 0.0)
+}
+
+fn main() {}
