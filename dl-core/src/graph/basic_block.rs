@@ -13,7 +13,7 @@ use std::ops::Range;
 #[doc(hidden)]
 #[derive(Clone, Debug, PartialEq)]
 pub enum BlockOp {
-    /// The operands are as long as the result.
+    /// The operands are as long as the result, or rows of it that are repeated.
     Pointwise(PointwiseOp),
     /// The sum of the operands, from the first to the last.
     Sum,
@@ -24,7 +24,7 @@ pub enum BlockOp {
     Part(Part),
     /// Zeros, to which each operand is added at its place.
     AddParts(SmallVec<[Part; 4]>),
-    /// The sums of the columns of a matrix with this many.
+    /// The sum of the rows of a matrix with so many columns.
     SumOfRows { columns: usize },
     /// The operand, repeated to fill the result.
     Repeat,
@@ -86,7 +86,8 @@ pub struct BlockInstruction {
     pub op: BlockOp,
     pub reads: SmallVec<[BlockRead; 3]>,
     pub writes: Range<usize>,
-    /// Whether an element that is NaN must have the bits of the canonical one.
+    /// Whether a NaN must be made canonical, as in a tensor: the result of a pointwise operation
+    /// that other operations or the results of the block read.
     pub is_stored: bool,
 }
 

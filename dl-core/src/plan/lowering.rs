@@ -56,10 +56,11 @@ impl BlockTask {
                 .collect();
             lowering.add(at, op, reads?, len(values[at].as_ref()?, step.node.vtable)?);
         }
-        let is_member = |source: &Source| matches!(*source, Source::Step(step) if members.contains(&(step as usize)));
+        let mut is_member = vec![false; program.steps.len()];
+        members.iter().for_each(|&at| is_member[at] = true);
         let mut is_read = keeps.to_vec();
-        let others = program.steps.iter().enumerate().filter(|(other, _)| !members.contains(other));
-        for source in others.flat_map(|(_, step)| &step.inputs).filter(|source| is_member(source)) {
+        let others = program.steps.iter().zip(&is_member).filter(|(_, member)| !**member);
+        for source in others.flat_map(|(step, _)| &step.inputs) {
             if let &Source::Step(read) = source {
                 is_read[read as usize] = true;
             }
@@ -111,6 +112,14 @@ impl BlockTask {
             values[*step as usize] = Some(value);
         }
         true
+    }
+}
+
+impl BlockTask {
+    /// Drops what no step outside of the block reads, after its steps have run one by one.
+    pub(super) fn keep_results(&self, values: &mut StepValues) {
+        let is_result = |at: u32| self.results.iter().any(|&(result, _)| result == at);
+        self.members.iter().filter(|&&at| !is_result(at)).for_each(|&at| values[at as usize] = None);
     }
 }
 

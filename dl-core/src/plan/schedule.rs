@@ -122,6 +122,9 @@ impl Schedule {
                     failed => return program.run(inputs, calls, |_| false, |_| false).and(failed.map(|_| values)),
                 }
             }
+            if let (Work::Block(block), [_, ..]) = (work, steps) {
+                block.keep_results(&mut values);
+            }
             for &read in last_reads {
                 values[read as usize] = None;
             }

@@ -6,7 +6,7 @@
 
 use super::{LANE_GROUP, larger, largest_of};
 use crate::fusion::{add_assign, canonicalize_nan, map_in_place, sum_in_order};
-use crate::gemm::{self, product_into};
+use crate::gemm::{self, Scratch, product_into};
 use crate::tensor::{Element, zeros};
 use dl_core::simd::vectorized;
 use dl_core::{Number, Unary, buffers, parallel};
@@ -138,14 +138,14 @@ impl<A: Element> Head<'_, A> {
 
     fn attend(&self, rows: &Range<usize>, to: &mut [A]) {
         let (visible, depth) = (self.visible(rows), self.v.ncols());
-        let mut scratch: Vec<A> = buffers::take_filled(rows.len() * KEYS.min(visible));
-        let one = A::of(1.0);
+        let mut scratch = Scratch::take(rows.len() * KEYS.min(visible));
+        let (scratch, one) = (scratch.as_mut_slice(), A::of(1.0));
         if visible <= KEYS {
-            self.softmax(rows, &(0..visible), &mut scratch);
-            let (weights, v) = (view(rows.len(), visible, &scratch), rows_of(&self.v, &(0..visible)));
+            self.softmax(rows, &(0..visible), scratch);
+            let (weights, v) = (view(rows.len(), visible, scratch), rows_of(&self.v, &(0..visible)));
             return product_into(one, weights, v, A::zero(), &mut view_mut(rows.len(), depth, to));
         }
-        let (_, sums) = self.for_each_block(rows, &mut scratch, |keys, terms, factors| {
+        let (_, sums) = self.for_each_block(rows, scratch, |keys, terms, factors| {
             if keys.start > 0 {
                 for (to, &factor) in to.chunks_exact_mut(depth).zip(factors) {
                     to.iter_mut().for_each(|y| *y = *y * factor);
@@ -168,8 +168,8 @@ impl<A: Element> Head<'_, A> {
             to.dot = result.output.row(row).dot(&result.delta.row(row));
         }
         if self.visible(rows) > KEYS {
-            let mut scratch: Vec<A> = buffers::take_filled(rows.len() * KEYS);
-            let (shifts, sums) = self.for_each_block(rows, &mut scratch, |_, _, _| {});
+            let mut scratch = Scratch::take(rows.len() * KEYS);
+            let (shifts, sums) = self.for_each_block(rows, scratch.as_mut_slice(), |_, _, _| {});
             for ((to, shift), sum) in to.iter_mut().zip(shifts).zip(sums) {
                 to.logarithm = if sum == A::zero() { sum } else { shift + Number::ln(sum) };
             }
@@ -186,7 +186,8 @@ impl<A: Element> Head<'_, A> {
     ) {
         let (length, width, depth, one) = (self.q.nrows(), self.q.ncols(), self.v.ncols(), A::of(1.0));
         let len = ROWS.min(length) * KEYS.min(range.len());
-        let (mut weights, mut slopes): (Vec<A>, Vec<A>) = (buffers::take_filled(len), buffers::take_filled(len));
+        let mut scratch = Scratch::take(2 * len);
+        let (weights, slopes) = scratch.as_mut_slice().split_at_mut(len);
         for block in blocks(range.clone(), KEYS) {
             let first = if self.causal { block.start / ROWS * ROWS } else { 0 };
             for rows in blocks(first..length.max(first), ROWS) {
