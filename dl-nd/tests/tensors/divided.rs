@@ -23,7 +23,7 @@ fn tensors() -> Vec<Nd<f32, IxDyn>> {
     arrays.iter().cloned().map(Nd::from).chain(transposed).collect()
 }
 
-/// Compares each lane of a result with the reference.
+/// Compares lanes of a result with the reference: all if there are at most 3,000, otherwise one of 37.
 fn check<B: Copy + std::fmt::Debug + Into<f64>>(
     name: &str,
     op: impl Fn(&Nd<f32, IxDyn>, isize) -> Array<B, IxDyn>,
@@ -32,7 +32,9 @@ fn check<B: Copy + std::fmt::Debug + Into<f64>>(
     for x in tensors() {
         for axis in 0..x.shape().len() {
             let y = op(&x, axis as isize);
-            for (x, y) in x.view().lanes(Axis(axis)).into_iter().zip(y.lanes(Axis(axis))) {
+            let lanes = x.view().lanes(Axis(axis)).into_iter().len();
+            let every = if lanes > 3000 { 37 } else { 1 };
+            for (x, y) in x.view().lanes(Axis(axis)).into_iter().zip(y.lanes(Axis(axis))).step_by(every) {
                 let wanted = reference(&x.to_vec());
                 let bits = |y: &B| (*y).into().to_bits();
                 let is_nan = |y: &B| (*y).into().is_nan();
