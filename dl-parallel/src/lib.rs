@@ -48,4 +48,4 @@ pub mod memory;
 pub mod model;
 
 pub use fork_join::{for_each, for_each_mut, is_divided};
-pub use memory::large as buffers;
+pub use memory::buffers;

@@ -12,7 +12,7 @@ use crate::exec::state::PassState;
 use crate::exec::{Help, Pass, computing, user_code, with_computing};
 use dl_parallel::concurrency::Width;
 use dl_parallel::fork_join::{RegionObserver, Team, observe};
-use dl_parallel::memory::large;
+use dl_parallel::memory::buffers;
 use dl_parallel::sync::Ordering;
 use smallvec::SmallVec;
 use std::sync::{Arc, Once, Weak};
@@ -85,7 +85,7 @@ pub(super) fn connect() {
                 None => divide(None),
             });
         });
-        large::on_reuse(|| {
+        buffers::on_reuse(|| {
             with_computing(|pass| _ = pass.map(|pass| pass.reused_buffers.fetch_add(1, Ordering::Relaxed)));
         });
     });

@@ -3,7 +3,7 @@
 //!
 //! A pass begins with the small tables of the previous pass (see `PassState::reset`). A table that
 //! outgrows what a thread retains is exchanged for a larger one from this pool, which all threads
-//! share, like large buffers (`dl_parallel::memory::large`). It is returned when the pass ends.
+//! share, like large buffers (`dl_parallel::memory::buffers`). It is returned when the pass ends.
 //! Tables that only few passes need are dropped. A table of a backward is [recycled](recycle): its
 //! thread keeps it for the next backward.
 //!

@@ -1,22 +1,22 @@
 //! Memory pools: cells of a cache line ([`slab`]), small buffers that a thread caches
-//! (`size_classes`), large buffers that all threads share ([`large`]).
+//! (`size_classes`), and larger ones that all threads share ([`buffers`], which forwards small ones).
 //!
 //! ```
-//! use dl_parallel::memory::{Pooled, large};
+//! use dl_parallel::memory::{Pooled, buffers};
 //!
 //! fn ones<A: Pooled + From<u8>>(len: usize) -> Vec<A> {
-//!     let mut numbers = large::take(len);
+//!     let mut numbers = buffers::take(len);
 //!     numbers.resize(len, A::from(1));
 //!     numbers
 //! }
 //!
 //! let numbers = ones::<f32>(100);
 //! assert_eq!(numbers.iter().sum::<f32>(), 100.0);
-//! large::give_back(numbers);
+//! buffers::give_back(numbers);
 //! dl_parallel::memory::release();
 //! ```
 
-pub mod large;
+pub mod buffers;
 pub(crate) mod size_classes;
 #[doc(hidden)]
 #[cfg_attr(any(shuttle, loom), allow(dead_code, reason = "under a model checker no cell is freed"))]
@@ -26,7 +26,7 @@ pub mod slab;
 #[doc(hidden)]
 pub use size_classes::{AtHand, Small};
 
-use large::{Buffers, Free};
+use buffers::{Buffers, Free};
 use std::sync::{Mutex, PoisonError};
 
 /// The functions that empty the pools of other crates.
@@ -47,7 +47,7 @@ pub fn release() {
     let others = OTHER_POOLS.lock().unwrap_or_else(PoisonError::into_inner).clone();
     others.iter().for_each(|empty| empty());
     size_classes::release();
-    large::release_shared();
+    buffers::release_shared();
     slab::release();
 }
 
