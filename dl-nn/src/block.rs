@@ -34,7 +34,8 @@ use std::sync::Arc;
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a block for tensors of rank `{D}` with elements of type `{A}`",
-    note = "a block maps a tensor to a tensor of the same rank: implement `Block<{D}, {A}>` for it"
+    note = "a block is a struct that maps a tensor to a tensor of the same rank: implement `Block<{D}, {A}>` for it",
+    note = "a closure is no block: write `Activation::Relu` for `|x| x.relu()`, or a struct"
 )]
 pub trait Block<D: Rank = Ix2, A: Element = f32>: Module + Send + Sync {
     /// The output for `x`. As with every layer, nothing is evaluated yet.

@@ -47,7 +47,8 @@ use std::panic::Location;
 /// ```
 #[diagnostic::on_unimplemented(
     message = "there is no derivative with respect to `{Self}`",
-    note = "a derivative is taken with respect to a weight, a layer, or a tuple, array or `Vec` of these; for a struct of these, derive `Variables`; `#[variables(skip)]` leaves a field out"
+    note = "a derivative is taken with respect to a weight, a layer, or a tuple, array or `Vec` of these; for a struct of these, derive `Variables`; `#[variables(skip)]` leaves a field out",
+    note = "for the weights of a module, name them, `&(&net.weight, &net.bias)`, or take the deltas of all: `loss.backward()`"
 )]
 pub trait Variables {
     /// The same structure with the layer of the derivative in place of each weight or layer.

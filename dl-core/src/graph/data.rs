@@ -188,7 +188,8 @@ impl ShapeList {
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be trained",
-    note = "a weight holds `f32`, `f64`, a tensor (`Nd`), or a type of your own that implements `Trainable`"
+    note = "a weight holds `f32`, `f64`, a tensor (`Nd`), or a type of your own that implements `Trainable`; \
+            `Nd::from` makes a tensor of an array or a `Vec`"
 )]
 pub trait Trainable: Data {
     /// A value of the same shape whose numbers are all zero: the initial state of an optimizer.

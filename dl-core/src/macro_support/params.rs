@@ -9,9 +9,10 @@ use std::sync::Arc;
 #[diagnostic::on_unimplemented(
     message = "a lazy `#[differentiable]` function cannot keep a `{Self}`",
     label = "this parameter is needed again in every pass",
-    note = "its body runs anew in every pass, on any thread: what it keeps must be `Clone + Send + Sync + 'static`",
-    note = "layers, weights and `Arc`s are cheap to clone; take an `Arc` instead of an `Rc`, a `Mutex` instead of a `RefCell`, \
-            an `Arc<dyn … + Send + Sync>` instead of a `Box<dyn …>`"
+    note = "its body runs anew in every pass, on any thread: what it keeps must be `Clone + Send + Sync + 'static`; \
+            on a type parameter or an `impl …`, write these bounds",
+    note = "layers, weights and `Arc`s are cheap to clone; take an `Arc` instead of an `Rc`, an `Arc<Mutex<…>>` instead of a \
+            `Mutex` or a `RefCell`, an `Arc<dyn … + Send + Sync>` instead of a `Box<dyn …>`"
 )]
 pub trait CanBeKept {
     /// The type itself. An associated type, because the compiler then reports a missing
@@ -49,9 +50,10 @@ impl<T: Clone + Send + Sync + 'static> CanBeKept for T {
 #[diagnostic::on_unimplemented(
     message = "a lazy `#[differentiable]` function cannot keep a copy of this `{Self}`",
     label = "this parameter is needed again in every pass",
-    note = "its body runs anew in every pass, on any thread: what is behind a reference must be `Clone + Send + Sync + 'static`",
-    note = "take an `Arc` instead of an `Rc`, a `Mutex` instead of a `RefCell`, an `Arc<dyn … + Send + Sync>` instead of a \
-            `Box<dyn …>`"
+    note = "its body runs anew in every pass, on any thread: what is behind a reference must be `Clone + Send + Sync + 'static`; \
+            on a type parameter or an `impl …`, write these bounds",
+    note = "take an `Arc` instead of an `Rc`, an `Arc<Mutex<…>>` instead of a `Mutex` or a `RefCell`, \
+            an `Arc<dyn … + Send + Sync>` instead of a `Box<dyn …>`"
 )]
 pub trait CanBeLent {
     /// The type of the copy.

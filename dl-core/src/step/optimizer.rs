@@ -67,7 +67,8 @@ use std::sync::Arc;
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an optimizer",
-    label = "expected for instance `&Sgd::new(0.01)`"
+    label = "expected for instance `&Sgd::new(0.01)`",
+    note = "`Groups` are complete after `.rest(…)?`; `Lbfgs` takes its steps itself: `.minimize(&loss).wait()?`"
 )]
 pub trait Optimizer: Send + Sync {
     /// The state buffers that each weight needs. They have the shape of the weight.

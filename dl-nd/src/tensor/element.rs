@@ -21,7 +21,8 @@ use std::fmt::Debug;
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be in a tensor",
-    note = "tensors hold `f32` or `f64`, or, as plain data, `bool`, `u8`, `i32`, `i64` or `usize`"
+    note = "tensors hold `f32` or `f64`, or, as plain data, `bool`, `u8`, `i32`, `i64` or `usize`; \
+            a type parameter of a weight or a layer has the bound `dl::nd::Element`"
 )]
 pub trait Item: Copy + PartialEq + Debug + Send + Sync + 'static {
     /// Element type of the delta of such a tensor: a number type, or [`Nothing`].

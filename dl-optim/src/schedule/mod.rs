@@ -61,7 +61,7 @@ use std::sync::Arc;
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is neither a learning rate nor a schedule of learning rates",
-    note = "expected an `f64`, one of `schedule`, or a function like `|step: u64| 0.1 / (step + 1) as f64`",
+    note = "expected an `f64` (`f64::from` converts an `f32`), one of `schedule`, or a function like `|step: u64| 0.1 / (step + 1) as f64`",
     note = "an optimizer is not given its weights: `loss.train(&optimizer)` steps all weights that the loss depends on"
 )]
 pub trait Schedule: Send + Sync {
@@ -137,6 +137,7 @@ impl Schedule for f64 {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<F: Fn(u64) -> f64 + Send + Sync> Schedule for F {
     fn at(&self, step: u64) -> Result<f64> {
         Ok(self(step))

@@ -1,0 +1,8 @@
+use dl::prelude::*;
+
+#[derive(Module)]
+struct Scale<A> {
+    weight: NdWeight<Ix1, A>,
+}
+
+fn main() {}
