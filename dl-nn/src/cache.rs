@@ -4,7 +4,6 @@ use dl_core::{At, Data, Deltas, Differentiable, Do, Error, Layer, Primitive, Res
 use dl_nd::ndarray::{ArcArray, Array, Axis, Ix2, Ix3, Ix5, Slice};
 use dl_nd::{Attention, Element, Nd, NdExpression, NdLayer, concat, ops::*};
 use std::fmt;
-use std::marker::PhantomData;
 use std::panic::Location;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -43,6 +42,8 @@ struct State<A> {
     layers: Vec<[Slot<A>; 2]>,
     /// Whether a prediction is running.
     busy: bool,
+    /// The number of predictions that have begun.
+    begun: u64,
 }
 
 /// The keys or the values of a layer.
@@ -55,6 +56,8 @@ struct Rows<A> {
     array: Option<ArcArray<A, Ix5>>,
     /// For each sequence, the number of rows that are not known to be 0.
     written: Vec<usize>,
+    /// The last prediction that wrote, and its call of [`LayerPast::extend`].
+    writer: Option<(u64, Arc<()>)>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -68,7 +71,7 @@ impl<A: Element> Cache<A> {
     /// assert_eq!(dl_nn::Cache::<f32>::new(1024).limit(), 1024);
     /// ```
     pub fn new(limit: usize) -> Self {
-        Cache(Arc::new(Mutex::new(State { limit, lengths: Vec::new(), layers: Vec::new(), busy: false })))
+        Cache(Arc::new(Mutex::new(State { limit, lengths: Vec::new(), layers: Vec::new(), busy: false, begun: 0 })))
     }
 
     /// The largest number of tokens of a sequence.
@@ -185,6 +188,7 @@ impl<A: Element> Cache<A> {
             return Err(Error::invalid("the cache has changed since this prediction was built"));
         }
         state.busy = true;
+        state.begun += 1;
         Ok(Lease { cache: self, lengths: Vec::new() })
     }
 }
@@ -266,7 +270,8 @@ impl<A: Element> Past<A> {
         self.tokens.clone()
     }
 
-    /// What the cache has for the layer of this number, counted from 0.
+    /// What the cache has for the layer of this number, counted from 0. Each block of a network has a
+    /// number of its own: in a prediction, a second [`extend`](LayerPast::extend) of a layer fails.
     ///
     /// ```
     /// use dl_nd::{Nd, init};
@@ -279,7 +284,9 @@ impl<A: Element> Past<A> {
     pub fn layer(&self, number: usize) -> LayerPast<A> {
         let mut state = lock(&self.cache.0);
         while state.layers.len() <= number {
-            state.layers.push([(); 2].map(|()| Arc::new(Mutex::new(Rows { array: None, written: Vec::new() }))));
+            state
+                .layers
+                .push([(); 2].map(|()| Arc::new(Mutex::new(Rows { array: None, written: Vec::new(), writer: None }))));
         }
         LayerPast { slots: state.layers[number].clone(), past: self.clone() }
     }
@@ -368,7 +375,8 @@ impl<A: Element> LayerPast<A> {
     /// those of the past, and returns all of them. No gradient flows to them.
     ///
     /// # Errors
-    /// A shape error if the shapes differ from those of the past in another axis than the length.
+    /// A shape error if the shapes differ from those of the past in another axis than the length; an
+    /// invalid argument if another call has written to this layer in the same prediction.
     #[track_caller]
     pub fn extend(
         &self,
@@ -376,22 +384,25 @@ impl<A: Element> LayerPast<A> {
         values: impl NdExpression<Ix5, A>,
     ) -> (NdLayer<Ix5, A>, NdLayer<Ix5, A>) {
         let Past { starts, counts, .. } = &self.past;
+        let call = Arc::new(());
         let [k, v] = self.slots.each_ref().map(|slot| Extend {
+            cache: self.past.cache.clone(),
+            call: call.clone(),
             slot: slot.clone(),
             starts: starts.clone(),
             counts: counts.clone(),
-            element: PhantomData,
         });
         (Layer::apply(k, (keys.into_layer(),)), Layer::apply(v, (values.into_layer(),)))
     }
 }
 
 /// Writes rows to a slot.
-struct Extend<A> {
+struct Extend<A: Element> {
+    cache: Cache<A>,
+    call: Arc<()>,
     slot: Slot<A>,
     starts: Arc<[usize]>,
     counts: Arc<[usize]>,
-    element: PhantomData<A>,
 }
 
 impl<A: Element> Primitive for Extend<A> {
@@ -413,7 +424,16 @@ impl<A: Element> Primitive for Extend<A> {
             )));
         }
         let keys = visible(&self.starts, &self.counts);
+        let running = Some(lock(&self.cache.0)).filter(|state| state.busy).map(|state| state.begun);
         let mut rows = lock(&self.slot);
+        if let Some(begun) = running {
+            // the same call may run again in a pass that has released its value
+            if rows.writer.as_ref().is_some_and(|(last, call)| *last == begun && !Arc::ptr_eq(call, &self.call)) {
+                let text = "two blocks of a prediction write to one layer of the cache: each needs a number of its own";
+                return Err(Error::invalid(format!("{text} in `past.layer(number)`")));
+            }
+            rows.writer = Some((begun, self.call.clone()));
+        }
         let past = rows.array.as_ref().map(|array| [batch, groups, each, array.shape()[3], depth] == *array.shape());
         if past == Some(false) && self.starts.iter().any(|&start| start > 0) {
             let past = rows.array.as_ref().expect("rows of the past").shape().to_vec();
@@ -432,7 +452,7 @@ impl<A: Element> Primitive for Extend<A> {
                 array.into_shared()
             }
         };
-        let Rows { array: slot, written } = &mut *rows;
+        let Rows { array: slot, written, .. } = &mut *rows;
         let array = slot.insert(array);
         for (sequence, written) in written.iter_mut().enumerate() {
             let (start, count) = (self.starts[sequence], self.counts[sequence]);

@@ -113,6 +113,26 @@ fn failed_prediction_leaves_cache_as_it_was() -> Result<()> {
 }
 
 #[test]
+fn two_blocks_with_one_number_are_refused_in_each_prediction() -> Result<()> {
+    let (decoder, cache) = (Decoder::new()?, Cache::new(16));
+    let wrong = |past: &Past| {
+        let x =
+            decoder.blocks.iter().fold(decoder.words.of(past.tokens()), |x, block| block.of_cached(x, past.layer(0)));
+        decoder.output.of(decoder.norm.of(past.last(x)))
+    };
+    for _ in 0..2 {
+        let error = cache.predict(&[text(0, 3)], wrong).wait().unwrap_err();
+        assert!(error.is_invalid() && error.to_string().contains("each needs a number of its own"), "{error}");
+        assert!(error.place().is_some_and(|place| place.file().ends_with("generation.rs")), "{error}");
+        assert!(cache.lengths().is_empty());
+    }
+    cache.predict(&[text(0, 3)], |past| decoder.read(past)).wait()?;
+    cache.predict(&[text(1, 2)], |past| decoder.read(past)).wait()?;
+    assert_eq!(cache.lengths(), [5]);
+    Ok(())
+}
+
+#[test]
 fn numbers_of_abandoned_prediction_reach_no_shorter_sequence() -> Result<()> {
     let cache = Cache::<f32>::new(9);
     let extend = |past: &Past, x: f32| {
