@@ -143,7 +143,9 @@ impl Program {
                 Err(Refusal::new(node, "is a weight or a buffer that no argument of the function has"))
             }
             NodeOp::Seed(_) => Err(Refusal::new(node, "draws a random number")),
-            NodeOp::Dynamic(_) => Err(Refusal::new(node, "decides by a value, or by the mode of the pass")),
+            NodeOp::Dynamic(_) => {
+                Err(Refusal::new(node, "decides by a value, or, as `dropout`, by the mode of the pass"))
+            }
             NodeOp::Primitive(op) if op.effect().is_some() => Err(Refusal::new(node, "has an effect on its pass")),
             _ => Ok(None),
         }
