@@ -269,3 +269,27 @@ fn weights_have_paths_in_graph() {
     let folded = sum.graph().wait().expect("a picture").named(&net).at_most(4).dot();
     assert!(folded.contains("weight ×2") && folded.contains("slope, offset"), "{folded}");
 }
+
+#[differentiable(compiled)]
+fn squashed(x: &NdLayer, w: &NdWeight) -> (NdLayer, NdLayer) {
+    let y = x.matmul(w).tanh();
+    (y.sigmoid(), y)
+}
+
+#[test]
+fn call_of_compiled_function_is_a_box_that_opens() {
+    let (x, w) = (matrix([2, 2]).layer(), matrix([2, 2]));
+    for _ in 0..2 {
+        let (a, b) = squashed(&x, &w);
+        let (sum, recording) = recorded(&(a + b).predict());
+        sum.expect("a matrix");
+        let graph = Graph::of(&recording.passes[0]);
+        let dot = graph.dot();
+        for name in ["matmul", "tanh", "sigmoid", "squashed", "result"] {
+            assert!(dot.contains(&format!("label=\"{name}")), "{name}: {dot}");
+        }
+        assert_eq!(dot.matches("subgraph").count(), 1, "{dot}");
+        let closed = graph.at_most(4).dot();
+        assert!(closed.contains("ƒ squashed") && !closed.contains("label=\"tanh"), "{closed}");
+    }
+}

@@ -1,5 +1,6 @@
 //! Pictures of passes.
 
+use crate::open::opened;
 use crate::scene::Scene;
 use crate::{build, dot, svg};
 use dl_core::record::PassRecord;
@@ -190,6 +191,6 @@ impl Graph {
     }
 
     pub(crate) fn scene(&self) -> Scene {
-        build::scene(&self.record, &self.names, self.backward, self.max_parts, self.title.as_deref())
+        build::scene(&opened(&self.record), &self.names, self.backward, self.max_parts, self.title.as_deref())
     }
 }

@@ -49,6 +49,7 @@ mod fold;
 mod functions;
 mod graph;
 mod layout;
+mod open;
 #[cfg(test)]
 mod samples;
 mod scene;

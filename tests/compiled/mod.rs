@@ -1,10 +1,12 @@
 //! Functions with the option `compiled`: the same values, deltas and errors as without it.
 
+mod modes;
+mod panics;
 mod programs;
 
-use dl::nd::Element;
 use dl::nd::init::{rng, uniform};
 use dl::nd::ndarray::{IntoDimension, Ix1, Ix2, s};
+use dl::nd::{Element, RunningStats};
 use dl::prelude::*;
 use dl::{CompiledPlans, Data, Nothing, Sgd, compiled_functions};
 use std::sync::Arc;
@@ -325,18 +327,32 @@ fn what_cannot_be_compiled_is_an_error_that_says_why() {
         decides(x) * 2.0
     }
     #[differentiable(compiled)]
-    fn drops(x: &NdLayer) -> NdLayer {
-        x.dropout(0.5)
+    fn norms(x: &NdLayer, stats: &RunningStats) -> NdLayer {
+        x.batch_norm_with(stats, 1e-5)
+    }
+    #[differentiable(compiled)]
+    fn by_mode_of_its_own(x: &NdLayer) -> NdLayer {
+        let x = x.clone();
+        Layer::dynamic(move || {
+            let x = x.clone();
+            async move { Ok(if Mode::current() == Some(Mode::Train) { x } else { x * 2.0 }) }
+        })
     }
     let x = tensor([2, 2], 4).into_layer();
     let errors = [
-        drops(&x).sum().predict().wait().unwrap_err(),
+        by_mode_of_its_own(&x).sum().predict().wait().unwrap_err(),
+        norms(&x, &RunningStats::new(2)).sum().predict().wait().unwrap_err(),
         selected(&x).sum().predict().wait().unwrap_err(),
         with_weight_of_its_own(&x).sum().predict().wait().unwrap_err(),
         calls_a_decision(&x).sum().predict().wait().unwrap_err(),
     ];
-    let parts =
-        ["the mode of the pass", "shape depends on values", "no argument of the function has", "decides by a value"];
+    let parts = [
+        "the mode of the pass",
+        "updates a buffer",
+        "shape depends on values",
+        "no argument of the function has",
+        "decides by a value",
+    ];
     for (error, part) in errors.iter().zip(parts) {
         let text = error.to_string();
         assert!(text.contains(part) && text.contains("compiled/mod.rs"), "{text}");
@@ -411,4 +427,25 @@ fn checkpointed_calls_are_evaluated_again() {
     };
     let [a, b] = [true, false].map(|is_compiled| loss(is_compiled).gradient(&cell.w).predict().wait().unwrap());
     assert_eq!(a, b);
+}
+
+#[test]
+fn calls_with_ever_new_shapes_are_warned_of() {
+    #[differentiable(compiled)]
+    fn churned(x: &NdLayer, times: usize) -> NdLayer {
+        (0..times).fold(x.clone(), |x, _| (x * 2.0).tanh())
+    }
+    let run = |rows: usize, times| churned(&tensor([rows, 2], 1).into_layer(), times).predict().wait().unwrap();
+    (0..100).for_each(|call| _ = run(1 + call % 5, 2));
+    let plan = plans("churned");
+    assert_eq!((plan.calls(), plan.built(), plan.churn()), (100, 1, None));
+    // Each schedule is evicted before its shapes come again.
+    (0..100).for_each(|call| _ = run(10 + call % 20, 3));
+    let warning = plan.churn().expect("a warning");
+    assert!(warning.contains("shapes of the operands change often"), "{warning}");
+    assert!(plan.explain().ends_with(&format!("{warning}\n")));
+    (0..200).for_each(|call| _ = run(2, 4 + call));
+    let warning = plan.churn().expect("a warning");
+    assert!(warning.contains("arguments that are no layers change often"), "{warning}");
+    assert_eq!((plan.calls(), plan.built()), (400, 202));
 }

@@ -18,7 +18,7 @@ fn build<A: Element>(x: &Matrix<A>, y: &Matrix<A>, w: &Matrix<A>, code: &[u8], x
     for pair in code.chunks_exact(2) {
         let operand = |shift: u8| stack[(pair[1] >> shift) as usize % stack.len()].clone();
         let (a, b) = (operand(0), operand(4));
-        stack.push(match pair[0] % 27 {
+        stack.push(match pair[0] % 31 {
             0 => a + b,
             1 => a - b,
             2 => a * b,
@@ -48,7 +48,11 @@ fn build<A: Element>(x: &Matrix<A>, y: &Matrix<A>, w: &Matrix<A>, code: &[u8], x
             23 => a * w.row(2).lift::<Ix2>(),
             24 => dl::nd::concat(0, [a, b]).slice_axis(0, ..x_rows),
             25 => dl::nd::concat(1, [a.row(0).unsqueeze(0), b.row(-1).unsqueeze(0)]).chunk(1, 2)[1].clone() + a,
-            _ => a.clone() * a.mean() + b,
+            26 => a.clone() * a.mean() + b,
+            27 => a.dropout(0.5),
+            28 => a.dropout(0.25) * b.dropout(0.75) + a,
+            29 => a.matmul(w).tanh().dropout(0.1).matmul(w),
+            _ => a.dropout(1.0) - b.tanh(),
         });
     }
     stack.pop().expect("there are two from the start")
@@ -72,12 +76,21 @@ fn train<A: Element>(code: &[u8], rows: usize, seed: u64, is_compiled: bool) -> 
     let [x, y, w] = [weight([rows, 4], seed + 1), weight([rows, 4], seed + 2), weight([4, 4], seed)];
     let function = if is_compiled { random_function::<A> } else { build::<A> };
     let mut found = Vec::new();
-    for _ in 0..2 {
-        let loss = function(&x.layer(), &y.layer(), &w.layer(), code, rows).square().mean();
-        let gradient = loss.gradient(&x).predict().wait();
-        found.push(gradient.map_err(|error| error.to_string()).map(|gradient| bits(&gradient)));
-        let loss = loss.train(&Adam::new(0.1)).wait();
-        found.push(loss.map_err(|error| error.to_string()).map(|loss| bits(&Nd::from([loss]))));
+    for step in 0..2 {
+        // random layers before and after the call, in some programs
+        let input = |x: &NdWeight<Ix2, A>| if seed % 3 == 0 { x.dropout(0.2) } else { x.layer() };
+        let output = function(&input(&x), &input(&y), &w.layer(), code, rows);
+        let output = if seed % 2 == 0 { output.dropout(0.3) } else { output };
+        let loss = output.square().mean();
+        let mut add = |of: dl::Result<Vec<String>>| found.push(of.map_err(|error| error.to_string()));
+        for mode in [Mode::Evaluate, Mode::Train, Mode::Evaluate] {
+            add(loss.predict().mode(mode).seed(step).wait().map(|loss| bits(&Nd::from([loss]))));
+            add(loss.gradient(&x).predict().mode(mode).seed(step).wait().map(|gradient| bits(&gradient)));
+        }
+        add(loss.predict().wait().map(|loss| bits(&Nd::from([loss]))));
+        add(loss.train(&Adam::new(0.1)).wait().map(|loss| bits(&Nd::from([loss])))); // without a seed
+        let mode = if seed % 5 == 0 { Mode::Evaluate } else { Mode::Train };
+        add(loss.train(&Adam::new(0.1)).mode(mode).seed(seed + step).wait().map(|loss| bits(&Nd::from([loss]))));
     }
     (found, [x, y, w].map(|weight| bits(&weight.value())))
 }

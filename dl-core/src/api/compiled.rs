@@ -12,6 +12,7 @@ use crate::error::Error;
 use crate::graph::data::{Data, Trainable};
 use crate::graph::layer::Layer;
 use crate::graph::node_ref::NodeRef;
+use crate::graph::seed::Position;
 use crate::plan::call::call;
 use crate::plan::failed::refused;
 use crate::plan::function::Function;
@@ -302,9 +303,13 @@ impl CompiledFunction {
         let body_type = type_of(&body);
         let hash = arguments.hash();
         let operands = &arguments.operands[..];
+        let begin = Position::here();
         let found = self.with(|plans| plans.find(hash, body_type, &arguments.key));
         let function = match found {
-            Some(function) => function,
+            Some(function) => {
+                begin.after(function.positions).enter();
+                function
+            }
             None => {
                 let result = body();
                 let mut layers = ResultLayers::default();
@@ -312,7 +317,7 @@ impl CompiledFunction {
                 let built = match &arguments.refused {
                     Some(why) => Err(why.clone()),
                     None if layers.has_other => Err(RETURNS_NO_LAYER.to_owned()),
-                    None => Function::of(self.name, &layers.layers, operands)
+                    None => Function::of(self.name, &layers.layers, operands, begin)
                         .map_err(|refusal| format!("`{}`, at {}, {}", refusal.name, refusal.site.place, refusal.why)),
                 };
                 let (plan, why) = match built {
@@ -326,7 +331,7 @@ impl CompiledFunction {
                 function
             }
         };
-        let layers = call(&function, operands, place).collect();
+        let layers = call(&function, operands, begin, place).collect();
         R::with_layers(&mut ResultLayers { layers, ..ResultLayers::default() })
     }
 
@@ -377,6 +382,17 @@ impl Plans {
             self.entries.push(entry);
         }
         plan
+    }
+}
+
+impl Plans {
+    /// A warning if plans, or schedules of a plan, are built for most calls.
+    fn churn(&self) -> Option<String> {
+        let Plans { built, reused, .. } = *self;
+        let of_plans = (built > MOST_PLANS as u64 && built > reused).then(|| {
+            format!("{built} plans were built for {} calls: arguments that are no layers change often", built + reused)
+        });
+        of_plans.or_else(|| self.entries.iter().find_map(|entry| entry.plan.as_ref()?.churn()))
     }
 }
 
@@ -435,6 +451,27 @@ impl CompiledPlans {
         self.function.with(|plans| plans.reused)
     }
 
+    /// How many calls there were.
+    ///
+    /// ```
+    /// assert_eq!(dl_core::compiled_functions().iter().map(|function| function.calls()).sum::<u64>(), 0);
+    /// ```
+    pub fn calls(&self) -> u64 {
+        self.function.with(|plans| plans.built + plans.reused)
+    }
+
+    /// A warning if calls hardly profit, because the arguments that are no layers, or the shapes of
+    /// those that are, change with almost each call. [`explain`](Self::explain) ends with it.
+    ///
+    /// ```
+    /// for function in dl_core::compiled_functions() {
+    ///     assert_eq!(function.churn(), None, "{} is slower with the option `compiled`", function.name());
+    /// }
+    /// ```
+    pub fn churn(&self) -> Option<String> {
+        self.function.with(|plans| plans.churn())
+    }
+
     /// The operations of each plan and of its backwards, or the reason that calls are not compiled.
     ///
     /// ```
@@ -451,13 +488,8 @@ impl CompiledPlans {
                     }
                 }
             }
-            if plans.built > MOST_PLANS as u64 && plans.built > plans.reused {
-                let _ = writeln!(
-                    text,
-                    "{} plans were built for {} calls: arguments that are no layers change often",
-                    plans.built,
-                    plans.built + plans.reused
-                );
+            if let Some(warning) = plans.churn() {
+                let _ = writeln!(text, "{warning}");
             }
             text
         })

@@ -15,10 +15,12 @@ use crate::api::extract::Extract;
 use crate::api::primitive::{Primitive, sealed};
 use crate::api::tape::Tape;
 use crate::error::Result;
+use crate::exec::Mode;
 use crate::graph::data::Data;
 use crate::graph::inline_box::{InlineBox, InlineFuture};
 use crate::graph::layer::{BodyKind, Layer};
 use crate::graph::node::{DynamicBody, NodeOp, Outcome};
+use crate::graph::node_ref::NodeRef;
 use crate::graph::seed::Position;
 use std::future::Future;
 use std::panic::Location;
@@ -140,6 +142,38 @@ impl<T: Data> Layer<T> {
     /// ```
     pub fn extract(&self) -> Extract<T> {
         Extract::new(self.any().clone())
+    }
+}
+
+impl<T: Data> Layer<T> {
+    /// A layer that resolves to `train` in training mode and to `evaluate` otherwise. Both are built
+    /// by the caller, so that their errors have its source location.
+    #[doc(hidden)]
+    #[track_caller]
+    pub fn by_mode(train: Self, evaluate: Self) -> Self {
+        struct ByMode([NodeRef; 2], Position);
+
+        impl DynamicBody for ByMode {
+            fn run(&self) -> InlineFuture<Result<Outcome>> {
+                let picked = self.0[usize::from(Mode::current() != Some(Mode::Train))].clone();
+                InlineBox::future(async { Ok(Outcome::Layer(picked)) })
+            }
+
+            fn name(&self) -> &'static str {
+                "differentiable function"
+            }
+
+            fn position(&self) -> Position {
+                self.1
+            }
+
+            fn by_mode(&self) -> Option<&[NodeRef; 2]> {
+                Some(&self.0)
+            }
+        }
+
+        let branches = [train.into_any(), evaluate.into_any()];
+        Self::from_op(NodeOp::Dynamic(InlineBox::body(ByMode(branches, Position::next()))))
     }
 }
 

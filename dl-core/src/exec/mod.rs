@@ -205,7 +205,7 @@ impl Pass {
         let keep = if purpose == Purpose::Predict { Keep::Nothing } else { Keep::Values };
         pass.discards = keep == Keep::Nothing;
         let state = pass.state.get_mut().unwrap_or_else(PoisonError::into_inner);
-        state.begin(keep, &pass.settings);
+        state.begin(keep, pass.mode, &pass.settings);
         if let Some(origin) = origin {
             state.env.note_position(origin);
         }

@@ -5,10 +5,10 @@
 //! referred to earlier is completed then.
 
 use crate::error::branch::Branch;
-use crate::exec::node_table::{NONE, Status, ValueRef};
+use crate::exec::node_table::{NONE, Status};
 use crate::exec::state::PassState;
 use crate::exec::{Pass, user_code};
-use crate::graph::node::Node;
+use crate::graph::node::{Node, NodeOp};
 use crate::graph::node_ref::NodeRef;
 use crate::graph::value::Value;
 use crate::record::{Log, LogState, NodeRecord, TraceNodeId};
@@ -77,9 +77,12 @@ impl PassState {
         match self.status(index) {
             Status::Ready(value) if record.value.is_empty() => {
                 let is_another = node.is_dynamic() && self.source(index) != NONE;
-                (record.value, record.bytes) = described(&node, value);
+                (record.value, record.bytes) = described(&node, value.as_value());
                 if is_another {
                     record.bytes = 0;
+                }
+                if let NodeOp::Primitive(op) = &node.op {
+                    (record.inner, record.results) = op.inner(value.as_value());
                 }
             }
             Status::Failed(error) => record.failure = Some(error.to_string()),
@@ -89,8 +92,7 @@ impl PassState {
 }
 
 /// Type, shape and size of a value. Empty if user code panics.
-fn described(node: &Node, value: ValueRef<'_>) -> (String, usize) {
-    let value: &Value = value.as_value();
+fn described(node: &Node, value: &Value) -> (String, usize) {
     let kind = node.vtable;
     user_code::run(|| ((kind.describe)(value), (kind.bytes)(value))).unwrap_or_default()
 }

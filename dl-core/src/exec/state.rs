@@ -11,7 +11,7 @@ use crate::exec::node_table::{NodeSlot, NodeTable, SlotState, Status, ValueRef};
 use crate::exec::ready_queue::ReadyQueue;
 use crate::exec::regions::Workers;
 use crate::exec::remat::Retention;
-use crate::exec::settings::Settings;
+use crate::exec::settings::{Mode, Settings};
 use crate::exec::snapshot::Snapshot;
 use crate::exec::stats::{Counters, Stats};
 use crate::exec::tasks::TaskTable;
@@ -19,10 +19,11 @@ use crate::exec::{Keep, Pass, vec_pool};
 use crate::graph::data::Data;
 use crate::graph::node::{AnyBackward, Node};
 use crate::graph::node_ref::NodePtr;
-use crate::graph::seed::{Position, Seed};
+use crate::graph::seed::{ModeAndSeed, Position};
 use crate::graph::value::Value;
 use crate::graph::variable::Variable;
 use crate::record::Log;
+use std::any::TypeId;
 use std::panic::Location;
 use std::sync::{Arc, Weak};
 use std::task::Waker;
@@ -48,6 +49,7 @@ pub(crate) struct PassState {
 #[derive(Default)]
 pub(super) struct Environment {
     keep: Keep,
+    trains: bool,
     seed: Option<u64>,
     snapshot: Option<Snapshot>,
     /// The pass whose values of weights this pass reads, because it evaluates a derivative there.
@@ -57,8 +59,9 @@ pub(super) struct Environment {
 }
 
 impl Environment {
-    fn begin(&mut self, keep: Keep, settings: &Settings) {
+    fn begin(&mut self, keep: Keep, mode: Mode, settings: &Settings) {
         self.keep = keep;
+        self.trains = mode == Mode::Train;
         self.seed = settings.seed;
         self.snapshot.clone_from(&settings.snapshot);
     }
@@ -96,13 +99,14 @@ impl Environment {
         position.relative_to(self.origin).mix(self.seed.unwrap_or(0))
     }
 
-    /// The seed at a position, or an error if the pass has no seed.
+    /// The seed at a position, or an error if the pass has no seed; for a call, the mode and the
+    /// seed.
     pub(super) fn seed(&self, position: Position, node: &Node) -> Result<Value> {
-        if self.seed.is_none() {
-            let why = "this pass has no seed to draw from: write `.seed(…)` after `train` or `predict`, another one for each step";
-            return Err(Error::invalid(why).at("seed", node.site()));
+        let here = ModeAndSeed::new(self.trains, self.seed, position.relative_to(self.origin));
+        if (node.vtable.id)() == TypeId::of::<ModeAndSeed>() {
+            return Ok(here.into_value());
         }
-        Ok(Seed::new(self.number_at(position)).into_value())
+        here.seed().map(Data::into_value).map_err(|error| error.at("seed", node.site()))
     }
 
     /// Whether the pass reads the current values of weights.
@@ -178,8 +182,8 @@ impl Deferred {
 
 impl PassState {
     /// Called when a pass begins.
-    pub(super) fn begin(&mut self, keep: Keep, settings: &Settings) {
-        self.env.begin(keep, settings);
+    pub(super) fn begin(&mut self, keep: Keep, mode: Mode, settings: &Settings) {
+        self.env.begin(keep, mode, settings);
         self.index.begin();
     }
 

@@ -1,4 +1,4 @@
-//! The identity as an operation with an effect.
+//! The identity as an operation, mostly with an effect.
 
 use crate::error::Result;
 use crate::graph::data::Data;
@@ -29,21 +29,27 @@ impl Effect {
 }
 
 struct Identity<const N: usize> {
-    effect: Effect,
+    effect: Option<Effect>,
     operands: [NodeRef; N],
+}
+
+/// The layer that a choice by mode has picked.
+pub(super) fn picked(layer: NodeRef) -> NodeOp {
+    NodeOp::Primitive(InlineBox::operation(Identity { effect: None, operands: [layer] }))
 }
 
 /// The first operand, with an effect.
 #[track_caller]
 pub(crate) fn with_effect<T: Data, const N: usize>(effect: Effect, operands: [NodeRef; N]) -> Layer<T> {
-    Layer::from_op(NodeOp::Primitive(InlineBox::operation(Identity { effect, operands })))
+    Layer::from_op(NodeOp::Primitive(InlineBox::operation(Identity { effect: Some(effect), operands })))
 }
 
 impl<const N: usize> AnyPrimitive for Identity<N> {
     fn name(&self) -> &'static str {
         match self.effect {
-            Effect::Checkpoint => "checkpoint",
-            Effect::Update => "updating",
+            Some(Effect::Checkpoint) => "checkpoint",
+            Some(Effect::Update) => "updating",
+            None => "by mode",
         }
     }
 
@@ -63,6 +69,19 @@ impl<const N: usize> AnyPrimitive for Identity<N> {
         20.0
     }
 
+    fn is_pure(&self) -> bool {
+        self.effect.is_none()
+    }
+
+    fn is_identity(&self) -> bool {
+        self.effect.is_none()
+    }
+
+    fn bound_to(&self, operands: &[NodeRef]) -> Option<InlineBox<dyn AnyPrimitive>> {
+        let operands = <[NodeRef; N]>::try_from(operands.to_vec()).ok().filter(|_| self.is_identity())?;
+        Some(InlineBox::operation(Identity { effect: None, operands }))
+    }
+
     fn pullback(&self, at: AnyAt<'_>) -> OperandVec<Option<NodeRef>> {
         let mut deltas = smallvec![None; N];
         deltas[0] = Some(at.delta);
@@ -74,6 +93,6 @@ impl<const N: usize> AnyPrimitive for Identity<N> {
     }
 
     fn effect(&self) -> Option<Effect> {
-        Some(self.effect)
+        self.effect
     }
 }

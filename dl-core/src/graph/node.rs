@@ -17,7 +17,7 @@ use crate::error::{Result, call_context};
 use crate::graph::basic_block::{BasicBlock, BlockKernel, BlockView, ElementType, Elements};
 use crate::graph::data::{Data, ShapeList};
 use crate::graph::delta::Delta;
-use crate::graph::identity::Effect;
+use crate::graph::identity::{Effect, picked};
 use crate::graph::layer::Layer;
 use crate::graph::op::AnyPrimitive;
 use crate::graph::owner_stamp::OwnerStamp;
@@ -96,13 +96,14 @@ impl NodeOp {
     }
 
     /// The same operation with other operands, of the same number and types; `None` if it has no
-    /// operands, or cannot be bound to others.
+    /// operands, or cannot be bound to others. A choice by mode is bound to the layer that it picks.
     pub(crate) fn bound_to(&self, operands: &[NodeRef]) -> Option<NodeOp> {
         Some(match self {
             NodeOp::Unary(op, _) => NodeOp::Unary(*op, [operands[0].clone()]),
             NodeOp::WithNumber(op, side, number, _) => NodeOp::WithNumber(*op, *side, *number, [operands[0].clone()]),
             NodeOp::Binary(op, _) => NodeOp::Binary(*op, [operands[0].clone(), operands[1].clone()]),
             NodeOp::Primitive(op) => NodeOp::Primitive(op.bound_to(operands)?),
+            NodeOp::Dynamic(recipe) if recipe.by_mode().is_some() => picked(operands[0].clone()),
             _ => return None,
         })
     }
@@ -123,6 +124,11 @@ pub(crate) trait DynamicBody: Send + Sync {
     /// the name of that function.
     fn is_function(&self) -> bool {
         false
+    }
+
+    /// For a choice by the mode of the pass: the layer for training, and that for evaluation.
+    fn by_mode(&self) -> Option<&[NodeRef; 2]> {
+        None
     }
 
     /// Whether the library created the node, so that it has no source location in user code.
@@ -336,6 +342,23 @@ impl Node {
     #[inline]
     pub(crate) fn is_dynamic(&self) -> bool {
         matches!(self.op, NodeOp::Dynamic(_))
+    }
+
+    /// The position of a seed or of a dynamic node: see `seed.rs`.
+    pub(crate) fn position(&self) -> Option<Position> {
+        match &self.op {
+            NodeOp::Seed(position) => Some(*position),
+            NodeOp::Dynamic(recipe) => Some(recipe.position()),
+            _ => None,
+        }
+    }
+
+    /// The layer for training and that for evaluation, if it is a choice by the mode of the pass.
+    pub(crate) fn by_mode(&self) -> Option<&[NodeRef; 2]> {
+        match &self.op {
+            NodeOp::Dynamic(recipe) => recipe.by_mode(),
+            _ => None,
+        }
     }
 
     /// The effect of its evaluation, if it has one.

@@ -1,6 +1,7 @@
 //! A type-erased primitive with its operands, as stored in a node.
 
 use crate::error::Result;
+use crate::error::call_stack::Calls;
 use crate::graph::basic_block::BlockOp;
 use crate::graph::identity::Effect;
 use crate::graph::inline_box::InlineBox;
@@ -9,7 +10,7 @@ use crate::graph::node_ref::NodeRef;
 use crate::graph::value::Value;
 use smallvec::SmallVec;
 use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 
 /// A list with one element per operand. Most operations have at most four.
 pub(crate) type OperandVec<T> = SmallVec<[T; 4]>;
@@ -98,6 +99,17 @@ pub(crate) trait AnyPrimitive: Send + Sync {
         None
     }
 
+    /// Whether its value is that of its operand, without an effect.
+    fn is_identity(&self) -> bool {
+        false
+    }
+
+    /// The operations that it consists of, and the results among them, for a record.
+    fn inner(&self, value: &Value) -> (Vec<InnerOperation>, Vec<InnerOperand>) {
+        let _ = value;
+        (Vec::new(), Vec::new())
+    }
+
     /// The effect of its evaluation, if it has one.
     fn effect(&self) -> Option<Effect> {
         None
@@ -108,6 +120,29 @@ pub(crate) trait AnyPrimitive: Send + Sync {
     fn is_own(&self) -> bool {
         true
     }
+}
+
+/// An operation that another one consists of: a call of a compiled function.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct InnerOperation {
+    /// The name of the operation.
+    pub name: &'static str,
+    /// Where it was written.
+    pub place: &'static Location<'static>,
+    /// The annotated functions in which it was written.
+    pub calls: Calls,
+    /// What it was computed from. Constants are left out.
+    pub operands: Vec<InnerOperand>,
+}
+
+/// An operand of an inner operation, or a result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InnerOperand {
+    /// The operand of the outer operation with this index.
+    Outer(u32),
+    /// The inner operation with this index.
+    Inner(u32),
 }
 
 /// The sink of an immediate-mode pullback: the cotangent accumulators of the operands.

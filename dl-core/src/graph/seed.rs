@@ -32,7 +32,8 @@
 //! # Result::Ok(())
 //! ```
 
-use crate::graph::data::Data;
+use crate::error::{Error, Result};
+use crate::graph::data::{Data, ShapeList};
 use crate::graph::delta::Nothing;
 use crate::graph::layer::Layer;
 use crate::graph::node::NodeOp;
@@ -122,7 +123,52 @@ impl Data for Seed {
         Nothing
     }
 
-    fn push_shape(&self, _: &mut crate::graph::data::ShapeList) -> bool {
+    fn push_shape(&self, _: &mut ShapeList) -> bool {
+        true
+    }
+}
+
+/// What a call of a compiled function reads of its pass: the mode, and the seed at a position.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct ModeAndSeed {
+    trains: bool,
+    seed: Option<u64>,
+    /// Relative to the first one of the pass.
+    position: Position,
+}
+
+impl ModeAndSeed {
+    pub(crate) fn new(trains: bool, seed: Option<u64>, position: Position) -> Self {
+        ModeAndSeed { trains, seed, position }
+    }
+
+    pub(crate) fn trains(&self) -> bool {
+        self.trains
+    }
+
+    /// The same for the position that is so many positions later.
+    pub(crate) fn after(self, positions: u64) -> Self {
+        ModeAndSeed { position: self.position.after(positions), ..self }
+    }
+
+    /// The seed at the position.
+    ///
+    /// # Errors
+    /// If the pass has none.
+    pub(crate) fn seed(&self) -> Result<Seed> {
+        let why = "this pass has no seed to draw from: write `.seed(…)` after `train` or `predict`, another one for each step";
+        self.seed.map(|seed| Seed::new(self.position.mix(seed))).ok_or_else(|| Error::invalid(why))
+    }
+}
+
+impl Data for ModeAndSeed {
+    type Delta = Nothing;
+
+    fn one(&self) -> Nothing {
+        Nothing
+    }
+
+    fn push_shape(&self, _: &mut ShapeList) -> bool {
         true
     }
 }
@@ -149,9 +195,18 @@ impl Position {
     }
 
     /// The position that `next` would return.
-    #[cfg(test)]
     pub(crate) fn here() -> Position {
         NEXT.get()
+    }
+
+    /// The position that is so many positions later.
+    pub(crate) fn after(self, positions: u64) -> Position {
+        Position { number: self.number.wrapping_add(positions), ..self }
+    }
+
+    /// How many positions later than `other` it is. Only positions of one body can be compared.
+    pub(crate) fn since(self, other: Position) -> Option<u64> {
+        (self.body == other.body).then(|| self.number.wrapping_sub(other.number))
     }
 
     /// The position that `next` would return, if this thread is not in a body.

@@ -361,7 +361,7 @@ impl Function {
         }
         let (mut inputs, mut numbers) = (Vec::new(), FxHashMap::default());
         let results: Vec<NodeRef> = found.iter().flatten().cloned().collect();
-        let program = Program::of(&results, |node| {
+        let program = Program::of(&results, None, |node| {
             let &input = sources.get(&node.address())?;
             Some(*numbers.entry(node.address()).or_insert_with(|| {
                 inputs.push(input);

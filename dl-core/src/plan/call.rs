@@ -9,7 +9,10 @@ use crate::graph::inline_box::InlineBox;
 use crate::graph::layer::Layer;
 use crate::graph::node::{DataVTable, NodeOp};
 use crate::graph::node_ref::NodeRef;
-use crate::graph::op::{AnyAlong, AnyAt, AnyImmediate, AnyPrimitive, CotangentSink, OperandVec};
+use crate::graph::op::{
+    AnyAlong, AnyAt, AnyImmediate, AnyPrimitive, CotangentSink, InnerOperand, InnerOperation, OperandVec,
+};
+use crate::graph::seed::Position;
 use crate::graph::value::Value;
 use crate::plan::backward::{Backward, BackwardInput, Case, DeltaOfUse};
 use crate::plan::failed::Failed;
@@ -190,13 +193,15 @@ pub(crate) struct Call {
     calls: Calls,
 }
 
-/// The layers of the results of a call with these operands.
+/// The layers of the results of a call with these operands, at this random position.
 pub(crate) fn call(
     function: &Arc<Function>,
     operands: &[NodeRef],
+    begin: Position,
     place: &'static Location<'static>,
 ) -> impl Iterator<Item = NodeRef> {
-    let call = Call { function: function.clone(), operands: function.used(operands), calls: Calls::here() };
+    let call =
+        Call { function: function.clone(), operands: function.used(operands, begin, place), calls: Calls::here() };
     let call = NodeRef::new::<CallValue>(NodeOp::Primitive(InlineBox::operation(call)), place);
     let types = function.types.clone();
     types.into_iter().enumerate().map(move |(which, kind)| {
@@ -218,8 +223,8 @@ impl Call {
     }
 
     /// The ordinary nodes of the forward.
-    fn forward_nodes(&self) -> Vec<NodeRef> {
-        let nodes = self.function.forward.bound_to(&self.operands, self.rebase());
+    fn forward_nodes(&self, function: &Function) -> Vec<NodeRef> {
+        let nodes = function.forward.bound_to(&self.operands, self.rebase());
         nodes.unwrap_or_else(|_| unreachable!("the operations were bound before"))
     }
 }
@@ -238,7 +243,7 @@ impl AnyPrimitive for Call {
     }
 
     fn value(&self, operands: &[&Value]) -> Result<Value> {
-        let function = &self.function;
+        let function = self.function.in_pass(operands);
         let discards = exec::discards_values();
         let reads = if discards { Some(function.reads_nothing.clone()) } else { function.backwards.reads() };
         let steps = function.run_forward(operands, self.rebase(), reads.as_ref(), discards)?;
@@ -249,11 +254,15 @@ impl AnyPrimitive for Call {
     }
 
     fn cost(&self, operands: &[&Value]) -> f64 {
-        self.function.forward_cost(operands)
+        self.function.in_pass(operands).forward_cost(operands)
     }
 
     fn is_pure(&self) -> bool {
-        self.function.forward.is_pure
+        self.function.is_pure()
+    }
+
+    fn inner(&self, value: &Value) -> (Vec<InnerOperation>, Vec<InnerOperand>) {
+        value.get::<CallValue>().types.forward.inner(self.rebase())
     }
 
     fn bound_to(&self, operands: &[NodeRef]) -> Option<InlineBox<dyn AnyPrimitive>> {
@@ -262,7 +271,7 @@ impl AnyPrimitive for Call {
     }
 
     fn immediate_pullback(&self, at: AnyImmediate<'_>, sink: &mut dyn CotangentSink) -> bool {
-        let function = &self.function;
+        let function = self.function.in_pass(at.values);
         if 2.0 * function.forward_cost(at.values) > INLINE_BACKWARD_NS {
             return false;
         }
@@ -284,12 +293,13 @@ impl AnyPrimitive for Call {
     }
 
     fn pullback(&self, at: AnyAt<'_>) -> OperandVec<Option<NodeRef>> {
-        let (function, value) = (&self.function, at.value.get::<CallValue>());
+        let value = at.value.get::<CallValue>();
+        let function = &value.types;
         let mut deltas = components(&at.delta);
         deltas.resize(function.types.len(), None);
         let case = self.case(at.values, deltas.iter().map(Option::is_some));
         let forward = std::cell::OnceCell::new();
-        let forward = |step: u32| forward.get_or_init(|| self.forward_nodes())[step as usize].clone();
+        let forward = |step: u32| forward.get_or_init(|| self.forward_nodes(function))[step as usize].clone();
         let place = at.output.place;
         let built = function.backward(case, at.values, &value.steps, self.rebase()).and_then(|backward| {
             let backward = backward.map_err(|refusal| Error::invalid(refusal.why).at(refusal.name, refusal.site))?;
@@ -297,7 +307,7 @@ impl AnyPrimitive for Call {
                 BackwardInput::Use(which) => self.operands[which as usize].clone(),
                 BackwardInput::Delta(which) => deltas[which as usize].clone().expect("the case has this delta"),
                 BackwardInput::Forward(step) => match value.steps.get(step as usize) {
-                    Some(Some(_)) if !at.may_differentiate => self.residual(step, at.output, place),
+                    Some(Some(_)) if !at.may_differentiate => residual(function, step, at.output, place),
                     _ => forward(step),
                 },
             };
@@ -316,7 +326,8 @@ impl AnyPrimitive for Call {
 
     fn pushforward(&self, along: AnyAlong<'_>) -> Option<NodeRef> {
         let uses = (along.operands, along.tangents);
-        let pushed = self.function.push_forward(&self.forward_nodes(), along.values, uses, self.rebase());
+        let function = self.function.in_pass(along.values);
+        let pushed = function.push_forward(&self.forward_nodes(function), along.values, uses, self.rebase());
         let place = along.output.place;
         let tangents = pushed.unwrap_or_else(|error| {
             let failed = |kind: &&'static DataVTable| Some(Failed::layer(kind, &error, place));
@@ -340,7 +351,8 @@ impl Call {
         let complete;
         let is_missing = |input: &BackwardInput| matches!(*input, BackwardInput::Forward(step) if steps.get(step as usize).is_none_or(Option::is_none));
         let steps = if backward.inputs.iter().any(is_missing) {
-            complete = self.function.forward.run(at.values, self.rebase(), |_| false, |_| true).ok()?;
+            complete =
+                self.function.in_pass(at.values).forward.run(at.values, self.rebase(), |_| false, |_| true).ok()?;
             &complete
         } else {
             steps
@@ -380,13 +392,13 @@ impl Call {
         let failed = |operand: &NodeRef| Some(Failed::layer(operand.vtable, error, operand.place));
         self.operands.iter().map(failed).collect()
     }
+}
 
-    /// The value of a step of the forward, which the value of the call has.
-    fn residual(&self, step: u32, call: &NodeRef, place: &'static Location<'static>) -> NodeRef {
-        let kind = self.function.forward.steps[step as usize].node.vtable;
-        let residual = Residual { step, call: [call.clone()] };
-        NodeRef::of_type(kind, NodeOp::Primitive(InlineBox::operation(residual)), place)
-    }
+/// The value of a step of the forward, which the value of the call has.
+fn residual(function: &Function, step: u32, call: &NodeRef, place: &'static Location<'static>) -> NodeRef {
+    let kind = function.forward.steps[step as usize].node.vtable;
+    let residual = Residual { step, call: [call.clone()] };
+    NodeRef::of_type(kind, NodeOp::Primitive(InlineBox::operation(residual)), place)
 }
 
 /// A result of a call.

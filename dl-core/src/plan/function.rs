@@ -6,13 +6,15 @@ use crate::graph::data::ShapeList;
 use crate::graph::inline_box::InlineBox;
 use crate::graph::node::{DataVTable, NodeOp};
 use crate::graph::node_ref::NodeRef;
+use crate::graph::seed::{ModeAndSeed, Position};
 use crate::graph::value::Value;
 use crate::plan::backward::Backwards;
+use crate::plan::drawn::mode_and_seed;
 use crate::plan::failed::Failed;
-use crate::plan::program::{Program, Rebase, Refusal, Source, StepValues, number};
+use crate::plan::program::{Program, Rebase, Refusal, StepValues};
 use crate::plan::schedule::Schedule;
+use crate::plan::uses::{Used, Uses};
 use dl_parallel::sync::{AtomicU32, Ordering};
-use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::fmt::Write;
 use std::panic::Location;
@@ -21,14 +23,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// A function without decisions, as a program.
 ///
 /// An input of the program is a *use*: each place where an operation, or the result, has an operand
-/// of the function. The uses are in the order in which a backward walk reaches them.
+/// of the function (see `uses.rs`).
 pub(crate) struct Function {
     pub(crate) name: &'static str,
     pub(super) forward: Program,
     /// The placeholder of each use.
     pub(super) placeholders: Vec<NodeRef>,
-    /// The operand of each use: its index among those of the call.
-    uses: Vec<u32>,
+    uses: Vec<Used>,
+    by_mode: Option<ByMode>,
+    /// How many positions its body takes for random numbers.
+    pub(crate) positions: u64,
     /// The types of the results.
     pub(super) types: Vec<&'static DataVTable>,
     /// The chain of calls in which it was first called.
@@ -39,10 +43,23 @@ pub(crate) struct Function {
     /// The schedules of the forward, for passes that keep values and for those that do not.
     schedules: [Mutex<Schedules>; 2],
     pub(super) costs: Costs,
+    /// How many schedules were evicted unused. A counter, so relaxed.
+    wasted: AtomicU32,
+}
+
+/// For a function that depends on the mode of the pass.
+struct ByMode {
+    /// The use that is the mode.
+    at: usize,
+    /// Its random position, counted from that of the call.
+    position: u64,
+    /// The function in a pass that evaluates.
+    evaluate: Arc<Function>,
 }
 
 impl Function {
-    /// The function that has built these results from these operands.
+    /// The function that has built these results from these operands, at the random positions from
+    /// `begin` on.
     ///
     /// # Errors
     /// The reason that it cannot be compiled.
@@ -50,62 +67,106 @@ impl Function {
         name: &'static str,
         results: &[NodeRef],
         operands: &[NodeRef],
+        begin: Position,
     ) -> std::result::Result<Function, Refusal> {
-        let mut numbers: FxHashMap<usize, u32> = FxHashMap::default();
-        for (at, operand) in operands.iter().enumerate() {
-            numbers.entry(operand.identity()).or_insert(number(at));
-        }
-        let mut uses = Vec::new();
-        let mut use_of = |node: &NodeRef| {
-            let &operand = numbers.get(&node.identity())?;
-            uses.push((operand, node.clone()));
-            Some(number(uses.len() - 1))
+        let mut uses = Uses::default();
+        let train = uses.trace(results, operands, begin, true)?;
+        let evaluate = uses.first.map(|_| uses.trace(results, operands, begin, false)).transpose()?;
+        let (calls, uses) = (Calls::here(), uses);
+        let lower = |mut forward: Program, by_mode: Option<ByMode>| {
+            let placeholders: Vec<NodeRef> =
+                uses.list.iter().map(|&(_, vtable, place)| placeholder(vtable, place)).collect();
+            let nodes = forward.bound_to(&placeholders, Rebase { from: calls, to: calls })?;
+            forward.set_nodes(nodes);
+            Ok(Function {
+                name,
+                backwards: Backwards::default(),
+                reads_nothing: vec![false; forward.steps.len()].into(),
+                schedules: Default::default(),
+                placeholders,
+                uses: uses.list.iter().map(|&(used, ..)| used).collect(),
+                by_mode,
+                positions: Position::here().since(begin).unwrap_or(0),
+                types: results.iter().map(|result| result.vtable).collect(),
+                costs: Costs::default(),
+                wasted: AtomicU32::new(0),
+                calls,
+                forward,
+            })
         };
-        let mut forward = Program::of(results, &mut use_of)?;
-        let types = results.iter().map(|result| result.vtable).collect();
-        let order = in_walk_order(&mut forward, uses.len());
-        let uses: Vec<(u32, NodeRef)> = order.iter().map(|&at| uses[at as usize].clone()).collect();
-        let placeholders: Vec<NodeRef> = uses.iter().map(|(_, node)| placeholder(node.vtable, node.place)).collect();
-        let calls = Calls::here();
-        let nodes = forward.bound_to(&placeholders, Rebase { from: calls, to: calls })?;
-        forward.set_nodes(nodes);
-        Ok(Function {
-            name,
-            backwards: Backwards::default(),
-            reads_nothing: vec![false; forward.steps.len()].into(),
-            schedules: Default::default(),
-            placeholders,
-            uses: uses.into_iter().map(|(operand, _)| operand).collect(),
-            types,
-            costs: Costs::default(),
-            calls,
-            forward,
-        })
+        let by_mode = evaluate.zip(uses.first).map(|(evaluate, position)| {
+            let at = uses.list.iter().position(|&(used, ..)| used == Used::Pass).expect("it was added");
+            Ok(ByMode { at, position, evaluate: Arc::new(lower(evaluate, None)?) })
+        });
+        lower(train, by_mode.transpose()?)
     }
 
-    /// The operands of a call, one for each use.
-    pub(super) fn used(&self, operands: &[NodeRef]) -> Vec<NodeRef> {
-        self.uses.iter().map(|&operand| operands[operand as usize].clone()).collect()
+    /// The operands of a call at this random position, one for each use.
+    pub(super) fn used(
+        &self,
+        operands: &[NodeRef],
+        begin: Position,
+        place: &'static Location<'static>,
+    ) -> Vec<NodeRef> {
+        let position = begin.after(self.by_mode.as_ref().map_or(0, |by_mode| by_mode.position));
+        let operand = |used: &Used| match *used {
+            Used::Operand(at) => operands[at as usize].clone(),
+            Used::Pass => NodeRef::of_type(mode_and_seed(), NodeOp::Seed(position), place),
+        };
+        self.uses.iter().map(operand).collect()
+    }
+
+    pub(super) fn is_pure(&self) -> bool {
+        self.forward.is_pure && self.by_mode.as_ref().is_none_or(|by_mode| by_mode.evaluate.is_pure())
+    }
+
+    /// What the function is in the pass of a call with these operands.
+    pub(super) fn in_pass<'a>(self: &'a Arc<Self>, operands: &[&Value]) -> &'a Arc<Function> {
+        match &self.by_mode {
+            Some(by_mode) if !operands[by_mode.at].get::<ModeAndSeed>().trains() => &by_mode.evaluate,
+            _ => self,
+        }
     }
 
     /// The operations of the forward and of the backwards, as text.
     pub(crate) fn explain(&self) -> String {
         let mut text = format!("`{}`: {} operations, one node a call\n", self.name, self.forward.steps.len());
-        self.forward.print(&mut text, &|input| format!("x{}", self.uses[input as usize]));
+        let input = |input: u32| match self.uses[input as usize] {
+            Used::Operand(at) => format!("x{at}"),
+            Used::Pass => "pass".to_owned(),
+        };
+        self.forward.print(&mut text, &input);
         for schedule in &self.schedules {
-            if let Some((.., schedule)) = schedule.lock().unwrap_or_else(PoisonError::into_inner).first() {
+            if let Some((_, _, schedule, _)) = schedule.lock().unwrap_or_else(PoisonError::into_inner).first() {
                 schedule.print(&mut text);
                 break;
             }
         }
         let _ = write!(text, "{}", self.backwards.explain(self.forward.steps.len()));
+        if let Some(by_mode) = &self.by_mode {
+            let _ = write!(text, "in evaluation: {}", by_mode.evaluate.explain());
+        }
         text
     }
 }
 
-/// The last used schedules, each with the shapes of the operands and the steps that it keeps the
-/// values of.
-type Schedules = SmallVec<[(Option<ShapeList>, Arc<[bool]>, Arc<Schedule>); 1]>;
+/// From so many schedules on that were evicted unused, there is a warning.
+const MUCH_CHURN: u32 = 2 * MOST_SCHEDULES as u32;
+
+impl Function {
+    /// A warning if the shapes of the operands change so often that schedules are not used again.
+    pub(crate) fn churn(&self) -> Option<String> {
+        let wasted = self.wasted.load(Ordering::Relaxed);
+        let own = (wasted >= MUCH_CHURN).then(|| {
+            format!("{wasted} schedules of `{}` were used once: the shapes of the operands change often", self.name)
+        });
+        own.or_else(|| self.by_mode.as_ref()?.evaluate.churn())
+    }
+}
+
+/// The last schedules, each with the shapes of the operands, the steps that it keeps the values of,
+/// and whether it was used again.
+type Schedules = SmallVec<[(Option<ShapeList>, Arc<[bool]>, Arc<Schedule>, bool); 1]>;
 
 /// How many schedules a function keeps of each kind.
 const MOST_SCHEDULES: usize = 8;
@@ -125,8 +186,14 @@ impl Function {
         let cost = self.cost_of(operands);
         let shapes = self.shapes(operands);
         if let Some(reads) = reads {
-            let known = kept().iter().find(|(of, keeps, _)| *of == shapes && Arc::ptr_eq(keeps, reads)).cloned();
-            if let Some((.., schedule)) = known {
+            let mut kept = kept();
+            let known = kept.iter_mut().find(|(of, keeps, ..)| *of == shapes && Arc::ptr_eq(keeps, reads));
+            let known = known.map(|(_, _, schedule, is_reused)| {
+                *is_reused = true;
+                schedule.clone()
+            });
+            drop(kept);
+            if let Some(schedule) = known {
                 return schedule.run(program, operands, calls);
             }
         }
@@ -135,26 +202,15 @@ impl Function {
             let schedule = Schedule::of(program, operands, &values, &vec![false; program.steps.len()], reads);
             cost.store((schedule.nanoseconds as u32).max(1), Ordering::Relaxed);
             let mut kept = kept();
-            kept.retain(|(_, keeps, _)| Arc::ptr_eq(keeps, reads));
+            kept.retain(|(_, keeps, ..)| Arc::ptr_eq(keeps, reads));
+            if let Some((.., is_reused)) = kept.get(MOST_SCHEDULES - 1) {
+                self.wasted.fetch_add(u32::from(!is_reused), Ordering::Relaxed);
+            }
             kept.truncate(MOST_SCHEDULES - 1);
-            kept.insert(0, (shapes, reads.clone(), Arc::new(schedule)));
+            kept.insert(0, (shapes, reads.clone(), Arc::new(schedule), false));
         }
         Ok(values)
     }
-}
-
-/// Numbers the uses in the order in which a backward walk reaches them: those that are results, and
-/// then from the last step to the first, operand by operand. Returns the former numbers.
-fn in_walk_order(program: &mut Program, uses: usize) -> Vec<u32> {
-    let mut order = Vec::with_capacity(uses);
-    let (results, steps) = (&mut program.results, &mut program.steps);
-    let sources = results.iter_mut().chain(steps.iter_mut().rev().flat_map(|step| step.inputs.iter_mut()));
-    for source in sources {
-        if let Source::Input(input) = source {
-            order.push(std::mem::replace(input, number(order.len())));
-        }
-    }
-    order
 }
 
 /// A node that stands for an operand or a delta of any call.

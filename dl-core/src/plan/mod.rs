@@ -17,9 +17,11 @@
 
 mod backward;
 pub(crate) mod call;
+mod drawn;
 pub(crate) mod failed;
 pub(crate) mod function;
 pub(crate) mod key;
 mod lowering;
 mod program;
 mod schedule;
+mod uses;

@@ -4,9 +4,10 @@ use crate::error::call_context::Site;
 use crate::error::call_stack::Calls;
 use crate::error::{Error, Result};
 use crate::exec::{self, user_code};
+use crate::graph::identity::Effect;
 use crate::graph::node::NodeOp;
 use crate::graph::node_ref::NodeRef;
-use crate::graph::op::OperandVec;
+use crate::graph::op::{InnerOperand, InnerOperation, OperandVec};
 use crate::graph::scalar::Scalar;
 use crate::graph::value::Value;
 use rustc_hash::FxHashMap;
@@ -41,6 +42,8 @@ pub(super) struct Program {
     /// For each step, whether it is a result.
     pub(super) is_result: Vec<bool>,
     pub(super) is_pure: bool,
+    /// Of a forward, whether layers that depend on the mode are those for training.
+    trains: Option<bool>,
 }
 
 /// The reason that a graph cannot be a program, and the node that it is about.
@@ -51,7 +54,7 @@ pub(crate) struct Refusal {
 }
 
 impl Refusal {
-    fn new(node: &NodeRef, why: &'static str) -> Refusal {
+    pub(super) fn new(node: &NodeRef, why: &'static str) -> Refusal {
         Refusal { why, name: node.name_or_panic(), site: node.site() }
     }
 }
@@ -68,10 +71,12 @@ pub(super) struct Rebase {
 pub(super) type StepValues = Vec<Option<Value>>;
 
 impl Program {
-    /// The program that computes these results. `input` numbers the inputs; it is called whenever
-    /// one is an operand or a result.
+    /// The program that computes these results, in a forward by the layers for training or by those
+    /// for evaluation. `input` numbers the inputs; it is called whenever one is an operand or a
+    /// result.
     pub(super) fn of(
         results: &[NodeRef],
+        trains: Option<bool>,
         mut input: impl FnMut(&NodeRef) -> Option<u32>,
     ) -> std::result::Result<Program, Refusal> {
         let mut program = Program {
@@ -80,6 +85,7 @@ impl Program {
             results: Vec::new(),
             is_result: Vec::new(),
             is_pure: true,
+            trains,
         };
         let mut known = FxHashMap::default();
         for result in results {
@@ -106,7 +112,7 @@ impl Program {
                     Some(source) => source,
                     None => {
                         open.push((node, SmallVec::new()));
-                        next = node.operands().first();
+                        next = self.operands(node).first();
                         if next.is_some() {
                             continue;
                         }
@@ -117,7 +123,15 @@ impl Program {
             };
             let Some((node, inputs)) = open.last_mut() else { return Ok(source) };
             inputs.push(source);
-            next = node.operands().get(inputs.len());
+            next = self.operands(node).get(inputs.len());
+        }
+    }
+
+    /// The operands of a node; of a choice by mode, the layer that it picks.
+    fn operands<'a>(&self, node: &'a NodeRef) -> &'a [NodeRef] {
+        match (node.by_mode(), self.trains) {
+            (Some(layers), Some(trains)) => std::slice::from_ref(&layers[usize::from(!trains)]),
+            _ => node.operands(),
         }
     }
 
@@ -142,11 +156,17 @@ impl Program {
             NodeOp::Weight(..) => {
                 Err(Refusal::new(node, "is a weight or a buffer that no argument of the function has"))
             }
-            NodeOp::Seed(_) => Err(Refusal::new(node, "draws a random number")),
-            NodeOp::Dynamic(_) => {
-                Err(Refusal::new(node, "decides by a value, or, as `dropout`, by the mode of the pass"))
+            NodeOp::Seed(_) if self.trains.is_none() => Err(Refusal::new(node, "draws a random number")),
+            NodeOp::Dynamic(_) if self.trains.is_none() || node.by_mode().is_none() => {
+                Err(Refusal::new(node, "decides by a value, or by the mode of the pass"))
             }
-            NodeOp::Primitive(op) if op.effect().is_some() => Err(Refusal::new(node, "has an effect on its pass")),
+            NodeOp::Primitive(op) => match op.effect() {
+                Some(Effect::Update) => {
+                    Err(Refusal::new(node, "updates a buffer (batch normalization does, in training)"))
+                }
+                Some(Effect::Checkpoint) => Err(Refusal::new(node, "is a checkpoint")),
+                None => Ok(None),
+            },
             _ => Ok(None),
         }
     }
@@ -162,7 +182,7 @@ impl Program {
         known.insert(node.address(), source);
         self.is_pure &= match &node.op {
             NodeOp::Primitive(op) => op.is_pure(),
-            _ => true,
+            _ => true, // scalar arithmetic, a seed, or a choice by mode
         };
         self.steps.push(Step { node: node.clone(), inputs, last_reads: SmallVec::new() });
         source
@@ -297,6 +317,22 @@ impl Program {
             }
             _ => SCALAR_NS,
         }
+    }
+
+    /// The steps and the results, for a record.
+    pub(super) fn inner(&self, Rebase { from, to }: Rebase) -> (Vec<InnerOperation>, Vec<InnerOperand>) {
+        let operand = |source: &Source| match *source {
+            Source::Input(at) => Some(InnerOperand::Outer(at)),
+            Source::Step(at) => Some(InnerOperand::Inner(at)),
+            Source::Constant(_) => None,
+        };
+        let operation = |step: &Step| InnerOperation {
+            name: step.node.name_or_panic(),
+            place: step.node.place,
+            calls: step.node.calls().rebased(from, to),
+            operands: step.inputs.iter().filter_map(operand).collect(),
+        };
+        (self.steps.iter().map(operation).collect(), self.results.iter().filter_map(operand).collect())
     }
 
     /// One line for each step: its number, operation and operands.

@@ -3,7 +3,8 @@
 //! A schedule is made from the values of a first run, for operands of their shapes.
 
 use crate::error::Result;
-use crate::graph::basic_block::{BlockOp, ElementType};
+use crate::exec::user_code;
+use crate::graph::basic_block::{BlockOp, ElementType, Part};
 use crate::graph::node::NodeOp;
 use crate::graph::value::Value;
 use crate::plan::lowering::{BlockTask, OpOfStep};
@@ -50,8 +51,10 @@ impl Schedule {
             let NodeOp::Primitive(op) = &step.node.op else { return None };
             let operands: SmallVec<[&Value; 8]> =
                 step.inputs.iter().map(|&input| program.value(input, inputs, values)).collect();
-            let op = op.block_op(&operands, values[at].as_ref()?)?;
-            Some((op, step.node.vtable.element?))
+            let value = values[at].as_ref()?;
+            let whole = || Some(BlockOp::Part(Part::whole((step.node.vtable.elements)(value)?.len())));
+            let op = if op.is_identity() { whole() } else { op.block_op(&operands, value) };
+            Some((op?, step.node.vtable.element?))
         };
         let mut ops: Vec<_> = (0..program.steps.len()).map(|at| block_op(at).filter(|_| !is_deferred[at])).collect();
         // A block copies a part with gaps. Operations that depend on the layout must not read the copy.
@@ -112,7 +115,7 @@ impl Schedule {
         for Task { work, last_reads } in &self.tasks {
             let steps = match work {
                 Work::Step(at) => std::slice::from_ref(at),
-                Work::Block(block) if block.run(program, inputs, &mut values) => &[],
+                Work::Block(block) if runs(|| block.run(program, inputs, &mut values)) => &[],
                 Work::Block(block) => &block.members[..],
             };
             for &at in steps {
@@ -141,6 +144,11 @@ impl Schedule {
             }
         }
     }
+}
+
+/// Whether a block runs. If its kernel panics, its steps run one by one, to find the one that fails.
+fn runs(block: impl FnOnce() -> bool) -> bool {
+    user_code::run(block).unwrap_or(false)
 }
 
 /// The tasks, each with the steps that it is the last to read.

@@ -74,6 +74,7 @@ mod log;
 mod recorder;
 
 pub use crate::error::direction::Direction;
+pub use crate::graph::op::{InnerOperand, InnerOperation};
 pub(crate) use log::{Log, LogState, TraceNodeId};
 pub use recorder::Recorder;
 
@@ -144,6 +145,11 @@ pub struct NodeRecord {
     /// Whether it is an internal node of the library, such as those that return the derivatives of
     /// a layer.
     pub internal: bool,
+    /// For a call of a compiled function, the operations that it consists of, each after those that
+    /// it was computed from.
+    pub inner: Vec<InnerOperation>,
+    /// The results of a call of a compiled function.
+    pub results: Vec<InnerOperand>,
 }
 
 impl NodeRecord {
@@ -164,6 +170,8 @@ impl NodeRecord {
             bytes: 0,
             failure: None,
             internal: false,
+            inner: Vec::new(),
+            results: Vec::new(),
         }
     }
 }

@@ -2,7 +2,6 @@
 
 use crate::kernels::fill;
 use crate::ops::invalid::{check_fraction, invalid};
-use crate::ops::train_eval::train_or_eval;
 use crate::tensor::{Element, Nd, Rank};
 use dl_core::{Along, At, BuiltIn, Differentiable, Layer, Nothing, Primitive, Result, Seed};
 use rand::RngCore;
@@ -58,7 +57,7 @@ pub(crate) fn dropout<A: Element, D: Rank>(x: Layer<Nd<A, D>>, p: f64) -> Layer<
         return x;
     }
     let dropped = Layer::apply_built_in(Dropout { p, types: PhantomData }, (x.clone(), Seed::draw()));
-    train_or_eval(dropped, x)
+    Layer::by_mode(dropped, x)
 }
 
 /// (x, seed) ↦ x · mask / (1 − p). The mask depends on the seed and the number of elements only, so

@@ -51,7 +51,6 @@ pub(crate) mod slice;
 pub(crate) mod slice_gradient;
 pub(crate) mod softmax;
 pub(crate) mod sort;
-pub(crate) mod train_eval;
 pub(crate) mod variance;
 pub(crate) mod window;
 

@@ -7,7 +7,6 @@ use crate::ops::expand_as::{missing_channels, per_channel, reshape_like};
 use crate::ops::invalid::{check_fraction, check_non_negative, invalid};
 use crate::ops::reduce::{ReduceForm, ReduceOp, reduce};
 use crate::ops::reshape::{ReshapeTarget, reshape};
-use crate::ops::train_eval::train_or_eval;
 use crate::ops::variance::centered;
 use crate::tensor::{Element, Nd, Rank};
 use dl_core::{Along, At, Binary, Buffer, BuiltIn, Differentiable, Error, Layer, Pointwise, Primitive, Result};
@@ -93,7 +92,7 @@ pub trait NormOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
             .updating(&stats.variance, stats.updated(&variance, &moment(&deviations, ReduceOp::MeanSquare, 1)));
         let deviation = Nd::with_number(Binary::Add, &variance, eps, false).rsqrt();
         let evaluate = Nd::binary(Binary::Mul, &Nd::binary(Binary::Sub, &x, &mean), &deviation);
-        train_or_eval(train, evaluate)
+        Layer::by_mode(train, evaluate)
     }
 
     /// Normalises over the last `axes` axes together: `(x − mean) / √(var + eps)`, where `var` is
