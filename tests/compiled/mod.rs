@@ -35,6 +35,13 @@ fn distance(a: &Nd, b: &Nd) -> f32 {
     a.view().iter().zip(b.view()).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
 }
 
+/// The first line of an error, without the number of others: a call stops at its first error.
+fn first(error: &Error) -> String {
+    let text = error.to_string();
+    let line = text.lines().next().expect("a message");
+    line.split("; and ").next().unwrap_or(line).to_owned()
+}
+
 fn plans(name: &str) -> CompiledPlans {
     compiled_functions().into_iter().find(|function| function.name() == name).expect("it has been called")
 }

@@ -82,7 +82,7 @@ fn train<A: Element>(code: &[u8], rows: usize, seed: u64, is_compiled: bool) -> 
         let output = function(&input(&x), &input(&y), &w.layer(), code, rows);
         let output = if seed % 2 == 0 { output.dropout(0.3) } else { output };
         let loss = output.square().mean();
-        let mut add = |of: dl::Result<Vec<String>>| found.push(of.map_err(|error| error.to_string()));
+        let mut add = |of: dl::Result<Vec<String>>| found.push(of.map_err(|error| super::first(&error)));
         for mode in [Mode::Evaluate, Mode::Train, Mode::Evaluate] {
             add(loss.predict().mode(mode).seed(step).wait().map(|loss| bits(&Nd::from([loss]))));
             add(loss.gradient(&x).predict().mode(mode).seed(step).wait().map(|gradient| bits(&gradient)));
