@@ -123,6 +123,28 @@ pub(crate) trait AnyPrimitive: Send + Sync {
 }
 
 /// An operation that another one consists of: a call of a compiled function.
+///
+/// ```
+/// use dl_core::bang::{Arguments, CompiledArgument, CompiledFunction};
+/// use dl_core::record::{InnerOperand, InnerOperation, Recorder};
+/// use dl_core::{Differentiable, Layer};
+/// // `#[differentiable(compiled)]` writes this
+/// fn twice_tanh(x: &Layer<f64>) -> Layer<f64> {
+///     static FUNCTION: CompiledFunction = CompiledFunction::new("twice_tanh");
+///     let mut arguments = Arguments::new();
+///     x.add_to(&mut arguments);
+///     FUNCTION.call(arguments, || x.tanh().tanh())
+/// }
+/// let recorder = Recorder::new();
+/// twice_tanh(&Layer::constant(0.0)).predict().recorded(&recorder).wait()?;
+/// let record = &recorder.take().passes[0];
+/// let call = record.nodes.iter().find(|node| node.name == "twice_tanh").unwrap();
+/// let inner: Vec<(&str, &[InnerOperand])> =
+///     call.inner.iter().map(|InnerOperation { name, operands, .. }| (*name, &operands[..])).collect();
+/// assert_eq!(inner, [("tanh", &[InnerOperand::Outer(0)][..]), ("tanh", &[InnerOperand::Inner(0)][..])]);
+/// assert_eq!(call.results, [InnerOperand::Inner(1)]);
+/// # dl_core::Result::Ok(())
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct InnerOperation {
@@ -136,7 +158,7 @@ pub struct InnerOperation {
     pub operands: Vec<InnerOperand>,
 }
 
-/// An operand of an inner operation, or a result.
+/// An operand of an [`InnerOperation`], or a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InnerOperand {
     /// The operand of the outer operation with this index.
