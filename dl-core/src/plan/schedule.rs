@@ -146,7 +146,8 @@ impl Schedule {
     }
 }
 
-/// Whether a block runs. If its kernel panics, its steps run one by one, to find the one that fails.
+/// Whether a block runs. If its kernel panics, its steps must run one by one, to find the one that
+/// fails.
 fn runs(block: impl FnOnce() -> bool) -> bool {
     user_code::run(block).unwrap_or(false)
 }

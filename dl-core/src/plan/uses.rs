@@ -35,9 +35,9 @@ pub(super) struct Uses {
 }
 
 impl Uses {
-    /// The program that has built these results in passes that train, or in those that evaluate. The
-    /// body was at the positions from `begin` on. The uses of a second program are added to those of
-    /// the first.
+    /// The program that has built these results in passes that train, or in those that evaluate.
+    /// The body was at the positions from `begin` on. The uses of a second program are added to
+    /// those of the first.
     ///
     /// # Errors
     /// The reason that there is no program.
