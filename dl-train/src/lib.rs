@@ -65,6 +65,7 @@
 
 #![forbid(unsafe_code)]
 
+mod batcher;
 mod callback;
 mod checkpoint;
 mod checkpoints;
@@ -87,6 +88,7 @@ mod tensorboard;
 mod trainer;
 mod weights;
 
+pub use batcher::{Batcher, Batching, QueueFull};
 pub use callback::Callback;
 pub use checkpoint::{Checkpoint, RngPlace};
 pub use checkpoints::{Checkpoints, Latest};
