@@ -35,7 +35,7 @@ impl Default for Batching {
     }
 }
 
-/// The queue of a [`Batcher`] has too little space. The inputs were not accepted.
+/// The queue of a [`Batcher`] has too little space, so that no input was accepted.
 ///
 /// ```
 /// assert_eq!(dl_train::QueueFull { queue: 8 }.to_string(), "the queue is full: it holds 8 inputs");
