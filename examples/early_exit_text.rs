@@ -100,7 +100,9 @@ fn tokens(text: &str) -> Vec<String> {
     let mut in_word = false;
     for character in text.chars() {
         match character {
-            'a'..='z' | 'A'..='Z' | '\'' if in_word => tokens.last_mut().expect("a word").push(character.to_ascii_lowercase()),
+            'a'..='z' | 'A'..='Z' | '\'' if in_word => {
+                tokens.last_mut().expect("a word").push(character.to_ascii_lowercase())
+            }
             'a'..='z' | 'A'..='Z' => tokens.push(character.to_ascii_lowercase().to_string()),
             '.' | ',' | '!' | '?' | ';' | ':' => tokens.push(character.to_string()),
             _ => {}
@@ -161,16 +163,15 @@ impl Net {
             Ok(Stage { block, norm: LayerNorm::new(width)?, exit: Linear::new(width, 2, rng)? })
         };
         let stages = (0..layers).map(|_| stage()).collect::<dl::Result<_>>()?;
-        let [words, positions] = [words, LONGEST].map(|number| Embedding {
-            weight: Weight::new(init::normal([number, width], 0.0, 0.3, rng).into()),
-        });
+        let [words, positions] = [words, LONGEST]
+            .map(|number| Embedding { weight: Weight::new(init::normal([number, width], 0.0, 0.3, rng).into()) });
         Ok(Net { words, positions, stages })
     }
 
     /// The input of the first layer, `[batch, longest, width]`.
-    fn embed(&self, sentences: &[&Sentence]) -> dl::Result<NdLayer<Ix3>> {
+    fn embed(&self, sentences: &[Sentence]) -> dl::Result<NdLayer<Ix3>> {
         let longest = sentences.iter().map(|sentence| sentence.tokens.len()).max().unwrap_or(0);
-        let padded = |sentence: &&Sentence| {
+        let padded = |sentence: &Sentence| {
             (0..longest).map(|place| sentence.tokens.get(place).copied().unwrap_or(0)).collect::<Vec<_>>()
         };
         let ids = Nd::from_vec([sentences.len(), longest], sentences.iter().flat_map(padded).collect())?;
@@ -178,7 +179,7 @@ impl Net {
     }
 
     /// The sum of the losses of all exits.
-    fn loss(&self, sentences: &[&Sentence]) -> dl::Result<Layer<f32>> {
+    fn loss(&self, sentences: &[Sentence]) -> dl::Result<Layer<f32>> {
         let (mut x, labels) = (self.embed(sentences)?, sentences.iter().map(|sentence| sentence.label));
         let lengths: Vec<usize> = sentences.iter().map(|sentence| sentence.tokens.len()).collect();
         let lengths = Lengths::of(&lengths, lengths.iter().copied().max().unwrap_or(0))?;
@@ -193,7 +194,7 @@ impl Net {
     /// The answer to each sentence and the index of its exit: the first with a confidence above the
     /// threshold, or the last.
     #[differentiable]
-    fn classify(&self, sentences: &[&Sentence], threshold: f32) -> Do<Vec<(usize, usize)>> {
+    fn classify(&self, sentences: &[Sentence], threshold: f32) -> Do<Vec<(usize, usize)>> {
         let mut x = self.embed(sentences)?;
         let mut left: Vec<usize> = (0..sentences.len()).collect();
         let mut answers = vec![(0, 0); sentences.len()];
@@ -222,7 +223,7 @@ impl Net {
 
     /// The fraction of sentences classified correctly, the number of sentences that take each exit,
     /// and the time in milliseconds.
-    fn evaluate(&self, sentences: &[&Sentence], threshold: f32) -> dl::Result<(f64, Vec<usize>, f64)> {
+    fn evaluate(&self, sentences: &[Sentence], threshold: f32) -> dl::Result<(f64, Vec<usize>, f64)> {
         let (mut right, mut exits) = (0, vec![0; self.stages.len()]);
         let begun = Instant::now();
         for batch in sentences.chunks(BATCH) {
@@ -246,7 +247,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("{} sentences to learn, {} held out, {spoken} of them spoken; {words} words", train.len(), test.len());
 
     let net = Net::new(words, width, layers, rng)?;
-    let mut train: Vec<&Sentence> = train.iter().collect();
+    let mut train = train.to_vec();
     let steps = epochs * train.len().div_ceil(BATCH) as u64;
     let adam = AdamW::new(OneCycle::new(0.003, steps)).clip_norm(1.0);
     let mut step = 0;
@@ -261,7 +262,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
 
     // sentences of similar length are evaluated together
-    let mut test: Vec<&Sentence> = test.iter().collect();
+    let mut test = test.to_vec();
     test.sort_by_key(|sentence| sentence.tokens.len());
     let thresholds = [0.0, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98, 0.99, NEVER, threshold];
     // The median times of rounds in turns.

@@ -1,8 +1,8 @@
 //! The trait of modules that map a tensor to a tensor of the same rank, and [`Sequential`].
 
 use crate::{
-    Activation, BatchNorm, Conv1d, Conv2d, Dropout, GatedFeedForward, GroupNorm, LayerNorm, Linear, LoRA, MultiHeadAttention, RmsNorm,
-    TransformerBlock,
+    Activation, BatchNorm, Conv1d, Conv2d, Dropout, GatedFeedForward, GroupNorm, LayerNorm, Linear, LoRA,
+    MultiHeadAttention, RmsNorm, TransformerBlock,
 };
 use dl_core::{Module, Visitor};
 use dl_nd::ndarray::{Ix2, Ix3};

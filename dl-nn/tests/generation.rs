@@ -1,11 +1,11 @@
 //! Predictions with a cache, the choice of tokens, and generation.
 
 use dl_core::{Differentiable, Do, Layer, Module, Result};
-use futures::FutureExt;
 use dl_macros::Module;
 use dl_nd::ndarray::{Ix2, Ix3};
 use dl_nd::{Nd, NdLayer, init, ops::*};
 use dl_nn::{Cache, DecoderBlock, Embedding, Generation, Linear, Past, RmsNorm, Sampling};
+use futures::FutureExt;
 use std::sync::{Arc, Mutex};
 
 const WORDS: usize = 11;
@@ -325,9 +325,7 @@ fn dropped_prediction_releases_the_cache() -> Result<()> {
     let cache = Cache::new(16);
     cache.predict(&[text[..5].to_vec()], |past| decoder.next(past)).wait()?;
     // the layers write their keys and values, then the prediction waits forever
-    let endless = |past: &Past| {
-        decoder.next(past).sum() + Layer::from(Do::<f32>::from_future(std::future::pending()))
-    };
+    let endless = |past: &Past| decoder.next(past).sum() + Layer::from(Do::<f32>::from_future(std::future::pending()));
     for _ in 0..2 {
         let mut run = cache.predict(&[vec![1, 2, 3]], endless).run();
         assert!((&mut run).now_or_never().is_none());
@@ -361,7 +359,8 @@ fn generation_with_invalid_prompts_or_weights_ends_with_an_error() -> Result<()>
         error(&[], sampling, "tokens of 0 sequences");
         assert!(error(&[vec![1, WORDS, 2]], sampling, "11").place().is_some());
     }
-    let weights = [&decoder.output.weight, &decoder.blocks[1].self_attn.k_proj.weight, &decoder.blocks[0].mlp.up_proj.weight];
+    let weights =
+        [&decoder.output.weight, &decoder.blocks[1].self_attn.k_proj.weight, &decoder.blocks[0].mlp.up_proj.weight];
     for weight in weights {
         let finite = weight.value();
         let mut damaged = finite.clone().into_array();

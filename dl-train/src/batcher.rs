@@ -119,7 +119,13 @@ impl<I: Send + Sync + 'static, O: Send + 'static> Batcher<I, O> {
         let batcher = Batcher(Arc::new(Shared { batching, queue, changed: Condvar::new() }));
         let (shared, compute) = (batcher.0.clone(), Arc::new(compute));
         let thread = thread::Builder::new().name("dl-batcher".to_owned());
-        thread.spawn(move || while let Some(batch) = shared.next_batch() { run(batch, &compute) }).map_err(Error::other)?;
+        thread
+            .spawn(move || {
+                while let Some(batch) = shared.next_batch() {
+                    run(batch, &compute)
+                }
+            })
+            .map_err(Error::other)?;
         Ok(batcher)
     }
 
@@ -152,7 +158,8 @@ impl<I: Send + Sync + 'static, O: Send + 'static> Batcher<I, O> {
             .into_iter()
             .map(|input| {
                 let (output, receiver) = oneshot::channel();
-                let received = async { receiver.await.unwrap_or_else(|_| Err(Error::invalid("the batcher has ended"))) };
+                let received =
+                    async { receiver.await.unwrap_or_else(|_| Err(Error::invalid("the batcher has ended"))) };
                 (Waiting { input, since, output }, Do::from_future(received))
             })
             .unzip();
@@ -232,7 +239,9 @@ where
     match outputs(0..inputs.len()) {
         // the receiver may have been dropped
         Ok(outputs) => senders.into_iter().zip(outputs).for_each(|(sender, output)| drop(sender.send(Ok(output)))),
-        Err(error) if senders.len() == 1 => senders.into_iter().for_each(|sender| drop(sender.send(Err(error.clone())))),
+        Err(error) if senders.len() == 1 => {
+            senders.into_iter().for_each(|sender| drop(sender.send(Err(error.clone()))))
+        }
         Err(_) => {
             for (number, sender) in senders.into_iter().enumerate() {
                 let output = outputs(number..number + 1).map(|mut outputs| outputs.swap_remove(0));

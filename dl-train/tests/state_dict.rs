@@ -523,13 +523,13 @@ fn conv1d_of_gpt2_is_read_without_an_exchange_of_axes() -> Result<()> {
     let TransformerBlock { attention, linear1, linear2, norm1, norm2, .. } = &there[0];
     let tensors: Vec<(&str, &[usize], Vec<f32>)> = vec![
         ("h.0.ln_1.weight", &[4], norm1.weight.value().into_vec()),
-        ("h.0.ln_1.bias", &[4], norm1.bias.value().into_vec()),
+        ("h.0.ln_1.bias", &[4], norm1.bias.as_ref().unwrap().value().into_vec()),
         ("h.0.attn.c_attn.weight", &[4, 12], transposed(&attention.in_proj_weight)),
         ("h.0.attn.c_attn.bias", &[12], attention.in_proj_bias.as_ref().unwrap().value().into_vec()),
         ("h.0.attn.c_proj.weight", &[4, 4], weight(&attention.out_proj)),
         ("h.0.attn.c_proj.bias", &[4], bias(&attention.out_proj)),
         ("h.0.ln_2.weight", &[4], norm2.weight.value().into_vec()),
-        ("h.0.ln_2.bias", &[4], norm2.bias.value().into_vec()),
+        ("h.0.ln_2.bias", &[4], norm2.bias.as_ref().unwrap().value().into_vec()),
         ("h.0.mlp.c_fc.weight", &[4, 6], weight(linear1)),
         ("h.0.mlp.c_fc.bias", &[6], bias(linear1)),
         ("h.0.mlp.c_proj.weight", &[6, 4], weight(linear2)),

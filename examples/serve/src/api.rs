@@ -151,7 +151,8 @@ fn router(service: Arc<Service>) -> Router {
     let router = if service.texts.is_some() { router.route("/embed", post(embed)) } else { router };
     router
         .fallback(async |uri: Uri| {
-            let known = "valid requests are GET /, /healthz, /readyz, /metrics, POST /predict, and POST /embed with an encoder";
+            let known =
+                "valid requests are GET /, /healthz, /readyz, /metrics, POST /predict, and POST /embed with an encoder";
             ApiError::new(StatusCode::NOT_FOUND, format_args!("there is no {}: {known}", uri.path()))
         })
         .method_not_allowed_fallback(async || {

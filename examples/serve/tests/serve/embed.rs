@@ -38,8 +38,7 @@ async fn embeddings_of_requests_that_wait_together_are_those_of_single_texts() {
     let texts = include_str!("../../../sentence_embedding/tests/sentences.txt");
     let texts: Vec<&str> = texts.lines().take(48).collect();
     let encoder = encoder();
-    let expected: Vec<Vec<f32>> =
-        texts.iter().map(|text| encoder.embed(&[text], 1).unwrap().swap_remove(0)).collect();
+    let expected: Vec<Vec<f32>> = texts.iter().map(|text| encoder.embed(&[text], 1).unwrap().swap_remove(0)).collect();
     let batching = Batching { size: 16, wait: Duration::from_secs(60), ..Batching::default() };
     let service = local(models(), Limits { batching, ..Limits::default() }).await;
 

@@ -1,7 +1,7 @@
 //! Every status code and its message.
 
-use crate::http::{Client, Response};
 use crate::clients::{images, net};
+use crate::http::{Client, Response};
 use dl::prelude::*;
 use dl::train::Batching;
 use serde_json::{Value, json};
@@ -369,7 +369,8 @@ async fn metrics_have_the_format_of_prometheus() {
         let name = format!(r#"serve_requests_total{{path="{path}",status="{status}"}}"#);
         assert_eq!(metric(metrics.text(), &name), 1.0, "{name}");
     }
-    let latencies = |le: &str| metric(metrics.text(), &format!(r#"serve_request_seconds_bucket{{path="/predict",le="{le}"}}"#));
+    let latencies =
+        |le: &str| metric(metrics.text(), &format!(r#"serve_request_seconds_bucket{{path="/predict",le="{le}"}}"#));
     assert!(latencies("0.0005") <= latencies("10") && latencies("+Inf") == 2.0);
 }
 
