@@ -70,8 +70,9 @@ pub(crate) async fn embed(State(service): State<Arc<Service>>, request: Request)
     // Dividing long texts into tokens takes milliseconds, in which other connections go on.
     let encoder = texts.encoder.clone();
     let tokens = tokio::task::spawn_blocking(move || sentences.iter().map(|text| encoder.tokens(text)).collect());
-    let tokens = tokens.await.map_err(|error| ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, error))?;
-    let tokens: Vec<Vec<usize>> = tokens.map_err(|error: dl::Error| unprocessable(&error.to_string()))?;
+    let tokens: dl::Result<Vec<Vec<usize>>> =
+        tokens.await.map_err(|error| ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, error))?;
+    let tokens = tokens.map_err(|error| unprocessable(&error.to_string()))?;
     let mut embeddings = service.outputs(&texts.batcher, tokens).await?;
     Ok(match is_one {
         true => Json(EmbedAnswer::One { embedding: embeddings.swap_remove(0) }),

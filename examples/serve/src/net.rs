@@ -126,9 +126,13 @@ impl Answer {
     /// From the probabilities `[n, classes]` and the gate values `[n, experts]`.
     fn all(probabilities: &Nd, gates: &Nd) -> dl::Result<Vec<Self>> {
         let (digits, experts) = (highest_of_rows(probabilities)?, highest_of_rows(gates)?);
-        let rows = probabilities.view().into_rows().into_iter().zip(gates.view().into_rows());
-        let answers = rows.zip(digits.into_iter().zip(experts)).map(|((probabilities, gate), (digit, expert))| {
-            Answer { digit, probabilities: probabilities.to_vec(), expert, gate: gate.to_vec() }
+        let (probabilities, gates) = (probabilities.view(), gates.view());
+        let rows = probabilities.rows().into_iter().zip(gates.rows()).zip(digits.into_iter().zip(experts));
+        let answers = rows.map(|((probabilities, gate), (digit, expert))| Answer {
+            digit,
+            probabilities: probabilities.to_vec(),
+            expert,
+            gate: gate.to_vec(),
         });
         Ok(answers.collect())
     }
