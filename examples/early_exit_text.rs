@@ -43,7 +43,7 @@ struct Args {
     seed: u64,
 
     /// How many times to go through the training sentences.
-    #[arg(long, default_value_t = 12, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..))]
     epochs: u64,
 
     /// The probability of the answer above which a sentence exits.
@@ -227,7 +227,8 @@ impl Net {
         let (mut right, mut exits) = (0, vec![0; self.stages.len()]);
         let begun = Instant::now();
         for batch in sentences.chunks(BATCH) {
-            for ((answer, exit), sentence) in self.classify(batch, threshold).wait()?.into_iter().zip(batch) {
+            let answers = self.classify(batch, threshold).mode(Mode::Evaluate).wait()?;
+            for ((answer, exit), sentence) in answers.into_iter().zip(batch) {
                 right += usize::from(answer == sentence.label);
                 exits[exit] += 1;
             }
