@@ -302,6 +302,7 @@ impl<A: Element, M: Block<Ix2, A> + Clone + 'static> DecoderBlock<A, MixtureOfEx
     /// tokens.
     ///
     /// ```
+    /// use dl_core::Differentiable;
     /// use dl_nd::{Nd, init, ops::*};
     /// use dl_nn::{DecoderBlock, Linear, MixtureOfExperts};
     /// use dl_optim::Sgd;
