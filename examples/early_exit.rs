@@ -16,6 +16,8 @@
 //! with exits and of the whole network are 0.992 and 0.992, 0.989 and 0.986, 0.978 and 0.978, at
 //! 0.125, 0.100 and 0.117 of the cost.
 
+#[path = "common/curve.rs"]
+mod curve;
 #[path = "common/digits.rs"]
 mod digits;
 
@@ -26,13 +28,9 @@ use dl::nn::{Conv2d, Linear};
 use dl::prelude::*;
 use dl::schedule::OneCycle;
 use dl::train::Trainer;
-use plotters::prelude::*;
 use rand_chacha::ChaCha8Rng;
-use std::{
-    error::Error,
-    fs,
-    path::{Path, PathBuf},
-};
+use std::error::Error;
+use std::path::PathBuf;
 
 const SIDE: usize = 8;
 const BATCH: usize = 32;
@@ -158,34 +156,6 @@ fn pixels(images: &Nd) -> NdLayer<Ix4> {
     images.reshape([images.shape()[0], 1, SIDE, SIDE])
 }
 
-/// Plots accuracy against cost, with the chosen point circled.
-fn draw(curve: &[(f64, f64)], chosen: (f64, f64), out: &Path) -> Result<(), Box<dyn Error>> {
-    let colour = RGBColor(30, 90, 170);
-    let most = curve.iter().map(|point| point.0).fold(0.0, f64::max);
-    let worst = curve.iter().map(|point| point.1).fold(1.0, f64::min);
-    if let Some(folder) = out.parent() {
-        fs::create_dir_all(folder)?;
-    }
-    dl::train::plot::use_built_in_font();
-    let area = SVGBackend::new(out, (720, 420)).into_drawing_area();
-    area.fill(&WHITE)?;
-    let mut chart = ChartBuilder::on(&area)
-        .caption("Early exit: accuracy over cost, the chosen threshold circled", ("sans-serif", 20))
-        .margin(16)
-        .x_label_area_size(42)
-        .y_label_area_size(60)
-        .build_cartesian_2d(0.0..1.05 * most, worst - 0.01..1.0)?;
-    let mesh = &mut chart.configure_mesh();
-    mesh.x_desc("multiplications for an image, in thousands").y_desc("accuracy on held-out images");
-    mesh.x_label_formatter(&|x| format!("{:.0}", x / 1000.0)).y_label_formatter(&|y| format!("{y:.3}"));
-    mesh.light_line_style(TRANSPARENT).bold_line_style(BLACK.mix(0.12)).label_style(("sans-serif", 14)).draw()?;
-    chart.draw_series(LineSeries::new(curve.iter().copied(), colour.stroke_width(2)))?;
-    chart.draw_series(curve.iter().map(|&point| Circle::new(point, 3, colour.filled())))?;
-    chart.draw_series([Circle::new(chosen, 7, RGBColor(200, 80, 30).stroke_width(2))])?;
-    area.present()?;
-    Ok(())
-}
-
 fn main() -> Result<(), Box<dyn Error>> {
     let Args { seed, epochs, threshold, quick, out } = Args::parse();
     let (channels, epochs, rate) = if quick { ([4, 8, 16], 4, 0.02) } else { ([8, 32, 128], epochs, 0.005) };
@@ -220,7 +190,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let curve = thresholds.into_iter().map(&mut point).collect::<dl::Result<Vec<_>>>()?;
     println!("chosen:");
     let chosen = point(threshold)?;
-    draw(&curve, chosen, &out).map_err(|error| format!("{} cannot be drawn: {error}", out.display()))?;
+    let thousands: Vec<_> = curve.iter().map(|point| (point.0 / 1000.0, point.1)).collect();
+    curve::draw("multiplications for an image, in thousands", &thousands, (chosen.0 / 1000.0, chosen.1), &out)?;
     println!("drawn: {}\n", out.display());
 
     let whole = curve[curve.len() - 1];

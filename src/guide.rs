@@ -12,7 +12,7 @@ macro_rules! chapters {
 // In the order of `docs/src/SUMMARY.md`, which `tests/guide.rs` checks.
 chapters! {
     first_weight layers bangs dynamic
-    tensors modules training pretrained generating derivatives pass_state your_own
+    tensors modules training pretrained generating serving derivatives pass_state your_own
     parallelism performance compiled seeing gallery
     errors compile_errors coming_from paper questions
 }

@@ -1,8 +1,8 @@
 //! The trait of modules that map a tensor to a tensor of the same rank, and [`Sequential`].
 
 use crate::{
-    Activation, BatchNorm, Conv1d, Conv2d, Dropout, GroupNorm, LayerNorm, Linear, LoRA, MultiHeadAttention, RmsNorm,
-    TransformerBlock,
+    Activation, BatchNorm, Conv1d, Conv2d, Dropout, GatedFeedForward, GroupNorm, LayerNorm, Linear, LoRA,
+    MultiHeadAttention, RmsNorm, TransformerBlock,
 };
 use dl_core::{Module, Visitor};
 use dl_nd::ndarray::{Ix2, Ix3};
@@ -57,6 +57,7 @@ macro_rules! blocks {
 blocks! {
     [D: MatMul<Ix2, Product = D>,] [D] Linear<A>;
     [D: MatMul<Ix2, Product = D>,] [D] LoRA<A>;
+    [D: MatMul<Ix2, Product = D>,] [D] GatedFeedForward<A>;
     [D: HasRank<3>,] [D] Conv1d<A>;
     [D: HasRank<4>,] [D] Conv2d<A>;
     [D: Rank,] [D] BatchNorm<A>;

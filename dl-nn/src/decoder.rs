@@ -1,10 +1,12 @@
 //! The parts of a decoder in the form of Llama.
 
 use crate::activation::Activation;
+use crate::block::Block;
 use crate::cache::LayerPast;
 use crate::check::check_positive;
 use crate::heads::{join_heads, split_heads};
 use crate::linear::Linear;
+use crate::mixture::{Mixture, MixtureOfExperts};
 use crate::norm::RmsNorm;
 use crate::rotary::Rotary;
 use dl_core::{Binary, Error, Pointwise, Result, Term};
@@ -194,9 +196,12 @@ impl<A: Element> GatedFeedForward<A> {
 /// assert_eq!(block.of(Nd::full([3, 5, 16], 0.5)).predict().wait()?.shape(), [3, 5, 16]);
 /// # dl_core::Result::Ok(())
 /// ```
+///
+/// [`with_mlp`](DecoderBlock::with_mlp) puts another block in the place of the feed-forward
+/// network, such as a [`MixtureOfExperts`].
 #[derive(Clone, Debug, Module)]
 #[module(crate = dl_core)]
-pub struct DecoderBlock<A: Element = f32> {
+pub struct DecoderBlock<A: Element = f32, F = GatedFeedForward<A>> {
     /// The normalisation before the attention.
     pub input_layernorm: RmsNorm<A>,
     /// Causal self-attention.
@@ -204,7 +209,7 @@ pub struct DecoderBlock<A: Element = f32> {
     /// The normalisation before the feed-forward network.
     pub post_attention_layernorm: RmsNorm<A>,
     /// The feed-forward network.
-    pub mlp: GatedFeedForward<A>,
+    pub mlp: F,
 }
 
 impl<A: Element> DecoderBlock<A> {
@@ -215,14 +220,42 @@ impl<A: Element> DecoderBlock<A> {
     /// Those of [`GroupedQueryAttention::new`] and [`GatedFeedForward::new`].
     #[track_caller]
     pub fn new(width: usize, heads: usize, groups: usize, hidden: usize, rng: &mut impl Rng) -> Result<Self> {
-        Ok(DecoderBlock {
-            input_layernorm: RmsNorm::new(width)?,
-            self_attn: GroupedQueryAttention::new(width, heads, groups, rng)?,
-            post_attention_layernorm: RmsNorm::new(width)?,
-            mlp: GatedFeedForward::new(width, hidden, rng)?,
-        })
+        let self_attn = GroupedQueryAttention::new(width, heads, groups, rng)?;
+        Self::from_parts(width, self_attn, GatedFeedForward::new(width, hidden, rng)?)
+    }
+}
+
+impl<A: Element, F> DecoderBlock<A, F> {
+    /// A layer with another feed-forward network, `[batch, length, width] → [batch, length, width]`.
+    ///
+    /// With a mixture of experts, each token selects `k` of them:
+    ///
+    /// ```
+    /// use dl_core::Differentiable;
+    /// use dl_nd::{Nd, init};
+    /// use dl_nn::{DecoderBlock, GatedFeedForward, MixtureOfExperts};
+    /// let rng = &mut init::rng(1);
+    /// let experts = (0..8).map(|_| GatedFeedForward::<f32>::new(16, 24, rng)).collect::<dl_core::Result<_>>()?;
+    /// let block = DecoderBlock::with_mlp(16, 4, 2, MixtureOfExperts::new(experts, 16, 2, rng)?, rng)?;
+    /// assert_eq!(block.of(Nd::full([3, 5, 16], 0.5)).predict().wait()?.shape(), [3, 5, 16]);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`GroupedQueryAttention::new`].
+    #[track_caller]
+    pub fn with_mlp(width: usize, heads: usize, groups: usize, mlp: F, rng: &mut impl Rng) -> Result<Self> {
+        Self::from_parts(width, GroupedQueryAttention::new(width, heads, groups, rng)?, mlp)
     }
 
+    #[track_caller]
+    fn from_parts(width: usize, self_attn: GroupedQueryAttention<A>, mlp: F) -> Result<Self> {
+        let [input_layernorm, post_attention_layernorm] = [RmsNorm::new(width)?, RmsNorm::new(width)?];
+        Ok(DecoderBlock { input_layernorm, self_attn, post_attention_layernorm, mlp })
+    }
+}
+
+impl<A: Element, F: Block<Ix3, A>> DecoderBlock<A, F> {
     /// Applies the layer to whole sequences, `[batch, length, width] → [batch, length, width]`.
     ///
     /// # Errors
@@ -259,7 +292,35 @@ impl<A: Element> DecoderBlock<A> {
     #[track_caller]
     fn feed_forward(&self, x: NdLayer<Ix3, A>, attended: NdLayer<Ix3, A>) -> NdLayer<Ix3, A> {
         let x = (Term(x) + Term(attended)).0;
-        let fed = self.mlp.of(self.post_attention_layernorm.of(&x));
+        let fed = self.mlp.of(&self.post_attention_layernorm.of(&x));
         (Term(x) + Term(fed)).0
+    }
+}
+
+impl<A: Element, M: Block<Ix2, A> + Clone + 'static> DecoderBlock<A, MixtureOfExperts<M, A>> {
+    /// [`of`](DecoderBlock::of), with the load-balancing loss of the experts and their shares of the
+    /// tokens.
+    ///
+    /// ```
+    /// use dl_core::Differentiable;
+    /// use dl_nd::{Nd, init, ops::*};
+    /// use dl_nn::{DecoderBlock, Linear, MixtureOfExperts};
+    /// use dl_optim::Sgd;
+    /// let rng = &mut init::rng(1);
+    /// let experts = (0..4).map(|_| Linear::<f32>::new(8, 8, rng)).collect::<dl_core::Result<_>>()?;
+    /// let block = DecoderBlock::with_mlp(8, 2, 1, MixtureOfExperts::new(experts, 8, 2, rng)?, rng)?;
+    /// let mixed = block.mix(Nd::full([3, 5, 8], 0.5));
+    /// (mixed.output.square().mean() + 0.01 * mixed.balance).train(&Sgd::new(0.1)).wait()?;
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`of`](DecoderBlock::of) and of [`MixtureOfExperts::mix`].
+    #[track_caller]
+    pub fn mix(&self, x: impl NdExpression<Ix3, A>) -> Mixture<A, Ix3> {
+        let x = x.into_layer();
+        let x = (Term(x.clone()) + Term(self.self_attn.of(self.input_layernorm.of(&x)))).0;
+        let mixed = self.mlp.mix(self.post_attention_layernorm.of(&x));
+        Mixture { output: (Term(x) + Term(mixed.output)).0, ..mixed }
     }
 }

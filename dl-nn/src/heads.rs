@@ -54,7 +54,9 @@ impl<A: Element> Primitive for SplitHeads<A> {
     }
 }
 
-impl<A: Element> BuiltIn for SplitHeads<A> {}
+impl<A: Element> BuiltIn for SplitHeads<A> {
+    const IS_PURE: bool = true;
+}
 
 #[derive(Clone)]
 struct JoinHeads<A>(PhantomData<A>);
@@ -87,4 +89,6 @@ impl<A: Element> Primitive for JoinHeads<A> {
     }
 }
 
-impl<A: Element> BuiltIn for JoinHeads<A> {}
+impl<A: Element> BuiltIn for JoinHeads<A> {
+    const IS_PURE: bool = true;
+}

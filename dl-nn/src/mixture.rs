@@ -9,17 +9,19 @@ use crate::block::Block;
 use crate::linear::Linear;
 use dl_core::{Binary, Error, Layer, Pointwise, Result};
 use dl_macros::{Layers, Module, differentiable};
-use dl_nd::ndarray::{Ix1, Ix2};
-use dl_nd::{Element, Nd, NdExpression, NdLayer, ops::*};
+use dl_nd::ndarray::{Ix1, Ix2, IxDyn};
+use dl_nd::{Element, INFER, MatMul, Nd, NdExpression, NdLayer, Rank, ops::*};
 use rand::Rng;
 use route::Routes;
 
 /// For each sample, the sum of the outputs of the `k` experts with the highest gate values,
-/// weighted by these values: `[batch, in] → [batch, out]`.
+/// weighted by these values: `[…, in] → […, out]`. A sample is a vector along the last axis: of
+/// `[batch, length, width]`, each token of each sequence is one, as in the feed-forward network of
+/// a [`DecoderBlock`](crate::DecoderBlock::with_mlp).
 ///
-/// An expert evaluates only the samples routed to it. An expert that no sample of the batch selects
-/// is neither built nor evaluated and receives no gradient. Among equal gate values the lower index
-/// wins. Experts have unlimited capacity: no sample is dropped.
+/// An expert evaluates the samples routed to it, and no others, as one batch. An expert that no
+/// sample selects is neither built nor evaluated and receives no gradient. Among equal gate values
+/// the lower index wins. Experts have unlimited capacity: no sample is dropped.
 ///
 /// ```
 /// use dl_core::Differentiable;
@@ -48,7 +50,7 @@ use route::Routes;
 #[derive(Clone, Debug, Module)]
 #[module(crate = dl_core)]
 pub struct MixtureOfExperts<M, A: Element = f32> {
-    /// The gate, `[batch, in] → [batch, experts]`.
+    /// The gate, `[…, in] → […, experts]`.
     pub gate: Linear<A>,
     /// The experts, each `[n, in] → [n, out]`.
     pub experts: Vec<M>,
@@ -75,9 +77,9 @@ pub struct MixtureOfExperts<M, A: Element = f32> {
 /// ```
 #[derive(Clone, Debug, Layers)]
 #[layers(crate = dl_core)]
-pub struct Mixture<A: Element = f32> {
-    /// The weighted sum of the expert outputs, `[batch, out]`.
-    pub output: NdLayer<Ix2, A>,
+pub struct Mixture<A: Element = f32, D: Rank = Ix2> {
+    /// The weighted sum of the expert outputs, `[…, out]`.
+    pub output: NdLayer<D, A>,
     /// The load-balancing loss `N · Σᵢ fᵢ · Pᵢ` of N experts (Fedus et al., 2021, equation 4),
     /// where `fᵢ` is the fraction of the selections that fall on expert i and `Pᵢ` the mean of its
     /// softmax gate value. It is 1 for a uniform distribution and at most N. Gradients flow through
@@ -111,36 +113,38 @@ fn check_k(experts: usize, k: usize) -> Result<()> {
 }
 
 impl<M: Block<Ix2, A> + Clone + 'static, A: Element> MixtureOfExperts<M, A> {
-    /// `[batch, in] → [batch, out]`.
+    /// `[…, in] → […, out]`.
     ///
     /// # Errors
     /// Those of [`mix`](MixtureOfExperts::mix).
     #[track_caller]
-    pub fn of(&self, x: impl NdExpression<Ix2, A>) -> NdLayer<Ix2, A> {
+    pub fn of<D: MatMul<Ix2, Product = D>>(&self, x: impl NdExpression<D, A>) -> NdLayer<D, A> {
         self.mix(x).output
     }
 
-    /// The output for a batch `[batch, in]`, the load-balancing loss, and the shares of the
-    /// experts.
+    /// The output for samples `[…, in]`, the load-balancing loss, and the shares of the experts.
     ///
     /// # Errors
-    /// If the batch is empty, if the number of gate outputs is not the number of experts, if a gate
-    /// value is NaN, and the errors of the experts.
+    /// If there are no samples, if the number of gate outputs is not the number of experts, if a
+    /// gate value is NaN, and the errors of the experts.
     #[track_caller]
-    pub fn mix(&self, x: impl NdExpression<Ix2, A>) -> Mixture<A> {
+    pub fn mix<D: MatMul<Ix2, Product = D>>(&self, x: impl NdExpression<D, A>) -> Mixture<A, D> {
         mixture(&x.into_layer(), self)
     }
 }
 
 #[differentiable(lazy, crate = dl_core)]
-fn mixture<M, A>(x: &NdLayer<Ix2, A>, net: &MixtureOfExperts<M, A>) -> Mixture<A>
+fn mixture<M, A, D>(x: &NdLayer<D, A>, net: &MixtureOfExperts<M, A>) -> Mixture<A, D>
 where
     M: Block<Ix2, A> + Clone + 'static,
     A: Element,
+    D: MatMul<Ix2, Product = D>,
 {
     check_k(net.experts.len(), net.k)?;
-    let gates = net.gate.of(x).softmax(1);
-    let routes = Routes::of(&!gates, net.experts.len(), net.k)?;
+    let gates = net.gate.of(x).softmax(-1);
+    let values = !gates;
+    let routes = Routes::of(&values, net.experts.len(), net.k)?;
+    let (x, gates) = (x.reshape([routes.batch, INFER]), gates.reshape([routes.batch, INFER]));
 
     let chosen = gates.gather(1, Nd::from_vec([routes.batch, net.k], routes.chosen.clone())?);
     let weights = if net.renormalized { Nd::binary(Binary::Div, &chosen, &chosen.sum_keepdim(1)) } else { chosen };
@@ -158,14 +162,25 @@ where
     // Rows are ordered by expert; reorder them by sample, once for each rank.
     let outputs = concat(0, outputs);
     let by_rank = (0..net.k).map(|rank| outputs.index_select(0, routes.rows(rank)));
+    let output: NdLayer<Ix2, A> = by_rank.sum();
+    let mut shape = values.shape().to_vec();
+    if let Some(last) = shape.last_mut() {
+        *last = INFER;
+    }
     let shares: Nd<A, Ix1> = routes.shares().map(A::of).collect();
     let per_expert: Nd<A, Ix1> = routes.shares().map(|share| A::of(share * net.experts.len() as f64)).collect();
-    Mixture { output: by_rank.sum(), balance: gates.mean_axis(0).dot(per_expert), shares: Layer::constant(shares) }
+    Mixture {
+        output: output.reshape(IxDyn(&shape)).to_rank(),
+        balance: gates.mean_axis(0).dot(per_expert),
+        shares: Layer::constant(shares),
+    }
 }
 
-impl<M: Block<Ix2, A> + Clone + 'static, A: Element> Block<Ix2, A> for MixtureOfExperts<M, A> {
+impl<M: Block<Ix2, A> + Clone + 'static, A: Element, D: MatMul<Ix2, Product = D>> Block<D, A>
+    for MixtureOfExperts<M, A>
+{
     #[track_caller]
-    fn of(&self, x: &NdLayer<Ix2, A>) -> NdLayer<Ix2, A> {
+    fn of(&self, x: &NdLayer<D, A>) -> NdLayer<D, A> {
         self.of(x)
     }
 }

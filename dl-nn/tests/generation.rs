@@ -5,6 +5,8 @@ use dl_macros::Module;
 use dl_nd::ndarray::{Ix2, Ix3};
 use dl_nd::{Nd, NdLayer, init, ops::*};
 use dl_nn::{Cache, DecoderBlock, Embedding, Generation, Linear, Past, RmsNorm, Sampling};
+use futures::FutureExt;
+use std::sync::{Arc, Mutex};
 
 const WORDS: usize = 11;
 
@@ -283,5 +285,93 @@ fn sampling_draws_from_softmax_of_changed_logits() -> Result<()> {
         assert!(error.to_string().contains(part), "{error}");
     }
     assert_eq!(Decoder::new()?.names().len(), 1 + 2 * 9 + 2);
+    Ok(())
+}
+
+/// The address of the keys changes only when the cache takes memory for more tokens: a copy is made
+/// while the original is alive, and so has another address.
+#[test]
+fn past_is_not_copied_at_each_token() -> Result<()> {
+    let (cache, addresses) = (Cache::<f32>::new(128), Arc::new(Mutex::new(Vec::new())));
+    let next = |past: &Past| {
+        let new = Nd::full([1, 2, 1, 1, 4], 0.5);
+        let (keys, values) = past.layer(0).extend(&new, &new);
+        let heads = scaled_dot_product_attention_with(&new, &keys, &values, past.layer(0).settings());
+        let seen = addresses.clone();
+        let watched: Layer<f32> = Layer::dynamic(move || {
+            let (keys, heads, seen) = (keys.clone(), heads.clone(), seen.clone());
+            async move {
+                let keys = keys.extract().await?;
+                seen.lock().unwrap().push(keys.view().as_ptr() as usize);
+                Ok(heads.sum())
+            }
+        });
+        watched
+    };
+    for _ in 0..128 {
+        cache.predict(&[vec![1]], next).wait()?;
+    }
+    let addresses = addresses.lock().unwrap();
+    let moved: Vec<_> = (1..128).filter(|&token| addresses[token] != addresses[token - 1]).collect();
+    // the capacity is 16 at first, then 32, 64 and 128
+    assert_eq!(moved, [16, 32, 64]);
+    Ok(())
+}
+
+#[test]
+fn dropped_prediction_releases_the_cache() -> Result<()> {
+    let decoder = Decoder::new()?;
+    let text = text(2, 7);
+    let cache = Cache::new(16);
+    cache.predict(&[text[..5].to_vec()], |past| decoder.next(past)).wait()?;
+    // the layers write their keys and values, then the prediction waits forever
+    let endless = |past: &Past| decoder.next(past).sum() + Layer::from(Do::<f32>::from_future(std::future::pending()));
+    for _ in 0..2 {
+        let mut run = cache.predict(&[vec![1, 2, 3]], endless).run();
+        assert!((&mut run).now_or_never().is_none());
+        let other = cache.predict(&[vec![text[5]]], |past| decoder.next(past)).wait().expect_err("a busy cache");
+        assert!(other.to_string().contains("another prediction is writing"), "{other}");
+        assert!(cache.truncate(0, 1).is_err());
+        drop(run);
+        assert_eq!(cache.lengths(), [5]);
+    }
+    drop(cache.predict(&[vec![1]], |past| decoder.next(past))); // never run
+    for end in 6..=7 {
+        let logits = cache.predict(&[vec![text[end - 1]]], |past| decoder.next(past)).wait()?;
+        assert_close(&logits.into_vec(), &whole(&decoder, &text[..end])?);
+    }
+    cache.truncate(0, 1)
+}
+
+#[test]
+fn generation_with_invalid_prompts_or_weights_ends_with_an_error() -> Result<()> {
+    let decoder = Decoder::new()?;
+    let error = |prompts: &[Vec<usize>], sampling, part: &str| {
+        let mut text = Generation::new(|past: &Past| decoder.next(past), prompts.to_vec(), 8).sampling(sampling);
+        let error = text.next().expect("an item").expect_err(part);
+        assert!(error.to_string().contains(part), "{error}");
+        assert!(text.next().is_none(), "an item after an error");
+        error
+    };
+    for sampling in [Sampling::greedy(), Sampling::new(), Sampling::new().top_k(3)] {
+        error(&[vec![1; 9]], sampling, "sequence 0 would have 0 + 9 tokens; the limit of the cache is 8");
+        error(&[vec![1], vec![]], sampling, "the prompt of sequence 1 is empty");
+        error(&[], sampling, "tokens of 0 sequences");
+        assert!(error(&[vec![1, WORDS, 2]], sampling, "11").place().is_some());
+    }
+    let weights =
+        [&decoder.output.weight, &decoder.blocks[1].self_attn.k_proj.weight, &decoder.blocks[0].mlp.up_proj.weight];
+    for weight in weights {
+        let finite = weight.value();
+        let mut damaged = finite.clone().into_array();
+        damaged[[1, 1]] = f32::NAN;
+        weight.set(Nd::from(damaged));
+        for sampling in [Sampling::greedy(), Sampling::new(), Sampling::new().top_k(3)] {
+            assert!(error(&[vec![1, 2, 3]], sampling, "is NaN").is_not_finite());
+        }
+        weight.set(finite);
+    }
+    let text = Generation::new(|past: &Past| decoder.next(past), vec![vec![1, 2, 3]], 8);
+    assert_eq!(text.collect::<Result<Vec<_>>>()?.len(), 5);
     Ok(())
 }

@@ -2,9 +2,9 @@
 
 use dl_core::{Differentiable, Error, Layer, Module, Numbers, Weight};
 use dl_macros::Module;
-use dl_nd::ndarray::Ix2;
+use dl_nd::ndarray::{Ix2, Ix3};
 use dl_nd::{Nd, NdLayer, init, ops::*};
-use dl_nn::{Block, Linear, MixtureOfExperts};
+use dl_nn::{Block, Cache, DecoderBlock, GatedFeedForward, Linear, MixtureOfExperts};
 use dl_optim::Sgd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -157,4 +157,92 @@ fn trained() -> Vec<Numbers> {
 fn training_is_bit_identical_for_any_number_of_threads() {
     let on = |threads| rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(trained);
     assert_eq!(on(1), on(4));
+}
+
+type Experts = MixtureOfExperts<GatedFeedForward<f64>, f64>;
+
+/// A decoder layer of width 8 whose tokens select two of six experts.
+fn block() -> DecoderBlock<f64, Experts> {
+    let rng = &mut init::rng(5);
+    let experts = (0..6).map(|_| GatedFeedForward::new(8, 12, rng)).collect::<dl_core::Result<_>>().unwrap();
+    DecoderBlock::with_mlp(8, 4, 2, MixtureOfExperts::new(experts, 8, 2, rng).unwrap(), rng).unwrap()
+}
+
+/// The layer computed with every expert for every token, weighted by 0 where it is not selected.
+fn dense(block: &DecoderBlock<f64, Experts>, x: &NdLayer<Ix3, f64>) -> NdLayer<Ix3, f64> {
+    let x = x + block.self_attn.of(block.input_layernorm.of(x));
+    let normed = block.post_attention_layernorm.of(&x);
+    let gates = block.mlp.gate.of(&normed).softmax(-1);
+    let least = gates.topk(-1, 2).0.amin_keepdim(-1);
+    let selected = gates.greater_equal(&least).to_floats::<f64>() * &gates;
+    let weights = &selected / selected.sum_keepdim(-1);
+    let outputs = block.mlp.experts.iter().enumerate();
+    let outputs = outputs.map(|(number, expert)| {
+        let at = number as isize;
+        expert.of(&normed) * weights.slice_axis(-1, at..at + 1)
+    });
+    x + outputs.sum::<NdLayer<Ix3, f64>>()
+}
+
+#[track_caller]
+fn assert_close(a: &[f64], b: &[f64]) {
+    assert_eq!(a.len(), b.len());
+    assert!(a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-12), "{a:?} instead of {b:?}");
+}
+
+#[test]
+fn decoder_block_with_experts_equals_dense_formula_with_gradients() {
+    let (block, x) = (block(), Weight::new(init::normal::<f64, _>([3, 7, 8], 0.0, 1.0, &mut init::rng(9))));
+    let (sparse, dense) = (block.of(&x), dense(&block, &x.layer()));
+    assert_close(&sparse.predict().wait().unwrap().into_vec(), &dense.predict().wait().unwrap().into_vec());
+    let loss = |y: &NdLayer<Ix3, f64>| (y * y.sin()).sum();
+    for weight in [&block.mlp.gate.weight, &block.mlp.experts[0].up_proj.weight, &block.self_attn.q_proj.weight] {
+        let [a, b] = [&sparse, &dense].map(|y| loss(y).gradient(weight).predict().wait().unwrap().into_vec());
+        assert_close(&a, &b);
+        assert!(a.iter().any(|x| x.abs() > 1e-6));
+    }
+    let [a, b] = [&sparse, &dense].map(|y| loss(y).gradient(&x).predict().wait().unwrap().into_vec());
+    assert_close(&a, &b);
+    let mixed = block.mix(&x);
+    assert_eq!(mixed.output.predict().wait().unwrap(), sparse.predict().wait().unwrap());
+    let shares = mixed.shares.predict().wait().unwrap();
+    assert!((shares.view().sum() - 1.0).abs() < 1e-12 && mixed.balance.predict().wait().unwrap() >= 1.0);
+}
+
+#[test]
+fn tokens_with_a_cache_select_the_experts_of_the_whole_sequence() {
+    let block = block();
+    let x: Nd<f64, Ix3> = init::normal([1, 9, 8], 0.0, 1.0, &mut init::rng(2));
+    let whole = block.of(&x).predict().wait().unwrap().into_vec();
+    let (cache, mut found) = (Cache::<f64>::new(16), Vec::new());
+    for (start, count) in [(0_usize, 4_usize), (4, 1), (5, 3), (8, 1)] {
+        let new = x.slice_axis(1, start as isize..(start + count) as isize);
+        let y = cache.predict(&[vec![0; count]], |past| block.of_cached(&new, past.layer(0)));
+        found.extend(y.wait().unwrap().into_vec());
+    }
+    assert_close(&found, &whole);
+}
+
+/// The operations that a pass evaluates, by the number of experts that its tokens select.
+#[test]
+fn pass_evaluates_operations_of_selected_experts_only() {
+    let one = |experts: usize| -> MixtureOfExperts<Linear<f64>, f64> {
+        let eye = (0..experts * experts).map(|i| f64::from(u8::from(i % (experts + 1) == 0))).collect();
+        let gate = Linear { weight: Weight::new(Nd::from_vec([experts, experts], eye).unwrap()), bias: None };
+        let linear = |_| Linear::without_bias(experts, experts, &mut init::rng(1)).unwrap();
+        MixtureOfExperts { gate, experts: (0..experts).map(linear).collect(), k: 1, renormalized: false }
+    };
+    let tokens = |selected: &[usize], experts: usize| -> Nd<f64, Ix3> {
+        let one_hot = |&number: &usize| (0..experts).map(move |i| if i == number { 9.0 } else { 0.0 });
+        Nd::from_vec([2, selected.len() / 2, experts], selected.iter().flat_map(one_hot).collect()).unwrap()
+    };
+    let evaluations = |selected: &[usize], experts| {
+        let y = one(experts).of(tokens(selected, experts));
+        y.predict().counted().wait().unwrap().1.evaluations
+    };
+    let [a, b, c] = [&[1; 8][..], &[1, 1, 1, 1, 2, 2, 2, 2], &[1, 3, 1, 1, 2, 2, 2, 2]].map(|s| evaluations(s, 8));
+    assert!(a < b && c - b == b - a, "{a}, {b}, {c} operations for one, two, three experts");
+    // neither more tokens of an expert nor more experts that no token selects
+    assert_eq!(evaluations(&[1, 3, 1, 3, 1, 2, 2, 3, 2, 2, 2, 2], 8), c);
+    assert_eq!(evaluations(&[1, 3, 1, 1, 2, 2, 2, 2], 64), c);
 }

@@ -347,7 +347,7 @@ fn mixture_of_experts_matches_dense_reference() {
         let experts = (0..experts).map(|_| Linear::<f64>::new(3, 2, &mut rng()).unwrap()).collect();
         let net = MixtureOfExperts::new(experts, 3, k, &mut rng()).unwrap();
         Case::run(name, net, |net, case| {
-            let mixed = net.mix(case.input("x"));
+            let mixed = net.mix::<Ix2>(case.input("x"));
             let balance: Layer<Nd<f64, IxDyn>> = (Nd::full(IxDyn(&[]), 1.0) * mixed.balance).to_dyn();
             vec![mixed.output.to_dyn(), balance, mixed.shares.to_dyn()]
         });

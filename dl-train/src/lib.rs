@@ -1,5 +1,6 @@
 //! Checkpoints in safetensors files, from which a training run resumes bit-identically, and a
-//! [`Trainer`] with [`metrics`], logs, early stopping, progress and plots.
+//! [`Trainer`] with [`metrics`], logs, early stopping, progress and plots. A [`Batcher`] serves the
+//! trained network.
 //!
 //! `monadic-dl` re-exports this crate as `dl::train` (feature `train`). The example below uses
 //! checkpoints in a hand-written loop; see [`Trainer`] for the provided one.
@@ -65,6 +66,7 @@
 
 #![forbid(unsafe_code)]
 
+mod batcher;
 mod callback;
 mod checkpoint;
 mod checkpoints;
@@ -87,6 +89,7 @@ mod tensorboard;
 mod trainer;
 mod weights;
 
+pub use batcher::{Batcher, Batching, QueueFull};
 pub use callback::Callback;
 pub use checkpoint::{Checkpoint, RngPlace};
 pub use checkpoints::{Checkpoints, Latest};

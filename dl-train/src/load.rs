@@ -7,7 +7,8 @@ use crate::file::{Kind, TensorFile};
 use crate::layout::Layout;
 use crate::names::Names;
 use crate::report::Report;
-use dl_core::{Error, Module, NewValue, Result};
+use dl_core::module::matches;
+use dl_core::{Entry, Error, Module, NewValue, Result};
 use std::path::Path;
 
 /// Options for loading weights and buffers: strict or partial, in which layout, which paths,
@@ -58,6 +59,7 @@ pub struct Load {
     ignored: Vec<String>,
     names: Names,
     layout: Option<Layout>,
+    transposed: Vec<String>,
     convert: bool,
     scale: Option<String>,
     zero_point: Option<String>,
@@ -74,6 +76,7 @@ impl Load {
             ignored: Vec::new(),
             names: Names::new(),
             layout: None,
+            transposed: Vec::new(),
             convert: false,
             scale: None,
             zero_point: None,
@@ -164,6 +167,38 @@ impl Load {
     /// ```
     pub fn layout(mut self, layout: Layout) -> Load {
         self.layout = Some(layout);
+        self
+    }
+
+    /// The weights with paths in the module that match `pattern` have their last two axes exchanged
+    /// in the file, compared with the layout. The syntax is that of
+    /// [`freeze_matching`](Module::freeze_matching).
+    ///
+    /// The `Conv1D` of GPT-2 in the Python library `transformers` is a linear layer whose weight is
+    /// `[in, out]`, as here, where the layout of PyTorch has `[out, in]`:
+    ///
+    /// ```
+    /// use dl_core::{Module, Weight};
+    /// use dl_macros::Module;
+    /// use dl_nd::{Nd, NdWeight, init};
+    /// use dl_nn::Linear;
+    /// use dl_train::{Load, save_torch};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("gpt2.safetensors");
+    /// #[derive(Module)]
+    /// # #[module(crate = dl_core)]
+    /// struct Conv1D {
+    ///     weight: NdWeight,
+    /// }
+    /// save_torch(&Conv1D { weight: Weight::new(Nd::from([[1.0, 2.0], [3.0, 4.0]])) }, &path)?;
+    ///
+    /// let linear = Linear::<f32>::without_bias(2, 2, &mut init::rng(1))?;
+    /// Load::torch().transposed("weight").weights(&linear, &path)?;
+    /// assert_eq!(linear.weight.value(), Nd::from([[1.0, 2.0], [3.0, 4.0]]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    pub fn transposed(mut self, pattern: &str) -> Load {
+        self.transposed.push(pattern.to_owned());
         self
     }
 
@@ -302,6 +337,22 @@ impl Load {
         let (values, report) = self.prepare(module, file, "")?;
         NewValue::set_all(values)?;
         Ok(report)
+    }
+
+    /// Whether the last two axes of this weight or buffer are exchanged in the file.
+    fn exchanges(&self, layout: Layout, entry: &Entry) -> bool {
+        let transposed = self.transposed.iter().any(|pattern| matches(pattern, entry.path()));
+        layout.exchanges(entry) != (transposed && entry.shape().len() >= 2)
+    }
+
+    /// The shape of a weight or a buffer in the file.
+    fn shape(&self, layout: Layout, entry: &Entry) -> Vec<usize> {
+        let mut shape = entry.shape();
+        if self.exchanges(layout, entry) {
+            let rank = shape.len();
+            shape.swap(rank - 2, rank - 1);
+        }
+        shape
     }
 
     pub(crate) fn allows_non_finite(&self) -> bool {

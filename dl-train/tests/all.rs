@@ -1,5 +1,6 @@
 //! All tests, as one program.
 
+mod batcher;
 mod checkpoints;
 mod files;
 mod hostile;

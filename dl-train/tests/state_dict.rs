@@ -510,3 +510,46 @@ fn bad_numbers_in_a_state_dict_leave_all_weights_unchanged() -> Result<()> {
     assert_ne!(numbers, [1.0; 4]);
     Ok(())
 }
+
+/// The linear layers of GPT-2 in `transformers` have weights `[in, out]`, and one of them projects to
+/// queries, keys and values.
+#[test]
+fn conv1d_of_gpt2_is_read_without_an_exchange_of_axes() -> Result<()> {
+    let folder = tempfile::tempdir().unwrap();
+    let block = |seed| TransformerBlock::<f32>::new(4, 2, 6, &mut init::rng(seed));
+    let (there, here) = ([block(1)?], [block(2)?]);
+    let transposed = |x: &NdWeight<Ix2>| x.value().into_array().t().iter().copied().collect::<Vec<_>>();
+    let bias = |linear: &Linear| linear.bias.as_ref().unwrap().value().into_vec();
+    let TransformerBlock { attention, linear1, linear2, norm1, norm2, .. } = &there[0];
+    let tensors: Vec<(&str, &[usize], Vec<f32>)> = vec![
+        ("h.0.ln_1.weight", &[4], norm1.weight.value().into_vec()),
+        ("h.0.ln_1.bias", &[4], norm1.bias.as_ref().unwrap().value().into_vec()),
+        ("h.0.attn.c_attn.weight", &[4, 12], transposed(&attention.in_proj_weight)),
+        ("h.0.attn.c_attn.bias", &[12], attention.in_proj_bias.as_ref().unwrap().value().into_vec()),
+        ("h.0.attn.c_proj.weight", &[4, 4], weight(&attention.out_proj)),
+        ("h.0.attn.c_proj.bias", &[4], bias(&attention.out_proj)),
+        ("h.0.ln_2.weight", &[4], norm2.weight.value().into_vec()),
+        ("h.0.ln_2.bias", &[4], norm2.bias.as_ref().unwrap().value().into_vec()),
+        ("h.0.mlp.c_fc.weight", &[4, 6], weight(linear1)),
+        ("h.0.mlp.c_fc.bias", &[6], bias(linear1)),
+        ("h.0.mlp.c_proj.weight", &[6, 4], weight(linear2)),
+        ("h.0.mlp.c_proj.bias", &[4], bias(linear2)),
+    ];
+    let tensors: Vec<_> =
+        tensors.iter().map(|(name, shape, numbers)| (*name, Dtype::F32, *shape, floats(numbers))).collect();
+    let path = foreign(folder.path(), "gpt2.safetensors", &tensors);
+    let names = Names::new()
+        .rename("h.{i}.ln_{n}", "{i}.norm{n}")
+        .rename("h.{i}.attn.c_attn.{p}", "{i}.attention.in_proj_{p}")
+        .rename("h.{i}.attn.c_proj", "{i}.attention.out_proj")
+        .rename("h.{i}.mlp.c_fc", "{i}.linear1")
+        .rename("h.{i}.mlp.c_proj", "{i}.linear2");
+    let load = Load::torch().names(&names);
+    let error = load.weights(&here, &path).unwrap_err();
+    assert!(error.is_shape() && error.to_string().contains("\"0.linear1.weight\""), "{error}");
+    load.transposed("*.linear1").transposed("*.linear2").transposed("*.attention").weights(&here, &path)?;
+    for (here, there) in here.entries().iter().zip(there.entries()) {
+        assert_eq!(here.numbers(), there.numbers(), "{}", here.path());
+    }
+    Ok(())
+}

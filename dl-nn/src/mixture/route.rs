@@ -1,8 +1,7 @@
 //! Routing: the experts that each sample selects.
 
 use dl_core::{Error, Result};
-use dl_nd::ndarray::Ix2;
-use dl_nd::{Element, Nd};
+use dl_nd::{Element, Nd, Rank};
 
 /// The selections of a batch. A selection is identified by `k · sample + rank`, where rank 0 is the
 /// expert with the highest gate value.
@@ -18,12 +17,13 @@ pub(super) struct Routes {
 }
 
 impl Routes {
-    /// Selects for each sample the `k` highest gate values of `gates` (`[batch, experts]`). Among
-    /// equal values the lower index wins.
-    pub(super) fn of<A: Element>(gates: &Nd<A, Ix2>, experts: usize, k: usize) -> Result<Self> {
-        let &[batch, outputs] = gates.shape() else {
-            return Err(Error::shape("MixtureOfExperts: the gates are not a matrix"));
+    /// Selects for each sample the `k` highest gate values of `gates` (`[…, experts]`). Among equal
+    /// values the lower index wins.
+    pub(super) fn of<A: Element, D: Rank>(gates: &Nd<A, D>, experts: usize, k: usize) -> Result<Self> {
+        let &[ref outer @ .., outputs] = gates.shape() else {
+            return Err(Error::shape("MixtureOfExperts: the gates have no axis"));
         };
+        let batch: usize = outer.iter().product();
         if batch == 0 {
             return Err(Error::invalid("MixtureOfExperts: the batch is empty"));
         }
@@ -33,7 +33,7 @@ impl Routes {
             )));
         }
         let mut chosen: Vec<usize> = Vec::with_capacity(batch * k);
-        for (sample, gates) in gates.view().outer_iter().enumerate() {
+        for (sample, gates) in gates.view().rows().into_iter().enumerate() {
             if gates.iter().any(|gate| gate.is_nan()) {
                 return Err(Error::not_finite(format!("MixtureOfExperts: the gate of sample {sample} is NaN")));
             }

@@ -51,7 +51,7 @@ impl Load {
         let layout = self.layout_of(&entries, file, prefix)?;
         let mut tensors = self.tensors(&entries, layout, file, prefix).map_err(|error| file.with_name(&error))?;
         let shapes: HashMap<&str, Vec<usize>> =
-            entries.iter().map(|entry| (entry.path(), layout.shape(entry))).collect();
+            entries.iter().map(|entry| (entry.path(), self.shape(layout, entry))).collect();
         let (mut planned, mut report) = (Vec::new(), Report::default());
         for paths in variables(&entries) {
             let wanted: Vec<&Entry> = paths.iter().copied().filter(|entry| self.selects(entry.path())).collect();
@@ -198,9 +198,9 @@ impl Load {
         shapes: &HashMap<&str, Vec<usize>>,
         exists: impl Fn(&str) -> bool,
     ) -> std::result::Result<Vec<Piece<'a>>, Misfit> {
-        let (dtype, shape) = (entry.dtype(), layout.shape(entry));
+        let (dtype, shape) = (entry.dtype(), self.shape(layout, entry));
         let misfit = |found: String| {
-            let there = if layout.exchanges(entry) { format!(" ({shape:?} in PyTorch)") } else { String::new() };
+            let there = if self.exchanges(layout, entry) { format!(" ({shape:?} in PyTorch)") } else { String::new() };
             Misfit { path: entry.path().to_owned(), expected: format!("{dtype} {:?}{there}", entry.shape()), found }
         };
         let tensors: Option<Vec<FileTensor<'a>>> = found.tensors.iter().copied().collect();

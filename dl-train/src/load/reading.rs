@@ -23,8 +23,8 @@ impl Load {
             for piece in &pieces[1..] {
                 numbers.append(self.numbers(entry, piece, file, prefix)?)?;
             }
-            if layout.exchanges(entry) {
-                numbers = with_axes_exchanged(&layout.shape(entry), &numbers);
+            if self.exchanges(layout, entry) {
+                numbers = with_axes_exchanged(&self.shape(layout, entry), &numbers);
             }
             if value.as_ref().is_some_and(|others| others.to_le_bytes() != numbers.to_le_bytes()) {
                 let [one, other] = [paths[0].0.path(), entry.path()].map(quoted);

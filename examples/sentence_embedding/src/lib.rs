@@ -57,23 +57,33 @@ impl Encoder {
     /// # Errors
     /// When a sentence cannot be divided into tokens.
     pub fn embed(&self, sentences: &[impl AsRef<str>], batch: usize) -> dl::Result<Vec<Vec<f32>>> {
-        let mut tokens = Vec::new();
-        for sentence in sentences {
-            let encoding = self.tokenizer.encode(sentence.as_ref(), true);
-            let encoding = encoding.map_err(|error| Error::invalid(format!("{:?}: {error}", sentence.as_ref())))?;
-            tokens.push(encoding.get_ids().iter().map(|&id| id as usize).collect::<Vec<_>>());
-        }
+        let tokens = sentences.iter().map(|sentence| self.tokens(sentence.as_ref())).collect::<dl::Result<Vec<_>>>()?;
         let mut order: Vec<usize> = (0..tokens.len()).collect();
         order.sort_by_key(|&number| tokens[number].len());
         let mut embeddings = vec![Vec::new(); tokens.len()];
         for numbers in order.chunks(batch.max(1)) {
             let sentences: Vec<Vec<usize>> = numbers.iter().map(|&number| tokens[number].clone()).collect();
-            let rows = self.bert.of(&sentences)?.predict().wait()?;
-            for (&number, row) in numbers.iter().zip(rows.view().rows()) {
-                embeddings[number] = row.to_vec();
-            }
+            let rows = self.embed_tokens(&sentences).wait()?;
+            numbers.iter().zip(rows).for_each(|(&number, row)| embeddings[number] = row);
         }
         Ok(embeddings)
+    }
+
+    /// The ids of the tokens of a sentence, truncated to the length that the model reads.
+    ///
+    /// # Errors
+    /// When the sentence cannot be divided into tokens.
+    pub fn tokens(&self, sentence: &str) -> dl::Result<Vec<usize>> {
+        let encoding = self.tokenizer.encode(sentence, true);
+        let encoding = encoding.map_err(|error| Error::invalid(format!("{sentence:?}: {error}")))?;
+        Ok(encoding.get_ids().iter().map(|&id| id as usize).collect())
+    }
+
+    /// The embeddings of sentences of [`tokens`](Encoder::tokens), in one pass. They fail where a
+    /// weight is not finite.
+    pub fn embed_tokens(&self, sentences: &[Vec<usize>]) -> Do<Vec<Vec<f32>>> {
+        let rows = |rows: Nd| rows.view().rows().into_iter().map(|row| row.to_vec()).collect();
+        self.bert.of(sentences).map_or_else(Do::fail, |x| x.refuse_non_finite().predict().map(rows))
     }
 }
 

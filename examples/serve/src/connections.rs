@@ -40,6 +40,7 @@ impl Listener for LimitedListener {
     async fn accept(&mut self) -> (LimitedConnection, SocketAddr) {
         let permit = self.permits.clone().acquire_owned().await.expect("the semaphore is never closed");
         let (stream, address) = Listener::accept(&mut self.listener).await;
+        let _ = stream.set_nodelay(true); // without it, an answer is late but complete
         let (idle_timeout, whole) = (self.idle_timeout, self.idle_timeout + self.request_timeout);
         (
             LimitedConnection {

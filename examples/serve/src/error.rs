@@ -2,12 +2,12 @@
 
 use axum::Json;
 use axum::extract::rejection::BytesRejection;
-use axum::http::StatusCode;
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 use std::fmt::Display;
 
-/// An error response, `{"error": message}` with a status.
+/// An error response, `{"error": message}` with a status. 503 has the header `Retry-After`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ApiError {
     /// 4xx for an invalid request, 5xx for an error of the service.
@@ -35,7 +35,11 @@ impl ApiError {
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        (self.status, Json(json!({ "error": self.error }))).into_response()
+        let body = Json(json!({ "error": self.error }));
+        match self.status {
+            StatusCode::SERVICE_UNAVAILABLE => (self.status, [(header::RETRY_AFTER, "1")], body).into_response(),
+            status => (status, body).into_response(),
+        }
     }
 }
 

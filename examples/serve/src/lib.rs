@@ -5,15 +5,19 @@
 //! cargo run --release -p serve        # then open http://127.0.0.1:8000
 //! ```
 //!
-//! [`net`] is the network, with one `!`; [`api`] awaits its predictions. All requests share one
-//! network without a lock: a prediction reads weights, has a graph of its own, and builds only the
-//! expert that the gate selects. See `README.md` for the requests and measurements.
+//! [`net`] is the network, with one `!`; [`api`] computes the images of requests that wait together
+//! in one batch, with a `Batcher`. A prediction reads weights without a lock, has a graph of its own,
+//! and builds only the experts that the gate selects. See `README.md` for the requests and
+//! measurements.
 
 #![forbid(unsafe_code)]
 
 pub mod api;
 mod connections;
+#[cfg(feature = "embed")]
+mod embed;
 pub mod error;
+mod metrics;
 pub mod net;
 pub mod request;
 pub mod training;

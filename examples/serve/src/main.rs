@@ -4,20 +4,22 @@
 //! cargo run --release -p serve                                    # learns the digits in some seconds, then http://127.0.0.1:8000
 //! cargo run --release -p serve -- --save net.safetensors
 //! cargo run --release -p serve -- --weights net.safetensors --port 0
+//! cargo run --release -p serve --features embed -- --encoder all-MiniLM-L6-v2
 //! ```
 //!
 //! It prints `test_accuracy=…`, unless weights are loaded, and `listening on http://…`. Ctrl-C or
 //! SIGTERM stops it after open requests are answered; a second signal stops it immediately.
 
 use clap::Parser;
-use dl::train::{load_weights, save_weights};
-use serve::api::{Limits, serve};
+use dl::train::{Batching, load_weights, save_weights};
+use serve::api::{Limits, Models, serve};
 use serve::net::Net;
 use serve::training::{DATA, train};
 use std::error::Error;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -53,6 +55,27 @@ struct Args {
     /// The number of epochs.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..))]
     epochs: u64,
+
+    /// The folder of an encoder of sentences, for `POST /embed`.
+    #[cfg(feature = "embed")]
+    #[arg(long)]
+    encoder: Option<PathBuf>,
+
+    /// The maximal number of inputs that are computed together.
+    #[arg(long, default_value_t = Batching::default().size)]
+    batch: usize,
+
+    /// How long an input waits for others at most, in microseconds.
+    #[arg(long, default_value_t = Batching::default().wait.as_micros() as u64)]
+    batch_wait: u64,
+
+    /// The maximal number of inputs that wait; further ones are answered with 503.
+    #[arg(long, default_value_t = Batching::default().queue)]
+    queue: usize,
+
+    /// How long `/readyz` fails before connections are refused, in seconds.
+    #[arg(long, default_value_t = 0)]
+    drain: u64,
 }
 
 fn main() -> ExitCode {
@@ -87,6 +110,15 @@ fn run(args: &Args) -> Result<(), Box<dyn Error + Send + Sync>> {
     if let Some(file) = &args.save {
         save_weights(&net, file)?;
     }
+    #[cfg(feature = "embed")]
+    let encoder = args.encoder.as_deref().map(sentence_embedding::Encoder::open).transpose()?;
+    let models = Models {
+        net,
+        #[cfg(feature = "embed")]
+        encoder,
+    };
+    let batching = Batching { size: args.batch, wait: Duration::from_micros(args.batch_wait), queue: args.queue };
+    let limits = Limits { batching, drain: Duration::from_secs(args.drain), ..Limits::default() };
     tokio::runtime::Runtime::new()?.block_on(async {
         let listener = TcpListener::bind((args.address, args.port)).await?;
         let mut calls = stop_signals()?;
@@ -94,7 +126,7 @@ fn run(args: &Args) -> Result<(), Box<dyn Error + Send + Sync>> {
         let stop = async move { drop(first.wait_for(|&calls| calls > 0).await) };
         println!("listening on http://{}", listener.local_addr()?);
         tokio::select! {
-            served = serve(listener, net, Limits::default(), stop) => served?,
+            served = serve(listener, models, limits, stop) => served?,
             _ = calls.wait_for(|&calls| calls > 1) => return Err("stopped immediately: requests may have been cut off".into()),
         }
         println!("stopped");

@@ -1,6 +1,7 @@
-//! The network: a gate selects one of four experts for each image. The others are never built.
+//! The network: a gate selects one of four experts for each image. An expert that no image of a
+//! batch selects is never built.
 
-use dl::nd::init;
+use dl::nd::{concat, init};
 use dl::nn::Linear;
 use dl::prelude::*;
 use rand::Rng;
@@ -20,7 +21,7 @@ pub type Image = [f32; PIXELS];
 /// A gate and its experts.
 #[derive(Clone, Debug, Module)]
 pub struct Net {
-    /// `[1, 64] → [1, experts]`.
+    /// `[n, 64] → [n, experts]`.
     pub gate: Linear,
     /// The experts; one is evaluated for each image.
     pub experts: Vec<Expert>,
@@ -29,9 +30,9 @@ pub struct Net {
 /// A small classifier.
 #[derive(Clone, Debug, Module)]
 pub struct Expert {
-    /// `[1, 64] → [1, hidden]`.
+    /// `[n, 64] → [n, hidden]`.
     pub hidden: Linear,
-    /// `[1, hidden] → [1, classes]`.
+    /// `[n, hidden] → [n, classes]`.
     pub output: Linear,
 }
 
@@ -40,8 +41,8 @@ impl Expert {
         Ok(Expert { hidden: Linear::new(PIXELS, HIDDEN, rng)?, output: Linear::new(HIDDEN, CLASSES, rng)? })
     }
 
-    fn of(&self, image: &NdLayer) -> NdLayer {
-        self.output.of(self.hidden.of(image).relu())
+    fn of(&self, images: &NdLayer) -> NdLayer {
+        self.output.of(self.hidden.of(images).relu())
     }
 }
 
@@ -54,25 +55,58 @@ impl Net {
         Ok(Net { gate, experts })
     }
 
-    /// The softmax weights of the experts for this image, `[1, experts]`.
-    pub fn gates(&self, image: &NdLayer) -> NdLayer {
-        self.gate.of(image).softmax(1)
+    /// The softmax weights of the experts for these images, `[n, experts]`.
+    pub fn gates(&self, images: &NdLayer) -> NdLayer {
+        self.gate.of(images).softmax(1)
     }
 
-    /// The probabilities of the digits, `[1, classes]`, and the gate values, `[1, experts]`.
-    pub fn classify(&self, image: &Image) -> (NdLayer, NdLayer) {
-        let image = Nd::from([*image]).layer();
-        let gates = self.gates(&image);
-        (logits(&image, &gates, self).softmax(1), gates)
+    /// The answers to these images, computed together. The answer to an image has the same bits in
+    /// every batch: a product computes a row in the same way beside any number of others, so
+    /// an image that is alone is computed beside a copy of itself.
+    pub fn classify(&self, images: &[Image]) -> Do<Vec<Answer>> {
+        let count = images.len();
+        let mut pixels = images.concat();
+        if count == 1 {
+            pixels.extend(images[0]);
+        }
+        let images = match Nd::from_vec([count.max(2), PIXELS], pixels) {
+            Ok(images) => images.layer(),
+            Err(error) => return Do::fail(error),
+        };
+        let gates = self.gates(&images);
+        let values = Do::predict((logits(&images, &gates, self).softmax(1), gates));
+        values.flat_map(move |(probabilities, gates)| match Answer::all(&probabilities, &gates) {
+            Ok(mut answers) => {
+                answers.truncate(count);
+                Do::now(answers)
+            }
+            Err(error) => Do::fail(error),
+        })
     }
 }
 
-/// The logits `[1, classes]` of the expert with the highest gate value; only this expert is built.
-/// The gate value is a factor, so that the gate receives a gradient.
+/// The logits `[n, classes]` of the expert with the highest gate value of each image. The images of
+/// an expert are one batch, and an expert without images is never built. The gate value is a factor,
+/// so that the gate receives a gradient.
 #[differentiable]
-pub fn logits(image: &NdLayer, gates: &NdLayer, net: &Net) -> NdLayer {
-    let expert = highest(&!gates)?; // extracts the gate values
-    gates.at([0, expert]) * net.experts[expert].of(image) // the other experts are never built
+pub fn logits(images: &NdLayer, gates: &NdLayer, net: &Net) -> NdLayer {
+    let selected = highest_of_rows(&!gates)?; // extracts the gate values
+    let mut outputs = Vec::new();
+    let (mut places, mut place) = (vec![0; selected.len()], 0);
+    for (number, expert) in net.experts.iter().enumerate() {
+        let mut rows: Vec<usize> = (0..selected.len()).filter(|&row| selected[row] == number).collect();
+        if rows.is_empty() {
+            continue; // no image selected it
+        }
+        rows.iter().enumerate().for_each(|(offset, &row)| places[row] = place + offset);
+        if rows.len() == 1 {
+            rows.push(rows[0]); // see `Net::classify`
+        }
+        place += rows.len();
+        outputs.push(expert.of(&images.index_select(0, rows)));
+    }
+    let gate = gates.gather(1, Nd::from_vec([selected.len(), 1], selected)?);
+    gate * concat(0, outputs).index_select(0, places)
 }
 
 /// The answer to an image.
@@ -89,26 +123,33 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// From the values of [`Net::classify`].
-    ///
-    /// # Errors
-    /// If a value is not finite, which means that a weight is not.
-    pub fn of((probabilities, gates): (Nd, Nd)) -> dl::Result<Self> {
-        Ok(Answer {
-            digit: highest(&probabilities)?,
-            expert: highest(&gates)?,
-            probabilities: probabilities.into_vec(),
-            gate: gates.into_vec(),
-        })
+    /// From the probabilities `[n, classes]` and the gate values `[n, experts]`.
+    fn all(probabilities: &Nd, gates: &Nd) -> dl::Result<Vec<Self>> {
+        let (digits, experts) = (highest_of_rows(probabilities)?, highest_of_rows(gates)?);
+        let (probabilities, gates) = (probabilities.view(), gates.view());
+        let rows = probabilities.rows().into_iter().zip(gates.rows()).zip(digits.into_iter().zip(experts));
+        let answers = rows.map(|((probabilities, gate), (digit, expert))| Answer {
+            digit,
+            probabilities: probabilities.to_vec(),
+            expert,
+            gate: gate.to_vec(),
+        });
+        Ok(answers.collect())
     }
 }
 
-/// The index of the largest number.
-fn highest(numbers: &Nd) -> dl::Result<usize> {
+/// The index of the largest number of each row.
+///
+/// # Errors
+/// If a number is not finite, which means that a weight is not.
+fn highest_of_rows(numbers: &Nd) -> dl::Result<Vec<usize>> {
     let numbers = numbers.view();
     if !numbers.iter().all(|number| number.is_finite()) {
         return Err(Error::not_finite("the output of the network is not finite: are its weights damaged?"));
     }
-    let highest = numbers.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1).then(b.0.cmp(&a.0)));
-    highest.map(|(place, _)| place).ok_or_else(|| Error::invalid("there is nothing to choose from"))
+    let highest = numbers.rows().into_iter().map(|row| {
+        let highest = row.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1).then(b.0.cmp(&a.0)));
+        highest.map_or(0, |(place, _)| place)
+    });
+    Ok(highest.collect())
 }

@@ -1,8 +1,7 @@
 //! Training of the network before it is served.
 
-use crate::net::{Answer, EXPERTS, Image, Net, PIXELS, logits};
+use crate::net::{EXPERTS, Image, Net, PIXELS, logits};
 use dl::data::{Csv, Dataset, InMemory, Loader};
-use dl::nd::ndarray::Axis;
 use dl::prelude::*;
 use dl::train::{Progress, Trainer};
 use std::path::Path;
@@ -44,33 +43,20 @@ pub fn train(data: &Path, seed: u64, epochs: u64) -> dl::Result<(Net, f64)> {
     Ok((net, accuracy))
 }
 
-/// The mean cross-entropy of the images, each with a graph of its own, plus a load-balancing term:
-/// the squared coefficient of variation of the experts' importance (Shazeer et al., *Outrageously
-/// large neural networks*, 2017, section 4).
+/// The mean cross-entropy of the images plus a load-balancing term: the squared coefficient of
+/// variation of the experts' importance (Shazeer et al., *Outrageously large neural networks*, 2017,
+/// section 4).
 fn batch_loss(net: &Net, images: &Nd, labels: &Nd<usize, Ix1>) -> Layer<f32> {
-    let count = labels.len() as f32;
-    let mut errors = Vec::new();
-    let mut importance = Vec::new();
-    for (image, &label) in images.view().rows().into_iter().zip(labels.view()) {
-        let image: NdLayer = Nd::from(image.insert_axis(Axis(0)).to_owned()).layer();
-        let gates = net.gates(&image);
-        errors.push(logits(&image, &gates, net).cross_entropy([label]));
-        importance.push(gates);
-    }
-    let importance = importance.into_iter().sum::<NdLayer>() / count;
-    let uneven = EXPERTS as f32 * importance.square().sum() - 1.0;
-    errors.into_iter().sum::<Layer<f32>>() / count + BALANCE * uneven
+    let images = images.layer();
+    let gates = net.gates(&images);
+    let uneven = EXPERTS as f32 * gates.mean_axis(0).square().sum() - 1.0;
+    logits(&images, &gates, net).cross_entropy(labels) + BALANCE * uneven
 }
 
 /// The fraction of images classified correctly.
 fn accuracy(net: &Net, test: &[(Nd<f32, Ix1>, usize)]) -> dl::Result<f64> {
-    let images = test.iter().map(|(image, _)| -> Image { std::array::from_fn(|pixel| image[pixel]) });
-    let answers = Do::join(images.map(|image| Do::predict(net.classify(&image)))).wait()?;
-    let mut right = 0.0;
-    for (answer, (_, label)) in answers.into_iter().zip(test) {
-        if Answer::of(answer)?.digit == *label {
-            right += 1.0;
-        }
-    }
-    Ok(right / test.len() as f64)
+    let images: Vec<Image> = test.iter().map(|(image, _)| std::array::from_fn(|pixel| image[pixel])).collect();
+    let answers = net.classify(&images).wait()?;
+    let right = answers.iter().zip(test).filter(|(answer, (_, label))| answer.digit == *label).count();
+    Ok(right as f64 / test.len() as f64)
 }

@@ -3,11 +3,11 @@
 //! Requires `chromium` and `chromedriver` (Debian: `apt-get install chromium chromium-driver`); the
 //! test is skipped with a message if they are missing.
 
-use crate::support::{Service, net};
+use crate::clients::net;
+use crate::support::Service;
 use crate::webdriver::{Browser, Driver};
-use dl::prelude::*;
 use futures::FutureExt;
-use serve::net::{Answer, Image};
+use serve::net::Image;
 use std::f64::consts::TAU;
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::path::{Path, PathBuf};
@@ -54,7 +54,7 @@ async fn draw_and_read(browser: &mut Browser) {
         draw(browser, &strokes).await;
         browser.wait_for(&format!("html[data-state=answered][data-digit='{digit}']")).await;
         let image = seen(browser).await;
-        let expected = Answer::of(Do::predict(net.classify(&image)).wait().unwrap()).unwrap();
+        let expected = net.classify(&[image]).wait().unwrap().swap_remove(0);
         assert_eq!(expected.digit, digit);
         assert_eq!(browser.text("#digit").await, digit.to_string());
         let expert = browser.text(".expert.chosen strong").await;

@@ -40,10 +40,9 @@ impl Client {
     async fn send(&mut self, method: &str, path: &str, body: &[u8]) -> Response {
         let (address, length) = (&self.address, body.len());
         let head = format!("{method} {path} HTTP/1.1\r\nhost: {address}\r\ncontent-length: {length}\r\n\r\n");
-        let stream = self.stream.get_mut();
-        stream.write_all(head.as_bytes()).await.unwrap();
-        // A server may refuse a large body before it has read all of it.
-        let _ = stream.write_all(body).await;
+        // One write: a second small one would wait until the server has acknowledged the first. A server
+        // may refuse a large body before it has read all of it.
+        let _ = self.stream.get_mut().write_all(&[head.as_bytes(), body].concat()).await;
         self.receive().await
     }
 

@@ -3,6 +3,9 @@
 #![forbid(unsafe_code)]
 
 mod browser;
+mod clients;
+#[cfg(feature = "embed")]
+mod embed;
 mod http;
 mod load;
 mod process;

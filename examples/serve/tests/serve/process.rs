@@ -1,6 +1,7 @@
 //! The process: start, errors, signals.
 
-use crate::support::{Service, weights};
+use crate::clients::weights;
+use crate::support::Service;
 use serde_json::json;
 use serve::training::{DATA, train};
 use std::io::{Read, Write};
@@ -18,7 +19,7 @@ fn first_stop_signal_lets_open_request_complete() {
         let mut connection = TcpStream::connect(&service.address).unwrap();
         write!(connection, "POST /predict HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n", body.len()).unwrap();
         let mut other = TcpStream::connect(&service.address).unwrap();
-        write!(other, "GET /health HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();
+        write!(other, "GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();
         other.read_to_string(&mut String::new()).unwrap();
 
         assert!(Command::new("kill").args([signal, &service.child.id().to_string()]).status().unwrap().success());
@@ -41,7 +42,7 @@ fn second_stop_signal_stops_immediately() {
     let mut connection = TcpStream::connect(&service.address).unwrap();
     write!(connection, "POST /predict HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n").unwrap();
     let mut other = TcpStream::connect(&service.address).unwrap();
-    write!(other, "GET /health HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();
+    write!(other, "GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();
     other.read_to_string(&mut String::new()).unwrap();
     let call = || Command::new("kill").args(["-INT", &service.child.id().to_string()]).status().unwrap();
     assert!(call().success());

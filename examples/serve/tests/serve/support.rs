@@ -1,28 +1,8 @@
-//! A trained network, and the service as a process.
+//! The service as a process.
 
-use serve::net::{Image, Net};
-use serve::training::{DATA, MAX_GREY, read};
+use crate::clients::weights;
 use std::io::{BufRead, BufReader};
-use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
-
-/// The images of the data set, as grey values from 0 to 16 for requests and scaled for the network.
-pub(crate) fn images() -> Vec<(Vec<u8>, Image)> {
-    let (images, _) = read(Path::new(DATA)).unwrap();
-    images.into_iter().map(|image| (image.iter().map(|pixel| (pixel * MAX_GREY) as u8).collect(), image)).collect()
-}
-
-/// The weights saved by `cargo run --release -p serve -- --save …`.
-pub(crate) fn weights() -> &'static Path {
-    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/serve/digits.safetensors"))
-}
-
-/// A network with these weights.
-pub(crate) fn net() -> Net {
-    let net = Net::new(7).unwrap();
-    dl::train::load_weights(&net, weights()).unwrap();
-    net
-}
 
 /// The running program. It is killed on drop.
 pub(crate) struct Service {
@@ -34,9 +14,14 @@ pub(crate) struct Service {
 
 impl Service {
     pub(crate) fn start() -> Self {
+        Service::start_with(&[])
+    }
+
+    pub(crate) fn start_with(args: &[&str]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_serve"))
             .args(["--port", "0", "--weights"])
             .arg(weights())
+            .args(args)
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
