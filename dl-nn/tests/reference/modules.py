@@ -2,7 +2,7 @@
 
     python modules.py > modules.json
 
-The checked-in file was generated with Python 3.11 and PyTorch 2.8.0 (CPU). The random generator is
+The checked-in file was generated with Python 3.11 and PyTorch 2.8.0 (CPU), `…_same` with 2.15.0. The random generator is
 seeded with the name of each case, so a second run gives the same file, and a new case does not change
 the others.
 
