@@ -191,7 +191,9 @@ fn attention_over_padding_that_is_not_finite_equals_that_over_zeros() {
         ([600, 600, 300], true),
     ] {
         check_attention_over_padding::<f32>(lengths, causal);
-        check_attention_over_padding::<f64>(lengths, causal);
+        if lengths[1] < 200 {
+            check_attention_over_padding::<f64>(lengths, causal);
+        }
     }
 }
 
