@@ -218,6 +218,9 @@ struct Center<A: Element, D: Rank> {
 /// Whether a deviation has overflowed in this process. Until then no rule looks for units.
 static HAVE_OVERFLOWED: AtomicBool = AtomicBool::new(false);
 
+/// Deviations, and the unit of each reduction unless all are 1.
+type InUnits<A, D> = (Nd<A, D>, Option<Nd<A, D>>);
+
 impl<A: Element, D: Rank> Center<A, D> {
     fn new(name: &'static str, axes: AxisList, in_units: bool) -> Self {
         let mean = Reduce::new(ReduceOp::Mean, axes.clone(), ReduceForm::of(name, true));
@@ -232,7 +235,7 @@ impl<A: Element, D: Rank> Center<A, D> {
     }
 
     /// The deviations, and the unit of each reduction if some overflow.
-    fn deviations(&self, x: &Nd<A, D>) -> Result<(Nd<A, D>, Option<Nd<A, D>>)> {
+    fn deviations(&self, x: &Nd<A, D>) -> Result<InUnits<A, D>> {
         let [deviations, rest] = self.corrected(x)?;
         // half of the last digit of the largest number: less makes no finite number infinite
         let digit = A::max_value() * A::epsilon() / A::of(4.0);
