@@ -322,8 +322,8 @@ fn conv_with_same_padding_equals_conv_of_padded_input() {
             let both: usize = dilation * (w[axis] - 1);
             (both / 2, both.div_ceil(2))
         };
-        let (x, w): (Weight<Nd<f64, Ix4>>, Weight<Nd<f64, Ix4>>) =
-            (Weight::new(numbers(x, -1.0, 1.0, 1)), Weight::new(numbers(w, -1.0, 1.0, 2)));
+        let weight = |shape, seed| -> Weight<Nd<f64, Ix4>> { Weight::new(numbers(shape, -1.0, 1.0, seed)) };
+        let (x, w) = (weight(x, 1), weight(w, 2));
         let conv = Conv::new().dilation(dilation);
         let same = x.conv2d(&w, conv.same_padding());
         let padded = x.pad(&[(0, 0), (0, 0), ends(2), ends(3)], 0.0).conv2d(&w, conv);
