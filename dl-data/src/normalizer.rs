@@ -48,7 +48,7 @@ impl Normalizer {
             // In units of the largest magnitude if a square would overflow or underflow. Sums of
             // differences from the first element: for a constant feature they are exactly 0.
             let most = numbers.iter().fold(0.0, |most: f64, &x| most.max(x.into().abs()));
-            let unit = if most > 1e150 || most < 1e-150 { f64::max(most, f64::MIN_POSITIVE) } else { 1.0 };
+            let unit = if (1e-150..=1e150).contains(&most) { 1.0 } else { f64::max(most, f64::MIN_POSITIVE) };
             let (n, origin) = (numbers.len() as f64, numbers.first().map_or(0.0, |&x| x.into()) / unit);
             let mean_difference = numbers.iter().map(|&x| x.into() / unit - origin).sum::<f64>() / n;
             let variance =
