@@ -45,12 +45,16 @@ impl Normalizer {
                     "feature {feature} has the element {bad}: replace such elements, or leave out their samples"
                 )));
             }
-            // Sums of differences from the first element: for a constant feature they are exactly 0.
-            let (n, origin) = (numbers.len() as f64, numbers.first().map_or(0.0, |&x| x.into()));
-            let mean_difference = numbers.iter().map(|&x| x.into() - origin).sum::<f64>() / n;
-            let variance = numbers.iter().map(|&x| (x.into() - origin - mean_difference).powi(2)).sum::<f64>() / n;
-            mean.push(origin + mean_difference);
-            deviation.push(variance.sqrt());
+            // In units of the largest magnitude if a square would overflow or underflow. Sums of
+            // differences from the first element: for a constant feature they are exactly 0.
+            let most = numbers.iter().fold(0.0, |most: f64, &x| most.max(x.into().abs()));
+            let unit = if (1e-150..=1e150).contains(&most) { 1.0 } else { f64::max(most, f64::MIN_POSITIVE) };
+            let (n, origin) = (numbers.len() as f64, numbers.first().map_or(0.0, |&x| x.into()) / unit);
+            let mean_difference = numbers.iter().map(|&x| x.into() / unit - origin).sum::<f64>() / n;
+            let variance =
+                numbers.iter().map(|&x| (x.into() / unit - origin - mean_difference).powi(2)).sum::<f64>() / n;
+            mean.push((origin + mean_difference) * unit);
+            deviation.push(variance.sqrt() * unit);
         }
         Ok(Normalizer { mean, deviation })
     }
@@ -94,7 +98,10 @@ impl Normalizer {
         let features = scaled.axis_iter_mut(Axis(axis)).zip(self.mean.iter().zip(&self.deviation));
         for (mut numbers, (mean, deviation)) in features {
             let scale = if *deviation > 0.0 { *deviation } else { 1.0 };
-            numbers.mapv_inplace(|x| A::of((x.into() - mean) / scale));
+            numbers.mapv_inplace(|x| {
+                let difference: f64 = x.into() - mean;
+                A::of(if difference.is_finite() { difference / scale } else { x.into() / scale - mean / scale })
+            });
         }
         Ok(scaled.into_dimensionality().expect("the same rank").into())
     }

@@ -326,6 +326,21 @@ fn split_of_small_classes_with_empty_part_is_error() {
 
 /// The result must be exactly 0 although the sum of the feature is rounded.
 #[test]
+fn normalizer_fits_numbers_at_both_ends_of_range() {
+    for unit in [f64::MAX, 1e200, 1.0, 1e-200, 1e-307] {
+        let data = Nd::from([[unit], [-unit], [-unit]]);
+        let normalizer = dl_data::Normalizer::fit(&data, 1).unwrap();
+        let near =
+            |found: f64, right: f64| assert!((found / right - 1.0).abs() < 1e-12, "{unit}: {found}, not {right}");
+        near(normalizer.mean()[0], unit / -3.0);
+        near(normalizer.deviation()[0], unit * (8.0_f64 / 9.0).sqrt());
+        let scaled = normalizer.apply(&data, 1).unwrap();
+        near(scaled[[0, 0]], 2.0_f64.sqrt());
+        near(scaled[[1, 0]], -0.5_f64.sqrt());
+    }
+}
+
+#[test]
 fn normalizer_shifts_constant_feature_to_exact_zero() {
     for rows in [3, 6, 10, 100, 1000] {
         let constant = Nd::<f64, _>::full([rows, 1], 0.1);

@@ -165,6 +165,10 @@ fn convolutions_match_pytorch() {
     let settings = Conv::new().stride(2).padding(1).dilation(2).groups(2);
     let conv = Conv1d::new(4, 6, 3, settings, &mut rng()).unwrap();
     Case::run("conv1d", conv, |conv, case| single(conv.of(case.input::<Ix3>("x"))));
+    let conv = Conv1d::new(4, 6, 4, Conv::new().same_padding().dilation(3).groups(2), &mut rng()).unwrap();
+    Case::run("conv1d_same", conv, |conv, case| single(conv.of(case.input::<Ix3>("x"))));
+    let conv = Conv2d::new(2, 3, [2, 3], Conv::new().same_padding(), &mut rng()).unwrap();
+    Case::run("conv2d_same", conv, |conv, case| single(conv.of(case.input::<Ix4>("x"))));
     let conv = Conv2d::new(2, 3, [3, 2], Conv::new().padding([1, 0]), &mut rng()).unwrap();
     Case::run("conv2d", conv, |conv, case| single(conv.of(case.input::<Ix4>("x"))));
 }

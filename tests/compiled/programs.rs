@@ -78,9 +78,9 @@ fn train<A: Element>(code: &[u8], rows: usize, seed: u64, is_compiled: bool) -> 
     let mut found = Vec::new();
     for step in 0..2 {
         // random layers before and after the call, in some programs
-        let input = |x: &NdWeight<Ix2, A>| if seed % 3 == 0 { x.dropout(0.2) } else { x.layer() };
+        let input = |x: &NdWeight<Ix2, A>| if seed.is_multiple_of(3) { x.dropout(0.2) } else { x.layer() };
         let output = function(&input(&x), &input(&y), &w.layer(), code, rows);
-        let output = if seed % 2 == 0 { output.dropout(0.3) } else { output };
+        let output = if seed.is_multiple_of(2) { output.dropout(0.3) } else { output };
         let loss = output.square().mean();
         let mut add = |of: dl::Result<Vec<String>>| found.push(of.map_err(|error| super::first(&error)));
         for mode in [Mode::Evaluate, Mode::Train, Mode::Evaluate] {
@@ -89,7 +89,7 @@ fn train<A: Element>(code: &[u8], rows: usize, seed: u64, is_compiled: bool) -> 
         }
         add(loss.predict().wait().map(|loss| bits(&Nd::from([loss]))));
         add(loss.train(&Adam::new(0.1)).wait().map(|loss| bits(&Nd::from([loss])))); // without a seed
-        let mode = if seed % 5 == 0 { Mode::Evaluate } else { Mode::Train };
+        let mode = if seed.is_multiple_of(5) { Mode::Evaluate } else { Mode::Train };
         add(loss.train(&Adam::new(0.1)).mode(mode).seed(seed + step).wait().map(|loss| bits(&Nd::from([loss]))));
     }
     (found, [x, y, w].map(|weight| bits(&weight.value())))

@@ -48,8 +48,7 @@ def catalog(path, catalog):
         both = [sorted(set(kinds[kind]), key=float) for kind in ("value", "gradient") if kind in kinds]
         return f"{line[0].rsplit('|', 2)[0]}| {', '.join('–'.join(dict.fromkeys((r[0], r[-1]))) for r in both)} |"
 
-    before, kinks = open(catalog).read().split("\n## ")
-    text = re.sub(r"^\| `(\w+)` .*$", cell, before, flags=re.M) + "\n## " + kinks
+    text = re.sub(r"^\| `(\w+)` .*$", cell, open(catalog).read(), flags=re.M)
     open(catalog, "w").write(text)
 
 

@@ -3,8 +3,11 @@
 //!
 //! Blocks and their order depend on shapes only, so the bits do not depend on the threads. Queries
 //! that attend to at most [`KEYS`] keys have the bits of a softmax between two products.
+//!
+//! A key of weight 0 and a query with a delta of 0 contribute nothing, even if they are not finite. A
+//! result that is not finite is therefore computed again, by products without these terms.
 
-use super::{LANE_GROUP, larger, largest_of};
+use super::{LANE_GROUP, larger, largest_of, product_hiding};
 use crate::fusion::{add_assign, canonicalize_nan, map_in_place, sum_in_order};
 use crate::gemm::{self, Scratch, product_into};
 use crate::tensor::{Element, zeros};
@@ -35,6 +38,24 @@ pub(crate) struct Head<'a, A> {
 pub(crate) struct HeadResult<'a, A> {
     pub(crate) output: ArrayView2<'a, A>,
     pub(crate) delta: ArrayView2<'a, A>,
+}
+
+/// `c = a · b + beta · c`. With `hides`, an element 0 of `a` hides what it is multiplied by.
+fn multiply<A: Element>(
+    hides: bool,
+    a: ArrayView2<'_, A>,
+    b: ArrayView2<'_, A>,
+    beta: A,
+    c: &mut ArrayViewMut2<'_, A>,
+) {
+    match hides {
+        false => product_into(A::of(1.0), a, b, beta, c),
+        true => product_hiding(a, b, beta, c),
+    }
+}
+
+fn are_finite<A: Element>(elements: &[A]) -> bool {
+    elements.iter().all(|x| x.is_finite())
 }
 
 /// What the deltas need of a query.
@@ -137,13 +158,20 @@ impl<A: Element> Head<'_, A> {
     }
 
     fn attend(&self, rows: &Range<usize>, to: &mut [A]) {
+        self.attend_by(false, rows, to);
+        if !are_finite(to) {
+            self.attend_by(true, rows, to);
+        }
+    }
+
+    fn attend_by(&self, hides: bool, rows: &Range<usize>, to: &mut [A]) {
         let (visible, depth) = (self.visible(rows), self.v.ncols());
         let mut scratch = Scratch::take(rows.len() * KEYS.min(visible));
         let (scratch, one) = (scratch.as_mut_slice(), A::of(1.0));
         if visible <= KEYS {
             self.softmax(rows, &(0..visible), scratch);
             let (weights, v) = (view(rows.len(), visible, scratch), rows_of(&self.v, &(0..visible)));
-            return product_into(one, weights, v, A::zero(), &mut view_mut(rows.len(), depth, to));
+            return multiply(hides, weights, v, A::zero(), &mut view_mut(rows.len(), depth, to));
         }
         let (_, sums) = self.for_each_block(rows, scratch, |keys, terms, factors| {
             if keys.start > 0 {
@@ -153,7 +181,7 @@ impl<A: Element> Head<'_, A> {
             }
             let (terms, v) = (view(rows.len(), keys.len(), terms), rows_of(&self.v, &keys));
             let beta = if keys.start > 0 { one } else { A::zero() };
-            product_into(one, terms, v, beta, &mut view_mut(rows.len(), depth, to));
+            multiply(hides, terms, v, beta, &mut view_mut(rows.len(), depth, to));
         });
         for (to, sum) in to.chunks_exact_mut(depth).zip(sums) {
             // no key is visible if the sum is 0
@@ -183,6 +211,7 @@ impl<A: Element> Head<'_, A> {
         statistics: &[Statistics<A>],
         range: &Range<usize>,
         [dq, dk, dv]: &mut [&mut [A]; 3],
+        hides: bool,
     ) {
         let (length, width, depth, one) = (self.q.nrows(), self.q.ncols(), self.v.ncols(), A::of(1.0));
         let len = ROWS.min(length) * KEYS.min(range.len());
@@ -205,10 +234,15 @@ impl<A: Element> Head<'_, A> {
                 }
                 let (q, k, v) = (rows_of(&self.q, &rows), rows_of(&self.k, &keys), rows_of(&self.v, &keys));
                 let delta = rows_of(delta, &rows);
+                if hides {
+                    let rows = p.chunks_exact_mut(keys.len()).zip(delta.rows());
+                    rows.filter(|(_, delta)| delta.iter().all(|&d| d == A::zero()))
+                        .for_each(|(p, _)| p.fill(A::zero()));
+                }
                 let (dq, from) = (&mut dq[rows.start * width..], keys.start - range.start);
                 let (dk, dv) = (&mut dk[from * width..], &mut dv[from * depth..]);
                 let to = &mut view_mut(keys.len(), depth, dv);
-                product_into(one, view(rows.len(), keys.len(), p).reversed_axes(), delta, one, to);
+                multiply(hides, view(rows.len(), keys.len(), p).reversed_axes(), delta, one, to);
                 let to = &mut view_mut(rows.len(), keys.len(), ds);
                 product_into(one, delta, v.reversed_axes(), A::zero(), to);
                 vectorized(
@@ -220,9 +254,13 @@ impl<A: Element> Head<'_, A> {
                         }
                     },
                 );
+                if hides {
+                    let hidden = ds.iter_mut().zip(&*p).filter(|(_, p)| **p == A::zero());
+                    hidden.for_each(|(ds, _)| *ds = A::zero());
+                }
                 let ds = view(rows.len(), keys.len(), ds);
-                product_into(one, ds, k, one, &mut view_mut(rows.len(), width, dq));
-                product_into(one, ds.reversed_axes(), q, one, &mut view_mut(keys.len(), width, dk));
+                multiply(hides, ds, k, one, &mut view_mut(rows.len(), width, dq));
+                multiply(hides, ds.reversed_axes(), q, one, &mut view_mut(keys.len(), width, dk));
             }
         }
     }
@@ -252,6 +290,11 @@ pub(crate) fn attend<A: Element>(heads: &[Head<'_, A>]) -> Vec<A> {
 /// The deltas of the queries, keys and values of all heads, each in row-major order, one after the
 /// other. The weights are computed a second time.
 pub(crate) fn attend_deltas<A: Element>(heads: &[Head<'_, A>], results: &[HeadResult<'_, A>]) -> Vec<A> {
+    let deltas = deltas_by(false, heads, results);
+    if are_finite(&deltas) { deltas } else { deltas_by(true, heads, results) }
+}
+
+fn deltas_by<A: Element>(hides: bool, heads: &[Head<'_, A>], results: &[HeadResult<'_, A>]) -> Vec<A> {
     let Some(first) = heads.first() else { return Vec::new() };
     let ([length, width], [keys, depth]) = ([first.q.nrows(), first.q.ncols()], [first.k.nrows(), first.v.ncols()]);
     let lengths = [length * width, keys * width, keys * depth].map(|len| heads.len() * len);
@@ -286,7 +329,7 @@ pub(crate) fn attend_deltas<A: Element>(heads: &[Head<'_, A>], results: &[HeadRe
     }
     let each = 2.5 * nanoseconds / parts.len() as f64;
     parallel::for_each_mut(&mut parts, each, |_, (head, result, statistics, keys, to)| {
-        head.add_deltas(result, statistics, keys, to);
+        head.add_deltas(result, statistics, keys, to, hides);
     });
     if ranges.len() > 1 && width > 0 {
         for (to, sums) in dq.chunks_exact_mut(length * width).zip(sums.chunks_exact(ranges.len() * length * width)) {

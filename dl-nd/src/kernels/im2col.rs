@@ -69,9 +69,8 @@ pub(super) struct PatchLayout<'a> {
 
 impl<'a> PatchLayout<'a> {
     pub(super) fn of(geometry: &'a ConvGeometry) -> Self {
-        let (lengths, padding) = padded(geometry);
+        let (lengths, padding, is_whole) = padded(geometry);
         let [depth, height, width] = lengths;
-        let is_whole = padding == geometry.windows.map(|window| window.padding);
         let channels = if is_whole { geometry.inputs } else { 0 };
         let along =
             |axis: usize| (0..geometry.windows[axis].kernel).map(move |tap| tap * geometry.windows[axis].dilation);
@@ -218,7 +217,7 @@ impl<'a, A: Element> PaddedSample<'a, A> {
     }
 
     fn is_padded(&self) -> bool {
-        self.layout.padding != [0; SPATIAL]
+        self.layout.padding != [0; SPATIAL] || self.layout.lengths != self.layout.geometry.input
     }
 
     /// Whether the patches are the samples themselves.
@@ -265,24 +264,22 @@ impl<'a, A: Element> PaddedSample<'a, A> {
     }
 }
 
-/// The lengths of the padded samples, and the padding before the first element. Padding is not
-/// stored if it would be much larger than the samples.
-fn padded(geometry: &ConvGeometry) -> ([usize; SPATIAL], [usize; SPATIAL]) {
+/// The lengths of the padded samples, the padding before the first element, and whether all windows
+/// are within them. Padding is not stored if it would be much larger than the samples.
+fn padded(geometry: &ConvGeometry) -> ([usize; SPATIAL], [usize; SPATIAL], bool) {
     let (input, output, windows) = (geometry.input, geometry.output, geometry.windows);
     let padding = windows.map(|window| window.padding);
-    if padding == [0; SPATIAL] {
-        return (input, padding);
-    }
-    let lengths: [usize; SPATIAL] = std::array::from_fn(|axis| {
+    let reach: [usize; SPATIAL] = std::array::from_fn(|axis| {
         let Window { kernel, stride, dilation, .. } = windows[axis];
-        // no longer than the reach of the windows, but long enough for the padding before the first
-        // element
-        ((output[axis].max(1) - 1).saturating_mul(stride))
-            .saturating_add((kernel - 1) * dilation + 1)
-            .max(padding[axis])
+        ((output[axis].max(1) - 1).saturating_mul(stride)).saturating_add((kernel - 1) * dilation + 1)
     });
+    if padding == [0; SPATIAL] && (0..SPATIAL).all(|axis| reach[axis] <= input[axis]) {
+        return (input, padding, true);
+    }
+    // no longer than the reach, but long enough for the padding before the first element
+    let lengths: [usize; SPATIAL] = std::array::from_fn(|axis| reach[axis].max(padding[axis]));
     let size = lengths.iter().fold(1_usize, |size, &length| size.saturating_mul(length));
-    if size <= 4 * geometry.elements() + 256 { (lengths, padding) } else { (input, [0; SPATIAL]) }
+    if size <= 4 * geometry.elements() + 256 { (lengths, padding, true) } else { (input, [0; SPATIAL], false) }
 }
 
 /// The number of elements copied at a time by inline code. A call of `memcpy` would take longer

@@ -22,7 +22,7 @@ pub(crate) struct Windows2x2 {
 impl Windows2x2 {
     /// Returns the geometry if these windows are adjacent and of 2×2 elements.
     pub(crate) fn of(windows: [Window; SPATIAL], lengths: [usize; SPATIAL], outputs: [usize; SPATIAL]) -> Option<Self> {
-        const HALF: Window = Window { kernel: 2, stride: 2, padding: 0, dilation: 1 };
+        const HALF: Window = Window { kernel: 2, stride: 2, padding: 0, padding_end: 0, dilation: 1 };
         let ([_, height, width], [_, lines, columns]) = (lengths, outputs);
         let inside = 2 * lines <= height && 2 * columns <= width;
         (windows == [Window::POINT, HALF, HALF] && inside).then_some(Windows2x2 { height, width, lines, columns })

@@ -6,6 +6,7 @@ mod blocks;
 mod conv;
 mod elements;
 mod fold;
+mod hiding;
 mod im2col;
 mod lanes;
 mod max_pool_2x2;
@@ -19,6 +20,7 @@ pub(crate) use attention::{Head, HeadResult, attend, attend_deltas, nanoseconds_
 pub(crate) use blocks::{Operand, map_blocks, map_elements};
 pub(crate) use conv::ConvGeometry;
 pub(crate) use fold::{around, fold_axes, in_memory_order, inverse};
+pub(crate) use hiding::product_hiding;
 pub(crate) use lanes::{
     LANE_GROUP, Lane, for_each_lane, for_each_lane_pair, larger, largest_of, reduce_in_chunks, zip_in_parts,
 };

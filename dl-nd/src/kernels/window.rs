@@ -18,28 +18,35 @@ pub(crate) fn pad_spatial<T: Copy>(last: &[T], rest: T) -> [T; SPATIAL] {
 const MAX_AXIS_LEN: usize = usize::MAX / 4;
 
 /// A window with `kernel` taps at a distance of `dilation`. It moves by `stride`, along an axis
-/// with `padding` at either end.
+/// with `padding` before it and `padding_end` after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Window {
     pub(crate) kernel: usize,
     pub(crate) stride: usize,
     pub(crate) padding: usize,
+    pub(crate) padding_end: usize,
     pub(crate) dilation: usize,
 }
 
-/// The windows along several axes.
+/// The windows along several axes. Without a padding it keeps the lengths, for a stride of 1, and
+/// an odd one is longer at the end.
 pub(crate) fn windows<const N: usize>(
     kernel: [usize; N],
     stride: [usize; N],
-    padding: [usize; N],
+    padding: Option<[usize; N]>,
     dilation: [usize; N],
 ) -> [Window; N] {
-    std::array::from_fn(|i| Window { kernel: kernel[i], stride: stride[i], padding: padding[i], dilation: dilation[i] })
+    std::array::from_fn(|i| {
+        let (kernel, stride, dilation) = (kernel[i], stride[i], dilation[i]);
+        let both = kernel.saturating_sub(1).saturating_mul(dilation);
+        let [padding, padding_end] = padding.map_or([both / 2, both.div_ceil(2)], |padding| [padding[i]; 2]);
+        Window { kernel, stride, padding, padding_end, dilation }
+    })
 }
 
 impl Window {
     /// The window of an axis that is not convolved.
-    pub(crate) const POINT: Window = Window { kernel: 1, stride: 1, padding: 0, dilation: 1 };
+    pub(crate) const POINT: Window = Window { kernel: 1, stride: 1, padding: 0, padding_end: 0, dilation: 1 };
 
     /// The distance from its first tap to its last, inclusive.
     fn span(self) -> usize {
@@ -48,7 +55,7 @@ impl Window {
 
     /// Fails if the settings are invalid for an axis of this length.
     fn check(self, shape: &[usize], axis: usize) -> Result<()> {
-        let Window { kernel, stride, padding, dilation } = self;
+        let Window { kernel, stride, padding, padding_end, dilation } = self;
         for (what, setting) in [("kernel", kernel), ("stride", stride), ("dilation", dilation)] {
             if setting == 0 {
                 return Err(Error::invalid(format!("a {what} of 0 along axis {axis} of {shape:?}")));
@@ -58,7 +65,7 @@ impl Window {
             return Err(Error::shape(format!("axis {axis} of {shape:?} has length 0")));
         }
         let span = (kernel - 1).checked_mul(dilation).and_then(|last| last.checked_add(1));
-        let padded = padding.checked_mul(2).and_then(|padding| padding.checked_add(shape[axis]));
+        let padded = padding.checked_add(padding_end).and_then(|padding| padding.checked_add(shape[axis]));
         if [span, padded].iter().all(|length| length.is_some_and(|length| length <= MAX_AXIS_LEN)) {
             return Ok(());
         }
@@ -72,8 +79,8 @@ impl Window {
     /// the padding at the end.
     pub(crate) fn outputs(self, shape: &[usize], axis: usize, ceil: bool) -> Result<usize> {
         self.check(shape, axis)?;
-        let Window { kernel, stride, padding, dilation } = self;
-        let (span, padded) = (self.span(), shape[axis] + 2 * padding);
+        let Window { kernel, stride, padding, dilation, .. } = self;
+        let (span, padded) = (self.span(), shape[axis] + padding + self.padding_end);
         // a quotient above −1 is rounded up to 0: there is one window, longer than the axis
         if span > padded && !(ceil && span - padded < stride) {
             return Err(Error::shape(format!(
@@ -91,7 +98,7 @@ impl Window {
     /// 1)·stride − 2·padding + dilation·(kernel − 1) + output_padding + 1`.
     pub(crate) fn inputs(self, shape: &[usize], axis: usize, output_padding: usize) -> Result<usize> {
         self.check(shape, axis)?;
-        let Window { kernel, stride, padding, dilation } = self;
+        let Window { kernel, stride, padding, padding_end, dilation } = self;
         if output_padding >= stride.max(dilation) {
             return Err(Error::invalid(format!(
                 "an output padding of {output_padding} along axis {axis} is less neither than the stride, {stride}, nor than the \
@@ -102,7 +109,7 @@ impl Window {
         let padded = moved.and_then(|moved| moved.checked_add(self.span() + output_padding));
         match padded.filter(|&padded| padded <= MAX_AXIS_LEN) {
             None => Err(Error::invalid(format!("a stride of {stride} is too large along axis {axis} of {shape:?}"))),
-            Some(padded) if padded > 2 * padding => Ok(padded - 2 * padding),
+            Some(padded) if padded > padding + padding_end => Ok(padded - padding - padding_end),
             Some(padded) => Err(Error::shape(format!(
                 "along axis {axis} of {shape:?}, a kernel of {kernel} with stride {stride} and dilation {dilation} makes {padded} \
                  elements, and nothing is left without the padding of {padding} at either end"
@@ -123,7 +130,7 @@ impl Window {
     /// of an axis with a rounded-up number of windows.
     pub(crate) fn taps(self, at: usize, length: usize) -> usize {
         let start = at * self.stride;
-        let end = (start + self.span()).min(length + 2 * self.padding);
+        let end = (start + self.span()).min(length + self.padding + self.padding_end);
         (end - start).div_ceil(self.dilation)
     }
 

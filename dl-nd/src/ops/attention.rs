@@ -10,7 +10,7 @@ use crate::ops::reshape::{MovementOps, lift, transpose};
 use crate::ops::softmax::softmax_or_zero;
 use crate::tensor::{Element, Nd, Rank};
 use dl_core::{Along, At, Binary, BuiltIn, Differentiable, Error, Layer, Pointwise, Primitive, Result};
-use ndarray::IxDyn;
+use ndarray::{ArrayD, Axis, IxDyn};
 use std::marker::PhantomData;
 
 pub(super) const NAME: &str = "scaled_dot_product_attention";
@@ -69,15 +69,19 @@ pub fn scaled_dot_product_attention_with<A: Element, D: MatMul<D, Product = D>>(
         Some(scale) => Nd::with_number(Binary::Mul, &q, scale, false),
         None => scale_queries(q),
     };
+    let [zero, nothing] = [A::zero(), A::neg_infinity()].map(|number| Layer::constant(Nd::single(number)));
+    let addend = settings.mask.as_ref().map(|mask| choose(lift(mask), zero, nothing));
     if settings.bias.is_some() || settings.dropout != 0.0 {
+        let [mut k, mut v] = [k, v];
+        for addend in addend.iter().chain(&settings.bias.as_ref().map(lift)) {
+            [k, v] = [k, v].map(|x| without_hidden(&x, addend));
+        }
         let mut weights = softmax_or_zero(scores(&q, &k, settings), -1);
         if settings.dropout != 0.0 {
             weights = dropout(weights, settings.dropout);
         }
         return matmul(NAME, weights, v);
     }
-    let [zero, nothing] = [A::zero(), A::neg_infinity()].map(|number| Layer::constant(Nd::single(number)));
-    let addend = settings.mask.as_ref().map(|mask| choose(lift(mask), zero, nothing));
     attend_blockwise([q, k, v], addend, settings.causal)
 }
 
@@ -105,7 +109,9 @@ fn scores<A: Element, D: MatMul<D, Product = D>>(
 /// The settings of [`scaled_dot_product_attention_with`].
 ///
 /// A query that must not attend to any key, because all of its scores are masked or −∞, has the
-/// result 0 and no gradient.
+/// result 0 and no gradient. A key that a query does not see does not affect its result or any
+/// derivative, even if key and value are infinite or NaN. With a bias or dropout, and in second
+/// derivatives, this holds for keys that no query sees.
 ///
 /// ```
 /// use dl_core::Differentiable;
@@ -237,5 +243,82 @@ impl<A: Element, D: Rank> Primitive for ScaleQueries<A, D> {
 }
 
 impl<A: Element, D: Rank> BuiltIn for ScaleQueries<A, D> {
+    const IS_PURE: bool = true;
+}
+
+/// Keys or values `x`, `[…, S, E]`, with zeros in place of those that no query sees, if an element is
+/// not finite: their weights of 0 would not hide it. The addend of the scores, `[…, L, S]`, is −∞
+/// where a key is hidden.
+#[track_caller]
+pub(super) fn without_hidden<A: Element, D: Rank>(x: &Layer<Nd<A, D>>, addend: &Layer<Nd<A, D>>) -> Layer<Nd<A, D>> {
+    Layer::apply_built_in(WithoutHidden { always: false, types: PhantomData }, (x.clone(), addend.clone()))
+}
+
+#[derive(Clone)]
+struct WithoutHidden<A, D> {
+    /// Whether finite elements are replaced as well: in a delta or a tangent.
+    always: bool,
+    types: PhantomData<(A, D)>,
+}
+
+impl<A: Element, D: Rank> WithoutHidden<A, D> {
+    fn is_identity(&self, x: &Nd<A, D>) -> bool {
+        !self.always && x.0.iter().all(|x| x.is_finite())
+    }
+
+    fn derivative(&self, x: &Nd<A, D>, addend: &Layer<Nd<A, D>>, delta: &Layer<Nd<A, D>>) -> Layer<Nd<A, D>> {
+        match self.is_identity(x) {
+            true => delta.clone(),
+            false => Layer::apply_built_in(WithoutHidden { always: true, ..*self }, (delta.clone(), addend.clone())),
+        }
+    }
+}
+
+impl<A: Element, D: Rank> Primitive for WithoutHidden<A, D> {
+    type Operands = (Layer<Nd<A, D>>, Layer<Nd<A, D>>);
+    type Output = Nd<A, D>;
+
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn value(&self, (x, addend): (&Nd<A, D>, &Nd<A, D>)) -> Result<Nd<A, D>> {
+        let rank = x.shape().len();
+        // shapes that do not match are reported by the scores
+        if rank < 2 || addend.shape().len() < 2 || self.is_identity(x) {
+            return Ok(x.clone());
+        }
+        let any = |seen: ArrayD<bool>, axis| seen.fold_axis(Axis(axis), false, |a, b| a | b);
+        let mut seen = addend.0.view().into_dyn().mapv(|x| x != A::neg_infinity());
+        while seen.ndim() > rank {
+            seen = any(seen, 0);
+        }
+        while seen.ndim() < rank {
+            seen = seen.insert_axis(Axis(0));
+        }
+        // over the queries, and over the axes along which the keys are repeated
+        for axis in (0..rank - 1).filter(|&axis| axis == rank - 2 || x.shape()[axis] == 1) {
+            seen = any(seen, axis).insert_axis(Axis(axis));
+        }
+        seen.swap_axes(rank - 2, rank - 1);
+        let Some(seen) = seen.broadcast(x.shape()) else { return Ok(x.clone()) };
+        let kept = x.0.iter().zip(seen.iter()).map(|(&x, &seen)| if seen { x } else { A::zero() });
+        Ok(Nd::from_elements(x.dim(), kept.collect()))
+    }
+
+    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>, Option<Layer<Nd<A, D>>>) {
+        (Some(self.derivative(at.values.0, &at.operands.1, at.delta)), None)
+    }
+
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
+        Some(self.derivative(along.values.0, &along.operands.1, along.tangents.0.as_ref()?))
+    }
+
+    fn cost(&self, (x, _): (&Nd<A, D>, &Nd<A, D>)) -> f64 {
+        200.0 + 0.2 * x.len() as f64
+    }
+}
+
+impl<A: Element, D: Rank> BuiltIn for WithoutHidden<A, D> {
     const IS_PURE: bool = true;
 }

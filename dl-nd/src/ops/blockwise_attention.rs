@@ -1,7 +1,7 @@
 //! Attention whose scores exist one block at a time. The kernel is in `kernels/attention.rs`.
 
 use crate::kernels::{Head, HeadResult, attend, attend_deltas, nanoseconds_of_attention};
-use crate::ops::attention::NAME;
+use crate::ops::attention::{NAME, without_hidden};
 use crate::ops::broadcast::sum_to;
 use crate::ops::matmul::{MatMul, batch_of, matmul};
 use crate::ops::rearrange::triangle;
@@ -173,7 +173,11 @@ impl<A: Element, D: MatMul<D, Product = D>> Primitive for BlockwiseDeltas<A, D> 
     /// the keys. These are the derivatives of `F`.
     fn pullback(&self, at: &At<'_, Self>) -> Vec<Option<Layer<Nd<A, D>>>> {
         let inputs = at.operands.len() - 2;
-        let [q, k, v] = [0, 1, 2].map(|index| &at.operands[index]);
+        let (q, [mut k, mut v]) = (&at.operands[0], [1, 2].map(|index| at.operands[index].clone()));
+        if inputs > 3 {
+            [k, v] = [k, v].map(|x| without_hidden(&x, &at.operands[3]));
+        }
+        let (k, v) = (&k, &v);
         let d = &at.operands[inputs + 1];
         let (batch, [length, keys, width, depth]) = lengths_of(&at.values[..inputs]).expect("the shapes were checked");
         let whole = |matrix: [usize; 2]| [batch.slice(), &matrix].concat();

@@ -7,7 +7,7 @@
 
 use crate::kernels::{ConvGeometry, SPATIAL, Window, pad_spatial, windows};
 use crate::ops::add_n::sum_present;
-use crate::ops::window::{PerAxis, check_batch, size};
+use crate::ops::window::{PerAxis, check_batch, check_padding, size};
 use crate::tensor::{Element, HasRank, Nd, Rank, tensor_of_shape, zeros};
 use dl_core::{Along, At, BuiltIn, Differentiable, Error, Layer, Primitive, Result};
 use std::marker::PhantomData;
@@ -29,7 +29,8 @@ use std::marker::PhantomData;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Conv<const N: usize> {
     stride: [usize; N],
-    padding: [usize; N],
+    /// `None` keeps the lengths.
+    padding: Option<[usize; N]>,
     dilation: [usize; N],
     groups: usize,
 }
@@ -47,7 +48,7 @@ impl<const N: usize> Conv<N> {
     /// assert_eq!(dl_nd::Conv::<2>::new(), dl_nd::Conv::new().stride(1).padding(0).dilation(1).groups(1));
     /// ```
     pub fn new() -> Self {
-        Conv { stride: [1; N], padding: [0; N], dilation: [1; N], groups: 1 }
+        Conv { stride: [1; N], padding: Some([0; N]), dilation: [1; N], groups: 1 }
     }
 
     /// The step of the window, in elements.
@@ -66,7 +67,22 @@ impl<const N: usize> Conv<N> {
     /// let same = dl_nd::Conv::<2>::new().padding(1); // keeps height and width, with a kernel of 3
     /// ```
     pub fn padding(mut self, padding: impl Into<PerAxis<N>>) -> Self {
-        self.padding = padding.into().0;
+        self.padding = Some(padding.into().0);
+        self
+    }
+
+    /// The padding that keeps the lengths, for a stride of 1: PyTorch's `padding="same"`. If it is
+    /// odd, it is longer at the end. For other elements than zeros, call
+    /// [`pad_with`](crate::SliceOps::pad_with) before a convolution without padding.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{Conv, ConvOps, Nd};
+    /// let y = Nd::from([[[1.0, 2.0, 4.0]]]).conv1d(Nd::from([[[1.0, 10.0]]]), Conv::new().same_padding());
+    /// assert_eq!(y.predict().wait()?, Nd::from([[[21.0, 42.0, 4.0]]]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    pub fn same_padding(mut self) -> Self {
+        self.padding = None;
         self
     }
 
@@ -223,8 +239,8 @@ pub trait ConvOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     ///
     /// # Errors
     /// When the numbers of channels of input and weight differ, the groups do not divide them, the
-    /// kernel is longer than the padded input, a spatial axis has length 0, or a stride, a dilation
-    /// or the number of groups is 0.
+    /// kernel is longer than the padded input, a spatial axis has length 0, a stride, a dilation or
+    /// the number of groups is 0, or a stride is not 1 with [`same_padding`](Conv::same_padding).
     #[track_caller]
     fn conv2d<W: Differentiable<Data = Nd<A, E>>, E: HasRank<4>>(&self, weight: W, conv: Conv<2>) -> Layer<Nd<A, D>>
     where
@@ -362,7 +378,7 @@ impl<const N: usize> Conv<N> {
         let Conv { stride, padding, dilation, groups } = self;
         Conv {
             stride: pad_spatial(&stride, 1),
-            padding: pad_spatial(&padding, 0),
+            padding: padding.map(|padding| pad_spatial(&padding, 0)),
             dilation: pad_spatial(&dilation, 1),
             groups,
         }
@@ -456,6 +472,7 @@ impl<A: Element, D: Rank, E: Rank, F: Rank> Convolution<A, D, E, F> {
         if groups == 0 {
             return Err(Error::invalid("the number of groups is 0; it must be at least 1"));
         }
+        check_padding(self.conv.padding.as_ref().map(|padding| &padding[..]), &self.conv.stride)?;
         let takes = match self.target {
             ConvTarget::Input { .. } => weight[0],
             _ => weight[1].saturating_mul(groups),

@@ -3,7 +3,7 @@
 
 use crate::fusion::{CHUNK_LEN, RUN_LEN, add_assign};
 use crate::kernels::{Window, around};
-use crate::ops::window::{check_batch, outputs, size};
+use crate::ops::window::{check_batch, size};
 use crate::tensor::{Element, HasRank, Nd, Rank, tensor_of_shape, zeros};
 use dl_core::simd::vectorized;
 use dl_core::{Along, At, BuiltIn, Differentiable, Error, Layer, Primitive, Result, buffers, parallel};
@@ -228,7 +228,7 @@ impl AxisMap {
     pub(crate) fn outputs(self, shape: &[usize], axis: usize) -> Result<usize> {
         let is_empty = shape[axis] == 0;
         match self {
-            AxisMap::Mean { window, ceil, .. } => outputs(window, shape, axis, ceil),
+            AxisMap::Mean { window, ceil, .. } => window.outputs(shape, axis, ceil),
             AxisMap::Adaptive { length } if length == 0 || !is_empty => Ok(length),
             AxisMap::Linear { length: 0, .. } | AxisMap::Cubic { length: 0, .. } | AxisMap::Nearest { length: 0 } => {
                 Err(Error::invalid(format!("a new length of 0 along axis {axis}; it must be at least 1")))
@@ -280,10 +280,37 @@ impl AxisMap {
     }
 
     /// The matrix of the map as sparse rows.
-    fn matrix<A: Element>(self, length: usize, outputs: usize) -> Vec<Vec<(usize, A)>> {
-        let row =
-            |at| self.terms(at, length, outputs).into_iter().map(|(place, factor)| (place, A::of(factor))).collect();
-        (0..outputs).map(row).collect()
+    fn matrix(self, length: usize, outputs: usize) -> Vec<Vec<(usize, f64)>> {
+        (0..outputs).map(|at| self.terms(at, length, outputs)).collect()
+    }
+}
+
+/// The number of terms up to which the error of a rounded factor of a mean does not matter.
+const SHORT: usize = 16;
+
+/// A row of a sparse matrix: the columns of its terms with their factors, and the divisor of their
+/// sum.
+struct Row<A> {
+    terms: Vec<(usize, A)>,
+    divisor: A,
+}
+
+impl<A: Element> Row<A> {
+    /// A row with these factors. Those of a long mean are rounded, each by the same error, so its
+    /// sum is divided instead.
+    fn of(terms: Vec<(usize, f64)>) -> Row<A> {
+        let factor = terms.first().map_or(1.0, |&(_, factor)| factor);
+        let count = factor.recip().round();
+        if terms.len() > SHORT && 1.0 / count == factor && terms.iter().all(|term| term.1 == factor) {
+            let one = A::of(1.0);
+            return Row { terms: terms.into_iter().map(|(place, _)| (place, one)).collect(), divisor: A::of(count) };
+        }
+        Row { terms: terms.into_iter().map(|(place, factor)| (place, A::of(factor))).collect(), divisor: A::of(1.0) }
+    }
+
+    /// The terms with the divisor in their factors, for a sum that overflows.
+    fn divided(&self) -> Vec<(usize, A)> {
+        self.terms.iter().map(|&(place, factor)| (place, factor / self.divisor)).collect()
     }
 }
 
@@ -314,7 +341,7 @@ fn cubic(distance: f64) -> f64 {
 }
 
 /// The transpose of a sparse matrix with `columns` columns.
-fn transpose_rows<A: Element>(rows: &[Vec<(usize, A)>], columns: usize) -> Vec<Vec<(usize, A)>> {
+fn transpose_rows(rows: &[Vec<(usize, f64)>], columns: usize) -> Vec<Vec<(usize, f64)>> {
     let mut transposed = vec![Vec::new(); columns];
     for (row, terms) in rows.iter().enumerate() {
         for &(column, factor) in terms {
@@ -392,6 +419,7 @@ impl<A: Element, D: Rank> Primitive for Resample<A, D> {
                 Some(_) => transpose_rows(&map.matrix(wanted[axis], shape[axis]), wanted[axis]),
             };
             let x = elements.as_deref().unwrap_or_else(|| x.as_slice().expect("in standard layout"));
+            let rows: Vec<Row<A>> = rows.into_iter().map(Row::of).collect();
             elements = Some(apply_rows(&rows, x, &shape, axis));
             shape[axis] = wanted[axis];
         }
@@ -422,9 +450,9 @@ impl<A: Element, D: Rank> BuiltIn for Resample<A, D> {}
 const LANES: usize = 8;
 
 /// The product of a sparse matrix with each vector along an axis.
-fn apply_rows<A: Element>(rows: &[Vec<(usize, A)>], x: &[A], shape: &[usize], axis: usize) -> Vec<A> {
+fn apply_rows<A: Element>(rows: &[Row<A>], x: &[A], shape: &[usize], axis: usize) -> Vec<A> {
     let [before, length, inner] = around(shape, axis);
-    let (outputs, terms) = (rows.len(), rows.concat());
+    let (outputs, terms) = (rows.len(), rows.iter().map(|row| &row.terms[..]).collect::<Vec<_>>().concat());
     let lanes = if inner == 1 && terms.len() > LANES * outputs { LANES } else { 1 };
     let nanoseconds = 0.5 * (terms.len() * inner) as f64;
     let each = (CHUNK_LEN / (length.max(outputs) * inner)).max(1).next_multiple_of(lanes);
@@ -443,25 +471,37 @@ fn apply_rows<A: Element>(rows: &[Vec<(usize, A)>], x: &[A], shape: &[usize], ax
         }
         for (x, y) in x.chunks(length * inner).zip(y.chunks_mut(outputs * inner)) {
             y.fill(A::zero());
-            rows.iter().zip(y.chunks_exact_mut(inner)).for_each(|(row, y)| add_row(row, x, y));
+            for (row, y) in rows.iter().zip(y.chunks_exact_mut(inner)) {
+                add_row(&row.terms, x, y);
+                if row.divisor != A::of(1.0) {
+                    y.iter_mut().for_each(|y| *y = *y / row.divisor);
+                    if y.iter().any(|y| !y.is_finite()) {
+                        let mut sums = zeros(y.len());
+                        add_row(&row.divided(), x, &mut sums);
+                        y.iter_mut().zip(sums).filter(|(y, _)| !y.is_finite()).for_each(|(y, sum)| *y = sum);
+                    }
+                }
+            }
         }
     });
     y
 }
 
 /// The product of a sparse matrix with contiguous lanes. `terms` are those of all rows.
-fn apply_to_lanes<A: Element, const N: usize>(
-    rows: &[Vec<(usize, A)>],
-    mut terms: &[(usize, A)],
-    x: &[A],
-    y: &mut [A],
-) {
+fn apply_to_lanes<A: Element, const N: usize>(rows: &[Row<A>], mut terms: &[(usize, A)], x: &[A], y: &mut [A]) {
     let (length, outputs) = (x.len() / N, rows.len());
     let lanes: [&[A]; N] = std::array::from_fn(|lane| &x[lane * length..][..length]);
     for (at, row) in rows.iter().enumerate() {
-        let (row, others) = terms.split_at(row.len());
+        let (these, others) = terms.split_at(row.terms.len());
         terms = others;
-        let sums = sum_of_row(row, lanes, length);
+        let mut sums = sum_of_row(these, lanes, length);
+        if row.divisor != A::of(1.0) {
+            sums = sums.map(|sum| sum / row.divisor);
+            if sums.iter().any(|sum| !sum.is_finite()) {
+                let divided = sum_of_row(&row.divided(), lanes, length);
+                sums = std::array::from_fn(|lane| if sums[lane].is_finite() { sums[lane] } else { divided[lane] });
+            }
+        }
         (0..N).for_each(|lane| y[lane * outputs + at] = sums[lane]);
     }
 }

@@ -3,7 +3,7 @@
 use crate::gemm;
 use crate::kernels::{SPATIAL, Window, Windows2x2, pad_spatial};
 use crate::ops::interpolate::{AxisMap, bin};
-use crate::ops::window::{check_batch, outputs, size};
+use crate::ops::window::{check_batch, size};
 use crate::tensor::{Element, Nd, Rank, tensor_of_shape, zeros};
 use dl_core::simd::vectorized;
 use dl_core::{Along, At, BuiltIn, Data, Error, Layer, Nothing, Primitive, Result, parallel};
@@ -86,7 +86,7 @@ impl Region {
     /// The number of regions.
     fn outputs(self, shape: &[usize], axis: usize) -> Result<usize> {
         match self {
-            Region::Window(window, ceil) => outputs(window, shape, axis, ceil),
+            Region::Window(window, ceil) => window.outputs(shape, axis, ceil),
             Region::Bins(length) => AxisMap::Adaptive { length }.outputs(shape, axis),
         }
     }
@@ -436,7 +436,7 @@ mod tests {
         let lengths @ [planes, height, width] = [2, 5, 7];
         let outputs @ [_, lines, columns] = [planes, height / 2, width / 2];
         let numbers: [f32; 4] = [1.0, 2.0, 2.0, f32::NAN];
-        let half = Window { kernel: 2, stride: 2, padding: 0, dilation: 1 };
+        let half = Window { kernel: 2, stride: 2, padding: 0, padding_end: 0, dilation: 1 };
         let windows = [Window::POINT, half, half];
         let windows_2x2 = Windows2x2::of(windows, lengths, outputs).expect("the windows are 2 by 2");
         let mut state = 1_u32;
@@ -481,8 +481,9 @@ mod tests {
                 n => (n % 5) as f32,
             })
             .collect();
-        let window =
-            |kernel, stride, padding, dilation| Region::Window(Window { kernel, stride, padding, dilation }, true);
+        let window = |kernel, stride, padding, dilation| {
+            Region::Window(Window { kernel, stride, padding, padding_end: padding, dilation }, true)
+        };
         let all = [window(3, 1, 1, 1), window(2, 2, 0, 2), window(3, 3, 1, 1), window(5, 4, 2, 1), Region::Bins(5)];
         for regions in all.map(|last| [window(2, 1, 1, 1), window(3, 2, 1, 1), last]) {
             let outputs = std::array::from_fn(|axis| regions[axis].outputs(&lengths, axis).expect("they fit"));

@@ -7,7 +7,7 @@ use crate::ops::expand_as::{missing_channels, per_channel, reshape_like};
 use crate::ops::invalid::{check_fraction, check_non_negative, invalid};
 use crate::ops::reduce::{ReduceForm, ReduceOp, reduce};
 use crate::ops::reshape::{ReshapeTarget, reshape};
-use crate::ops::variance::centered;
+use crate::ops::variance::{centered, spread_of};
 use crate::tensor::{Element, Nd, Rank};
 use dl_core::{Along, At, Binary, Buffer, BuiltIn, Differentiable, Error, Layer, Pointwise, Primitive, Result};
 use ndarray::{Dim, Ix1, Ix3};
@@ -82,14 +82,13 @@ pub trait NormOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
         let x = self.layer();
         let mean = per_channel(NAME, &stats.mean.layer(), &x);
         let variance = per_channel(NAME, &stats.variance.layer(), &x);
-        let moment = |x: &Layer<Nd<A, D>>, op: ReduceOp, correction: usize| {
-            let form = ReduceForm { correction, ..ReduceForm::of(NAME, true) };
-            reduce(x.clone(), op, AxisList::all_but(1), form)
-        };
-        let deviations = centered(NAME, x.clone(), AxisList::all_but(1));
-        let train = scaled(NAME, &deviations, AxisList::all_but(1), eps)
-            .updating(&stats.mean, stats.updated(&mean, &moment(&x, ReduceOp::Mean, 0)))
-            .updating(&stats.variance, stats.updated(&variance, &moment(&deviations, ReduceOp::MeanSquare, 1)));
+        let (axes, form) = (AxisList::all_but(1), ReduceForm::of(NAME, true));
+        let deviations = centered(NAME, x.clone(), axes.clone());
+        let of_batch =
+            spread_of(&deviations, x.clone(), ReduceOp::MeanSquare, axes.clone(), ReduceForm { correction: 1, ..form });
+        let train = scaled(NAME, &deviations, axes.clone(), eps)
+            .updating(&stats.mean, stats.updated(&mean, &reduce(x.clone(), ReduceOp::Mean, axes, form)))
+            .updating(&stats.variance, stats.updated(&variance, &of_batch));
         let deviation = Nd::with_number(Binary::Add, &variance, eps, false).rsqrt();
         let evaluate = Nd::binary(Binary::Mul, &Nd::binary(Binary::Sub, &x, &mean), &deviation);
         Layer::by_mode(train, evaluate)

@@ -2,10 +2,11 @@
 
 use crate::kernels::{Window, windows};
 use crate::ops::interpolate::{AxisMap, resample};
+use crate::ops::invalid::invalid;
 use crate::ops::max_pool::{Region, maxima};
-use crate::ops::window::PerAxis;
+use crate::ops::window::{PerAxis, check_padding};
 use crate::tensor::{Element, HasRank, Nd, Rank};
-use dl_core::{Differentiable, Layer};
+use dl_core::{Differentiable, Error, Layer, Result};
 
 /// The settings of a pooling window over `N` spatial axes, with PyTorch's names. The default is a
 /// stride equal to the kernel size, padding 0 and dilation 1.
@@ -24,7 +25,8 @@ use dl_core::{Differentiable, Layer};
 pub struct Pool<const N: usize> {
     kernel: [usize; N],
     stride: [usize; N],
-    padding: [usize; N],
+    /// `None` keeps the lengths.
+    padding: Option<[usize; N]>,
     dilation: [usize; N],
     ceil_mode: bool,
 }
@@ -37,7 +39,7 @@ impl<const N: usize> Pool<N> {
     /// ```
     pub fn new(kernel: impl Into<PerAxis<N>>) -> Self {
         let kernel = kernel.into().0;
-        Pool { kernel, stride: kernel, padding: [0; N], dilation: [1; N], ceil_mode: false }
+        Pool { kernel, stride: kernel, padding: Some([0; N]), dilation: [1; N], ceil_mode: false }
     }
 
     /// Sets the stride: the number of elements by which the window moves.
@@ -57,7 +59,21 @@ impl<const N: usize> Pool<N> {
     /// let same = dl_nd::Pool::<2>::new(3).stride(1).padding(1); // keeps height and width
     /// ```
     pub fn padding(mut self, padding: impl Into<PerAxis<N>>) -> Self {
-        self.padding = padding.into().0;
+        self.padding = Some(padding.into().0);
+        self
+    }
+
+    /// Sets the padding that keeps the lengths, for a stride of 1. If it is odd, it is longer at the
+    /// end, as that of PyTorch's convolutions with `padding="same"`.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{Nd, Pool, PoolOps};
+    /// let y = Nd::from([[[1.0, 4.0, 2.0, 3.0]]]).max_pool1d(Pool::new(2).stride(1).same_padding());
+    /// assert_eq!(y.predict().wait()?, Nd::from([[[4.0, 4.0, 3.0, 3.0]]]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    pub fn same_padding(mut self) -> Self {
+        self.padding = None;
         self
     }
 
@@ -93,6 +109,17 @@ impl<const N: usize> Pool<N> {
     /// ```
     pub fn count_include_pad(self, count_include_pad: bool) -> AvgPool<N> {
         AvgPool { pool: self, count_include_pad }
+    }
+
+    fn check(&self) -> Result<()> {
+        check_padding(self.padding.as_ref().map(|padding| &padding[..]), &self.stride)?;
+        let settings = self.padding.iter().flatten().zip(&self.kernel);
+        match (2..).zip(settings).find(|(_, (padding, kernel))| **padding > *kernel / 2) {
+            None => Ok(()),
+            Some((axis, (padding, kernel))) => Err(Error::invalid(format!(
+                "a padding of {padding} along axis {axis} is more than half of the kernel, {kernel}"
+            ))),
+        }
     }
 
     fn windows(self) -> [Window; N] {
@@ -199,7 +226,8 @@ pub trait PoolOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     ///
     /// # Errors
     /// When the window is longer than the padded input, the padding is more than half of the kernel
-    /// size, a spatial axis has length 0, or kernel, stride or dilation is 0.
+    /// size, a spatial axis has length 0, kernel, stride or dilation is 0, or a stride is not 1 with
+    /// [`same_padding`](Pool::same_padding).
     #[track_caller]
     fn max_pool2d(&self, pool: Pool<2>) -> Layer<Nd<A, D>>
     where
@@ -295,11 +323,19 @@ impl<X, A: Element, D: Rank> PoolOps<A, D> for X where X: Differentiable<Data = 
 fn avg_pool<A: Element, D: Rank, const N: usize>(x: Layer<Nd<A, D>>, avg: AvgPool<N>) -> Layer<Nd<A, D>> {
     let AvgPool { pool, count_include_pad } = avg;
     let rule = |window| AxisMap::Mean { window, ceil: pool.ceil_mode, count_include_pad };
-    resample(["avg_pool1d", "avg_pool2d", "avg_pool3d"][N - 1], pool.windows().map(rule), x)
+    let name = ["avg_pool1d", "avg_pool2d", "avg_pool3d"][N - 1];
+    match pool.check() {
+        Ok(()) => resample(name, pool.windows().map(rule), x),
+        Err(error) => invalid(name, error),
+    }
 }
 
 #[track_caller]
 fn max_pool<A: Element, D: Rank, const N: usize>(x: Layer<Nd<A, D>>, pool: Pool<N>) -> Layer<Nd<A, D>> {
     let regions = pool.windows().map(|window| Region::Window(window, pool.ceil_mode));
-    maxima(["max_pool1d", "max_pool2d", "max_pool3d"][N - 1], x, regions)
+    let name = ["max_pool1d", "max_pool2d", "max_pool3d"][N - 1];
+    match pool.check() {
+        Ok(()) => maxima(name, x, regions),
+        Err(error) => invalid(name, error),
+    }
 }

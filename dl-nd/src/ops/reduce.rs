@@ -3,6 +3,7 @@
 use crate::fusion::{CHUNK_LEN, canonicalize_nan, should_defer};
 use crate::ops::axes::{Axes, AxisList};
 use crate::ops::broadcast::{broadcast_to, sum_of_rows_op};
+use crate::ops::pointwise::binary;
 use crate::ops::reshape::{MovementOps, permute, reshape_to};
 use crate::ops::slice::{SliceOps, narrow};
 use crate::ops::softmax::log_sum_exp;
@@ -356,6 +357,17 @@ impl<A: Element, D: Rank, O: ReduceOutput<A, D>> Reduce<A, D, O> {
         if matches!(self.op, ReduceOp::Sum | ReduceOp::Mean) && of_all() { x.lazy() } else { None }
     }
 
+    /// The value for elements in units of each reduction: a mean of squares or its root.
+    pub(crate) fn value_in_units(&self, x: &Nd<A, D>, units: Nd<A, D>) -> Result<O> {
+        let axes = self.axes.of(x.shape())?;
+        let kept = ReduceForm { keep_dims: true, ..self.form };
+        let mut reduced = Reduce::<A, D, Nd<A, D>>::new(self.op, self.axes.clone(), kept).value((x,))?;
+        for _ in 0..if self.is_root() { 1 } else { 2 } {
+            reduced = binary(Binary::Mul, &reduced, &units)?;
+        }
+        Ok(O::from_reduced(reduced.view().into_dyn().to_owned(), &axes, self.form.keep_dims))
+    }
+
     /// The delta of each term of a sum or a mean, from the delta of the result with reduced axes of
     /// length 1.
     fn delta_of_terms(&self, d: &Layer<Nd<A, D>>, shape: D) -> Layer<Nd<A, D>> {
@@ -383,6 +395,11 @@ impl ReduceOp {
 impl<A, D, O> Reduce<A, D, O> {
     pub(crate) fn new(op: ReduceOp, axes: AxisList, form: ReduceForm) -> Self {
         Reduce { op, axes, form, types: PhantomData }
+    }
+
+    /// Whether the result is in the unit of the elements, not of their squares.
+    pub(crate) fn is_root(&self) -> bool {
+        self.op == ReduceOp::RootMeanSquare
     }
 
     /// The divisor of a mean: the number of elements per reduction, less the correction.

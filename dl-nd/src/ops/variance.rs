@@ -8,6 +8,7 @@ use crate::ops::reduce::{Reduce, ReduceForm, ReduceOp, ReduceOutput, reduce};
 use crate::tensor::{Element, Nd, Rank};
 use dl_core::{Along, At, Binary, BuiltIn, Differentiable, Error, Layer, Pointwise, Primitive, Result};
 use std::marker::PhantomData;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Variances, standard deviations and norms. Each has the three forms of
 /// [`ReduceOps`](crate::ReduceOps).
@@ -173,54 +174,201 @@ pub trait SpreadOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
 impl<X, A: Element, D: Rank> SpreadOps<A, D> for X where X: Differentiable<Data = Nd<A, D>> {}
 
 #[track_caller]
-fn spread<A: Element, D: Rank, O: ReduceOutput<A, D>>(
+fn spread<A: Element, D: Rank, O: ReduceOutput<A, D> + Pointwise>(
     x: Layer<Nd<A, D>>,
     op: ReduceOp,
     axes: AxisList,
     form: ReduceForm,
 ) -> Layer<O> {
-    reduce(centered(form.name, x, axes.clone()), op, axes, form)
+    spread_of(&centered(form.name, x.clone(), axes.clone()), x, op, axes, form)
 }
 
-/// `x − mean` along `axes`.
+/// A reduction of the deviations of `x`.
+#[track_caller]
+pub(crate) fn spread_of<A: Element, D: Rank, O: ReduceOutput<A, D> + Pointwise>(
+    deviations: &Layer<Nd<A, D>>,
+    x: Layer<Nd<A, D>>,
+    op: ReduceOp,
+    axes: AxisList,
+    form: ReduceForm,
+) -> Layer<O> {
+    let spread = Spread { reduce: Reduce::new(op, axes.clone(), form), center: Center::new(form.name, axes, true) };
+    Layer::apply_built_in(spread, (deviations.clone(), x))
+}
+
+/// `x − mean` along `axes`; where a deviation overflows, all of this reduction in a larger unit. So
+/// their ratios are right.
 #[track_caller]
 pub(crate) fn centered<A: Element, D: Rank>(name: &'static str, x: Layer<Nd<A, D>>, axes: AxisList) -> Layer<Nd<A, D>> {
-    Layer::apply_built_in(Center(Reduce::new(ReduceOp::Mean, axes, ReduceForm::of(name, true))), (x,))
+    Layer::apply_built_in(Center::new(name, axes, true), (x,))
 }
 
 /// A tensor minus its mean. The mean is rounded to a multiple of its last digit, which may be more
 /// than all deviations from it. The mean of the rounded deviations is that error, so it is
 /// subtracted as well.
 #[derive(Clone)]
-struct Center<A: Element, D: Rank>(Reduce<A, D, Nd<A, D>>);
+struct Center<A: Element, D: Rank> {
+    mean: Reduce<A, D, Nd<A, D>>,
+    axes: AxisList,
+    /// Whether deviations that overflow are in units of 4. Their variance is so large that any `eps`
+    /// is less than its last digit.
+    in_units: bool,
+}
+
+/// Whether a deviation has overflowed in this process. Until then no rule looks for units.
+static HAVE_OVERFLOWED: AtomicBool = AtomicBool::new(false);
+
+/// Deviations, and the unit of each reduction unless all are 1.
+type InUnits<A, D> = (Nd<A, D>, Option<Nd<A, D>>);
+
+impl<A: Element, D: Rank> Center<A, D> {
+    fn new(name: &'static str, axes: AxisList, in_units: bool) -> Self {
+        let mean = Reduce::new(ReduceOp::Mean, axes.clone(), ReduceForm::of(name, true));
+        Center { mean, axes, in_units }
+    }
+
+    /// The deviations, and the mean of those from the rounded mean.
+    fn corrected(&self, x: &Nd<A, D>) -> Result<[Nd<A, D>; 2]> {
+        let rough = binary(Binary::Sub, x, &self.mean.value((x,))?)?;
+        let rest = self.mean.value((&rough,))?;
+        Ok([binary(Binary::Sub, &rough, &rest)?, rest])
+    }
+
+    /// The deviations, and the unit of each reduction if some overflow.
+    fn deviations(&self, x: &Nd<A, D>) -> Result<InUnits<A, D>> {
+        let [deviations, rest] = self.corrected(x)?;
+        // half of the last digit of the largest number: less makes no finite number infinite
+        let digit = A::max_value() * A::epsilon() / A::of(4.0);
+        if rest.0.iter().all(|rest| rest.abs() < digit) {
+            return Ok((deviations, None));
+        }
+        let axes = self.axes.of(x.shape())?;
+        let largest = |x: &Nd<A, D>| {
+            let magnitudes = x.0.mapv(A::abs).into_dyn();
+            kernels::fold_axes(magnitudes.view(), &axes, A::zero(), |a, b| Binary::Max.value(a, b))
+        };
+        let (one, four) = (A::of(1.0), A::of(4.0));
+        let [quarters, _] = self.corrected(&binary(Binary::Div, x, &Nd::single(four))?)?;
+        // the factor of the quarters; 0 keeps the deviations
+        let mut factors = largest(&deviations);
+        factors.zip_mut_with(&largest(&quarters), |of, &quarter| {
+            *of = match of.is_finite() {
+                true => A::zero(),
+                false if quarter > A::max_value() / four => one,
+                false => four,
+            };
+        });
+        let each = factors.broadcast(x.shape()).expect("the reduced axes have length 1");
+        let elements = deviations.0.iter().zip(quarters.0.iter()).zip(&each);
+        let elements = elements.map(|((&x, &quarter), &factor)| if factor == A::zero() { x } else { quarter * factor });
+        let deviations = Nd::from_elements(x.dim(), elements.collect());
+        if factors.iter().all(|&factor| factor != one) {
+            return Ok((deviations, None));
+        }
+        HAVE_OVERFLOWED.store(true, Ordering::Relaxed);
+        let units = factors.mapv_into(|factor| if factor == one { four } else { one });
+        Ok((deviations, Some(ReduceOutput::<A, D>::from_reduced(units, &axes, true))))
+    }
+
+    /// The units of the deviations of `x`, which were computed before in this pass.
+    fn units(&self, x: &Nd<A, D>) -> Option<Nd<A, D>> {
+        let may_be = self.in_units && HAVE_OVERFLOWED.load(Ordering::Relaxed);
+        if may_be { self.deviations(x).expect("the axes were checked").1 } else { None }
+    }
+
+    /// The deviations of a delta or a tangent: a linear function.
+    fn of_delta(&self, delta: &Layer<Nd<A, D>>) -> Layer<Nd<A, D>> {
+        Layer::apply_built_in(Center { in_units: false, ..self.clone() }, (delta.clone(),))
+    }
+
+    /// The derivative at `x` for a delta or a tangent.
+    fn derivative(&self, x: &Nd<A, D>, delta: &Layer<Nd<A, D>>) -> Layer<Nd<A, D>> {
+        match self.units(x) {
+            None => self.of_delta(delta),
+            Some(units) => Nd::binary(Binary::Div, &self.of_delta(delta), &Layer::constant(units)),
+        }
+    }
+}
 
 impl<A: Element, D: Rank> Primitive for Center<A, D> {
     type Operands = (Layer<Nd<A, D>>,);
     type Output = Nd<A, D>;
 
     fn name(&self) -> &'static str {
-        self.0.name()
+        self.mean.name()
     }
 
     fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, D>> {
-        let rough = binary(Binary::Sub, x, &self.0.value((x,))?)?;
-        binary(Binary::Sub, &rough, &self.0.value((&rough,))?)
+        match self.deviations(x)? {
+            (deviations, Some(units)) if !self.in_units => binary(Binary::Mul, &deviations, &units),
+            (deviations, _) => Ok(deviations),
+        }
     }
 
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
-        (Some(Layer::apply_built_in(self.clone(), (at.delta.clone(),))),)
+        (Some(self.derivative(at.values.0, at.delta)),)
     }
 
     fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
-        Some(Layer::apply_built_in(self.clone(), (along.tangents.0.clone()?,)))
+        Some(self.derivative(along.values.0, along.tangents.0.as_ref()?))
     }
 
     fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
-        2.0 * self.0.cost((x,))
+        2.0 * self.mean.cost((x,))
     }
 }
 
 impl<A: Element, D: Rank> BuiltIn for Center<A, D> {
+    const IS_PURE: bool = true;
+}
+
+/// A reduction of the first operand, the deviations of the second one.
+#[derive(Clone)]
+struct Spread<A: Element, D: Rank, O> {
+    reduce: Reduce<A, D, O>,
+    center: Center<A, D>,
+}
+
+impl<A: Element, D: Rank, O: ReduceOutput<A, D> + Pointwise> Primitive for Spread<A, D, O> {
+    type Operands = (Layer<Nd<A, D>>, Layer<Nd<A, D>>);
+    type Output = O;
+
+    fn name(&self) -> &'static str {
+        self.reduce.name()
+    }
+
+    fn value(&self, (deviations, x): (&Nd<A, D>, &Nd<A, D>)) -> Result<O> {
+        match self.center.units(x) {
+            None => self.reduce.value((deviations,)),
+            Some(units) => self.reduce.value_in_units(deviations, units),
+        }
+    }
+
+    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>, Option<Layer<Nd<A, D>>>) {
+        let operands = &(at.operands.0.clone(),);
+        let Some(units) = self.center.units(at.values.1) else {
+            let of_deviations =
+                At { operands, values: (at.values.0,), output: at.output, value: at.value, delta: at.delta };
+            return (self.reduce.pullback(&of_deviations).0, None);
+        };
+        // the slope of a standard deviation is that of the same in another unit
+        let output = &Layer::apply_built_in(self.reduce.clone(), operands.clone());
+        let (delta,) =
+            self.reduce.pullback(&At { operands, values: (at.values.0,), output, value: at.value, delta: at.delta });
+        let delta = delta.map(|delta| self.center.of_delta(&delta));
+        let delta = delta.map(|delta| match self.reduce.is_root() {
+            true => delta,
+            false => Nd::binary(Binary::Mul, &delta, &Layer::constant(units)),
+        });
+        (None, delta)
+    }
+
+    fn cost(&self, (deviations, _): (&Nd<A, D>, &Nd<A, D>)) -> f64 {
+        self.reduce.cost((deviations,))
+    }
+}
+
+impl<A: Element, D: Rank, O: ReduceOutput<A, D> + Pointwise> BuiltIn for Spread<A, D, O> {
     const IS_PURE: bool = true;
 }
 

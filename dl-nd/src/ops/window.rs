@@ -1,6 +1,6 @@
 //! Settings and checks shared by convolution and pooling.
 
-use crate::kernels::{SPATIAL, Window};
+use crate::kernels::SPATIAL;
 use crate::tensor::check_size;
 use dl_core::{Error, Result};
 
@@ -42,14 +42,12 @@ pub(crate) fn size<A>(shape: &[usize]) -> Result<usize> {
     Ok(shape.iter().product())
 }
 
-/// The number of pooling windows along an axis. Their padding must be at most half of the kernel.
-pub(crate) fn outputs(window: Window, shape: &[usize], axis: usize, ceil: bool) -> Result<usize> {
-    let (padding, kernel) = (window.padding, window.kernel);
-    let outputs = window.outputs(shape, axis, ceil)?;
-    if padding > kernel / 2 {
-        return Err(Error::invalid(format!(
-            "a padding of {padding} along axis {axis} is more than half of the kernel, {kernel}"
-        )));
+/// Fails for a padding that keeps the lengths if a stride is not 1.
+pub(crate) fn check_padding(padding: Option<&[usize]>, stride: &[usize]) -> Result<()> {
+    match stride.iter().find(|&&stride| stride != 1) {
+        Some(stride) if padding.is_none() => {
+            Err(Error::invalid(format!("a padding that keeps the lengths needs a stride of 1 instead of {stride}")))
+        }
+        _ => Ok(()),
     }
-    Ok(outputs)
 }

@@ -155,6 +155,8 @@ pub(crate) struct Case {
     pub(crate) args: Args,
     pub(crate) inputs: Vec<Numbers>,
     pub(crate) output: Numbers,
+    /// Whether it is at a kink, a tie or a pole.
+    pub(crate) kink: bool,
     pub(crate) first: Option<Derivatives>,
     pub(crate) second: Option<Derivatives>,
 }
@@ -178,6 +180,7 @@ impl Case {
             args: Args(value["args"].clone()),
             inputs: tensors("inputs"),
             output: Numbers::parse(&value["output"]),
+            kink: given("kink"),
             first: given("cotangent").then(|| Derivatives {
                 weights: vec![Numbers::parse(&value["cotangent"])],
                 gradients: tensors("gradients"),

@@ -47,41 +47,21 @@ fn catalog_kernel_and_gradient_columns_match_measurement() {
     }
 }
 
-/// The part of the file after the table.
-const KINKS: &str = "\
-## Kinks, ties and poles
+/// Rows whose column "kinks" names a point without a case from PyTorch: its results there are NaN, a
+/// tie has no order there, or the tests are in `tests/tensors`.
+const OTHERWISE_CHECKED: [&str; 7] = ["bce_with_logits", "ctc", "gelu", "gelu_tanh", "logcumsumexp", "nll", "silu"];
 
-Derivatives there are those of PyTorch, unless the table says otherwise.
-
-| operation | where | derivative |
-|---|---|---|
-| `abs`, `l1`, `sign` | 0 | 0 |
-| `relu` | 0 | 0 |
-| `leaky_relu`, `elu` | 0 | the slope, `alpha` |
-| `clamp` | at a bound | 0 |
-| `huber` | `delta` | `delta`; the second derivative is 0 |
-| `min`, `max` | equal operands | ½ for each |
-| `amax`, `amin`, `norm_p` with p = ∞ | equal extremes | in equal parts |
-| `max_pool1d`, `max_pool2d`, `max_pool3d` | equal maxima | all for the first |
-| `max_with_indices`, `min_with_indices`, `sort`, `topk` | equal elements | all for the copied one, the first of them |
-| `cummax`, `cummin` | equal extremes | all for the last |
-| `norm`, `norm_p`, `std` | 0 | 0; so is the second derivative (in PyTorch NaN for some) |
-| `sqrt`, `rsqrt`, `ln`, `recip`, `log1p`, `entr` | the pole | infinite |
-| `asin`, `acos`, `acosh`, `atanh` | the ends of the range | infinite |
-| `pow` | base 0 | infinite below the exponent 1, 0 in the exponent (NaN if it is 0, twice, in PyTorch) |
-| `xlogy` | a = 0 | in `a`: `ln b`, and 0 if `b` is not positive; in `b`: 0 (in PyTorch NaN at b = 0) |
-| `floor`, `rem` | the jump | that of the right side |
-| `softplus` | above 20 | exact; PyTorch returns `x` there, which is less by up to 2e-9 |
-| `erf`, `ndtr`, `silu`, `gelu`, `gelu_tanh` | ±∞ | the limits, of any order (in PyTorch NaN) |
-| `softmax`, `log_softmax`, `logsumexp`, `logaddexp` | −∞ only | NaN |
-| `logcumsumexp` | −∞ only | finite (in PyTorch NaN) |
-| `bce_with_logits` | probability 0, infinite logit | the term is 0 (in PyTorch NaN) |
-| `cross_entropy`, `nll` | class weight 0, logit −∞ | the term is 0 (in PyTorch NaN) |
-| `ctc` | an infinite loss | NaN; 0 with `zero_infinity` |
-
-A delta of exactly 0 gives a derivative of 0 at each of these points, where PyTorch gives NaN if the
-derivative is infinite: see the guide, chapter *Derivatives of derivatives*.
-";
+/// "topk" finds what "sort" does.
+#[test]
+fn every_operation_with_kinks_has_cases_from_pytorch_there() {
+    let cases = Case::all();
+    for operation in Operation::all() {
+        let (name, has_cases) = (operation.name, cases.iter().any(|case| case.kink && case.op == operation.name));
+        let is_checked = has_cases || OTHERWISE_CHECKED.contains(&name) || name == "topk";
+        assert!(operation.kinks() == "–" || is_checked, "`{name}` has the kinks {:?}", operation.kinks());
+        assert!(!(has_cases && OTHERWISE_CHECKED.contains(&name)), "`{name}` is checked against PyTorch");
+    }
+}
 
 /// The methods of the traits `…Ops` and the public functions of a source file.
 fn public_operations(source: &str) -> Vec<String> {
@@ -146,9 +126,8 @@ const NOT_MEASURED: [&str; 4] = ["dense", "to_dyn", "to_rank", "to_tensor"];
 /// The cell of an operation in the column "speed" of a catalog.
 fn speed<'a>(catalog: &'a str, name: &str) -> Option<&'a str> {
     let start = format!("| `{name}` |");
-    let row = catalog.lines().take_while(|line| !line.starts_with("## ")).find(|line| line.starts_with(&start))?;
-    // the sixth column
-    row.split('|').nth(6).map(str::trim)
+    // the last column
+    catalog.lines().find(|line| line.starts_with(&start))?.split('|').nth(7).map(str::trim)
 }
 
 /// `benches/peers/run.sh operations` measures an operation only if both programs have a row for it,
@@ -203,6 +182,8 @@ fn catalog_file_matches_operation_table() {
          - *PyTorch*: its name in PyTorch, with which values and derivatives are compared (`tests/operations`).\n\
          - *ranks*: the ranks of the operands, or their types; with \"broadcast\", the shapes may differ.\n\
          - *gradient*: whether the operation has a gradient.\n\
+         - *kinks*: the derivative where it jumps, is infinite or has a choice. It is that of PyTorch, or PyTorch's is\n  \
+           in brackets. A delta of exactly 0 gives 0 there (guide, *Derivatives of derivatives*).\n\
          - *one kernel*: whether it is evaluated as one kernel; the others are composed of operations.\n\
          - *speed*: PyTorch's time over ours, for the value and, after the comma, for a value and its gradient\n  \
            together, on two threads. Most operands are 2048×2048 `f32`. Of several rows (axes, exponents, sizes),\n  \
@@ -212,7 +193,7 @@ fn catalog_file_matches_operation_table() {
          keeps them with length 1. `mse_with` is the loss `mse` with another reduction than the mean. `add`,\n\
          `sub`, `mul`, `div` and `rem` are the operators `+ - * / %`. `t` reverses all axes; to transpose each\n\
          matrix of a batch, use `transpose(-1, -2)`.\n\n\
-         {table}\n{KINKS}"
+         {table}"
     );
     if std::env::var_os("UPDATE_DOCUMENTATION").is_some() {
         std::fs::write(FILE, &text).expect("the table can be written");

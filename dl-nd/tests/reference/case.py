@@ -21,10 +21,11 @@ def tensor_as_json(tensor):
 
 
 class Op:
-    """An operation: draws operands and writes cases."""
+    """An operation: draws operands and writes cases, at a kink if `kink`."""
 
-    def __init__(self, name):
+    def __init__(self, name, kink=False):
         self.name = name
+        self.kink = kink
         self.random = random.Random(name)
 
     def numbers(self, *shape, low=-2.0, high=2.0, kinks=(), distinct=False):
@@ -63,6 +64,8 @@ class Op:
             "inputs": [tensor_as_json(x) | self.layout(x.shape) for x in inputs],
             "output": tensor_as_json(output),
         }
+        if self.kink:
+            line["kink"] = True
         if not flat:
             cotangent = self.numbers(*output.shape, kinks=[0])
             loss = (output * cotangent).sum()

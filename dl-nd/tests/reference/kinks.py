@@ -5,9 +5,13 @@ import math
 import torch
 import torch.nn.functional as F
 
-from case import Op
+import case
 
 INF = math.inf
+
+
+def Op(name):
+    return case.Op(name, kink=True)
 
 
 def kinks():
@@ -89,3 +93,67 @@ def kinks():
             reduction="mean",
             label_smoothing=0.0,
         )
+    more()
+
+
+def more():
+    tensor = torch.tensor
+    for name, function in [("ceil", torch.ceil), ("round", torch.round), ("floor", torch.floor)]:
+        Op(name).case(function, tensor([-1.5, -1.0, -0.5, -0.0, 0.5, 1.0, 1.5, 2.5, INF]))
+    for name, function in [("asin", torch.asin), ("acos", torch.acos), ("atanh", torch.atanh)]:
+        Op(name).case(function, tensor([-1.0, 1.0, 2.0, 0.5]), second=False)
+    Op("acosh").case(torch.acosh, tensor([1.0, 0.5, 2.0]), second=False)
+    Op("entr").case(torch.special.entr, tensor([0.0, -1.0, 0.5]), second=False)
+    for name, function in [("atan", torch.atan), ("asinh", torch.asinh), ("log_sigmoid", F.logsigmoid)]:
+        Op(name).case(function, tensor([-INF, -0.0, INF]), second=False)
+    for name, function in [("ln", torch.log), ("sqrt", torch.sqrt)]:
+        Op(name).case(function, tensor([-1.0, -0.0, 0.0, INF]), second=False)
+    Op("rsqrt").case(torch.rsqrt, tensor([-1.0, 0.0, INF]), second=False)
+    Op("log1p").case(torch.log1p, tensor([-2.0, -1.0, INF]), second=False)
+    Op("recip").case(torch.reciprocal, tensor([-0.0, 0.0, -INF, INF]), second=False)
+
+    Op("rem").case(torch.remainder, tensor([2.5, INF, 7.0, -7.0]), tensor([INF, 2.0, -3.5, 3.5]), second=False)
+    a, b = tensor([1.0, -1.0, 0.0, -2.5, 1.0]), tensor([0.0, 0.0, 0.0, INF, -INF])
+    Op("rem").case(torch.remainder, a, b, flat=True)
+    Op("div").case(torch.div, tensor([0.0, 1.0, INF]), tensor([INF, -INF, 2.0]), second=False)
+    a, b = tensor([0.0, 0.0, 0.0, 0.0, 0.0]), tensor([2.0, 1.0, 0.5, 0.0, -1.0])
+    Op("pow").case(torch.pow, a, b, second=False)
+    Op("pow").case(torch.pow, tensor([-2.0, -2.0, -1.0]), tensor([0.5, 2.0, 0.0]), flat=True)
+    a, b = tensor([-INF, -INF, INF, 0.5]), tensor([-INF, 1.0, 0.0, 0.5])
+    Op("logaddexp").case(torch.logaddexp, a, b, second=False)
+
+    ties = tensor([[1.0, 2.0, 2.0, 1.0], [3.0, 3.0, 3.0, 0.0]])
+    Op("sort").case(lambda x: torch.sort(x, dim=1, stable=True).values, ties, axis=1, descending=False)
+    Op("sort").case(lambda x: torch.sort(x, dim=1, descending=True, stable=True).values, ties, axis=1, descending=True)
+    for name, function in [("cummax", torch.cummax), ("cummin", torch.cummin)]:
+        Op(name).case(lambda x: function(x, 1).values, ties, axis=1, second=False)
+    for name, function in [("max_with_indices", torch.max), ("min_with_indices", torch.min)]:
+        Op(name).case(lambda x: function(x, 1).values, ties, axis=1)
+    for name, function in [("argmax", torch.argmax), ("argmin", torch.argmin)]:
+        Op(name).case(lambda x: function(x, 1).double(), ties, axis=1, flat=True)
+    Op("prod").case(lambda x: torch.prod(x, 1), tensor([[0.0, 2.0, 0.0], [0.0, 3.0, 2.0]]), axes=[1], keep=False)
+    Op("cumprod").case(lambda x: torch.cumprod(x, 1), tensor([[0.0, 2.0, 0.0], [3.0, 0.0, 2.0]]), axis=1)
+    Op("norm").case(
+        lambda x: torch.linalg.vector_norm(x, dim=1), tensor([[0.0, 0.0]]), axes=[1], keep=False, p=2, second=False
+    )
+    Op("cosine_similarity").case(
+        lambda a, b: torch.cosine_similarity(a, b, 1),
+        tensor([[0.0, 0.0], [1.0, 2.0]]),
+        tensor([[1.0, 2.0], [2.0, 1.0]]),
+        axis=1,
+        second=False,
+    )
+
+    shape = (1, 1, 2, 2, 4)
+    x = tensor([1.0, 1.0, 3.0, 2.0, 1.0, 1.0, 3.0, 3.0] * 2).reshape(shape)
+    settings = dict(stride=[2] * 3, padding=[0] * 3, dilation=[1] * 3, ceil=False)
+    Op("max_pool3d").case(lambda x: F.max_pool3d(x, [2] * 3, *settings.values()), x, kernel=[2] * 3, **settings)
+    for axes in [1, 2, 3]:
+        function, size = getattr(F, f"adaptive_max_pool{axes}d"), [1] * (axes - 1) + [3]
+        Op(f"adaptive_max_pool{axes}d").case(lambda x: function(x, size), x.reshape((1, 1) + (1,) * (axes - 1) + (16,)), size=size)
+
+    row = tensor([[2.0, 2.0, 2.0], [1.0, 2.0, 4.0]])
+    Op("layer_norm").case(lambda x: F.layer_norm(x, (3,), eps=0.25), row, axes=1, eps=0.25)
+    Op("group_norm").case(lambda x: F.group_norm(x, 1, eps=0.25), row, groups=1, eps=0.25)
+    Op("batch_norm").case(lambda x: F.batch_norm(x, None, None, training=True, eps=0.25), row.T.contiguous(), eps=0.25)
+    Op("rms_norm").case(lambda x: F.rms_norm(x, (3,), eps=0.25), row - 2, axes=1, eps=0.25)

@@ -31,6 +31,10 @@ def convolutions():
             ((1, 2, 1), (1, 2, 1), {}),
             ((0, 2, 4), (1, 2, 2), {}),
             ((1, 1, 7), (1, 1, 2), dict(stride=[2], dilation=[3], padding=[1])),
+            ((2, 2, 5), (3, 2, 2), dict(padding="same")),
+            ((1, 2, 6), (2, 1, 4), dict(padding="same", dilation=[3], groups=2)),
+            ((1, 1, 3), (2, 1, 5), dict(padding="same")),
+            ((1, 1, 2), (1, 1, 8), dict(padding="same", dilation=[5])),
         ],
     )
     conv(
@@ -49,6 +53,9 @@ def convolutions():
             ((1, 3, 2, 2), (2, 3, 1, 1), {}),
             ((1, 1, 2, 2), (1, 1, 2, 2), {}),
             ((0, 1, 3, 3), (1, 1, 2, 2), {}),
+            ((1, 2, 4, 3), (2, 2, 2, 3), dict(padding="same")),
+            ((2, 2, 3, 5), (2, 1, 4, 2), dict(padding="same", dilation=[1, 3], groups=2)),
+            ((1, 1, 2, 3), (1, 1, 1, 1), dict(padding="same")),
         ],
     )
     conv(
@@ -60,6 +67,7 @@ def convolutions():
             ((1, 1, 2, 2, 3), (1, 1, 2, 2, 2), dict(padding=[1, 0, 1], stride=[2, 1, 2])),
             ((1, 2, 3, 2, 2), (2, 1, 2, 1, 1), dict(groups=2, dilation=[2, 1, 1])),
             ((2, 1, 1, 2, 2), (1, 1, 1, 1, 1), {}),
+            ((1, 2, 2, 3, 3), (1, 2, 2, 1, 4), dict(padding="same")),
         ],
     )
     conv(
@@ -145,6 +153,38 @@ def pools():
                     kernel=kernel,
                     **settings,
                 )
+    for x, kernel, dilation in [
+        ((2, 1, 5), [2], [1]),
+        ((1, 1, 6), [3], [3]),
+        ((1, 2, 4, 3), [2, 3], [1, 1]),
+        ((1, 1, 5, 4), [4, 2], [1, 3]),
+        ((1, 1, 2, 3, 3), [2, 1, 4], [1, 1, 1]),
+    ]:
+        ones = [1] * len(kernel)
+        both = [d * (k - 1) for k, d in zip(kernel, dilation)]
+        ends = [end for total in reversed(both) for end in (total // 2, total - total // 2)]
+        op, function = Op(f"max_pool{len(kernel)}d"), getattr(F, f"max_pool{len(kernel)}d")
+        op.case(
+            lambda x: function(F.pad(x, ends, value=-math.inf), kernel, ones, dilation=dilation),
+            op.numbers(*x, distinct=True),
+            kernel=kernel,
+            stride=ones,
+            padding="same",
+            dilation=dilation,
+            ceil=False,
+        )
+        op, function = Op(f"avg_pool{len(kernel)}d"), getattr(F, f"avg_pool{len(kernel)}d")
+        for include in [True, False] if dilation == ones else []:
+            mean = lambda x: function(F.pad(x, ends), kernel, ones)
+            op.case(
+                lambda x: mean(x) if include else mean(x) / mean(torch.ones_like(x)),
+                op.numbers(*x),
+                kernel=kernel,
+                stride=ones,
+                padding="same",
+                ceil=False,
+                count_include_pad=include,
+            )
     for axes, cases in {
         "1d": [((1, 2, 5), [2]), ((2, 1, 3), [3]), ((1, 1, 2), [5])],
         "2d": [

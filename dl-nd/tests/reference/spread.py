@@ -17,6 +17,9 @@ from decimal import Context, Decimal, setcontext
 setcontext(Context(prec=900, Emin=-999999, Emax=999999))
 
 
+LARGEST = {24: 3.4028234663852886e38, 53: 1.7976931348623157e308}
+
+
 def rounded(number, digits):
     return number if digits == 53 else struct.unpack("f", struct.pack("f", number))[0]
 
@@ -78,9 +81,18 @@ def rows(digits, random):
     yield [2.0**26 + ulp] * 4 + [2.0**26]
     yield [0.97 * big] * 3
     yield [1.5 * big, -1.5 * big, 0.5 * big]
+    # a difference of two of these overflows, and in some rows a sum
+    most = LARGEST[digits]
+    yield [0.9 * most, -0.9 * most, -0.9 * most]
+    yield [0.7 * most, -0.7 * most]
+    yield [most, most, -most]
+    yield [most / 2, -most, -most]
+    yield [most, -0.5 * most] * 9
+    yield [most] * 3
     yield [math.sqrt(big) * k for k in (1, 3, 2)]
     yield [math.sqrt(big) * 300.0 * k for k in (1, 3, 2, 7)]
     yield [tiny * k for k in (1, 3, 2)]
+    yield [1e8 * tiny * k for k in (1, 3, 2)]
     yield [math.sqrt(tiny) * k for k in (1, 3, 2)]
     yield [1e-3 * math.sqrt(tiny) * k for k in (1, -3, 2, 5)]
     yield [0.0, 0.0, 0.0]
@@ -96,11 +108,15 @@ def main():
         for numbers in rows(digits, draw):
             x = [rounded(x, digits) for x in numbers]
             weights = [rounded(draw.uniform(-2, 2), digits) for _ in x]
-            for op, settings in [(var, (0, 1)), (std, (0, 1)), (layer_norm, (1e-5, 1e-12)), (rms_norm, (1e-5,))]:
+            for op, settings in [(var, (0, 1)), (std, (0, 1)), (layer_norm, (1e-5, 1e-12, 0)), (rms_norm, (1e-5, 0))]:
                 for number in settings:
+                    if number == 0 and (op is layer_norm and len(set(x)) == 1 or op is rms_norm and not any(x)):
+                        continue
                     setting = number if op in (var, std) else Decimal(rounded(number, digits))
                     d = weights[:1] if op in (var, std) else weights
                     value, gradient = op([Decimal(x) for x in x], [Decimal(d) for d in d], setting)
+                    if any(abs(g) > LARGEST[digits] for g in gradient):
+                        continue  # it cannot be represented
                     line = {"op": op.__name__, "format": digits, "number": number}
                     line |= {"x": [as_json(x) for x in x], "d": [as_json(d) for d in d]}
                     line |= {"value": [as_json(y) for y in value], "gradient": [as_json(g) for g in gradient]}

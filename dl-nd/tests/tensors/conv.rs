@@ -255,7 +255,10 @@ fn conv_with_invalid_shapes_or_settings_returns_error() {
     error_of(conv([4, 3, 0, 3], Conv::new()), op, &["kernel of 0 along axis 2"]);
     let parts = ["axis 3 of [2, 3, 8, 8]", "kernel of 5", "dilation 3 spans 13", "padding 2 there are 12"];
     assert!(error_of(conv([4, 3, 3, 5], Conv::new().dilation(3).padding(2)), op, &parts).is_shape());
+    let parts = ["keeps the lengths", "stride of 1 instead of 2"];
+    assert!(error_of(conv([4, 3, 3, 3], Conv::new().same_padding().stride([1, 2])), op, &parts).is_invalid());
     for huge in [usize::MAX, usize::MAX / 2, usize::MAX / 4, 1 << 61] {
+        error_of(conv([4, 3, 3, 3], Conv::new().same_padding().dilation(huge)), op, &["axis 2 of [2, 3, 8, 8]"]);
         error_of(conv([4, 3, 3, 3], Conv::new().padding(huge)), op, &["too large"]);
         error_of(conv([4, 3, 3, 3], Conv::new().dilation(huge)), op, &["axis 2 of [2, 3, 8, 8]"]);
         let strided = conv([4, 3, 3, 3], Conv::new().stride(huge));
@@ -306,5 +309,33 @@ fn conv_with_many_taps_or_samples_matches_loops() {
         let (x, w) = (case.x(), case.w());
         close(&value(&case.conv(&x.layer(), &w.layer())), &case.by_loops(&x, &w), &format!("{case:?}"));
         transposes(&case);
+    }
+}
+
+/// An even kernel reaches one element further at the end.
+#[test]
+fn conv_with_same_padding_equals_conv_of_padded_input() {
+    for (x, w, dilation) in
+        [([2, 3, 5, 4], [4, 3, 2, 4], 1), ([1, 2, 6, 6], [2, 2, 4, 3], 3), ([1, 1, 2, 9], [1, 1, 6, 1], 7)]
+    {
+        let ends = |axis: usize| {
+            let both: usize = dilation * (w[axis] - 1);
+            (both / 2, both.div_ceil(2))
+        };
+        let weight = |shape, seed| -> Weight<Nd<f64, Ix4>> { Weight::new(numbers(shape, -1.0, 1.0, seed)) };
+        let (x, w) = (weight(x, 1), weight(w, 2));
+        let conv = Conv::new().dilation(dilation);
+        let same = x.conv2d(&w, conv.same_padding());
+        let padded = x.pad(&[(0, 0), (0, 0), ends(2), ends(3)], 0.0).conv2d(&w, conv);
+        assert_eq!(value(&same).shape()[2..], x.value().shape()[2..]);
+        close(&value(&same.to_dyn()), &value(&padded.to_dyn()), "value");
+        let slopes = |y: &Layer<Nd<f64, Ix4>>| [mixed(&y.square()).gradient(&x), mixed(&y.square()).gradient(&w)];
+        for (found, wanted) in slopes(&same).iter().zip(slopes(&padded)) {
+            close(&value(&found.to_dyn()), &value(&wanted.to_dyn()), "gradient");
+        }
+        // the transposed convolution keeps the lengths, too
+        let (y, back) = (Weight::new(value(&same)), w.value());
+        let transposed = y.conv_transpose2d(&back, conv.same_padding());
+        close(&value(&transposed.to_dyn()), &value(&(same * y.value()).sum().gradient(&x).to_dyn()), "transposed");
     }
 }

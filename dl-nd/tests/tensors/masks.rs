@@ -2,8 +2,8 @@
 //! however steep the functions are there.
 
 use dl_core::{Binary, Differentiable, Do, Layer, Pointwise, Unary, Weight};
-use dl_nd::{Attention, Bce, CrossEntropy, Each, Nd, Rank, ops::*, scaled_dot_product_attention_with};
-use ndarray::{Ix1, Ix2};
+use dl_nd::{Attention, Bce, CrossEntropy, Each, Element, Nd, Rank, ops::*, scaled_dot_product_attention_with};
+use ndarray::{Ix1, Ix2, Ix4};
 
 const INF: f64 = f64::INFINITY;
 
@@ -147,6 +147,95 @@ fn masked_attention_and_bce_with_infinite_logits_have_finite_gradients() {
     let losses = x.bce_with_logits_with(Nd::from([[1.0, 0.0, 0.5]]), &settings);
     let (losses, slope) = Do::predict((losses.clone(), losses.sum().gradient(&x))).wait().expect("it succeeds");
     assert_eq!((losses, slope), (Nd::from([[0.0, 0.0, 0.0]]), Nd::from([[0.0, 0.0, 0.0]])));
+}
+
+/// The last keys are padding, and so are the last queries, whose results are not used. Values and
+/// derivatives have the bits of padding with zeros.
+fn check_attention_over_padding<A: Element>([length, keys, padding]: [usize; 3], causal: bool) {
+    let results = |hard: f64| {
+        let fill = |rows: usize, width: usize, rate: f64| -> Weight<Nd<A, Ix4>> {
+            let element = |i: usize| if i / width % rows + padding >= rows { hard } else { (rate * i as f64).sin() };
+            let elements = (0..2 * rows * width).map(|i| A::of(element(i))).collect();
+            Weight::new(Nd::from_vec([1, 2, rows, width], elements).expect("the elements"))
+        };
+        let (q, k, v) = (fill(length, 8, 0.37), fill(keys, 8, 0.61), fill(keys, 5, 0.83));
+        let seen = Nd::from((0..keys).map(|key| key + padding < keys).collect::<Vec<_>>());
+        let used = (0..length).map(|row| row + padding < length).collect();
+        let used = Nd::from_vec([1, 1, length, 1], used).expect("a column");
+        let settings = if causal { Attention::new().causal() } else { Attention::new().mask(seen) };
+        let y = where_(&used, scaled_dot_product_attention_with(&q, &k, &v, &settings), Layer::constant(A::zero()));
+        let loss = y.square().sum();
+        let slopes = (loss.gradient(&q), loss.gradient(&k), loss.gradient(&v));
+        let (y, (a, b, c)) = Do::predict((y, slopes)).wait().expect("it succeeds");
+        [y, a, b, c].map(|x| x.into_vec())
+    };
+    let zeros = results(0.0);
+    for hard in [f64::NAN, INF, -INF] {
+        for (what, (found, wanted)) in
+            ["value", "queries", "keys", "values"].iter().zip(results(hard).iter().zip(&zeros))
+        {
+            assert!(found == wanted, "{what}, {length} queries, {keys} keys, causal: {causal}, {hard}");
+        }
+    }
+}
+
+/// With few keys, and with several blocks of keys.
+#[test]
+fn attention_over_padding_that_is_not_finite_equals_that_over_zeros() {
+    for (lengths, causal) in [
+        ([3, 5, 2], false),
+        ([100, 130, 70], false),
+        ([70, 600, 60], false),
+        ([5, 5, 2], true),
+        ([130, 130, 70], true),
+        ([600, 600, 300], true),
+    ] {
+        check_attention_over_padding::<f32>(lengths, causal);
+        if lengths[1] < 200 {
+            check_attention_over_padding::<f64>(lengths, causal);
+        }
+    }
+}
+
+#[test]
+fn hidden_keys_that_are_not_finite_leave_whole_matrix_and_second_derivatives_finite() {
+    let matrix = |x: [[f64; 2]; 3]| Weight::new(Nd::from(x));
+    let q = matrix([[0.3, 1.0], [-0.7, 0.2], [0.1, 2.0]]);
+    let seen = Nd::from([true, false, true]);
+    let settings = [
+        Attention::new().mask(&seen),
+        Attention::new().mask(&seen).bias(Nd::from([[0.5], [1.0], [0.0]])),
+        Attention::new().mask(&seen).dropout(0.5),
+        Attention::new().bias(Nd::from([0.25, -INF, 0.0])),
+        Attention::new().mask(&seen).causal().dropout(0.25),
+    ];
+    for (i, settings) in settings.iter().enumerate() {
+        let results = |bad: f64| {
+            let (k, v) =
+                (matrix([[0.5, 1.0], [bad, bad], [2.0, -1.0]]), matrix([[1.0, 0.5], [bad, -bad], [0.25, -1.0]]));
+            let y = scaled_dot_product_attention_with(&q, &k, &v, settings);
+            let gradients = |loss: &Layer<f64>| [loss.gradient(&q), loss.gradient(&k), loss.gradient(&v)];
+            let first = gradients(&y.square().sum());
+            let [a, b, c] = first.each_ref().map(|slope| slope.square().sum());
+            let all = [vec![y], first.to_vec(), gradients(&(a + b + c)).to_vec()].concat();
+            all.iter().map(|y| y.predict().seed(3).wait().expect("it succeeds").into_vec()).collect::<Vec<_>>()
+        };
+        let zeros = results(0.0);
+        for bad in [f64::NAN, INF, -INF] {
+            for (at, (found, wanted)) in results(bad).iter().zip(&zeros).enumerate() {
+                let near = |(a, b): (&f64, &f64)| (a - b).abs() < 1e-12;
+                assert!(
+                    found.iter().zip(wanted).all(near),
+                    "settings {i}, result {at}, {bad}: {found:?}, not {wanted:?}"
+                );
+            }
+        }
+    }
+    // a key that is seen shows
+    let (k, v) = (matrix([[0.5, 1.0], [f64::NAN, 0.0], [2.0, -1.0]]), matrix([[1.0, 0.5], [0.0, 1.0], [0.25, -1.0]]));
+    let y = scaled_dot_product_attention_with(&q, &k, &v, &Attention::new().causal());
+    let y = y.predict().wait().expect("it succeeds");
+    assert!(y.view().row(0).iter().all(|x| x.is_finite()) && y.view().row(1).iter().all(|x| x.is_nan()), "{y}");
 }
 
 /// A product with −∞ weights and a mask of the result.

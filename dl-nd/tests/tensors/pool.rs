@@ -258,13 +258,14 @@ fn pool_with_empty_batch_or_channels_succeeds() {
 fn pool_with_invalid_shapes_or_settings_returns_error() {
     let x: Nd<f32, Ix4> = Nd::full([1, 2, 4, 3], 1.0);
     type Wrong = (Pool<2>, &'static [&'static str]);
-    let wrong: [Wrong; 7] = [
+    let wrong: [Wrong; 8] = [
         (Pool::new(4), &["axis 3 of [1, 2, 4, 3]", "kernel of 4", "spans 4", "padding 0 there are 3"]),
         (Pool::new(2).dilation([5, 1]), &["axis 2", "spans 6"]),
         (Pool::new(3).padding(2), &["padding of 2 along axis 2", "half of the kernel, 3"]),
         (Pool::new([2, 0]), &["kernel of 0 along axis 3"]),
         (Pool::new(2).stride([0, 1]), &["stride of 0 along axis 2"]),
         (Pool::new(2).dilation(0), &["dilation of 0"]),
+        (Pool::new(2).same_padding(), &["keeps the lengths", "stride of 1 instead of 2"]),
         (Pool::new(usize::MAX).padding(usize::MAX / 2), &["too large"]),
     ];
     for (pool, parts) in wrong {
@@ -282,4 +283,66 @@ fn pool_with_invalid_shapes_or_settings_returns_error() {
     error_of(open.max_pool1d(Pool::new(2)), "max_pool1d", &["[1, 2, 4, 3] instead of [batch, channels, length]"]);
     error_of(open.avg_pool3d(Pool::new(2)), "avg_pool3d", &["[batch, channels, depth, height, width]"]);
     assert_eq!(value(&x.max_pool2d(Pool::new(2).stride(usize::MAX).ceil_mode(true))).shape(), [1, 2, 1, 1]);
+}
+
+/// The factor of a mean is rounded, and so are its products. Their errors are the same in all terms.
+#[test]
+fn mean_of_equal_numbers_under_window_is_that_number() {
+    for len in [17, 100, 1000, 300_000] {
+        let x: Nd<f32, Ix3> = Nd::full([1, 1, len], 3.0);
+        let w = Weight::new(x);
+        for y in [w.avg_pool1d(Pool::new(len)), w.adaptive_avg_pool1d([1])] {
+            let (mean, slope) = (value(&y), value(&(y * len as f32).sum().gradient(&w)));
+            assert_eq!(mean, Nd::from([[[3.0]]]), "{len}");
+            assert!(
+                slope.view().iter().all(|slope| (slope - 1.0).abs() <= f32::EPSILON),
+                "{len}: {}",
+                slope[[0, 0, 0]]
+            );
+        }
+    }
+    let w: Weight<Nd<f32, Ix4>> = Weight::new(Nd::full([1, 9, 300, 40], 1.0));
+    let planes =
+        [w.avg_pool2d(Pool::new([300, 40])), w.adaptive_avg_pool2d([1, 1]), w.avg_pool2d(Pool::new([100, 20]))];
+    for y in planes {
+        assert!(value(&y).view().iter().all(|&mean| mean == 1.0));
+    }
+    let w: Weight<Nd<f32, Ix5>> = Weight::new(Nd::full([2, 1, 30, 20, 50], 1.0));
+    for y in [w.avg_pool3d(Pool::new([30, 20, 50])), w.adaptive_avg_pool3d([1, 1, 1])] {
+        assert!(value(&y).view().iter().all(|&mean| mean == 1.0));
+    }
+    // the sum of the contributions of all windows that contain an element
+    let w: Weight<Nd<f32, Ix3>> = Weight::new(Nd::full([8, 1, 3000], 1.0));
+    let slope = value(&w.avg_pool1d(Pool::new(1000).stride(1)).sum().gradient(&w));
+    assert!((0..8).all(|lane| slope[[lane, 0, 1500]] == 1.0), "{}", slope[[0, 0, 1500]]);
+}
+
+#[test]
+fn mean_of_largest_numbers_under_window_does_not_overflow() {
+    let numbers = (0..3 * 8 * 50 * 60).map(|i| if i == 3500 { f32::INFINITY } else { 3e38 });
+    let x: Nd<f32, Ix4> = Nd::from_vec([3, 8, 50, 60], numbers.collect()).unwrap();
+    for y in [x.avg_pool2d(Pool::new([50, 60])), x.adaptive_avg_pool2d([1, 1])] {
+        for (i, mean) in value(&y).view().iter().enumerate() {
+            assert!(if i == 1 { *mean == f32::INFINITY } else { (mean / 3e38 - 1.0).abs() < 1e-6 }, "{i}: {mean}");
+        }
+    }
+}
+
+#[test]
+fn same_padding_keeps_lengths_and_counts_taps_inside() {
+    let x: Nd<f64, Ix3> = Nd::from([[[1.0, 2.0, 4.0, 8.0, 16.0]]]);
+    let even = Pool::new(4).stride(1).same_padding();
+    assert_eq!(value(&x.max_pool1d(even)), Nd::from([[[4.0, 8.0, 16.0, 16.0, 16.0]]]));
+    assert_eq!(value(&x.avg_pool1d(even)), Nd::from([[[1.75, 3.75, 7.5, 7.0, 6.0]]]));
+    let inside = value(&x.avg_pool1d(even.count_include_pad(false)).to_dyn());
+    close(
+        &inside,
+        &Nd::from([[[7.0 / 3.0, 3.75, 7.5, 28.0 / 3.0, 12.0]]]).to_dyn().predict().wait().unwrap(),
+        "inside",
+    );
+    // a dilation longer than the axis
+    assert_eq!(value(&x.max_pool1d(Pool::new(3).stride(1).dilation(50).same_padding())), x);
+    assert_eq!(value(&x.max_pool1d(Pool::new(1).same_padding())), x);
+    let w = Weight::new(x);
+    check_twice("same padding", &mixed(&w.avg_pool1d(even.count_include_pad(false)).square()), &w);
 }

@@ -1,7 +1,7 @@
 //! Variances, standard deviations and norms of rows that are hard for floating point, against exact
 //! values. `reference/spread.py` writes the reference.
 
-use dl_core::{Differentiable, Do, Layer, Weight};
+use dl_core::{Binary, Differentiable, Do, Layer, Pointwise, Weight};
 use dl_nd::{Element, Nd, RunningStats, ops::*};
 use dl_optim::Sgd;
 use ndarray::{Ix1, Ix2, Ix3};
@@ -140,4 +140,86 @@ fn mean_of_largest_numbers_does_not_overflow() {
     let sums = Nd::from([[f32::INFINITY, 1.0], [f32::NAN, 1.0], [3e38, 3e38]]);
     let means = sums.mean_axis(1).predict().wait().expect("it succeeds");
     assert!(means[0] == f32::INFINITY && means[1].is_nan() && near(means[2]), "{means:?}");
+}
+
+/// Values and derivatives of rows with deviations that overflow, in units of `unit`, are those of the
+/// same rows in units of 1.
+fn check_large_deviations<A: Element + Into<f64>>(unit: f64) {
+    type Op<A> = fn(&Layer<Nd<A, Ix2>>) -> Layer<Nd<A, Ix2>>;
+    // with the power of the unit in the result
+    let ops: [(&str, Op<A>, i32); 6] = [
+        ("std", |x| x.std_keepdim(1, 1), 1),
+        ("std of all", |x| x.std_keepdim(.., 0), 1),
+        ("layer_norm", |x| x.layer_norm(1, 0.0), 0),
+        ("layer_norm with eps", |x| x.layer_norm(2, 1e-5), 0),
+        ("group_norm", |x| x.group_norm(1, 0.0), 0),
+        ("batch_norm", |x| x.t().batch_norm(0.0).t(), 0),
+    ];
+    const ROWS: [[f64; 4]; 2] = [[1.75, -1.75, -1.75, -1.0], [1.5, 0.5, -1.75, 1.0]];
+    for ((name, op, power), times) in ops.iter().flat_map(|op| [(op, 1), (op, 1000)]) {
+        let tensor = |number: &dyn Fn(usize) -> f64| -> Nd<A, Ix2> {
+            let numbers = (0..8 * times).map(|i| A::of(number(i))).collect();
+            Nd::from_vec([2 * times, 4], numbers).expect("four elements a row")
+        };
+        let [large, small] = [unit, 1.0].map(|unit| {
+            let x = Weight::new(tensor(&|i| unit * ROWS[i / 4 % 2][i % 4]));
+            // small enough that sums of 8,000 products do not overflow
+            let along = Layer::constant(tensor(&|i| unit * 2_f64.powi(-16) * (0.25 * (i % 7) as f64 - 0.5)));
+            let y = op(&x.layer());
+            let weights = Layer::constant(tensor(&|i| 0.5 * (i % 5) as f64 - 0.75));
+            let loss = Nd::binary(Binary::Mul, &y, &weights).sum();
+            let mut results = vec![(y.clone(), *power), (loss.gradient(&x), power - 1), (y.jvp(&x, &along), *power)];
+            if *power == 1 {
+                results.push((loss.hvp(&x, &along), 0));
+            }
+            let in_units = |(layer, power): (Layer<Nd<A, Ix2>>, i32)| -> Vec<f64> {
+                let found = layer.predict().wait().expect("it succeeds");
+                found.view().iter().map(|&x| x.into() * unit.powi(-power)).collect()
+            };
+            results.into_iter().map(in_units).collect::<Vec<_>>()
+        });
+        for (what, (large, small)) in ["value", "gradient", "tangent", "second"].iter().zip(large.iter().zip(&small)) {
+            let most = small.iter().fold(0.0, |most: f64, x| most.max(x.abs()));
+            let wrong = large.iter().zip(small).find(|(a, b)| a.is_nan() || (*a - *b).abs() > 4e-6 * most);
+            assert!(wrong.is_none(), "{what} of {name}, {times}: {wrong:?}");
+        }
+    }
+}
+
+#[test]
+fn spread_of_deviations_that_overflow_is_right_in_f32() {
+    check_large_deviations::<f32>(2_f64.powi(127));
+}
+
+#[test]
+fn spread_of_deviations_that_overflow_is_right_in_f64() {
+    check_large_deviations::<f64>(2_f64.powi(1023));
+}
+
+#[test]
+fn deviations_that_overflow_do_not_change_other_rows() {
+    let rows = [[1.0_f32, 2.0, 4.0, -0.5], [3e38, -3e38, -3e38, 1.0], [0.25, 0.0, -8.0, 1.0]];
+    let all = Weight::new(Nd::from(rows));
+    type Op = fn(&Weight<Nd<f32, Ix2>>) -> Layer<Nd<f32, Ix2>>;
+    let ops: [Op; 3] = [|x| x.layer_norm(1, 0.5), |x| x.std_keepdim(1, 0), |x| x.var_keepdim(1, 1)];
+    for op in ops {
+        let both = |x: &Weight<Nd<f32, Ix2>>| {
+            Do::predict((op(x), op(x).square().sum().gradient(x))).wait().expect("it succeeds")
+        };
+        let (y, slope) = both(&all);
+        assert!(y.view().iter().all(|y| !y.is_nan()), "{y}");
+        for at in [0, 2] {
+            let (one, slope_of_one) = both(&Weight::new(Nd::from([rows[at]])));
+            assert_eq!((y.view().row(at), slope.view().row(at)), (one.view().row(0), slope_of_one.view().row(0)));
+        }
+    }
+}
+
+#[test]
+fn running_variance_of_deviations_that_overflow_is_infinite() {
+    let stats = RunningStats::new(1).momentum(1.0);
+    let x = Weight::new(Nd::from([[3e38_f32], [-3e38], [-3e38]]));
+    let y = x.batch_norm_with(&stats, 0.0);
+    y.square().sum().train(&Sgd::new(0.0)).wait().expect("it succeeds");
+    assert!(stats.variance.value()[0] == f32::INFINITY && (stats.mean.value()[0] / -1e38 - 1.0).abs() < 1e-6);
 }

@@ -2,7 +2,7 @@
 
     python modules.py > modules.json
 
-The checked-in file was generated with Python 3.11 and PyTorch 2.8.0 (CPU). The random generator is
+The checked-in file was generated with Python 3.11 and PyTorch 2.8.0 (CPU), `…_same` with 2.15.0. The random generator is
 seeded with the name of each case, so a second run gives the same file, and a new case does not change
 the others.
 
@@ -103,6 +103,8 @@ def only_x(module, x):
 
 case("linear", nn.Linear(3, 4), randn(2, 5, 3), only_x)
 case("linear_without_bias", nn.Linear(3, 4, bias=False), randn(2, 3), only_x)
+case("conv1d_same", nn.Conv1d(4, 6, 4, padding="same", dilation=3, groups=2), randn(2, 4, 5), only_x)
+case("conv2d_same", nn.Conv2d(2, 3, (2, 3), padding="same"), randn(1, 2, 3, 4), only_x)
 case("conv1d", nn.Conv1d(4, 6, 3, stride=2, padding=1, dilation=2, groups=2), randn(2, 4, 9), only_x)
 case("conv2d", nn.Conv2d(2, 3, (3, 2), padding=(1, 0)), randn(2, 2, 5, 4), only_x)
 case("embedding", nn.Embedding(6, 3), lambda: {"ids": torch.tensor([[0, 5, 2], [2, 2, 1]])}, lambda module, ids: [module(ids)])

@@ -5,16 +5,29 @@ use crate::case::Args;
 use crate::draw::{Draw, Sample};
 use dl_nd::{AvgPool, Pool};
 use dl_nd::{Conv, ConvTranspose, ops::*};
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// The argument `name`, a setting for each spatial axis.
 fn each<const N: usize>(args: &Args, name: &str) -> [usize; N] {
     args.lengths(name).try_into().expect("one for each axis")
 }
 
+/// Whether the padding keeps the lengths.
+fn is_same(args: &Args) -> bool {
+    args.0["padding"] == "same"
+}
+
+/// Padding at both ends, or sometimes that which keeps the lengths, if all strides are 1.
+fn padding<const N: usize>(draw: &mut Draw, windows: &[Window; N]) -> Value {
+    match windows.iter().all(|window| window.stride == 1) && draw.flip() {
+        true => json!("same"),
+        false => json!(windows.each_ref().map(|window| window.padding).to_vec()),
+    }
+}
+
 fn conv<const N: usize>(args: &Args) -> Conv<N> {
-    let conv = Conv::new().stride(each(args, "stride")).padding(each(args, "padding"));
-    conv.dilation(each(args, "dilation")).groups(args.count("groups"))
+    let conv = Conv::new().stride(each(args, "stride")).dilation(each(args, "dilation")).groups(args.count("groups"));
+    if is_same(args) { conv.same_padding() } else { conv.padding(each(args, "padding")) }
 }
 
 fn conv_transpose<const N: usize>(args: &Args) -> ConvTranspose<N> {
@@ -22,8 +35,8 @@ fn conv_transpose<const N: usize>(args: &Args) -> ConvTranspose<N> {
 }
 
 fn pool<const N: usize>(args: &Args) -> Pool<N> {
-    let pool = Pool::new(each(args, "kernel")).stride(each(args, "stride")).padding(each(args, "padding"));
-    pool.ceil_mode(args.flag("ceil"))
+    let pool = Pool::new(each(args, "kernel")).stride(each(args, "stride")).ceil_mode(args.flag("ceil"));
+    if is_same(args) { pool.same_padding() } else { pool.padding(each(args, "padding")) }
 }
 
 fn avg_pool<const N: usize>(args: &Args) -> AvgPool<N> {
@@ -54,7 +67,7 @@ fn convolved<const N: usize>(draw: &mut Draw) -> Sample {
         (draw.between(1..=2), draw.between(1..=2), draw.between(1..=2), draw.between(1..=2));
     let args = json!({
         "stride": windows.each_ref().map(|window| window.stride).to_vec(),
-        "padding": windows.each_ref().map(|window| window.padding).to_vec(),
+        "padding": padding(draw, &windows),
         "dilation": windows.each_ref().map(|window| window.dilation).to_vec(),
         "groups": groups,
     });
@@ -92,7 +105,7 @@ fn pooled<const N: usize>(draw: &mut Draw, dilated: bool) -> Sample {
     let args = json!({
         "kernel": windows.each_ref().map(|window| window.kernel).to_vec(),
         "stride": windows.each_ref().map(|window| window.stride).to_vec(),
-        "padding": windows.each_ref().map(|window| window.padding).to_vec(),
+        "padding": padding(draw, &windows),
         "dilation": windows.each_ref().map(|window| window.dilation).to_vec(),
         "ceil": draw.flip(),
         "count_include_pad": draw.flip(),
