@@ -2,7 +2,7 @@
 //! writes, with a cache of keys and values.
 //!
 //! ```sh
-//! cargo run --release --example char_gpt                   # --steps --seed --quick
+//! cargo run --release --example char_gpt                   # --steps --seed --parts --quick
 //! ```
 //!
 //! It ends with speculative decoding (Leviathan et al., 2023): a small model, the draft, writes some
@@ -10,6 +10,7 @@
 //! the ones that it would have written itself, so the text is the same.
 
 use clap::Parser;
+use dl::Parts;
 use dl::nd::init;
 use dl::nn::{Cache, DecoderBlock, Embedding, Generation, Linear, Past, RmsNorm, Sampling};
 use dl::prelude::*;
@@ -29,6 +30,10 @@ struct Args {
     #[arg(long, default_value_t = 1)]
     seed: u64,
 
+    /// The number of parts of a batch. Each step takes the memory for one of them.
+    #[arg(long, default_value_t = 1)]
+    parts: usize,
+
     /// A small network and a part of the text, for a smoke test.
     #[arg(long)]
     quick: bool,
@@ -42,6 +47,7 @@ struct Sizes {
     /// The number of characters of a window.
     context: usize,
     batch: usize,
+    parts: usize,
     steps: u64,
     /// The upper bound for the perplexity of held-out text.
     bound: f32,
@@ -93,7 +99,8 @@ impl Model {
         for step in 1..=steps {
             let starts = (0..sizes.batch).map(|_| rng.random_range(0..text.len() - sizes.context));
             let windows: Vec<_> = starts.map(|start| &text[start..=start + sizes.context]).collect();
-            losses.push(self.loss(&windows, sizes.context).train(&optimizer).wait()?);
+            let parts = windows.chunks(sizes.batch / sizes.parts).map(|windows| self.loss(windows, sizes.context));
+            losses.push(mean(&Parts::mean(parts).train(&optimizer).wait()?));
             if step % (steps / 5).max(1) == 0 {
                 println!("step {step:4}  perplexity {:.3}", mean(&losses[losses.len().saturating_sub(20)..]).exp());
             }
@@ -161,11 +168,12 @@ fn best(scores: &[f32]) -> usize {
 }
 
 fn main() -> dl::Result<()> {
-    let Args { steps, seed, quick } = Args::parse();
+    let Args { steps, seed, quick, parts } = Args::parse();
+    assert!([1, 2, 4].contains(&parts), "a batch has 1, 2 or 4 parts");
     let sizes = if quick {
-        Sizes { characters: 20_000, width: 16, blocks: 1, context: 32, batch: 4, steps: 150, bound: 17.0 }
+        Sizes { characters: 20_000, width: 16, blocks: 1, context: 32, batch: 4, parts, steps: 150, bound: 17.0 }
     } else {
-        Sizes { characters: TEXT.len(), width: 96, blocks: 3, context: 96, batch: 16, steps, bound: 6.0 }
+        Sizes { characters: TEXT.len(), width: 96, blocks: 3, context: 96, batch: 16, parts, steps, bound: 6.0 }
     };
     let text = &TEXT[..sizes.characters];
     let mut alphabet: Vec<char> = text.chars().collect();

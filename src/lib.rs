@@ -83,6 +83,7 @@
 //! | `train` | checkpoints, the trainer, metrics and logs, as `dl::train` |
 //! | `terminal` | a progress bar and Ctrl-C for the trainer; implies `train` |
 //! | `plot` | curves of a run as SVG and PNG; implies `train` |
+//! | `dist` | steps on several ranks, threads of one process for now, as `dl::dist` |
 //! | `tracing` | passes, kernels and steps as spans of the crate `tracing` |
 //! | `view` | pictures of passes, costs by source line, traces of threads, as `dl::view` |
 //!
@@ -98,6 +99,8 @@ struct Readme;
 pub use dl_core::*;
 #[cfg(feature = "data")]
 pub use dl_data as data;
+#[cfg(feature = "dist")]
+pub use dl_dist as dist;
 /// Lets a lazy function return a struct of layers.
 ///
 /// ```

@@ -18,10 +18,11 @@ use std::process::Command;
 /// re-exports.
 const ELSEWHERE: [&str; 5] = ["Layers", "Module", "Variables", "differentiable", "direct"];
 
-const CRATES: [&str; 11] = [
+const CRATES: [&str; 12] = [
     "dl",
     "dl_core",
     "dl_data",
+    "dl_dist",
     "dl_macros",
     "dl_math",
     "dl_nd",

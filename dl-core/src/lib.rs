@@ -61,6 +61,7 @@ mod testing;
 
 pub use error::branch::Branch;
 pub use error::call_stack::{Call, Calls};
+pub use error::data::{ErrorClass, ErrorData, PlaceData};
 pub use error::{Error, Result};
 
 pub use dl_math::{
@@ -68,6 +69,15 @@ pub use dl_math::{
 };
 #[doc(hidden)]
 pub use dl_math::{simd, unary_operations};
+
+/// Sums over the parts of a batch, for crates that distribute the parts.
+#[doc(hidden)]
+pub mod parts {
+    pub use crate::api::parts::{part_seed, total};
+    pub use crate::autodiff::part_sum::{NodeSums, PartSum};
+    pub use crate::autodiff::tree_sum::TreeNode;
+    pub use crate::storage::wire::Wire;
+}
 
 /// Loops over the chunks of one kernel, on several threads.
 #[doc(hidden)]
@@ -93,12 +103,12 @@ pub use autodiff::gradients::SideEffects;
 pub use graph::chunk::Chunk;
 #[doc(hidden)]
 pub use graph::chunk::ChunkElement;
+#[doc(hidden)]
+pub use graph::training_step::ChunkVisitor;
+pub use graph::training_step::Step;
 pub use step::memory::{Memory, Notes};
 pub use step::optimizer::Optimizer;
 pub use step::state::{NewState, OptimizerState};
-#[doc(hidden)]
-pub use step::training_step::ChunkVisitor;
-pub use step::training_step::Step;
 
 pub use api::buffer::Buffer;
 #[doc(hidden)]
@@ -111,6 +121,7 @@ pub use api::gradient::derivative;
 pub use api::operators::{LeftOperand, Operand, logaddexp, max, min, pow, xlogy};
 #[doc(hidden)]
 pub use api::operators::{OperatorWith, RightOfNumber};
+pub use api::parts::Parts;
 pub use api::primitive::{Along, At, Deltas, Operands, Primitive};
 pub use api::tape::Tape;
 pub use api::variables::{EachVariable, Variables};
@@ -122,6 +133,7 @@ pub use graph::basic_block::{
     BasicBlock, BlockInstruction, BlockKernel, BlockOp, BlockRead, BlockView, ElementType, Elements, Part,
 };
 pub use graph::layer::Layer;
+pub use graph::participant::Participant;
 pub use graph::pointwise::Pointwise;
 #[doc(hidden)]
 pub use graph::pointwise::PointwiseOp;
@@ -133,4 +145,4 @@ pub use macro_support as bang;
 pub use module::{Entry, Module, NewValue, Summary, Torch, Visitor};
 #[doc(hidden)]
 pub use storage::atomic_file as files;
-pub use storage::numbers::{DType, Numbers, Stored, StoredElement};
+pub use storage::numbers::{DType, DeltaNumbers, Numbers, Stored, StoredElement};

@@ -4,3 +4,4 @@ mod generation;
 mod layers;
 mod mixture;
 mod modules;
+mod parts;

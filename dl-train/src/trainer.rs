@@ -7,9 +7,11 @@ use crate::checkpoint::Checkpoint;
 use crate::checkpoints::Checkpoints;
 use crate::interrupt::Interrupt;
 use crate::record::Record;
+use dl_core::parts::part_seed;
 use dl_core::record::Recorder;
-use dl_core::{Data, Differentiable, Do, Error, Layer, Module, Optimizer, Result, Seed};
+use dl_core::{Data, Differentiable, Do, Error, Layer, Module, Optimizer, Parts, Result, Seed};
 use dl_optim::OptimizerExt;
+use std::iter;
 
 /// A training loop, equivalent to a hand-written one.
 ///
@@ -57,6 +59,8 @@ pub struct Trainer<'a, O> {
     /// depend on the number of steps that the program has taken before.
     position: u64,
     refuse_non_finite: bool,
+    /// The number of batches of a step.
+    parts: u64,
     validate: Option<Box<Validate<'a>>>,
     callbacks: Vec<Box<dyn Callback + 'a>>,
     target: Option<CheckpointTarget<'a>>,
@@ -174,6 +178,7 @@ impl<'a, O: Optimizer + Clone + 'static> Trainer<'a, O> {
             seed: 0,
             position: 0,
             refuse_non_finite: false,
+            parts: 1,
             validate: None,
             callbacks: Vec::new(),
             target: None,
@@ -342,6 +347,25 @@ impl<'a, O: Optimizer + Clone + 'static> Trainer<'a, O> {
         self
     }
 
+    /// Takes one step on the mean of every `parts` batches, with the memory for one: see
+    /// [`Parts`]. The last step of an epoch may have fewer. The number must be at least 1, and that
+    /// of the run before the checkpoint.
+    ///
+    /// ```
+    /// use dl_core::Weight;
+    /// use dl_optim::Sgd;
+    /// use dl_train::Trainer;
+    /// let w = Weight::new(1.0_f64);
+    /// let batches = |_| Ok([1.0, 3.0, 5.0].map(Ok));
+    /// let outcome = Trainer::new(&Sgd::new(0.25), 1).parts(2).run(batches, |x: f64| x * &w)?;
+    /// assert_eq!((outcome.steps, w.value()), (2, 1.0 - 0.25 * 2.0 - 0.25 * 5.0));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    pub fn parts(mut self, parts: u64) -> Self {
+        self.parts = parts;
+        self
+    }
+
     /// Runs the training loop. `batches` returns the batches of an epoch, `loss` the loss of a
     /// batch.
     ///
@@ -385,12 +409,15 @@ impl<'a, O: Optimizer + Clone + 'static> Trainer<'a, O> {
                 format!("`every({every})`: the number must be at least 1, and `checkpoints` must set a folder");
             return Err(Error::invalid(message));
         }
+        if self.parts == 0 {
+            return Err(Error::invalid("`parts(0)`: a step needs at least one batch"));
+        }
         if let Some(CheckpointTarget { checkpoints, .. }) = &self.target {
             checkpoints.check()?;
         }
         let latest = self.target.as_ref().map_or(Ok(None), |target| target.checkpoints.latest())?;
         let mut at = match &latest {
-            Some(latest) => history::read_place(&latest.saved, self.seed, latest.step)?,
+            Some(latest) => history::read_place(&latest.saved, self.seed, latest.step, self.parts)?,
             None => Place::default(),
         };
         let (epoch, epochs) = (at.epoch, self.epochs);
@@ -438,13 +465,17 @@ impl<'a, O: Optimizer + Clone + 'static> Trainer<'a, O> {
         let left = batches.size_hint();
         at.batches = left.1.filter(|&most| most == left.0).and_then(|left| at.batch.checked_add(left as u64));
         self.callbacks.iter_mut().try_for_each(|callback| callback.begin(at))?;
-        for batch in batches {
+        while let Some(first) = batches.next() {
             let with_position = |error: Error| error.context(format_args!("epoch {}, step {}", at.epoch, at.step));
             let position = self.position.wrapping_add((at.step + 1) << 32);
-            let step = |batch| Seed::at_position(position, || self.step(loss(batch), at.step));
-            let loss: f64 = batch.and_then(step).map_err(with_position)?.into();
-            (at.batch, at.step, at.sum) = (at.batch + 1, at.step + 1, at.sum + loss);
-            let record = Record::new(at.epoch, at.step).with("loss", loss)?;
+            let further = batches.by_ref().take(usize::try_from(self.parts - 1).unwrap_or(usize::MAX));
+            let parts: Result<Vec<B>> = iter::once(first).chain(further).collect();
+            let step =
+                |parts: Vec<B>| Seed::at_position(position, || self.step(parts.into_iter().map(&mut *loss), at.step));
+            let losses: Vec<A> = parts.and_then(step).map_err(with_position)?;
+            let (count, sum) = (losses.len() as u64, losses.into_iter().map(Into::into).sum::<f64>());
+            (at.batch, at.step, at.sum) = (at.batch + count, at.step + 1, at.sum + sum);
+            let record = Record::new(at.epoch, at.step).with("loss", sum / count as f64)?;
             self.callbacks.iter_mut().try_for_each(|callback| callback.step(&record))?;
             let interrupted = self.interrupt.is_requested() && at.batches != Some(at.batch);
             if interrupted || self.save_interval.is_some_and(|every| at.step.is_multiple_of(every)) {
@@ -458,25 +489,49 @@ impl<'a, O: Optimizer + Clone + 'static> Trainer<'a, O> {
         Ok(true)
     }
 
-    /// Takes one step, with a seed derived from its number.
-    fn step<A: Data>(&self, loss: Layer<A>, step: u64) -> Result<A> {
+    /// Takes one step on the mean of these losses, with a seed derived from its number.
+    fn step<A: Data>(&self, losses: impl Iterator<Item = Layer<A>>, step: u64) -> Result<Vec<A>> {
         let seed = self.seed.wrapping_add(step);
-        let settings = |run: Do<A>| match &self.recorder {
-            Some(recorder) => run.seed(seed).recorded(recorder),
-            None => run.seed(seed),
-        };
         if !self.refuse_non_finite {
-            return settings(loss.train(&self.optimizer)).wait();
+            return self.train(losses, &self.optimizer, seed);
         }
-        let refusing = self.optimizer.clone().refuse_non_finite();
-        settings(loss.refuse_non_finite().train(&refusing)).wait().map_err(|error| {
+        let (mut parts, refusing) = (Vec::new(), self.optimizer.clone().refuse_non_finite());
+        let refused = |loss: Layer<A>| {
+            let refused = loss.refuse_non_finite();
+            parts.push(loss);
+            refused
+        };
+        self.train(losses.map(refused), &refusing, seed).map_err(|error| {
             if !error.is_not_finite() {
                 return error;
             }
             // no weight has changed, so the step can be evaluated again to find the operation
-            let first = loss.first_non_finite().seed(seed).wait();
-            first.ok().flatten().unwrap_or(error).context("the step was refused")
+            let mut found = parts
+                .iter()
+                .enumerate()
+                .filter_map(|(part, loss)| loss.first_non_finite().seed(part_seed(seed, part)).wait().ok().flatten());
+            found.next().unwrap_or(error).context("the step was refused")
         })
+    }
+
+    fn train<A: Data, P: Optimizer + Clone + 'static>(
+        &self,
+        mut losses: impl Iterator<Item = Layer<A>>,
+        optimizer: &P,
+        seed: u64,
+    ) -> Result<Vec<A>> {
+        if self.parts > 1 {
+            return self.with_settings(Parts::mean(losses).train(optimizer), seed).wait();
+        }
+        let loss = losses.next().expect("a step has a batch");
+        Ok(vec![self.with_settings(loss.train(optimizer), seed).wait()?])
+    }
+
+    fn with_settings<R: Send + 'static>(&self, run: Do<R>, seed: u64) -> Do<R> {
+        match &self.recorder {
+            Some(recorder) => run.seed(seed).recorded(recorder),
+            None => run.seed(seed),
+        }
     }
 
     /// Validates, calls the callbacks and saves a checkpoint at the end of an epoch.

@@ -235,7 +235,7 @@ impl<T: Data, O: Optimizer + Clone + 'static> Computation<T> for Train<T, O> {
         // Scalar arithmetic is computed in the first traversal, and so are its deltas.
         let step = Pass::begin(Purpose::Step, settings, self.0.any(), |state, index, number| {
             let deltas = reverse::deltas_of_number(state, index, number);
-            commit(&self.1, deltas, &[]).map(|()| Value::from(number).into())
+            commit(&self.1, deltas, &[], &[]).map(|()| Value::from(number).into())
         });
         match step {
             Begun::Number(result) => SyncRun::Completed(result),

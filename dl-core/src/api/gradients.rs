@@ -114,15 +114,12 @@ impl SideEffects {
         let optimizer = optimizer.clone();
         self.deferred(move |this| {
             let optimizer = optimizer.clone();
-            async move {
-                let passes = this.passes();
-                commit(&optimizer, this.evaluate_by_pass().await?, &passes)
-            }
+            async move { this.apply(&optimizer).await }
         })
     }
 
     /// The weights as [`step`](SideEffects::step) would leave them: a snapshot that passes can run
-    /// [on](Do::on). No weight, buffer or optimizer state changes.
+    /// [on](Do::on). No weight, buffer or optimizer state changes, and no participant votes.
     ///
     /// # Errors
     /// The errors of the deltas and of the optimizer.
@@ -160,17 +157,24 @@ impl SideEffects {
         Do::from_fn(move || run(this.clone()))
     }
 
+    /// Takes the step.
+    pub(crate) async fn apply(mut self, optimizer: &(dyn Optimizer + 'static)) -> Result<()> {
+        let (passes, participants) = (self.passes(), self.take_participants());
+        commit(optimizer, self.evaluate_by_pass().await?, &passes, &participants)
+    }
+
     /// Takes the step within this pass, the pass of the training step.
-    pub(crate) async fn apply_in(self, pass: &Arc<Pass>, optimizer: &(dyn Optimizer + 'static)) -> Result<()> {
+    pub(crate) async fn apply_in(mut self, pass: &Arc<Pass>, optimizer: &(dyn Optimizer + 'static)) -> Result<()> {
         pass.forget_deltas();
+        let participants = self.take_participants();
         if self.is_of(pass) {
             let deltas = self.evaluate_last(pass, optimizer.descent().is_some()).await?;
-            return commit_and_end(optimizer, deltas, pass);
+            return commit_and_end(optimizer, deltas, pass, &participants);
         }
         let mut passes = self.passes();
         if !passes.iter().any(|known| Arc::ptr_eq(known, pass)) {
             passes.push(pass.clone().into());
         }
-        commit(optimizer, self.evaluate_by_pass().await?, &passes)
+        commit(optimizer, self.evaluate_by_pass().await?, &passes, &participants)
     }
 }

@@ -18,6 +18,7 @@ mod jvp;
 pub(crate) mod layer;
 mod number_operands;
 pub(crate) mod operators;
+pub(crate) mod parts;
 pub(crate) mod pointwise;
 pub(crate) mod primitive;
 pub(crate) mod scalar;

@@ -12,12 +12,15 @@
 //! ```
 
 use crate::api::deferred::Do;
+use crate::api::gradient::layers_of;
+use crate::api::variables::{EachVariable, Variables};
 use crate::autodiff::cotangent::AnyDelta;
 use crate::autodiff::custom_backward;
+use crate::autodiff::derivatives::pulled;
 use crate::autodiff::gradients::SideEffects;
 use crate::autodiff::reverse::{self, When};
 use crate::error::Error;
-use crate::exec::PassRef;
+use crate::exec::{Owner, PassRef};
 use crate::graph::data::Data;
 use crate::graph::delta::checked;
 use crate::graph::layer::Layer;
@@ -26,6 +29,7 @@ use crate::graph::node_ref::NodeRef;
 use crate::graph::value::Value;
 use std::fmt;
 use std::marker::PhantomData;
+use std::panic::Location;
 
 /// A forward value together with its backward pass. Its pass lives as long as the tape.
 ///
@@ -113,6 +117,48 @@ impl<T: Data> Tape<T, T::Delta> {
             },
             BackwardSource::Custom(backward) => custom_backward::call(backward, delta),
         }
+    }
+
+    /// The gradients of the weights, as by [`backward`](Tape::backward), and the derivatives with
+    /// respect to `to`: a layer, or a tuple, array or `Vec` of layers. Both come from one walk back,
+    /// and what they share is computed once, in the pass of the tape.
+    ///
+    /// A derivative is zero where the value does not depend on the layer. Inside the pass of the
+    /// tape the derivatives can be differentiated again. Elsewhere they are constants.
+    ///
+    /// ```
+    /// use dl_core::{Differentiable, Do, Layer, Weight};
+    /// use dl_optim::Sgd;
+    /// // a function that is evaluated in one place, and its delta computed in another
+    /// let (w, x) = (Weight::new(3.0_f64), Layer::constant(2.0_f64));
+    /// let tape = (&w * &x).forward().wait()?;
+    /// let (effects, dx) = tape.pull(Do::now(10.0), &x);
+    /// assert_eq!(dx.predict().wait()?, 30.0);
+    /// effects.step(&Sgd::new(0.1)).wait()?;
+    /// assert_eq!(w.value(), 1.0);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// Gradients and derivatives fail as those of `backward` do, and if a hand-written backward,
+    /// which hands derivatives to weights only, is between the value and `to`.
+    #[track_caller]
+    pub fn pull<V: Variables + ?Sized>(&self, delta: Do<T::Delta>, to: &V) -> (SideEffects, V::Gradients) {
+        let place = Location::caller();
+        let (delta, targets) = (Layer::from(delta).into_any(), layers_of(to));
+        let (all, tape) = match &self.source {
+            BackwardSource::Layer(layer, holder) => {
+                let pull = |pass: Owner| reverse::pull(&pass, (layer.clone(), checked(layer, &delta, None)), &targets);
+                (holder.pass().ok_or_else(Error::cancelled).and_then(pull), Some(holder.clone()))
+            }
+            BackwardSource::Custom(_) if targets.iter().any(|target| target.variable().is_none()) => {
+                (Err(Error::invalid(reverse::FOR_WEIGHTS_ONLY)), None)
+            }
+            BackwardSource::Custom(backward) => (Ok((custom_backward::call(backward, delta), targets)), None),
+        };
+        let effects = all.as_ref().map_or_else(|error| SideEffects::failed(error.clone()), |(all, _)| all.of_trained());
+        let derivatives = &pulled(place, self.value.clone(), all, tape);
+        (effects, to.map(&mut EachVariable { derivatives, variables: &mut Vec::new(), place }))
     }
 
     pub(crate) fn into_outcome(self) -> Outcome {

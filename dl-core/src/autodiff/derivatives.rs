@@ -4,13 +4,14 @@
 //! that does not begins a nested one.
 
 use crate::autodiff::cotangent::AnyDelta;
+use crate::autodiff::gradients::SideEffects;
 use crate::autodiff::reverse;
 use crate::error::direction::Direction;
 use crate::error::{Error, Result};
 use crate::exec::computation::PassChoice;
 use crate::exec::extract::{ExtractAll, ExtractValue, settle};
 use crate::exec::run::Run;
-use crate::exec::{self, Keep, Purpose, user_code};
+use crate::exec::{self, Keep, PassRef, Purpose, user_code};
 use crate::graph::data::Data;
 use crate::graph::delta::Nothing;
 use crate::graph::layer::{BodyKind, Layer};
@@ -91,6 +92,48 @@ where
             Ok(Layer::constant_at(Derivatives(derivatives), place))
         }
     })
+}
+
+/// A layer of the derivatives of a tape with respect to `targets`, some of the `effects` of its
+/// backward, after the `value` of the tape. In the pass of the tape they are layers, which can be
+/// differentiated again; elsewhere they are values, which are computed in the pass of the tape.
+pub(crate) fn pulled(
+    place: &'static Location<'static>,
+    value: Value,
+    effects: Result<(SideEffects, Vec<NodeRef>)>,
+    tape: Option<PassRef>,
+) -> Layer<Derivatives> {
+    Layer::dynamic_of_kind(BodyKind::Derivatives, place, move || {
+        let (value, effects, tape) = (value.clone(), effects.clone(), tape.clone());
+        async move {
+            let (effects, targets) = effects?;
+            let is_within = exec::current().is_some_and(|pass| effects.is_of(&pass) && pass.keep() == Keep::Values);
+            let found: Vec<Option<AnyDelta>> = if is_within {
+                effects.deltas_of(&targets)?.into_iter().map(|delta| delta.map(AnyDelta::Lazy)).collect()
+            } else {
+                let wanted: Vec<usize> = targets.iter().map(|target| target.identity()).collect();
+                let computed = effects.evaluate_selected(|layer| wanted.contains(&layer.identity())).await?;
+                let delta = |wanted: &usize| computed.iter().find(|(layer, _)| layer.identity() == *wanted);
+                wanted.iter().map(|wanted| Some(delta(wanted)?.1.clone())).collect()
+            };
+            let mut all = vec![AnyDelta::Ready(value)];
+            for (target, delta) in targets.into_iter().zip(found) {
+                all.push(match (delta, tape.as_ref().and_then(PassRef::pass)) {
+                    (Some(delta), _) => delta,
+                    (None, Some(pass)) => {
+                        let zero = move || zero_value(target.clone());
+                        AnyDelta::Ready(Run::from_fn(PassChoice::Existing(pass), zero).await?)
+                    }
+                    (None, None) => AnyDelta::Ready(zero_value(target).await?),
+                });
+            }
+            Ok(Layer::constant_at(Derivatives(all.into()), place))
+        }
+    })
+}
+
+async fn zero_value(layer: NodeRef) -> Result<Value> {
+    ExtractValue::new(zero(&layer).await?).await
 }
 
 /// The values of all layers, except for a first layer that is computed after the others.

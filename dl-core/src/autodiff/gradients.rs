@@ -10,6 +10,7 @@ use crate::exec::extract::ExtractAll;
 use crate::exec::run::Run;
 use crate::exec::{self, Owner, Pass, PassRef, Purpose, Settings};
 use crate::graph::node_ref::NodeRef;
+use crate::graph::participant::Participant;
 use dl_parallel::sync::{Mutex, MutexGuard};
 use rustc_hash::FxHashMap;
 use std::ops::{Add, AddAssign, Mul};
@@ -36,6 +37,8 @@ use std::sync::{Arc, PoisonError};
 pub struct SideEffects {
     parts: Vec<PassGradients>,
     fault: Option<Error>,
+    /// Each once.
+    participants: Vec<Arc<dyn Participant>>,
 }
 
 /// The gradients of one backward pass.
@@ -83,7 +86,7 @@ impl SideEffects {
     /// assert!(nothing.is_none());
     /// ```
     pub fn none() -> Self {
-        SideEffects { parts: Vec::new(), fault: None }
+        SideEffects { parts: Vec::new(), fault: None, participants: Vec::new() }
     }
 
     /// Whether there are no gradients.
@@ -96,11 +99,51 @@ impl SideEffects {
     /// # dl_core::Result::Ok(())
     /// ```
     pub fn is_none(&self) -> bool {
-        self.parts.iter().all(|part| part.deltas.is_empty()) && self.fault.is_none()
+        self.parts.iter().all(|part| part.deltas.is_empty()) && self.fault.is_none() && self.participants.is_empty()
+    }
+
+    /// These gradients, with a [`Participant`] in the step that applies them. A participant that is
+    /// enlisted several times, also in gradients that are added, votes once.
+    ///
+    /// ```
+    /// use dl_core::{Differentiable, Participant, Result, Step, Weight};
+    /// use dl_optim::Sgd;
+    /// use std::sync::{Arc, atomic::{AtomicU32, Ordering::Relaxed}};
+    ///
+    /// #[derive(Default)]
+    /// struct Count(AtomicU32);
+    ///
+    /// impl Participant for Count {
+    ///     fn vote<'a>(&'a self, _: &Step<'_>) -> Result<Box<dyn FnOnce() + 'a>> {
+    ///         Ok(Box::new(|| drop(self.0.fetch_add(1, Relaxed))))
+    ///     }
+    /// }
+    ///
+    /// let (w, count) = (Weight::new(1.0_f64), Arc::new(Count::default()));
+    /// let effects = || Result::Ok(w.layer().backward().wait()?.enlist(count.clone()));
+    /// (effects()? + effects()?).step(&Sgd::new(0.25)).wait()?;
+    /// assert_eq!((w.value(), count.0.load(Relaxed)), (0.5, 1));
+    /// # Result::Ok(())
+    /// ```
+    pub fn enlist(mut self, participant: Arc<dyn Participant>) -> Self {
+        enlist(&mut self.participants, [participant]);
+        self
+    }
+
+    /// Takes the participants, for the step.
+    pub(crate) fn take_participants(&mut self) -> Vec<Arc<dyn Participant>> {
+        std::mem::take(&mut self.participants)
     }
 
     pub(crate) fn failed(error: Error) -> Self {
-        SideEffects { parts: Vec::new(), fault: Some(error) }
+        SideEffects { fault: Some(error), ..SideEffects::none() }
+    }
+
+    /// Gradients of distinct weights that have been computed.
+    pub(crate) fn of_computed(deltas: WeightDeltas) -> SideEffects {
+        let mut effects = SideEffects::none();
+        effects.push(&new_pass(), deltas);
+        effects
     }
 
     /// Adds the deltas of distinct weights. An empty part is added if the pass has buffer updates,
@@ -109,6 +152,21 @@ impl SideEffects {
         if !deltas.is_empty() || pass.has_updates() {
             self.parts.push(PassGradients::new(PassRef::of(pass), deltas));
         }
+    }
+
+    /// Whether this layer has a gradient.
+    pub(crate) fn reaches(&self, layer: &NodeRef) -> bool {
+        self.parts.iter().flat_map(|part| &part.deltas).any(|(other, _)| other.identity() == layer.identity())
+    }
+
+    /// The gradients of the weights that are trained.
+    pub(crate) fn of_trained(&self) -> SideEffects {
+        let mut trained = self.clone();
+        for part in &mut trained.parts {
+            part.deltas.retain(|(layer, _)| layer.as_variable().is_some_and(|variable| !variable.frozen()));
+            *part = PassGradients::new(part.pass.clone(), std::mem::take(&mut part.deltas));
+        }
+        trained
     }
 
     /// The deltas of these layers, as layers; `None` where there is no gradient.
@@ -123,14 +181,15 @@ impl SideEffects {
     }
 
     /// The same gradients with all deltas computed.
-    pub(crate) async fn evaluated(self) -> Result<SideEffects> {
+    pub(crate) async fn evaluated(mut self) -> Result<SideEffects> {
+        let participants = self.take_participants();
         // Buffer updates of a pass are written when the step is taken.
         let writes = self.passes().into_iter().filter(|pass| pass.has_updates());
         let mut parts: Vec<PassGradients> =
             writes.map(|pass| PassGradients::new(PassRef::of(&pass), Vec::new())).collect();
         let deltas = self.evaluate_by_pass().await?;
         parts.push(PassGradients::new(PassRef::Strong(new_pass()), deltas));
-        Ok(SideEffects { parts, fault: None })
+        Ok(SideEffects { parts, fault: None, participants })
     }
 
     /// Whether all gradients are those of this pass, without an error.
@@ -189,6 +248,18 @@ impl SideEffects {
     }
 }
 
+/// Adds the participants that are new.
+pub(super) fn enlist(
+    participants: &mut Vec<Arc<dyn Participant>>,
+    others: impl IntoIterator<Item = Arc<dyn Participant>>,
+) {
+    for other in others {
+        if !participants.iter().any(|known| std::ptr::addr_eq(Arc::as_ptr(known), Arc::as_ptr(&other))) {
+            participants.push(other);
+        }
+    }
+}
+
 const PASS_ENDED: &str =
     "the pass of these side effects has ended: use them in the body that made them, or return their `evaluate()`";
 
@@ -199,7 +270,7 @@ pub(crate) fn norm(deltas: &WeightDeltas) -> f64 {
 }
 
 /// One delta per weight, in the order of first occurrence: the sum of its deltas, in their order.
-fn by_weight(mut parts: impl ExactSizeIterator<Item = WeightDeltas>) -> WeightDeltas {
+pub(super) fn by_weight(mut parts: impl ExactSizeIterator<Item = WeightDeltas>) -> WeightDeltas {
     if parts.len() <= 1 {
         return parts.next().unwrap_or_default();
     }
@@ -226,11 +297,11 @@ fn by_weight(mut parts: impl ExactSizeIterator<Item = WeightDeltas>) -> WeightDe
 }
 
 /// A pass for deltas of several passes, or of none that is still alive.
-fn new_pass() -> Owner {
+pub(super) fn new_pass() -> Owner {
     Pass::new(Purpose::Predict, &Settings::default()).into()
 }
 
-async fn evaluate_in(pass: &Owner, deltas: WeightDeltas) -> Result<WeightDeltas> {
+pub(super) async fn evaluate_in(pass: &Owner, deltas: WeightDeltas) -> Result<WeightDeltas> {
     pass.forget_deltas();
     let evaluated = move || evaluate_deltas(deltas.clone(), false);
     Run::from_fn(PassChoice::Existing(pass.clone()), evaluated).await
@@ -272,6 +343,7 @@ impl AddAssign for SideEffects {
     fn add_assign(&mut self, other: SideEffects) {
         self.parts.extend(other.parts);
         self.fault = self.fault.take().or(other.fault);
+        enlist(&mut self.participants, other.participants);
     }
 }
 

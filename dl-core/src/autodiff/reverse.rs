@@ -72,7 +72,7 @@ pub(crate) fn deltas_of(
     let mut effects = SideEffects::none();
     let targets = unmarked(&mut *kept(pass)?, targets);
     let first = roots.first().map(|(root, _)| root);
-    let walk = || walk_towards(pass, roots, &targets, known, &mut effects);
+    let walk = || walk_towards(pass, roots, &targets, known, false, &mut effects);
     let (deltas, hand_written) = walking(pass, first, walk)?;
     effects.push(pass, deltas);
     Ok((effects.deltas_of(&targets)?, hand_written))
@@ -89,22 +89,49 @@ pub(crate) fn derivatives_of(
     known: &[NodeRef],
 ) -> Result<Vec<Option<NodeRef>>> {
     let (found, hand_written) = deltas_of(pass, roots, targets, known)?;
+    check_reached(targets.iter().zip(&found).map(|(target, delta)| (target, delta.is_some())), hand_written)?;
+    Ok(found)
+}
+
+/// An error if one of these layers was not reached, but a hand-written backward may be the reason.
+fn check_reached<'a>(
+    mut targets: impl Iterator<Item = (&'a NodeRef, bool)>,
+    hand_written: Option<NodeRef>,
+) -> Result<()> {
     match hand_written {
-        Some(at)
-            if targets.iter().zip(&found).any(|(target, delta)| delta.is_none() && target.variable().is_none()) =>
-        {
+        Some(at) if targets.any(|(target, reached)| !reached && target.variable().is_none()) => {
             Err(for_weights_only(&at))
         }
-        _ => Ok(found),
+        _ => Ok(()),
     }
 }
 
 /// The error that a derivative with respect to a layer was requested across this one, which has a
 /// hand-written backward.
 pub(crate) fn for_weights_only(hand_written: &NodeRef) -> Error {
-    let why = "a hand-written backward hands derivatives to weights only, but one with respect to another layer was requested: \
-               write the operation as a `Primitive` or `with_rule`";
-    Error::invalid(why).at(hand_written.name(), hand_written.site())
+    Error::invalid(FOR_WEIGHTS_ONLY).at(hand_written.name(), hand_written.site())
+}
+
+pub(crate) const FOR_WEIGHTS_ONLY: &str = "a hand-written backward hands derivatives to weights only, but one with respect to another layer was requested: \
+     write the operation as a `Primitive` or `with_rule`";
+
+/// The cotangents of all trained weights and of these layers, in one traversal.
+///
+/// # Errors
+/// Those of [`side_effects`] and of [`derivatives_of`].
+pub(crate) fn pull(
+    pass: &Arc<Pass>,
+    root: (NodeRef, NodeRef),
+    targets: &[NodeRef],
+) -> Result<(SideEffects, Vec<NodeRef>)> {
+    let mut effects = SideEffects::none();
+    let targets = unmarked(&mut *kept(pass)?, targets);
+    let roots = [root];
+    let walk = || walk_towards(pass, &roots, &targets, &[], true, &mut effects);
+    let (deltas, hand_written) = walking(pass, Some(&roots[0].0), walk)?;
+    effects.push(pass, deltas);
+    check_reached(targets.iter().map(|target| (target, effects.reaches(target))), hand_written)?;
+    Ok((effects, targets))
 }
 
 /// Runs a traversal from this root, and records it.
@@ -175,20 +202,22 @@ impl Targets for Everywhere {
     }
 }
 
-/// These layers only.
+/// These layers.
 struct Towards {
     targets: FxHashSet<u32>,
     /// For each slot, whether a target is reachable from it.
     leads: Vec<bool>,
+    /// Whether all trained weights are targets, too.
+    trained: bool,
 }
 
 impl Targets for Towards {
-    fn wants(&self, _: &PassState, index: u32) -> bool {
-        self.leads[index as usize]
+    fn wants(&self, state: &PassState, index: u32) -> bool {
+        self.leads[index as usize] || self.trained && state.trained(index)
     }
 
-    fn is_at(&self, index: u32, _: bool) -> bool {
-        self.targets.contains(&index)
+    fn is_at(&self, index: u32, is_weight: bool) -> bool {
+        self.trained && is_weight || self.targets.contains(&index)
     }
 }
 
@@ -231,14 +260,15 @@ fn walk_to_weights(
     walk_back(pass, state, (0..steps).rev().map(step), &Trained, when, arrived, effects)
 }
 
-/// As [`walk_to_weights`], for `targets`, given the cotangents of `roots`. Also returns a layer
-/// with a hand-written backward in between, if there is one. All cotangents are layers here, not
-/// numbers.
+/// As [`walk_to_weights`], for `targets`, given the cotangents of `roots`; with `trained`, also for
+/// all trained weights. Also returns a layer with a hand-written backward in between, if there is
+/// one. All cotangents are layers here, not numbers.
 fn walk_towards(
     pass: &Arc<Pass>,
     roots: &[(NodeRef, NodeRef)],
     targets: &[NodeRef],
     known: &[NodeRef],
+    trained: bool,
     effects: &mut SideEffects,
 ) -> Result<(WeightDeltas, Option<NodeRef>)> {
     let mut state = kept(pass)?;
@@ -247,10 +277,10 @@ fn walk_towards(
     let targets_met: FxHashSet<u32> = targets.iter().filter_map(|target| state.find_any_replica(target)).collect();
     // what is below the only target does not matter: in a loop of gradients that is all that came
     // before
-    let last = |index: u32| targets_met.len() == 1 && targets_met.contains(&index);
+    let last = |index: u32| !trained && targets_met.len() == 1 && targets_met.contains(&index);
     let order = order(&state, places.iter().copied(), |_, from, to| !last(from) && !known.contains(&to));
     let mut arrived = accumulator::take_table(state.slots());
-    let mut goal = Towards { targets: targets_met, leads: vec![false; arrived.len()] };
+    let mut goal = Towards { targets: targets_met, leads: vec![false; arrived.len()], trained };
     // A hand-written backward may have any side effects, but on weights only.
     let weights = targets.iter().any(|target| target.variable().is_some());
     for &index in &order {
@@ -266,7 +296,7 @@ fn walk_towards(
     }
     for (&place, (_, delta)) in places.iter().zip(roots) {
         let place = state.unmarked(place);
-        if goal.leads[place as usize] {
+        if goal.wants(&state, place) {
             arrived[place as usize].add(AnyDelta::Lazy(delta.clone()));
         }
     }

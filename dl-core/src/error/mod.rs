@@ -13,10 +13,12 @@ pub(crate) mod branch;
 pub(crate) mod call_context;
 pub(crate) mod call_stack;
 pub(crate) mod call_tree;
+pub(crate) mod data;
 pub(crate) mod direction;
 
 use crate::error::call_context::Site;
 use crate::error::call_stack::Calls;
+use crate::error::data::{ErrorClass, ErrorData};
 use dl_parallel::panic_payload::drop_payload;
 use std::fmt;
 use std::panic::Location;
@@ -75,6 +77,9 @@ enum ErrorKind {
     RanTwice,
     #[error("the pass ended, or its future was dropped, before this value was computed")]
     Cancelled,
+    /// The error of another program.
+    #[error("{0}")]
+    Far(Box<ErrorData>),
     #[error(transparent)]
     Other(Boxed),
 }
@@ -283,32 +288,32 @@ impl Error {
 
     /// Whether shapes did not match.
     pub fn is_shape(&self) -> bool {
-        matches!(*self.0.kind, ErrorKind::Shape(_))
+        self.class() == ErrorClass::Shape
     }
 
     /// Whether user code or an operation panicked.
     pub fn is_panic(&self) -> bool {
-        matches!(*self.0.kind, ErrorKind::Panic(_))
+        self.class() == ErrorClass::Panic
     }
 
     /// Whether a number was not finite.
     pub fn is_not_finite(&self) -> bool {
-        matches!(*self.0.kind, ErrorKind::NotFinite(_))
+        self.class() == ErrorClass::NotFinite
     }
 
     /// Whether an argument was invalid.
     pub fn is_invalid(&self) -> bool {
-        matches!(*self.0.kind, ErrorKind::Invalid(_))
+        self.class() == ErrorClass::Invalid
     }
 
     /// Whether a computation that can run only once was run again.
     pub fn is_ran_twice(&self) -> bool {
-        matches!(*self.0.kind, ErrorKind::RanTwice)
+        self.class() == ErrorClass::RanTwice
     }
 
     /// Whether the pass ended or was cancelled before the value was computed.
     pub fn is_cancelled(&self) -> bool {
-        matches!(*self.0.kind, ErrorKind::Cancelled)
+        self.class() == ErrorClass::Cancelled
     }
 }
 
@@ -327,6 +332,9 @@ impl Error {
 
     /// Writes the chain of calls, one line per call.
     fn chain(&self, f: &mut fmt::Formatter<'_>, indent: &str) -> fmt::Result {
+        if let ErrorKind::Far(origin) = &*self.0.kind {
+            origin.chain(f, indent)?;
+        }
         self.calls().frames().try_for_each(|call| write!(f, "\n{indent}{call}"))
     }
 }

@@ -295,6 +295,10 @@ impl Pass {
         self.mode
     }
 
+    pub(crate) fn seed(&self) -> Option<u64> {
+        self.settings.seed
+    }
+
     pub(crate) fn counters(&self) -> Counters {
         let reused_buffers = self.reused_buffers.load(Ordering::Relaxed);
         Counters { reused_buffers, parallel_width: self.width.most(), ..self.state().counters() }

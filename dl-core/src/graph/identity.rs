@@ -10,6 +10,7 @@ use crate::graph::op::{AnyAlong, AnyAt, AnyPrimitive, OperandVec};
 use crate::graph::value::Value;
 use smallvec::smallvec;
 use std::any::Any;
+use std::panic::Location;
 
 /// The effect of an operation whose value is that of its first operand.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -42,6 +43,16 @@ pub(super) fn picked(layer: NodeRef) -> NodeOp {
 #[track_caller]
 pub(crate) fn with_effect<T: Data, const N: usize>(effect: Effect, operands: [NodeRef; N]) -> Layer<T> {
     Layer::from_op(NodeOp::Primitive(InlineBox::operation(Identity { effect: Some(effect), operands })))
+}
+
+/// The same for data of the type of operand 0, written at this place.
+pub(crate) fn with_effect_at<const N: usize>(
+    effect: Effect,
+    operands: [NodeRef; N],
+    place: &'static Location<'static>,
+) -> NodeRef {
+    let kind = operands[0].vtable;
+    NodeRef::of_type(kind, NodeOp::Primitive(InlineBox::operation(Identity { effect, operands })), place)
 }
 
 impl<const N: usize> AnyPrimitive for Identity<N> {

@@ -20,11 +20,13 @@ pub(crate) mod node;
 pub(crate) mod node_ref;
 pub(crate) mod op;
 pub(crate) mod owner_stamp;
+pub(crate) mod participant;
 pub(crate) mod pointwise;
 pub(crate) mod postorder;
 pub(crate) mod refcount;
 pub(crate) mod scalar;
 pub(crate) mod seed;
+pub(crate) mod training_step;
 pub(crate) mod value;
 #[allow(unsafe_code, reason = "a weight owns its replicas and outlives them: see the module")]
 pub(crate) mod variable;

@@ -14,7 +14,7 @@ use crate::testing::Sgd;
 type Deltas = Vec<(NodeRef, AnyDelta)>;
 
 fn step(deltas: Deltas) {
-    commit(&Sgd::new(1.0), deltas, &[]).expect("no error");
+    commit(&Sgd::new(1.0), deltas, &[], &[]).expect("no error");
 }
 
 fn deltas(of: [(&Weight<f64>, f64); 2]) -> Deltas {

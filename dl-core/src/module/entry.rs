@@ -9,7 +9,7 @@ use crate::graph::variable::VariableRef;
 use crate::graph::weight::{AnySlot, WeightHandle};
 use crate::step::commit;
 use crate::step::state::OptimizerState;
-use crate::storage::numbers::{DType, Numbers, Stored};
+use crate::storage::numbers::{DType, DeltaNumbers, Numbers, Stored};
 use std::collections::HashMap;
 use std::fmt;
 use std::marker::PhantomData;
@@ -267,6 +267,28 @@ impl Entry {
 
     /// Calls `make` with these numbers if they have the shape of the current value. Errors name the
     /// path.
+    pub(super) fn node(&self) -> &NodeRef {
+        &self.node
+    }
+
+    /// The shape and the numbers of a value of this weight or buffer.
+    pub(super) fn numbers_of(&self, value: &Value) -> (Vec<usize>, Numbers) {
+        (self.stored.shape(value), self.stored.numbers(value))
+    }
+
+    /// The numbers of a delta of this weight.
+    pub(super) fn delta_numbers(&self, delta: &Value) -> Result<DeltaNumbers> {
+        self.stored
+            .delta_numbers(delta)
+            .ok_or_else(|| Error::invalid(format!("the delta of `{}` has no numbers", self.path)))
+    }
+
+    /// The delta of this weight with these numbers.
+    pub(super) fn delta(&self, numbers: DeltaNumbers) -> Result<Value> {
+        let delta = self.stored.delta(numbers).and_then(|delta| self.variable().check_delta(&delta).map(|()| delta));
+        delta.map_err(|error| error.context(format_args!("the delta of `{}`", self.path)))
+    }
+
     fn checked<V>(
         &self,
         shape: &[usize],
@@ -344,6 +366,12 @@ impl NewValue {
     }
 }
 
+impl NewValue {
+    pub(super) fn into_value(self) -> (NodeRef, Value) {
+        (self.node, self.value)
+    }
+}
+
 impl fmt::Debug for NewValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("NewValue").field(&self.path).finish()
@@ -359,6 +387,8 @@ trait AnyStored: Send + Sync {
     /// The numbers of a state buffer; none if the buffer is of another type.
     fn slot_numbers(&self, slot: &AnySlot) -> Option<Numbers>;
     fn slot(&self, shape: &[usize], numbers: Numbers) -> Result<AnySlot>;
+    fn delta_numbers(&self, delta: &Value) -> Option<DeltaNumbers>;
+    fn delta(&self, numbers: DeltaNumbers) -> Result<Value>;
 }
 
 struct StoredType<T>(PhantomData<fn() -> T>);
@@ -386,5 +416,13 @@ impl<T: Stored> AnyStored for StoredType<T> {
 
     fn slot(&self, shape: &[usize], numbers: Numbers) -> Result<AnySlot> {
         Ok(Arc::new(T::from_numbers(shape, numbers)?))
+    }
+
+    fn delta_numbers(&self, delta: &Value) -> Option<DeltaNumbers> {
+        T::delta_numbers(delta.get())
+    }
+
+    fn delta(&self, numbers: DeltaNumbers) -> Result<Value> {
+        T::delta_from_numbers(numbers).map(Data::into_value)
     }
 }

@@ -29,6 +29,7 @@
 //!
 //! A module lists its weights; it does not define a computation with them.
 
+mod deltas;
 mod entry;
 mod path_pattern;
 mod summary;

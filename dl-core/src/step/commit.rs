@@ -10,6 +10,8 @@ use crate::exec::{self, Owner, Pass, user_code, vec_pool};
 use crate::graph::chunk::Chunk;
 use crate::graph::node::Node;
 use crate::graph::node_ref::NodeRef;
+use crate::graph::participant::Participant;
+use crate::graph::training_step::{ChunkVisitor, Step};
 use crate::graph::value::Value;
 use crate::graph::variable::Variable;
 use crate::graph::weight::{WeightId, WeightState};
@@ -17,7 +19,6 @@ use crate::record::{SpanWork, TraceNodeId};
 use crate::step::memory::{MemoryGuard, StateMap};
 use crate::step::optimizer::Optimizer;
 use crate::step::step_delta::{Evaluated, StepDelta};
-use crate::step::training_step::{ChunkVisitor, Step};
 use dl_parallel::fork_join;
 use dl_parallel::sync::{MutexGuard, current_num_threads};
 use smallvec::SmallVec;
@@ -66,14 +67,15 @@ enum Source<'a> {
 /// Updates these distinct weights by their deltas, and writes the buffer updates of these passes.
 ///
 /// The commit has two phases. Prepare: the optimizer computes new values and new state into fresh
-/// copies; an error or a panic leaves everything unchanged. Swap: the copies replace the old
-/// values, which cannot fail. The locks of all variables are held throughout and are acquired in id
+/// copies, and then the participants vote; an error or a panic leaves everything unchanged. Swap:
+/// the copies replace the old values, which cannot fail. The locks of all variables are held throughout and are acquired in id
 /// order, so concurrent commits neither deadlock nor interleave.
 #[inline]
 pub(crate) fn commit<L: Deref<Target = Node>, D: Evaluated>(
     optimizer: &dyn Optimizer,
     deltas: Vec<(L, D)>,
     passes: &[Owner],
+    participants: &[Arc<dyn Participant>],
 ) -> Result<()>
 where
     (L, D): Row,
@@ -83,7 +85,7 @@ where
         for pass in passes {
             pass.before_commit(&mut updates)?;
         }
-        commit_with(optimizer, deltas, &updates, passes)
+        commit_with(optimizer, deltas, &updates, passes, participants)
     })
 }
 
@@ -93,6 +95,7 @@ pub(crate) fn commit_and_end(
     optimizer: &dyn Optimizer,
     deltas: Vec<(NodeRef, AnyDelta)>,
     pass: &Arc<Pass>,
+    participants: &[Arc<dyn Participant>],
 ) -> Result<()> {
     then_drop_deltas(deltas, |deltas| {
         let mut updates: Vec<Update> = Vec::new();
@@ -100,7 +103,7 @@ pub(crate) fn commit_and_end(
         if optimizer.descent().is_some() {
             pass.let_go_of_values();
         }
-        commit_with(optimizer, deltas, &updates, &[pass])
+        commit_with(optimizer, deltas, &updates, &[pass], participants)
     })
 }
 
@@ -119,6 +122,7 @@ fn commit_with<L: Deref<Target = Node>, D: Evaluated, P: Deref<Target = Arc<Pass
     deltas: &[(L, D)],
     updates: &[Update],
     passes: &[P],
+    participants: &[Arc<dyn Participant>],
 ) -> Result<()> {
     let mut pending = updates_of(deltas, updates.len());
     for update in updates {
@@ -128,7 +132,7 @@ fn commit_with<L: Deref<Target = Node>, D: Evaluated, P: Deref<Target = Arc<Pass
         }
     }
     let only_pass = if let [pass] = passes { Some(&**pass) } else { None };
-    let ended = with_recorded_span(passes, || commit_updates(optimizer, &mut pending, only_pass));
+    let ended = with_recorded_span(passes, || commit_updates(optimizer, &mut pending, only_pass, participants));
     // It is empty and owns no memory, but its destructor would be called.
     std::mem::forget(pending);
     ended?;
@@ -200,7 +204,7 @@ pub(crate) fn write(values: Vec<(NodeRef, Value)>) -> Result<()> {
     let pending = values.iter().filter_map(|(leaf, value)| {
         Some(PendingUpdate::new(leaf.as_variable()?, Source::Buffer(place), Action::Replace(value.clone())))
     });
-    commit_updates(&NoWeights, &mut pending.collect(), None)
+    commit_updates(&NoWeights, &mut pending.collect(), None, &[])
 }
 
 /// The optimizer of a commit that has no weights, only given values.
@@ -218,8 +222,9 @@ fn commit_updates(
     optimizer: &dyn Optimizer,
     pending: &mut PendingUpdates<'_>,
     only_pass: Option<&Arc<Pass>>,
+    participants: &[Arc<dyn Participant>],
 ) -> Result<()> {
-    let ended = prepare_and_swap(optimizer, pending, only_pass);
+    let ended = prepare_and_swap(optimizer, pending, only_pass, participants);
     if ended.is_err() {
         unlock(pending);
     }
@@ -232,10 +237,12 @@ fn prepare_and_swap(
     optimizer: &dyn Optimizer,
     pending: &mut [PendingUpdate<'_>],
     only_pass: Option<&Arc<Pass>>,
+    participants: &[Arc<dyn Participant>],
 ) -> Result<()> {
     lock_all(pending)?;
     let mut prepared = Prepared { memory: None, nanoseconds: 0.0 };
     prepare(pending, optimizer, &mut prepared)?;
+    let changes = if participants.is_empty() { Vec::new() } else { vote(pending, &prepared, participants)? };
 
     let snapshots = LiveSnapshots::collect();
     snapshots.save(pending.iter().map(|update| update.variable));
@@ -244,12 +251,35 @@ fn prepare_and_swap(
         None => swap(pending, prepared.nanoseconds),
     }
     let dead = prepared.memory.map(NewStates::write);
+    if !changes.is_empty() {
+        within_step(|| changes.into_iter().for_each(user_code::ignore_panic));
+    }
     unlock(pending);
     if dead.is_some() || !snapshots.is_empty() {
         // The step has been taken: a destructor panic is not reported.
         user_code::ignore_panic(|| drop((dead, snapshots)));
     }
     Ok(())
+}
+
+/// What the participants change in the swap phase, once all of them have agreed.
+#[cold]
+fn vote<'p>(
+    pending: &[PendingUpdate<'_>],
+    prepared: &Prepared<'_>,
+    participants: &'p [Arc<dyn Participant>],
+) -> Result<Vec<Box<dyn FnOnce() + 'p>>> {
+    let deltas = |visit: &mut ChunkVisitor<'_>| visit_deltas(pending, visit);
+    let step = Step::new(prepared.steps(), &deltas);
+    within_step(|| user_code::run_fallible(|| participants.iter().map(|participant| participant.vote(&step)).collect()))
+}
+
+/// Runs user code inside of a step: a nested step must not wait.
+fn within_step<R>(run: impl FnOnce() -> R) -> R {
+    let before = IN_OPTIMIZER_STEP.replace(true);
+    let result = run();
+    IN_OPTIMIZER_STEP.set(before);
+    result
 }
 
 /// Sorts the updates by variable, and locks the variables in this order.
@@ -400,7 +430,7 @@ fn prepare<'a>(
         }
         // Must follow the lock, which a step waits for unless it is nested.
         IN_OPTIMIZER_STEP.set(true);
-        let steps = prepared.memory.as_ref().map_or(0, |new| new.memory.steps);
+        let steps = prepared.steps();
         let begun = {
             let deltas = |visit: &mut ChunkVisitor<'_>| visit_deltas(pending, visit);
             optimizer.begin(&Step::new(steps, &deltas))?
@@ -436,6 +466,11 @@ fn prepare<'a>(
 }
 
 impl Prepared<'_> {
+    /// The number of steps taken with the memory of the optimizer.
+    fn steps(&self) -> u64 {
+        self.memory.as_ref().map_or(0, |new| new.memory.steps)
+    }
+
     /// What the swap phase does with a weight, given the learning rate if the optimizer is plain
     /// gradient descent.
     #[inline(never)]

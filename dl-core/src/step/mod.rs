@@ -5,4 +5,3 @@ pub(crate) mod memory;
 pub(crate) mod optimizer;
 pub(crate) mod state;
 pub(crate) mod step_delta;
-pub(crate) mod training_step;

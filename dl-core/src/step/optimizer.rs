@@ -24,10 +24,10 @@
 
 use crate::error::Result;
 use crate::graph::chunk::Chunk;
+use crate::graph::training_step::Step;
 use crate::graph::weight::{Slot, WeightHandle, WeightId};
 use crate::step::memory::{Memory, Notes};
 use crate::step::state::{self, NewState, OptimizerState};
-use crate::step::training_step::Step;
 use std::sync::Arc;
 
 /// The rule that updates weights in a training step.

@@ -1,5 +1,6 @@
-//! Serializable arrays of numbers, and atomic replacement of files.
+//! Serializable arrays of numbers, their bytes, and atomic replacement of files.
 
 #[doc(hidden)]
 pub mod atomic_file;
 pub(crate) mod numbers;
+pub(crate) mod wire;

@@ -12,6 +12,7 @@
 
 use crate::error::{Error, Result};
 use crate::graph::data::Data;
+use std::any::Any;
 use std::fmt;
 use std::slice::ChunksExact;
 
@@ -70,6 +71,53 @@ pub trait Stored: Data {
     /// # Errors
     /// When the numbers are of another type, or their number does not match the shape.
     fn from_numbers(shape: &[usize], numbers: Numbers) -> Result<Self>;
+
+    /// The numbers of a delta of such a value; `None` if it has no such form. By default only data
+    /// that are their own deltas have one.
+    ///
+    /// ```
+    /// use dl_core::{Numbers, Stored};
+    /// assert_eq!(f64::delta_numbers(&0.5).unwrap().numbers, Numbers::F64(vec![0.5]));
+    /// ```
+    fn delta_numbers(delta: &Self::Delta) -> Option<DeltaNumbers> {
+        let delta = (delta as &dyn Any).downcast_ref::<Self>()?;
+        Some(DeltaNumbers { shape: delta.shape(), rows: None, numbers: delta.numbers() })
+    }
+
+    /// The inverse of [`delta_numbers`](Stored::delta_numbers).
+    ///
+    /// ```
+    /// use dl_core::Stored;
+    /// assert_eq!(f64::delta_from_numbers(f64::delta_numbers(&0.5).unwrap())?, 0.5);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`from_numbers`](Stored::from_numbers); and if there is no such form.
+    fn delta_from_numbers(delta: DeltaNumbers) -> Result<Self::Delta> {
+        let own: Option<Box<Self::Delta>> = match delta.rows {
+            Some(_) => None,
+            None => (Box::new(Self::from_numbers(&delta.shape, delta.numbers)?) as Box<dyn Any>).downcast().ok(),
+        };
+        own.map(|own| *own).ok_or_else(|| Error::invalid("these numbers are not those of a delta of this type"))
+    }
+}
+
+/// A delta as numbers: see [`Stored::delta_numbers`].
+///
+/// ```
+/// use dl_core::{DeltaNumbers, Numbers};
+/// // rows 3 and 7 of a table of shape [1000, 1]
+/// let delta = DeltaNumbers { shape: vec![1000, 1], rows: Some(vec![3, 7]), numbers: Numbers::F32(vec![0.5, 1.0]) };
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct DeltaNumbers {
+    /// The lengths of the axes of the whole delta.
+    pub shape: Vec<usize>,
+    /// For a sparse delta the indices along axis 0 that it has, ascending. All others are zero.
+    pub rows: Option<Vec<usize>>,
+    /// The numbers in row-major order, of these rows or of all.
+    pub numbers: Numbers,
 }
 
 /// A number that can be in a [`Stored`] array: `bool`, `u8`, `i32`, `i64`, `usize`, `f32`, `f64`.

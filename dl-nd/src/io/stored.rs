@@ -2,12 +2,12 @@
 //! fields of a module.
 
 use crate::ops::conv::{Conv, ConvTranspose};
-use crate::ops::embedding::Table;
+use crate::ops::embedding::{Rows, Table};
 use crate::ops::normalize::RunningStats;
 use crate::ops::pool::{AvgPool, Pool};
 use crate::tensor::{Element, Item, Nd, Rank, wrong_rank};
 use dl_core::bang::Arguments;
-use dl_core::{DType, Module, Numbers, Result, Stored, StoredElement, Torch, Visitor};
+use dl_core::{DType, DeltaNumbers, Module, Numbers, Result, Stored, StoredElement, Torch, Visitor};
 use ndarray::{Ix2, IxDyn};
 
 impl<A: Item + StoredElement, D: Rank> Stored for Nd<A, D> {
@@ -41,6 +41,21 @@ impl<A: Element> Stored for Table<A> {
 
     fn from_numbers(shape: &[usize], numbers: Numbers) -> Result<Self> {
         Nd::<A, Ix2>::from_numbers(shape, numbers).map(Table::from)
+    }
+
+    fn delta_numbers(delta: &Rows<A>) -> Option<DeltaNumbers> {
+        let rows = delta.touched().map(<[usize]>::to_vec);
+        Some(DeltaNumbers { shape: delta.shape().to_vec(), rows, numbers: delta.block().numbers() })
+    }
+
+    fn delta_from_numbers(DeltaNumbers { shape, rows, numbers }: DeltaNumbers) -> Result<Rows<A>> {
+        let &[height, width] = &shape[..] else { return Err(wrong_rank::<Ix2>(&shape)) };
+        let stored = rows.as_ref().map_or(height, Vec::len);
+        let block = Nd::<A, Ix2>::from_numbers(&[stored, width], numbers)?;
+        match rows {
+            Some(rows) => Rows::sparse([height, width], &rows, &block),
+            None => Ok(Rows::dense(block)),
+        }
     }
 }
 

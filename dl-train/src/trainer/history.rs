@@ -37,7 +37,7 @@ pub(super) fn add_place(checkpoint: Checkpoint, at: &Place, seed: u64) -> Checkp
 
 /// Reads the position from the checkpoint of a run with this seed after this step, and validates
 /// it.
-pub(super) fn read_place(saved: &Saved, seed: u64, step: u64) -> Result<Place> {
+pub(super) fn read_place(saved: &Saved, seed: u64, step: u64, parts: u64) -> Result<Place> {
     let found = saved.count("seed")?;
     if found != seed {
         let [found, seed] = [found, seed].map(|seed| seed >> 32);
@@ -59,7 +59,7 @@ pub(super) fn read_place(saved: &Saved, seed: u64, step: u64) -> Result<Place> {
         ..Place::default()
     };
     let (epochs, before) = (at.history.len() as u64, at.history.last().map_or(0, |record| record.step));
-    if (at.epoch, at.step) == (epochs, step) && before.checked_add(at.batch) == Some(step) {
+    if (at.epoch, at.step) == (epochs, step) && before.checked_add(at.batch.div_ceil(parts)) == Some(step) {
         return Ok(at);
     }
     Err(Error::invalid(format!(

@@ -7,7 +7,7 @@ mod non_finite;
 mod program;
 mod settings;
 
-use dl_core::{Differentiable, Error, Result, Weight};
+use dl_core::{Differentiable, Error, Parts, Result, Weight};
 use dl_nd::ndarray::Ix1;
 use dl_nd::{Nd, NdWeight, ops::*};
 use dl_optim::Sgd;
@@ -34,6 +34,59 @@ fn by_hand(seed: u64) -> Result<(Vec<u64>, Vec<f64>)> {
 
 fn losses(outcome: &Outcome) -> Vec<f64> {
     outcome.epochs.iter().map(|record| record.get("loss").unwrap()).collect()
+}
+
+/// A hand-written loop with a step for every three batches of an epoch; it has seven.
+fn by_hand_in_parts() -> Result<(Vec<u64>, Vec<f64>)> {
+    let (net, optimizer) = (Net::new()?, optimizer());
+    let (mut step, mut losses) = (0, Vec::new());
+    for epoch in 0..EPOCHS {
+        let (all, mut sum) = (batches(epoch)?.collect::<Result<Vec<_>>>()?, 0.0);
+        for parts in all.chunks(3) {
+            let parts = Parts::mean(parts.iter().map(|batch| net.loss(batch.clone())));
+            let taken = parts.train(&optimizer).seed((9 << 32) + step).wait()?;
+            sum += taken.into_iter().map(f64::from).sum::<f64>();
+            step += 1;
+        }
+        losses.push(sum / BATCHES as f64);
+    }
+    Ok((net.bits(), losses))
+}
+
+#[test]
+fn trainer_in_parts_is_bit_identical_to_hand_written_loop_and_resumes() -> Result<()> {
+    let expected = on_threads(1, by_hand_in_parts)?;
+    for threads in [1, 2] {
+        on_threads(threads, || -> Result<()> {
+            let (net, optimizer) = (Net::new()?, optimizer());
+            let trainer = Trainer::new(&optimizer, EPOCHS).seed(9).parts(3).refuse_non_finite();
+            let outcome = trainer.run(batches, |batch| net.loss(batch))?;
+            assert!((net.bits(), losses(&outcome)) == expected, "{threads} threads");
+            assert_eq!((outcome.stopped, outcome.steps), (Stopped::Finished, 3 * EPOCHS));
+            Ok(())
+        })?;
+    }
+    // a run that is interrupted in the middle of an epoch goes on with the next group of batches
+    let (folder, net, optimizer, interrupt) =
+        (tempfile::tempdir().unwrap(), Net::new()?, optimizer(), Interrupt::new());
+    let checkpoints = Checkpoints::in_folder(folder.path());
+    let trainer = |net, optimizer: &program::Clipped, parts| {
+        Trainer::new(optimizer, EPOCHS).seed(9).parts(parts).checkpoints(&checkpoints, net)
+    };
+    let mut seen = 0;
+    let outcome = trainer(&net, &optimizer, 3).interrupt(&interrupt).run(batches, |batch| {
+        seen += 1;
+        if seen == 12 {
+            interrupt.request();
+        }
+        net.loss(batch)
+    })?;
+    assert_eq!((outcome.stopped, outcome.steps), (Stopped::Interrupted, 5));
+    let (net, optimizer) = (Net::new()?, program::optimizer());
+    assert!(trainer(&net, &optimizer, 2).run(batches, |batch| net.loss(batch)).is_err(), "another number of parts");
+    let outcome = trainer(&net, &optimizer, 3).run(batches, |batch| net.loss(batch))?;
+    assert!((net.bits(), losses(&outcome)) == expected);
+    Ok(())
 }
 
 #[test]

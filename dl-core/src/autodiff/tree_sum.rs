@@ -1,0 +1,135 @@
+//! Sums along a fixed binary tree, so that they do not depend on the order in which terms arrive,
+//! nor on how they are grouped.
+
+use crate::error::{Error, Result};
+use crate::storage::wire::Wire;
+use std::collections::BTreeMap;
+
+/// A node of the tree over some leaves: the leaves from `index · 2^level` to `(index + 1) · 2^level`
+/// that exist. A node of level 0 is a leaf.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TreeNode {
+    /// The height above the leaves.
+    pub level: u32,
+    /// The number within the level.
+    pub index: usize,
+}
+
+impl TreeNode {
+    /// A leaf.
+    pub fn leaf(index: usize) -> Self {
+        TreeNode { level: 0, index }
+    }
+
+    fn sibling(self) -> Self {
+        TreeNode { index: self.index ^ 1, ..self }
+    }
+
+    fn parent(self) -> Self {
+        TreeNode { level: self.level + 1, index: self.index / 2 }
+    }
+
+    fn first_leaf(self) -> usize {
+        self.index << self.level
+    }
+}
+
+impl Wire for TreeNode {
+    fn write(&self, to: &mut Vec<u8>) {
+        (self.level, self.index).write(to);
+    }
+
+    fn read(from: &mut &[u8]) -> Result<Self> {
+        let (level, index) = <(u32, usize)>::read(from)?;
+        let is_node = index.checked_shl(level).is_some_and(|first| first >> level == index);
+        if is_node { Ok(TreeNode { level, index }) } else { Err(Error::invalid("there is no such node of a tree")) }
+    }
+}
+
+/// The partial sums of a tree whose parents are not complete yet. An only child is its parent.
+#[derive(Clone, Debug)]
+pub(crate) struct TreeSum<V> {
+    leaves: usize,
+    partial: BTreeMap<TreeNode, V>,
+}
+
+impl<V> TreeSum<V> {
+    /// No sums yet, for a tree with so many leaves.
+    pub(crate) fn new(leaves: usize) -> Self {
+        TreeSum { leaves, partial: BTreeMap::new() }
+    }
+
+    /// Adds the sum of a node. If that of its sibling is there, both are taken out and returned with
+    /// their parent, the left one first: the caller must add them and insert the result.
+    pub(crate) fn insert(&mut self, mut node: TreeNode, sum: V) -> Option<(TreeNode, V, V)> {
+        while node.index > 0 || (1 << node.level) < self.leaves {
+            let sibling = node.sibling();
+            if sibling.first_leaf() >= self.leaves {
+                node = node.parent();
+                continue;
+            }
+            return match self.partial.remove(&sibling) {
+                Some(other) if sibling < node => Some((node.parent(), other, sum)),
+                Some(other) => Some((node.parent(), sum, other)),
+                None => {
+                    self.partial.insert(node, sum);
+                    None
+                }
+            };
+        }
+        self.partial.insert(node, sum);
+        None
+    }
+
+    /// The partial sums from left to right within each level. A complete sum is the only one.
+    pub(crate) fn into_partial(self) -> Vec<(TreeNode, V)> {
+        self.partial.into_iter().collect()
+    }
+}
+
+#[cfg(all(test, not(any(shuttle, loom))))]
+mod tests {
+    use super::*;
+
+    /// The sum as a text that shows its tree.
+    fn insert(sum: &mut TreeSum<String>, node: TreeNode, term: String) {
+        let mut next = Some((node, term));
+        while let Some((node, term)) = next.take() {
+            next = sum.insert(node, term).map(|(parent, left, right)| (parent, format!("({left}+{right})")));
+        }
+    }
+
+    fn total(leaves: usize, order: impl IntoIterator<Item = usize>) -> String {
+        let mut sum = TreeSum::new(leaves);
+        order.into_iter().for_each(|leaf| insert(&mut sum, TreeNode::leaf(leaf), leaf.to_string()));
+        let [(_, total)] = &sum.into_partial()[..] else { panic!("the sum of {leaves} leaves is incomplete") };
+        total.clone()
+    }
+
+    #[test]
+    fn tree_sum_is_independent_of_order() {
+        assert_eq!(total(1, [0]), "0");
+        assert_eq!(total(7, 0..7), "(((0+1)+(2+3))+((4+5)+6))");
+        for leaves in 1..40_usize {
+            let forward = total(leaves, 0..leaves);
+            assert_eq!(total(leaves, (0..leaves).rev()), forward);
+            // 41 is coprime to every number of leaves
+            assert_eq!(total(leaves, (0..leaves).map(|leaf| leaf * 41 % leaves)), forward);
+        }
+    }
+
+    #[test]
+    fn tree_sum_is_independent_of_grouping() {
+        for leaves in 1..20_usize {
+            for (first, second) in (0..=leaves).flat_map(|first| (first..=leaves).map(move |second| (first, second))) {
+                let mut whole = TreeSum::new(leaves);
+                for range in [second..leaves, 0..first, first..second] {
+                    let mut group = TreeSum::new(leaves);
+                    range.for_each(|leaf| insert(&mut group, TreeNode::leaf(leaf), leaf.to_string()));
+                    group.into_partial().into_iter().for_each(|(node, sum)| insert(&mut whole, node, sum));
+                }
+                assert_eq!(whole.into_partial()[0].1, total(leaves, 0..leaves), "{leaves}: {first}, {second}");
+            }
+        }
+    }
+}

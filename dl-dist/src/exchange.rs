@@ -1,0 +1,67 @@
+//! The exchange of one message between every two ranks.
+
+use crate::Engine;
+use dl_core::parts::Wire;
+use dl_core::{Error, ErrorData, Result};
+
+/// What a message is part of. A rank that is elsewhere in the program is noticed by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Round {
+    /// The comparison of replicas.
+    Compare,
+    /// The sums of the parts of a step.
+    Sums,
+    /// The votes on a step.
+    Votes,
+}
+
+/// The contribution of every rank, or its error. Every rank takes part, whether it has failed or
+/// not, and gets the same answer: all contributions, or the errors of all ranks that failed, the one
+/// of the lowest rank first.
+///
+/// # Errors
+/// Those of the ranks, and of the engine.
+pub(crate) fn exchange<V: Wire>(engine: &dyn Engine, round: Round, count: u64, mine: Result<V>) -> Result<Vec<V>> {
+    let (rank, size) = (engine.rank(), engine.size());
+    if size == 1 {
+        return Ok(vec![mine?]);
+    }
+    let header = (round as u8, count);
+    let answer = mine.as_ref().err().map(Error::data);
+    let mut message = header.to_bytes();
+    answer.write(&mut message);
+    if let Ok(value) = &mine {
+        value.write(&mut message);
+    }
+    let others = || (0..size).filter(|&other| other != rank);
+    others().try_for_each(|to| engine.send(to, message.clone()))?;
+    let (mut mine, mut values, mut failed) = (Some(mine), Vec::with_capacity(size), None::<Error>);
+    for from in 0..size {
+        let theirs = match mine.take_if(|_| from == rank) {
+            // as the other ranks get it
+            Some(mine) => mine.map_err(|error| Error::from(error.data())),
+            None => read(&engine.receive(from)?, header, from)?,
+        };
+        match theirs {
+            Ok(value) => values.push(value),
+            Err(error) => failed = failed.or(Some(error.context(format_args!("rank {from}")))),
+        }
+    }
+    failed.map_or(Ok(values), Err)
+}
+
+/// The contribution in a message, or its error.
+fn read<V: Wire>(mut message: &[u8], header: (u8, u64), from: usize) -> Result<Result<V>> {
+    let bytes = &mut message;
+    let read = |bytes: &mut &[u8]| {
+        if <(u8, u64)>::read(bytes)? != header {
+            return Err(Error::invalid("it is at another place of the program"));
+        }
+        let error = Option::<ErrorData>::read(bytes)?;
+        Ok(match error {
+            Some(error) => Err(error.into()),
+            None => Ok(V::read(bytes)?),
+        })
+    };
+    read(bytes).map_err(|error| error.context(format_args!("a message of rank {from}")))
+}

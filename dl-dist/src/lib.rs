@@ -1,0 +1,55 @@
+//! Training on several ranks for `dl`: the parts of a batch are distributed, and the step is the
+//! same bits on any number of ranks.
+//!
+//! Users add the `monadic-dl` package with the feature `dist` (`use dl::dist::Cluster`).
+//!
+//! A *rank* runs the same program as all others, with its own copy of the weights. [`Cluster::run`]
+//! starts the ranks. [`Cluster::sum`] and [`Cluster::mean`] describe a step on a batch in
+//! [`Parts`](dl_core::Parts): each rank evaluates some of the parts, the deltas are summed along the
+//! tree over the parts, and all ranks take the step, or none.
+//!
+//! ```
+//! use dl_core::{Parts, Weight};
+//! use dl_dist::Cluster;
+//! use dl_optim::Adam;
+//!
+//! fn loss(w: &Weight<f64>, part: usize) -> dl_core::Layer<f64> {
+//!     (part as f64 * w - 3.0).square()
+//! }
+//!
+//! let trained = |ranks| {
+//!     Cluster::run_on(ranks, |cluster| {
+//!         let (w, adam) = (Weight::new(1.0_f64), Adam::new(0.1));
+//!         for step in 0..10 {
+//!             cluster.mean(8, |part| loss(&w, part)).seed(step).train(&w, &adam)?;
+//!         }
+//!         Ok(w.value().to_bits())
+//!     })
+//! };
+//! // without a cluster
+//! let (w, adam) = (Weight::new(1.0_f64), Adam::new(0.1));
+//! for step in 0..10 {
+//!     Parts::mean((0..8).map(|part| loss(&w, part))).train(&adam).seed(step).wait()?;
+//! }
+//! assert_eq!(trained(1)?, [w.value().to_bits()]);
+//! assert_eq!(trained(3)?, [w.value().to_bits(); 3]);
+//! # dl_core::Result::Ok(())
+//! ```
+//!
+//! The engine of this crate runs the ranks as threads of one process: it is for tests, and to try a
+//! program before it runs on many machines. An [`Engine`] of your own can carry the messages
+//! between processes. What an engine cannot give: if a rank dies after it has agreed to a step, some
+//! ranks may have taken the step and others not. All others then get errors, and the last
+//! checkpoint is the state to go on from.
+
+#![forbid(unsafe_code)]
+
+mod cluster;
+mod engine;
+mod exchange;
+mod step;
+mod threads;
+
+pub use cluster::Cluster;
+pub use engine::Engine;
+pub use step::ClusterStep;

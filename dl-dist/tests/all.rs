@@ -1,0 +1,5 @@
+//! All tests, as one program.
+
+mod failures;
+mod same_bits;
+mod support;

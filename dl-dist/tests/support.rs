@@ -1,0 +1,49 @@
+//! A net with all that a step may change.
+
+use dl_core::{Layer, Module, Numbers, Result, Visitor};
+use dl_nd::{init, ops::*};
+use dl_nn::{BatchNorm, Embedding, Linear};
+
+pub(crate) struct Net {
+    words: Embedding,
+    hidden: Linear,
+    norm: BatchNorm,
+}
+
+impl Module for Net {
+    fn visit(&self, visitor: &mut Visitor) {
+        visitor.field("words", &self.words);
+        visitor.field("hidden", &self.hidden);
+        visitor.field("norm", &self.norm);
+        visitor.field("tied", &self.hidden.weight);
+    }
+}
+
+const WIDTH: usize = 12;
+const PART: usize = 4;
+
+impl Net {
+    pub(crate) fn new() -> Result<Net> {
+        let rng = &mut init::rng(3);
+        Ok(Net {
+            words: Embedding::new(50, WIDTH, rng)?,
+            hidden: Linear::new(WIDTH, WIDTH, rng)?,
+            norm: BatchNorm::new(WIDTH)?,
+        })
+    }
+
+    /// Needs a seed.
+    pub(crate) fn loss(&self, part: usize) -> Layer<f32> {
+        let ids: Vec<usize> = (0..PART).map(|i| (7 * part + i * i) % 50).collect();
+        let hidden = self.norm.of(self.hidden.of(self.words.of(ids))).relu().dropout(0.3);
+        self.hidden.of(hidden).square().mean()
+    }
+
+    pub(crate) fn bits(&self) -> Vec<u32> {
+        let bits = |numbers| match numbers {
+            Numbers::F32(row) => row.into_iter().map(f32::to_bits).collect::<Vec<u32>>(),
+            other => panic!("{other:?}"),
+        };
+        self.entries().iter().flat_map(|entry| bits(entry.numbers())).collect()
+    }
+}
