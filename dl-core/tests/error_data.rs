@@ -7,7 +7,7 @@ fn failing(error: Error) -> Layer<f64> {
 }
 
 fn far(error: &Error) -> Error {
-    Error::from(ErrorData::decode(&error.data().encode()).unwrap())
+    ErrorData::decode(&error.data().encode()).unwrap().into_error()
 }
 
 #[test]

@@ -236,7 +236,7 @@ fn panicked(payload: &(dyn std::any::Any + Send)) -> Error {
     let text = text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("(a payload that is not text)");
     let mut data = Error::invalid(format!("panicked: {text}")).data();
     data.class = ErrorClass::Panic;
-    data.into()
+    data.into_error()
 }
 
 impl fmt::Debug for Cluster {

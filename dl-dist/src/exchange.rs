@@ -39,7 +39,7 @@ pub(crate) fn exchange<V: Wire>(engine: &dyn Engine, round: Round, count: u64, m
     for from in 0..size {
         let theirs = match mine.take_if(|_| from == rank) {
             // as the other ranks get it
-            Some(mine) => mine.map_err(|error| Error::from(error.data())),
+            Some(mine) => mine.map_err(|error| error.data().into_error()),
             None => read(&engine.receive(from)?, header, from)?,
         };
         match theirs {
@@ -59,7 +59,7 @@ fn read<V: Wire>(mut message: &[u8], header: (u8, u64), from: usize) -> Result<R
         }
         let error = Option::<ErrorData>::read(bytes)?;
         Ok(match error {
-            Some(error) => Err(error.into()),
+            Some(error) => Err(error.into_error()),
             None => Ok(V::read(bytes)?),
         })
     };

@@ -83,7 +83,7 @@ impl fmt::Display for PlaceData {
 /// let far = Layer::from(Do::<f64>::fail(Error::shape("[2] and [3]"))).predict().wait().unwrap_err();
 /// let bytes = far.data().encode();
 ///
-/// let error = Error::from(ErrorData::decode(&bytes)?);
+/// let error = ErrorData::decode(&bytes)?.into_error();
 /// assert!(error.is_shape());
 /// assert_eq!((error.to_string(), error.data()), (far.to_string(), far.data()));
 /// // passed on by a layer, it has two places
@@ -124,6 +124,22 @@ impl fmt::Display for ErrorData {
 }
 
 impl ErrorData {
+    /// The error again.
+    ///
+    /// ```
+    /// use dl_core::Error;
+    /// let far = Error::invalid("axis 3 of a matrix");
+    /// assert!(far.data().into_error().is_invalid());
+    /// ```
+    // Not `From`: if errors could be made from two types, `?` in a closure without a return type
+    // would not compile.
+    #[must_use]
+    pub fn into_error(mut self) -> Error {
+        let others = std::mem::take(&mut self.others).into_iter().map(ErrorData::into_error).collect();
+        let kind = Arc::new(ErrorKind::Far(Box::new(self)));
+        Error(Arc::new(Inner { kind, context: None, op: None, site: None, others }))
+    }
+
     /// Writes the chain of calls, one line for each.
     pub(super) fn chain(&self, f: &mut fmt::Formatter<'_>, indent: &str) -> fmt::Result {
         if let Some(origin) = &self.origin {
@@ -175,13 +191,5 @@ impl Error {
             ErrorKind::Far(origin) => origin.class,
             ErrorKind::Other(_) => ErrorClass::Other,
         }
-    }
-}
-
-impl From<ErrorData> for Error {
-    fn from(mut data: ErrorData) -> Self {
-        let others = std::mem::take(&mut data.others).into_iter().map(Error::from).collect();
-        let kind = Arc::new(ErrorKind::Far(Box::new(data)));
-        Error(Arc::new(Inner { kind, context: None, op: None, site: None, others }))
     }
 }

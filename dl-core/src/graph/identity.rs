@@ -52,7 +52,7 @@ pub(crate) fn with_effect_at<const N: usize>(
     place: &'static Location<'static>,
 ) -> NodeRef {
     let kind = operands[0].vtable;
-    NodeRef::of_type(kind, NodeOp::Primitive(InlineBox::operation(Identity { effect, operands })), place)
+    NodeRef::of_type(kind, NodeOp::Primitive(InlineBox::operation(Identity { effect: Some(effect), operands })), place)
 }
 
 impl<const N: usize> AnyPrimitive for Identity<N> {
