@@ -92,7 +92,22 @@ impl Cluster {
 
     /// A cluster whose messages this engine carries.
     ///
-    /// The example of [`Engine`] uses it.
+    /// ```
+    /// use dl_dist::{Cluster, Engine};
+    /// # use dl_core::Result;
+    ///
+    /// struct Alone;
+    ///
+    /// impl Engine for Alone {
+    ///     // as in the example of `Engine`
+    /// #   fn rank(&self) -> usize { 0 }
+    /// #   fn size(&self) -> usize { 1 }
+    /// #   fn send(&self, _: usize, _: Vec<u8>) -> Result<()> { unreachable!() }
+    /// #   fn receive(&self, _: usize) -> Result<Vec<u8>> { unreachable!() }
+    /// }
+    ///
+    /// assert_eq!(Cluster::with(Alone).size(), 1);
+    /// ```
     pub fn with(engine: impl Engine + 'static) -> Cluster {
         Cluster { engine: Arc::new(engine), count: Mutex::new(0) }
     }
@@ -109,6 +124,11 @@ impl Cluster {
     }
 
     /// The number of ranks.
+    ///
+    /// ```
+    /// assert_eq!(dl_dist::Cluster::run_on(2, |cluster| Ok(cluster.size()))?, [2, 2]);
+    /// # dl_core::Result::Ok(())
+    /// ```
     pub fn size(&self) -> usize {
         self.engine.size()
     }

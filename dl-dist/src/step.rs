@@ -10,6 +10,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A step on the parts of a batch, of which each rank evaluates some: see [`Cluster::mean`].
+///
+/// ```
+/// let losses = dl_dist::Cluster::run_on(2, |cluster| {
+///     let w = dl_core::Weight::new(1.0_f64); // each rank has a copy of the network
+///     cluster.sum(4, |part| &w * part as f64).train(&w, &dl_optim::Sgd::new(0.25))
+/// })?;
+/// assert_eq!(losses, [[0.0, 1.0, 2.0, 3.0], [0.0, 1.0, 2.0, 3.0]]);
+/// # dl_core::Result::Ok(())
+/// ```
 #[must_use = "no step is taken before `train`"]
 pub struct ClusterStep<'a, F> {
     cluster: &'a Cluster,

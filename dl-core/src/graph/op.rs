@@ -158,7 +158,14 @@ pub struct InnerOperation {
     pub operands: Vec<InnerOperand>,
 }
 
-/// An operand of an [`InnerOperation`], or a result.
+/// An operand of an [`InnerOperation`], or a result. The example of [`InnerOperation`] reads both
+/// kinds.
+///
+/// ```
+/// use dl_core::record::InnerOperand;
+/// let reads_outer = |operands: &[InnerOperand]| operands.iter().any(|one| matches!(one, InnerOperand::Outer(_)));
+/// assert!(reads_outer(&[InnerOperand::Inner(1), InnerOperand::Outer(0)]));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InnerOperand {
     /// The operand of the outer operation with this index.

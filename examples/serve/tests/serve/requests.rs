@@ -266,7 +266,9 @@ async fn slow_request_times_out() {
 
 #[tokio::test]
 async fn closed_connections_do_not_affect_other_requests() {
-    let service = local(net(), Limits::default()).await;
+    // the queue has space for the images of all of them
+    let batching = Batching { queue: 4096, ..Batching::default() };
+    let service = local(net(), Limits { batching, ..Limits::default() }).await;
     let body = json!({ "images": vec![vec![1; 64]; 128] }).to_string();
     let head = format!("POST /predict HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n", body.len());
     for _ in 0..20 {
