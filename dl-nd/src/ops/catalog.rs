@@ -53,7 +53,7 @@ impl Operation {
         unary.chain(binary).chain(rest()).collect()
     }
 
-    /// The derivative where it jumps, is infinite, or has a choice, and that of PyTorch in brackets
+    /// The derivative where it jumps, is infinite, or has a choice, and that of PyTorch in parentheses
     /// where it differs; "–" if there is no such point.
     ///
     /// ```
@@ -69,21 +69,21 @@ impl Operation {
             "clamp" => "0 at a bound",
             "huber" => "`delta` at `delta`, 0 beyond in the second",
             "floor" | "ceil" | "round" => "0 at a jump",
-            "rem" => "that of the right side at a jump; in the divisor NaN at 0 [±∞] and at results of ±∞ [1]",
+            "rem" => "that of the right side at a jump; in the divisor NaN at 0 (±∞) and at results of ±∞ (1)",
             "div" => "infinite, or NaN at 0 / 0, at divisor 0",
             "recip" => "−∞ at 0",
             "ln" | "sqrt" | "entr" => "∞ at 0",
-            "rsqrt" => "−∞ at 0 [∞ at −0]",
+            "rsqrt" => "−∞ at 0 (∞ at −0)",
             "log1p" => "∞ at −1",
             "asin" | "atanh" => "∞ at ±1",
             "acos" => "−∞ at ±1",
             "acosh" => "∞ at 1",
-            "pow" => "at base 0 infinite below the exponent 1, and 0 in the exponent [twice NaN at exponent 0]",
-            "xlogy" => "at a = 0: `ln b` in a, 0 unless b > 0; 0 in b [NaN at b = 0]",
+            "pow" => "at base 0 infinite below the exponent 1, and 0 in the exponent (twice NaN at exponent 0)",
+            "xlogy" => "at a = 0: `ln b` in a, 0 unless b > 0; 0 in b (NaN at b = 0)",
             "min" | "max" => "½ for each at ties",
             "amax" | "amin" => "equal parts at ties",
-            "norm" | "std" => "0 at 0, also twice [NaN]",
-            "norm_p" => "0 at 0, also twice [NaN]; equal parts at ties if p = ∞",
+            "norm" | "std" => "0 at 0, also twice (NaN)",
+            "norm_p" => "0 at 0, also twice (NaN); equal parts at ties if p = ∞",
             "cosine_similarity" => "that of `x / eps` at 0",
             "argmax" | "argmin" => "the first at ties",
             "sort"
@@ -97,13 +97,13 @@ impl Operation {
             | "adaptive_max_pool2d"
             | "adaptive_max_pool3d" => "1 for the first at ties",
             "cummax" | "cummin" => "1 for the last at ties",
-            "softplus" => "exact above 20 [that of `x`]",
-            "erf" | "ndtr" => "0 at ±∞, of any order [NaN]",
-            "silu" | "gelu" | "gelu_tanh" => "the limits at ±∞ [NaN]",
+            "softplus" => "exact above 20 (that of `x`)",
+            "erf" | "ndtr" => "0 at ±∞, of any order (NaN)",
+            "silu" | "gelu" | "gelu_tanh" => "the limits at ±∞ (NaN)",
             "softmax" | "log_softmax" | "logsumexp" | "logaddexp" => "NaN at −∞ only",
-            "logcumsumexp" => "finite at −∞ only [NaN]",
-            "bce_with_logits" => "0 at probability 0, infinite logit [NaN]",
-            "cross_entropy" | "nll" => "0 at weight 0, logit −∞ [NaN]",
+            "logcumsumexp" => "finite at −∞ only (NaN)",
+            "bce_with_logits" => "0 at probability 0, infinite logit (NaN)",
+            "cross_entropy" | "nll" => "0 at weight 0, logit −∞ (NaN)",
             "ctc" => "NaN at an infinite loss; 0 with `zero_infinity`",
             _ => "–",
         }
