@@ -183,7 +183,7 @@ fn catalog_file_matches_operation_table() {
          - *ranks*: the ranks of the operands, or their types; with \"broadcast\", the shapes may differ.\n\
          - *gradient*: whether the operation has a gradient.\n\
          - *kinks*: the derivative where it jumps, is infinite or has a choice. It is that of PyTorch, or PyTorch's is\n  \
-           in brackets. A delta of exactly 0 gives 0 there (guide, *Derivatives of derivatives*).\n\
+           in parentheses. A delta of exactly 0 gives 0 there (guide, *Derivatives of derivatives*).\n\
          - *one kernel*: whether it is evaluated as one kernel; the others are composed of operations.\n\
          - *speed*: PyTorch's time over ours, for the value and, after the comma, for a value and its gradient\n  \
            together, on two threads. Most operands are 2048×2048 `f32`. Of several rows (axes, exponents, sizes),\n  \
