@@ -90,7 +90,7 @@ impl Cluster {
         cause.map_or_else(|| ended.into_iter().collect(), Err)
     }
 
-    /// A cluster whose messages this engine carries.
+    /// The cluster of the ranks that this engine connects.
     ///
     /// ```
     /// use dl_dist::{Cluster, Engine};

@@ -4,7 +4,8 @@ use crate::Engine;
 use dl_core::parts::Wire;
 use dl_core::{Error, ErrorData, Result};
 
-/// What a message is part of. A rank that is elsewhere in the program is noticed by it.
+/// The exchange that a message belongs to. A rank that receives a message of another exchange
+/// returns an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Round {
     /// The comparison of replicas.

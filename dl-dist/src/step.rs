@@ -32,7 +32,7 @@ pub struct ClusterStep<'a, F> {
 /// What must be equal on all ranks: the number of parts, whether the step is on their mean, the seed.
 type Settings = (usize, u8, Option<u64>);
 
-/// What a rank contributes to a step: its settings, the losses of its parts, and the sums of nodes of
+/// The message of a rank in a step: its settings, the losses of its parts, and the sums of nodes of
 /// the tree as bytes.
 type Contribution = (Settings, Vec<(Vec<usize>, Numbers)>, Vec<(TreeNode, Box<[u8]>)>);
 

@@ -68,8 +68,8 @@ enum Source<'a> {
 ///
 /// The commit has two phases. Prepare: the optimizer computes new values and new state into fresh
 /// copies, and then the participants vote; an error or a panic leaves everything unchanged. Swap:
-/// the copies replace the old values, which cannot fail. The locks of all variables are held throughout and are acquired in id
-/// order, so concurrent commits neither deadlock nor interleave.
+/// the copies replace the old values, which cannot fail. The locks of all variables are held
+/// throughout and are acquired in id order, so concurrent commits neither deadlock nor interleave.
 #[inline]
 pub(crate) fn commit<L: Deref<Target = Node>, D: Evaluated>(
     optimizer: &dyn Optimizer,
@@ -262,7 +262,7 @@ fn prepare_and_swap(
     Ok(())
 }
 
-/// What the participants change in the swap phase, once all of them have agreed.
+/// The changes that the participants make in the swap phase, if all of them agree.
 #[cold]
 fn vote<'p>(
     pending: &[PendingUpdate<'_>],
