@@ -45,11 +45,31 @@
 #![forbid(unsafe_code)]
 
 mod cluster;
+mod communication;
+mod elsewhere;
 mod engine;
 mod exchange;
+mod function;
+mod message;
+mod placed;
+mod remote_step;
+mod server;
 mod step;
+mod task;
 mod threads;
+mod uses;
 
 pub use cluster::Cluster;
+pub use communication::Messages;
+pub use dl_macros::remote;
 pub use engine::Engine;
+pub use function::RemoteBlock;
+pub use placed::Placed;
 pub use step::ClusterStep;
+
+/// What `#[remote]` expands to.
+#[doc(hidden)]
+pub mod dist {
+    pub use crate::function::{RemoteArgument, RemoteBlock, RemoteFunction};
+    pub use inventory::submit;
+}

@@ -9,6 +9,7 @@ use dl_optim::{Adam, Sgd};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
 
 /// Runs a step that must fail on all ranks with the same error and change nothing, between two steps
 /// that succeed. Returns the error.
@@ -191,7 +192,7 @@ impl Engine for Line {
         2
     }
 
-    fn send(&self, to: usize, message: Vec<u8>) -> Result<()> {
+    fn send(&mut self, to: usize, message: Vec<u8>) -> Result<()> {
         if self.shared.sent.fetch_add(1, SeqCst) == self.lost {
             return Err(Error::invalid("the line is down"));
         }
@@ -200,14 +201,16 @@ impl Engine for Line {
         Ok(())
     }
 
-    fn receive(&self, _: usize) -> Result<Vec<u8>> {
-        let mut queues = self.shared.queues.lock().unwrap();
-        loop {
-            match &mut queues[self.rank] {
-                (queue, _) if !queue.is_empty() => return Ok(queue.pop_front().expect("it is not empty")),
-                (_, true) => return Err(Error::invalid("the other rank has ended")),
-                _ => queues = self.shared.arrived.wait(queues).unwrap(),
-            }
+    fn receive(&mut self, wait: Duration) -> Result<Option<(usize, Vec<u8>)>> {
+        let queues = self.shared.queues.lock().unwrap();
+        let is_quiet = |queues: &mut [(VecDeque<Vec<u8>>, bool); 2]| {
+            let (queue, ended) = &queues[self.rank];
+            queue.is_empty() && !ended
+        };
+        let mut queues = self.shared.arrived.wait_timeout_while(queues, wait, is_quiet).unwrap().0;
+        match &mut queues[self.rank] {
+            (queue, true) if queue.is_empty() => Err(Error::invalid("the other rank has ended")),
+            (queue, _) => Ok(queue.pop_front().map(|message| (1 - self.rank, message))),
         }
     }
 }

@@ -1,8 +1,10 @@
 //! A net with all that a step may change.
 
 use dl_core::{Layer, Module, Numbers, Result, Visitor};
+use dl_dist::Cluster;
 use dl_nd::{init, ops::*};
 use dl_nn::{BatchNorm, Embedding, Linear};
+use std::time::Duration;
 
 pub(crate) struct Net {
     words: Embedding,
@@ -40,10 +42,27 @@ impl Net {
     }
 
     pub(crate) fn bits(&self) -> Vec<u32> {
-        let bits = |numbers| match numbers {
-            Numbers::F32(row) => row.into_iter().map(f32::to_bits).collect::<Vec<u32>>(),
-            other => panic!("{other:?}"),
-        };
-        self.entries().iter().flat_map(|entry| bits(entry.numbers())).collect()
+        bits_of(self)
     }
+}
+
+/// The bits of all weights and buffers.
+pub(crate) fn bits_of(module: &impl Module) -> Vec<u32> {
+    let bits = |numbers| match numbers {
+        Numbers::F32(row) => row.into_iter().map(f32::to_bits).collect::<Vec<u32>>(),
+        other => panic!("{other:?}"),
+    };
+    module.entries().iter().flat_map(|entry| bits(entry.numbers())).collect()
+}
+
+/// Waits until no call of another rank is kept. A release may have to go through several ranks.
+#[track_caller]
+pub(crate) fn assert_all_released(cluster: &Cluster) {
+    for _ in 0..2_000 {
+        if cluster.open_calls() == 0 {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    panic!("{} calls are kept on rank {}", cluster.open_calls(), cluster.rank());
 }
