@@ -317,6 +317,8 @@ impl<'a> Loop<'a> {
             let is_over = self.is_over();
             let sent = self.send_all(engine);
             if is_over {
+                // Jobs of the pool may wait for answers.
+                (0..self.next_to.len()).for_each(|rank| self.lose(rank, &ended(rank)));
                 return;
             }
             match engine.receive(if polls { wait } else { LONGEST_WAIT }) {
@@ -364,11 +366,15 @@ impl<'a> Loop<'a> {
 
     fn deliver(&mut self, from: usize, message: &[u8]) -> Result<()> {
         let (header, body) = Header::of(message)?;
-        let expected = std::mem::replace(&mut self.next_from[from], header.number.wrapping_add(1));
+        let expected = self.next_from[from];
+        if header.number < expected {
+            return Ok(()); // it came before
+        }
+        self.next_from[from] = header.number.saturating_add(1);
         if header.number != expected {
             let number = header.number;
             return Err(Error::invalid(format!(
-                "its number is {number} instead of {expected}: the engine lost or doubled a message"
+                "its number is {number} instead of {expected}: the engine has lost a message"
             )));
         }
         match header.kind {

@@ -4,7 +4,7 @@ use crate::server::Placement;
 use dl_core::parts::{PartSum, PassContext, Wire};
 use dl_core::{Data, DeltaNumbers, Differentiable, Do, Error, Layer, Numbers, Result, Stored, Tape};
 use dl_nd::ndarray::Ix2;
-use dl_nd::{Element, Nd, Rank};
+use dl_nd::{Element, Nd, NdLayer, Rank};
 use dl_nn::Block;
 use futures::future::BoxFuture;
 use std::any::type_name;
@@ -40,6 +40,10 @@ use std::sync::Arc;
 pub trait RemoteBlock<D: Rank = Ix2, A: Element = f32>: Block<D, A> + Sized + 'static {
     /// The name of the function.
     const NAME: &'static str;
+
+    /// Calls the block, at its own place in the source.
+    #[doc(hidden)]
+    fn of_caller(&self, x: &NdLayer<D, A>) -> NdLayer<D, A>;
 
     /// The function, for the registry.
     #[doc(hidden)]
@@ -115,13 +119,13 @@ fn evaluate_block<M, D, A>(
     argument: &[u8],
 ) -> Result<Running<Evaluated>>
 where
-    M: Block<D, A> + 'static,
+    M: RemoteBlock<D, A>,
     D: Rank,
     A: Element,
 {
     let module = placement.module.downcast_ref::<M>();
     let module = module.ok_or_else(|| Error::invalid("the module on this rank is of another type"))?;
-    evaluate::<Nd<A, D>, Nd<A, D>>(context, argument, |x| module.of(x))
+    evaluate::<Nd<A, D>, Nd<A, D>>(context, argument, |x| module.of_caller(x))
 }
 
 fn evaluate<T: Stored, U: Stored>(

@@ -57,8 +57,8 @@ pub(crate) struct Header {
     pub(crate) kind: Kind,
     /// The number of the exchange or of the request.
     pub(crate) id: u64,
-    /// The number of this message among those of its sender to its receiver, from 0. A message that
-    /// is lost, doubled or late is noticed by it.
+    /// The number of this message among those of its sender to its receiver, from 0. A lost message
+    /// is noticed by it, and one that comes twice is ignored.
     pub(crate) number: u64,
 }
 

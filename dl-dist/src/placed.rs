@@ -15,6 +15,7 @@ use dl_nn::Block;
 use std::fmt;
 use std::iter::once;
 use std::marker::PhantomData;
+use std::panic::Location;
 use std::sync::Arc;
 
 /// A module on its owner, and a handle to it on every other rank: see
@@ -139,7 +140,7 @@ impl Handle {
             let (at, argument) = (at.clone(), argument.clone());
             async move { at.call(function, argument).await }
         }));
-        let at = self.at.clone();
+        let (at, place) = (self.at.clone(), Location::caller());
         let with_derivatives = with_rule(
             (x.clone(), self.stand_in.layer()),
             |_| reply,
@@ -147,10 +148,17 @@ impl Handle {
                 let (at, reply, of_reply) = (at.clone(), reply.clone(), delta.clone());
                 let back: Layer<Back<T>> = Layer::from(Do::from_fn(move || {
                     let (at, reply, delta) = (at.clone(), reply.clone(), of_reply.clone());
-                    async move { at.back(reply.extract().await?, delta.extract().await?).await }
+                    async move {
+                        let back = at.back(reply.extract().await?, delta.extract().await?).await;
+                        back.map_err(|error| error.context(format_args!("derivatives of the call at {place}")))
+                    }
                 }));
                 let dx = Layer::apply(TakeDerivative(PhantomData), (back.clone(),));
-                let dx = with_rule((x.clone(), delta.clone()), |_| dx, |_, _, _| (Some(fails()), Some(fails())));
+                let dx = with_rule(
+                    (x.clone(), delta.clone()),
+                    |_| dx,
+                    move |_, _, _| (Some(fails(place)), Some(fails(place))),
+                );
                 (Some(dx), Some(Layer::apply(TakeToken(PhantomData), (back,))))
             },
         );
@@ -158,12 +166,11 @@ impl Handle {
     }
 }
 
-const SECOND_DERIVATIVE: &str =
-    "a second derivative through a function on another rank was requested: place the module on this rank";
-
 /// The derivative of a derivative.
-fn fails<T: Data>() -> Layer<T> {
-    Layer::from(Do::<T>::fail(Error::invalid(SECOND_DERIVATIVE)))
+fn fails<T: Data>(place: &'static Location<'static>) -> Layer<T> {
+    Layer::from(Do::<T>::fail(Error::invalid(format!(
+        "a second derivative through the function on another rank that is called at {place} was requested: place the module on this rank"
+    ))))
 }
 
 impl Elsewhere {

@@ -165,7 +165,10 @@ impl Server {
 
     /// Waits for the thread that takes steps of other ranks.
     pub(crate) fn end(&self) {
-        let thread = lock(&self.0.steps).thread.take();
+        let mut steps = lock(&self.0.steps);
+        steps.undecided = None; // it is refused
+        let thread = steps.thread.take();
+        drop(steps);
         if let Some((jobs, thread)) = thread {
             drop(jobs);
             // A panic of the thread has been printed; there is nothing else to do with it.

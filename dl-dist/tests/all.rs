@@ -1,7 +1,10 @@
 //! All tests, as one program.
 
+mod errors;
 mod experts;
 mod failures;
+mod faults;
+mod random_programs;
 mod recursion;
 mod same_bits;
 mod support;

@@ -228,3 +228,116 @@ fn derivative_with_respect_to_argument_flows_through_remote_expert() -> Result<(
     })?;
     Ok(())
 }
+
+#[test]
+fn scaled_added_and_clipped_effects_of_remote_experts_equal_those_of_one_process() -> Result<()> {
+    let x: NdLayer = Layer::constant(Nd::full([2, 6], 0.5));
+    let step = |experts: &[&dyn Block], adam: &Adam| {
+        let effects = |expert: &dyn Block| expert.of(&expert.of(&x)).square().mean().backward().wait();
+        let all = 0.5 * (effects(experts[0])? + effects(experts[1])?) + effects(experts[0])?;
+        let norm = all.norm().wait()?;
+        all.clip_norm(0.01).wait()?.step(adam).wait()?;
+        Result::Ok(norm)
+    };
+    let (near, adam) = ([Expert::new(0)?, Expert::new(1)?], Adam::new(0.05));
+    let expected = [step(&[&near[0], &near[1]], &adam)?, step(&[&near[0], &near[1]], &adam)?];
+    Cluster::run_on(2, |cluster| {
+        let far = [cluster.place(1, || Expert::new(0))?, cluster.place(1, || Expert::new(1))?];
+        let adam = Adam::new(0.05);
+        cluster.set_optimizer(&adam);
+        if cluster.rank() == 0 {
+            for expected in expected {
+                // The norm of the whole is not added up in the same order.
+                let norm = step(&[&far[0], &far[1]], &adam)?;
+                assert!((norm / expected - 1.0).abs() < 1e-6, "{norm} instead of {expected}");
+            }
+            let same = bits_of(&far).into_iter().zip(bits_of(&near));
+            assert!(same.map(|(a, b)| (f32::from_bits(a) - f32::from_bits(b)).abs()).all(|d| d < 1e-6));
+        }
+        Ok(())
+    })?;
+    Ok(())
+}
+
+/// An expert with running statistics.
+#[derive(Clone, Module)]
+#[module(crate = dl_core)]
+struct Normed {
+    expert: Expert,
+    norm: dl_nn::BatchNorm,
+}
+
+impl Normed {
+    fn new(number: usize) -> Result<Normed> {
+        Ok(Normed { expert: Expert::new(number)?, norm: dl_nn::BatchNorm::new(6)? })
+    }
+}
+
+#[remote(crate = dl_dist)]
+impl Block for Normed {
+    fn of(&self, x: &NdLayer) -> NdLayer {
+        self.norm.of(self.expert.of(x))
+    }
+}
+
+#[test]
+fn buffers_of_remote_expert_have_values_of_one_process() -> Result<()> {
+    let x = |part: usize| {
+        Layer::constant(Nd::from_vec([3, 6], (0..18).map(|i| ((i * i + part) % 7) as f32).collect()).unwrap())
+    };
+    let (near, adam) = (Normed::new(0)?, Adam::new(0.05));
+    let of_near = |part| near.of(&x(part)).square().mean();
+    for _ in 0..2 {
+        of_near(7).train(&adam).wait()?;
+        Parts::sum((0..3).map(of_near)).train(&adam).wait()?;
+    }
+    for ranks in [2, 3] {
+        Cluster::run_on(ranks, |cluster| {
+            let (far, adam) = (cluster.place(1, || Normed::new(0))?, Adam::new(0.05));
+            let of_far = |part| far.of(&x(part)).square().mean();
+            for _ in 0..2 {
+                // One part is on the last rank, so that the owner is another one on three ranks.
+                cluster.sum(1, |_| of_far(7)).train(&far, &adam)?;
+                cluster.sum(3, of_far).train(&far, &adam)?;
+            }
+            assert!(bits_of(&far) == bits_of(&near), "{ranks} ranks");
+            cluster.compare::<[f32; 0]>(&[])
+        })?;
+        Cluster::run_on(ranks, |cluster| {
+            let (far, adam) = (cluster.place(1, || Normed::new(0))?, Adam::new(0.05));
+            cluster.set_optimizer(&adam);
+            if cluster.rank() == 0 {
+                let (near, alone) = (Normed::new(0)?, Adam::new(0.05));
+                for _ in 0..3 {
+                    near.of(&x(1)).square().mean().train(&alone).wait()?;
+                    far.of(&x(1)).square().mean().train(&adam).wait()?;
+                }
+                assert!(bits_of(&far) == bits_of(&near), "{ranks} ranks, step of one");
+            }
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
+
+#[test]
+fn frozen_remote_expert_does_not_change() -> Result<()> {
+    Cluster::run_on(2, |cluster| {
+        let (far, adam) = (cluster.place(1, || Expert::new(0))?, Adam::new(0.05));
+        cluster.set_optimizer(&adam);
+        far.get().into_iter().for_each(|expert| expert.hidden.freeze());
+        cluster.compare::<[f32; 0]>(&[])?;
+        if cluster.rank() == 0 {
+            let x: NdLayer = Layer::constant(Nd::full([2, 6], 0.5));
+            let before = bits_of(&far);
+            far.of(&x).square().mean().train(&adam).wait()?;
+            let after = bits_of(&far);
+            let weights = far.weights();
+            let frozen: usize =
+                weights.iter().filter(|entry| entry.path().starts_with("hidden")).map(|entry| entry.len()).sum();
+            assert!(before[..frozen] == after[..frozen] && before[frozen..] != after[frozen..]);
+        }
+        Ok(())
+    })?;
+    Ok(())
+}

@@ -5,6 +5,9 @@
 //! // Output: impl Block<Ix2, f64> for Expert { … }
 //! //         impl RemoteBlock<Ix2, f64> for Expert {
 //! //             const NAME: &'static str = "my_net::Expert as Block<Ix2, f64>";
+//! //             fn of_caller(&self, x: …) -> … {
+//! //                 <Self as Block<Ix2, f64>>::of(self, x) // errors have the line of `fn of`
+//! //             }
 //! //         }
 //! //         submit! { <Expert as RemoteBlock<Ix2, f64>>::FUNCTION }
 //! ```
@@ -64,10 +67,23 @@ fn registered(krate: &Path, block: &ItemImpl) -> Result<TokenStream, Diagnostics
     let (ty, arguments) = (&block.self_ty, &last.arguments);
     let name = format!("{} as Block{}", text(ty), text(arguments));
     let functions = block.items.iter().filter_map(|item| match item {
-        ImplItem::Fn(function) => Some(&function.sig.inputs),
+        ImplItem::Fn(function) => Some(&function.sig),
         _ => None,
     });
-    let checks = functions.flatten().filter_map(|argument| match argument {
+    let of = functions.clone().find(|signature| signature.ident == "of");
+    let call = of.map(|signature| {
+        let (inputs, output) = (&signature.inputs, &signature.output);
+        let argument = inputs.iter().find_map(|argument| match argument {
+            FnArg::Typed(argument) => Some(&argument.ty),
+            FnArg::Receiver(_) => None,
+        });
+        quote_spanned! {signature.ident.span()=>
+            fn of_caller(&self, x: #argument) #output {
+                <Self as #path>::of(self, x)
+            }
+        }
+    });
+    let checks = functions.flat_map(|signature| &signature.inputs).filter_map(|argument| match argument {
         FnArg::Typed(argument) => {
             let ty = &argument.ty;
             Some(quote_spanned!(ty.span()=> argument::<#ty>();))
@@ -85,6 +101,8 @@ fn registered(krate: &Path, block: &ItemImpl) -> Result<TokenStream, Diagnostics
 
         impl #krate::dist::RemoteBlock #arguments for #ty {
             const NAME: &'static str = ::core::concat!(::core::module_path!(), "::", #name);
+
+            #call
         }
 
         #krate::dist::submit! { <#ty as #krate::dist::RemoteBlock #arguments>::FUNCTION }
