@@ -32,6 +32,23 @@ use std::sync::Arc;
 ///
 /// assert!(Expert::NAME.ends_with("Expert as Block"));
 /// ```
+///
+/// An argument that cannot be sent is an error of the compiler, at its type:
+///
+/// ```compile_fail,E0277
+/// # use dl_dist::remote;
+/// # use dl_nd::NdLayer;
+/// # use dl_nn::{Block, Linear};
+/// # #[derive(Clone, dl_macros::Module)]
+/// # #[module(crate = dl_core)]
+/// # struct Expert(Linear);
+/// #[remote(crate = dl_dist)]
+/// impl Block for Expert {
+///     fn of(&self, x: &dyn Fn() -> NdLayer) -> NdLayer { // `&dyn Fn() -> NdLayer` cannot be sent
+///         self.0.of(x())
+///     }
+/// }
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be evaluated on another rank",
     label = "its `impl Block` has no `#[remote]`",
