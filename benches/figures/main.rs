@@ -26,6 +26,7 @@ mod common;
 mod conv;
 mod dense;
 mod gated_net;
+mod generation;
 mod mlp;
 mod paper;
 mod pointwise;
@@ -41,6 +42,7 @@ mod trace {
         Err(dl::Error::invalid(format!("to write `{path}` needs `--features view`")))
     }
 }
+mod transformers;
 mod tree_lstm;
 
 // the network and the data of the example
@@ -84,7 +86,7 @@ fn fail(what: &str) -> ! {
 
 type Workload = fn(&mut Bench);
 
-const WORKLOADS: [(&str, Workload); 9] = [
+const WORKLOADS: [(&str, Workload); 12] = [
     ("w1", paper::measure),
     ("w2", scalars::measure),
     ("w3", pointwise::measure),
@@ -93,6 +95,9 @@ const WORKLOADS: [(&str, Workload); 9] = [
     ("w6", conv::measure),
     ("w7", tree_lstm::measure),
     ("w8", prediction::measure),
+    ("w9", transformers::encode),
+    ("w10", transformers::train),
+    ("w11", generation::measure),
     ("gated_net", gated_net::measure),
 ];
 

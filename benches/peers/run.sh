@@ -100,7 +100,7 @@ measure() {
         *) workloads+=("$argument") ;;
         esac
     done
-    [ ${#workloads[@]} -gt 0 ] || workloads=(w1 w2 w3 w4 w5 w6 w7 w8 gated_net)
+    [ ${#workloads[@]} -gt 0 ] || workloads=(w1 w2 w3 w4 w5 w6 w7 w8 w9 w10 w11 gated_net)
     figures=$(bench_of figures)
     if [ "${KEEP:-0}" = 1 ]; then
         keep=(--keep)
@@ -136,7 +136,7 @@ measure_workload() { # threads, workload
             [ "$kind" = one ] || tuned=(env MALLOC_MMAP_THRESHOLD_=1073741824 MALLOC_TRIM_THRESHOLD_=4294967296)
             row_of on_cores "$threads" "${tuned[@]}" "${command[@]}" "$workload" "${flags[@]}"
             case $workload,$kind in
-            w[56],one | w[56],generic)
+            w[56],one | w[56],generic | w9,one | w1[01],one)
                 row_of on_cores "$threads" python3 "$here/peak.py" "$workload" "$threads" "$library" "${command[@]}" "$workload" --quick
                 ;;
             esac

@@ -1,11 +1,12 @@
 //! Multi-head attention.
 
 use crate::check::{check_allocation, check_positive, times};
-use crate::linear::{Linear, add_bias};
-use dl_core::{Error, Result, Term, Weight};
+use crate::heads::{join_heads, split_heads};
+use crate::linear::Linear;
+use dl_core::{Differentiable, Error, Result, Weight};
 use dl_macros::Module;
-use dl_nd::ndarray::{Ix1, Ix2, Ix3, Ix4};
-use dl_nd::{Attention, Element, NdExpression, NdLayer, NdWeight, along_last, init, ops::*};
+use dl_nd::ndarray::{Ix1, Ix2, Ix3, Ix4, Ix5};
+use dl_nd::{Attention, Element, NdExpression, NdLayer, NdWeight, init, ops::*};
 use rand::Rng;
 
 /// Multi-head attention (Vaswani et al., *Attention is all you need*, 2017) on
@@ -83,8 +84,11 @@ impl<A: Element> MultiHeadAttention<A> {
     /// Those of [`of`](MultiHeadAttention::of), and a shape error if the mask does not broadcast.
     #[track_caller]
     pub fn of_with(&self, x: impl NdExpression<Ix3, A>, settings: &Attention<A>) -> NdLayer<Ix3, A> {
-        let x = x.into_layer();
-        self.attend(&x, &x, &x, settings)
+        // one product for queries, keys and values
+        let bias = self.in_proj_bias.as_ref().map(Weight::layer);
+        let all = project(x, &self.in_proj_weight.layer(), bias, [3, self.heads]);
+        let [q, k, v] = [0, 1, 2].map(|part| all.slice_axis(1, part..part + 1).squeeze(1));
+        self.attend_heads(q, k, v, settings)
     }
 
     /// Cross-attention: queries `[batch, L, width]` attend to keys and values `[batch, S, width]`.
@@ -111,39 +115,44 @@ impl<A: Element> MultiHeadAttention<A> {
         v: impl NdExpression<Ix3, A>,
         settings: &Attention<A>,
     ) -> NdLayer<Ix3, A> {
-        let (q, k, v) = (self.project(0, q), self.project(1, k), self.project(2, v));
+        let (weights, biases) = (self.in_proj_weight.chunk(0, 3), self.in_proj_bias.as_ref().map(|bias| bias.chunk(0, 3)));
+        let part = |index: usize, x| {
+            let bias = biases.as_ref().map(|biases| biases[index].clone());
+            project(x, &weights[index], bias, [1, self.heads]).squeeze(1)
+        };
+        let [q, k, v] = [(0, q.into_layer()), (1, k.into_layer()), (2, v.into_layer())].map(|(index, x)| part(index, x));
+        self.attend_heads(q, k, v, settings)
+    }
+
+    /// The result of queries, keys and values `[batch, heads, length, width of a head]`.
+    #[track_caller]
+    fn attend_heads(
+        &self,
+        q: NdLayer<Ix4, A>,
+        k: NdLayer<Ix4, A>,
+        v: NdLayer<Ix4, A>,
+        settings: &Attention<A>,
+    ) -> NdLayer<Ix3, A> {
         let settings = settings.clone();
         let settings = if self.dropout == 0.0 { settings } else { settings.dropout(self.dropout) };
         let heads = scaled_dot_product_attention_with(q, k, v, &settings);
-        let [count, depth, width] = self.head_dimensions();
-        // One product concatenates the heads and projects them.
-        let weight = self.out_proj.weight.reshape([count, depth, width]);
-        let joined = einsum("bhle,hew->blw", [heads.to_dyn(), weight.to_dyn()]).to_rank();
-        add_bias("multi_head_attention", joined, self.out_proj.bias.as_ref())
+        self.out_proj.of(join_heads(heads.unsqueeze(1)))
     }
+}
 
-    /// The queries (0), keys (1) or values (2) of all heads,
-    /// `[batch, length, width] → [batch, heads, length, width / heads]`.
-    #[track_caller]
-    fn project(&self, which: usize, x: impl NdExpression<Ix3, A>) -> NdLayer<Ix4, A> {
-        let [heads, depth, width] = self.head_dimensions();
-        // Reshape the weight, not the product: its shape is known here.
-        let weight = self.in_proj_weight.chunk(0, 3).swap_remove(which).reshape([heads, depth, width]);
-        let x = x.into_layer();
-        let weight = along_last("multi_head_attention", &weight, &x);
-        let projected = einsum("blw,hew->bhle", [x.to_dyn(), weight.to_dyn()]).to_rank();
-        match &self.in_proj_bias {
-            Some(bias) => {
-                let bias = bias.chunk(0, 3).swap_remove(which).reshape([heads, 1, depth]);
-                (Term(projected) + Term(bias.lift())).0
-            }
-            None => projected,
-        }
-    }
-
-    /// The number of heads, the width of one head, and the width of the layer.
-    fn head_dimensions(&self) -> [usize; 3] {
-        let width = self.in_proj_weight.value().shape()[1];
-        [self.heads, width / self.heads.max(1), width]
-    }
+/// `x · weightᵀ + bias`, with the last axis split into `[groups, heads]`:
+/// `[batch, length, width] → [batch, groups, heads, length, width of a head]`.
+#[track_caller]
+fn project<A: Element>(
+    x: impl NdExpression<Ix3, A>,
+    weight: &NdLayer<Ix2, A>,
+    bias: Option<NdLayer<Ix1, A>>,
+    heads: [usize; 2],
+) -> NdLayer<Ix5, A> {
+    let weight = weight.transpose(0, 1);
+    let projected = match bias {
+        Some(bias) => x.linear(weight, bias),
+        None => x.matmul(weight),
+    };
+    split_heads(projected, heads)
 }

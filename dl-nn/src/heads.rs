@@ -2,7 +2,7 @@
 
 use dl_core::{Along, At, BuiltIn, Deltas, Error, Layer, Primitive, Result};
 use dl_nd::ndarray::{Ix3, Ix5};
-use dl_nd::{Element, Nd, NdLayer};
+use dl_nd::{Element, Nd, NdLayer, row_major_copy};
 use std::marker::PhantomData;
 
 /// `[batch, length, groups · each · depth] → [batch, groups, each, length, depth]`, without a copy.
@@ -72,7 +72,8 @@ impl<A: Element> Primitive for JoinHeads<A> {
     fn value(&self, (x,): (&Nd<A, Ix5>,)) -> Result<Nd<A, Ix3>> {
         let &[batch, groups, each, length, depth] = x.shape() else { unreachable!("five axes") };
         let array = x.clone().into_shared().permuted_axes([0, 3, 1, 2, 4]);
-        Ok(array.into_shape_clone([batch, length, groups * each * depth]).expect("as many elements").into())
+        let array = if array.is_standard_layout() { array } else { row_major_copy(array.view()).into_shared() };
+        Ok(array.into_shape_with_order([batch, length, groups * each * depth]).expect("as many elements").into())
     }
 
     fn pullback(&self, at: &At<'_, Self>) -> Deltas<Self> {

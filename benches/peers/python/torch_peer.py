@@ -258,6 +258,139 @@ def prediction():
         BENCH.latency("w8", variant, lambda: classify(next(turns)))
 
 
+class Block:
+    """A transformer block, its norm before (GPT-2) or after (BERT) each of its two branches."""
+
+    def __init__(self, numbers, width, norm_first):
+        self.project = Dense(numbers((3 * width, width), 1 / np.sqrt(np.float32(width))).T)
+        self.joined = Dense(numbers.weight(width, width))
+        self.first, self.second = Dense(numbers.weight(width, 4 * width)), Dense(numbers.weight(4 * width, width))
+        self.norms = [[Parameter(torch.ones(width)), Parameter(torch.zeros(width))] for _ in range(2)]
+        self.width, self.norm_first = width, norm_first
+        layers = [self.project, self.joined, self.first, self.second]
+        self.parameters = [p for layer in layers for p in layer.parameters] + self.norms[0] + self.norms[1]
+
+    def norm(self, number, x):
+        return F.layer_norm(x, (self.width,), *self.norms[number])
+
+    def attend(self, x, causal):
+        batch, length, width = x.shape
+        q, k, v = self.project(x).view(batch, length, 3, width // 32, 32).permute(2, 0, 3, 1, 4).unbind(0)
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+        return self.joined(y.transpose(1, 2).reshape(batch, length, width))
+
+    def feed(self, x):
+        return self.second(F.gelu(self.first(x)))
+
+    def __call__(self, x, causal=False):
+        if self.norm_first:
+            x = x + self.attend(self.norm(0, x), causal)
+            return x + self.feed(self.norm(1, x))
+        x = self.norm(0, x + self.attend(x, causal))
+        return self.norm(1, x + self.feed(x))
+
+
+class Transformer:
+    def __init__(self, numbers, words, layers, width, norm_first):
+        self.words, self.positions = (Parameter(tensor(numbers((rows, width)))) for rows in (words, 256))
+        self.blocks = [Block(numbers, width, norm_first) for _ in range(layers)]
+        self.norms, self.width = [Parameter(torch.ones(width)), Parameter(torch.zeros(width))], width
+        self.parameters = [self.words, self.positions] + [p for b in self.blocks for p in b.parameters] + self.norms
+
+    def embed(self, ids):
+        return F.embedding(ids, self.words) + self.positions[: ids.shape[1]]
+
+    def norm(self, x):
+        return F.layer_norm(x, (self.width,), *self.norms)
+
+
+def text(batch, length, start, words):
+    at = np.arange(start, start + batch * length, dtype=np.int64)
+    return tensor((17 * at * at % words).reshape(batch, length))
+
+
+@torch.inference_mode()
+def encoder():
+    net = Transformer(Numbers(9), 1009, 6, 384, norm_first=False)
+
+    def encode(ids):
+        x = net.norm(net.embed(ids))
+        for block in net.blocks:
+            x = block(x)
+        return F.normalize(x.mean(1))
+
+    encode = compiled(encode)
+    for batch, length in ((1, 16), (1, 64), (1, 256), (32, 16), (32, 64), (32, 256)):
+        ids, variant = text(batch, length, 0, 1009), f"encode {batch}x{length}"
+        BENCH.check("w9", variant, encode(ids).flatten()[:4])
+        BENCH.milliseconds("w9", variant, lambda: encode(ids))
+
+
+def gpt():
+    for width, length in ((128, 128), (128, 256), (256, 128), (256, 256)):
+        numbers = Numbers(10)
+        net = Transformer(numbers, 251, 4, width, norm_first=True)
+        output = Parameter(tensor(numbers.weight(width, 251).T))
+        batches = [(text(8, length, n * 8 * length, 251), text(8, length, n * 8 * length + 1, 251)) for n in range(4)]
+
+        def loss(ids, following):
+            x = net.embed(ids)
+            for block in net.blocks:
+                x = block(x, causal=True)
+            return F.cross_entropy(F.linear(net.norm(x), output).view(-1, 251), following.view(-1))
+
+        step = trainer(net.parameters + [output], compiled(loss), batches)
+        BENCH.training("w10", f"gpt {width}x{length}", step)
+
+
+@torch.inference_mode()
+def generation():
+    """Keys and values of the past are written into tensors of the final length."""
+    # `torch.compile` would recompile for each length
+    if COMPILED:
+        return
+    width, hidden, words, layers, heads, prompt, tokens = 256, 704, 256, 6, 8, 16, 256
+    depth, numbers = width // heads, Numbers(11)
+    table, ones = tensor(numbers((words, width))), torch.ones(width)
+    shapes = {name: (width, width) for name in "qkvo"} | {"gate": (width, hidden), "up": (width, hidden), "down": (hidden, width)}
+    blocks = [{name: tensor(numbers.weight(*shape).T) for name, shape in shapes.items()} for _ in range(layers)]
+    output = tensor(numbers.weight(width, words).T)
+    angles = torch.arange(prompt + tokens)[:, None] * 10_000.0 ** (-torch.arange(depth // 2) / (depth // 2))
+    cos, sin = angles.cos(), angles.sin()
+
+    def rotated(x, start, end):
+        left, right = x.chunk(2, -1)
+        c, s = cos[start:end], sin[start:end]
+        return torch.cat([left * c - right * s, right * c + left * s], -1)
+
+    def step(ids, start, keys, values):
+        x, end = table[ids], start + len(ids)
+        for number, block in enumerate(blocks):
+            h = F.rms_norm(x, (width,), ones, 1e-6)
+            q, k, v = (F.linear(h, block[name]).view(-1, heads, depth).transpose(0, 1) for name in "qkv")
+            keys[number][:, start:end], values[number][:, start:end] = rotated(k, start, end), v
+            past = (keys[number][None, :, :end], values[number][None, :, :end])
+            y = F.scaled_dot_product_attention(rotated(q, start, end)[None], *past, is_causal=start == 0)[0]
+            x = x + F.linear(y.transpose(0, 1).reshape(-1, width), block["o"])
+            h = F.rms_norm(x, (width,), ones, 1e-6)
+            x = x + F.linear(F.silu(F.linear(h, block["gate"])) * F.linear(h, block["up"]), block["down"])
+        return F.linear(F.rms_norm(x[-1], (width,), ones, 1e-6), output)
+
+    def generate():
+        keys, values = ([torch.zeros(heads, prompt + tokens, depth) for _ in blocks] for _ in range(2))
+        ids, start, found = torch.arange(prompt) * 7 % words, 0, []
+        for _ in range(tokens):
+            scores = step(ids, start, keys, values)
+            start += len(ids)
+            ids = scores.argmax()[None]
+            found.append(ids)
+        return torch.cat(found), scores
+
+    found, scores = generate()
+    BENCH.check("w11", "token", [found[:16].sum(), scores.double().sum()])
+    BENCH.row("w11", "token", BENCH.seconds_per_call(generate) / tokens * 1e6, "us")
+
+
 def main():
     torch.set_num_threads(BENCH.threads)
     torch.set_num_interop_threads(1)
@@ -268,6 +401,9 @@ def main():
     BENCH.run("w6", conv)
     BENCH.run("w7", tree_lstm)
     BENCH.run("w8", prediction)
+    BENCH.run("w9", encoder)
+    BENCH.run("w10", gpt)
+    BENCH.run("w11", generation)
     for columns in (1, 2, 4):
         BENCH.run("w1", paper_batched, columns)
         BENCH.run("w1", paper, columns)

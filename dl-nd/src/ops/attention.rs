@@ -8,7 +8,7 @@ use crate::ops::matmul::{MatMul, matmul};
 use crate::ops::rearrange::triangle;
 use crate::ops::reshape::{MovementOps, lift, transpose};
 use crate::ops::softmax::softmax_or_zero;
-use crate::tensor::{Element, Nd, Rank};
+use crate::tensor::{Element, Nd, Rank, row_major_copy};
 use dl_core::{Along, At, Binary, BuiltIn, Differentiable, Error, Layer, Pointwise, Primitive, Result};
 use ndarray::{ArrayD, Axis, IxDyn};
 use std::marker::PhantomData;
@@ -226,6 +226,11 @@ impl<A: Element, D: Rank> Primitive for ScaleQueries<A, D> {
             return Err(Error::shape("queries of shape [] instead of [..., L, E]"));
         };
         let scale = A::of((length as f64).sqrt().recip());
+        if x.0.as_slice().is_none() {
+            let mut scaled = row_major_copy(x.view());
+            scaled.mapv_inplace(|x| x * scale);
+            return Ok(scaled.into());
+        }
         Ok(x.0.mapv(|x| x * scale).into())
     }
 

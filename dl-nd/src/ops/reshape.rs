@@ -264,6 +264,17 @@ pub(crate) fn transpose<A: Item, D: Rank>(x: &Layer<Nd<A, D>>, a: isize, b: isiz
     Layer::apply_built_in(Permute { order: AxisOrder::Exchanged(a, b), operand: PhantomData }, (x.clone(),))
 }
 
+/// The matrix that this layer transposes, if it does.
+pub(crate) fn matrix_of_transposed<A: Item>(x: &Layer<Nd<A, Ix2>>) -> Option<Layer<Nd<A, Ix2>>> {
+    let (Permute { order, .. }, (matrix,)) = x.applied()?;
+    let is_transposition = match *order {
+        AxisOrder::Reversed => true,
+        AxisOrder::Exchanged(a, b) => matches!((a, b), (0 | -2, 1 | -1) | (1 | -1, 0 | -2)),
+        AxisOrder::Axes(_) => false,
+    };
+    is_transposition.then_some(matrix)
+}
+
 #[track_caller]
 pub(crate) fn permute<A: Item, D: Rank>(x: &Layer<Nd<A, D>>, axes: Vec<isize>) -> Layer<Nd<A, D>> {
     Layer::apply_built_in(Permute { order: AxisOrder::Axes(axes), operand: PhantomData }, (x.clone(),))

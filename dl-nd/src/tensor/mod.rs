@@ -19,4 +19,5 @@ pub use nd::Nd;
 pub(crate) use nd::{constant_tape, filled_array, tensor_of_shape, zeros};
 pub use shape::check_size;
 pub(crate) use shape::{broadcast_shape, common_len, common_shape, dim_of, unit_shape, wrong_rank};
-pub(crate) use storage::{Storage, compact_copy, row_major_copy};
+pub use storage::row_major_copy;
+pub(crate) use storage::{Storage, compact_copy};

@@ -123,7 +123,7 @@ pub(crate) fn compact_copy<A: Item, D: Dimension>(x: ArrayView<'_, A, D>) -> Arr
 }
 
 /// A copy in row-major order, which several threads make if it is large.
-pub(crate) fn row_major_copy<A: Element, D: Dimension>(x: ArrayView<'_, A, D>) -> Array<A, D> {
+pub fn row_major_copy<A: Element, D: Dimension>(x: ArrayView<'_, A, D>) -> Array<A, D> {
     const PART_LEN: usize = 1 << 15;
     let elements = buffers::take_filled(x.len());
     let mut copy = Array::from_shape_vec(x.raw_dim(), elements).expect("as many elements");

@@ -69,7 +69,8 @@ impl Bench {
         self.chosen.is_empty() || self.chosen.iter().any(|chosen| chosen == workload)
     }
 
-    fn wants_variant(&self, variant: &str) -> bool {
+    /// Whether this variant is selected.
+    pub fn wants_variant(&self, variant: &str) -> bool {
         variant.contains(&self.variants)
     }
 

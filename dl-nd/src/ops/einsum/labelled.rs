@@ -3,7 +3,7 @@
 use super::plan::{Label, Leg, Plan};
 use crate::kernels::sum_along;
 use crate::ops::matmul::product;
-use crate::tensor::{Element, check_size};
+use crate::tensor::{Element, check_size, row_major_copy};
 use dl_core::Result;
 use ndarray::{ArcArray, ArrayD, ArrayViewD, Axis, IxDyn};
 
@@ -75,7 +75,11 @@ impl<A: Element> Labelled<A> {
             let right_matrix = if batch.is_empty() && columns.is_empty() { &[k][..] } else { &[k, n] };
             let matrices = |array: &ArcArray<A, IxDyn>, matrix: &[usize]| {
                 let shape = IxDyn(&[count, matrix].concat());
-                array.clone().into_shape_clone(shape).expect("as many elements")
+                // merging axes in place fails if they are not adjacent in memory
+                array.clone().into_shape_with_order(shape.clone()).unwrap_or_else(|_| {
+                    let copy = row_major_copy(array.view()).into_shape_with_order(shape);
+                    copy.expect("as many elements").into_shared()
+                })
             };
             let (left, right) = (matrices(&left, &[m, k]), matrices(&right, right_matrix));
             let product: ArrayD<A> = product(left.view(), right.view(), count)?;
