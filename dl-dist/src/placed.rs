@@ -31,6 +31,17 @@ use std::sync::Arc;
 ///
 /// The layers of a call are built in a body of their own, so that they draw the same random numbers
 /// on any rank.
+///
+/// ```
+/// use dl_core::{Module, Weight};
+/// let paths = dl_dist::Cluster::run_on(2, |cluster| {
+///     let placed = cluster.place(1, || Ok([1.0_f32, 2.0].map(Weight::new)))?;
+///     assert_eq!(placed.entry("1")?.rank(), if cluster.rank() == 1 { None } else { Some(1) });
+///     Ok(placed.names())
+/// })?;
+/// assert_eq!(paths, [["0", "1"], ["0", "1"]]);
+/// # dl_core::Result::Ok(())
+/// ```
 pub struct Placed<M> {
     owner: usize,
     module: Place<M>,

@@ -114,7 +114,7 @@ fn run(at: usize, fault: Fault, all_ranks: bool) -> ([(usize, Vec<u32>); 2], usi
         let taken = (0..STEPS).take_while(step).count();
         let here = far.get().cloned();
         drop(cluster); // takes part in the steps of rank 0 until it has ended
-        let own = if rank == 0 { bits_of(&near) } else { here.iter().flat_map(|expert| bits_of(expert)).collect() };
+        let own = if rank == 0 { bits_of(&near) } else { here.iter().flat_map(bits_of).collect() };
         (taken, own)
     };
     let ended = std::thread::scope(|scope| {
