@@ -154,6 +154,9 @@ impl Communication {
 
     /// Queues a message. It takes one lock, for a short time, so destructors may call it.
     pub(crate) fn queue(&self, to: usize, kind: Kind, id: u64, body: Vec<u8>) {
+        if to >= self.size() {
+            return; // a number in a damaged message
+        }
         lock(&self.outgoing).push_back((to, kind, id, body));
         self.wake();
     }
@@ -195,6 +198,9 @@ impl Communication {
     /// Sends a request, and calls `then` with the answer on the communication thread, or here if the
     /// rank is lost.
     fn ask(&self, to: usize, kind: Kind, id: u64, body: Vec<u8>, then: Waiting) {
+        if to >= self.size() {
+            return then(Err(Error::invalid(format!("there is no rank {to}"))));
+        }
         let mut inbox = self.inbox();
         if let Some(error) = inbox.lost.get(&to) {
             let error = error.clone();

@@ -5,6 +5,5 @@ mod experts;
 mod failures;
 mod faults;
 mod random_programs;
-mod recursion;
 mod same_bits;
 mod support;

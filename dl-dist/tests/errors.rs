@@ -1,9 +1,8 @@
 //! Errors of other ranks: they name the rank, the line there and the line of the call, and nothing
 //! changes.
 
-use super::experts::Expert;
 use super::failures::Refusing;
-use super::support::bits_of;
+use super::support::{Expert, bits_of};
 use dl_core::{Differentiable, Layer, Module, Result, Visitor, Weight};
 use dl_dist::{Cluster, Placed, remote};
 use dl_nd::{Nd, NdLayer, ops::*};

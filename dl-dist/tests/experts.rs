@@ -1,6 +1,6 @@
 //! Modules on other ranks: the bits of one process, and messages to those ranks only that are asked.
 
-use super::support::{assert_all_released, bits_of};
+use super::support::{Expert, assert_all_released, bits_of};
 use dl_core::{Differentiable, Layer, Module as _, Optimizer, Parts, Result};
 use dl_dist::{Cluster, Placed, remote};
 use dl_macros::Module;
@@ -8,30 +8,6 @@ use dl_nd::{Nd, NdLayer, init, ops::*};
 use dl_nn::{Block, Linear, MixtureOfExperts};
 use dl_optim::schedule::Cosine;
 use dl_optim::{Adam, AdamW, OptimizerExt, Sgd};
-
-#[derive(Clone, Debug, Module)]
-#[module(crate = dl_core)]
-pub(crate) struct Expert {
-    hidden: Linear,
-    output: Linear,
-    dropout: f64,
-}
-
-impl Expert {
-    pub(crate) fn new(number: usize) -> Result<Expert> {
-        let rng = &mut init::rng(100 + number as u64);
-        Ok(Expert { hidden: Linear::new(6, 10, rng)?, output: Linear::new(10, 6, rng)?, dropout: 0.0 })
-    }
-}
-
-#[remote(crate = dl_dist)]
-impl Block for Expert {
-    fn of(&self, x: &NdLayer) -> NdLayer {
-        let hidden = self.hidden.of(x).relu();
-        let hidden = if self.dropout > 0.0 { hidden.dropout(self.dropout) } else { hidden };
-        self.output.of(hidden)
-    }
-}
 
 /// A trunk, a mixture of experts, and a head.
 #[derive(Clone, Module)]

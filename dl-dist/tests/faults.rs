@@ -1,7 +1,6 @@
 //! A fault at every message: each step is taken by all ranks, or by none.
 
-use super::experts::Expert;
-use super::support::bits_of;
+use super::support::{Expert, bits_of};
 use dl_core::{Differentiable, Error, Layer, Module as _, Result, Weight};
 use dl_dist::{Cluster, Engine, Placed};
 use dl_nd::{Nd, NdLayer, ops::*};

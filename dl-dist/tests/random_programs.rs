@@ -1,8 +1,7 @@
 //! Random programs, whose branches depend on values, on random numbers of ranks: no hang, and the
 //! bits of one rank. `DL_DIST_PROGRAMS` is their number, `DL_DIST_SEED` the first one.
 
-use super::experts::Expert;
-use super::support::{assert_all_released, bits_of};
+use super::support::{Expert, assert_all_released, bits_of};
 use dl_core::{Layer, Result, Weight};
 use dl_dist::{Cluster, Placed};
 use dl_nd::{Nd, NdLayer, ops::*};

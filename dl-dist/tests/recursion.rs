@@ -1,13 +1,12 @@
-//! Calls from rank to rank and back.
+//! Calls from rank to rank and back, on a pool of one worker that all ranks share.
 
-use super::experts::Expert;
-use super::support::assert_all_released;
+use super::support::{Expert, assert_all_released};
 use dl_core::{Differentiable, Do, Layer, Result, Visitor};
 use dl_dist::{Cluster, Placed, remote};
 use dl_nd::{Nd, NdLayer, ndarray::Ix2, ops::*};
 use dl_nn::Block;
 use dl_optim::{Adam, Sgd};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Once, OnceLock};
 
 /// An expert that calls another one before.
 #[derive(Clone)]
@@ -45,12 +44,21 @@ fn chain(cluster: &Cluster, links: usize) -> Result<Vec<Placed<Link>>> {
     Ok(links)
 }
 
+/// Makes the pool of this program.
+fn with_one_worker() {
+    static POOL: Once = Once::new();
+    POOL.call_once(|| {
+        rayon::ThreadPoolBuilder::new().num_threads(1).build_global().expect("the pool is not in use yet")
+    });
+}
+
 fn input(number: usize) -> NdLayer {
     Layer::constant(Nd::full([1, 6], number as f32 / 10.0))
 }
 
 #[test]
 fn hundred_recursive_calls_at_once_on_small_pool_end() -> Result<()> {
+    with_one_worker();
     let expected = Cluster::run(|cluster| {
         let links = chain(cluster, 5)?;
         (0..100).map(|n| links[4].of(&input(n)).predict().wait()).collect::<Result<Vec<Nd>>>()
@@ -65,6 +73,7 @@ fn hundred_recursive_calls_at_once_on_small_pool_end() -> Result<()> {
 
 #[test]
 fn recursive_training_on_all_ranks_has_bits_of_one_process() -> Result<()> {
+    with_one_worker();
     let trained = |ranks| {
         Cluster::run_on(ranks, |cluster| {
             let links = chain(cluster, 4)?;
@@ -88,6 +97,7 @@ fn recursive_training_on_all_ranks_has_bits_of_one_process() -> Result<()> {
 
 #[test]
 fn step_of_one_rank_through_two_others_has_bits_of_one_process() -> Result<()> {
+    with_one_worker();
     let trained = |ranks: usize, owners: [usize; 2]| {
         Cluster::run_on(ranks, |cluster| {
             let make = |n| move || Ok(Link { own: Expert::new(n)?, before: Arc::default() });
@@ -132,6 +142,7 @@ impl Block<Ix2, f64> for Same {
 
 #[test]
 fn large_arguments_in_both_directions_arrive() -> Result<()> {
+    with_one_worker();
     const ROWS: usize = 8 * 1024;
     let sums = Cluster::run_on(2, |cluster| {
         let blocks = [cluster.place(0, || Ok(Same))?, cluster.place(1, || Ok(Same))?];
@@ -145,6 +156,7 @@ fn large_arguments_in_both_directions_arrive() -> Result<()> {
 
 #[test]
 fn values_of_dropped_calls_are_released() -> Result<()> {
+    with_one_worker();
     Cluster::run_on(2, |cluster| {
         let links = chain(cluster, 4)?;
         let tapes: Vec<_> = (0..10).map(|n| links[3].of(&input(n)).forward().wait()).collect::<Result<_>>()?;
