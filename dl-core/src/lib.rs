@@ -74,8 +74,10 @@ pub use dl_math::{simd, unary_operations};
 #[doc(hidden)]
 pub mod parts {
     pub use crate::api::parts::{part_seed, total};
+    pub use crate::api::pass_context::PassContext;
     pub use crate::autodiff::part_sum::{NodeSums, PartSum};
     pub use crate::autodiff::tree_sum::TreeNode;
+    pub use crate::module::ElsewhereEntry;
     pub use crate::storage::wire::Wire;
 }
 

@@ -1,11 +1,17 @@
 //! The ranks of a program.
 
 use crate::Engine;
+use crate::communication::{Communication, Ended, Messages, Thread, lock, numbered, rank_of};
+use crate::elsewhere::Elsewhere;
 use crate::exchange::{Round, exchange};
+use crate::function::functions;
+use crate::placed::Placed;
+use crate::server::{self, Server};
 use crate::step::ClusterStep;
-use crate::threads::{Ended, Threads};
-use dl_core::parts::Wire;
-use dl_core::{Data, Differentiable, Error, ErrorClass, Module, Numbers, Result};
+use crate::threads::Threads;
+use dl_core::parts::{ElsewhereEntry, Wire};
+use dl_core::{DType, Data, Differentiable, Entry, Error, ErrorClass, Module, Numbers, Optimizer, Result, Weight};
+use std::any::type_name;
 use std::fmt;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -30,10 +36,21 @@ use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 /// # dl_core::Result::Ok(())
 /// ```
 pub struct Cluster {
-    pub(crate) engine: Arc<dyn Engine>,
+    /// `None` if there is one rank.
+    ranks: Option<Ranks>,
     /// The number of exchanges so far. Held during an exchange, because the messages of two could
     /// not be told apart.
     count: Mutex<u64>,
+}
+
+/// The connection to the other ranks, and what this rank does for them.
+struct Ranks {
+    thread: Mutex<Thread>,
+    communication: Arc<Communication>,
+    server: Server,
+    /// How many modules have been placed on all ranks, and the weights that stand for those on
+    /// other ranks.
+    placed: Mutex<(u64, Vec<Weight<Elsewhere>>)>,
 }
 
 impl Cluster {
@@ -75,9 +92,11 @@ impl Cluster {
         let program = &program;
         let run = |engine: Threads| {
             let rank = engine.rank();
-            // The engine is dropped at the end, so that ranks which wait for this one end, too.
-            let ended = catch_unwind(AssertUnwindSafe(|| program(&Cluster::with(engine))));
+            let cluster = Cluster::with(engine);
+            let ended = catch_unwind(AssertUnwindSafe(|| program(&cluster)));
             let ended = ended.unwrap_or_else(|payload| Err(panicked(&*payload)));
+            // Ranks that wait for this one end, too.
+            cluster.end(ended.is_err());
             ended.map_err(|error| if ranks == 1 { error } else { error.context(format_args!("rank {rank}")) })
         };
         let ended: Vec<Result<R>> = std::thread::scope(|scope| {
@@ -95,6 +114,7 @@ impl Cluster {
     /// ```
     /// use dl_dist::{Cluster, Engine};
     /// # use dl_core::Result;
+    /// # use std::time::Duration;
     ///
     /// struct Alone;
     ///
@@ -102,14 +122,231 @@ impl Cluster {
     ///     // as in the example of `Engine`
     /// #   fn rank(&self) -> usize { 0 }
     /// #   fn size(&self) -> usize { 1 }
-    /// #   fn send(&self, _: usize, _: Vec<u8>) -> Result<()> { unreachable!() }
-    /// #   fn receive(&self, _: usize) -> Result<Vec<u8>> { unreachable!() }
+    /// #   fn send(&mut self, _: usize, _: Vec<u8>) -> Result<()> { unreachable!() }
+    /// #   fn receive(&mut self, _: Duration) -> Result<Option<(usize, Vec<u8>)>> { Ok(None) }
     /// }
     ///
     /// assert_eq!(Cluster::with(Alone).size(), 1);
     /// ```
+    ///
+    /// A cluster that is dropped waits until the programs of all ranks have ended, because they may
+    /// call functions of this one. If it is dropped by a panic, the others get errors.
     pub fn with(engine: impl Engine + 'static) -> Cluster {
-        Cluster { engine: Arc::new(engine), count: Mutex::new(0) }
+        if engine.size() == 1 {
+            return Cluster { ranks: None, count: Mutex::new(0) };
+        }
+        let (thread, server) = Thread::start(engine, Server::new);
+        let communication = thread.communication().clone();
+        let ranks = Ranks { thread: Mutex::new(thread), communication, server, placed: Mutex::default() };
+        Cluster { ranks: Some(ranks), count: Mutex::new(0) }
+    }
+
+    /// Ends the communication of this rank.
+    fn end(&self, failed: bool) {
+        if let Some(ranks) = &self.ranks {
+            lock(&ranks.thread).end(failed);
+            ranks.server.end();
+        }
+    }
+
+    pub(crate) fn communication(&self) -> Option<&Arc<Communication>> {
+        self.ranks.as_ref().map(|ranks| &ranks.communication)
+    }
+
+    pub(crate) fn server(&self) -> Option<&Server> {
+        self.ranks.as_ref().map(|ranks| &ranks.server)
+    }
+
+    /// The weights that stand for modules on other ranks.
+    pub(crate) fn stand_ins(&self) -> Vec<Weight<Elsewhere>> {
+        self.ranks.as_ref().map_or_else(Vec::new, |ranks| lock(&ranks.placed).1.clone())
+    }
+
+    /// How many modules have been placed.
+    pub(crate) fn modules(&self) -> u64 {
+        self.ranks.as_ref().map_or(0, |ranks| lock(&ranks.placed).0)
+    }
+
+    /// How many messages this rank has sent to another one.
+    ///
+    /// ```
+    /// use dl_core::Weight;
+    /// let sent = dl_dist::Cluster::run_on(2, |cluster| {
+    ///     cluster.compare(&Weight::new(1.0_f64))?;
+    ///     cluster.compare(&Weight::new(2.0_f64))?;
+    ///     Ok(cluster.sent_to(0))
+    /// })?;
+    /// assert_eq!((sent[1].calls, sent[1].exchanges), (0, 2));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    pub fn sent_to(&self, rank: usize) -> Messages {
+        self.communication().map_or_else(Messages::default, |communication| communication.sent_to(rank))
+    }
+
+    /// How many calls of other ranks this rank keeps for a backward. It is 0 when all passes that
+    /// have called modules of this rank have ended.
+    ///
+    /// ```
+    /// assert_eq!(dl_dist::Cluster::run_on(2, |cluster| Ok(cluster.open_calls()))?, [0, 0]);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    pub fn open_calls(&self) -> usize {
+        self.server().map_or(0, Server::open_calls)
+    }
+
+    /// Makes a module on one rank, which all ranks can call. All ranks must call this at the same
+    /// place of the program; `make` is called on the owner only.
+    ///
+    /// ```
+    /// use dl_core::{Differentiable, Layer, Module};
+    /// use dl_dist::{Cluster, remote};
+    /// use dl_nd::{Nd, NdLayer, init};
+    /// use dl_nn::{Block, Linear};
+    ///
+    /// #[derive(Clone, dl_macros::Module)]
+    /// # #[module(crate = dl_core)]
+    /// struct Expert(Linear);
+    ///
+    /// #[remote(crate = dl_dist)]
+    /// impl Block for Expert {
+    ///     fn of(&self, x: &NdLayer) -> NdLayer {
+    ///         self.0.of(x)
+    ///     }
+    /// }
+    ///
+    /// let values = Cluster::run_on(2, |cluster| {
+    ///     let expert = cluster.place(1, || Ok(Expert(Linear::new(3, 2, &mut init::rng(1))?)))?;
+    ///     assert_eq!(expert.names(), ["0.weight", "0.bias"]); // on both ranks
+    ///     // rank 0 sends its input to rank 1, which evaluates the expert
+    ///     expert.of(&Layer::constant(Nd::from([[1.0, 2.0, 3.0]]))).predict().wait()
+    /// })?;
+    /// assert_eq!(values[0], values[1]);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// The error of `make`, on all ranks. If ranks place other modules, or run other builds.
+    #[track_caller]
+    pub fn place<M>(&self, owner: usize, make: impl FnOnce() -> Result<M>) -> Result<Placed<M>>
+    where
+        M: Module + Send + Sync + 'static,
+    {
+        if owner >= self.size() {
+            return Err(Error::invalid(format!("there is no rank {owner}: there are {}", self.size())));
+        }
+        let mut make = Some(make);
+        let placed = self.place_all([(0, owner)], |_| make.take().expect("one module is made")())?;
+        Ok(placed.into_iter().next().expect("one module is placed"))
+    }
+
+    /// Makes modules on all ranks in turns: the first on rank 0, the second on rank 1. All ranks
+    /// must call this at the same place of the program.
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+    /// let made = AtomicUsize::new(0);
+    /// dl_dist::Cluster::run_on(3, |cluster| {
+    ///     cluster.spread(0..8, |n| {
+    ///         made.fetch_add(1, SeqCst);
+    ///         Ok(dl_core::Weight::new(n as f64))
+    ///     })
+    /// })?;
+    /// assert_eq!(made.into_inner(), 8);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`place`](Cluster::place).
+    #[track_caller]
+    pub fn spread<M>(&self, numbers: Range<usize>, make: impl FnMut(usize) -> Result<M>) -> Result<Vec<Placed<M>>>
+    where
+        M: Module + Send + Sync + 'static,
+    {
+        let size = self.size();
+        self.place_all(numbers.enumerate().map(|(turn, number)| (number, turn % size)), make)
+    }
+
+    #[track_caller]
+    fn place_all<M: Module + Send + Sync + 'static>(
+        &self,
+        all: impl IntoIterator<Item = (usize, usize)>,
+        mut make: impl FnMut(usize) -> Result<M>,
+    ) -> Result<Vec<Placed<M>>> {
+        let Some(ranks) = &self.ranks else {
+            return all.into_iter().map(|(number, owner)| Ok(Placed::here(owner, Arc::new(make(number)?)))).collect();
+        };
+        let mut exchanges = self.exchanges()?;
+        let first = lock(&ranks.placed).0;
+        let mut made = Vec::new();
+        let make_all = || {
+            for (module, (number, owner)) in (first..).zip(all) {
+                let module = numbered(owner, module);
+                made.push(if owner == self.rank() {
+                    Made::Here(module, Arc::new(make(number)?))
+                } else {
+                    let communication = ranks.communication.clone();
+                    Made::Elsewhere(Weight::new(Elsewhere { communication, module }))
+                });
+            }
+            Ok(())
+        };
+        let ended = make_all();
+        let modules: Vec<u64> = made.iter().map(Made::number).collect();
+        let descriptions = made.iter().filter_map(Made::here).map(|module| described(&**module)).collect();
+        let mine: Placement = (type_name::<M>().to_owned(), functions(), modules.clone(), descriptions);
+        let mut theirs = exchanges.round(Round::Place, ended.map(|()| mine))?;
+        for (rank, (name, functions, modules, _)) in theirs.iter().enumerate() {
+            let (first_name, first_functions, first_modules, _) = &theirs[0];
+            if (name, modules) != (first_name, first_modules) {
+                return Err(Error::invalid(format!("rank {rank} and rank 0 place other modules")));
+            }
+            if functions != first_functions {
+                let differs = |function: &&(String, String)| !first_functions.contains(function);
+                let first_differs = |function: &&(String, String)| !functions.contains(function);
+                let found = functions.iter().find(differs).or_else(|| first_functions.iter().find(first_differs));
+                let name = found.map_or("", |(name, _)| name);
+                return Err(Error::invalid(format!("rank {rank} and rank 0 run other builds: `{name}` differs")));
+            }
+        }
+        let mut placed = Vec::with_capacity(made.len());
+        let mut described: Vec<_> = theirs.iter_mut().map(|theirs| std::mem::take(&mut theirs.3).into_iter()).collect();
+        for made in made {
+            let number = made.number();
+            let entries = described[rank_of(number)].next();
+            placed.push(match made {
+                Made::Here(number, module) => {
+                    let entries = module.entries();
+                    ranks.server.add(number, server::Placement { module: module.clone(), entries });
+                    Placed::here(self.rank(), module)
+                }
+                Made::Elsewhere(stand_in) => {
+                    let entries = entries.ok_or_else(|| Error::invalid("a module was not described by its owner"))?;
+                    lock(&ranks.placed).1.push(stand_in.clone());
+                    Placed::elsewhere(stand_in, entries_elsewhere(&ranks.communication, number, entries)?)
+                }
+            });
+        }
+        lock(&ranks.placed).0 += placed.len() as u64;
+        // No rank may call a module before its owner has added it.
+        exchanges.round(Round::Place, Ok(()))?;
+        Ok(placed)
+    }
+
+    /// Sets the optimizer for the modules on this rank in steps that another rank takes by itself,
+    /// by `train` or [`step`](dl_core::SideEffects::step). It must be the same on all ranks. Steps on
+    /// all ranks, by [`sum`](Cluster::sum) and [`mean`](Cluster::mean), have their own.
+    ///
+    /// ```
+    /// let adam = dl_optim::Adam::new(0.01);
+    /// dl_dist::Cluster::run_on(2, |cluster| {
+    ///     let adam = dl_optim::Adam::new(0.01); // each rank has its own, with the state of its weights
+    ///     cluster.set_optimizer(&adam);
+    ///     Ok(())
+    /// })?;
+    /// # dl_core::Result::Ok(())
+    /// ```
+    pub fn set_optimizer<O: Optimizer + Clone + 'static>(&self, optimizer: &O) {
+        self.server().into_iter().for_each(|server| server.set_optimizer(Arc::new(optimizer.clone())));
     }
 
     /// The number of this rank, from 0.
@@ -120,7 +357,7 @@ impl Cluster {
     /// # dl_core::Result::Ok(())
     /// ```
     pub fn rank(&self) -> usize {
-        self.engine.rank()
+        self.communication().map_or(0, |communication| communication.rank())
     }
 
     /// The number of ranks.
@@ -130,7 +367,7 @@ impl Cluster {
     /// # dl_core::Result::Ok(())
     /// ```
     pub fn size(&self) -> usize {
-        self.engine.size()
+        self.communication().map_or(1, |communication| communication.size())
     }
 
     /// The parts, of so many, that this rank evaluates.
@@ -194,8 +431,12 @@ impl Cluster {
     pub fn compare<M: Module + ?Sized>(&self, module: &M) -> Result<()> {
         type Stored = (String, Vec<usize>, Numbers);
         let entries = module.entries().into_iter();
+        // A module on one rank is not a replica.
+        let is_placed =
+            |entry: &Entry| entry.rank().is_some() || self.server().is_some_and(|server| server.has_entry(entry.id()));
+        let numbers = |entry: &Entry| if is_placed(entry) { Numbers::U8(Vec::new()) } else { entry.numbers() };
         let mine: Vec<Stored> =
-            entries.map(|entry| (entry.path().to_owned(), entry.shape(), entry.numbers())).collect();
+            entries.map(|entry| (entry.path().to_owned(), entry.shape(), numbers(&entry))).collect();
         let mut exchanges = self.exchanges()?;
         let all = exchanges.round(Round::Compare, Ok(mine))?;
         for (rank, theirs) in all.iter().enumerate() {
@@ -227,20 +468,24 @@ impl Cluster {
                 return Err(Error::invalid("a cluster takes one step at a time"));
             }
         };
-        Ok(Exchanges { engine: &*self.engine, count })
+        Ok(Exchanges { ranks: self.ranks.as_ref(), count })
     }
 }
 
 /// The exchanges of one step.
 pub(crate) struct Exchanges<'a> {
-    engine: &'a dyn Engine,
+    ranks: Option<&'a Ranks>,
     count: MutexGuard<'a, u64>,
 }
 
 impl Exchanges<'_> {
     pub(crate) fn round<V: Wire>(&mut self, round: Round, mine: Result<V>) -> Result<Vec<V>> {
         *self.count += 1;
-        exchange(self.engine, round, *self.count, mine)
+        let communication = self.ranks.map(|ranks| &*ranks.communication);
+        let all = exchange(communication, round, *self.count, mine);
+        // What other ranks did before is then done on this one.
+        self.ranks.into_iter().for_each(|ranks| ranks.server.settle());
+        all
     }
 
     /// The number of the next exchange, which the caller makes.
@@ -250,13 +495,80 @@ impl Exchanges<'_> {
     }
 }
 
+/// A module that is being placed.
+enum Made<M> {
+    Here(u64, Arc<M>),
+    Elsewhere(Weight<Elsewhere>),
+}
+
+impl<M> Made<M> {
+    fn number(&self) -> u64 {
+        match self {
+            Made::Here(number, _) => *number,
+            Made::Elsewhere(stand_in) => stand_in.value().module,
+        }
+    }
+
+    fn here(&self) -> Option<&Arc<M>> {
+        match self {
+            Made::Here(_, module) => Some(module),
+            Made::Elsewhere(_) => None,
+        }
+    }
+}
+
+/// An entry of a module: its path, whether it is a weight, the type and the shape, and the index of
+/// the first entry that is the same weight or buffer.
+type Described = (String, u8, DType, Vec<usize>, usize);
+
+/// The message of a rank that places modules: their type, the functions that it has, the numbers of
+/// all modules, and the entries of those on this rank.
+type Placement = (String, Vec<(String, String)>, Vec<u64>, Vec<Vec<Described>>);
+
+fn described<M: Module>(module: &M) -> Vec<Described> {
+    let entries = module.entries();
+    let describe = |entry: &Entry| {
+        let first = entries.iter().position(|first| first.is_same(entry)).unwrap_or_default();
+        (entry.path().to_owned(), u8::from(entry.is_weight()), entry.dtype(), entry.shape(), first)
+    };
+    entries.iter().map(describe).collect()
+}
+
+fn entries_elsewhere(
+    communication: &Arc<Communication>,
+    module: u64,
+    described: Vec<Described>,
+) -> Result<Vec<Arc<ElsewhereEntry>>> {
+    let rank = rank_of(module);
+    let mut entries: Vec<Arc<ElsewhereEntry>> = Vec::with_capacity(described.len());
+    for (index, (path, is_weight, dtype, shape, first)) in described.into_iter().enumerate() {
+        let stand_in = match first.cmp(&index) {
+            std::cmp::Ordering::Less => entries[first].stand_in.clone(),
+            std::cmp::Ordering::Equal => Weight::new(0.0),
+            std::cmp::Ordering::Greater => return Err(Error::invalid("the entries of a module are out of order")),
+        };
+        let read = {
+            let (communication, path) = (communication.clone(), path.clone());
+            Box::new(move || server::read(&communication, rank, module, &path))
+        };
+        entries.push(Arc::new(ElsewhereEntry { rank, path, is_weight: is_weight != 0, dtype, shape, stand_in, read }));
+    }
+    Ok(entries)
+}
+
 /// The error of a panic on a rank.
-fn panicked(payload: &(dyn std::any::Any + Send)) -> Error {
+pub(crate) fn panicked(payload: &(dyn std::any::Any + Send)) -> Error {
     let text = payload.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("(a payload that is not text)");
     let mut data = Error::invalid(format!("panicked: {text}")).data();
     data.class = ErrorClass::Panic;
     data.into_error()
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        self.end(std::thread::panicking());
+    }
 }
 
 impl fmt::Debug for Cluster {

@@ -1,6 +1,7 @@
 //! The exchange of one message between every two ranks.
 
-use crate::Engine;
+use crate::communication::Communication;
+use crate::message::Kind;
 use dl_core::parts::Wire;
 use dl_core::{Error, ErrorData, Result};
 
@@ -10,8 +11,12 @@ use dl_core::{Error, ErrorData, Result};
 pub(crate) enum Round {
     /// The comparison of replicas.
     Compare,
+    /// The modules that are placed on ranks.
+    Place,
     /// The sums of the parts of a step.
     Sums,
+    /// The norms of the deltas of placed modules.
+    Norms,
     /// The votes on a step.
     Votes,
 }
@@ -22,26 +27,28 @@ pub(crate) enum Round {
 ///
 /// # Errors
 /// Those of the ranks, and of the engine.
-pub(crate) fn exchange<V: Wire>(engine: &dyn Engine, round: Round, count: u64, mine: Result<V>) -> Result<Vec<V>> {
-    let (rank, size) = (engine.rank(), engine.size());
-    if size == 1 {
-        return Ok(vec![mine?]);
-    }
-    let header = (round as u8, count);
+pub(crate) fn exchange<V: Wire>(
+    communication: Option<&Communication>,
+    round: Round,
+    count: u64,
+    mine: Result<V>,
+) -> Result<Vec<V>> {
+    let Some(communication) = communication else { return Ok(vec![mine?]) };
+    let (rank, size) = (communication.rank(), communication.size());
     let answer = mine.as_ref().err().map(Error::data);
-    let mut message = header.to_bytes();
+    let mut message = vec![round as u8];
     answer.write(&mut message);
     if let Ok(value) = &mine {
         value.write(&mut message);
     }
-    let others = || (0..size).filter(|&other| other != rank);
-    others().try_for_each(|to| engine.send(to, message.clone()))?;
+    let others = (0..size).filter(|&other| other != rank);
+    others.for_each(|to| communication.queue(to, Kind::Exchange, count, message.clone()));
     let (mut mine, mut values, mut failed) = (Some(mine), Vec::with_capacity(size), None::<Error>);
     for from in 0..size {
         let theirs = match mine.take_if(|_| from == rank) {
             // as the other ranks get it
             Some(mine) => mine.map_err(|error| error.data().into_error()),
-            None => read(&engine.receive(from)?, header, from)?,
+            None => read(&communication.contribution(from, count)?, round, from)?,
         };
         match theirs {
             Ok(value) => values.push(value),
@@ -52,16 +59,16 @@ pub(crate) fn exchange<V: Wire>(engine: &dyn Engine, round: Round, count: u64, m
 }
 
 /// The contribution in a message, or its error.
-fn read<V: Wire>(mut message: &[u8], header: (u8, u64), from: usize) -> Result<Result<V>> {
+fn read<V: Wire>(mut message: &[u8], round: Round, from: usize) -> Result<Result<V>> {
     let bytes = &mut message;
     let read = |bytes: &mut &[u8]| {
-        if <(u8, u64)>::read(bytes)? != header {
+        if u8::read(bytes)? != round as u8 {
             return Err(Error::invalid("it is at another place of the program"));
         }
         let error = Option::<ErrorData>::read(bytes)?;
         Ok(match error {
             Some(error) => Err(error.into_error()),
-            None => Ok(V::read(bytes)?),
+            None => Ok(V::from_bytes(bytes)?),
         })
     };
     read(bytes).map_err(|error| error.context(format_args!("a message of rank {from}")))

@@ -36,6 +36,15 @@
 //! # dl_core::Result::Ok(())
 //! ```
 //!
+//! # Modules on other ranks
+//!
+//! [`Cluster::spread`] makes modules on all ranks in turns. A [`Placed`] module is a
+//! [`Block`](dl_nn::Block) on every rank: a call is evaluated by its owner, and a step changes it
+//! together with the weights of the caller. The owner finds the function by the name that
+//! [`#[remote]`](remote) has registered.
+//!
+//! # Engines
+//!
 //! The engine of this crate runs the ranks as threads of one process: it is for tests, and to try a
 //! program before it runs on many machines. An [`Engine`] of your own can carry the messages
 //! between processes. What an engine cannot give: if a rank dies after it has agreed to a step, some
@@ -45,11 +54,34 @@
 #![forbid(unsafe_code)]
 
 mod cluster;
+mod communication;
+mod elsewhere;
 mod engine;
 mod exchange;
+mod function;
+mod message;
+mod placed;
+mod remote_step;
+mod server;
 mod step;
+mod task;
 mod threads;
+mod uses;
 
 pub use cluster::Cluster;
+pub use communication::Messages;
+pub use dl_macros::remote;
 pub use engine::Engine;
+pub use function::RemoteBlock;
+pub use placed::Placed;
 pub use step::ClusterStep;
+
+/// What `#[remote]` expands to, as `dl::dist` of the crate `dl`, and of this one.
+#[doc(hidden)]
+pub mod dist {
+    pub use crate::function::{RemoteArgument, RemoteBlock, RemoteFunction};
+    pub use inventory::submit;
+}
+
+#[doc(hidden)]
+pub use dist::{RemoteArgument, RemoteFunction, submit};

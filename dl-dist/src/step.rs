@@ -1,10 +1,17 @@
 //! A training step on all ranks, or on none.
 
-use crate::Engine;
 use crate::cluster::Cluster;
+use crate::communication::Communication;
+use crate::communication::rank_of;
+use crate::elsewhere::{Elsewhere, Token};
 use crate::exchange::{Round, exchange};
+use crate::uses::{UsesByModule, sum};
 use dl_core::parts::{PartSum, TreeNode, total};
-use dl_core::{Data, Differentiable, Error, Module, Numbers, Optimizer, Participant, Parts, Result, Step, Stored};
+use dl_core::{
+    ChunkVisitor, Data, Differentiable, Entry, Error, Module, Numbers, Optimizer, Participant, Parts, Result, Step,
+    Stored,
+};
+use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,8 +40,11 @@ pub struct ClusterStep<'a, F> {
 type Settings = (usize, u8, Option<u64>);
 
 /// The message of a rank in a step: its settings, the losses of its parts, and the sums of nodes of
-/// the tree as bytes.
-type Contribution = (Settings, Vec<(Vec<usize>, Numbers)>, Vec<(TreeNode, Box<[u8]>)>);
+/// the tree.
+type Contribution = (Settings, Vec<(Vec<usize>, Numbers)>, Vec<NodeSum>);
+
+/// The sum of a node: the deltas of replicated weights as bytes, and the calls of placed modules.
+type NodeSum = (TreeNode, Box<[u8]>, UsesByModule);
 
 impl<'a, F> ClusterStep<'a, F> {
     pub(crate) fn new(cluster: &'a Cluster, parts: usize, loss: F, is_mean: bool) -> Self {
@@ -67,7 +77,8 @@ impl<'a, F> ClusterStep<'a, F> {
     }
 
     /// Takes the step on all ranks, and ends with the losses of all parts. `module` must have all
-    /// weights and buffers that the step changes. Blocks until all ranks have taken the step.
+    /// weights and buffers that the step changes, but need not have those of
+    /// [placed](crate::Placed) modules on other ranks. Blocks until all ranks have taken the step.
     ///
     /// After the optimizer has computed the new weights, and all other
     /// [participants](dl_core::Participant) of this rank have agreed, the ranks vote. If one
@@ -91,8 +102,12 @@ impl<'a, F> ClusterStep<'a, F> {
         let computed = self.seed.map_or(run.clone(), |seed| run.seed(seed)).wait();
 
         let mut exchanges = self.cluster.exchanges()?;
-        let contribution = computed.as_ref().map_err(Error::clone).and_then(|(losses, sums)| {
-            Ok(((self.parts, u8::from(self.is_mean), self.seed), losses_of(losses), encode(module, sums)?))
+        // Keeps the calls until all ranks have voted.
+        let mut tokens = Vec::new();
+        let mut computed = computed;
+        let contribution = computed.as_mut().map_err(|error| error.clone()).and_then(|(losses, sums)| {
+            let nodes = self.encode(module, sums, &mut tokens)?;
+            Ok(((self.parts, u8::from(self.is_mean), self.seed), losses_of(losses), nodes))
         });
         let all = exchanges.round(Round::Sums, contribution)?;
         if let Some(other) = all.iter().position(|(settings, ..)| *settings != all[0].0) {
@@ -100,12 +115,18 @@ impl<'a, F> ClusterStep<'a, F> {
             return Err(Error::invalid(why));
         }
         let (_, own_sums) = computed?;
+        let mut sum = self.sum(module, &all, own_sums);
+        if self.cluster.modules() > 0 && reads_deltas(optimizer) {
+            let mine = sum.as_ref().map_err(Error::clone).and_then(|sum| self.norms(sum));
+            let norms = exchanges.round(Round::Norms, mine)?;
+            self.add_norms(sum.as_mut().map_err(|error| error.clone())?, &norms);
+        }
 
-        // From here on, this rank must vote.
-        let engine = self.cluster.engine.clone();
-        let vote = Arc::new(Vote { engine, count: exchanges.next(), asked: AtomicBool::new(false) });
-        let taken = sum(self.parts, module, &all, own_sums, self.cluster.rank())
-            .and_then(|sum| sum.effects().wait()?.enlist(vote.clone()).step(optimizer).wait());
+        // From here on, this rank must vote, and a rank that has its vote may call it.
+        let _gate = self.cluster.server().map(|server| server.close_gate());
+        let communication = self.cluster.communication().cloned();
+        let vote = Arc::new(Vote { communication, count: exchanges.next(), asked: AtomicBool::new(false) });
+        let taken = sum.and_then(|sum| sum.effects().wait()?.enlist(vote.clone()).step(optimizer).wait());
         if let Err(error) = taken {
             let has_voted = vote.asked.load(Ordering::Relaxed);
             return Err(if has_voted { error } else { vote.exchange(Err(error.clone())).err().unwrap_or(error) });
@@ -119,44 +140,110 @@ fn losses_of<T: Stored>(losses: &[T]) -> Vec<(Vec<usize>, Numbers)> {
     losses.iter().map(|loss| (loss.shape(), loss.numbers())).collect()
 }
 
-fn encode<M: Module + ?Sized>(module: &M, sums: &[(TreeNode, PartSum)]) -> Result<Vec<(TreeNode, Box<[u8]>)>> {
-    sums.iter().map(|(node, sum)| Ok((*node, sum.to_bytes(module)?.into()))).collect()
-}
-
-/// The sum over the parts of all ranks, along the tree. The own sums have participants.
-fn sum<M: Module + ?Sized>(
-    parts: usize,
-    module: &M,
-    all: &[Contribution],
-    own: Vec<(TreeNode, PartSum)>,
-    rank: usize,
-) -> Result<PartSum> {
-    let mut nodes = Vec::new();
-    let mut own = Some(own);
-    for (from, (_, _, sums)) in all.iter().enumerate() {
-        if from == rank {
-            nodes.extend(own.take().into_iter().flatten());
-            continue;
+impl<F> ClusterStep<'_, F> {
+    /// The sums as other ranks need them. Takes the calls of other ranks out of them.
+    fn encode<M: Module + ?Sized>(
+        &self,
+        module: &M,
+        sums: &mut [(TreeNode, PartSum)],
+        tokens: &mut Vec<Token>,
+    ) -> Result<Vec<NodeSum>> {
+        let mut nodes = Vec::with_capacity(sums.len());
+        for (node, of_node) in sums {
+            let own_tokens = of_node.take::<Elsewhere>();
+            let uses = sum(own_tokens.iter().flat_map(|token| token.uses.iter().cloned()));
+            tokens.extend(own_tokens);
+            let of_placed = self.cluster.server().map(|server| of_node.take_selected(|entry| server.has_entry(entry)));
+            nodes.push((*node, of_node.to_bytes(module)?.into(), uses));
+            of_placed.into_iter().for_each(|sum| of_node.extend(sum));
         }
-        for (node, bytes) in sums {
-            let sum = PartSum::from_bytes(module, bytes)
-                .map_err(|error| error.context(format_args!("the deltas of rank {from}")))?;
-            nodes.push((*node, sum));
+        Ok(nodes)
+    }
+
+    /// The sum over the parts of all ranks, along the tree. The own sums have participants, and the
+    /// deltas of modules of this rank that it has called itself.
+    fn sum<M: Module + ?Sized>(
+        &self,
+        module: &M,
+        all: &[Contribution],
+        own: Vec<(TreeNode, PartSum)>,
+    ) -> Result<PartSum> {
+        let rank = self.cluster.rank();
+        let (mut nodes, mut own) = (Vec::new(), own.into_iter());
+        for (from, (_, _, sums)) in all.iter().enumerate() {
+            for (node, bytes, uses) in sums {
+                let of_node = if from == rank {
+                    own.next().map(|(_, sum)| sum).expect("each own sum was encoded")
+                } else {
+                    PartSum::from_bytes(module, bytes)
+                        .map_err(|error| error.context(format_args!("the deltas of rank {from}")))?
+                };
+                let mut of_this_rank = uses.clone();
+                of_this_rank.retain(|(module, _)| rank_of(*module) == rank);
+                nodes.push((
+                    *node,
+                    match self.cluster.server() {
+                        Some(server) if !of_this_rank.is_empty() => {
+                            PartSum::sum_of(vec![of_node, server.deltas_of_all(of_this_rank).wait()?]).wait()?
+                        }
+                        _ => of_node,
+                    },
+                ));
+            }
+        }
+        total(self.parts, nodes).wait()
+    }
+
+    /// The norms of the deltas of the modules of this rank that the step changes.
+    fn norms(&self, sum: &PartSum) -> Result<Vec<(u64, Vec<f64>)>> {
+        let mut all = Vec::new();
+        if let Some(server) = self.cluster.server() {
+            for number in server.modules() {
+                let placement = server.module(number)?;
+                let norms = sum.norms(|id| placement.entries.iter().any(|entry: &Entry| entry.id() == id))?;
+                if !norms.is_empty() {
+                    all.push((number, norms));
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    /// Adds the norms of the deltas on other ranks to the step, in the place of these deltas.
+    fn add_norms(&self, sum: &mut PartSum, norms: &[Vec<(u64, Vec<f64>)>]) {
+        for stand_in in self.cluster.stand_ins() {
+            let module = stand_in.value().module;
+            let found = norms.get(rank_of(module)).and_then(|all| all.iter().find(|(number, _)| *number == module));
+            if let Some((_, norms)) = found {
+                sum.push(&stand_in, Token { norms: Arc::new(norms.clone().into()), ..Token::default() });
+            }
         }
     }
-    total(parts, nodes).wait()
+}
+
+/// Whether an optimizer reads the deltas of a step before it begins.
+fn reads_deltas(optimizer: &dyn Optimizer) -> bool {
+    let reads = Cell::new(false);
+    let deltas = |_: &mut ChunkVisitor<'_>| {
+        reads.set(true);
+        Ok(())
+    };
+    let steps = optimizer.memory().map_or(0, |memory| memory.steps());
+    // An error will be that of the step.
+    drop(optimizer.begin(&Step::new(steps, &deltas)));
+    reads.get()
 }
 
 /// The vote of this rank among all.
 struct Vote {
-    engine: Arc<dyn Engine>,
+    communication: Option<Arc<Communication>>,
     count: u64,
     asked: AtomicBool,
 }
 
 impl Vote {
     fn exchange(&self, mine: Result<u64>) -> Result<Vec<u64>> {
-        exchange(&*self.engine, Round::Votes, self.count, mine)
+        exchange(self.communication.as_deref(), Round::Votes, self.count, mine)
     }
 }
 

@@ -1,30 +1,25 @@
-//! Ranks as threads of one process.
+//! The engine whose ranks are threads of one process.
 
 use crate::Engine;
-use dl_core::{Error, Result};
-use std::fmt;
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Mutex, PoisonError};
+use dl_core::Result;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
 
-/// One rank: a channel to, and one from, every rank.
+/// A message and its sender; `None` wakes the receiver.
+type Sent = Option<(usize, Vec<u8>)>;
+
+/// One rank: a channel to every rank, and one from all of them.
 pub(crate) struct Threads {
     rank: usize,
-    to: Vec<Sender<Vec<u8>>>,
-    from: Vec<Mutex<Receiver<Vec<u8>>>>,
+    to: Vec<Sender<Sent>>,
+    from: Receiver<Sent>,
 }
 
 impl Threads {
     /// So many connected ranks.
     pub(crate) fn new(ranks: usize) -> Vec<Threads> {
-        let mut all: Vec<Threads> = (0..ranks).map(|rank| Threads { rank, to: Vec::new(), from: Vec::new() }).collect();
-        for from in 0..ranks {
-            for to in 0..ranks {
-                let (sender, receiver) = channel();
-                all[from].to.push(sender);
-                all[to].from.push(Mutex::new(receiver));
-            }
-        }
-        all
+        let (to, from): (Vec<_>, Vec<_>) = (0..ranks).map(|_| channel()).unzip();
+        from.into_iter().enumerate().map(|(rank, from)| Threads { rank, to: to.clone(), from }).collect()
     }
 }
 
@@ -37,27 +32,22 @@ impl Engine for Threads {
         self.to.len()
     }
 
-    fn send(&self, to: usize, message: Vec<u8>) -> Result<()> {
-        self.to[to].send(message).map_err(|_| ended(to))
+    fn send(&mut self, to: usize, message: Vec<u8>) -> Result<()> {
+        // A rank that has ended has said so before, in a message that is waiting here.
+        let _ = self.to[to].send(Some((self.rank, message)));
+        Ok(())
     }
 
-    fn receive(&self, from: usize) -> Result<Vec<u8>> {
-        self.from[from].lock().unwrap_or_else(PoisonError::into_inner).recv().map_err(|_| ended(from))
+    fn receive(&mut self, wait: Duration) -> Result<Option<(usize, Vec<u8>)>> {
+        match self.from.recv_timeout(wait) {
+            Ok(message) => Ok(message),
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(RecvTimeoutError::Disconnected) => unreachable!("this rank has a sender to itself"),
+        }
     }
-}
 
-/// The error that a rank has ended. It is not the cause of a failure.
-#[derive(Debug)]
-pub(crate) struct Ended(usize);
-
-impl fmt::Display for Ended {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "rank {} has ended", self.0)
+    fn waker(&self) -> Option<Box<dyn Fn() + Send + Sync>> {
+        let to_itself = self.to[self.rank].clone();
+        Some(Box::new(move || drop(to_itself.send(None))))
     }
-}
-
-impl std::error::Error for Ended {}
-
-fn ended(rank: usize) -> Error {
-    Error::other(Ended(rank))
 }

@@ -1,5 +1,9 @@
 //! All tests, as one program.
 
+mod errors;
+mod experts;
 mod failures;
+mod faults;
+mod random_programs;
 mod same_bits;
 mod support;

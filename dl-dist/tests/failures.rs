@@ -1,14 +1,13 @@
 //! A failure on one rank is an error on all of them, and changes nothing on any.
 
+use super::faults::{Fault, Line, Shared};
 use super::support::Net;
 use dl_core::{
     Chunk, Differentiable, Do, Error, Layer, Memory, Optimizer, Participant, Result, Slot, Step, Tape, Weight,
 };
-use dl_dist::{Cluster, Engine};
+use dl_dist::Cluster;
 use dl_optim::{Adam, Sgd};
-use std::collections::VecDeque;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::Arc;
 
 /// Runs a step that must fail on all ranks with the same error and change nothing, between two steps
 /// that succeed. Returns the error.
@@ -60,7 +59,7 @@ fn panic_in_part_is_error_on_all_ranks() {
 
 /// An optimizer that refuses every step on one rank.
 #[derive(Clone)]
-struct Refusing(Adam, bool);
+pub(crate) struct Refusing(pub(crate) Adam, pub(crate) bool);
 
 impl Optimizer for Refusing {
     fn memory(&self) -> Option<&Memory> {
@@ -167,65 +166,13 @@ fn other_number_of_parts_is_error() {
     assert!(error.unwrap_err().to_string().contains("parts"));
 }
 
-/// Messages of two ranks, of which one is lost: then the engine of its sender fails.
-struct Line {
-    rank: usize,
-    lost: usize,
-    shared: Arc<Shared>,
-}
-
-#[derive(Default)]
-struct Shared {
-    sent: AtomicUsize,
-    /// The messages to each rank, and whether their sender has ended.
-    queues: Mutex<[(VecDeque<Vec<u8>>, bool); 2]>,
-    arrived: Condvar,
-}
-
-impl Engine for Line {
-    fn rank(&self) -> usize {
-        self.rank
-    }
-
-    fn size(&self) -> usize {
-        2
-    }
-
-    fn send(&self, to: usize, message: Vec<u8>) -> Result<()> {
-        if self.shared.sent.fetch_add(1, SeqCst) == self.lost {
-            return Err(Error::invalid("the line is down"));
-        }
-        self.shared.queues.lock().unwrap()[to].0.push_back(message);
-        self.shared.arrived.notify_all();
-        Ok(())
-    }
-
-    fn receive(&self, _: usize) -> Result<Vec<u8>> {
-        let mut queues = self.shared.queues.lock().unwrap();
-        loop {
-            match &mut queues[self.rank] {
-                (queue, _) if !queue.is_empty() => return Ok(queue.pop_front().expect("it is not empty")),
-                (_, true) => return Err(Error::invalid("the other rank has ended")),
-                _ => queues = self.shared.arrived.wait(queues).unwrap(),
-            }
-        }
-    }
-}
-
-impl Drop for Line {
-    fn drop(&mut self) {
-        self.shared.queues.lock().unwrap()[1 - self.rank].1 = true;
-        self.shared.arrived.notify_all();
-    }
-}
-
 #[test]
 fn lost_message_leaves_whole_steps_only() {
     // three steps have twelve messages; after the last one nothing is lost
     for lost in 0..=12 {
         let shared = Arc::new(Shared::default());
         let run = |rank| {
-            let engine = Line { rank, lost, shared: shared.clone() };
+            let engine = Line::new(rank, lost, Fault::Fail, &shared);
             move || {
                 let (cluster, w) = (Cluster::with(engine), Weight::new(1.0_f64));
                 let step = |_: usize| cluster.sum(4, |part| &w * part as f64).train(&w, &Sgd::new(0.1)).is_ok();

@@ -1,7 +1,8 @@
-//! The derives `Layers`, `Module` and `Variables`.
+//! The derives `Layers`, `Module` and `Variables`, and the attribute `remote`.
 
 pub(crate) mod layers;
 pub(crate) mod module;
+pub(crate) mod remote;
 pub(crate) mod variables;
 
 use proc_macro2::{Span, TokenStream, TokenTree};

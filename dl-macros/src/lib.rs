@@ -211,6 +211,25 @@ pub fn variables(item: TokenStream) -> TokenStream {
     derive::variables::derive(item.into()).into()
 }
 
+/// Lets an `impl Block` be evaluated on other ranks: registers it by name, in the feature `dist` as
+/// `dl::dist::remote`.
+///
+/// ```text
+/// #[dl::dist::remote]
+/// impl Block for Expert {
+///     fn of(&self, x: &NdLayer) -> NdLayer {
+///         self.output.of(self.hidden.of(x).relu())
+///     }
+/// }
+/// ```
+///
+/// The types must be known: an `impl` with type parameters cannot be registered.
+/// `#[remote(crate = path)]` sets the path of the crate `dl`, if it is not `::dl`.
+#[proc_macro_attribute]
+pub fn remote(options: TokenStream, item: TokenStream) -> TokenStream {
+    derive::remote::remote(options.into(), item.into()).into()
+}
+
 /// Implements the trait `Module`: gives the weights and buffers of a struct the names of its
 /// fields.
 ///

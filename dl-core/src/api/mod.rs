@@ -19,6 +19,7 @@ pub(crate) mod layer;
 mod number_operands;
 pub(crate) mod operators;
 pub(crate) mod parts;
+pub(crate) mod pass_context;
 pub(crate) mod pointwise;
 pub(crate) mod primitive;
 pub(crate) mod scalar;

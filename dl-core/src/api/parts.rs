@@ -3,6 +3,7 @@
 use crate::api::deferred::Do;
 use crate::api::differentiable::Differentiable;
 use crate::api::extract;
+use crate::api::weight::Weight;
 use crate::autodiff::cotangent::AnyDelta;
 use crate::autodiff::gradients::SideEffects;
 use crate::autodiff::part_sum::{NodeSums, PartSum};
@@ -13,7 +14,7 @@ use crate::exec::computation::{FromFn, PassChoice};
 use crate::exec::extract::ExtractValue;
 use crate::exec::run::Run;
 use crate::exec::{self, Purpose, Settings};
-use crate::graph::data::Data;
+use crate::graph::data::{Data, Trainable};
 use crate::graph::erased_arc::ErasedArc;
 use crate::graph::layer::Layer;
 use crate::graph::node::NodeOp;
@@ -222,6 +223,30 @@ impl PartSum {
     pub fn effects(&self) -> Do<SideEffects> {
         let this = self.clone();
         Do::from_fn(move || this.clone().into_effects())
+    }
+}
+
+#[doc(hidden)]
+impl PartSum {
+    /// These gradients, computed.
+    pub fn of(effects: SideEffects) -> Do<PartSum> {
+        Do::from_fn(move || PartSum::of_effects(effects.clone()))
+    }
+
+    /// The sum of what several uses of the same weights contribute, in this order.
+    pub fn sum_of(uses: Vec<PartSum>) -> Do<PartSum> {
+        Do::from_fn(move || PartSum::of_uses(uses.clone()))
+    }
+
+    /// The sum with all deltas multiplied by a factor.
+    pub fn times(&self, factor: f64) -> Do<PartSum> {
+        let this = self.clone();
+        Do::from_fn(move || this.clone().scaled(factor))
+    }
+
+    /// Adds the delta of a weight that has none yet.
+    pub fn push<T: Trainable>(&mut self, weight: &Weight<T>, delta: T::Delta) {
+        self.deltas.push((weight.to_layer().into_any(), AnyDelta::Ready(delta.into_value())));
     }
 }
 

@@ -5,6 +5,7 @@ use crate::error::{Error, Result};
 use crate::graph::chunk::Chunk;
 use crate::graph::data::Trainable;
 use crate::graph::layer::Layer;
+use crate::graph::participant::Participant;
 use crate::graph::value::Value;
 use crate::graph::variable::Variable;
 use crate::graph::weight::{AnySlot, AnyWeight, InitialValue, Slot, UpdateRule, WeightHandle, WeightId, WeightState};
@@ -173,8 +174,12 @@ impl<T: Trainable> AnyWeight for TypedWeight<T> {
         wanted: &[Slot],
         rule: &UpdateRule<'_>,
         state: Option<&WeightState>,
+        participants: &mut Vec<Arc<dyn Participant>>,
     ) -> Result<(Value, Option<WeightState>)> {
         let mut value: T = variable.read().into();
+        if value.enlist(delta.get::<T::Delta>(), participants) {
+            return Ok((value.into_value(), None));
+        }
         if wanted.is_empty() {
             value.update(delta.get::<T::Delta>(), &mut [], &mut |chunk: Chunk<'_>| rule(chunk, 1))?;
             return Ok((value.into_value(), None));

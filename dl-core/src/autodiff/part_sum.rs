@@ -9,11 +9,13 @@ use crate::exec::computation::PassChoice;
 use crate::exec::extract::ExtractAll;
 use crate::exec::run::Run;
 use crate::exec::{Owner, Pass, Purpose, Settings};
+use crate::graph::data::Data;
 use crate::graph::identity::{Effect, with_effect_at};
 use crate::graph::node::NodeOp;
 use crate::graph::node_ref::NodeRef;
 use crate::graph::participant::Participant;
 use crate::graph::value::Value;
+use std::any::TypeId;
 use std::panic::Location;
 use std::sync::Arc;
 
@@ -71,6 +73,20 @@ impl PartSum {
         if !passes.iter().any(|known| Arc::ptr_eq(known, pass)) {
             passes.push(pass.clone().into());
         }
+        PartSum::with_updates(deltas, &passes, participants)
+    }
+
+    /// These gradients and the buffer updates of their passes, computed.
+    pub(crate) async fn of_effects(mut effects: SideEffects) -> Result<PartSum> {
+        let (participants, passes) = (effects.take_participants(), effects.passes());
+        PartSum::with_updates(effects.evaluate_by_pass().await?, &passes, participants)
+    }
+
+    fn with_updates(
+        deltas: WeightDeltas,
+        passes: &[Owner],
+        participants: Vec<Arc<dyn Participant>>,
+    ) -> Result<PartSum> {
         let mut written = Vec::new();
         for pass in passes {
             pass.before_commit(&mut written)?;
@@ -79,6 +95,25 @@ impl PartSum {
         let update =
             |update: Update| MeanUpdate { buffer: update.buffer, value: update.value, parts: 1, place: update.place };
         Ok(PartSum { deltas, updates: written.into_iter().map(update).collect(), participants })
+    }
+
+    /// The sum of what several uses of the same weights contribute, in this order.
+    pub(crate) async fn of_uses(uses: Vec<PartSum>) -> Result<PartSum> {
+        let (mut deltas, mut sum) = (Vec::with_capacity(uses.len()), PartSum::default());
+        for mut of_use in uses {
+            deltas.push(std::mem::take(&mut of_use.deltas));
+            sum = sum.joined(of_use).await?;
+        }
+        sum.deltas = evaluate_in(&new_pass(), by_weight(deltas.into_iter())).await?;
+        Ok(sum)
+    }
+
+    /// The sum with all deltas multiplied by a factor.
+    pub(crate) async fn scaled(mut self, factor: f64) -> Result<PartSum> {
+        let mut effects = SideEffects::none();
+        effects.push(&new_pass(), self.deltas);
+        self.deltas = (factor * effects).evaluate_by_pass().await?;
+        Ok(self)
     }
 
     /// The sum with the parts to the right.
@@ -124,5 +159,53 @@ impl PartSum {
         let mut effects = SideEffects::none();
         effects.push(&pass, self.deltas);
         Ok(self.participants.into_iter().fold(effects, SideEffects::enlist))
+    }
+}
+
+#[doc(hidden)]
+impl PartSum {
+    /// Takes out the deltas of all weights that hold this type.
+    pub fn take<T: Data>(&mut self) -> Vec<T::Delta> {
+        let is_taken = |weight: &NodeRef| (weight.vtable.id)() == TypeId::of::<T>();
+        let taken = self.deltas.extract_if(.., |(weight, _)| is_taken(weight));
+        taken.map(|(_, delta)| delta.expect_ready().get::<T::Delta>().clone()).collect()
+    }
+
+    /// Takes out the deltas and the updates of the weights and buffers with selected
+    /// [ids](crate::Entry::id).
+    pub fn take_selected(&mut self, selected: impl Fn(u64) -> bool) -> PartSum {
+        let is_selected = |layer: &NodeRef| layer.variable().is_some_and(|variable| selected(variable.id()));
+        PartSum {
+            deltas: self.deltas.extract_if(.., |(weight, _)| is_selected(weight)).collect(),
+            updates: self.updates.extract_if(.., |update| is_selected(&update.buffer)).collect(),
+            participants: Vec::new(),
+        }
+    }
+
+    /// Adds the deltas, the updates and the participants for other weights and buffers.
+    pub fn extend(&mut self, other: PartSum) {
+        self.deltas.extend(other.deltas);
+        self.updates.extend(other.updates);
+        enlist(&mut self.participants, other.participants);
+    }
+
+    /// The norms of the deltas of the weights with selected ids, one for each chunk, in the order in
+    /// which the weights were made.
+    ///
+    /// # Errors
+    /// If a delta does not fit its weight.
+    pub fn norms(&self, selected: impl Fn(u64) -> bool) -> Result<Vec<f64>> {
+        let mut deltas: Vec<_> =
+            self.deltas.iter().filter_map(|(weight, delta)| Some((weight.variable()?, delta.expect_ready()))).collect();
+        deltas.retain(|(variable, _)| selected(variable.id()) && !variable.frozen());
+        deltas.sort_by_key(|(variable, _)| variable.id());
+        let mut norms = Vec::new();
+        for (variable, delta) in deltas {
+            variable.weight().visit_chunks(&variable, delta, &mut |chunk| {
+                norms.push(chunk.norm());
+                Ok(())
+            })?;
+        }
+        Ok(norms)
     }
 }

@@ -1,5 +1,6 @@
 //! Chunks of a weight, as optimizers update them.
 
+use crate::in_numbers;
 use dl_math::Number;
 
 /// A contiguous range of elements of one weight, with deltas and optimizer state.
@@ -33,6 +34,33 @@ pub enum Chunk<'a> {
         /// The state buffers, as many as there are [`slots`](crate::Optimizer::slots).
         slots: &'a mut [&'a mut [f64]],
     },
+}
+
+#[doc(hidden)]
+impl Chunk<'_> {
+    /// The Euclidean norm of the deltas. They are divided by the largest one, so that no square
+    /// overflows or underflows. The norm of one number is exactly its absolute value.
+    pub fn norm(&self) -> f64 {
+        fn norm<A: Number>(deltas: &[A]) -> f64 {
+            let numbers = || deltas.iter().map(|d| d.to_f64().unwrap_or(f64::NAN).abs());
+            let largest = numbers().fold(0.0, |largest: f64, d| if d > largest || d.is_nan() { d } else { largest });
+            if largest == 0.0 || !largest.is_finite() {
+                return largest;
+            }
+            largest * numbers().map(|d| (d / largest) * (d / largest)).sum::<f64>().sqrt()
+        }
+        in_numbers!(self, |_, deltas, _| norm(deltas))
+    }
+
+    /// The norm of a chunk of a weight elsewhere, as a chunk of one delta without a value.
+    pub fn with_norm<R>(norm: f64, then: impl FnOnce(Chunk<'_>) -> R) -> R {
+        then(Chunk::F64 { values: &mut [], deltas: &[norm], slots: &mut [] })
+    }
+
+    /// Whether it has the norm of numbers elsewhere instead of these numbers.
+    pub fn is_norm(&self) -> bool {
+        in_numbers!(self, |values, deltas, _| values.len() < deltas.len())
+    }
 }
 
 /// `in_numbers!(chunk, |values, deltas, slots| …)`: evaluates an expression for a chunk, in either

@@ -4,8 +4,10 @@ use crate::error::Result;
 use crate::graph::basic_block::{BasicBlock, BlockKernel, BlockView, ElementType, Elements};
 use crate::graph::chunk::Chunk;
 use crate::graph::delta::Delta;
+use crate::graph::participant::Participant;
 use crate::graph::value::Value;
 use smallvec::SmallVec;
+use std::sync::Arc;
 
 /// A type of forward values, together with the type of its derivatives.
 ///
@@ -260,4 +262,13 @@ pub trait Trainable: Data {
         slots: &mut [Self],
         rule: &mut dyn FnMut(Chunk<'_>) -> Result<()>,
     ) -> Result<()>;
+
+    /// For a value that stands for weights elsewhere: adds to the participants of a step the one
+    /// that changes these weights, unless it is there already. Returns whether this is such a value:
+    /// the optimizer of the step does not update it then.
+    #[doc(hidden)]
+    fn enlist(&self, delta: &Self::Delta, participants: &mut Vec<Arc<dyn Participant>>) -> bool {
+        let _ = (delta, participants);
+        false
+    }
 }

@@ -2,6 +2,7 @@
 
 use crate::error::Result;
 use crate::graph::training_step::Step;
+use std::any::Any;
 
 /// Something besides weights that a training step changes: a store, a log, the weights of another
 /// process. [`SideEffects::enlist`](crate::SideEffects::enlist) adds it to a step.
@@ -49,4 +50,10 @@ pub trait Participant: Send + Sync {
     /// steps on these weights wait. A step on them from here, or from a thread that this call waits
     /// for, fails or does not end.
     fn vote<'a>(&'a self, step: &Step<'_>) -> Result<Box<dyn FnOnce() + 'a>>;
+
+    /// The participant, for the weights of a step that share it: see `Trainable::enlist`.
+    #[doc(hidden)]
+    fn as_any(&self) -> Option<&dyn Any> {
+        None
+    }
 }

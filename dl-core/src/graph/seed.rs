@@ -91,15 +91,14 @@ impl Seed {
     /// afterwards.
     #[doc(hidden)]
     pub fn at_position<T>(number: u64, build: impl FnOnce() -> T) -> T {
-        struct Back(Position);
-
-        impl Drop for Back {
-            fn drop(&mut self) {
-                self.0.enter();
-            }
-        }
-
         let _back = Back(Position { number, ..NEXT.get() }.enter());
+        build()
+    }
+
+    /// Runs `build` with positions in the body with this number, and restores the position of this
+    /// thread afterwards.
+    pub(crate) fn in_body<T>(body: u64, build: impl FnOnce() -> T) -> T {
+        let _back = Back(Position::in_body(body).enter());
         build()
     }
 
@@ -112,6 +111,15 @@ impl Seed {
     /// ```
     pub fn get(self) -> u64 {
         self.0
+    }
+}
+
+/// Restores the position of this thread when it is dropped.
+struct Back(Position);
+
+impl Drop for Back {
+    fn drop(&mut self) {
+        self.0.enter();
     }
 }
 
@@ -223,6 +231,11 @@ impl Position {
     /// Sets the position of this thread. Returns the previous one.
     pub(crate) fn enter(self) -> Position {
         NEXT.replace(self)
+    }
+
+    /// The number of the body.
+    pub(crate) fn body(self) -> u64 {
+        self.body
     }
 
     pub(crate) fn is_outside(self) -> bool {

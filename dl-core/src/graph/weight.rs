@@ -3,6 +3,7 @@
 use crate::error::Result;
 use crate::graph::chunk::Chunk;
 use crate::graph::node_ref::NodeRef;
+use crate::graph::participant::Participant;
 use crate::graph::value::Value;
 use crate::graph::variable::{Variable, VariableRef};
 use std::any::Any;
@@ -143,7 +144,8 @@ pub(crate) trait AnyWeight: Send + Sync {
     fn sgd_copy(&self, variable: &Variable, rate: f64, delta: &Value) -> Value;
 
     /// The new value and the new state, as fresh copies, that the update rule of an optimizer with
-    /// these slots computes. Changes nothing.
+    /// these slots computes. Changes nothing. A weight that stands for others elsewhere adds a
+    /// participant instead, and keeps its value.
     fn prepare(
         &self,
         variable: &Variable,
@@ -151,6 +153,7 @@ pub(crate) trait AnyWeight: Send + Sync {
         slots: &[Slot],
         rule: &UpdateRule<'_>,
         state: Option<&WeightState>,
+        participants: &mut Vec<Arc<dyn Participant>>,
     ) -> Result<(Value, Option<WeightState>)>;
 
     /// Passes the elements of the value and of its delta to `visit`.

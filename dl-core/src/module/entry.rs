@@ -1,5 +1,6 @@
 //! A weight or a buffer of a module, with its type erased.
 
+use crate::api::weight::Weight;
 use crate::error::{Error, Result};
 use crate::graph::data::Data;
 use crate::graph::layer::Layer;
@@ -13,6 +14,7 @@ use crate::storage::numbers::{DType, DeltaNumbers, Numbers, Stored};
 use std::collections::HashMap;
 use std::fmt;
 use std::marker::PhantomData;
+use std::ops::Deref;
 use std::sync::Arc;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,14 +64,43 @@ pub struct Entry {
     tied_to: Option<String>,
     /// A node of the variable.
     node: NodeRef,
-    stored: &'static dyn AnyStored,
+    stored: StoredBy,
+}
+
+/// The operations on an entry.
+#[derive(Clone)]
+enum StoredBy {
+    Type(&'static dyn AnyStored),
+    Elsewhere(Arc<ElsewhereEntry>),
+}
+
+impl Deref for StoredBy {
+    type Target = dyn AnyStored;
+
+    fn deref(&self) -> &Self::Target {
+        match self {
+            StoredBy::Type(stored) => *stored,
+            StoredBy::Elsewhere(stored) => &**stored,
+        }
+    }
 }
 
 impl Entry {
     pub(super) fn new<T: Stored>(paths: [&String; 2], kind: EntryKind, node: Layer<T>) -> Self {
         let [path, torch] = paths.map(String::clone);
-        let stored = &StoredType::<T>(PhantomData);
+        let stored = StoredBy::Type(&StoredType::<T>(PhantomData));
         Entry { path, torch, transposed_in_torch: false, kind, tied_to: None, node: node.into_any(), stored }
+    }
+
+    pub(super) fn elsewhere(paths: [&String; 2], entry: &Arc<ElsewhereEntry>) -> Self {
+        let [path, torch] = paths.map(|above| match above.is_empty() {
+            true => entry.path.clone(),
+            false => format!("{above}.{}", entry.path),
+        });
+        let kind = if entry.is_weight { EntryKind::Weight } else { EntryKind::Buffer };
+        let stored = StoredBy::Elsewhere(entry.clone());
+        let node = entry.stand_in.to_layer().into_any();
+        Entry { path, torch, transposed_in_torch: false, kind, tied_to: None, node, stored }
     }
 
     pub(super) fn set_torch(&mut self, path: String, transposed: bool) {
@@ -83,6 +114,20 @@ impl Entry {
 
     fn variable(&self) -> VariableRef {
         self.node.variable().expect("an entry has a node of a variable")
+    }
+
+    /// The number of the rank that has this weight or buffer, if the module was placed on another
+    /// rank than this one. Its numbers can be read, which asks that rank, but not set.
+    ///
+    /// ```
+    /// use dl_core::{Module, Weight};
+    /// assert_eq!([Weight::new(1.0_f64)].entries()[0].rank(), None);
+    /// ```
+    pub fn rank(&self) -> Option<usize> {
+        match &self.stored {
+            StoredBy::Type(_) => None,
+            StoredBy::Elsewhere(entry) => Some(entry.rank),
+        }
     }
 
     /// A number that identifies the weight or buffer in the program. [Recordings](crate::record)
@@ -152,6 +197,9 @@ impl Entry {
     }
 
     /// A copy of the numbers of its current value, in row-major order.
+    ///
+    /// # Panics
+    /// If it is on another [rank](Entry::rank), which does not answer.
     pub fn numbers(&self) -> Numbers {
         self.stored.numbers(&self.variable().read())
     }
@@ -389,6 +437,65 @@ trait AnyStored: Send + Sync {
     fn slot(&self, shape: &[usize], numbers: Numbers) -> Result<AnySlot>;
     fn delta_numbers(&self, delta: &Value) -> Option<DeltaNumbers>;
     fn delta(&self, numbers: DeltaNumbers) -> Result<Value>;
+}
+
+/// A weight or a buffer on another rank.
+#[doc(hidden)]
+pub struct ElsewhereEntry {
+    /// The rank that has it.
+    pub rank: usize,
+    /// The path from the module that is placed.
+    pub path: String,
+    /// Whether it is a weight.
+    pub is_weight: bool,
+    /// The type of the numbers.
+    pub dtype: DType,
+    /// The lengths of the axes.
+    pub shape: Vec<usize>,
+    /// Gives the entry an id of its own.
+    pub stand_in: Weight<f32>,
+    /// Reads the numbers.
+    pub read: Box<dyn Fn() -> Result<Numbers> + Send + Sync>,
+}
+
+impl ElsewhereEntry {
+    fn cannot_be_set(&self) -> Error {
+        Error::invalid(format!("it is on rank {}: set it there", self.rank))
+    }
+}
+
+impl AnyStored for ElsewhereEntry {
+    fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    fn shape(&self, _: &Value) -> Vec<usize> {
+        self.shape.clone()
+    }
+
+    fn numbers(&self, _: &Value) -> Numbers {
+        (self.read)().unwrap_or_else(|error| panic!("the numbers of `{}` on rank {}: {error}", self.path, self.rank))
+    }
+
+    fn value(&self, _: &[usize], _: Numbers) -> Result<Value> {
+        Err(self.cannot_be_set())
+    }
+
+    fn slot_numbers(&self, _: &AnySlot) -> Option<Numbers> {
+        None
+    }
+
+    fn slot(&self, _: &[usize], _: Numbers) -> Result<AnySlot> {
+        Err(self.cannot_be_set())
+    }
+
+    fn delta_numbers(&self, _: &Value) -> Option<DeltaNumbers> {
+        None
+    }
+
+    fn delta(&self, _: DeltaNumbers) -> Result<Value> {
+        Err(self.cannot_be_set())
+    }
 }
 
 struct StoredType<T>(PhantomData<fn() -> T>);

@@ -35,6 +35,8 @@ mod path_pattern;
 mod summary;
 mod torch;
 
+#[doc(hidden)]
+pub use entry::ElsewhereEntry;
 pub use entry::{Entry, NewValue};
 pub use path_pattern::matches;
 pub use summary::Summary;
@@ -334,6 +336,12 @@ impl Visitor {
             entry.set_torch(torch::join(&above, &torch.path(&name, entry.torch_path())), torch.is_transposed());
         }
         self.torch = above;
+    }
+
+    /// Adds a weight or a buffer of a module on another rank.
+    #[doc(hidden)]
+    pub fn elsewhere(&mut self, entry: &Arc<ElsewhereEntry>) {
+        self.add(Entry::elsewhere([&self.path, &self.torch], entry));
     }
 
     fn add(&mut self, mut entry: Entry) {

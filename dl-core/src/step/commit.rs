@@ -174,7 +174,7 @@ where
 
 fn preview_updates(optimizer: &dyn Optimizer, pending: &mut [PendingUpdate<'_>]) -> Result<Snapshot> {
     lock_all(pending)?;
-    let mut prepared = Prepared { memory: None, nanoseconds: 0.0 };
+    let mut prepared = Prepared::default();
     prepare(pending, optimizer, &mut prepared)?;
     let value = |update: &PendingUpdate<'_>| {
         let value = match (&update.action, &update.source) {
@@ -240,9 +240,11 @@ fn prepare_and_swap(
     participants: &[Arc<dyn Participant>],
 ) -> Result<()> {
     lock_all(pending)?;
-    let mut prepared = Prepared { memory: None, nanoseconds: 0.0 };
+    let mut prepared = Prepared::default();
     prepare(pending, optimizer, &mut prepared)?;
-    let changes = if participants.is_empty() { Vec::new() } else { vote(pending, &prepared, participants)? };
+    let of_weights = std::mem::take(&mut prepared.participants);
+    let no_participants = participants.is_empty() && of_weights.is_empty();
+    let changes = if no_participants { Vec::new() } else { vote(pending, &prepared, [&of_weights, participants])? };
 
     let snapshots = LiveSnapshots::collect();
     snapshots.save(pending.iter().map(|update| update.variable));
@@ -267,11 +269,15 @@ fn prepare_and_swap(
 fn vote<'p>(
     pending: &[PendingUpdate<'_>],
     prepared: &Prepared<'_>,
-    participants: &'p [Arc<dyn Participant>],
+    participants: [&'p [Arc<dyn Participant>]; 2],
 ) -> Result<Vec<Box<dyn FnOnce() + 'p>>> {
     let deltas = |visit: &mut ChunkVisitor<'_>| visit_deltas(pending, visit);
     let step = Step::new(prepared.steps(), &deltas);
-    within_step(|| user_code::run_fallible(|| participants.iter().map(|participant| participant.vote(&step)).collect()))
+    within_step(|| {
+        user_code::run_fallible(|| {
+            participants.into_iter().flatten().map(|participant| participant.vote(&step)).collect()
+        })
+    })
 }
 
 /// Runs user code inside of a step: a nested step must not wait.
@@ -389,10 +395,13 @@ fn sort_unsorted(pending: &mut [PendingUpdate<'_>]) -> Result<()> {
 }
 
 /// The result of the prepare phase besides the new values.
+#[derive(Default)]
 struct Prepared<'a> {
     memory: Option<NewStates<'a>>,
     /// The estimated time of all in-place updates.
     nanoseconds: f64,
+    /// Those of weights that stand for others elsewhere. They vote before the enlisted ones.
+    participants: Vec<Arc<dyn Participant>>,
 }
 
 /// The new states of the weights by id, and the locked memory in which they replace the old ones.
@@ -494,7 +503,8 @@ impl Prepared<'_> {
         let value = &delta.value()?;
         let state = self.memory.as_ref().and_then(|new| new.memory.by_weight.get(&variable.id()));
         let rule = |chunk: Chunk<'_>, steps| optimizer.step(chunk, steps);
-        let update = || variable.weight().prepare(variable, value, optimizer.slots(), &rule, state);
+        let participants = &mut self.participants;
+        let update = || variable.weight().prepare(variable, value, optimizer.slots(), &rule, state, participants);
         let (value, state) =
             user_code::run_fallible(update).map_err(|error| match (variable.check_delta(value), delta) {
                 (Err(error), StepDelta::Unmade(layer, _)) => error.at(layer.name(), layer.site()),

@@ -73,6 +73,15 @@ impl Memory {
         self.0.steps.load(Ordering::Acquire)
     }
 
+    /// Sets the number of completed training steps.
+    ///
+    /// # Errors
+    /// During a step with the same memory.
+    #[doc(hidden)]
+    pub fn set_steps(&self, steps: u64) -> Result<()> {
+        self.lock().map(|mut states| states.steps = steps)
+    }
+
     fn weights(&self) -> usize {
         self.0.weights.load(Ordering::Acquire)
     }

@@ -148,21 +148,32 @@ tuples! {
     A 0, B 1;
     A 0, B 1, C 2;
     A 0, B 1, C 2, D 3;
+    A 0, B 1, C 2, D 3, E 4;
 }
 
-impl Wire for Numbers {
+impl Wire for DType {
     fn write(&self, to: &mut Vec<u8>) {
-        (self.dtype() as u8).write(to);
-        let bytes = self.to_le_bytes();
-        bytes.len().write(to);
-        to.extend_from_slice(&bytes);
+        (*self as u8).write(to);
     }
 
     fn read(from: &mut &[u8]) -> Result<Self> {
         let number = u8::read(from)?;
         let known = [DType::Bool, DType::U8, DType::I32, DType::I64, DType::U64, DType::F32, DType::F64];
         let dtype = known.into_iter().find(|&dtype| dtype as u8 == number);
-        let dtype = dtype.ok_or_else(|| Error::invalid(format!("{number} is no element type")))?;
+        dtype.ok_or_else(|| Error::invalid(format!("{number} is no element type")))
+    }
+}
+
+impl Wire for Numbers {
+    fn write(&self, to: &mut Vec<u8>) {
+        self.dtype().write(to);
+        let bytes = self.to_le_bytes();
+        bytes.len().write(to);
+        to.extend_from_slice(&bytes);
+    }
+
+    fn read(from: &mut &[u8]) -> Result<Self> {
+        let dtype = DType::read(from)?;
         let len = read_len(from, 1)?;
         Numbers::from_le_bytes(dtype, take(from, len)?)
     }

@@ -41,6 +41,8 @@ fn check(rule: &str, shown: &Shown, examples: &[&str]) {
                 let implementation = crate::derive::module::derive(item.clone());
                 quote::quote!(#item #implementation)
             }
+            "remote" => crate::derive::remote::remote(TokenStream::new(), item.clone()),
+            "remote crate" => crate::derive::remote::remote(quote::quote!(crate = my::dl), item.clone()),
             _ => crate::entry::differentiable(options, item.clone()),
         };
         let expanded = if syn::parse2::<Block>(expanded.clone()).is_ok() {
@@ -173,6 +175,10 @@ rules! {
     structs_of_variables: "Variables|pub struct Net { pub hidden: NdWeight, output: NdWeight, #[variables(skip)] width: usize }",
         "Variables|struct Acting<L: Into<F>, F: Fn(f64) -> f64, const N: usize> where F: Clone { parts: [L; N], first: L, #[variables(skip)] act: F }",
         "Variables|#[variables(crate = my::dl, gradients = Slopes)] struct Pair<T: Trainable>(Weight<T>, #[variables(skip)] u8, [Weight<T>; 2]) where T: Copy;";
+    remote_blocks: "remote|impl Block for Expert { fn of(&self, x: &NdLayer) -> NdLayer { self.0.of(x) } }",
+        "remote crate|impl nn::Block<Ix2, f64> for nets::Expert { fn of(&self, x: &NdLayer<Ix2, f64>) -> NdLayer<Ix2, f64> { self.0.of(x) } }",
+        "remote|impl<A: Element> Block<Ix2, A> for Expert<A> { fn of(&self, x: &NdLayer<Ix2, A>) -> NdLayer<Ix2, A> { self.0.of(x) } }",
+        "remote|impl Expert { fn of(&self, x: &NdLayer) -> NdLayer { self.0.of(x) } }";
     structs_of_layers: "Layers|struct State { h: NdLayer, c: NdLayer }", "Layers|struct Pair<T: Data>(Layer<T>, [Layer<T>; 2]) where T: Copy;";
     modules: "Module|struct Net { encoder: Vec<Linear>, #[module(rename = \"head\")] output: Linear, dropout: f64, #[module(skip)] cache: Cache }",
         "Module|#[module(crate = my::dl)] struct Tree<M: Clone, const N: usize>([Linear; N], M, Option<Box<Tree<M, N>>>) where M: Send;",

@@ -3,7 +3,7 @@
 use crate::rule::not_begun;
 use crate::transform::{Part, Plugin, behind, each};
 use crate::validate::{Allowed, check};
-use dl_core::{Chunk, Error, Memory, Notes, Number, Optimizer, Result, Slot, Step, WeightId, in_numbers};
+use dl_core::{Chunk, Error, Memory, Notes, Number, Optimizer, Result, Slot, Step, WeightId};
 use std::borrow::Cow;
 
 /// An optimizer with deltas of a limited norm. See
@@ -94,21 +94,10 @@ impl Plugin for Scale {
 fn norm(step: &Step<'_>) -> Result<f64> {
     let mut total = 0.0_f64;
     step.each_delta(&mut |_, chunk| {
-        let of_chunk = in_numbers!(chunk, |_, deltas, _| norm_of(deltas));
+        let of_chunk = chunk.norm();
         // `hypot` of infinity and NaN is infinity, so a NaN is not passed to it
         total = if of_chunk.is_nan() { of_chunk } else { libm::hypot(total, of_chunk) };
         Ok(())
     })?;
     Ok(total)
-}
-
-/// The Euclidean norm of a chunk. Numbers are divided by the largest one, so that no square
-/// overflows or underflows.
-fn norm_of<A: Number>(deltas: &[A]) -> f64 {
-    let numbers = || deltas.iter().map(|d| d.to_f64().unwrap_or(f64::NAN).abs());
-    let largest = numbers().fold(0.0, |largest: f64, d| if d > largest || d.is_nan() { d } else { largest });
-    if largest == 0.0 || !largest.is_finite() {
-        return largest;
-    }
-    largest * numbers().map(|d| (d / largest) * (d / largest)).sum::<f64>().sqrt()
 }

@@ -238,6 +238,11 @@ fn with_changed_deltas<P: Plugin>(
         let mut slots: Vec<&mut [A]> = slots.iter_mut().map(|slot| &mut **slot).collect();
         rule(A::chunk(values, &deltas, &mut slots))
     }
+    if chunk.is_norm() {
+        return Err(Error::invalid(
+            "weights on other ranks have only the norm of their deltas here, which no transformation can be applied to: call `clip_norm` last, after all transformations",
+        ));
+    }
     in_numbers!(chunk, |values, deltas, slots| change((values, deltas, slots), plugin, rule))
 }
 

@@ -1,0 +1,122 @@
+//! A step of another rank on the weights of this one.
+
+use crate::communication::lock;
+use dl_core::{Chunk, ChunkVisitor, Error, Memory, Notes, Optimizer, Participant, Result, Slot, Step, WeightId};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Receiver;
+use std::sync::{Arc, Mutex};
+
+/// The optimizer of this rank in a step of another one: it sees the count of steps of that rank, and
+/// the norms of all deltas of the step.
+pub(crate) struct Asked {
+    pub(crate) optimizer: Arc<dyn Optimizer>,
+    pub(crate) steps: u64,
+    pub(crate) norms: Option<Vec<f64>>,
+    /// Some weight of the step.
+    pub(crate) any_weight: Option<WeightId>,
+}
+
+impl Optimizer for Asked {
+    fn slots(&self) -> &[Slot] {
+        self.optimizer.slots()
+    }
+
+    fn memory(&self) -> Option<&Memory> {
+        self.optimizer.memory()
+    }
+
+    fn begin<'o>(&'o self, _: &Step<'_>) -> Result<Option<Box<dyn Optimizer + 'o>>> {
+        let deltas = |visit: &mut ChunkVisitor<'_>| {
+            let norms = self.norms.as_ref().ok_or_else(|| {
+                Error::invalid("the optimizer of this rank reads the deltas of a step, and that of the caller does not")
+            })?;
+            let Some(weight) = self.any_weight else { return Ok(()) };
+            norms.iter().try_for_each(|&norm| Chunk::with_norm(norm, |chunk| visit(weight, chunk)))
+        };
+        self.optimizer.begin(&Step::new(self.steps, &deltas))
+    }
+
+    fn for_weight<'o>(&'o self, weight: WeightId) -> Option<Box<dyn Optimizer + 'o>> {
+        self.optimizer.for_weight(weight)
+    }
+
+    fn step(&self, chunk: Chunk<'_>, steps: u64) -> Result<()> {
+        self.optimizer.step(chunk, steps)
+    }
+
+    fn descent(&self) -> Option<Result<f64>> {
+        self.optimizer.descent()
+    }
+
+    fn decays_weights(&self) -> bool {
+        self.optimizer.decays_weights()
+    }
+
+    fn notes(&self) -> Vec<(String, Notes)> {
+        self.optimizer.notes()
+    }
+
+    fn kind(&self) -> String {
+        self.optimizer.kind()
+    }
+}
+
+/// Sends an answer to the rank that takes the step.
+type Answer = Box<dyn Fn(Result<()>) + Send + Sync>;
+
+/// Votes for this rank, and waits for the decision of the rank that takes the step.
+pub(crate) struct Deciding {
+    answer: Answer,
+    decision: Mutex<Receiver<bool>>,
+    was_asked: AtomicBool,
+    was_agreed: AtomicBool,
+    optimizer: Mutex<Option<Arc<Asked>>>,
+}
+
+impl Deciding {
+    pub(crate) fn new(answer: impl Fn(Result<()>) + Send + Sync + 'static, decision: Receiver<bool>) -> Self {
+        Deciding {
+            answer: Box::new(answer),
+            decision: Mutex::new(decision),
+            was_asked: AtomicBool::new(false),
+            was_agreed: AtomicBool::new(false),
+            optimizer: Mutex::new(None),
+        }
+    }
+
+    pub(crate) fn set_optimizer(&self, optimizer: Arc<Asked>) {
+        *lock(&self.optimizer) = Some(optimizer);
+    }
+
+    /// Answers that the step is refused, unless this rank has voted for it.
+    pub(crate) fn refuse(&self, error: &Error) {
+        if !self.was_asked.load(Ordering::Relaxed) {
+            (self.answer)(Err(error.clone()));
+        }
+    }
+
+    /// Whether the step is decided.
+    pub(crate) fn was_agreed(&self) -> bool {
+        self.was_agreed.load(Ordering::Relaxed)
+    }
+}
+
+// Relaxed: one thread takes the step and asks the questions.
+impl Participant for Deciding {
+    fn vote<'a>(&'a self, _: &Step<'_>) -> Result<Box<dyn FnOnce() + 'a>> {
+        self.was_asked.store(true, Ordering::Relaxed);
+        (self.answer)(Ok(()));
+        if lock(&self.decision).recv() != Ok(true) {
+            return Err(Error::invalid("the rank that takes the step has not agreed to it"));
+        }
+        self.was_agreed.store(true, Ordering::Relaxed);
+        Ok(Box::new(|| {
+            if let Some(asked) = lock(&self.optimizer).take()
+                && let Some(memory) = asked.memory()
+            {
+                // The count of the rank that takes the step is that of the run.
+                drop(memory.set_steps(asked.steps + 1));
+            }
+        }))
+    }
+}

@@ -1,0 +1,147 @@
+//! Errors of other ranks: they name the rank, the line there and the line of the call, and nothing
+//! changes.
+
+use super::failures::Refusing;
+use super::support::{Expert, bits_of};
+use dl_core::{Differentiable, Layer, Module, Result, Visitor, Weight};
+use dl_dist::{Cluster, Placed, remote};
+use dl_nd::{Nd, NdLayer, ops::*};
+use dl_nn::Block;
+use dl_optim::Adam;
+
+#[derive(Clone, Copy, PartialEq)]
+enum Fault {
+    Shape,
+    Panic,
+    PanicWhileBuilding,
+    Backward,
+}
+
+#[derive(Clone)]
+struct Broken(Expert, Fault);
+
+impl Module for Broken {
+    fn visit(&self, visitor: &mut Visitor) {
+        self.0.visit(visitor);
+    }
+}
+
+const LINE_OF_BLOCK: u32 = line!() + 4;
+
+#[remote(crate = dl_dist)]
+impl Block for Broken {
+    fn of(&self, x: &NdLayer) -> NdLayer {
+        match self.1 {
+            Fault::Shape => self.0.of(x).reshape([7, 11]),
+            Fault::Panic => Layer::dynamic(|| async { panic!("the expert falls over") }),
+            Fault::PanicWhileBuilding => panic!("the expert falls over"),
+            Fault::Backward => self.0.of(x).with_rule(
+                |y| y.clone(),
+                |_, _, _| Layer::dynamic(|| async { Err(dl_core::Error::not_finite("the derivative is not finite")) }),
+            ),
+        }
+    }
+}
+
+#[test]
+fn error_of_remote_expert_names_rank_and_both_lines() -> Result<()> {
+    for fault in [Fault::Shape, Fault::Panic, Fault::PanicWhileBuilding, Fault::Backward] {
+        Cluster::run_on(2, |cluster| {
+            let far = cluster.place(1, || Ok(Broken(Expert::new(0)?, fault)))?;
+            let (near, adam) = (Weight::new(1.0_f32), Adam::new(0.01));
+            cluster.set_optimizer(&adam);
+            if cluster.rank() == 1 {
+                return Ok(());
+            }
+            let before = bits_of(&far);
+            let x: NdLayer = Layer::constant(Nd::full([1, 6], 0.5));
+            let line = line!() + 1;
+            let loss = far.of(&(&x * &near)).square().mean();
+            let error = loss.train(&adam).wait().unwrap_err();
+            let text = error.to_string();
+            assert!(text.contains("rank 1") && text.contains(&format!("errors.rs:{line}:")), "{text}");
+            match fault {
+                Fault::Shape => {
+                    assert!(error.is_shape() && text.contains(&format!("errors.rs:{LINE_OF_BLOCK}:")), "{text}");
+                }
+                Fault::Backward => assert!(error.is_not_finite(), "{text}"),
+                Fault::Panic | Fault::PanicWhileBuilding => {
+                    assert!(error.is_panic() && text.contains("the expert falls over"), "{text}");
+                }
+            }
+            assert!(near.value() == 1.0 && bits_of(&far) == before);
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
+
+#[test]
+fn refusal_of_optimizer_on_other_rank_changes_nothing() -> Result<()> {
+    for refusing in [0, 1, 2] {
+        Cluster::run_on(3, |cluster| {
+            let experts: Vec<Placed<Expert>> = cluster.spread(0..3, Expert::new)?;
+            let near = Weight::new(1.0_f32);
+            let adam = Adam::new(0.01);
+            cluster.set_optimizer(&Refusing(adam.clone(), cluster.rank() == refusing));
+            cluster.compare(&near)?;
+            if cluster.rank() == 0 {
+                let x: NdLayer = Layer::constant(Nd::full([1, 6], 0.5));
+                let of = |number: usize| experts[number].of(&(&x * &near)).square().mean();
+                let before = bits_of(&experts);
+                let step = (of(0) + of(1) + of(2)).train(&Refusing(adam.clone(), refusing == 0)).wait();
+                let text = step.unwrap_err().to_string();
+                assert!(text.contains("the optimizer refuses"), "{text}");
+                assert!(refusing == 0 || text.contains(&format!("rank {refusing}")), "{text}");
+                assert!(near.value() == 1.0 && bits_of(&experts) == before);
+                // A step on the others is taken.
+                let others = (0..3).filter(|&number| number == 0 || number != refusing);
+                others.map(of).sum::<Layer<f32>>().train(&adam).wait()?;
+                assert!(near.value() != 1.0 && bits_of(&experts) != before);
+            }
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
+
+#[test]
+fn rank_without_optimizer_refuses_step() -> Result<()> {
+    Cluster::run_on(2, |cluster| {
+        let far = cluster.place(1, || Expert::new(0))?;
+        if cluster.rank() == 0 {
+            let x: NdLayer = Layer::constant(Nd::full([1, 6], 0.5));
+            let error = far.of(&x).square().mean().train(&Adam::new(0.01)).wait().unwrap_err();
+            assert!(error.to_string().contains("rank 1: there is no optimizer"), "{error}");
+        }
+        Ok(())
+    })?;
+    Ok(())
+}
+
+#[test]
+fn transformation_around_clip_norm_is_refused_across_ranks() -> Result<()> {
+    use dl_optim::OptimizerExt;
+    Cluster::run_on(2, |cluster| {
+        let far = cluster.place(1, || Expert::new(0))?;
+        let adam = Adam::new(0.01).clip_norm(1.0).weight_decay(0.1);
+        cluster.set_optimizer(&adam);
+        if cluster.rank() == 0 {
+            let x: NdLayer = Layer::constant(Nd::full([1, 6], 0.5));
+            let error = far.of(&x).square().mean().train(&adam).wait().unwrap_err();
+            assert!(error.to_string().contains("call `clip_norm` last"), "{error}");
+        }
+        Ok(())
+    })?;
+    Ok(())
+}
+
+#[test]
+fn failing_or_different_placement_is_error_on_all_ranks() {
+    let ended = Cluster::run_on(2, |cluster| {
+        let placed = cluster.place(1, || -> Result<Expert> { Err(dl_core::Error::invalid("too large")) });
+        assert!(placed.unwrap_err().to_string().contains("rank 1: too large"));
+        cluster.spread(cluster.rank()..2, Expert::new).map(drop)
+    });
+    assert!(ended.unwrap_err().to_string().contains("place other modules"));
+}
