@@ -171,6 +171,52 @@ fn derivatives_of_tensors_equal_ordinary_ones() {
     }
 }
 
+both! {
+    weighted / ordinary_weighted => fn (x: &NdLayer, w: &NdWeight) -> NdLayer {
+        x * w
+    }
+
+    squashed / ordinary_squashed => fn (x: &NdLayer, w: &NdWeight) -> NdLayer {
+        x.matmul(w).tanh()
+    }
+
+    unchanged / ordinary_unchanged => fn (x: &NdLayer, _w: &NdWeight) -> NdLayer {
+        x.clone()
+    }
+}
+
+/// Such a call is its own result: `weighted` at once, `squashed` when its first backward is known.
+#[test]
+fn calls_whose_backward_reads_only_the_result_equal_ordinary_ones() {
+    type Function = fn(&NdLayer, &NdWeight) -> NdLayer;
+    let functions: [[Function; 2]; 3] =
+        [[weighted, ordinary_weighted], [squashed, ordinary_squashed], [unchanged, ordinary_unchanged]];
+    for (which, versions) in functions.into_iter().enumerate() {
+        let [compiled, ordinary] = versions.map(|function| {
+            let (v, w) = (Weight::new(tensor([4, 4], 1)), Weight::new(tensor([4, 4], 2)));
+            let before = function(&v.layer(), &w);
+            let (mut values, mut seconds) = (Vec::new(), Vec::new());
+            for _ in 0..2 {
+                let after = function(&v.layer(), &w);
+                for y in [&before, &after] {
+                    let loss = y.square().sum();
+                    let (dv, dw) = loss.gradients(&(&v, &w));
+                    let along = y.jvp(&v, &tensor([4, 4], 3).into_layer());
+                    let second = dv.square().sum().gradients(&(&v, &w));
+                    seconds.extend(<[NdLayer; 2]>::from(second).map(|layer| layer.predict().wait().unwrap()));
+                    values.extend([y.clone(), dv, dw, along].map(|layer| layer.predict().wait().unwrap()));
+                    loss.train(&Sgd::new(0.01)).wait().unwrap();
+                    values.extend([v.value(), w.value()]);
+                }
+            }
+            (values, seconds)
+        });
+        assert_eq!(compiled.0, ordinary.0, "{which}");
+        // a second derivative flows back through the call and through its operations
+        assert!(compiled.1.iter().zip(&ordinary.1).all(|(a, b)| distance(a, b) < 1e-5), "{which}");
+    }
+}
+
 #[test]
 fn same_operand_twice_has_its_own_plan() {
     let (x, y) = (Weight::new(tensor([2, 2], 1)), Weight::new(tensor([2, 2], 2)));

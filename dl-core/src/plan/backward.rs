@@ -115,6 +115,16 @@ impl Backwards {
         self.kept().reads.clone()
     }
 
+    /// Whether a backward is known, and none reads a value of the forward other than this one.
+    pub(super) fn read_only(&self, source: Source) -> bool {
+        let kept = self.kept();
+        let only = |reads: &Arc<[bool]>| {
+            let mut read = reads.iter().enumerate().filter(|(_, read)| **read);
+            read.all(|(step, _)| source == Source::Step(number(step)))
+        };
+        kept.reads.as_ref().is_some_and(only)
+    }
+
     fn kept(&self) -> std::sync::MutexGuard<'_, Kept> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -192,7 +202,7 @@ impl Function {
         &self,
         case: Case,
         operands: &[&Value],
-        values: &StepValues,
+        values: &[Option<Value>],
         calls: Rebase,
     ) -> Result<std::result::Result<Arc<Backward>, Refusal>> {
         if case.shapes.is_some()
@@ -201,7 +211,7 @@ impl Function {
             return Ok(Ok(found));
         }
         let complete;
-        let is_complete = values.len() == self.forward.steps.len() && values.iter().all(Option::is_some);
+        let is_complete = values.len() >= self.forward.steps.len() && values.iter().all(Option::is_some);
         let values = if is_complete {
             values
         } else {
@@ -230,7 +240,7 @@ impl Function {
         nodes: &[NodeRef],
         deltas: &[Option<NodeRef>],
         operands: &[&Value],
-        values: &StepValues,
+        values: &[Option<Value>],
         wanted: &[bool],
     ) -> Result<Vec<Option<NodeRef>>> {
         let program = &self.forward;

@@ -246,7 +246,7 @@ impl Program {
     }
 
     /// The value of a source.
-    pub(super) fn value<'a>(&'a self, source: Source, inputs: &[&'a Value], steps: &'a StepValues) -> &'a Value {
+    pub(super) fn value<'a>(&'a self, source: Source, inputs: &[&'a Value], steps: &'a [Option<Value>]) -> &'a Value {
         match source {
             Source::Input(input) => inputs[input as usize],
             Source::Step(step) => steps[step as usize].as_ref().expect("a step runs after those that it reads"),
