@@ -3,12 +3,13 @@
 mod modes;
 mod panics;
 mod programs;
+mod updates;
 
+use dl::nd::Element;
 use dl::nd::init::{rng, uniform};
 use dl::nd::ndarray::{IntoDimension, Ix1, Ix2, s};
-use dl::nd::{Element, RunningStats};
 use dl::prelude::*;
-use dl::{CompiledPlans, Data, Nothing, Sgd, compiled_functions};
+use dl::{Buffer, CompiledPlans, Data, Nothing, Sgd, compiled_functions};
 use std::sync::Arc;
 use test_support::on_threads;
 
@@ -380,8 +381,8 @@ fn what_cannot_be_compiled_is_an_error_that_says_why() {
         decides(x) * 2.0
     }
     #[differentiable(compiled)]
-    fn norms(x: &NdLayer, stats: &RunningStats) -> NdLayer {
-        x.batch_norm_with(stats, 1e-5)
+    fn updates_a_buffer_of_its_own(x: &NdLayer) -> NdLayer {
+        x.updating(&Buffer::new(0.0_f32), x.sum())
     }
     #[differentiable(compiled)]
     fn by_mode_of_its_own(x: &NdLayer) -> NdLayer {
@@ -394,14 +395,14 @@ fn what_cannot_be_compiled_is_an_error_that_says_why() {
     let x = tensor([2, 2], 4).into_layer();
     let errors = [
         by_mode_of_its_own(&x).sum().predict().wait().unwrap_err(),
-        norms(&x, &RunningStats::new(2)).sum().predict().wait().unwrap_err(),
+        updates_a_buffer_of_its_own(&x).sum().predict().wait().unwrap_err(),
         selected(&x).sum().predict().wait().unwrap_err(),
         with_weight_of_its_own(&x).sum().predict().wait().unwrap_err(),
         calls_a_decision(&x).sum().predict().wait().unwrap_err(),
     ];
     let parts = [
         "the mode of the pass",
-        "updates a buffer",
+        "updates a buffer that no argument",
         "shape depends on values",
         "no argument of the function has",
         "decides by a value",

@@ -371,13 +371,18 @@ impl Function {
         }
         let (mut inputs, mut numbers) = (Vec::new(), FxHashMap::default());
         let results: Vec<NodeRef> = found.iter().flatten().cloned().collect();
-        let program = Program::of(&results, None, |node| {
-            let &input = sources.get(&node.address())?;
-            Some(*numbers.entry(node.address()).or_insert_with(|| {
-                inputs.push(input);
-                number(inputs.len() - 1)
-            }))
-        })?;
+        let program = Program::of(
+            &results,
+            None,
+            |node| {
+                let &input = sources.get(&node.address())?;
+                Some(*numbers.entry(node.address()).or_insert_with(|| {
+                    inputs.push(input);
+                    number(inputs.len() - 1)
+                }))
+            },
+            |_| None,
+        )?;
         let mut reads = vec![0_u32; program.steps.len()];
         let sources = program.steps.iter().flat_map(|step| &step.inputs).chain(&program.results);
         for source in sources {

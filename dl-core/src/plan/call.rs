@@ -21,6 +21,7 @@ use crate::plan::backward::{Backward, BackwardInput, Case, DeltaOfUse};
 use crate::plan::failed::Failed;
 use crate::plan::function::Function;
 use crate::plan::program::{Rebase, Source, StepValues};
+use crate::plan::updates::read_from;
 use smallvec::{SmallVec, smallvec};
 use std::any::Any;
 use std::panic::Location;
@@ -208,18 +209,28 @@ pub(crate) fn call(
     begin: Position,
     place: &'static Location<'static>,
 ) -> SmallVec<[NodeRef; 2]> {
-    let (is_result, operands) = (function.is_result(), function.used(operands, begin, place));
-    let call = Call { function: function.clone(), operands, calls: Calls::here(), is_result };
+    let (is_result, used, calls) = (function.is_result(), function.used(operands, begin, place), Calls::here());
+    let call = Call { function: function.clone(), operands: used, calls, is_result };
     let call = NodeOp::Primitive(InlineBox::operation(call));
     if is_result {
         return smallvec![NodeRef::of_type(function.types[0], call, place)];
     }
     let call = NodeRef::new::<CallValue>(call, place);
-    let result = |(which, &kind): (usize, &&'static DataVTable)| {
-        let result = CallResult { which, call: [call.clone()] };
-        NodeRef::of_type(kind, NodeOp::Primitive(InlineBox::operation(result)), place)
-    };
-    function.types.iter().enumerate().map(result).collect()
+    let updates = function.updates(&call, operands, begin, function.rebase(calls));
+    let results = function.types.len() - function.forward.updates.len();
+    let result = |which| result_of(&read_from(&call, &updates, which), which, function.types[which], place);
+    (0..results).map(result).collect()
+}
+
+/// A result of a call, or the new value of a buffer.
+pub(super) fn result_of(
+    call: &NodeRef,
+    which: usize,
+    kind: &'static DataVTable,
+    place: &'static Location<'static>,
+) -> NodeRef {
+    let result = CallResult { which, call: [call.clone()] };
+    NodeRef::of_type(kind, NodeOp::Primitive(InlineBox::operation(result)), place)
 }
 
 impl Call {

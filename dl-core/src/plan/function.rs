@@ -13,6 +13,7 @@ use crate::plan::drawn::mode_and_seed;
 use crate::plan::failed::Failed;
 use crate::plan::program::{Program, Rebase, Refusal, Source, StepValues, number};
 use crate::plan::schedule::Schedule;
+use crate::plan::updates::Group;
 use crate::plan::uses::{Used, Uses};
 use dl_parallel::sync::{AtomicU32, Ordering};
 use smallvec::SmallVec;
@@ -33,8 +34,10 @@ pub(crate) struct Function {
     by_mode: Option<ByMode>,
     /// How many positions its body takes for random numbers.
     pub(crate) positions: u64,
-    /// The types of the results.
+    /// The types of the results, and of the new values of buffers.
     pub(super) types: Vec<&'static DataVTable>,
+    /// The updates of buffers.
+    pub(super) groups: Vec<Group>,
     /// For each result, the place of its value behind those of the steps: see `CallValue`.
     pub(super) result_places: SmallVec<[u32; 2]>,
     /// The chain of calls in which it was first called.
@@ -79,14 +82,17 @@ impl Function {
             let placeholders: Vec<NodeRef> =
                 uses.list.iter().map(|&(_, vtable, place)| placeholder(vtable, place)).collect();
             let nodes = forward.bound_to(&placeholders, Rebase { from: calls, to: calls })?;
-            forward.set_nodes(nodes);
+            forward.set_nodes(nodes.clone());
             let mut places = number(forward.steps.len())..;
             let result_place = |result: &Source| match *result {
                 Source::Step(step) => step,
                 Source::Input(_) | Source::Constant(_) => places.next().expect("the range has no end"),
             };
+            let kind = |&result: &Source| forward.node(result, &placeholders, &nodes).vtable;
+            let types: Vec<_> = forward.results.iter().map(kind).collect();
             Ok(Function {
                 name,
+                types,
                 result_places: forward.results.iter().map(result_place).collect(),
                 backwards: Backwards::default(),
                 reads_nothing: vec![false; forward.steps.len()].into(),
@@ -95,7 +101,7 @@ impl Function {
                 uses: uses.list.iter().map(|&(used, ..)| used).collect(),
                 by_mode,
                 positions: Position::here().since(begin).unwrap_or(0),
-                types: results.iter().map(|result| result.vtable).collect(),
+                groups: Group::all_of(&forward, results.len()),
                 costs: Costs::default(),
                 wasted: AtomicU32::new(0),
                 calls,
@@ -116,7 +122,7 @@ impl Function {
         begin: Position,
         place: &'static Location<'static>,
     ) -> Vec<NodeRef> {
-        let position = begin.after(self.by_mode.as_ref().map_or(0, |by_mode| by_mode.position));
+        let position = self.position_of_mode(begin).unwrap_or(begin);
         let operand = |used: &Used| match *used {
             Used::Operand(at) => operands[at as usize].clone(),
             Used::Pass => NodeRef::of_type(mode_and_seed(), NodeOp::Seed(position), place),
@@ -128,6 +134,17 @@ impl Function {
     pub(super) fn is_result(&self) -> bool {
         let is_result = |&result| self.forward.steps.len() <= 1 || self.backwards.read_only(result);
         self.by_mode.is_none() && matches!(&self.forward.results[..], [result] if is_result(result))
+    }
+
+    /// What the function is in passes that train, and in those that evaluate, if that is another.
+    pub(super) fn modes(&self) -> impl Iterator<Item = &Function> {
+        std::iter::once(self).chain(self.by_mode.as_ref().map(|by_mode| &*by_mode.evaluate))
+    }
+
+    /// The position of the mode, for a call at this position; `None` if the function is the same in
+    /// both modes.
+    pub(super) fn position_of_mode(&self, begin: Position) -> Option<Position> {
+        self.by_mode.as_ref().map(|by_mode| begin.after(by_mode.position))
     }
 
     pub(super) fn is_pure(&self) -> bool {
