@@ -4,6 +4,7 @@ mod errors;
 mod experts;
 mod failures;
 mod faults;
+mod heartbeat;
 mod random_programs;
 mod recursion;
 mod same_bits;
