@@ -48,8 +48,8 @@ impl Heartbeat {
     }
 
     /// The rank that is silent for the longest time, if that is too long, and the time. A time in
-    /// which this thread could not ask, because its process was stopped, does not count: messages of
-    /// that time are still to be received.
+    /// which this thread could not ask, because its process was stopped, does not count: messages
+    /// of that time are still to be received.
     pub(crate) fn silent(&mut self, now: Instant) -> Option<(usize, Duration)> {
         let pause = now.saturating_duration_since(self.asked);
         self.asked = now;

@@ -52,8 +52,8 @@ const MORE: c_int = 1;
 const EMPTY: c_int = 2;
 
 /// How long `receive` spins after the last message, if there are cores for that. A message that
-/// arrives while the thread sleeps is some 50 to 300 µs late, and a request and its answer are rarely
-/// further apart than this (`benches/ranks.rs`).
+/// arrives while the thread sleeps is some 50 to 300 µs late, and a request and its answer are
+/// rarely further apart than this (`benches/ranks.rs`).
 const SPIN: Duration = Duration::from_micros(300);
 
 /// Afterwards it sleeps for 1/16 of the time since the last message, between these limits. The
@@ -175,7 +175,8 @@ impl Mpi {
         (0..self.incoming.len()).try_for_each(|from| self.take(from))
     }
 
-    /// Takes the messages of one rank that have arrived, in order. An empty one may overtake others.
+    /// Takes the messages of one rank that have arrived, in order. An empty one may overtake
+    /// others.
     fn take(&mut self, from: usize) -> Result<()> {
         let Incoming { pieces, start } = &mut self.incoming[from];
         for piece in &mut *pieces {
@@ -302,8 +303,8 @@ impl Engine for Mpi {
         self.check_thread();
         let is_whole = !self.is_broken && self.flush().unwrap_or(false);
         if !failed && is_whole && self.incoming.iter().all(|from| from.pieces.is_empty()) {
-            // SAFETY: this thread started MPI, no request is left, and nothing calls MPI afterwards.
-            // An error at the very end has no consequence.
+            // SAFETY: this thread started MPI, no request is left, and nothing calls MPI
+            // afterwards. An error at the very end has no consequence.
             let _ = unsafe { c::dl_mpi_end() };
             self.has_ended = true;
         }

@@ -1,9 +1,13 @@
 //! Ranks as processes under `mpirun`: the same bits, deaths, differences between processes.
 //!
-//! `DL_KILLS=50 cargo test -p monadic-dl-dist --features mpi --test mpi` kills and stops 50 processes.
+//! `DL_KILLS=50 cargo test -p monadic-dl-dist --features mpi --test mpi` kills and stops 50
+//! processes.
 
-use dl_core::{Error, Parts, Result};
-use dl_dist::Cluster;
+use dl_core::{Differentiable, Error, Parts, Result};
+use dl_dist::{Cluster, remote};
+use dl_macros::Module;
+use dl_nd::{Nd, NdLayer, init, ops::*};
+use dl_nn::{Block, Linear as Dense, MixtureOfExperts};
 use dl_optim::schedule::Linear;
 use dl_optim::{AdamW, OptimizerExt};
 use dl_train::{Checkpoint, Checkpoints};
@@ -35,6 +39,11 @@ fn child() {
         fs::write(folder.join(format!("pid-{}", cluster.rank())), std::process::id().to_string()).unwrap();
         match &program[..] {
             "train" => train(cluster, &folder),
+            "experts" => {
+                let losses = with_experts(cluster)?;
+                fs::write(folder.join(format!("losses-{}", cluster.rank())), format!("{losses:?}")).unwrap();
+                Ok(())
+            }
             "compute" => compute(cluster, &folder),
             "panic" => one_fails(cluster, || panic!("rank one gives up")),
             "error" => one_fails(cluster, || Err(Error::invalid("rank one gives up"))),
@@ -78,6 +87,36 @@ fn save(
 ) -> Result<()> {
     let checkpoint = Checkpoint::new().module("net", net).optimizer("adam", optimizer, net);
     checkpoints.save(step, &checkpoint).map(drop)
+}
+
+#[derive(Clone, Module)]
+#[module(crate = dl_core)]
+struct Expert(Dense);
+
+impl Expert {
+    fn new(number: usize) -> Result<Expert> {
+        Ok(Expert(Dense::new(4, 4, &mut init::rng(number as u64))?))
+    }
+}
+
+#[remote(crate = dl_dist)]
+impl Block for Expert {
+    fn of(&self, x: &NdLayer) -> NdLayer {
+        self.0.of(x).relu().dropout(0.2)
+    }
+}
+
+/// The bits of the losses of steps on experts that are spread over the ranks.
+fn with_experts(cluster: &Cluster) -> Result<Vec<u32>> {
+    let net = MixtureOfExperts::new(cluster.spread(0..5, Expert::new)?, 4, 2, &mut init::rng(100))?;
+    let x = Nd::from([[1.0, 0.5, 0.0, 0.0], [0.0, 1.0, 0.5, 0.0], [0.0, 0.0, 1.0, 0.5]]);
+    let (adam, mut losses) = (AdamW::new(0.01).clip_norm(0.5), Vec::new());
+    for step in 0..10 {
+        let loss = |part: usize| (net.of((part as f32 + 1.0) * &x) - 1.0).square().mean();
+        losses.extend(cluster.mean(PARTS, loss).seed(step).train(&net, &adam)?);
+    }
+    losses.push(net.of(&x).mean().predict().wait()?);
+    Ok(losses.into_iter().map(f32::to_bits).collect())
 }
 
 /// Computes for longer than a rank may be silent, then takes a step.
@@ -231,8 +270,27 @@ fn training_has_same_bits_on_any_number_of_processes() -> Result<()> {
     Ok(())
 }
 
-/// Processes are killed or stopped at random moments. The job must end in time and say which rank it
-/// was; it goes on with another number of ranks, to the same bits.
+#[test]
+fn experts_on_other_processes_have_bits_of_one_process() -> Result<()> {
+    if !has_mpi() {
+        return Ok(());
+    }
+    let _alone = alone();
+    let expected = Cluster::run_on(1, with_experts)?.swap_remove(0);
+    assert!(expected[..PARTS] != expected[9 * PARTS..10 * PARTS]);
+    for ranks in [2, 3] {
+        let folder = tempfile::tempdir().unwrap();
+        Job::start(ranks, "experts", folder.path(), &[]).succeed();
+        for rank in 0..ranks {
+            let losses = fs::read_to_string(folder.path().join(format!("losses-{rank}"))).unwrap();
+            assert_eq!(losses, format!("{expected:?}"), "rank {rank} of {ranks}");
+        }
+    }
+    Ok(())
+}
+
+/// Processes are killed or stopped at random moments. The job must end in time and say which rank
+/// it was; it goes on with another number of ranks, to the same bits.
 #[test]
 fn death_of_rank_ends_job_which_resumes_with_same_bits() -> Result<()> {
     if !has_mpi() {

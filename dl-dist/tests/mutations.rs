@@ -1,9 +1,10 @@
 //! Random and damaged messages: decoding must not panic, nor take more memory than the bytes can
-//! account for. What decodes must be encoded as the same bytes, or make a step that is all or nothing.
+//! account for. What decodes must be encoded as the same bytes, or make a step that is all or
+//! nothing.
 //!
-//! Each decoder gets 3000 inputs; `DL_FUZZ_RUNS=1000000 cargo test --release --test mutations` runs a
-//! million. A failing input is saved in the temporary folder. The program has one test, so that the
-//! memory is that of the decoder.
+//! Each decoder gets 3000 inputs; `DL_FUZZ_RUNS=1000000 cargo test --release --test mutations` runs
+//! a million. A failing input is saved in the temporary folder. The program has one test, so that
+//! the memory is that of the decoder.
 
 use dl_core::parts::{NodeSums, PartSum, TreeNode, Wire, total};
 use dl_core::{DeltaNumbers, Error, ErrorData, Numbers, Parts, Result};
