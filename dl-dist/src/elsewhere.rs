@@ -27,7 +27,7 @@ pub(crate) struct Token {
     pub(crate) norms: Arc<OnceLock<Vec<f64>>>,
 }
 
-/// A call whose values are kept on the owner until this is dropped.
+/// A call with values that the owner keeps until this is dropped.
 pub(crate) struct RemoteCall {
     pub(crate) communication: Arc<Communication>,
     pub(crate) to: usize,

@@ -106,7 +106,7 @@ pub(crate) struct Evaluated {
     pub(crate) open: Option<Arc<dyn Open>>,
 }
 
-/// A call whose values are kept for a backward.
+/// A call with values that are kept for a backward.
 pub(crate) trait Open: Send + Sync {
     /// The derivative with respect to the argument, and the deltas of the weights.
     fn back(&self, delta: DeltaNumbers) -> Result<Running<(DeltaNumbers, PartSum)>>;

@@ -56,11 +56,11 @@ pub(crate) struct Placement {
 struct Calls {
     /// The requests that are being computed.
     running: HashMap<u64, (usize, AbortHandle)>,
-    /// The calls whose values are kept.
+    /// The calls with values that are kept.
     open: HashMap<u64, OpenCall>,
 }
 
-/// A call whose values are kept for a backward.
+/// A call with values that are kept for a backward.
 struct OpenCall {
     from: usize,
     tape: Arc<dyn Open>,

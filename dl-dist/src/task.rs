@@ -32,7 +32,7 @@ impl Task {
     }
 
     fn run(self: Arc<Self>) {
-        // Acquire: what the thread that woke the task has written.
+        // Acquire: synchronizes with `wake`, so that the poll sees the writes of the thread that woke it.
         self.state.swap(POLLED, Ordering::Acquire);
         let waker = Waker::from(self.clone());
         let mut future = lock(&self.future);
@@ -42,7 +42,7 @@ impl Task {
             return;
         }
         drop(future);
-        // Release: the next poll may be on another thread.
+        // Release: synchronizes with the swap of the next poll, which may be on another thread.
         if self.state.compare_exchange(POLLED, IDLE, Ordering::Release, Ordering::Relaxed).is_err() {
             self.state.store(QUEUED, Ordering::Release);
             self.queue();
@@ -57,7 +57,8 @@ impl Wake for Task {
             POLLED => Some(WOKEN),
             _ => None,
         };
-        // Release: see `run`.
+        // Release: synchronizes with the swap in `run`. Acquire is not needed, but `AcqRel` is the
+        // ordering of a read and a write.
         if self.state.fetch_update(Ordering::AcqRel, Ordering::Relaxed, next) == Ok(IDLE) {
             self.queue();
         }

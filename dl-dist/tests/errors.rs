@@ -3,11 +3,12 @@
 
 use super::failures::Refusing;
 use super::support::{Expert, bits_of};
-use dl_core::{Differentiable, Layer, Module, Result, Visitor, Weight};
+use dl_core::{Differentiable, Layer, Module, Participant, Result, Step, Visitor, Weight};
 use dl_dist::{Cluster, Placed, remote};
 use dl_nd::{Nd, NdLayer, ops::*};
 use dl_nn::Block;
 use dl_optim::Adam;
+use std::sync::{Arc, Mutex};
 
 #[derive(Clone, Copy, PartialEq)]
 enum Fault {
@@ -144,4 +145,55 @@ fn failing_or_different_placement_is_error_on_all_ranks() {
         cluster.spread(cluster.rank()..2, Expert::new).map(drop)
     });
     assert!(ended.unwrap_err().to_string().contains("place other modules"));
+}
+
+/// Takes another step in its vote.
+struct Nested(Layer<f32>, Adam, Mutex<Option<String>>);
+
+impl Participant for Nested {
+    fn vote<'a>(&'a self, _: &Step<'_>) -> Result<Box<dyn FnOnce() + 'a>> {
+        let error = self.0.train(&self.1).wait().unwrap_err();
+        *self.2.lock().unwrap() = Some(error.to_string());
+        Ok(Box::new(|| ()))
+    }
+}
+
+#[test]
+fn second_step_of_owner_before_decision_is_refused() -> Result<()> {
+    Cluster::run_on(2, |cluster| {
+        let far = [cluster.place(1, || Expert::new(0))?, cluster.place(1, || Expert::new(1))?];
+        let adam = Adam::new(0.01);
+        cluster.set_optimizer(&adam);
+        if cluster.rank() == 0 {
+            let x: NdLayer = Layer::constant(Nd::full([1, 6], 0.5));
+            let loss = |far: &Placed<Expert>| far.of(&x).square().mean();
+            let before = [bits_of(&far[0]), bits_of(&far[1])];
+            let nested = Arc::new(Nested(loss(&far[1]), Adam::new(0.01), Mutex::default()));
+            loss(&far[0]).backward().wait()?.enlist(nested.clone()).step(&adam).wait()?;
+            let error = nested.2.lock().unwrap().take().expect("it was asked");
+            assert!(error.contains("rank 1") && error.contains("one step at a time"), "{error}");
+            assert!(bits_of(&far[0]) != before[0] && bits_of(&far[1]) == before[1]);
+            loss(&far[1]).train(&adam).wait()?;
+            assert!(bits_of(&far[1]) != before[1]);
+        }
+        Ok(())
+    })?;
+    Ok(())
+}
+
+#[test]
+fn owner_that_fails_ends_calls_of_others() {
+    let ended = Cluster::run_on(2, |cluster| {
+        let far = cluster.place(1, || Expert::new(0))?;
+        if cluster.rank() == 1 {
+            return Err(dl_core::Error::invalid("rank one gives up"));
+        }
+        let x: NdLayer = Layer::constant(Nd::full([1, 6], 0.5));
+        loop {
+            far.of(&x).predict().wait()?; // ends with an error
+        }
+        #[allow(unreachable_code, reason = "the type of the result")]
+        Ok(())
+    });
+    assert!(ended.unwrap_err().to_string().contains("rank 1: rank one gives up"));
 }

@@ -61,7 +61,7 @@ fn trained_by_rank_0<O: Optimizer + Clone + 'static>(ranks: usize, optimizer: im
                 losses.push(net.loss(step as usize).train(&optimizer).wait()?);
             }
             assert_eq!(net.names(), near.names());
-            // reads what is on other ranks
+            // asks the other ranks
             assert!(bits_of(&net) == bits_of(&near), "the weights on {ranks} ranks");
         }
         Ok(losses)
@@ -313,6 +313,27 @@ fn frozen_remote_expert_does_not_change() -> Result<()> {
                 weights.iter().filter(|entry| entry.path().starts_with("hidden")).map(|entry| entry.len()).sum();
             assert!(before[..frozen] == after[..frozen] && before[frozen..] != after[frozen..]);
         }
+        Ok(())
+    })?;
+    Ok(())
+}
+
+#[test]
+fn predict_is_one_message_and_keeps_nothing_on_owner() -> Result<()> {
+    let x: NdLayer = Layer::constant(Nd::full([2, 6], 0.5));
+    let expected = Block::of(&Expert::new(0)?, &x).predict().wait()?;
+    Cluster::run_on(2, |cluster| {
+        // In evaluation, dropout does nothing.
+        let far = cluster.place(1, || Ok(Expert { dropout: 0.5, ..Expert::new(0)? }))?;
+        if cluster.rank() == 0 {
+            let before = cluster.sent_to(1).calls;
+            for _ in 0..10 {
+                assert_eq!(far.of(&x).predict().wait()?, expected);
+            }
+            assert_eq!(cluster.sent_to(1).calls - before, 10);
+        }
+        cluster.compare::<[f32; 0]>(&[])?;
+        assert_eq!(cluster.open_calls(), 0);
         Ok(())
     })?;
     Ok(())

@@ -22,7 +22,7 @@ pub(crate) enum Fault {
     Late,
 }
 
-/// The connection of two ranks, one of whose messages has a fault.
+/// The connection of two ranks, with a fault at one message.
 pub(crate) struct Line {
     rank: usize,
     /// The number of the message among all.

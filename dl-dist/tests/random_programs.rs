@@ -1,4 +1,4 @@
-//! Random programs, whose branches depend on values, on random numbers of ranks: no hang, and the
+//! Random programs with branches that depend on values, on random numbers of ranks: no hang, and the
 //! bits of one rank. `DL_DIST_PROGRAMS` is their number, `DL_DIST_SEED` the first one.
 
 use super::support::{Expert, assert_all_released, bits_of};
