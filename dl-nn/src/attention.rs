@@ -1,11 +1,12 @@
 //! Multi-head attention.
 
 use crate::check::{check_allocation, check_positive, times};
+use crate::heads::split_rows;
 use crate::linear::{Linear, add_bias};
-use dl_core::{Error, Result, Term, Weight};
+use dl_core::{Differentiable, Error, Result, Term, Weight};
 use dl_macros::Module;
 use dl_nd::ndarray::{Ix1, Ix2, Ix3, Ix4};
-use dl_nd::{Attention, Element, NdExpression, NdLayer, NdWeight, along_last, init, ops::*};
+use dl_nd::{Attention, Element, INFER, NdExpression, NdLayer, NdWeight, along_last, init, ops::*};
 use rand::Rng;
 
 /// Multi-head attention (Vaswani et al., *Attention is all you need*, 2017) on
@@ -115,9 +116,8 @@ impl<A: Element> MultiHeadAttention<A> {
         let settings = settings.clone();
         let settings = if self.dropout == 0.0 { settings } else { settings.dropout(self.dropout) };
         let heads = scaled_dot_product_attention_with(q, k, v, &settings);
-        let [count, depth, width] = self.head_dimensions();
         // One product concatenates the heads and projects them.
-        let weight = self.out_proj.weight.reshape([count, depth, width]);
+        let weight = split_rows(self.out_proj.weight.layer(), self.heads);
         let joined = einsum("bhle,hew->blw", [heads.to_dyn(), weight.to_dyn()]).to_rank();
         add_bias("multi_head_attention", joined, self.out_proj.bias.as_ref())
     }
@@ -126,24 +126,17 @@ impl<A: Element> MultiHeadAttention<A> {
     /// `[batch, length, width] → [batch, heads, length, width / heads]`.
     #[track_caller]
     fn project(&self, which: usize, x: impl NdExpression<Ix3, A>) -> NdLayer<Ix4, A> {
-        let [heads, depth, width] = self.head_dimensions();
-        // Reshape the weight, not the product: its shape is known here.
-        let weight = self.in_proj_weight.chunk(0, 3).swap_remove(which).reshape([heads, depth, width]);
+        // Reshape the weight, not the product: this needs no copy.
+        let weight = split_rows(self.in_proj_weight.chunk(0, 3).swap_remove(which), self.heads);
         let x = x.into_layer();
         let weight = along_last("multi_head_attention", &weight, &x);
         let projected = einsum("blw,hew->bhle", [x.to_dyn(), weight.to_dyn()]).to_rank();
         match &self.in_proj_bias {
             Some(bias) => {
-                let bias = bias.chunk(0, 3).swap_remove(which).reshape([heads, 1, depth]);
+                let bias = bias.chunk(0, 3).swap_remove(which).reshape([self.heads, 1, INFER]);
                 (Term(projected) + Term(bias.lift())).0
             }
             None => projected,
         }
-    }
-
-    /// The number of heads, the width of one head, and the width of the layer.
-    fn head_dimensions(&self) -> [usize; 3] {
-        let width = self.in_proj_weight.value().shape()[1];
-        [self.heads, width / self.heads.max(1), width]
     }
 }
