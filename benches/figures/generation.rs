@@ -61,9 +61,11 @@ impl Decoder {
         let (mut unread, mut tokens) = ((0..PROMPT).map(|i| i * 7 % WORDS).collect(), Vec::new());
         loop {
             let scores = cache.predict(&[unread], |past| self.next(past)).wait().expect("it succeeds");
-            let best = scores.view().iter().enumerate().fold((0, f32::MIN), |best, (at, &score)| {
-                if score > best.1 { (at, score) } else { best }
-            });
+            let best = scores
+                .view()
+                .iter()
+                .enumerate()
+                .fold((0, f32::MIN), |best, (at, &score)| if score > best.1 { (at, score) } else { best });
             tokens.push(best.0);
             if tokens.len() == TOKENS {
                 return (tokens, scores);

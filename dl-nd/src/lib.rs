@@ -91,8 +91,6 @@ pub use ops::einsum::einsum;
 pub use ops::embedding::{ByRow, Rows, Table, TableOps};
 #[doc(hidden)] // for the layers of `dl-nn`
 pub use ops::expand_as::{along_last, same_shape};
-#[doc(hidden)] // for the layers of `dl-nn`
-pub use tensor::row_major_copy;
 pub use ops::index::{IndexOps, Indices};
 pub use ops::interpolate::ResampleOps;
 pub use ops::join::{concat, stack};
@@ -113,6 +111,8 @@ pub use ops::softmax::SoftmaxOps;
 pub use ops::sort::{SortOps, WithIndices};
 pub use ops::variance::SpreadOps;
 pub use ops::window::PerAxis;
+#[doc(hidden)] // for the layers of `dl-nn`
+pub use tensor::row_major_copy;
 
 #[cfg(feature = "npy")]
 pub use io::npy::NpyItem;

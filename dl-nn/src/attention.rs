@@ -115,12 +115,14 @@ impl<A: Element> MultiHeadAttention<A> {
         v: impl NdExpression<Ix3, A>,
         settings: &Attention<A>,
     ) -> NdLayer<Ix3, A> {
-        let (weights, biases) = (self.in_proj_weight.chunk(0, 3), self.in_proj_bias.as_ref().map(|bias| bias.chunk(0, 3)));
+        let (weights, biases) =
+            (self.in_proj_weight.chunk(0, 3), self.in_proj_bias.as_ref().map(|bias| bias.chunk(0, 3)));
         let part = |index: usize, x| {
             let bias = biases.as_ref().map(|biases| biases[index].clone());
             project(x, &weights[index], bias, [1, self.heads]).squeeze(1)
         };
-        let [q, k, v] = [(0, q.into_layer()), (1, k.into_layer()), (2, v.into_layer())].map(|(index, x)| part(index, x));
+        let [q, k, v] =
+            [(0, q.into_layer()), (1, k.into_layer()), (2, v.into_layer())].map(|(index, x)| part(index, x));
         self.attend_heads(q, k, v, settings)
     }
 

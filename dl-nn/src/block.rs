@@ -67,7 +67,7 @@ blocks! {
     [D: Rank,] [D] Dropout;
     [D: Rank,] [D] Activation;
     [] [Ix3] MultiHeadAttention<A>;
-    [] [Ix3] TransformerBlock<A>;
+    [L: Block<Ix3, A>,] [Ix3] TransformerBlock<A, L>;
     [D: Rank,] [D] Sequential<D, A>;
 }
 

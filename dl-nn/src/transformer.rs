@@ -2,6 +2,7 @@
 
 use crate::activation::Activation;
 use crate::attention::MultiHeadAttention;
+use crate::block::Block;
 use crate::dropout::Dropout;
 use crate::linear::Linear;
 use crate::norm::LayerNorm;
@@ -28,16 +29,19 @@ use rand::Rng;
 /// assert_eq!(y.predict().wait()?.shape(), [4, 5, 8]);
 /// # dl_core::Result::Ok(())
 /// ```
+///
+/// The linear layers may be other blocks, for instance [`LoRA`](crate::LoRA): see
+/// [`with_linears`](TransformerBlock::with_linears).
 #[derive(Clone, Debug, Module)]
 #[module(crate = dl_core)]
-pub struct TransformerBlock<A: Element = f32> {
+pub struct TransformerBlock<A: Element = f32, L = Linear<A>> {
     /// Self-attention; PyTorch's `self_attn`.
     #[module(torch = "self_attn")]
     pub attention: MultiHeadAttention<A>,
     /// `[…, width] → […, hidden]`.
-    pub linear1: Linear<A>,
+    pub linear1: L,
     /// `[…, hidden] → […, width]`.
-    pub linear2: Linear<A>,
+    pub linear2: L,
     /// The normalisation of the attention branch.
     pub norm1: LayerNorm<A>,
     /// The normalisation of the feed-forward branch.
@@ -70,7 +74,35 @@ impl<A: Element> TransformerBlock<A> {
             norm_first: false,
         })
     }
+}
 
+impl<A: Element, L> TransformerBlock<A, L> {
+    /// The same layer with other blocks in place of the two linear layers.
+    ///
+    /// ```
+    /// use dl_core::{Differentiable, Module};
+    /// use dl_nd::{Nd, init};
+    /// use dl_nn::{LoRA, TransformerBlock};
+    /// let mut rng = init::rng(1);
+    /// let pretrained = TransformerBlock::<f32>::new(8, 2, 32, &mut rng)?;
+    /// pretrained.freeze();
+    /// let adapted = pretrained.with_linears(|linear| LoRA::new(linear, 2, 4.0, &mut rng))?;
+    /// let trained = adapted.weights().iter().filter(|weight| !weight.is_frozen()).map(|weight| weight.len()).sum::<usize>();
+    /// assert_eq!(trained, 2 * (8 + 32) + 2 * (32 + 8));
+    /// assert_eq!(adapted.of(Nd::full([4, 5, 8], 0.5)).predict().wait()?.shape(), [4, 5, 8]);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of `replace`.
+    pub fn with_linears<M>(self, mut replace: impl FnMut(L) -> Result<M>) -> Result<TransformerBlock<A, M>> {
+        let TransformerBlock { attention, linear1, linear2, norm1, norm2, dropout, activation, norm_first } = self;
+        let (linear1, linear2) = (replace(linear1)?, replace(linear2)?);
+        Ok(TransformerBlock { attention, linear1, linear2, norm1, norm2, dropout, activation, norm_first })
+    }
+}
+
+impl<A: Element, L: Block<Ix3, A>> TransformerBlock<A, L> {
     /// Applies the layer, `[batch, length, width] → [batch, length, width]`.
     ///
     /// # Errors
@@ -104,7 +136,7 @@ impl<A: Element> TransformerBlock<A> {
     #[track_caller]
     fn feed_forward_branch(&self, x: &NdLayer<Ix3, A>) -> NdLayer<Ix3, A> {
         let hidden = self.activation.of(self.linear1.of(x));
-        self.dropout.of(self.linear2.of(self.dropout.of(hidden)))
+        self.dropout.of(self.linear2.of(&self.dropout.of(hidden)))
     }
 }
 

@@ -1,9 +1,11 @@
 //! BERT (Devlin et al., 2018) as an encoder of sentences (Reimers and Gurevych, 2019).
 
 use dl::nd::init;
-use dl::nn::{Activation, Embedding, LayerNorm, TransformerBlock};
+use dl::nd::ndarray::Ix3;
+use dl::nn::{Activation, Block, Embedding, LayerNorm, Linear, LoRA, TransformerBlock};
 use dl::prelude::*;
 use dl::train::Names;
+use rand::Rng;
 use serde::Deserialize;
 
 /// The part of `config.json` that decides how the network is built.
@@ -21,9 +23,10 @@ pub struct Config {
     pub(crate) layer_norm_eps: f64,
 }
 
-/// The fields have the names of the library `transformers` for PyTorch.
+/// The fields have the names of the library `transformers` for PyTorch. `L` is the type of the linear
+/// layers in the blocks.
 #[derive(Clone, Module)]
-pub struct Bert {
+pub struct Bert<L = Linear> {
     #[module(torch = "embeddings.word_embeddings")]
     words: Embedding,
     #[module(torch = "embeddings.position_embeddings")]
@@ -32,7 +35,7 @@ pub struct Bert {
     kinds: Embedding,
     #[module(torch = "embeddings.LayerNorm")]
     norm: LayerNorm,
-    layers: Vec<TransformerBlock>,
+    layers: Vec<TransformerBlock<f32, L>>,
 }
 
 /// The blocks in a file of `transformers`, which has the projections of the attention apart.
@@ -73,6 +76,39 @@ impl Bert {
         })
     }
 
+    /// The same network, frozen, with adapters of this rank around the linear layers of its blocks.
+    ///
+    /// # Errors
+    /// If the rank is 0 or an adapter is too large to allocate.
+    pub fn adapted(self, rank: usize, rng: &mut impl Rng) -> dl::Result<Bert<LoRA>> {
+        self.freeze();
+        let alpha = 2.0 * rank as f64;
+        self.with_layers(|block| block.with_linears(|linear| LoRA::new(linear, rank, alpha, rng)))
+    }
+}
+
+impl Bert<LoRA> {
+    /// An ordinary network with the weights of this one, for inference.
+    ///
+    /// # Errors
+    /// Those of [`LoRA::merged`].
+    pub fn merged(&self) -> dl::Result<Bert> {
+        self.clone().with_layers(|block| block.with_linears(|linear| linear.merged()))
+    }
+}
+
+impl<L> Bert<L> {
+    fn with_layers<M>(
+        self,
+        replace: impl FnMut(TransformerBlock<f32, L>) -> dl::Result<TransformerBlock<f32, M>>,
+    ) -> dl::Result<Bert<M>> {
+        let Bert { words, positions, kinds, norm, layers } = self;
+        let layers = layers.into_iter().map(replace).collect::<dl::Result<_>>()?;
+        Ok(Bert { words, positions, kinds, norm, layers })
+    }
+}
+
+impl<L: Block<Ix3>> Bert<L> {
     /// The embeddings of sentences, `[batch, width]`, each of length 1: the mean of the last states of
     /// the tokens. The sentences are ids of tokens, padded to one length with any id.
     pub fn of(&self, sentences: &[Vec<usize>]) -> dl::Result<NdLayer> {

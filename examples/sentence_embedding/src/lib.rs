@@ -1,8 +1,10 @@
-//! A pretrained sentence encoder, and a search by meaning.
+//! A pretrained sentence encoder, a search by meaning, and reviews to fine-tune it on.
 
 mod bert;
+mod reviews;
 
 pub use bert::{Bert, Config, names};
+pub use reviews::{Review, read_reviews};
 
 use dl::prelude::*;
 use dl::train::Load;
@@ -49,6 +51,11 @@ impl Encoder {
         tokenizer.with_truncation(Some(TruncationParams { max_length, ..Default::default() })).map_err(to_error)?;
         tokenizer.with_padding(None);
         Ok(Encoder { bert, tokenizer })
+    }
+
+    /// The network.
+    pub fn bert(&self) -> &Bert {
+        &self.bert
     }
 
     /// The embeddings of sentences, each of length 1, in the same order. Sentences of similar length

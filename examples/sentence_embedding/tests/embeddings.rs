@@ -2,7 +2,7 @@
 
 use dl::prelude::*;
 use dl::train::load_weights;
-use sentence_embedding::{Encoder, nearest};
+use sentence_embedding::{Encoder, nearest, read_reviews};
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
@@ -70,6 +70,41 @@ fn damaged_model_error_names_file() {
         .unwrap();
     assert!(error().contains("missing in the file: \"layers.2.attention.in_proj_weight\""), "{}", error());
     fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn adapters_learn_and_leave_the_pretrained_weights() -> dl::Result<()> {
+    let encoder = Encoder::open(&file("tiny"))?;
+    let reviews = read_reviews(&file("reviews.tsv"))?;
+    assert!(reviews.len() == 300 && reviews[..20].iter().any(|review| review.label == 0));
+    let tokens = reviews[..8].iter().map(|review| encoder.tokens(&review.text)).collect::<dl::Result<Vec<_>>>()?;
+    let labels: Vec<usize> = reviews[..8].iter().map(|review| review.label).collect();
+    let before: Vec<_> = encoder.bert().entries().iter().map(|entry| entry.numbers()).collect();
+
+    let rng = &mut dl::nd::init::rng(1);
+    let (adapted, head) = (encoder.bert().clone().adapted(2, rng)?, dl::nn::Linear::new(32, 2, rng)?);
+    let loss = head.of(adapted.of(&tokens)? * 5.0).cross_entropy(Nd::from(labels));
+    let adam = Adam::new(0.05);
+    let first = loss.train(&adam).wait()?;
+    (0..12).try_for_each(|_| loss.train(&adam).wait().map(drop))?;
+    assert!(loss.predict().wait()? < 0.7 * first);
+    // the pretrained weights are those of the file, and the merged network computes the same
+    let after: Vec<_> = encoder.bert().entries().iter().map(|entry| entry.numbers()).collect();
+    assert!(before.iter().zip(&after).all(|(before, after)| before.to_le_bytes() == after.to_le_bytes()));
+    let of = |x: NdLayer| x.predict().wait();
+    let (apart, merged) = (of(adapted.of(&tokens)?)?, of(adapted.merged()?.of(&tokens)?)?);
+    assert!(apart.view().iter().zip(merged.view()).all(|(a, b)| (a - b).abs() < 1e-5));
+    assert!(apart != of(encoder.bert().of(&tokens)?)?);
+    Ok(())
+}
+
+#[test]
+fn damaged_reviews_error_names_line() {
+    let path = env::temp_dir().join(format!("reviews.{}", std::process::id()));
+    fs::write(&path, "1\t2.5\tgood .\n2\tgood\n").unwrap();
+    let error = read_reviews(&path).unwrap_err().to_string();
+    assert!(error.ends_with("line 2: a name, a rating and a sentence must be separated by tabs"), "{error}");
+    fs::remove_file(path).unwrap();
 }
 
 /// `just minilm` fetches the model and runs this.
