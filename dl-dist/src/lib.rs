@@ -62,9 +62,9 @@ mod function;
 mod message;
 mod placed;
 mod remote_step;
+mod requests;
 mod server;
 mod step;
-mod task;
 mod threads;
 mod uses;
 
