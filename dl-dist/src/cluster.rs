@@ -369,20 +369,31 @@ impl Cluster {
     }
 
     /// Sets the optimizer for the modules on this rank in steps that another rank takes by itself,
-    /// by `train` or [`step`](dl_core::SideEffects::step). It must be the same on all ranks. Steps on
-    /// all ranks, by [`sum`](Cluster::sum) and [`mean`](Cluster::mean), have their own.
+    /// by `train` or [`step`](dl_core::SideEffects::step). All ranks must call this at the same place
+    /// of the program, with the same optimizer. Steps on all ranks, by [`sum`](Cluster::sum) and
+    /// [`mean`](Cluster::mean), have their own.
     ///
     /// ```
-    /// let adam = dl_optim::Adam::new(0.01);
     /// dl_dist::Cluster::run_on(2, |cluster| {
     ///     let adam = dl_optim::Adam::new(0.01); // each rank has its own, with the state of its weights
-    ///     cluster.set_optimizer(&adam);
-    ///     Ok(())
+    ///     cluster.set_optimizer(&adam)
     /// })?;
     /// # dl_core::Result::Ok(())
     /// ```
-    pub fn set_optimizer<O: Optimizer + Clone + 'static>(&self, optimizer: &O) {
+    ///
+    /// # Errors
+    /// If ranks set optimizers of different kinds.
+    pub fn set_optimizer<O: Optimizer + Clone + 'static>(&self, optimizer: &O) -> Result<()> {
         self.server().into_iter().for_each(|server| server.set_optimizer(Arc::new(optimizer.clone())));
+        // No rank may take a step before the owners have an optimizer.
+        let kinds = self.exchanges()?.round(Round::Optimizer, Ok(optimizer.kind()))?;
+        match kinds.iter().position(|kind| *kind != kinds[0]) {
+            None => Ok(()),
+            Some(rank) => Err(Error::invalid(format!(
+                "rank {rank} sets the optimizer {}, and rank 0 sets {}",
+                kinds[rank], kinds[0]
+            ))),
+        }
     }
 
     /// The number of this rank, from 0.

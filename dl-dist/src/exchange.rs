@@ -22,6 +22,8 @@ pub(crate) enum Round {
     Norms,
     /// The votes on a step.
     Votes,
+    /// The kind of the optimizer of placed modules.
+    Optimizer,
 }
 
 /// The contribution of every rank, or its error. Every rank takes part, whether it has failed or

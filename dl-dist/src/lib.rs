@@ -69,9 +69,9 @@ mod placed;
 #[cfg(any(has_mpi, test))]
 mod program;
 mod remote_step;
+mod requests;
 mod server;
 mod step;
-mod task;
 mod threads;
 mod uses;
 

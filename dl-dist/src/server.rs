@@ -1,8 +1,8 @@
 //! The modules that are placed on this rank, and what other ranks ask of them.
 //!
-//! A request is a job of the pool, so it holds no thread while it waits for other ranks. A step that
-//! another rank takes has a thread of its own: it holds the locks of weights until the decision, and
-//! a job that waits for such a lock must not keep the pool from it.
+//! Requests are futures on one thread (`requests.rs`), and hold nothing while they wait for other
+//! ranks. A step that another rank takes has a thread of its own: it waits for the decision while it
+//! holds the locks of weights.
 
 use crate::cluster::panicked;
 use crate::communication::{Communication, Receiver, lock};
@@ -10,7 +10,7 @@ use crate::elsewhere::{Elsewhere, Preparation, Token};
 use crate::function::{Evaluated, Open, function};
 use crate::message::{Header, Kind};
 use crate::remote_step::{Asked, Deciding};
-use crate::task;
+use crate::requests::Requests;
 use crate::uses::{Uses, UsesByModule, sum};
 use dl_core::parts::{PartSum, PassContext, Wire};
 use dl_core::{DeltaNumbers, Do, Entry, Error, Numbers, Optimizer, Result, SideEffects};
@@ -34,6 +34,7 @@ struct Shared {
     calls: Mutex<Calls>,
     gate: Mutex<Gate>,
     opened: Condvar,
+    requests: Mutex<Option<Requests>>,
     steps: Mutex<Steps>,
     optimizer: Mutex<Option<Arc<dyn Optimizer>>>,
 }
@@ -104,6 +105,7 @@ impl Server {
             calls: Mutex::default(),
             gate: Mutex::default(),
             opened: Condvar::new(),
+            requests: Mutex::default(),
             steps: Mutex::default(),
             optimizer: Mutex::default(),
         }))
@@ -163,7 +165,7 @@ impl Server {
         drop(self.0.opened.wait_while(gate, |gate| gate.steps > 0).unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Waits for the thread that takes steps of other ranks.
+    /// Waits for the threads that work for other ranks.
     pub(crate) fn end(&self) {
         let mut steps = lock(&self.0.steps);
         steps.undecided = None; // it is refused
@@ -174,10 +176,13 @@ impl Server {
             // A panic of the thread has been printed; there is nothing else to do with it.
             let _ = thread.join();
         }
-        *lock(&self.0.calls) = Calls::default();
+        let requests = lock(&self.0.requests).take();
+        requests.into_iter().for_each(Requests::end);
+        let calls = std::mem::take(&mut *lock(&self.0.calls));
+        drop(calls);
     }
 
-    /// Starts a request as a job of the pool.
+    /// Starts a request.
     fn start(&self, from: usize, header: Header, body: Vec<u8>) {
         let this = self.clone();
         match header.kind {
@@ -212,7 +217,7 @@ impl Server {
         }
     }
 
-    /// Runs a request on the pool, and answers it unless it is released before.
+    /// Runs a request, and answers it unless it is released before.
     fn spawn(
         &self,
         from: usize,
@@ -236,7 +241,8 @@ impl Server {
             this.0.communication.answer(from, id, answer.as_ref().map(|value| &**value).map_err(Error::clone));
         });
         lock(&self.0.calls).running.insert(id, (from, handle));
-        task::spawn(async {
+        let start = || Requests::start(self.0.communication.rank());
+        lock(&self.0.requests).get_or_insert_with(start).run(async {
             // An aborted request is not answered.
             let _ = run.await;
         });

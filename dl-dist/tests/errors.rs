@@ -50,7 +50,7 @@ fn error_of_remote_expert_names_rank_and_both_lines() -> Result<()> {
         Cluster::run_on(2, |cluster| {
             let far = cluster.place(1, || Ok(Broken(Expert::new(0)?, fault)))?;
             let (near, adam) = (Weight::new(1.0_f32), Adam::new(0.01));
-            cluster.set_optimizer(&adam);
+            cluster.set_optimizer(&adam)?;
             if cluster.rank() == 1 {
                 return Ok(());
             }
@@ -84,7 +84,7 @@ fn refusal_of_optimizer_on_other_rank_changes_nothing() -> Result<()> {
             let experts: Vec<Placed<Expert>> = cluster.spread(0..3, Expert::new)?;
             let near = Weight::new(1.0_f32);
             let adam = Adam::new(0.01);
-            cluster.set_optimizer(&Refusing(adam.clone(), cluster.rank() == refusing));
+            cluster.set_optimizer(&Refusing(adam.clone(), cluster.rank() == refusing))?;
             cluster.compare(&near)?;
             if cluster.rank() == 0 {
                 let x: NdLayer = Layer::constant(Nd::full([1, 6], 0.5));
@@ -126,7 +126,7 @@ fn transformation_around_clip_norm_is_refused_across_ranks() -> Result<()> {
     Cluster::run_on(2, |cluster| {
         let far = cluster.place(1, || Expert::new(0))?;
         let adam = Adam::new(0.01).clip_norm(1.0).weight_decay(0.1);
-        cluster.set_optimizer(&adam);
+        cluster.set_optimizer(&adam)?;
         if cluster.rank() == 0 {
             let x: NdLayer = Layer::constant(Nd::full([1, 6], 0.5));
             let error = far.of(&x).square().mean().train(&adam).wait().unwrap_err();
@@ -145,6 +145,11 @@ fn failing_or_different_placement_is_error_on_all_ranks() {
         cluster.spread(cluster.rank()..2, Expert::new).map(drop)
     });
     assert!(ended.unwrap_err().to_string().contains("place other modules"));
+    let ended = Cluster::run_on(2, |cluster| match cluster.rank() {
+        0 => cluster.set_optimizer(&Adam::new(0.01)),
+        _ => cluster.set_optimizer(&dl_optim::Sgd::new(0.01)),
+    });
+    assert!(ended.unwrap_err().to_string().contains("rank 1 sets the optimizer Sgd, and rank 0 sets Adam"));
 }
 
 /// Takes another step in its vote.
@@ -163,7 +168,7 @@ fn second_step_of_owner_before_decision_is_refused() -> Result<()> {
     Cluster::run_on(2, |cluster| {
         let far = [cluster.place(1, || Expert::new(0))?, cluster.place(1, || Expert::new(1))?];
         let adam = Adam::new(0.01);
-        cluster.set_optimizer(&adam);
+        cluster.set_optimizer(&adam)?;
         if cluster.rank() == 0 {
             let x: NdLayer = Layer::constant(Nd::full([1, 6], 0.5));
             let loss = |far: &Placed<Expert>| far.of(&x).square().mean();

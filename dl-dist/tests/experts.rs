@@ -54,7 +54,7 @@ fn trained_by_rank_0<O: Optimizer + Clone + 'static>(ranks: usize, optimizer: im
     };
     let trained = Cluster::run_on(ranks, |cluster| {
         let (net, optimizer) = (far(cluster)?, optimizer());
-        cluster.set_optimizer(&optimizer);
+        cluster.set_optimizer(&optimizer)?;
         let mut losses = Vec::new();
         if cluster.rank() == 0 {
             for step in 0..STEPS {
@@ -145,7 +145,7 @@ fn expert_that_no_sample_selects_gets_no_message() -> Result<()> {
     Cluster::run_on(3, |cluster| {
         let experts: Vec<Placed<Expert>> = cluster.spread(0..3, Expert::new)?;
         let adam = Adam::new(0.01);
-        cluster.set_optimizer(&adam);
+        cluster.set_optimizer(&adam)?;
         if cluster.rank() == 0 {
             let x: NdLayer = Layer::constant(Nd::full([1, 6], 0.5));
             for step in 0..10 {
@@ -168,7 +168,7 @@ fn remote_step_is_three_requests_and_two_messages_without_answer() -> Result<()>
     Cluster::run_on(2, |cluster| {
         let expert = cluster.place(1, || Expert::new(0))?;
         let adam = Adam::new(0.01);
-        cluster.set_optimizer(&adam);
+        cluster.set_optimizer(&adam)?;
         if cluster.rank() == 0 {
             let x: NdLayer = Layer::constant(Nd::full([1, 6], 0.5));
             let before = cluster.sent_to(1).calls;
@@ -220,7 +220,7 @@ fn scaled_added_and_clipped_effects_of_remote_experts_equal_those_of_one_process
     Cluster::run_on(2, |cluster| {
         let far = [cluster.place(1, || Expert::new(0))?, cluster.place(1, || Expert::new(1))?];
         let adam = Adam::new(0.05);
-        cluster.set_optimizer(&adam);
+        cluster.set_optimizer(&adam)?;
         if cluster.rank() == 0 {
             for expected in expected {
                 // The norm of the whole is not added up in the same order.
@@ -281,7 +281,7 @@ fn buffers_of_remote_expert_have_values_of_one_process() -> Result<()> {
         })?;
         Cluster::run_on(ranks, |cluster| {
             let (far, adam) = (cluster.place(1, || Normed::new(0))?, Adam::new(0.05));
-            cluster.set_optimizer(&adam);
+            cluster.set_optimizer(&adam)?;
             if cluster.rank() == 0 {
                 let (near, alone) = (Normed::new(0)?, Adam::new(0.05));
                 for _ in 0..3 {
@@ -300,7 +300,7 @@ fn buffers_of_remote_expert_have_values_of_one_process() -> Result<()> {
 fn frozen_remote_expert_does_not_change() -> Result<()> {
     Cluster::run_on(2, |cluster| {
         let (far, adam) = (cluster.place(1, || Expert::new(0))?, Adam::new(0.05));
-        cluster.set_optimizer(&adam);
+        cluster.set_optimizer(&adam)?;
         far.get().into_iter().for_each(|expert| expert.hidden.freeze());
         cluster.compare::<[f32; 0]>(&[])?;
         if cluster.rank() == 0 {

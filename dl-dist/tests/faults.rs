@@ -100,9 +100,9 @@ fn run(at: usize, fault: Fault, all_ranks: bool) -> ([(usize, Vec<u32>); 2], usi
     let program = |rank: usize| {
         let cluster = Cluster::with(Line::new(rank, at, fault, &shared));
         let (near, adam) = (Weight::new(0.5_f32), Adam::new(0.05));
-        cluster.set_optimizer(&adam);
         let x: NdLayer = Layer::constant(Nd::full([1, 6], 0.5));
-        let placed: Result<Placed<Expert>> = cluster.place(1, || Expert::new(0));
+        let placed: Result<Placed<Expert>> =
+            cluster.set_optimizer(&adam).and_then(|()| cluster.place(1, || Expert::new(0)));
         let Ok(far) = placed else { return (0, Vec::new()) };
         let loss = |part: usize| far.of(&(&x * &near * (1.0 + part as f32))).square().mean();
         let step = |_: &usize| match (all_ranks, rank) {

@@ -1,25 +1,29 @@
 //! Waiting for a run: on a thread that parks while nothing can be done.
 
-use crate::error::Result;
 use crate::exec;
-use crate::exec::run::Run;
 use dl_parallel::sync::{AtomicBool, Ordering, Thread, current, park};
 use std::future::Future;
-use std::pin::Pin;
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
 /// Polls a future to its end on this thread, which parks while nothing can be done.
-pub(crate) fn block_on<T>(mut run: Run<T>) -> Result<T> {
+pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
     let parker = Arc::new(Parker { thread: current(), woken: AtomicBool::new(false) });
     let waker = Waker::from(parker.clone());
     let mut cx = Context::from_waker(&waker);
     loop {
-        match Pin::new(&mut run).poll(&mut cx) {
+        match future.as_mut().poll(&mut cx) {
             Poll::Ready(result) => return result,
             Poll::Pending => exec::parking(|| parker.park()),
         }
     }
+}
+
+/// Polls a future to its end on this thread, which executes the passes that the future runs.
+pub fn work_on<F: Future>(future: F) -> F::Output {
+    exec::outside(|| block_on(future))
 }
 
 /// Wakes a thread that waits. Every wait has one of its own, and does not trust the token of its
