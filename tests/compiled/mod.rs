@@ -153,6 +153,33 @@ fn derivatives_of_higher_order_equal_ordinary_ones() {
     assert!(plans("curve").built() <= 4 && plans("curve").reused() >= 1);
 }
 
+/// A pass evaluates numbers in less time than a call takes.
+#[test]
+fn function_of_numbers_is_evaluated_as_ordinary_one() {
+    #[differentiable(compiled)]
+    fn squared_difference(x: &Layer<f64>, weights: &[Weight<f64>; 2], answer: &Layer<f64>) -> (Layer<f64>, Layer<f64>) {
+        let difference = x * &weights[0] + &weights[1] - answer;
+        (&difference * &difference, difference)
+    }
+    for step in 0..3 {
+        let runs = [true, false].map(|is_compiled| {
+            let weights = [0.5, -1.0].map(Weight::new);
+            let (x, answer) = (Layer::constant(f64::from(step)), Layer::constant(3.0));
+            let loss = if is_compiled {
+                squared_difference(&x, &weights, &answer).0
+            } else {
+                let difference = &x * &weights[0] + &weights[1] - &answer;
+                &difference * &difference
+            };
+            let (value, counters) = loss.train(&Sgd::new(0.1)).counted().wait().unwrap();
+            (value, counters, weights.map(|weight| weight.value()))
+        });
+        assert_eq!(runs[0], runs[1]);
+    }
+    assert!(plans("squared_difference").explain().contains("4 operations, on numbers"));
+    assert_eq!((plans("squared_difference").built(), plans("squared_difference").reused()), (1, 2));
+}
+
 #[test]
 fn derivatives_of_tensors_equal_ordinary_ones() {
     let w = Weight::new(tensor([3, 4], 1));

@@ -209,7 +209,11 @@ pub(crate) fn call(
     begin: Position,
     place: &'static Location<'static>,
 ) -> SmallVec<[NodeRef; 2]> {
-    let (is_result, used, calls) = (function.is_result(), function.used(operands, begin, place), Calls::here());
+    let (used, calls) = (function.used(operands, begin, place), Calls::here());
+    if function.is_arithmetic() {
+        return function.numbers(&used, function.rebase(calls));
+    }
+    let is_result = function.is_result();
     let call = Call { function: function.clone(), operands: used, calls, is_result };
     let call = NodeOp::Primitive(InlineBox::operation(call));
     if is_result {

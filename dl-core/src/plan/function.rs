@@ -130,6 +130,19 @@ impl Function {
         self.uses.iter().map(operand).collect()
     }
 
+    /// Whether all operations are scalar arithmetic. A pass evaluates that without a queue, in less
+    /// time than a call takes, so a call consists of the operations.
+    pub(super) fn is_arithmetic(&self) -> bool {
+        self.forward.steps.iter().all(|step| step.node.is_arithmetic())
+    }
+
+    /// The results of a function that is scalar arithmetic, for these operands.
+    pub(super) fn numbers(&self, used: &[NodeRef], calls: Rebase) -> SmallVec<[NodeRef; 2]> {
+        let nodes = self.forward.bound_to(used, calls);
+        let nodes = nodes.unwrap_or_else(|_| unreachable!("the operations were bound before"));
+        self.forward.results.iter().map(|&result| self.forward.node(result, used, &nodes)).collect()
+    }
+
     /// Whether a new call is its own result: see `call.rs`.
     pub(super) fn is_result(&self) -> bool {
         let is_result = |&result| self.forward.steps.len() <= 1 || self.backwards.read_only(result);
@@ -161,7 +174,8 @@ impl Function {
 
     /// The operations of the forward and of the backwards, as text.
     pub(crate) fn explain(&self) -> String {
-        let mut text = format!("`{}`: {} operations, one node a call\n", self.name, self.forward.steps.len());
+        let nodes = if self.is_arithmetic() { "on numbers, a node each" } else { "one node a call" };
+        let mut text = format!("`{}`: {} operations, {nodes}\n", self.name, self.forward.steps.len());
         let input = |input: u32| match self.uses[input as usize] {
             Used::Operand(at) => format!("x{at}"),
             Used::Pass => "pass".to_owned(),
