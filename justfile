@@ -49,13 +49,14 @@ bench *args:
 example *args:
     cargo run --release --example gated_net -- {{ args }}
 
-# Damaged files for every reader: `just fuzz 1000000`.
+# Damaged files and messages for every reader: `just fuzz 1000000`.
 fuzz runs="100000":
     DL_FUZZ_RUNS={{ runs }} cargo test --release -p monadic-dl-data --all-features --test all mutations::
     DL_FUZZ_RUNS={{ runs }} cargo test --release -p monadic-dl-train --test all mutations::
+    DL_FUZZ_RUNS={{ runs }} cargo test --release -p monadic-dl-dist --test mutations
 
 # All that `just test` samples, in full. It takes hours.
-sweep: fused fuzz kill programs
+sweep: fused fuzz kill programs (mpi "50")
     DL_STRESS_GRAPHS=100000 cargo test --release --test stress -- --nocapture
     DL_SWEEP=1 cargo test --release --test executor
     PROPTEST_CASES=1000 cargo test --release -p monadic-dl-nd --test operations
@@ -79,6 +80,14 @@ programs count="200" seed="7":
 # A training run is killed many times and must resume to the same bits.
 kill times="200":
     DL_KILLS={{ times }} cargo test -p monadic-dl-train --test all -- --nocapture kill::killed
+
+# Ranks as processes, under `mpirun`: `just mpi 50` kills and stops 50 of them. Needs `mpicc`.
+mpi kills="4":
+    MPICC=mpicc DL_KILLS={{ kills }} cargo test -p monadic-dl-dist --features mpi --lib --test mpi -- --nocapture
+
+# Messages, sums and steps on several processes beside MPI's and PyTorch's: `just ranks --quick`.
+ranks *args:
+    MPICC=mpicc cargo bench -p monadic-dl-dist --features mpi --bench ranks -- {{ args }}
 
 # Times of whole workloads: `just figures w1 w5 --threads 1`.
 figures *args:

@@ -83,7 +83,8 @@
 //! | `train` | checkpoints, the trainer, metrics and logs, as `dl::train` |
 //! | `terminal` | a progress bar and Ctrl-C for the trainer; implies `train` |
 //! | `plot` | curves of a run as SVG and PNG; implies `train` |
-//! | `dist` | steps on several ranks, threads of one process for now, as `dl::dist` |
+//! | `dist` | steps on several ranks, threads of one process, as `dl::dist` |
+//! | `dist-mpi` | ranks as processes under `mpirun` and `srun`; implies `dist` |
 //! | `tracing` | passes, kernels and steps as spans of the crate `tracing` |
 //! | `view` | pictures of passes, costs by source line, traces of threads, as `dl::view` |
 //!

@@ -5,7 +5,10 @@ use crate::communication::{Communication, Ended, Messages, Thread, lock, numbere
 use crate::elsewhere::Elsewhere;
 use crate::exchange::{Round, exchange};
 use crate::function::functions;
+use crate::launch::{Launch, launch};
 use crate::placed::Placed;
+#[cfg(has_mpi)]
+use crate::program::Process;
 use crate::server::{self, Server};
 use crate::step::ClusterStep;
 use crate::threads::Threads;
@@ -54,8 +57,13 @@ struct Ranks {
 }
 
 impl Cluster {
-    /// Runs a program on as many ranks as the environment variable `DL_RANKS` says, 1 by default.
-    /// Ends with the result of rank 0.
+    /// Runs a program on all ranks. Under `mpirun` or `srun`, with the feature `mpi`, each process is
+    /// a rank, and gets the result of its own. Otherwise the ranks are threads of this process, as
+    /// many as the environment variable `DL_RANKS` says, 1 by default, and the result is that of
+    /// rank 0.
+    ///
+    /// Processes compare the versions of their programs first. One that is silent for the seconds in
+    /// `DL_SILENCE`, 3 by default, is lost: see [`is_lost`](crate::is_lost).
     ///
     /// ```
     /// let rank = dl_dist::Cluster::run(|cluster| Ok(cluster.rank()))?;
@@ -64,13 +72,23 @@ impl Cluster {
     /// ```
     ///
     /// # Errors
-    /// As [`run_on`](Cluster::run_on); and if the variable is not a number.
+    /// As [`run_on`](Cluster::run_on); if a variable is not a number; if a launcher has started this
+    /// process beside others and the library was built without MPI; if the processes differ; if a
+    /// rank is lost.
     pub fn run<R: Send>(program: impl Fn(&Cluster) -> Result<R> + Sync) -> Result<R> {
-        let ranks = match std::env::var("DL_RANKS") {
-            Ok(ranks) => ranks.parse().map_err(|_| Error::invalid(format!("DL_RANKS={ranks}: it must be a number")))?,
-            Err(_) => 1,
-        };
-        Ok(Cluster::run_on(ranks, program)?.swap_remove(0))
+        match launch(|name| std::env::var(name).ok())? {
+            Launch::Threads(ranks) => Ok(Cluster::run_on(ranks, program)?.swap_remove(0)),
+            #[cfg(has_mpi)]
+            Launch::Mpi => {
+                let silence = crate::launch::silence(|name| std::env::var(name).ok())?;
+                Cluster::on(move || crate::mpi::Mpi::start(silence))?.run_rank(|cluster| {
+                    cluster.compare_programs()?;
+                    program(cluster)
+                })
+            }
+            #[cfg(not(has_mpi))]
+            Launch::Mpi => unreachable!("it is an error without MPI"),
+        }
     }
 
     /// Runs a program on so many ranks, which are threads of this process. Ends with the results of
@@ -90,15 +108,7 @@ impl Cluster {
             return Err(Error::invalid("a program needs at least one rank"));
         }
         let program = &program;
-        let run = |engine: Threads| {
-            let rank = engine.rank();
-            let cluster = Cluster::with(engine);
-            let ended = catch_unwind(AssertUnwindSafe(|| program(&cluster)));
-            let ended = ended.unwrap_or_else(|payload| Err(panicked(&*payload)));
-            // Ranks that wait for this one end, too.
-            cluster.end(ended.is_err());
-            ended.map_err(|error| if ranks == 1 { error } else { error.context(format_args!("rank {rank}")) })
-        };
+        let run = |engine: Threads| Cluster::with(engine).run_rank(program);
         let ended: Vec<Result<R>> = std::thread::scope(|scope| {
             let threads: Vec<_> =
                 Threads::new(ranks).into_iter().map(|engine| scope.spawn(move || run(engine))).collect();
@@ -135,10 +145,36 @@ impl Cluster {
         if engine.size() == 1 {
             return Cluster { ranks: None, count: Mutex::new(0) };
         }
-        let (thread, server) = Thread::start(engine, Server::new);
+        Cluster::on(|| Ok(engine)).expect("the engine is there")
+    }
+
+    /// The cluster of the ranks that an engine connects, which is made by the communication thread.
+    fn on<E: Engine + 'static>(engine: impl FnOnce() -> Result<E> + Send + 'static) -> Result<Cluster> {
+        let (thread, server) = Thread::start(engine, Server::new)?;
         let communication = thread.communication().clone();
         let ranks = Ranks { thread: Mutex::new(thread), communication, server, placed: Mutex::default() };
-        Cluster { ranks: Some(ranks), count: Mutex::new(0) }
+        Ok(Cluster { ranks: Some(ranks), count: Mutex::new(0) })
+    }
+
+    /// Runs the program of this rank.
+    fn run_rank<R>(self, program: impl FnOnce(&Cluster) -> Result<R>) -> Result<R> {
+        let ended = catch_unwind(AssertUnwindSafe(|| program(&self)));
+        let ended = ended.unwrap_or_else(|payload| Err(panicked(&*payload)));
+        // Ranks that wait for this one end, too.
+        self.end(ended.is_err());
+        let (rank, size) = (self.rank(), self.size());
+        ended.map_err(|error| if size == 1 { error } else { error.context(format_args!("rank {rank}")) })
+    }
+
+    /// Compares the programs of the processes of a job, and learns their names.
+    #[cfg(has_mpi)]
+    fn compare_programs(&self) -> Result<()> {
+        let Some(communication) = self.communication() else { return Ok(()) };
+        let this = Process::this(communication.host(), functions()).map(|process| process.to_sent());
+        let all = self.exchanges()?.round(Round::Programs, this)?;
+        let all: Vec<Process> = all.into_iter().map(Process::of_sent).collect();
+        communication.set_processes(all.iter().map(|process| process.name.clone()).collect());
+        crate::program::compare(&all)
     }
 
     /// Ends the communication of this rank.

@@ -8,6 +8,7 @@
 //! drop values that queue a message.
 
 use crate::Engine;
+use crate::heartbeat::{Heartbeat, Lost};
 use crate::message::{Header, Kind, decode, encode};
 use dl_core::parts::Wire;
 use dl_core::{Error, Result};
@@ -17,7 +18,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -51,12 +52,18 @@ pub struct Messages {
 /// How threads of this rank reach its communication thread.
 pub(crate) struct Communication {
     rank: usize,
+    #[cfg_attr(not(has_mpi), allow(dead_code, reason = "threads are one process"))]
+    host: String,
     waker: Option<Box<dyn Fn() + Send + Sync>>,
     outgoing: Mutex<VecDeque<Outgoing>>,
     inbox: Mutex<Inbox>,
     arrived: Condvar,
     next_request: AtomicU64,
     sent: Vec<[AtomicU64; 2]>,
+    /// The hosts and processes of all ranks, as soon as they are known.
+    processes: OnceLock<Vec<String>>,
+    /// The number of the last step that was taken; 0 before the first.
+    last_step: AtomicU64,
 }
 
 /// A message that is not sent yet: the receiver, the kind, the number, the body.
@@ -77,8 +84,11 @@ struct Inbox {
     ended: HashMap<usize, Error>,
     /// The ranks that answer no request any more.
     lost: HashMap<usize, Error>,
-    /// Whether the program of this rank has ended.
+    /// Whether the program of this rank has ended, and whether it has failed.
     ends: bool,
+    failed: bool,
+    /// Whether the job will be aborted, because a rank is lost.
+    aborts: bool,
 }
 
 /// The communication thread, which ends when the programs of all ranks have ended.
@@ -88,28 +98,33 @@ pub(crate) struct Thread {
 }
 
 impl Thread {
-    /// Starts the thread. `receiver` makes the receiver of requests.
-    pub(crate) fn start<R: Receiver + Clone + 'static>(
-        mut engine: impl Engine + 'static,
+    /// Starts the thread, which makes the engine. `receiver` makes the receiver of requests.
+    ///
+    /// # Errors
+    /// That of the engine.
+    pub(crate) fn start<E: Engine + 'static, R: Receiver + Clone + 'static>(
+        make: impl FnOnce() -> Result<E> + Send + 'static,
         receiver: impl FnOnce(Arc<Communication>) -> R,
-    ) -> (Thread, R) {
-        let (rank, size) = (engine.rank(), engine.size());
-        let communication = Arc::new(Communication {
-            rank,
-            waker: engine.waker(),
-            outgoing: Mutex::default(),
-            inbox: Mutex::default(),
-            arrived: Condvar::new(),
-            next_request: AtomicU64::new(0),
-            sent: (0..size).map(|_| Default::default()).collect(),
-        });
+    ) -> Result<(Thread, R)> {
+        let (to_caller, made) = std::sync::mpsc::channel::<Result<Communication>>();
+        let (to_thread, parts) = std::sync::mpsc::channel::<(Arc<Communication>, R)>();
+        let run = move || {
+            let mut engine = match make() {
+                Ok(engine) => engine,
+                Err(error) => return drop(to_caller.send(Err(error))),
+            };
+            let _ = to_caller.send(Ok(Communication::with(&engine)));
+            // Without it, the caller has panicked.
+            let Ok((communication, receiver)) = parts.recv() else { return };
+            Loop::new(communication, &receiver, &engine).run(&mut engine);
+        };
+        let handle = std::thread::Builder::new().name("dl-rank".to_owned()).spawn(run);
+        let handle = handle.expect("a thread can be started");
+        let made = made.recv().unwrap_or_else(|_| Err(Error::invalid("the engine panicked as it was made")));
+        let communication = Arc::new(made?);
         let receiver = receiver(communication.clone());
-        let handle = std::thread::Builder::new().name(format!("dl-rank-{rank}")).spawn({
-            let (communication, receiver) = (communication.clone(), receiver.clone());
-            move || Loop::new(communication, &receiver, size).run(&mut engine)
-        });
-        let thread = Thread { communication, handle: Some(handle.expect("a thread can be started")) };
-        (thread, receiver)
+        let _ = to_thread.send((communication.clone(), receiver.clone()));
+        Ok((Thread { communication, handle: Some(handle) }, receiver))
     }
 
     pub(crate) fn communication(&self) -> &Arc<Communication> {
@@ -125,7 +140,11 @@ impl Thread {
         all.filter(|&to| to != self.communication.rank)
             .for_each(|to| self.communication.queue(to, Kind::Ended, u64::from(failed), Vec::new()));
         let mut inbox = self.communication.inbox();
-        inbox.ends = true;
+        (inbox.ends, inbox.failed) = (true, failed);
+        if inbox.aborts {
+            // The thread ends the process, if its main thread does not.
+            return;
+        }
         if failed {
             for rank in 0..self.communication.sent.len() {
                 inbox.ended.entry(rank).or_insert_with(|| ended(rank));
@@ -139,8 +158,45 @@ impl Thread {
 }
 
 impl Communication {
+    fn with(engine: &dyn Engine) -> Self {
+        Communication {
+            rank: engine.rank(),
+            host: engine.host(),
+            waker: engine.waker(),
+            outgoing: Mutex::default(),
+            inbox: Mutex::default(),
+            arrived: Condvar::new(),
+            next_request: AtomicU64::new(0),
+            sent: (0..engine.size()).map(|_| Default::default()).collect(),
+            processes: OnceLock::new(),
+            last_step: AtomicU64::new(0),
+        }
+    }
+
+    /// Sets the names of the processes of all ranks, for messages.
+    #[cfg_attr(not(has_mpi), allow(dead_code, reason = "threads are one process"))]
+    pub(crate) fn set_processes(&self, names: Vec<String>) {
+        let _ = self.processes.set(names);
+    }
+
+    pub(crate) fn stepped(&self, step: u64) {
+        self.last_step.store(step, Ordering::Relaxed);
+    }
+
+    fn lost(&self, rank: usize, silence: Duration) -> Lost {
+        let process = self.processes.get().and_then(|names| names.get(rank).cloned());
+        let step = Some(self.last_step.load(Ordering::Relaxed)).filter(|&step| step > 0);
+        Lost { rank, process, silence, step }
+    }
+
     pub(crate) fn rank(&self) -> usize {
         self.rank
+    }
+
+    /// The machine of this rank.
+    #[cfg(has_mpi)]
+    pub(crate) fn host(&self) -> &str {
+        &self.host
     }
 
     pub(crate) fn size(&self) -> usize {
@@ -305,18 +361,20 @@ struct Loop<'a> {
     next_to: Vec<u64>,
     /// The number of the next message from each rank.
     next_from: Vec<u64>,
-    /// When each rank was last heard of.
-    heard: Vec<Instant>,
+    /// If ranks can die one by one.
+    heartbeat: Option<Heartbeat>,
 }
 
 impl<'a> Loop<'a> {
-    fn new(communication: Arc<Communication>, receiver: &'a dyn Receiver, size: usize) -> Self {
-        let none = || vec![0; size];
-        Loop { communication, receiver, next_to: none(), next_from: none(), heard: vec![Instant::now(); size] }
+    fn new(communication: Arc<Communication>, receiver: &'a dyn Receiver, engine: &dyn Engine) -> Self {
+        let (rank, size) = (communication.rank, communication.size());
+        let heartbeat = engine.silence().map(|silence| Heartbeat::new(rank, size, silence, Instant::now()));
+        Loop { communication, receiver, next_to: vec![0; size], next_from: vec![0; size], heartbeat }
     }
 
     fn run(mut self, engine: &mut dyn Engine) {
         let polls = self.communication.waker.is_none();
+        let longest = self.heartbeat.as_ref().map_or(LONGEST_WAIT, |heartbeat| heartbeat.interval() / 2);
         let mut wait = SHORTEST_POLL;
         loop {
             // Must precede the sending: the program queues its last message before it ends.
@@ -325,21 +383,57 @@ impl<'a> Loop<'a> {
             if is_over {
                 // Jobs of the pool may wait for answers.
                 (0..self.next_to.len()).for_each(|rank| self.lose(rank, &ended(rank)));
-                return;
+                return engine.end(self.communication.inbox().failed);
             }
-            match engine.receive(if polls { wait } else { LONGEST_WAIT }) {
+            match engine.receive(if polls { wait } else { longest }) {
                 Ok(Some((from, message))) => {
                     wait = SHORTEST_POLL;
-                    self.heard[from] = Instant::now();
-                    if let Err(error) = self.deliver(from, &message) {
+                    self.heartbeat.iter_mut().for_each(|heartbeat| heartbeat.heard(from, Instant::now()));
+                    // An empty one is a sign of life.
+                    let delivered = if message.is_empty() { Ok(()) } else { self.deliver(from, &message) };
+                    if let Err(error) = delivered {
                         self.lose(from, &error.context(format_args!("a message of rank {from}")));
                     }
                 }
                 Ok(None) if sent => wait = SHORTEST_POLL,
                 Ok(None) => wait = (wait * 2).min(LONGEST_POLL),
-                Err(error) => (0..self.next_to.len()).for_each(|rank| self.lose(rank, &error)),
+                Err(error) => self.lose_all(&error),
+            }
+            if let Some(lost) = self.beat(engine) {
+                return self.abort(engine, lost);
             }
         }
+    }
+
+    /// Sends signs of life, if it is time. Returns the rank that is silent for too long.
+    fn beat(&mut self, engine: &mut dyn Engine) -> Option<Lost> {
+        let heartbeat = self.heartbeat.as_mut()?;
+        let now = Instant::now();
+        if heartbeat.is_due(now) {
+            let others = (0..self.next_to.len()).filter(|&to| to != self.communication.rank);
+            // A rank that cannot be reached will be silent.
+            others.for_each(|to| drop(engine.send(to, Vec::new())));
+        }
+        heartbeat.silent(now).map(|(rank, silence)| self.communication.lost(rank, silence))
+    }
+
+    /// Fails everything that waits, gives the program a moment to end by itself, and ends the job.
+    fn abort(&mut self, engine: &mut dyn Engine, lost: Lost) {
+        let reason = format!("rank {}: {lost}", self.communication.rank);
+        let has_ended = {
+            let mut inbox = self.communication.inbox();
+            inbox.aborts = true;
+            inbox.ends
+        };
+        self.lose_all(&Error::other(lost));
+        if !has_ended {
+            std::thread::sleep(LAST_WORDS);
+        }
+        engine.abort(&reason);
+    }
+
+    fn lose_all(&self, error: &Error) {
+        (0..self.next_to.len()).for_each(|rank| self.lose(rank, error));
     }
 
     /// Sends all queued messages. Returns whether there were any.
@@ -389,13 +483,13 @@ impl<'a> Loop<'a> {
                 self.communication.arrived.notify_all();
             }
             Kind::Ended => {
+                self.heartbeat.iter_mut().for_each(|heartbeat| heartbeat.ended(from));
                 self.communication.inbox().ended.entry(from).or_insert_with(|| ended(from));
                 self.communication.arrived.notify_all();
                 if header.id != 0 {
                     self.lose(from, &ended(from));
                 }
             }
-            Kind::Beat => {}
             Kind::Answer => {
                 let waiting = self.communication.inbox().requests.remove(&header.id);
                 // Without one, the request was dropped.
@@ -407,7 +501,7 @@ impl<'a> Loop<'a> {
     }
 
     /// Fails everything that waits for a rank, or will.
-    fn lose(&mut self, rank: usize, error: &Error) {
+    fn lose(&self, rank: usize, error: &Error) {
         let mut inbox = self.communication.inbox();
         inbox.ended.entry(rank).or_insert_with(|| error.clone());
         if inbox.lost.contains_key(&rank) {
@@ -423,11 +517,23 @@ impl<'a> Loop<'a> {
     }
 }
 
+impl Drop for Loop<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            // Without this thread, all that wait would wait for ever.
+            self.lose_all(&Error::invalid("the communication thread of this rank panicked"));
+        }
+    }
+}
+
 /// How long the thread waits for a message if it can be woken.
 const LONGEST_WAIT: Duration = Duration::from_millis(500);
 /// How long it waits if it cannot: the shorter time soon after a message.
 const SHORTEST_POLL: Duration = Duration::from_micros(20);
 const LONGEST_POLL: Duration = Duration::from_millis(1);
+
+/// How long a program may go on after a rank was lost, for its logs.
+const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// Locks a mutex whose data are valid even if a holder has panicked.
 pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -77,6 +77,48 @@ pub trait Engine: Send {
         None
     }
 
+    /// The time without any message after which a rank counts as lost, for an engine whose ranks can
+    /// die one by one. Then the communication thread sends an empty message to each rank six times in
+    /// that time. Empty messages may overtake others. After a loss everything that waits fails, and
+    /// the job is [aborted](Engine::abort).
+    ///
+    /// ```
+    /// # use dl_core::Result;
+    /// # use std::time::Duration;
+    /// use dl_dist::Engine;
+    /// # struct Alone;
+    /// # impl Engine for Alone {
+    /// #   fn rank(&self) -> usize { 0 }
+    /// #   fn size(&self) -> usize { 1 }
+    /// #   fn send(&mut self, _: usize, _: Vec<u8>) -> Result<()> { Ok(()) }
+    /// #   fn receive(&mut self, _: Duration) -> Result<Option<(usize, Vec<u8>)>> { Ok(None) }
+    /// # }
+    /// assert!(Alone.silence().is_none()); // no rank dies alone
+    /// ```
+    fn silence(&self) -> Option<Duration> {
+        None
+    }
+
+    /// Ends the connection, when the programs of all ranks have ended, or that of this rank has
+    /// failed. Then it must not wait for other ranks.
+    ///
+    /// ```
+    /// # use dl_core::Result;
+    /// # use std::time::Duration;
+    /// use dl_dist::Engine;
+    /// # struct Alone;
+    /// # impl Engine for Alone {
+    /// #   fn rank(&self) -> usize { 0 }
+    /// #   fn size(&self) -> usize { 1 }
+    /// #   fn send(&mut self, _: usize, _: Vec<u8>) -> Result<()> { Ok(()) }
+    /// #   fn receive(&mut self, _: Duration) -> Result<Option<(usize, Vec<u8>)>> { Ok(None) }
+    /// # }
+    /// Alone.end(false); // there is no connection
+    /// ```
+    fn end(&mut self, failed: bool) {
+        let _ = failed;
+    }
+
     /// Ends the programs of all ranks, if the engine can do that. The reason is for their logs.
     ///
     /// ```

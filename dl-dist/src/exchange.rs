@@ -9,6 +9,9 @@ use dl_core::{Error, ErrorData, Result};
 /// returns an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Round {
+    /// The comparison of processes.
+    #[cfg_attr(not(has_mpi), allow(dead_code, reason = "threads have one program"))]
+    Programs,
     /// The comparison of replicas.
     Compare,
     /// The modules that are placed on ranks.

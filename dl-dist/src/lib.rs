@@ -45,13 +45,13 @@
 //!
 //! # Engines
 //!
-//! The engine of this crate runs the ranks as threads of one process: it is for tests, and to try a
-//! program before it runs on many machines. An [`Engine`] of your own can carry the messages
-//! between processes. What an engine cannot give: if a rank dies after it has agreed to a step, some
-//! ranks may have taken the step and others not. All others then get errors, and the last
-//! checkpoint is the state to go on from.
+//! The ranks are threads of one process, for tests, and to try a program before it runs on many
+//! machines; with the feature `mpi` they are processes that `mpirun` or `srun` has started. An
+//! [`Engine`] of your own can carry the messages in another way. What an engine cannot give: if a
+//! rank dies after it has agreed to a step, some ranks may have taken the step and others not. All
+//! others then get errors, and the last checkpoint is the state to go on from.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod cluster;
 mod communication;
@@ -59,8 +59,15 @@ mod elsewhere;
 mod engine;
 mod exchange;
 mod function;
+mod heartbeat;
+mod launch;
 mod message;
+#[cfg(has_mpi)]
+#[allow(unsafe_code, reason = "functions of MPI")]
+mod mpi;
 mod placed;
+#[cfg(any(has_mpi, test))]
+mod program;
 mod remote_step;
 mod requests;
 mod server;
@@ -73,6 +80,7 @@ pub use communication::Messages;
 pub use dl_macros::remote;
 pub use engine::Engine;
 pub use function::RemoteBlock;
+pub use heartbeat::is_lost;
 pub use placed::Placed;
 pub use step::ClusterStep;
 

@@ -10,8 +10,6 @@ pub(crate) enum Kind {
     Exchange,
     /// The program of the rank has ended.
     Ended,
-    /// The rank is alive.
-    Beat,
     /// The answer to a request, or its error.
     Answer,
     /// Request: evaluate a function.
@@ -31,10 +29,9 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    const ALL: [Kind; 11] = [
+    const ALL: [Kind; 10] = [
         Kind::Exchange,
         Kind::Ended,
-        Kind::Beat,
         Kind::Answer,
         Kind::Call,
         Kind::Back,
@@ -47,7 +44,7 @@ impl Kind {
 
     /// Whether it belongs to the calls between two ranks.
     pub(crate) fn is_of_call(self) -> bool {
-        !matches!(self, Kind::Exchange | Kind::Ended | Kind::Beat)
+        !matches!(self, Kind::Exchange | Kind::Ended)
     }
 }
 

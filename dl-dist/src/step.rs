@@ -110,10 +110,7 @@ impl<'a, F> ClusterStep<'a, F> {
             Ok(((self.parts, u8::from(self.is_mean), self.seed), losses_of(losses), nodes))
         });
         let all = exchanges.round(Round::Sums, contribution)?;
-        if let Some(other) = all.iter().position(|(settings, ..)| *settings != all[0].0) {
-            let why = format!("rank {other} takes a step with other parts, or with another seed, than rank 0");
-            return Err(Error::invalid(why));
-        }
+        compare(all.iter().map(|(settings, ..)| settings))?;
         let (_, own_sums) = computed?;
         let mut sum = self.sum(module, &all, own_sums);
         if self.cluster.modules() > 0 && reads_deltas(optimizer) {
@@ -134,6 +131,23 @@ impl<'a, F> ClusterStep<'a, F> {
         let losses = all.into_iter().flat_map(|(_, losses, _)| losses);
         losses.map(|(shape, numbers)| T::from_numbers(&shape, numbers)).collect()
     }
+}
+
+/// Refuses settings that are not those of rank 0.
+fn compare<'a>(mut all: impl Iterator<Item = &'a Settings>) -> Result<()> {
+    let Some(&(parts, is_mean, seed)) = all.next() else { return Ok(()) };
+    let text = |seed: Option<u64>| seed.map_or("no seed".to_owned(), |seed| format!("the seed {seed}"));
+    let kind = |is_mean| if is_mean == 0 { "sum" } else { "mean" };
+    for (rank, theirs) in (1..).zip(all) {
+        let [theirs, ours] = match *theirs {
+            (other, ..) if other != parts => [other, parts].map(|parts| format!("on {parts} parts")),
+            (_, other, _) if other != is_mean => [other, is_mean].map(|is_mean| format!("on a {}", kind(is_mean))),
+            (.., other) if other != seed => [other, seed].map(|seed| format!("with {}", text(seed))),
+            _ => continue,
+        };
+        return Err(Error::invalid(format!("rank {rank} takes a step {theirs}, and rank 0 one {ours}")));
+    }
+    Ok(())
 }
 
 fn losses_of<T: Stored>(losses: &[T]) -> Vec<(Vec<usize>, Numbers)> {
@@ -253,7 +267,9 @@ impl Participant for Vote {
         self.asked.store(true, Ordering::Relaxed);
         let steps = self.exchange(Ok(step.steps()))?;
         match steps.iter().position(|&taken| taken != steps[0]) {
-            None => Ok(Box::new(|| ())),
+            None => Ok(Box::new(move || {
+                self.communication.iter().for_each(|communication| communication.stepped(steps[0]));
+            })),
             Some(other) => Err(Error::invalid(format!(
                 "the optimizer of rank {other} has taken {} steps, and that of rank 0 has taken {}",
                 steps[other], steps[0]

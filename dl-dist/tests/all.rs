@@ -4,6 +4,7 @@ mod errors;
 mod experts;
 mod failures;
 mod faults;
+mod heartbeat;
 mod random_programs;
 mod same_bits;
 mod support;

@@ -1,5 +1,6 @@
 //! All tests, as one program.
 
+mod compiled;
 mod generation;
 mod layers;
 mod mixture;

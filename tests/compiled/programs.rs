@@ -3,22 +3,27 @@
 use dl::Adam;
 use dl::nd::init::{rng, uniform};
 use dl::nd::ndarray::{Ix2, s};
-use dl::nd::{Element, INFER, Rank};
+use dl::nd::{Element, INFER, Rank, RunningStats};
 use dl::prelude::*;
 use rand::Rng;
 use test_support::on_threads;
 
 type Matrix<A> = NdLayer<Ix2, A>;
 
-/// Builds the function that these bytes describe, from two tensors of one shape and a square
-/// matrix.
-fn build<A: Element>(x: &Matrix<A>, y: &Matrix<A>, w: &Matrix<A>, code: &[u8], x_rows: usize) -> Matrix<A> {
+/// Builds the function that these bytes describe, from two tensors of one shape, a square
+/// matrix, and running statistics.
+fn build<A: Element>(
+    [x, y, w]: [&Matrix<A>; 3],
+    stats: [&RunningStats<A>; 2],
+    code: &[u8],
+    x_rows: usize,
+) -> Matrix<A> {
     let number = A::of;
     let mut stack = vec![x.clone(), y.clone()];
     for pair in code.chunks_exact(2) {
         let operand = |shift: u8| stack[(pair[1] >> shift) as usize % stack.len()].clone();
         let (a, b) = (operand(0), operand(4));
-        stack.push(match pair[0] % 31 {
+        stack.push(match pair[0] % 33 {
             0 => a + b,
             1 => a - b,
             2 => a * b,
@@ -52,6 +57,8 @@ fn build<A: Element>(x: &Matrix<A>, y: &Matrix<A>, w: &Matrix<A>, code: &[u8], x
             27 => a.dropout(0.5),
             28 => a.dropout(0.25) * b.dropout(0.75) + a,
             29 => a.matmul(w).tanh().dropout(0.1).matmul(w),
+            30 => (a + b.tanh()).batch_norm_with(stats[0], 1e-5),
+            31 => a.updating(&stats[1].mean, b.row(0)),
             _ => a.dropout(1.0) - b.tanh(),
         });
     }
@@ -59,8 +66,13 @@ fn build<A: Element>(x: &Matrix<A>, y: &Matrix<A>, w: &Matrix<A>, code: &[u8], x
 }
 
 #[differentiable(compiled)]
-fn random_function<A: Element>(x: &Matrix<A>, y: &Matrix<A>, w: &Matrix<A>, code: &[u8], rows: usize) -> Matrix<A> {
-    build(x, y, w, code, rows)
+fn random_function<A: Element>(
+    operands: [&Matrix<A>; 3],
+    stats: [&RunningStats<A>; 2],
+    code: &[u8],
+    rows: usize,
+) -> Matrix<A> {
+    build(operands, stats, code, rows)
 }
 
 /// Each element in full precision, with the sign of a zero.
@@ -68,18 +80,19 @@ fn bits<A: Element, D: Rank>(tensor: &Nd<A, D>) -> Vec<String> {
     tensor.view().iter().map(|x| format!("{x:?}")).collect()
 }
 
-/// The gradients and the losses of two steps, and the weights after them.
-type Trained = (Vec<Result<Vec<String>, String>>, [Vec<String>; 3]);
+/// The gradients and the losses of two steps, and the weights and the buffers after them.
+type Trained = (Vec<Result<Vec<String>, String>>, [Vec<String>; 3], [[Vec<String>; 2]; 2]);
 
 fn train<A: Element>(code: &[u8], rows: usize, seed: u64, is_compiled: bool) -> Trained {
     let weight = |shape, seed| Weight::new(uniform::<A, _>(shape, -1.0, 1.0, &mut rng(seed)));
     let [x, y, w] = [weight([rows, 4], seed + 1), weight([rows, 4], seed + 2), weight([4, 4], seed)];
     let function = if is_compiled { random_function::<A> } else { build::<A> };
+    let stats = [RunningStats::<A>::new(4), RunningStats::new(4)];
     let mut found = Vec::new();
     for step in 0..2 {
         // random layers before and after the call, in some programs
         let input = |x: &NdWeight<Ix2, A>| if seed.is_multiple_of(3) { x.dropout(0.2) } else { x.layer() };
-        let output = function(&input(&x), &input(&y), &w.layer(), code, rows);
+        let output = function([&input(&x), &input(&y), &w.layer()], stats.each_ref(), code, rows);
         let output = if seed.is_multiple_of(2) { output.dropout(0.3) } else { output };
         let loss = output.square().mean();
         let mut add = |of: dl::Result<Vec<String>>| found.push(of.map_err(|error| super::first(&error)));
@@ -92,7 +105,8 @@ fn train<A: Element>(code: &[u8], rows: usize, seed: u64, is_compiled: bool) -> 
         let mode = if seed.is_multiple_of(5) { Mode::Evaluate } else { Mode::Train };
         add(loss.train(&Adam::new(0.1)).mode(mode).seed(seed + step).wait().map(|loss| bits(&Nd::from([loss]))));
     }
-    (found, [x, y, w].map(|weight| bits(&weight.value())))
+    let buffers = stats.map(|stats| [bits(&stats.mean.value()), bits(&stats.variance.value())]);
+    (found, [x, y, w].map(|weight| bits(&weight.value())), buffers)
 }
 
 /// The environment variable `COMPILED_PROGRAMS` sets another number of functions.

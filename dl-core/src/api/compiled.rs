@@ -331,7 +331,7 @@ impl CompiledFunction {
                 function
             }
         };
-        let layers = call(&function, operands, begin, place).collect();
+        let layers = call(&function, operands, begin, place);
         R::with_layers(&mut ResultLayers { layers, ..ResultLayers::default() })
     }
 

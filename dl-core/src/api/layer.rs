@@ -15,12 +15,11 @@ use crate::api::extract::Extract;
 use crate::api::primitive::{Primitive, sealed};
 use crate::api::tape::Tape;
 use crate::error::Result;
-use crate::exec::Mode;
+use crate::exec::by_mode::by_mode;
 use crate::graph::data::Data;
 use crate::graph::inline_box::{InlineBox, InlineFuture};
 use crate::graph::layer::{BodyKind, Layer};
 use crate::graph::node::{DynamicBody, NodeOp, Outcome};
-use crate::graph::node_ref::NodeRef;
 use crate::graph::seed::Position;
 use std::future::Future;
 use std::panic::Location;
@@ -151,29 +150,8 @@ impl<T: Data> Layer<T> {
     #[doc(hidden)]
     #[track_caller]
     pub fn by_mode(train: Self, evaluate: Self) -> Self {
-        struct ByMode([NodeRef; 2], Position);
-
-        impl DynamicBody for ByMode {
-            fn run(&self) -> InlineFuture<Result<Outcome>> {
-                let picked = self.0[usize::from(Mode::current() != Some(Mode::Train))].clone();
-                InlineBox::future(async { Ok(Outcome::Layer(picked)) })
-            }
-
-            fn name(&self) -> &'static str {
-                "differentiable function"
-            }
-
-            fn position(&self) -> Position {
-                self.1
-            }
-
-            fn by_mode(&self) -> Option<&[NodeRef; 2]> {
-                Some(&self.0)
-            }
-        }
-
         let branches = [train.into_any(), evaluate.into_any()];
-        Self::from_op(NodeOp::Dynamic(InlineBox::body(ByMode(branches, Position::next()))))
+        Self::from_op(by_mode(branches, Position::next()))
     }
 }
 

@@ -8,7 +8,7 @@ use crate::autodiff::cotangent::AnyDelta;
 use crate::autodiff::gradients::SideEffects;
 use crate::autodiff::part_sum::{NodeSums, PartSum};
 use crate::autodiff::reverse::{self, When};
-use crate::autodiff::tree_sum::{TreeNode, TreeSum};
+use crate::autodiff::tree_sum::{self, TreeNode, TreeSum};
 use crate::error::{Error, Result};
 use crate::exec::computation::{FromFn, PassChoice};
 use crate::exec::extract::ExtractValue;
@@ -203,8 +203,14 @@ pub fn part_seed(seed: u64, part: usize) -> u64 {
 }
 
 /// The sum over all of `count` parts, along the tree, given those of some nodes that have all parts.
+///
+/// # Errors
+/// If a part is missing, or is in two nodes.
 #[doc(hidden)]
 pub fn total(count: usize, nodes: NodeSums) -> Do<PartSum> {
+    if !tree_sum::is_partition(count, nodes.iter().map(|(node, _)| *node)) {
+        return Do::fail(Error::invalid(format!("the sums are not those of each of {count} parts once")));
+    }
     Do::from_fn(move || {
         let nodes = nodes.clone();
         async move {

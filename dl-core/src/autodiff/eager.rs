@@ -27,6 +27,7 @@ use crate::graph::op::{AnyImmediate, OperandVec};
 use crate::graph::scalar::Scalar;
 use crate::graph::value::{Repr, Value};
 use dl_parallel::sync::current_num_threads;
+use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// Maximum depth of the expression that a rule emits, for inline evaluation.
@@ -105,9 +106,11 @@ impl<'a> Eager<'a> {
         if !op.is_pure() {
             return Ok(false);
         }
-        let mut operands: OperandVec<Operand> = OperandVec::new();
-        for which in 0..op.operands().len() {
-            let entry = state.operand(index, which);
+        let mut operands: SmallVec<[Operand; 12]> = SmallVec::new();
+        let count = op.operands().len();
+        let many = (count > 3).then(|| state.places(index, count));
+        for which in 0..count {
+            let entry = many.as_ref().map_or_else(|| state.operand(index, which), |places| places[which]);
             state.stamp_unique(entry); // the rule may hand it out
             let place = state.unmarked(entry);
             let (wanted, node) = (goal.wants(state, place), state.node(place));
@@ -118,10 +121,14 @@ impl<'a> Eager<'a> {
         let mut sums = Sums { arrived: &mut *arrived, operands: &operands, delta, longest, later, evaluations: 0 };
         let rule = || {
             let (operands, value) = (op.operands(), state.value(index));
-            state.with_operands(index, operands.len(), |values| {
+            let pull_back = |values: &[&Value]| {
                 let at = AnyImmediate { node: &node, operands, values, value: value.as_value(), delta };
                 op.immediate_pullback(at, &mut sums)
-            })
+            };
+            match &many {
+                Some(places) => state.with_values(places, pull_back),
+                None => state.with_operands(index, count, pull_back),
+            }
         };
         let knows_how = exec::computing(self.pass, || user_code::run(rule))
             .map_err(|error| error.at(op.name_or_panic(), node.site()))?;

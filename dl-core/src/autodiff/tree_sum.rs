@@ -46,6 +46,19 @@ impl Wire for TreeNode {
     }
 }
 
+/// Whether each of so many leaves is below exactly one of these nodes.
+pub(crate) fn is_partition(leaves: usize, nodes: impl Iterator<Item = TreeNode>) -> bool {
+    let mut nodes: Vec<TreeNode> = nodes.collect();
+    nodes.sort_by_key(|node| node.first_leaf());
+    let mut next = Some(0);
+    for node in nodes {
+        let fits = next == Some(node.first_leaf()) && node.first_leaf() < leaves;
+        let end = 1_usize.checked_shl(node.level).and_then(|width| node.first_leaf().checked_add(width));
+        next = if fits { Some(end.map_or(leaves, |end| end.min(leaves))) } else { None };
+    }
+    next == Some(leaves)
+}
+
 /// The partial sums of a tree whose parents are not complete yet. An only child is its parent.
 #[derive(Clone, Debug)]
 pub(crate) struct TreeSum<V> {
@@ -116,6 +129,16 @@ mod tests {
             // 41 is coprime to every number of leaves
             assert_eq!(total(leaves, (0..leaves).map(|leaf| leaf * 41 % leaves)), forward);
         }
+    }
+
+    #[test]
+    fn nodes_are_a_partition_if_each_leaf_is_below_one() {
+        let is = |leaves, nodes: &[(u32, usize)]| {
+            is_partition(leaves, nodes.iter().map(|&(level, index)| TreeNode { level, index }))
+        };
+        assert!(is(5, &[(0, 4), (2, 0)]) && is(5, &[(3, 0)]) && is(5, &[(63, 0)]) && is(0, &[]));
+        assert!(!is(5, &[(2, 0)]) && !is(5, &[(2, 0), (0, 3), (0, 4)]) && !is(5, &[(2, 0), (0, 4), (0, 5)]));
+        assert!(!is(5, &[(2, 0), (0, 4), (0, 4)]) && !is(0, &[(0, 0)]));
     }
 
     #[test]

@@ -119,11 +119,16 @@ impl PassState {
     pub(super) fn run_inline(&mut self, index: u32, op: &dyn AnyPrimitive, limit: f64) -> bool {
         let operands = op.operands().len();
         let value = |values: &[&Value]| evaluate_inline(op, values, limit);
-        let Some(value) = self.with_operands(index, operands, value) else { return false };
+        let many = (operands > 3).then(|| self.places(index, operands));
+        let value = match &many {
+            Some(places) => self.with_values(places, value),
+            None => self.with_operands(index, operands, value),
+        };
+        let Some(value) = value else { return false };
         let is_new = self.nodes.ext(index).is_none();
         let (mut trained, mut is_large) = (false, false);
         for which in 0..operands {
-            let operand = self.operand(index, which);
+            let operand = many.as_ref().map_or_else(|| self.operand(index, which), |places| places[which]);
             trained |= self.trained(operand);
             if self.nodes.is_scheduled(operand) {
                 let ext = self.nodes.ext_mut(operand);

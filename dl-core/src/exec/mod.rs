@@ -64,6 +64,7 @@
 pub(crate) mod block_on;
 mod body_cost;
 pub(crate) mod buffer_update;
+pub(crate) mod by_mode;
 pub(crate) mod computation;
 #[allow(unsafe_code, reason = "a thread borrows the pass that it is polling: see the module")]
 mod context;

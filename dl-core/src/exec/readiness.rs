@@ -11,9 +11,15 @@ use crate::exec::ready_queue::Work;
 use crate::exec::state::PassState;
 use crate::exec::{Keep, user_code};
 use crate::graph::node::{Node, NodeOp};
-use crate::graph::op::{AnyPrimitive, OperandVec};
+use crate::graph::op::AnyPrimitive;
 use crate::graph::scalar::Scalar;
 use crate::graph::value::Value;
+use smallvec::SmallVec;
+
+/// The slots of the operands of a node.
+pub(crate) type Places = SmallVec<[u32; MANY]>;
+/// More operands than this take a table on the heap.
+const MANY: usize = 16;
 
 impl PassState {
     /// Registers a new node, which could not be evaluated on insertion, as a dependent of its
@@ -108,11 +114,19 @@ impl PassState {
             1 => look(&[value(0).as_value()]),
             2 => look(&[value(0).as_value(), value(1).as_value()]),
             3 => look(&[value(0).as_value(), value(1).as_value(), value(2).as_value()]),
-            n => {
-                let values: OperandVec<ValueRef<'_>> = (0..n).map(value).collect();
-                look(&values.iter().map(ValueRef::as_value).collect::<OperandVec<_>>())
-            }
+            n => self.with_values(&self.places(index, n), look),
         }
+    }
+
+    /// The slots of the operands of a node. To find one of more than three takes a look at its node.
+    pub(crate) fn places(&self, index: u32, count: usize) -> Places {
+        (0..count).map(|which| self.operand(index, which)).collect()
+    }
+
+    /// Calls `f` with the values of these slots, which must be ready.
+    pub(crate) fn with_values<R>(&self, places: &[u32], look: impl FnOnce(&[&Value]) -> R) -> R {
+        let values: SmallVec<[ValueRef<'_>; MANY]> = places.iter().map(|&place| self.value(place)).collect();
+        look(&values.iter().map(ValueRef::as_value).collect::<SmallVec<[&Value; MANY]>>())
     }
 
     /// All operands of this node are completed: evaluates the node or queues its job.

@@ -34,9 +34,9 @@ struct Identity<const N: usize> {
     operands: [NodeRef; N],
 }
 
-/// The layer that a choice by mode has picked.
-pub(super) fn picked(layer: NodeRef) -> NodeOp {
-    NodeOp::Primitive(InlineBox::operation(Identity { effect: None, operands: [layer] }))
+/// The first operand. The others are evaluated with it.
+pub(crate) fn identity<const N: usize>(operands: [NodeRef; N]) -> NodeOp {
+    NodeOp::Primitive(InlineBox::operation(Identity { effect: None, operands }))
 }
 
 /// The first operand, with an effect.
@@ -60,7 +60,7 @@ impl<const N: usize> AnyPrimitive for Identity<N> {
         match self.effect {
             Some(Effect::Checkpoint) => "checkpoint",
             Some(Effect::Update) => "updating",
-            None => "by mode",
+            None => "identity",
         }
     }
 
@@ -89,8 +89,16 @@ impl<const N: usize> AnyPrimitive for Identity<N> {
     }
 
     fn bound_to(&self, operands: &[NodeRef]) -> Option<InlineBox<dyn AnyPrimitive>> {
-        let operands = <[NodeRef; N]>::try_from(operands.to_vec()).ok().filter(|_| self.is_identity())?;
-        Some(InlineBox::operation(Identity { effect: None, operands }))
+        match self.effect {
+            Some(Effect::Checkpoint) => None,
+            Some(Effect::Update) => {
+                Some(InlineBox::operation(Identity { effect: None, operands: [operands[0].clone()] }))
+            }
+            None => {
+                let operands = <[NodeRef; N]>::try_from(operands.to_vec()).ok()?;
+                Some(InlineBox::operation(Identity { effect: None, operands }))
+            }
+        }
     }
 
     fn pullback(&self, at: AnyAt<'_>) -> OperandVec<Option<NodeRef>> {

@@ -17,7 +17,7 @@ use crate::error::{Result, call_context};
 use crate::graph::basic_block::{BasicBlock, BlockKernel, BlockView, ElementType, Elements};
 use crate::graph::data::{Data, ShapeList};
 use crate::graph::delta::Delta;
-use crate::graph::identity::{Effect, picked};
+use crate::graph::identity::{Effect, identity};
 use crate::graph::layer::Layer;
 use crate::graph::op::AnyPrimitive;
 use crate::graph::owner_stamp::OwnerStamp;
@@ -103,7 +103,7 @@ impl NodeOp {
             NodeOp::WithNumber(op, side, number, _) => NodeOp::WithNumber(*op, *side, *number, [operands[0].clone()]),
             NodeOp::Binary(op, _) => NodeOp::Binary(*op, [operands[0].clone(), operands[1].clone()]),
             NodeOp::Primitive(op) => NodeOp::Primitive(op.bound_to(operands)?),
-            NodeOp::Dynamic(recipe) if recipe.by_mode().is_some() => picked(operands[0].clone()),
+            NodeOp::Dynamic(recipe) if recipe.by_mode().is_some() => identity([operands[0].clone()]),
             _ => return None,
         })
     }

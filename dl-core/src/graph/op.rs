@@ -87,7 +87,7 @@ pub(crate) trait AnyPrimitive: Send + Sync {
     }
 
     /// The same operation with other operands, of the same number and types; `None` for an operation
-    /// that is not of the library, or that has an effect.
+    /// that is not of the library, or is a checkpoint. An update is bound without its effect.
     fn bound_to(&self, operands: &[NodeRef]) -> Option<InlineBox<dyn AnyPrimitive>> {
         let _ = operands;
         None

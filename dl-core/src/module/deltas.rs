@@ -135,8 +135,12 @@ impl PartSum {
         let (deltas, updates) = <(Vec<(String, DeltaNumbers)>, Vec<NamedUpdate>)>::from_bytes(bytes)?;
         let (weights, buffers, place) = (module.weights(), module.buffers(), Location::caller());
         let update = |(path, parts, shape, numbers): NamedUpdate| {
+            // The counts of parts are added up.
+            if parts == 0 || parts > u32::MAX as usize {
+                return Err(Error::invalid(format!("`{path}` was written by {parts} parts")));
+            }
             let (buffer, value) = entry_at(&buffers, &path)?.check(&shape, numbers)?.into_value();
-            Ok(MeanUpdate { buffer, value, parts: parts.max(1), place })
+            Ok(MeanUpdate { buffer, value, parts, place })
         };
         let updates = updates.into_iter().map(update).collect::<Result<_>>()?;
         Ok(PartSum { deltas: unnamed(&weights, deltas)?, updates, participants: Vec::new() })

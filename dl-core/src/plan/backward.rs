@@ -115,6 +115,16 @@ impl Backwards {
         self.kept().reads.clone()
     }
 
+    /// Whether a backward is known, and none reads a value of the forward other than this one.
+    pub(super) fn read_only(&self, source: Source) -> bool {
+        let kept = self.kept();
+        let only = |reads: &Arc<[bool]>| {
+            let mut read = reads.iter().enumerate().filter(|(_, read)| **read);
+            read.all(|(step, _)| source == Source::Step(number(step)))
+        };
+        kept.reads.as_ref().is_some_and(only)
+    }
+
     fn kept(&self) -> std::sync::MutexGuard<'_, Kept> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -192,7 +202,7 @@ impl Function {
         &self,
         case: Case,
         operands: &[&Value],
-        values: &StepValues,
+        values: &[Option<Value>],
         calls: Rebase,
     ) -> Result<std::result::Result<Arc<Backward>, Refusal>> {
         if case.shapes.is_some()
@@ -201,7 +211,7 @@ impl Function {
             return Ok(Ok(found));
         }
         let complete;
-        let is_complete = values.len() == self.forward.steps.len() && values.iter().all(Option::is_some);
+        let is_complete = values.len() >= self.forward.steps.len() && values.iter().all(Option::is_some);
         let values = if is_complete {
             values
         } else {
@@ -230,7 +240,7 @@ impl Function {
         nodes: &[NodeRef],
         deltas: &[Option<NodeRef>],
         operands: &[&Value],
-        values: &StepValues,
+        values: &[Option<Value>],
         wanted: &[bool],
     ) -> Result<Vec<Option<NodeRef>>> {
         let program = &self.forward;
@@ -361,13 +371,18 @@ impl Function {
         }
         let (mut inputs, mut numbers) = (Vec::new(), FxHashMap::default());
         let results: Vec<NodeRef> = found.iter().flatten().cloned().collect();
-        let program = Program::of(&results, None, |node| {
-            let &input = sources.get(&node.address())?;
-            Some(*numbers.entry(node.address()).or_insert_with(|| {
-                inputs.push(input);
-                number(inputs.len() - 1)
-            }))
-        })?;
+        let program = Program::of(
+            &results,
+            None,
+            |node| {
+                let &input = sources.get(&node.address())?;
+                Some(*numbers.entry(node.address()).or_insert_with(|| {
+                    inputs.push(input);
+                    number(inputs.len() - 1)
+                }))
+            },
+            |_| None,
+        )?;
         let mut reads = vec![0_u32; program.steps.len()];
         let sources = program.steps.iter().flat_map(|step| &step.inputs).chain(&program.results);
         for source in sources {

@@ -1,4 +1,7 @@
 //! A call of a compiled function: a node with all its results, and a node for each result.
+//!
+//! A call is its own result if there is one result, and no backward reads another value of the
+//! forward, as far as backwards are known when the call is built.
 
 use crate::error::call_stack::Calls;
 use crate::error::{Error, Result};
@@ -17,7 +20,8 @@ use crate::graph::value::Value;
 use crate::plan::backward::{Backward, BackwardInput, Case, DeltaOfUse};
 use crate::plan::failed::Failed;
 use crate::plan::function::Function;
-use crate::plan::program::{Rebase, StepValues};
+use crate::plan::program::{Rebase, Source, StepValues};
+use crate::plan::updates::read_from;
 use smallvec::{SmallVec, smallvec};
 use std::any::Any;
 use std::panic::Location;
@@ -26,9 +30,9 @@ use std::sync::Arc;
 /// The results of a call, and the values that its backward reads.
 #[derive(Clone)]
 pub(crate) struct CallValue {
-    results: SmallVec<[Value; 2]>,
+    /// The values of the steps, and after them the results that are values of no step.
     steps: StepValues,
-    types: Arc<Function>,
+    function: Arc<Function>,
 }
 
 /// The deltas of the results of a call, as far as there are any, with the types of the results.
@@ -37,7 +41,11 @@ pub(crate) struct CallDelta(SmallVec<[Option<(Value, &'static DataVTable)>; 2]>)
 
 impl CallValue {
     fn each(&self) -> impl Iterator<Item = (&Value, &'static DataVTable)> {
-        self.results.iter().zip(self.types.types.iter().copied())
+        self.function.types.iter().enumerate().map(|(which, &kind)| (self.result(which), kind))
+    }
+
+    fn result(&self, which: usize) -> &Value {
+        self.steps[self.function.result_places[which] as usize].as_ref().expect("results are kept")
     }
 }
 
@@ -53,8 +61,7 @@ impl Data for CallValue {
     }
 
     fn bytes(&self) -> usize {
-        let kept = self.types.bytes_of_steps(&self.steps);
-        kept + self.each().map(|(value, kind)| (kind.bytes)(value)).sum::<usize>()
+        self.function.bytes_of(&self.steps)
     }
 
     fn describe(&self) -> String {
@@ -191,6 +198,8 @@ pub(crate) struct Call {
     operands: Vec<NodeRef>,
     /// The chain in which the call was written.
     calls: Calls,
+    /// Whether the value is the only result, instead of a [`CallValue`].
+    is_result: bool,
 }
 
 /// The layers of the results of a call with these operands, at this random position.
@@ -199,15 +208,29 @@ pub(crate) fn call(
     operands: &[NodeRef],
     begin: Position,
     place: &'static Location<'static>,
-) -> impl Iterator<Item = NodeRef> {
-    let call =
-        Call { function: function.clone(), operands: function.used(operands, begin, place), calls: Calls::here() };
-    let call = NodeRef::new::<CallValue>(NodeOp::Primitive(InlineBox::operation(call)), place);
-    let types = function.types.clone();
-    types.into_iter().enumerate().map(move |(which, kind)| {
-        let result = CallResult { which, call: [call.clone()] };
-        NodeRef::of_type(kind, NodeOp::Primitive(InlineBox::operation(result)), place)
-    })
+) -> SmallVec<[NodeRef; 2]> {
+    let (is_result, used, calls) = (function.is_result(), function.used(operands, begin, place), Calls::here());
+    let call = Call { function: function.clone(), operands: used, calls, is_result };
+    let call = NodeOp::Primitive(InlineBox::operation(call));
+    if is_result {
+        return smallvec![NodeRef::of_type(function.types[0], call, place)];
+    }
+    let call = NodeRef::new::<CallValue>(call, place);
+    let updates = function.updates(&call, operands, begin, function.rebase(calls));
+    let results = function.types.len() - function.forward.updates.len();
+    let result = |which| result_of(&read_from(&call, &updates, which), which, function.types[which], place);
+    (0..results).map(result).collect()
+}
+
+/// A result of a call, or the new value of a buffer.
+pub(super) fn result_of(
+    call: &NodeRef,
+    which: usize,
+    kind: &'static DataVTable,
+    place: &'static Location<'static>,
+) -> NodeRef {
+    let result = CallResult { which, call: [call.clone()] };
+    NodeRef::of_type(kind, NodeOp::Primitive(InlineBox::operation(result)), place)
 }
 
 impl Call {
@@ -227,6 +250,19 @@ impl Call {
         let nodes = function.forward.bound_to(&self.operands, self.rebase());
         nodes.unwrap_or_else(|_| unreachable!("the operations were bound before"))
     }
+
+    /// The value of a step of the forward, if the value of the call has it.
+    fn kept<'a>(&self, value: &'a Value, step: u32) -> Option<&'a Value> {
+        match self.is_result {
+            true => (self.function.forward.results[0] == Source::Step(step)).then_some(value),
+            false => value.get::<CallValue>().steps[step as usize].as_ref(),
+        }
+    }
+
+    /// The values of the steps that the value of the call has.
+    fn steps<'a>(&self, value: &'a Value) -> &'a [Option<Value>] {
+        if self.is_result { &[] } else { &value.get::<CallValue>().steps }
+    }
 }
 
 impl AnyPrimitive for Call {
@@ -244,13 +280,18 @@ impl AnyPrimitive for Call {
 
     fn value(&self, operands: &[&Value]) -> Result<Value> {
         let function = self.function.in_pass(operands);
-        let discards = exec::discards_values();
+        let discards = self.is_result || exec::discards_values();
         let reads = if discards { Some(function.reads_nothing.clone()) } else { function.backwards.reads() };
-        let steps = function.run_forward(operands, self.rebase(), reads.as_ref(), discards)?;
-        let results = function.forward.results.iter();
-        let results = results.map(|&result| function.forward.value(result, operands, &steps).clone()).collect();
-        let steps = if discards { StepValues::new() } else { steps };
-        Ok(CallValue { results, steps, types: function.clone() }.into_value())
+        let mut steps = function.run_forward(operands, self.rebase(), reads.as_ref(), discards)?;
+        if self.is_result {
+            return Ok(function.forward.value(function.forward.results[0], operands, &steps).clone());
+        }
+        for &result in &function.forward.results {
+            if !matches!(result, Source::Step(_)) {
+                steps.push(Some(function.forward.value(result, operands, &steps).clone()));
+            }
+        }
+        Ok(CallValue { steps, function: function.clone() }.into_value())
     }
 
     fn cost(&self, operands: &[&Value]) -> f64 {
@@ -262,12 +303,14 @@ impl AnyPrimitive for Call {
     }
 
     fn inner(&self, value: &Value) -> (Vec<InnerOperation>, Vec<InnerOperand>) {
-        value.get::<CallValue>().types.forward.inner(self.rebase())
+        let function = if self.is_result { &self.function } else { &value.get::<CallValue>().function };
+        function.forward.inner(self.rebase())
     }
 
     fn bound_to(&self, operands: &[NodeRef]) -> Option<InlineBox<dyn AnyPrimitive>> {
         let (function, calls) = (self.function.clone(), Calls::here());
-        Some(InlineBox::operation(Call { function, operands: operands.to_vec(), calls }))
+        let (operands, is_result) = (operands.to_vec(), self.is_result);
+        Some(InlineBox::operation(Call { function, operands, calls, is_result }))
     }
 
     fn immediate_pullback(&self, at: AnyImmediate<'_>, sink: &mut dyn CotangentSink) -> bool {
@@ -275,8 +318,11 @@ impl AnyPrimitive for Call {
         if 2.0 * function.forward_cost(at.values) > INLINE_BACKWARD_NS {
             return false;
         }
-        let (value, CallDelta(deltas)) = (at.value.get::<CallValue>(), at.delta.get::<CallDelta>());
-        let is_present = |which: usize| deltas.get(which).is_some_and(Option::is_some);
+        let delta = |which: usize| match self.is_result {
+            true => Some(at.delta),
+            false => at.delta.get::<CallDelta>().0.get(which)?.as_ref().map(|(delta, _)| delta),
+        };
+        let is_present = |which| delta(which).is_some();
         let mut case = self.case(at.values, (0..function.types.len()).map(is_present));
         let uses = 0..self.operands.len();
         case.wanted = uses.clone().map(|which| sink.wants(which)).collect();
@@ -285,29 +331,31 @@ impl AnyPrimitive for Call {
             return false; // such a backward is not kept
         }
         // An error is reported by the layers that are emitted instead.
-        let Ok(Ok(backward)) = function.backward(case, at.values, &value.steps, self.rebase()) else { return false };
+        let Ok(Ok(backward)) = function.backward(case, at.values, self.steps(at.value), self.rebase()) else {
+            return false;
+        };
         if !backward.program.is_pure || backward.cost().is_some_and(|cost| cost > INLINE_BACKWARD_NS) {
             return false;
         }
-        self.run_back(&backward, &at, &value.steps, deltas, sink).is_some()
+        self.run_back(&backward, &at, delta, sink).is_some()
     }
 
     fn pullback(&self, at: AnyAt<'_>) -> OperandVec<Option<NodeRef>> {
-        let value = at.value.get::<CallValue>();
-        let function = &value.types;
-        let mut deltas = components(&at.delta);
+        let function = self.function.in_pass(at.values);
+        let mut deltas = if self.is_result { smallvec![Some(at.delta)] } else { components(&at.delta) };
         deltas.resize(function.types.len(), None);
         let case = self.case(at.values, deltas.iter().map(Option::is_some));
         let forward = std::cell::OnceCell::new();
         let forward = |step: u32| forward.get_or_init(|| self.forward_nodes(function))[step as usize].clone();
         let place = at.output.place;
-        let built = function.backward(case, at.values, &value.steps, self.rebase()).and_then(|backward| {
+        let built = function.backward(case, at.values, self.steps(at.value), self.rebase()).and_then(|backward| {
             let backward = backward.map_err(|refusal| Error::invalid(refusal.why).at(refusal.name, refusal.site))?;
             let input = |input: &BackwardInput| match *input {
                 BackwardInput::Use(which) => self.operands[which as usize].clone(),
                 BackwardInput::Delta(which) => deltas[which as usize].clone().expect("the case has this delta"),
-                BackwardInput::Forward(step) => match value.steps.get(step as usize) {
-                    Some(Some(_)) if !at.may_differentiate => residual(function, step, at.output, place),
+                BackwardInput::Forward(step) => match self.kept(at.value, step) {
+                    Some(_) if !at.may_differentiate && self.is_result => at.output.clone(),
+                    Some(_) if !at.may_differentiate => residual(function, step, at.output, place),
                     _ => forward(step),
                 },
             };
@@ -333,6 +381,9 @@ impl AnyPrimitive for Call {
             let failed = |kind: &&'static DataVTable| Some(Failed::layer(kind, &error, place));
             self.function.types.iter().map(failed).collect()
         });
+        if self.is_result {
+            return tangents.into_iter().next().flatten();
+        }
         tangents.iter().any(Option::is_some).then(|| packed(tangents.into(), place))
     }
 }
@@ -340,27 +391,29 @@ impl AnyPrimitive for Call {
 impl Call {
     /// Runs a backward, and adds the deltas to `sink`. `None` if an operation failed; then nothing
     /// has been added.
-    fn run_back(
+    fn run_back<'a>(
         &self,
         backward: &Backward,
-        at: &AnyImmediate<'_>,
-        steps: &StepValues,
-        deltas: &[Option<(Value, &'static DataVTable)>],
+        at: &AnyImmediate<'a>,
+        delta: impl Fn(usize) -> Option<&'a Value>,
         sink: &mut dyn CotangentSink,
     ) -> Option<()> {
         let complete;
-        let is_missing = |input: &BackwardInput| matches!(*input, BackwardInput::Forward(step) if steps.get(step as usize).is_none_or(Option::is_none));
-        let steps = if backward.inputs.iter().any(is_missing) {
-            complete =
-                self.function.in_pass(at.values).forward.run(at.values, self.rebase(), |_| false, |_| true).ok()?;
-            &complete
+        let is_missing = |input: &BackwardInput| matches!(*input, BackwardInput::Forward(step) if self.kept(at.value, step).is_none());
+        let again = if backward.inputs.iter().any(is_missing) {
+            let forward = &self.function.in_pass(at.values).forward;
+            complete = forward.run(at.values, self.rebase(), |_| false, |_| true).ok()?;
+            Some(&complete)
         } else {
-            steps
+            None
         };
         let input = |input: &BackwardInput| match *input {
             BackwardInput::Use(which) => Some(at.values[which as usize]),
-            BackwardInput::Forward(step) => steps[step as usize].as_ref(),
-            BackwardInput::Delta(which) => deltas[which as usize].as_ref().map(|(delta, _)| delta),
+            BackwardInput::Forward(step) => match again {
+                Some(steps) => steps[step as usize].as_ref(),
+                None => self.kept(at.value, step),
+            },
+            BackwardInput::Delta(which) => delta(which as usize),
         };
         let inputs: SmallVec<[&Value; 16]> = backward.inputs.iter().map(input).collect::<Option<_>>()?;
         let program = &backward.program;
@@ -421,7 +474,7 @@ impl AnyPrimitive for CallResult {
     }
 
     fn value(&self, operands: &[&Value]) -> Result<Value> {
-        Ok(operands[0].get::<CallValue>().results[self.which].clone())
+        Ok(operands[0].get::<CallValue>().result(self.which).clone())
     }
 
     fn cost(&self, _: &[&Value]) -> f64 {

@@ -11,8 +11,9 @@ use crate::graph::value::Value;
 use crate::plan::backward::Backwards;
 use crate::plan::drawn::mode_and_seed;
 use crate::plan::failed::Failed;
-use crate::plan::program::{Program, Rebase, Refusal, StepValues};
+use crate::plan::program::{Program, Rebase, Refusal, Source, StepValues, number};
 use crate::plan::schedule::Schedule;
+use crate::plan::updates::Group;
 use crate::plan::uses::{Used, Uses};
 use dl_parallel::sync::{AtomicU32, Ordering};
 use smallvec::SmallVec;
@@ -33,8 +34,12 @@ pub(crate) struct Function {
     by_mode: Option<ByMode>,
     /// How many positions its body takes for random numbers.
     pub(crate) positions: u64,
-    /// The types of the results.
+    /// The types of the results, and of the new values of buffers.
     pub(super) types: Vec<&'static DataVTable>,
+    /// The updates of buffers.
+    pub(super) groups: Vec<Group>,
+    /// For each result, the place of its value behind those of the steps: see `CallValue`.
+    pub(super) result_places: SmallVec<[u32; 2]>,
     /// The chain of calls in which it was first called.
     calls: Calls,
     pub(super) backwards: Backwards,
@@ -77,9 +82,18 @@ impl Function {
             let placeholders: Vec<NodeRef> =
                 uses.list.iter().map(|&(_, vtable, place)| placeholder(vtable, place)).collect();
             let nodes = forward.bound_to(&placeholders, Rebase { from: calls, to: calls })?;
-            forward.set_nodes(nodes);
+            forward.set_nodes(nodes.clone());
+            let mut places = number(forward.steps.len())..;
+            let result_place = |result: &Source| match *result {
+                Source::Step(step) => step,
+                Source::Input(_) | Source::Constant(_) => places.next().expect("the range has no end"),
+            };
+            let kind = |&result: &Source| forward.node(result, &placeholders, &nodes).vtable;
+            let types: Vec<_> = forward.results.iter().map(kind).collect();
             Ok(Function {
                 name,
+                types,
+                result_places: forward.results.iter().map(result_place).collect(),
                 backwards: Backwards::default(),
                 reads_nothing: vec![false; forward.steps.len()].into(),
                 schedules: Default::default(),
@@ -87,7 +101,7 @@ impl Function {
                 uses: uses.list.iter().map(|&(used, ..)| used).collect(),
                 by_mode,
                 positions: Position::here().since(begin).unwrap_or(0),
-                types: results.iter().map(|result| result.vtable).collect(),
+                groups: Group::all_of(&forward, results.len()),
                 costs: Costs::default(),
                 wasted: AtomicU32::new(0),
                 calls,
@@ -108,12 +122,29 @@ impl Function {
         begin: Position,
         place: &'static Location<'static>,
     ) -> Vec<NodeRef> {
-        let position = begin.after(self.by_mode.as_ref().map_or(0, |by_mode| by_mode.position));
+        let position = self.position_of_mode(begin).unwrap_or(begin);
         let operand = |used: &Used| match *used {
             Used::Operand(at) => operands[at as usize].clone(),
             Used::Pass => NodeRef::of_type(mode_and_seed(), NodeOp::Seed(position), place),
         };
         self.uses.iter().map(operand).collect()
+    }
+
+    /// Whether a new call is its own result: see `call.rs`.
+    pub(super) fn is_result(&self) -> bool {
+        let is_result = |&result| self.forward.steps.len() <= 1 || self.backwards.read_only(result);
+        self.by_mode.is_none() && matches!(&self.forward.results[..], [result] if is_result(result))
+    }
+
+    /// What the function is in passes that train, and in those that evaluate, if that is another.
+    pub(super) fn modes(&self) -> impl Iterator<Item = &Function> {
+        std::iter::once(self).chain(self.by_mode.as_ref().map(|by_mode| &*by_mode.evaluate))
+    }
+
+    /// The position of the mode, for a call at this position; `None` if the function is the same in
+    /// both modes.
+    pub(super) fn position_of_mode(&self, begin: Position) -> Option<Position> {
+        self.by_mode.as_ref().map(|by_mode| begin.after(by_mode.position))
     }
 
     pub(super) fn is_pure(&self) -> bool {
@@ -166,7 +197,8 @@ impl Function {
 
 /// The last schedules, each with the shapes of the operands, the steps that it keeps the values of,
 /// and whether it was used again.
-type Schedules = SmallVec<[(Option<ShapeList>, Arc<[bool]>, Arc<Schedule>, bool); 1]>;
+type Schedules = SmallVec<[Scheduled; 1]>;
+type Scheduled = (Option<ShapeList>, Arc<[bool]>, Arc<Schedule>, bool);
 
 /// How many schedules a function keeps of each kind.
 const MOST_SCHEDULES: usize = 8;
@@ -183,12 +215,11 @@ impl Function {
     ) -> Result<StepValues> {
         let program = &self.forward;
         let kept = || self.schedules[usize::from(discards)].lock().unwrap_or_else(PoisonError::into_inner);
-        let cost = self.cost_of(operands);
         let shapes = self.shapes(operands);
         if let Some(reads) = reads {
             let mut kept = kept();
-            let known = kept.iter_mut().find(|(of, keeps, ..)| *of == shapes && Arc::ptr_eq(keeps, reads));
-            let known = known.map(|(_, _, schedule, is_reused)| {
+            let is_same = |(of, keeps, ..): &&mut Scheduled| Arc::ptr_eq(keeps, reads) && *of == shapes;
+            let known = kept.iter_mut().find(is_same).map(|(_, _, schedule, is_reused)| {
                 *is_reused = true;
                 schedule.clone()
             });
@@ -197,10 +228,11 @@ impl Function {
                 return schedule.run(program, operands, calls);
             }
         }
-        let values = program.run(operands, calls, |_| false, |_| true)?;
-        if let (Some(reads), Some(_)) = (reads, &shapes) {
+        let mut values = program.run(operands, calls, |_| false, |_| true)?;
+        let Some(reads) = reads else { return Ok(values) };
+        if shapes.is_some() {
             let schedule = Schedule::of(program, operands, &values, &vec![false; program.steps.len()], reads);
-            cost.store((schedule.nanoseconds as u32).max(1), Ordering::Relaxed);
+            self.cost_of(operands).store((schedule.nanoseconds as u32).max(1), Ordering::Relaxed);
             let mut kept = kept();
             kept.retain(|(_, keeps, ..)| Arc::ptr_eq(keeps, reads));
             if let Some((.., is_reused)) = kept.get(MOST_SCHEDULES - 1) {
@@ -208,6 +240,9 @@ impl Function {
             }
             kept.truncate(MOST_SCHEDULES - 1);
             kept.insert(0, (shapes, reads.clone(), Arc::new(schedule), false));
+        }
+        for (_, value) in values.iter_mut().enumerate().filter(|(at, _)| !reads[*at] && !program.is_result[*at]) {
+            *value = None;
         }
         Ok(values)
     }
@@ -258,9 +293,12 @@ impl Function {
         Rebase { from: self.calls, to }
     }
 
-    /// The memory of these values of the forward, in bytes.
-    pub(super) fn bytes_of_steps(&self, values: &StepValues) -> usize {
-        let steps = self.forward.steps.iter().zip(values);
-        steps.filter_map(|(step, value)| Some((step.node.vtable.bytes)(value.as_ref()?))).sum()
+    /// The memory of the value of a call, in bytes.
+    pub(super) fn bytes_of(&self, values: &[Option<Value>]) -> usize {
+        let steps = self.forward.steps.iter().map(|step| step.node.vtable);
+        let others =
+            self.forward.results.iter().zip(&self.types).filter(|(result, _)| !matches!(result, Source::Step(_)));
+        let kinds = steps.chain(others.map(|(_, &kind)| kind));
+        kinds.zip(values).filter_map(|(kind, value)| Some((kind.bytes)(value.as_ref()?))).sum()
     }
 }

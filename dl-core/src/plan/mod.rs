@@ -24,4 +24,5 @@ pub(crate) mod key;
 mod lowering;
 mod program;
 mod schedule;
+mod updates;
 mod uses;

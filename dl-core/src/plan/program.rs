@@ -10,6 +10,7 @@ use crate::graph::node_ref::NodeRef;
 use crate::graph::op::{InnerOperand, InnerOperation, OperandVec};
 use crate::graph::scalar::Scalar;
 use crate::graph::value::Value;
+use crate::plan::updates::Update;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::fmt::Write;
@@ -39,6 +40,8 @@ pub(super) struct Program {
     pub(super) steps: Vec<Step>,
     constants: Vec<(NodeRef, Value)>,
     pub(super) results: Vec<Source>,
+    /// The updates of buffers. Their new values are the last results.
+    pub(super) updates: Vec<Update>,
     /// For each step, whether it is a result.
     pub(super) is_result: Vec<bool>,
     pub(super) is_pure: bool,
@@ -73,25 +76,28 @@ pub(super) type StepValues = Vec<Option<Value>>;
 impl Program {
     /// The program that computes these results, in a forward by the layers for training or by those
     /// for evaluation. `input` numbers the inputs; it is called whenever one is an operand or a
-    /// result.
+    /// result. `operand` is the index of a buffer among the operands.
     pub(super) fn of(
         results: &[NodeRef],
         trains: Option<bool>,
         mut input: impl FnMut(&NodeRef) -> Option<u32>,
+        operand: impl Fn(&NodeRef) -> Option<u32>,
     ) -> std::result::Result<Program, Refusal> {
         let mut program = Program {
             steps: Vec::new(),
             constants: Vec::new(),
             results: Vec::new(),
+            updates: Vec::new(),
             is_result: Vec::new(),
             is_pure: true,
             trains,
         };
         let mut known = FxHashMap::default();
         for result in results {
-            let source = program.add(result, &mut input, &mut known)?;
+            let source = program.add(result, &mut input, &operand, &mut known)?;
             program.results.push(source);
         }
+        program.results.extend(program.updates.iter().map(|update| update.new));
         program.note_last_reads();
         Ok(program)
     }
@@ -102,13 +108,14 @@ impl Program {
         &mut self,
         root: &NodeRef,
         input: &mut impl FnMut(&NodeRef) -> Option<u32>,
+        operand: &impl Fn(&NodeRef) -> Option<u32>,
         known: &mut FxHashMap<usize, Source>,
     ) -> std::result::Result<Source, Refusal> {
         let mut open: Vec<(&NodeRef, SmallVec<[Source; 3]>)> = Vec::new();
         let mut next = Some(root);
         loop {
             let source = match next {
-                Some(node) => match self.leaf(node, input, known)? {
+                Some(node) => match self.leaf(node, input, operand, known)? {
                     Some(source) => source,
                     None => {
                         open.push((node, SmallVec::new()));
@@ -116,10 +123,10 @@ impl Program {
                         if next.is_some() {
                             continue;
                         }
-                        self.close(&mut open, known)
+                        self.close(&mut open, operand, known)
                     }
                 },
-                None => self.close(&mut open, known),
+                None => self.close(&mut open, operand, known),
             };
             let Some((node, inputs)) = open.last_mut() else { return Ok(source) };
             inputs.push(source);
@@ -127,10 +134,12 @@ impl Program {
         }
     }
 
-    /// The operands of a node; of a choice by mode, the layer that it picks.
+    /// The operands of a node; of a choice by mode, the layer that it picks; of an update, all but the
+    /// buffer.
     fn operands<'a>(&self, node: &'a NodeRef) -> &'a [NodeRef] {
         match (node.by_mode(), self.trains) {
             (Some(layers), Some(trains)) => std::slice::from_ref(&layers[usize::from(!trains)]),
+            _ if node.effect() == Some(Effect::Update) => &node.operands()[..Effect::BUFFER],
             _ => node.operands(),
         }
     }
@@ -140,6 +149,7 @@ impl Program {
         &mut self,
         node: &NodeRef,
         input: &mut impl FnMut(&NodeRef) -> Option<u32>,
+        operand: &impl Fn(&NodeRef) -> Option<u32>,
         known: &FxHashMap<usize, Source>,
     ) -> std::result::Result<Option<Source>, Refusal> {
         if let Some(number) = input(node) {
@@ -161,9 +171,10 @@ impl Program {
                 Err(Refusal::new(node, "decides by a value, or by the mode of the pass"))
             }
             NodeOp::Primitive(op) => match op.effect() {
-                Some(Effect::Update) => {
-                    Err(Refusal::new(node, "updates a buffer (batch normalization does, in training)"))
+                Some(Effect::Update) if operand(&node.operands()[Effect::BUFFER]).is_none() => {
+                    Err(Refusal::new(node, "updates a buffer that no argument of the function has"))
                 }
+                Some(Effect::Update) => Ok(None),
                 Some(Effect::Checkpoint) => Err(Refusal::new(node, "is a checkpoint")),
                 None => Ok(None),
             },
@@ -175,13 +186,20 @@ impl Program {
     fn close(
         &mut self,
         open: &mut Vec<(&NodeRef, SmallVec<[Source; 3]>)>,
+        operand: &impl Fn(&NodeRef) -> Option<u32>,
         known: &mut FxHashMap<usize, Source>,
     ) -> Source {
-        let (node, inputs) = open.pop().expect("a node is open");
-        let source = Source::Step(number(self.steps.len()));
+        let (node, mut inputs) = open.pop().expect("a node is open");
+        let step = number(self.steps.len());
+        let source = Source::Step(step);
         known.insert(node.address(), source);
+        if node.effect() == Some(Effect::Update) {
+            let new = inputs.pop().expect("the new value comes last");
+            let buffer = operand(&node.operands()[Effect::BUFFER]).expect("this was checked before");
+            self.updates.push(Update { step, new, buffer });
+        }
         self.is_pure &= match &node.op {
-            NodeOp::Primitive(op) => op.is_pure(),
+            NodeOp::Primitive(op) => op.is_pure() || op.effect().is_some(),
             _ => true, // scalar arithmetic, a seed, or a choice by mode
         };
         self.steps.push(Step { node: node.clone(), inputs, last_reads: SmallVec::new() });
@@ -246,7 +264,7 @@ impl Program {
     }
 
     /// The value of a source.
-    pub(super) fn value<'a>(&'a self, source: Source, inputs: &[&'a Value], steps: &'a StepValues) -> &'a Value {
+    pub(super) fn value<'a>(&'a self, source: Source, inputs: &[&'a Value], steps: &'a [Option<Value>]) -> &'a Value {
         match source {
             Source::Input(input) => inputs[input as usize],
             Source::Step(step) => steps[step as usize].as_ref().expect("a step runs after those that it reads"),

@@ -54,16 +54,21 @@ impl Uses {
         }
         let mut met: Vec<Use> = Vec::new();
         let mut first: Option<(usize, NodeRef)> = None;
-        let mut program = Program::of(results, Some(trains), |node| {
-            let Some(&operand) = numbers.get(&node.identity()) else {
-                if first.is_none() && node.position().is_some() {
-                    first = Some((met.len(), node.clone()));
-                }
-                return None;
-            };
-            met.push((Used::Operand(operand), node.vtable, node.place));
-            Some(number(met.len() - 1))
-        })?;
+        let mut program = Program::of(
+            results,
+            Some(trains),
+            |node| {
+                let Some(&operand) = numbers.get(&node.identity()) else {
+                    if first.is_none() && node.position().is_some() {
+                        first = Some((met.len(), node.clone()));
+                    }
+                    return None;
+                };
+                met.push((Used::Operand(operand), node.vtable, node.place));
+                Some(number(met.len() - 1))
+            },
+            |buffer| numbers.get(&buffer.identity()).copied(),
+        )?;
         let end = Position::here().since(begin);
         let position = |node: &NodeRef| {
             let position = node.position().and_then(|position| position.since(begin));
@@ -91,8 +96,10 @@ impl Uses {
 
     /// Numbers the inputs of a program, which are the uses in `met`, by those in the list.
     fn number(&mut self, program: &mut Program, met: &[Use]) {
-        let (results, steps) = (&mut program.results, &mut program.steps);
-        let in_walk_order = results.iter_mut().chain(steps.iter_mut().rev().flat_map(|step| step.inputs.iter_mut()));
+        let (steps, updates) = (program.steps.iter_mut().rev(), program.updates.len());
+        let results = program.results.len() - updates;
+        let (results, new_values) = program.results.split_at_mut(results);
+        let in_walk_order = results.iter_mut().chain(steps.flat_map(|step| step.inputs.iter_mut())).chain(new_values);
         let mut free: FxHashMap<Used, usize> = FxHashMap::default();
         for source in in_walk_order {
             let Source::Input(input) = source else { continue };

@@ -300,13 +300,13 @@ fn multi_compiled<A: Element, const N: usize, B: Fn([&[A]; 4], [&mut [A]; N]) + 
 /// Applies an operation to each number in place.
 pub(crate) fn map_in_place<A: Element>(op: Unary, numbers: &mut [A]) {
     let compute = (super::loop_table::loops::<A>().unary)(op);
-    let mut before = [A::zero(); 64];
+    let mut before = [A::zero(); 512];
     for to in numbers.chunks_mut(before.len()) {
         let before = &mut before[..to.len()];
         before.copy_from_slice(to);
         compute([before; 4], to);
+        canonicalize_nans(to);
     }
-    canonicalize_nans(numbers);
 }
 
 /// Adds the terms to the sums.

@@ -33,9 +33,9 @@ mod tests;
 pub(crate) use defer::{nanoseconds_until_deferred, realize, should_defer, sum_and_realize};
 pub(crate) use eager::{binary, broadcast, repeat, unary, with_number};
 pub(crate) use loops::{add_assign, canonicalize_nan, canonicalize_nans, map_in_place, sgd_update};
-pub(crate) use pairwise_sum::{PairwiseSum, RUN_LEN, combine_chunk_sums, sum_in_order};
+pub(crate) use pairwise_sum::{PairwiseSum, RUN_LEN, combine_chunk_sums, sum_in_order, sums_in_order};
 pub(crate) use pointwise_loop::PointwiseLoop;
-pub(crate) use prefetch::prefetch;
+pub(crate) use prefetch::{prefetch, prefetch_into_l2};
 pub(crate) use program::{BroadcastStrides, CHUNK_LEN, load, vector_nanoseconds};
 
 use crate::tensor::aligned::AlignedBuf;

@@ -92,6 +92,12 @@ pub(crate) fn prefetch<A>(address: *const A) {
     prefetch_into(Cache::L1, address);
 }
 
+/// Prefetches the line of an address into L2.
+#[inline(always)]
+pub(crate) fn prefetch_into_l2<A>(address: *const A) {
+    prefetch_into(Cache::L2, address);
+}
+
 /// The cache must be a constant after inlining.
 #[inline(always)]
 fn prefetch_into<A>(cache: Cache, address: *const A) {

@@ -10,7 +10,7 @@
 //! packing would take an eighth of the time of a product with a hundred rows.
 
 use super::dispatch::KernelTable;
-use super::microkernel::{KSlice, LINES, PanelPrefetch, RawMatrix, STEPS, Tile};
+use super::microkernel::{KSlice, LINES, NextPanel, PanelPrefetch, RawMatrix, STEPS, Tile};
 use super::pack::pack;
 use super::tiling::{Gemm, K_BLOCK, chunks, even_parts};
 use crate::tensor::Element;
@@ -64,7 +64,8 @@ unsafe fn multiply_in<A: Element>(scratch: *mut A, kept: *mut A, kernels: &Kerne
             // partial sums are stored unscaled
             let (alpha, beta, to) = if is_last { (alpha, beta, c) } else { (A::of(1.0), A::zero(), kept) };
             let (addend, addend_row, c, c_row) = (addend.start, addend.row, to.start, to.row);
-            let tile = Tile { depth: len, a, b, b_row, last, addend, addend_row, c, c_row, alpha, beta };
+            let next = NextPanel::NONE;
+            let tile = Tile { depth: len, a, b, b_row, last, addend, addend_row, c, c_row, alpha, beta, next };
             // SAFETY: the tile has this size, and a partial sum per element; the slice has been
             // packed
             unsafe {

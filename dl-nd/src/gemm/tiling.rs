@@ -3,7 +3,7 @@
 use super::dispatch::KernelTable;
 use super::epilogue::Epilogue;
 use super::k_slices::{self, multiply_slices};
-use super::microkernel::{RawMatrix, Tile};
+use super::microkernel::{NextPanel, RawMatrix, Tile};
 use super::nanoseconds;
 use super::pack::{Scratch, pack};
 use crate::tensor::Element;
@@ -96,6 +96,7 @@ pub(super) struct Panel<A> {
     pub(super) beta: A,
     /// Applied to a tile after its last k-block.
     pub(super) epilogue: Epilogue,
+    pub(super) next: NextPanel,
 }
 
 /// The number of elements of the largest tile.
@@ -114,8 +115,8 @@ impl<A: Element> Panel<A> {
         (first, rows): (usize, usize),
         a: RawMatrix<*const A>,
     ) {
-        let Panel { depth, parts, width, b: RawMatrix { start: b, row: b_row, .. }, addend, c, alpha, beta, epilogue } =
-            *self;
+        let Panel { depth, parts, width, b, addend, c, alpha, beta, epilogue, mut next } = *self;
+        let RawMatrix { start: b, row: b_row, .. } = b;
         let wide = kernels.registers(width);
         let last = width - (wide - 1) * kernels.lanes;
         let tiles = kernels.tiles[usize::from(last == kernels.lanes)][wide - 1];
@@ -130,12 +131,26 @@ impl<A: Element> Panel<A> {
         };
         for (row, rows, count) in tiles_of(rows, tiles.len(), at_once) {
             let (run, c) = (tiles[rows - 1], c.at(first + row, 0));
+            next.above = (first + row) / tiles.len();
             let (mut a, mut b, mut beta, mut addend) = (a.at(row, 0), b, beta, addend.at(first + row, 0));
             for part in 0..parts {
                 let depth = each + usize::from(part < larger);
                 let (addend_row, c_row) = (addend.row, c.row);
-                let tile =
-                    Tile { depth, a, b, b_row, last, addend: addend.start, addend_row, c: c.start, c_row, alpha, beta };
+                let (addend_start, c_start) = (addend.start, c.start);
+                let tile = Tile {
+                    depth,
+                    a,
+                    b,
+                    b_row,
+                    last,
+                    addend: addend_start,
+                    addend_row,
+                    c: c_start,
+                    c_row,
+                    alpha,
+                    beta,
+                    next,
+                };
                 // SAFETY: the tiles have this size; the k-blocks together have the length of the
                 // inner dimension, so all accesses are within the panel and the rows. The separate
                 // sums have room for one tile
@@ -319,6 +334,11 @@ pub(super) unsafe fn multiply_blocks<A: Element>(kernels: &KernelTable<A>, produ
                 }
             }
             for (first, width) in chunks(columns, several) {
+                let next = if packing.b || first + width >= columns {
+                    NextPanel::NONE
+                } else {
+                    NextPanel::new(width as isize, rows.div_ceil(kernels.tile_rows()))
+                };
                 let (b, addend, c) = (b.at(from, first), addend.at(row, first), c.at(row, first));
                 if is_k_sliced && width == wide {
                     let product = Gemm { rows, depth, columns: width, alpha, a, b, beta, addend, c, epilogue };
@@ -337,7 +357,7 @@ pub(super) unsafe fn multiply_blocks<A: Element>(kernels: &KernelTable<A>, produ
                 }
                 let a = if packing.a { RawMatrix { start: packed.cast_const(), row: 1, column: 1 } } else { a };
                 let b = if packing.b { RawMatrix { start: scratch.cast_const(), row: 1, column: 1 } } else { b };
-                let panels = Panel { depth, parts, width, b, addend, c, alpha, beta, epilogue };
+                let panels = Panel { depth, parts, width, b, addend, c, alpha, beta, epilogue, next };
                 let strips = RowStrips { kernels, packing, rows, wide, panels, a };
                 // SAFETY: guaranteed by the caller for this part of the product, or the operand has
                 // been packed

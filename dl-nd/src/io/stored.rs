@@ -69,6 +69,7 @@ impl<A: Element> Module for RunningStats<A> {
     fn compiled_arguments(&self, arguments: &mut Arguments) {
         self.mean.compiled_arguments(arguments);
         self.variance.compiled_arguments(arguments);
+        arguments.plain(&self.momentum_bits());
     }
 }
 

@@ -8,7 +8,7 @@
 //! result that is not finite is therefore computed again, by products without these terms.
 
 use super::{LANE_GROUP, larger, largest_of, product_hiding};
-use crate::fusion::{add_assign, canonicalize_nan, map_in_place, sum_in_order};
+use crate::fusion::{add_assign, canonicalize_nan, map_in_place, sums_in_order};
 use crate::gemm::{self, Scratch, product_into};
 use crate::tensor::{Element, zeros};
 use dl_core::simd::vectorized;
@@ -111,14 +111,19 @@ impl<A: Element> Head<'_, A> {
             },
         );
         map_in_place(Unary::Exp, to);
-        for (row, max) in to.chunks_exact_mut(len).zip(maxima) {
-            if max == A::neg_infinity() {
-                row.fill(A::zero());
-                continue;
-            }
-            let sum = sum_in_order(row);
-            row.iter_mut().for_each(|x| *x = *x / sum);
-        }
+        let mut sums = [A::zero(); ROWS];
+        sums_in_order(to, len, &mut sums[..rows.len()]);
+        vectorized(
+            #[inline(always)]
+            || {
+                for (row, (max, sum)) in to.chunks_exact_mut(len).zip(maxima.iter().zip(sums)) {
+                    match *max == A::neg_infinity() {
+                        true => row.fill(A::zero()),
+                        false => row.iter_mut().for_each(|x| *x = *x / sum),
+                    }
+                }
+            },
+        );
     }
 
     /// Calls `each` for each block of keys with the exponentials of the scores, relative to the
@@ -149,9 +154,14 @@ impl<A: Element> Head<'_, A> {
             );
             map_in_place(Unary::Exp, terms);
             map_in_place(Unary::Exp, &mut factors[..rows.len()]);
-            for (i, row) in terms.chunks_exact(keys.len()).enumerate() {
-                sums[i] = sums[i] * factors[i] + sum_of_lanes(row);
-            }
+            vectorized(
+                #[inline(always)]
+                || {
+                    for (i, row) in terms.chunks_exact(keys.len()).enumerate() {
+                        sums[i] = sums[i] * factors[i] + sum_of_lanes(row);
+                    }
+                },
+            );
             each(keys, terms, &factors);
         }
         (shifts, sums)

@@ -42,12 +42,35 @@ fn sum_slice<A: Element>(elements: &[A]) -> A {
 
 /// The sums along an axis, which is kept with length 1.
 pub(crate) fn sum_along<A: Element>(x: ArrayViewD<'_, A>, axis: usize) -> ArrayD<A> {
-    reduce_in_chunks(x, &[axis], 0.4, |x| sum_in_halves(x, Axis(axis)))
+    reduce_in_chunks(x, &[axis], 0.4, |x| {
+        let sum = |lane: &[A]| ArrayView1::from(lane).sum();
+        sum_contiguous_lanes(&x, Axis(axis), sum).unwrap_or_else(|| sum_in_halves(x, Axis(axis)))
+    })
 }
 
 /// The sums of squares along an axis, which is kept with length 1. The squares are not stored.
 pub(crate) fn sum_squares_along<A: Element>(x: ArrayViewD<'_, A>, axis: usize) -> ArrayD<A> {
-    reduce_in_chunks(x, &[axis], 0.6, |x| sum_in_halves(x.mapv(|x| x * x).view(), Axis(axis)))
+    reduce_in_chunks(x, &[axis], 0.6, |x| {
+        let sum = |lane: &[A]| {
+            let mut squares = [A::zero(); RUN_LEN];
+            squares.iter_mut().zip(lane).for_each(|(square, &x)| *square = x * x);
+            ArrayView1::from(&squares[..lane.len()]).sum()
+        };
+        let lanes = sum_contiguous_lanes(&x, Axis(axis), sum);
+        lanes.unwrap_or_else(|| sum_in_halves(x.mapv(|x| x * x).view(), Axis(axis)))
+    })
+}
+
+/// The sums of more than [`RUN_LEN`] terms along a contiguous axis, in the order of
+/// [`sum_in_halves`], but each lane is read once. `sum` is that of at most [`RUN_LEN`] elements.
+fn sum_contiguous_lanes<A: Element>(
+    x: &ArrayViewD<'_, A>,
+    axis: Axis,
+    sum: impl Fn(&[A]) -> A + Copy,
+) -> Option<ArrayD<A>> {
+    let is_contiguous = x.strides()[axis.index()] == 1 && !x.strides().contains(&0);
+    let sum_of = |lane: ArrayView1<'_, A>| sum_lane(lane.to_slice().expect("a contiguous lane"), sum);
+    (x.len_of(axis) > RUN_LEN && is_contiguous).then(|| x.map_axis(axis, sum_of).insert_axis(axis))
 }
 
 fn sum_in_halves<A: Element>(x: ArrayViewD<'_, A>, axis: Axis) -> ArrayD<A> {
@@ -60,10 +83,6 @@ fn sum_in_halves<A: Element>(x: ArrayViewD<'_, A>, axis: Axis) -> ArrayD<A> {
         }
         return x.sum_axis(axis).insert_axis(axis);
     }
-    // the same sums, but each contiguous lane is read once
-    if x.strides()[axis.index()] == 1 && !x.strides().contains(&0) {
-        return x.map_axis(axis, |lane| sum_lane(lane.to_slice().expect("a contiguous lane"))).insert_axis(axis);
-    }
     let half = x.len_of(axis) / 2;
     let (left, right) = x.split_at(axis, half);
     let mut sums = sum_in_halves(left, axis);
@@ -71,12 +90,12 @@ fn sum_in_halves<A: Element>(x: ArrayViewD<'_, A>, axis: Axis) -> ArrayD<A> {
     sums
 }
 
-fn sum_lane<A: Element>(x: &[A]) -> A {
+fn sum_lane<A: Element>(x: &[A], sum: impl Fn(&[A]) -> A + Copy) -> A {
     if x.len() <= RUN_LEN {
-        return ArrayView1::from(x).sum();
+        return sum(x);
     }
     let (left, right) = x.split_at(x.len() / 2);
-    sum_lane(left) + sum_lane(right)
+    sum_lane(left, sum) + sum_lane(right, sum)
 }
 
 /// Adds parts to `sum`: in their order, or the sums of the halves of a long list.

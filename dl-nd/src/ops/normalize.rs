@@ -215,6 +215,11 @@ impl<A: Element> RunningStats<A> {
         RunningStats { mean: buffer(0.0), variance: buffer(1.0), momentum: 0.1 }
     }
 
+    /// The momentum as a part of a key: compiled functions have a plan for each value.
+    pub(crate) fn momentum_bits(&self) -> u64 {
+        self.momentum.to_bits()
+    }
+
     /// The running statistics after a step: `(1 − momentum) · running + momentum · batch`.
     #[track_caller]
     fn updated<D: Rank>(&self, running: &Layer<Nd<A, D>>, batch: &Layer<Nd<A, D>>) -> Layer<Nd<A, Ix1>> {

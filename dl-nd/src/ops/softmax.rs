@@ -1,6 +1,6 @@
 //! Softmax and log-softmax. The maximum is subtracted first, so that `exp` cannot overflow.
 
-use crate::fusion::{RUN_LEN, add_assign, canonicalize_nan, combine_chunk_sums, map_in_place, sum_in_order};
+use crate::fusion::{RUN_LEN, add_assign, canonicalize_nan, combine_chunk_sums, map_in_place, sums_in_order};
 use crate::kernels::{LANE_GROUP, Lane, around, for_each_lane, larger, largest_of};
 use crate::ops::axes::axis_of;
 use crate::ops::reduce::sum_keepdim;
@@ -166,7 +166,8 @@ impl<A: Element> ExpLanes<A> {
         }
         terms.resize(terms.len().next_multiple_of(LANE_GROUP), A::zero());
         map_in_place(Unary::Exp, &mut terms);
-        let sums = (0..count).map(|lane| sum_in_order(&terms[lane * len..][..len])).collect();
+        let mut sums = vec![A::zero(); count];
+        sums_in_order(&terms[..count * len], len, &mut sums);
         ExpLanes { terms, len, columns: None, maxima, sums }
     }
 
@@ -209,7 +210,7 @@ impl<A: Element> SoftmaxLanes<A> {
     }
 }
 
-/// The sum of each column, with the bits of [`sum_in_order`].
+/// The sum of each column, with the bits of [`sums_in_order`].
 fn sums_of_columns<A: Element>(terms: &[A], len: usize, columns: usize) -> Vec<A> {
     let mut runs = vec![A::zero(); columns * len.div_ceil(RUN_LEN)];
     for (run, sums) in terms.chunks(columns * RUN_LEN).zip(runs.chunks_exact_mut(columns)) {

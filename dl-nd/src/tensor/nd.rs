@@ -6,7 +6,7 @@ use dl_core::{
     BasicBlock, BlockKernel, BlockView, Data, Delta, Differentiable, Do, ElementType, Elements, Error, Layer, Result,
     ShapeList, SideEffects, Tape, buffers, parallel,
 };
-use ndarray::{ArcArray, Array, ArrayView, Ix0, Ix1, Ix2, Ix3, IxDyn, NdIndex, s};
+use ndarray::{ArcArray, Array, ArrayView, Axis, Ix0, Ix1, Ix2, Ix3, IxDyn, NdIndex};
 use std::borrow::Cow;
 use std::ops::Index;
 use std::sync::Arc;
@@ -420,8 +420,9 @@ impl<A: Item, D: Rank> Data for Nd<A, D> {
         let (shape, end) = (self.dim(), start + self.len());
         Some(Box::new(move |array| {
             let array: &ArcArray<A, Ix1> = array.downcast_ref().expect("the results of a block of this type");
-            let part = array.clone().slice_move(s![start..end]).into_shape_with_order(shape.clone());
-            Nd::from(part.expect("as many elements")).into_value()
+            let mut part = array.clone();
+            part.slice_axis_inplace(Axis(0), (start..end).into());
+            Nd::from(part.into_shape_with_order(shape.clone()).expect("as many elements")).into_value()
         }))
     }
 

@@ -168,6 +168,15 @@ fn linear_matches_matmul_plus_bias() {
         check_twice(what, &loss, x);
         check_twice(what, &loss, weight);
         check_twice(what, &loss, bias);
+        // a weight in the layout of PyTorch
+        let turned = Weight::new(Nd::from(weight.value().view().t().as_standard_layout().into_owned()));
+        for of_turned in [x.linear(turned.transpose(0, 1), bias), x.linear(turned.t(), bias)] {
+            assert_eq!(value(&of_turned), value(&y), "{what}: a transposed weight");
+            let loss = mixed(&of_turned);
+            check_twice(what, &loss, x);
+            check_twice(what, &loss, &turned);
+            check_twice(what, &loss, bias);
+        }
     }
     let x = Weight::new(numbers((4, 3), -1.0, 1.0, 1));
     check("a matrix", &x, &weight, &bias);

@@ -98,6 +98,9 @@ fn linear_step_of_one_or_many_rows_matches_recorded_step() {
             let hidden = w[0].linear(&w[1], &b[1]).tanh();
             (hidden.matmul(&w[2]) * 0.5).sum() + (hidden + &w[3]).square().sum()
         });
+        // a weight in the layout of PyTorch
+        let values = [matrix([rows, 70]), matrix([33, 70]), matrix([1, 33])];
+        check("linear", &values, |(w, b)| (&w[0] * 2.0).linear(w[1].transpose(0, 1), &b[2]).tanh().square().sum());
     }
 }
 
