@@ -381,7 +381,7 @@ impl<'a> Loop<'a> {
             let is_over = self.is_over();
             let sent = self.send_all(engine);
             if is_over {
-                // Jobs of the pool may wait for answers.
+                // Requests of this rank may wait for answers.
                 (0..self.next_to.len()).for_each(|rank| self.lose(rank, &ended(rank)));
                 return engine.end(self.communication.inbox().failed);
             }
