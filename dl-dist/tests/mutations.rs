@@ -15,7 +15,6 @@ use test_support::fuzz::Fuzz;
 #[path = "../../tests/memory/allocator.rs"]
 #[allow(dead_code, reason = "shared with other tests")]
 mod allocator;
-#[allow(dead_code, reason = "shared with other tests")]
 mod support;
 
 #[global_allocator]
