@@ -277,8 +277,12 @@ impl Engine for Mpi {
             }
             let Some(left) = wait.checked_sub(now - begin).filter(|left| !left.is_zero()) else { return Ok(None) };
             let idle = now - self.last;
+            // A long message moves only while both of its ranks call MPI.
+            let is_moving = !self.sent.is_empty() || self.incoming.iter().any(|from| !from.pieces.is_empty());
             if self.spins && idle < SPIN {
                 std::hint::spin_loop();
+            } else if is_moving {
+                thread::yield_now();
             } else {
                 thread::park_timeout((idle / 16).clamp(NAPS[0], NAPS[1]).min(left));
             }

@@ -19,7 +19,6 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 use support::Net;
 
-#[allow(dead_code, reason = "shared with other tests")]
 mod support;
 
 const PARTS: usize = 4;
