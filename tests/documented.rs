@@ -16,7 +16,7 @@ use std::process::Command;
 
 /// Items documented elsewhere: the examples of the macros need the library and stand at the
 /// re-exports.
-const ELSEWHERE: [&str; 5] = ["Layers", "Module", "Variables", "differentiable", "direct"];
+const ELSEWHERE: [&str; 6] = ["Layers", "Module", "Variables", "differentiable", "direct", "remote"];
 
 const CRATES: [&str; 12] = [
     "dl",

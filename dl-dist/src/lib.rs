@@ -77,6 +77,21 @@ mod uses;
 
 pub use cluster::Cluster;
 pub use communication::Messages;
+/// ```
+/// # use dl_core::Module; use dl_macros::Module; use dl_nd::NdLayer; use dl_nd::init; use dl_nn::{Block, Linear};
+/// #[derive(Clone, Module)]
+/// # #[module(crate = dl_core)]
+/// struct Expert {
+///     output: Linear,
+/// }
+///
+/// #[dl_dist::remote(crate = dl_dist)] // without the argument in programs that use `dl`
+/// impl Block for Expert {
+///     fn of(&self, x: &NdLayer) -> NdLayer {
+///         self.output.of(x)
+///     }
+/// }
+/// ```
 pub use dl_macros::remote;
 pub use engine::Engine;
 pub use function::RemoteBlock;

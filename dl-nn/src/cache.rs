@@ -178,6 +178,20 @@ impl<A: Element> Cache<A> {
         Ok(Past { cache: self.clone(), tokens: ids, starts: starts.into(), counts, settings })
     }
 
+    /// The number of the prediction that is under way, which must have begun with these lengths.
+    ///
+    /// # Errors
+    /// If there is none: a layer that is evaluated outside of it would overwrite rows of the past.
+    fn running(&self, starts: &[usize]) -> Result<u64> {
+        let state = lock(&self.0);
+        if state.busy && (state.lengths.is_empty() || state.lengths == starts) {
+            return Ok(state.begun);
+        }
+        Err(Error::invalid(
+            "a layer that extends a cache belongs to one `Cache::predict`, and no other pass evaluates it",
+        ))
+    }
+
     /// Claims the cache for a prediction.
     fn begin(&self, starts: &[usize]) -> Result<Lease<'_, A>> {
         let mut state = lock(&self.0);
@@ -424,16 +438,14 @@ impl<A: Element> Primitive for Extend<A> {
             )));
         }
         let keys = visible(&self.starts, &self.counts);
-        let running = Some(lock(&self.cache.0)).filter(|state| state.busy).map(|state| state.begun);
+        let running = self.cache.running(&self.starts)?;
         let mut rows = lock(&self.slot);
-        if let Some(begun) = running {
-            // the same call may run again in a pass that has released its value
-            if rows.writer.as_ref().is_some_and(|(last, call)| *last == begun && !Arc::ptr_eq(call, &self.call)) {
-                let text = "two blocks of a prediction write to one layer of the cache: each needs a number of its own";
-                return Err(Error::invalid(format!("{text} in `past.layer(number)`")));
-            }
-            rows.writer = Some((begun, self.call.clone()));
+        // the same call may run again in a pass that has released its value
+        if rows.writer.as_ref().is_some_and(|(last, call)| *last == running && !Arc::ptr_eq(call, &self.call)) {
+            let text = "two blocks of a prediction write to one layer of the cache: each needs a number of its own";
+            return Err(Error::invalid(format!("{text} in `past.layer(number)`")));
         }
+        rows.writer = Some((running, self.call.clone()));
         let past = rows.array.as_ref().map(|array| [batch, groups, each, array.shape()[3], depth] == *array.shape());
         if past == Some(false) && self.starts.iter().any(|&start| start > 0) {
             let past = rows.array.as_ref().expect("rows of the past").shape().to_vec();

@@ -115,6 +115,26 @@ fn failed_prediction_leaves_cache_as_it_was() -> Result<()> {
 }
 
 #[test]
+fn layer_of_an_earlier_prediction_is_refused_and_leaves_cache_as_it_was() -> Result<()> {
+    let (decoder, text, cache) = (Decoder::new()?, text(3, 9), Cache::new(9));
+    let mut kept = None;
+    let keep = |past: &Past| {
+        let next = decoder.next(past);
+        kept = Some(next.clone());
+        next
+    };
+    cache.predict(&[text[..4].to_vec()], keep).wait()?;
+    let kept = kept.expect("a layer");
+    cache.predict(&[vec![text[4]]], |past| decoder.next(past)).wait()?;
+    assert!(kept.predict().wait().unwrap_err().to_string().contains("belongs to one `Cache::predict`"));
+    // within another prediction, too
+    assert!(cache.predict(&[vec![text[5]]], |past| decoder.next(past) + &kept).wait().is_err());
+    let logits = cache.predict(&[text[5..].to_vec()], |past| decoder.next(past)).wait()?;
+    assert_close(&logits.into_vec(), &whole(&decoder, &text)?);
+    Ok(())
+}
+
+#[test]
 fn two_blocks_with_one_number_are_refused_in_each_prediction() -> Result<()> {
     let (decoder, cache) = (Decoder::new()?, Cache::new(16));
     let wrong = |past: &Past| {

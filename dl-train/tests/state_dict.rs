@@ -430,6 +430,21 @@ fn integers_with_a_scale_are_read_as_floating_point() -> Result<()> {
     Ok(())
 }
 
+/// A misspelt pattern would load a square weight as it is in the file.
+#[test]
+fn pattern_without_match_is_refused_and_leaves_weights_unchanged() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("net.safetensors");
+    let net = [1.0_f64, 2.0].map(Weight::new);
+    save_torch(&net, &path).unwrap();
+    net[0].set(5.0);
+    for load in [Load::torch().only("2"), Load::torch().transposed("2")] {
+        let error = load.weights(&net, &path).unwrap_err().to_string();
+        assert!(error.contains("(\"2\")` matches no path of the module: 0, 1"), "{error}");
+        assert_eq!(net[0].value(), 5.0);
+    }
+}
+
 /// Two shards and their index.
 fn sharded(folder: &Path) -> (PathBuf, [Weight<Nd<f32, Ix1>>; 2]) {
     foreign(folder, "model-00001-of-00002.safetensors", &[("0", Dtype::F32, &[2], floats(&[1.0, 2.0]))]);

@@ -1,5 +1,4 @@
-//! The fully connected layer `x · W + b` as one operation, with an optional fused ReLU. The weight
-//! may be the transposition of another layer.
+//! The fully connected layer `x · W + b` as one operation, with an optional fused ReLU.
 
 use crate::fusion::RUN_LEN;
 use crate::gemm::{self, Epilogue, MatrixRef};
@@ -7,10 +6,10 @@ use crate::kernels::sum_of_rows;
 use crate::ops::add_n::sum_present;
 use crate::ops::axes::AxisList;
 use crate::ops::broadcast::broadcast_to;
-use crate::ops::matmul::{MatMul, batch_of, delta_of_left, delta_of_right, matmul, product_op, transpose_if};
+use crate::ops::matmul::{MatMul, batch_of, delta_of_left, delta_of_right, matmul, product_op};
 use crate::ops::pointwise::binary;
 use crate::ops::reduce::{ReduceForm, ReduceOp, reduce};
-use crate::ops::reshape::{ReshapeTarget, lift, matrix_of_transposed, reshape, reshape_to};
+use crate::ops::reshape::{ReshapeTarget, is_transposition, lift, reshape, reshape_to, transpose};
 use crate::tensor::{Element, Nd, Rank, check_size};
 use dl_core::{
     Along, At, Binary, BlockOp, BuiltIn, CotangentSink, Error, Immediate, Layer, Pointwise, Primitive, Result,
@@ -25,10 +24,7 @@ pub(crate) fn linear<A: Element, D: MatMul<Ix2, Product = D>>(
     bias: Layer<Nd<A, Ix1>>,
     relu: bool,
 ) -> Layer<Nd<A, D>> {
-    // a product reads either layout, and the delta of the weight is computed in the layout that it has
-    let matrix = matrix_of_transposed(&weight);
-    let op = Linear { relu, transposed: matrix.is_some(), types: PhantomData };
-    Layer::apply_built_in(op, (x, matrix.unwrap_or(weight), bias))
+    Layer::apply_built_in(Linear { relu, types: PhantomData }, (x, weight, bias))
 }
 
 /// (x, W, b) ↦ x · W + b, or max(x · W + b, 0) with `relu`. All axes of `x` but the last count as
@@ -39,8 +35,6 @@ pub(crate) fn linear<A: Element, D: MatMul<Ix2, Product = D>>(
 #[derive(Clone)]
 struct Linear<A, D> {
     relu: bool,
-    /// Whether the operand is the transposition of `W`.
-    transposed: bool,
     types: PhantomData<(A, D)>,
 }
 
@@ -50,17 +44,6 @@ impl<A: Element, D: Rank> Linear<A, D> {
     #[track_caller]
     fn gate(&self, y: &Layer<Nd<A, D>>, d: &Layer<Nd<A, D>>) -> Layer<Nd<A, D>> {
         if self.relu { Nd::binary(Binary::Gate, d, y) } else { d.clone() }
-    }
-
-    /// The numbers of rows and columns of `W`.
-    fn lengths_of(&self, weight: &Nd<A, Ix2>) -> [usize; 2] {
-        let &[depth, columns] = weight.shape() else { unreachable!("two axes") };
-        if self.transposed { [columns, depth] } else { [depth, columns] }
-    }
-
-    /// `W`.
-    fn matrix_of<'a>(&self, weight: &'a Nd<A, Ix2>) -> ArrayView2<'a, A> {
-        if self.transposed { weight.view().reversed_axes() } else { weight.view() }
     }
 }
 
@@ -76,13 +59,13 @@ impl<A: Element, D: MatMul<Ix2, Product = D>> Primitive for Linear<A, D> {
     }
 
     fn value(&self, (x, weight, bias): (&Nd<A, D>, &Nd<A, Ix2>, &Nd<A, Ix1>)) -> Result<Nd<A, D>> {
-        let [depth, columns] = self.lengths_of(weight);
-        batch_of(x.shape(), &[depth, columns])?;
+        batch_of(x.shape(), weight.shape())?;
+        let [depth, columns] = [0, 1].map(|axis| weight.shape()[axis]);
         if bias.shape() != [columns] {
             return Err(Error::shape(format!(
                 "a bias of length {} for a weight of shape {:?}, which has {columns} columns",
                 bias.len(),
-                [depth, columns],
+                weight.shape(),
             )));
         }
         let mut shape = x.dim();
@@ -93,8 +76,7 @@ impl<A: Element, D: MatMul<Ix2, Product = D>> Primitive for Linear<A, D> {
         let bias = bias.as_slice().expect("in standard layout");
         let x = x.0.to_shape([rows, depth]).expect("as many elements");
         let finish = if self.relu { Epilogue::Relu } else { Epilogue::None };
-        let weight = self.matrix_of(weight);
-        Ok(gemm::product(MatrixRef::row(&x.view()), MatrixRef::row(&weight), Some(bias), finish, shape).into())
+        Ok(gemm::product(MatrixRef::row(&x.view()), MatrixRef::row(&weight.view()), Some(bias), finish, shape).into())
     }
 
     fn pullback(
@@ -103,22 +85,22 @@ impl<A: Element, D: MatMul<Ix2, Product = D>> Primitive for Linear<A, D> {
     ) -> (Option<Layer<Nd<A, D>>>, Option<Layer<Nd<A, Ix2>>>, Option<Layer<Nd<A, Ix1>>>) {
         let (x, weight, _) = at.values;
         let d = self.gate(at.output, at.delta);
-        let (dx, dw, db) = self.deltas(at.operands, x.dim(), weight, &d);
+        let (dx, dw, db) = deltas(at.operands, (x.dim(), weight.dim()), &d);
         (Some(dx), Some(dw), Some(db))
     }
 
     fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
         let ((x, weight, _), (dx, dw, db)) = (along.operands, along.tangents);
         let sum = sum_present([
-            dx.as_ref().map(|dx| matmul("matmul", dx.clone(), transpose_if(weight, self.transposed))),
-            dw.as_ref().map(|dw| matmul("matmul", x.clone(), transpose_if(dw, self.transposed))),
+            dx.as_ref().map(|dx| matmul("matmul", dx.clone(), weight.clone())),
+            dw.as_ref().map(|dw| matmul("matmul", x.clone(), dw.clone())),
             db.as_ref().map(|db| broadcast_to(&lift(db), along.value.dim())),
         ])?;
         Some(self.gate(along.output, &sum))
     }
 
     fn cost(&self, (x, weight, _): (&Nd<A, D>, &Nd<A, Ix2>, &Nd<A, Ix1>)) -> f64 {
-        let [depth, columns] = self.lengths_of(weight);
+        let [depth, columns] = [0, 1].map(|axis| weight.shape()[axis]);
         let pending = x.nanoseconds_to_compute() + weight.nanoseconds_to_compute();
         150.0 + pending + gemm::nanoseconds::<A>(rows_of(x.shape()), depth, columns)
     }
@@ -128,14 +110,13 @@ impl<A: Element, D: MatMul<Ix2, Product = D>> BuiltIn for Linear<A, D> {
     const IS_PURE: bool = true;
 
     fn block_op(&self, (x, weight, _): (&Nd<A, D>, &Nd<A, Ix2>, &Nd<A, Ix1>), value: &Nd<A, D>) -> Option<BlockOp> {
-        let [depth, columns] = self.lengths_of(weight);
-        let shape = [rows_of(x.shape()), depth, columns];
-        product_op((x, weight), shape, [false, self.transposed], self.relu, value)
+        let [depth, columns] = [0, 1].map(|axis| weight.shape()[axis]);
+        product_op((x, weight), [rows_of(x.shape()), depth, columns], [false; 2], self.relu, value)
     }
 
     fn immediate_pullback(&self, at: &Immediate<'_, Self>, sink: &mut CotangentSink<'_>) -> bool {
         let (x, weight, _) = at.values;
-        let (rows, [depth, columns]) = (rows_of(x.shape()), self.lengths_of(weight));
+        let (rows, [depth, columns]) = (rows_of(x.shape()), [0, 1].map(|axis| weight.shape()[axis]));
         let is_now = !sink.is_weight(0) && sink.is_short(150.0 + gemm::nanoseconds::<A>(rows, columns, depth));
         if !self.relu && (!is_now || at.delta.0.as_slice().is_none()) {
             return false;
@@ -151,7 +132,7 @@ impl<A: Element, D: MatMul<Ix2, Product = D>> BuiltIn for Linear<A, D> {
         };
         let elements = if is_now { delta.0.as_slice() } else { None };
         let Some(d) = elements else {
-            let (dx, dw, db) = self.deltas(&at.operands(), x.dim(), weight, &layer);
+            let (dx, dw, db) = deltas(&at.operands(), (x.dim(), weight.dim()), &layer);
             if sink.wants(0) {
                 sink.add_layer(0, dx);
             }
@@ -165,13 +146,13 @@ impl<A: Element, D: MatMul<Ix2, Product = D>> BuiltIn for Linear<A, D> {
         };
         if sink.wants(0) {
             let d = ArrayView2::from_shape((rows, columns), d).expect("as many elements");
-            let weight = self.matrix_of(weight).reversed_axes();
+            let weight = weight.view().reversed_axes();
             let dx = gemm::product(MatrixRef::row(&d), MatrixRef::column(&weight), None, Epilogue::None, x.dim());
             sink.count(1);
             sink.add(0, Nd::from(dx));
         }
         if sink.wants(1) {
-            sink.add_layer(1, self.delta_of_weight(&at.operands().0, [rows, depth, columns], &layer));
+            sink.add_layer(1, delta_of_weight(&at.operands(), [rows, depth, columns], &layer));
         }
         if sink.wants(2) {
             match rows {
@@ -192,33 +173,29 @@ impl<A: Element, D: MatMul<Ix2, Product = D>> BuiltIn for Linear<A, D> {
     }
 }
 
-impl<A: Element, D: MatMul<Ix2, Product = D>> Linear<A, D> {
-    /// The deltas of `x`, the weight and `b`, from the delta `d` of `x · W + b`.
-    #[track_caller]
-    fn deltas(
-        &self,
-        (x, weight, _): &Operands<A, D>,
-        shape: D,
-        value: &Nd<A, Ix2>,
-        d: &Layer<Nd<A, D>>,
-    ) -> Operands<A, D> {
-        let (rows, [depth, columns]) = (rows_of(shape.slice()), self.lengths_of(value));
-        let lengths = [rows, depth, columns];
-        let dx = reshape_to(&delta_of_left(weight, [rows, columns], !self.transposed, d), shape);
-        (dx, self.delta_of_weight(x, lengths, d), delta_of_bias(d, rows, columns))
-    }
+/// The deltas of `x`, `W` and `b`, from the delta `d` of `x · W + b`.
+#[track_caller]
+fn deltas<A: Element, D: MatMul<Ix2, Product = D>>(
+    operands: &Operands<A, D>,
+    (shape, weight): (D, Ix2),
+    d: &Layer<Nd<A, D>>,
+) -> Operands<A, D> {
+    let lengths @ [rows, _, columns] = [rows_of(shape.slice()), weight[0], weight[1]];
+    let dx = reshape_to(&delta_of_left(&operands.1, [rows, columns], d), shape);
+    (dx, delta_of_weight(operands, lengths, d), delta_of_bias(d, rows, columns))
+}
 
-    #[track_caller]
-    fn delta_of_weight(
-        &self,
-        x: &Layer<Nd<A, D>>,
-        [rows, depth, columns]: [usize; 3],
-        d: &Layer<Nd<A, D>>,
-    ) -> Layer<Nd<A, Ix2>> {
-        if self.transposed {
-            return delta_of_right(d, [rows, columns, depth], x);
-        }
-        delta_of_right(x, [rows, depth, columns], d)
+/// The delta of `W`. That of a transposition is computed in the layout of the matrix, which is a
+/// weight in the layout of PyTorch.
+#[track_caller]
+fn delta_of_weight<A: Element, D: MatMul<Ix2, Product = D>>(
+    (x, weight, _): &Operands<A, D>,
+    [rows, depth, columns]: [usize; 3],
+    d: &Layer<Nd<A, D>>,
+) -> Layer<Nd<A, Ix2>> {
+    match is_transposition(weight) {
+        true => transpose(&delta_of_right(d, [rows, columns, depth], x), 0, 1),
+        false => delta_of_right(x, [rows, depth, columns], d),
     }
 }
 

@@ -241,7 +241,7 @@ fn transposed_view<A, D: Rank>(mut x: ArrayView<'_, A, D>, transposed: bool) -> 
 }
 
 #[track_caller]
-pub(crate) fn transpose_if<A: Element, D: Rank>(x: &Layer<Nd<A, D>>, transposed: bool) -> Layer<Nd<A, D>> {
+fn transpose_if<A: Element, D: Rank>(x: &Layer<Nd<A, D>>, transposed: bool) -> Layer<Nd<A, D>> {
     if transposed { transpose(x, -2, -1) } else { x.clone() }
 }
 
@@ -448,17 +448,16 @@ pub(crate) fn delta_of_right<A: Element, D: Rank>(
     Layer::apply_built_in(MatMulOp { name: "matmul", transposed: [true, false], types: PhantomData }, (a, d))
 }
 
-/// The delta `[rows, depth]` of a left operand, from the delta `d` of the product, whose axes but the
-/// last count as rows. `b`, the right operand, is transposed first if `is_transposed`.
+/// The delta `[rows, depth]` of a left operand, from the delta `d` of the product with `b`. All axes
+/// of `d` but the last count as rows.
 #[track_caller]
 pub(crate) fn delta_of_left<A: Element, D: Rank>(
     b: &Layer<Nd<A, Ix2>>,
     [rows, columns]: [usize; 2],
-    is_transposed: bool,
     d: &Layer<Nd<A, D>>,
 ) -> Layer<Nd<A, Ix2>> {
-    let (d, transposed) = (reshape_to(d, Ix2(rows, columns)), [false, is_transposed]);
-    Layer::apply_built_in(MatMulOp { name: "matmul", transposed, types: PhantomData }, (d, b.clone()))
+    let d = reshape_to(d, Ix2(rows, columns));
+    Layer::apply_built_in(MatMulOp { name: "matmul", transposed: [false, true], types: PhantomData }, (d, b.clone()))
 }
 
 /// dA = d · Bᵀ, dB = Aᵀ · d, each summed over the batch axes along which its operand was broadcast.

@@ -264,15 +264,9 @@ pub(crate) fn transpose<A: Item, D: Rank>(x: &Layer<Nd<A, D>>, a: isize, b: isiz
     Layer::apply_built_in(Permute { order: AxisOrder::Exchanged(a, b), operand: PhantomData }, (x.clone(),))
 }
 
-/// The matrix that this layer transposes, if it does.
-pub(crate) fn matrix_of_transposed<A: Item>(x: &Layer<Nd<A, Ix2>>) -> Option<Layer<Nd<A, Ix2>>> {
-    let (Permute { order, .. }, (matrix,)) = x.applied()?;
-    let is_transposition = match *order {
-        AxisOrder::Reversed => true,
-        AxisOrder::Exchanged(a, b) => matches!((a, b), (0 | -2, 1 | -1) | (1 | -1, 0 | -2)),
-        AxisOrder::Axes(_) => false,
-    };
-    is_transposition.then_some(matrix)
+/// Whether this layer is the transposition of another one.
+pub(crate) fn is_transposition<A: Item>(x: &Layer<Nd<A, Ix2>>) -> bool {
+    x.applied::<Permute<A, Ix2>>().is_some_and(|(op, _)| op.order.exchanges(2) == Some([0, 1]))
 }
 
 #[track_caller]
@@ -449,6 +443,20 @@ enum AxisOrder {
     Axes(Vec<isize>),
 }
 
+impl AxisOrder {
+    /// The two axes that it exchanges, the lower first, if it leaves all others in their places.
+    fn exchanges(&self, rank: usize) -> Option<[usize; 2]> {
+        match *self {
+            AxisOrder::Reversed => (rank == 2).then_some([0, 1]),
+            AxisOrder::Exchanged(a, b) => {
+                let (a, b) = (position_of(a, rank)?, position_of(b, rank)?);
+                Some([a.min(b), a.max(b)])
+            }
+            AxisOrder::Axes(_) => None,
+        }
+    }
+}
+
 impl<A: Item, D: Rank> Primitive for Permute<A, D> {
     type Operands = (Layer<Nd<A, D>>,);
     type Output = Nd<A, D>;
@@ -482,6 +490,12 @@ impl<A: Item, D: Rank> Primitive for Permute<A, D> {
     }
 
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A::Derivative, D>>>,) {
+        let (rank, delta) = (at.values.0.shape().len(), at.delta.applied::<Permute<A::Derivative, D>>());
+        if let Some((Permute { order, .. }, (delta,))) = delta
+            && order.exchanges(rank).is_some_and(|axes| self.order.exchanges(rank) == Some(axes))
+        {
+            return (Some(delta),);
+        }
         let inverse = match &self.order {
             AxisOrder::Axes(axes) => {
                 let mut inverse = axes.clone();

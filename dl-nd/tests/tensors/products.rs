@@ -177,6 +177,13 @@ fn linear_matches_matmul_plus_bias() {
             check_twice(what, &loss, &turned);
             check_twice(what, &loss, bias);
         }
+        // the transposition is a layer like others
+        for layer in [turned.transpose(0, 1), turned.t(), turned.transpose(-1, -2)] {
+            let by_product = mixed(&(x.matmul(&layer) + bias.lift::<D>()));
+            let gradient = value(&mixed(&x.linear(&layer, bias)).gradient(&layer));
+            assert_close(what, &gradient, &value(&by_product.gradient(&layer)));
+            assert!(gradient.view().iter().any(|&x| x != 0.0), "{what}");
+        }
     }
     let x = Weight::new(numbers((4, 3), -1.0, 1.0, 1));
     check("a matrix", &x, &weight, &bias);

@@ -36,8 +36,10 @@ fn check(what: &str, values: &[Nd], loss: impl Fn(&Net) -> Layer<f32>) {
     let (plain, recorded) = (step(values, &loss, None), step(values, &loss, Some(&recorder)));
     assert_eq!(plain.0, recorded.0, "{what}");
     // immediate rules skip operations that these deltas do not need, and the recorded step sums
-    // materialized products with an extra operation: the counts differ
-    let differs = ["above", "ceil", "floor", "gate", "kink", "round", "sign", "parts", "recurrent"].contains(&what);
+    // materialized products with an extra operation, and does not transpose a delta twice: the counts
+    // differ
+    let differs =
+        ["above", "ceil", "floor", "gate", "kink", "round", "sign", "parts", "recurrent", "turned"].contains(&what);
     // the counts of chunks differ if small tensors are deferred
     let differs_there = what == "chunks" && std::env::var_os("DL_FUSE_FROM").is_some();
     if !differs && !differs_there {
@@ -100,7 +102,7 @@ fn linear_step_of_one_or_many_rows_matches_recorded_step() {
         });
         // a weight in the layout of PyTorch
         let values = [matrix([rows, 70]), matrix([33, 70]), matrix([1, 33])];
-        check("linear", &values, |(w, b)| (&w[0] * 2.0).linear(w[1].transpose(0, 1), &b[2]).tanh().square().sum());
+        check("turned", &values, |(w, b)| (&w[0] * 2.0).linear(w[1].transpose(0, 1), &b[2]).tanh().square().sum());
     }
 }
 

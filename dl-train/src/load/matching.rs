@@ -48,6 +48,7 @@ impl Load {
         prefix: &str,
     ) -> Result<(Vec<NewValue>, Report)> {
         let entries = module.entries();
+        self.check_patterns(&entries)?;
         let layout = self.layout_of(&entries, file, prefix)?;
         let mut tensors = self.tensors(&entries, layout, file, prefix).map_err(|error| file.with_name(&error))?;
         let shapes: HashMap<&str, Vec<usize>> =
@@ -80,6 +81,22 @@ impl Load {
         self.check(&report, &entries, file).map_err(|error| file.with_name(&error))?;
         let value = |(first, pieces): &(&Entry, Pieces<'_>)| self.value(first, pieces, layout, file, prefix);
         Ok((planned.iter().map(value).collect::<Result<_>>()?, report))
+    }
+
+    /// # Errors
+    /// When a pattern that selects, or that exchanges axes, matches nothing: it is misspelt.
+    fn check_patterns(&self, entries: &[Entry]) -> Result<()> {
+        let patterns = self.only.iter().map(|only| ("only", only));
+        let mut patterns = patterns.chain(self.transposed.iter().map(|transposed| ("transposed", transposed)));
+        let matched = |pattern: &str| entries.iter().any(|entry| matches(pattern, entry.path()));
+        match patterns.find(|(_, pattern)| !matched(pattern)) {
+            None => Ok(()),
+            Some((option, pattern)) => {
+                let paths: Vec<&str> = entries.iter().map(Entry::path).collect();
+                let text = format!("`{option}({pattern:?})` matches no path of the module: {}", paths.join(", "));
+                Err(Error::invalid(text))
+            }
+        }
     }
 
     /// # Errors

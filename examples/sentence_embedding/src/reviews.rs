@@ -13,11 +13,11 @@ pub struct Review {
     pub label: usize,
 }
 
-/// Ratings between, from -4 to 4, are of sentences that are neither positive nor negative.
+/// A sentence with a rating of a smaller magnitude is neither positive nor negative.
 const CLEAR: f64 = 1.0;
 
-/// Reads lines of a name, a rating and a sentence, separated by tabs. Sentences whose rating is
-/// smaller than 1 are left out.
+/// Reads lines of a name, a rating from -4 to 4 and a sentence, separated by tabs. Sentences with a
+/// rating between -1 and 1 are left out.
 ///
 /// # Errors
 /// When the file cannot be read, or a line has another form.
