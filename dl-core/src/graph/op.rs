@@ -122,21 +122,23 @@ pub(crate) trait AnyPrimitive: Send + Sync {
     }
 }
 
-/// An operation that another one consists of: a call of a compiled function.
+/// An operation that another one consists of: a call of a compiled function. A function of numbers
+/// has no call: a pass evaluates its operations.
 ///
 /// ```
 /// use dl_core::bang::{Arguments, CompiledArgument, CompiledFunction};
 /// use dl_core::record::{InnerOperand, InnerOperation, Recorder};
 /// use dl_core::{Differentiable, Layer};
+/// use dl_nd::{Nd, ndarray::Ix1};
 /// // `#[differentiable(compiled)]` writes this
-/// fn twice_tanh(x: &Layer<f64>) -> Layer<f64> {
+/// fn twice_tanh(x: &Layer<Nd<f64, Ix1>>) -> Layer<Nd<f64, Ix1>> {
 ///     static FUNCTION: CompiledFunction = CompiledFunction::new("twice_tanh");
 ///     let mut arguments = Arguments::new();
 ///     x.add_to(&mut arguments);
 ///     FUNCTION.call(arguments, || x.tanh().tanh())
 /// }
 /// let recorder = Recorder::new();
-/// twice_tanh(&Layer::constant(0.0)).predict().recorded(&recorder).wait()?;
+/// twice_tanh(&Layer::constant(Nd::from([0.0, 1.0]))).predict().recorded(&recorder).wait()?;
 /// let record = &recorder.take().passes[0];
 /// let call = record.nodes.iter().find(|node| node.name == "twice_tanh").unwrap();
 /// let inner: Vec<(&str, &[InnerOperand])> =
