@@ -48,8 +48,8 @@ struct Sequence {
 }
 
 impl<M: Fn(&Past<A>) -> NdLayer<Ix2, A>, A: Element> Generation<M, A> {
-    /// Text of at most `limit` tokens after each of the prompts, drawn from the softmax of the
-    /// logits.
+    /// Text after each of the prompts, drawn from the softmax of the logits. It ends when a prompt
+    /// with its text fills a cache of `limit` tokens.
     ///
     /// ```
     /// use dl_core::Layer;

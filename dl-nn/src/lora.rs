@@ -41,7 +41,7 @@ pub struct LoRA<A: Element = f32> {
     /// `[rank, out]`.
     #[module(torch = "lora_B.default.weight", transposed)]
     pub b: NdWeight<Ix2, A>,
-    /// The factor of the correction.
+    /// The factor of the correction. It is a setting, not a weight: files do not have it.
     pub scale: f64,
 }
 

@@ -15,7 +15,8 @@ use std::path::Path;
 /// renaming, and conversion of types.
 ///
 /// Everything is validated before anything is set. Tensors are read one after the other; beside the
-/// weights of the module, their new values and one tensor are in memory.
+/// weights of the module, all new values are in memory, and up to three forms of one tensor: that of
+/// the file, the converted and the transposed one.
 ///
 /// A file is a safetensors file, or an index of several with a name that ends with `.index.json`.
 ///

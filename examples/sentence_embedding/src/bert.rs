@@ -88,7 +88,8 @@ impl Bert {
 }
 
 impl Bert<LoRA> {
-    /// An ordinary network with the weights of this one, for inference.
+    /// An ordinary network for inference: its linear layers have new weights, and it shares all others
+    /// with this one, frozen.
     ///
     /// # Errors
     /// Those of [`LoRA::merged`].

@@ -27,6 +27,12 @@ struct Longest {
     max_seq_length: usize,
 }
 
+/// How the states of the tokens become one vector: `1_Pooling/config.json`.
+#[derive(serde::Deserialize)]
+struct Pooling {
+    pooling_mode_mean_tokens: bool,
+}
+
 impl Encoder {
     /// Loads `config.json`, `tokenizer.json` and `model.safetensors`, or the index of several such
     /// files, from a folder.
@@ -35,6 +41,11 @@ impl Encoder {
     /// When a file is missing or damaged, or the weights do not fit the configuration.
     pub fn open(folder: &Path) -> dl::Result<Encoder> {
         let config: Config = json(&folder.join("config.json"))?;
+        let pooling = folder.join("1_Pooling/config.json");
+        if pooling.exists() && !json::<Pooling>(&pooling)?.pooling_mode_mean_tokens {
+            let text = "this encoder does not take the mean of its tokens, which is what this program computes";
+            return Err(Error::invalid(format!("{}: {text}", pooling.display())));
+        }
         let bert = Bert::new(&config)?;
         let index = folder.join("model.safetensors.index.json");
         let weights = if index.exists() { index } else { folder.join("model.safetensors") };
@@ -45,6 +56,11 @@ impl Encoder {
         let path = folder.join("tokenizer.json");
         let to_error = |error| Error::invalid(format!("{}: {error}", path.display()));
         let mut tokenizer = Tokenizer::from_file(&path).map_err(to_error)?;
+        let (tokens, words) = (tokenizer.get_vocab_size(true), config.vocab_size);
+        if tokens > words {
+            let text = format!("{tokens} tokens for a model of {words}: it is the tokenizer of another model");
+            return Err(Error::invalid(format!("{}: {text}", path.display())));
+        }
         let limits = folder.join("sentence_bert_config.json");
         let limit = if limits.exists() { json::<Longest>(&limits)?.max_seq_length } else { usize::MAX };
         let max_length = limit.min(config.max_position_embeddings);

@@ -69,6 +69,17 @@ fn damaged_model_error_names_file() {
     fs::write(folder.join("config.json"), config.replace("\"num_hidden_layers\": 2", "\"num_hidden_layers\": 3"))
         .unwrap();
     assert!(error().contains("missing in the file: \"layers.2.attention.in_proj_weight\""), "{}", error());
+    // the tokenizer of another model, and another form of pooling
+    fs::write(folder.join("config.json"), &config).unwrap();
+    let tokenizer = fs::read_to_string(file("tiny/tokenizer.json")).unwrap();
+    let larger = tokenizer.replacen("\"[PAD]\":0", "\"[PAD]\":0,\"another word\":99999", 1);
+    assert_ne!(larger, tokenizer);
+    fs::write(folder.join("tokenizer.json"), larger).unwrap();
+    assert!(error().contains("it is the tokenizer of another model"), "{}", error());
+    copy("tokenizer.json");
+    fs::create_dir(folder.join("1_Pooling")).unwrap();
+    fs::write(folder.join("1_Pooling/config.json"), "{\"pooling_mode_mean_tokens\": false}").unwrap();
+    assert!(error().contains("does not take the mean of its tokens"), "{}", error());
     fs::remove_dir_all(folder).unwrap();
 }
 
