@@ -320,7 +320,7 @@ fn answer_of<V: Wire>(from: usize, bytes: &[u8]) -> Result<V> {
     answer.map_err(|error| error.context(format_args!("rank {from}")))
 }
 
-/// The answer to a request. A request whose answer is dropped before it has come is released.
+/// The answer to a request. A request is released if its answer is dropped before it has come.
 pub(crate) struct Answer<V> {
     communication: Arc<Communication>,
     to: usize,
@@ -535,7 +535,7 @@ const LONGEST_POLL: Duration = Duration::from_millis(1);
 /// How long a program may go on after a rank was lost, for its logs.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
-/// Locks a mutex whose data are valid even if a holder has panicked.
+/// Locks a mutex. The data must be valid even if a thread has panicked while it held the lock.
 pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

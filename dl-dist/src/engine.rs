@@ -77,7 +77,7 @@ pub trait Engine: Send {
         None
     }
 
-    /// The time without any message after which a rank counts as lost, for an engine whose ranks can
+    /// The time without any message after which a rank counts as lost, for an engine with ranks that can
     /// die one by one. Then the communication thread sends an empty message to each rank six times in
     /// that time. Empty messages may overtake others. After a loss everything that waits fails, and
     /// the job is [aborted](Engine::abort).

@@ -13,7 +13,7 @@ pub(crate) struct Heartbeat {
     beaten: Instant,
     /// When `silent` was last called.
     asked: Instant,
-    /// `None` for this rank, and for ranks whose program has ended.
+    /// `None` for this rank, and for ranks with a program that has ended.
     heard: Vec<Option<Instant>>,
 }
 
@@ -42,7 +42,7 @@ impl Heartbeat {
         self.heard[from].iter_mut().for_each(|heard| *heard = now);
     }
 
-    /// Expects nothing any more of a rank whose program has ended.
+    /// Expects no further message of a rank after the end of its program.
     pub(crate) fn ended(&mut self, rank: usize) {
         self.heard[rank] = None;
     }

@@ -3,7 +3,7 @@
 use dl_core::{Error, Result};
 use std::time::Duration;
 
-/// What the environment says.
+/// The number of ranks and the launcher, from the environment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Launch {
     /// So many ranks, as threads of this process.

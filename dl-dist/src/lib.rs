@@ -66,6 +66,7 @@ mod message;
 #[allow(unsafe_code, reason = "functions of MPI")]
 mod mpi;
 mod placed;
+mod placement;
 #[cfg(any(has_mpi, test))]
 mod program;
 mod remote_step;

@@ -64,7 +64,7 @@ const NAPS: [Duration; 2] = [Duration::from_micros(20), Duration::from_micros(50
 const LEAVE: Duration = Duration::from_secs(3);
 const ABORT: Duration = Duration::from_millis(500);
 
-/// What a process ends with that was aborted: `EX_SOFTWARE` of `sysexits.h`.
+/// The exit status of an aborted process: `EX_SOFTWARE` of `sysexits.h`.
 const ABORTED: c_int = 70;
 
 /// A message on its way to another rank. MPI reads the bytes until all requests are done.

@@ -1,4 +1,4 @@
-//! The engine whose ranks are threads of one process.
+//! The engine with the threads of one process as ranks.
 
 use crate::Engine;
 use dl_core::Result;

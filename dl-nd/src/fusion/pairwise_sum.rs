@@ -42,11 +42,16 @@ pub(crate) fn sum_in_order<A: Element>(terms: &[A]) -> A {
 /// summed at a time, so that an addition need not wait for the one before it in the same lane.
 pub(crate) fn sums_in_order<A: Element>(lanes: &[A], len: usize, sums: &mut [A]) {
     const TOGETHER: usize = 8;
+    if len == 0 {
+        return sums.fill(A::zero());
+    }
     let mut groups = sums.chunks_exact_mut(TOGETHER);
-    let mut group_lanes = lanes.chunks_exact(TOGETHER * len.max(1));
+    let mut group_lanes = lanes.chunks_exact(TOGETHER * len);
     for (sums, lanes) in groups.by_ref().zip(group_lanes.by_ref()) {
         let lanes: [&[A]; TOGETHER] = std::array::from_fn(|lane| &lanes[lane * len..][..len]);
-        let mut trees: [SumTree<A>; TOGETHER] = std::array::from_fn(|_| SumTree::new());
+        // a shorter lane is a part of one run
+        let mut trees: Option<[SumTree<A>; TOGETHER]> =
+            (len >= RUN_LEN).then(|| std::array::from_fn(|_| SumTree::new()));
         let mut rest = [A::zero(); TOGETHER];
         for start in (0..len).step_by(RUN_LEN) {
             let runs = lanes.map(|lane| &lane[start..len.min(start + RUN_LEN)]);
@@ -56,14 +61,21 @@ pub(crate) fn sums_in_order<A: Element>(lanes: &[A], len: usize, sums: &mut [A])
                     *sum = *sum + run[at];
                 }
             }
-            match runs[0].len() {
-                RUN_LEN => trees.iter_mut().zip(of_runs).for_each(|(tree, sum)| tree.push(sum)),
+            match &mut trees {
+                Some(trees) if runs[0].len() == RUN_LEN => {
+                    trees.iter_mut().zip(of_runs).for_each(|(tree, sum)| tree.push(sum));
+                }
                 _ => rest = of_runs,
             }
         }
-        sums.iter_mut().zip(trees.iter().zip(rest)).for_each(|(sum, (tree, rest))| *sum = tree.total(rest));
+        match trees {
+            Some(trees) => {
+                sums.iter_mut().zip(trees.iter().zip(rest)).for_each(|(sum, (tree, rest))| *sum = tree.total(rest));
+            }
+            None => sums.copy_from_slice(&rest),
+        }
     }
-    let lanes = group_lanes.remainder().chunks_exact(len.max(1));
+    let lanes = group_lanes.remainder().chunks_exact(len);
     groups.into_remainder().iter_mut().zip(lanes).for_each(|(sum, lane)| *sum = sum_in_order(lane));
 }
 
@@ -245,12 +257,12 @@ mod tests {
 
     #[test]
     fn sums_of_several_lanes_have_bits_of_each() {
-        for len in [1, 2, 127, 128, 129, 256, 300, 1500] {
+        for len in [0, 1, 2, 127, 128, 129, 256, 300, 1500] {
             let lanes: Vec<f32> = (0..19 * len).map(|i| ((i * 7919) % 1009) as f32 * 0.1 - 37.7).collect();
             for count in [1, 7, 8, 9, 19] {
                 let mut sums = vec![f32::NAN; count];
                 sums_in_order(&lanes[..count * len], len, &mut sums);
-                let each = lanes.chunks_exact(len).take(count).map(sum_in_order);
+                let each = (0..count).map(|lane| sum_in_order(&lanes[lane * len..][..len]));
                 assert!(sums.iter().zip(each).all(|(sum, one)| sum.to_bits() == one.to_bits()), "{count} of {len}");
             }
         }

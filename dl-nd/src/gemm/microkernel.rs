@@ -66,8 +66,8 @@ pub(super) struct Tile<A> {
     pub(super) next: NextPanel,
 }
 
-/// The panel that follows one whose rows are read in place. Its tiles prefetch it into L2: four of
-/// them, evenly distributed, a quarter each. A weight that was last used a whole network ago is in
+/// The panel that follows one with rows that are read in place. The tiles of the first prefetch it
+/// into L2: four of them, evenly distributed, a quarter each, or fewer if there are fewer. A weight that was last used a whole network ago is in
 /// a distant cache, and rows that are far apart are not predicted by the hardware prefetcher.
 #[derive(Clone, Copy)]
 pub(super) struct NextPanel {

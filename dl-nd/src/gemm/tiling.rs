@@ -136,21 +136,8 @@ impl<A: Element> Panel<A> {
             for part in 0..parts {
                 let depth = each + usize::from(part < larger);
                 let (addend_row, c_row) = (addend.row, c.row);
-                let (addend_start, c_start) = (addend.start, c.start);
-                let tile = Tile {
-                    depth,
-                    a,
-                    b,
-                    b_row,
-                    last,
-                    addend: addend_start,
-                    addend_row,
-                    c: c_start,
-                    c_row,
-                    alpha,
-                    beta,
-                    next,
-                };
+                let (from, to) = (addend.start, c.start);
+                let tile = Tile { depth, a, b, b_row, last, addend: from, addend_row, c: to, c_row, alpha, beta, next };
                 // SAFETY: the tiles have this size; the k-blocks together have the length of the
                 // inner dimension, so all accesses are within the panel and the rows. The separate
                 // sums have room for one tile
