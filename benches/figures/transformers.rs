@@ -29,6 +29,7 @@ impl Network {
                 out_proj: dense(numbers, width, width),
                 heads: width / DEPTH,
                 dropout: 0.0,
+                adapters: Default::default(),
             },
             linear1: dense(numbers, width, 4 * width),
             linear2: dense(numbers, 4 * width, width),

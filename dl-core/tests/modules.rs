@@ -1,6 +1,8 @@
 //! Operations on all weights of a module.
 
-use dl_core::{Buffer, DType, Differentiable, Entry, Module, NewValue, Numbers, Snapshot, Stored, Visitor, Weight};
+use dl_core::{
+    Buffer, DType, Differentiable, Entry, Module, NewValue, Numbers, Result, Snapshot, Stored, Visitor, Weight,
+};
 use dl_optim::Sgd;
 use std::sync::Arc;
 
@@ -119,6 +121,70 @@ fn set_all_checks_all_values_before_setting_any() {
     assert_eq!((net[0].slope.value(), net[1].offset.value(), net[1].steps.value()), (10.0, 20.0, 30.0));
     assert_eq!((net[1].slope.value(), net[0].offset.value()), (3.0, 0.5));
     assert_eq!(net[0].slope.predict().on(&old).wait().unwrap(), 2.0, "a snapshot keeps its values");
+}
+
+#[test]
+fn set_each_drops_each_old_value_before_next_one_is_made() {
+    let net = [Line::new(2.0), Line::new(3.0)];
+    let (entries, old) = (net.entries(), Snapshot::take());
+    let mut set: Vec<Numbers> = Vec::new();
+    let tenfold = |entry: &Entry| match entry.numbers() {
+        Numbers::F64(row) => Numbers::F64(row.iter().map(|x| 10.0 * x).collect()),
+        Numbers::F32(row) => Numbers::F32(row.iter().map(|x| 10.0 * x).collect()),
+        other => other,
+    };
+    Entry::set_each(&entries, |entry| {
+        let earlier = entries.iter().take(set.len()).map(Entry::numbers).collect::<Vec<_>>();
+        assert_eq!(earlier, set, "the entries before have their new values");
+        set.push(tenfold(entry));
+        Ok(tenfold(entry))
+    })
+    .unwrap();
+    assert_eq!((net[0].slope.value(), net[1].slope.value(), net[1].offset.value()), (20.0, 30.0, 5.0));
+    assert_eq!(net[0].slope.predict().on(&old).wait().unwrap(), 2.0, "a snapshot keeps its values");
+}
+
+#[test]
+fn failed_set_each_keeps_what_is_set_and_holds_no_lock() {
+    let net = [1.0, 2.0, 3.0].map(Weight::<f64>::new);
+    let twice = [net[0].clone(), net[0].clone()];
+    let error = Entry::set_each(&twice.entries(), |_| Ok(Numbers::F64(vec![9.0]))).unwrap_err();
+    assert!(error.to_string().contains("two values"), "{error}");
+    assert_eq!(net[0].value(), 1.0);
+
+    let failing = |what: &dyn Fn() -> Result<Numbers>| {
+        Entry::set_each(&net.entries(), |entry| if entry.path() == "1" { what() } else { Ok(Numbers::F64(vec![7.0])) })
+            .unwrap_err()
+    };
+    for (error, text) in [
+        (failing(&|| Err(dl_core::Error::invalid("no such tensor"))), "no such tensor"),
+        (failing(&|| panic!("a destructor")), "a destructor"),
+        (failing(&|| Ok(Numbers::F32(vec![1.0]))), "`1`"),
+        (failing(&|| Ok(Numbers::F64(vec![]))), "`1`"),
+    ] {
+        assert!(error.to_string().contains(text), "{error}");
+        assert_eq!(net.each_ref().map(Weight::value), [7.0, 2.0, 3.0]);
+    }
+    net.iter().for_each(|w| w.set(4.0)); // nothing is locked, and no step is being taken
+    assert_eq!(net[1].predict().on(&Snapshot::take()).wait().unwrap(), 4.0);
+}
+
+/// A concurrent reader sees all old values or all new ones.
+#[test]
+fn set_each_is_atomic_for_concurrent_snapshots() {
+    let net: Vec<Weight<f64>> = (0..50).map(|_| Weight::new(0.0)).collect();
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            for number in 1..200 {
+                Entry::set_each(&net.entries(), |_| Ok(Numbers::F64(vec![f64::from(number)]))).unwrap();
+            }
+        });
+        for _ in 0..200 {
+            let snapshot = Snapshot::take();
+            let differences: dl_core::Layer<f64> = net.windows(2).map(|pair| (&pair[0] - &pair[1]).abs()).sum();
+            assert_eq!(differences.predict().on(&snapshot).wait().unwrap(), 0.0);
+        }
+    });
 }
 
 /// A concurrent reader sees all old values or all new ones.

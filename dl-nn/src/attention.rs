@@ -1,12 +1,13 @@
 //! Multi-head attention.
 
 use crate::check::{check_allocation, check_positive, times};
-use crate::heads::{join_heads, split_heads};
+use crate::heads::{join_heads, split_stacked};
 use crate::linear::Linear;
-use dl_core::{Differentiable, Error, Result, Weight};
+use crate::lora::{LowRank, corrected, merged};
+use dl_core::{Differentiable, Error, Module as _, Result, Term, Weight};
 use dl_macros::Module;
-use dl_nd::ndarray::{Ix1, Ix2, Ix3, Ix4, Ix5};
-use dl_nd::{Attention, Element, NdExpression, NdLayer, NdWeight, init, ops::*};
+use dl_nd::ndarray::{Ix1, Ix2, Ix3, Ix4};
+use dl_nd::{Attention, Element, NdExpression, NdLayer, NdWeight, concat, init, ops::*};
 use rand::Rng;
 
 /// Multi-head attention (Vaswani et al., *Attention is all you need*, 2017) on
@@ -36,6 +37,9 @@ pub struct MultiHeadAttention<A: Element = f32> {
     pub heads: usize,
     /// The probability with which an attention weight is dropped in training, `0 ≤ dropout < 1`.
     pub dropout: f64,
+    /// Learned corrections of the queries, the keys, the values and the output; none by default. See
+    /// [`adapted`](MultiHeadAttention::adapted).
+    pub adapters: [Option<LowRank<A>>; 4],
 }
 
 impl<A: Element> MultiHeadAttention<A> {
@@ -64,6 +68,71 @@ impl<A: Element> MultiHeadAttention<A> {
             },
             heads,
             dropout: 0.0,
+            adapters: [const { None }; 4],
+        })
+    }
+
+    /// The same layer, frozen, with learned corrections of the queries and the values, as for a
+    /// [`LoRA`](crate::LoRA). They are 0 at first. Others may be put into
+    /// [`adapters`](MultiHeadAttention::adapters).
+    ///
+    /// ```
+    /// use dl_core::Module;
+    /// use dl_nd::init;
+    /// let rng = &mut init::rng(1);
+    /// let attention = dl_nn::MultiHeadAttention::<f32>::new(8, 2, rng)?.adapted(2, 4.0, rng)?;
+    /// let learned: Vec<_> = attention.weights().into_iter().filter(|weight| !weight.is_frozen()).collect();
+    /// assert_eq!(learned.iter().map(|weight| weight.path()).collect::<Vec<_>>(), [
+    ///     "adapters.0.a", "adapters.0.b", "adapters.2.a", "adapters.2.b",
+    /// ]);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// If `rank` is 0, or if a weight is too large to allocate.
+    #[track_caller]
+    pub fn adapted(mut self, rank: usize, alpha: f64, rng: &mut impl Rng) -> Result<Self> {
+        let width = self.in_proj_weight.value().shape()[1];
+        let mut correction = || LowRank::new([width; 2], rank, alpha, rng);
+        let (q, v) = (correction()?, correction()?);
+        self.freeze();
+        (self.adapters[0], self.adapters[2]) = (Some(q), Some(v));
+        Ok(self)
+    }
+
+    /// The same layer without corrections: its projections contain them. They have new weights, which
+    /// are not frozen.
+    ///
+    /// ```
+    /// use dl_core::Differentiable;
+    /// use dl_nd::{Nd, init};
+    /// let rng = &mut init::rng(1);
+    /// let attention = dl_nn::MultiHeadAttention::<f32>::new(8, 2, rng)?.adapted(2, 4.0, rng)?;
+    /// let merged = attention.merged()?;
+    /// assert!(merged.adapters.iter().all(Option::is_none));
+    /// let [x, y] = [&attention, &merged].map(|net| net.of(Nd::full([4, 5, 8], 0.5)).predict().wait());
+    /// assert_eq!(x?, y?); // the corrections are still 0
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// A shape error if the shapes of the weights do not match.
+    #[track_caller]
+    pub fn merged(&self) -> Result<Self> {
+        let [q, k, v, output] = &self.adapters;
+        let parts = self.in_proj_weight.chunk(0, 3).into_iter().zip([q, k, v]);
+        let parts: Vec<_> = parts
+            .map(|(part, adapter)| match adapter {
+                Some(adapter) => (Term(part) + Term(adapter.product().transpose(0, 1))).0,
+                None => part,
+            })
+            .collect();
+        Ok(MultiHeadAttention {
+            in_proj_weight: Weight::new(concat(0, parts).predict().wait()?),
+            in_proj_bias: self.in_proj_bias.as_ref().map(|bias| Weight::new(bias.value())),
+            out_proj: merged(&self.out_proj, output.as_ref())?,
+            adapters: [const { None }; 4],
+            ..self.clone()
         })
     }
 
@@ -85,9 +154,10 @@ impl<A: Element> MultiHeadAttention<A> {
     #[track_caller]
     pub fn of_with(&self, x: impl NdExpression<Ix3, A>, settings: &Attention<A>) -> NdLayer<Ix3, A> {
         // one product for queries, keys and values
-        let bias = self.in_proj_bias.as_ref().map(Weight::layer);
-        let all = project(x, &self.in_proj_weight.layer(), bias, [3, self.heads]);
+        let (x, bias) = (x.into_layer(), self.in_proj_bias.as_ref().map(Weight::layer));
+        let all = split_stacked(project(&x, &self.in_proj_weight.layer(), bias), 3, self.heads);
         let [q, k, v] = [0, 1, 2].map(|part| all.slice_axis(1, part..part + 1).squeeze(1));
+        let [q, k, v] = [(0, q), (1, k), (2, v)].map(|(part, projected)| self.corrected(part, projected, &x));
         self.attend_heads(q, k, v, settings)
     }
 
@@ -117,9 +187,10 @@ impl<A: Element> MultiHeadAttention<A> {
     ) -> NdLayer<Ix3, A> {
         let (weights, biases) =
             (self.in_proj_weight.chunk(0, 3), self.in_proj_bias.as_ref().map(|bias| bias.chunk(0, 3)));
-        let part = |index: usize, x| {
+        let part = |index: usize, x: NdLayer<Ix3, A>| {
             let bias = biases.as_ref().map(|biases| biases[index].clone());
-            project(x, &weights[index], bias, [1, self.heads]).squeeze(1)
+            let projected = split_stacked(project(&x, &weights[index], bias), 1, self.heads).squeeze(1);
+            self.corrected(index, projected, &x)
         };
         let [q, k, v] =
             [(0, q.into_layer()), (1, k.into_layer()), (2, v.into_layer())].map(|(index, x)| part(index, x));
@@ -138,23 +209,34 @@ impl<A: Element> MultiHeadAttention<A> {
         let settings = settings.clone();
         let settings = if self.dropout == 0.0 { settings } else { settings.dropout(self.dropout) };
         let heads = scaled_dot_product_attention_with(q, k, v, &settings);
-        self.out_proj.of(join_heads(heads.unsqueeze(1)))
+        let joined = join_heads(heads.unsqueeze(1));
+        corrected(self.out_proj.of(&joined), self.adapters[3].as_ref(), &joined)
+    }
+
+    /// Queries, keys or values `[batch, heads, length, width of a head]`, with their correction for `x`,
+    /// if any.
+    #[track_caller]
+    fn corrected(&self, part: usize, projected: NdLayer<Ix4, A>, x: &NdLayer<Ix3, A>) -> NdLayer<Ix4, A> {
+        match &self.adapters[part] {
+            Some(adapter) => {
+                let correction = split_stacked(adapter.of(x), 1, self.heads).squeeze(1);
+                (Term(projected) + Term(correction)).0
+            }
+            None => projected,
+        }
     }
 }
 
-/// `x · weightᵀ + bias`, with the last axis split into `[groups, heads]`:
-/// `[batch, length, width] → [batch, groups, heads, length, width of a head]`.
+/// `x · weightᵀ + bias`, `[batch, length, width] → [batch, length, rows of the weight]`.
 #[track_caller]
 fn project<A: Element>(
     x: impl NdExpression<Ix3, A>,
     weight: &NdLayer<Ix2, A>,
     bias: Option<NdLayer<Ix1, A>>,
-    heads: [usize; 2],
-) -> NdLayer<Ix5, A> {
+) -> NdLayer<Ix3, A> {
     let weight = weight.transpose(0, 1);
-    let projected = match bias {
+    match bias {
         Some(bias) => x.linear(weight, bias),
         None => x.matmul(weight),
-    };
-    split_heads(projected, heads)
+    }
 }

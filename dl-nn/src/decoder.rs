@@ -6,10 +6,11 @@ use crate::cache::LayerPast;
 use crate::check::check_positive;
 use crate::heads::{join_heads, split_heads};
 use crate::linear::Linear;
+use crate::lora::{LowRank, corrected, merged};
 use crate::mixture::{Mixture, MixtureOfExperts};
 use crate::norm::RmsNorm;
 use crate::rotary::Rotary;
-use dl_core::{Binary, Error, Pointwise, Result, Term};
+use dl_core::{Binary, Error, Module as _, Pointwise, Result, Term};
 use dl_macros::Module;
 use dl_nd::ndarray::{Ix2, Ix3};
 use dl_nd::{Attention, Element, MatMul, Nd, NdExpression, NdLayer, ops::*};
@@ -45,6 +46,9 @@ pub struct GroupedQueryAttention<A: Element = f32> {
     pub groups: usize,
     /// The positions of queries and keys.
     pub rotary: Rotary,
+    /// Learned corrections of the queries, the keys, the values and the output; none by default. See
+    /// [`adapted`](GroupedQueryAttention::adapted).
+    pub adapters: [Option<LowRank<A>>; 4],
 }
 
 impl<A: Element> GroupedQueryAttention<A> {
@@ -77,6 +81,57 @@ impl<A: Element> GroupedQueryAttention<A> {
             heads,
             groups,
             rotary: Rotary::default(),
+            adapters: [const { None }; 4],
+        })
+    }
+
+    /// The same layer, frozen, with learned corrections of the queries and the values. See
+    /// [`MultiHeadAttention::adapted`](crate::MultiHeadAttention::adapted).
+    ///
+    /// ```
+    /// use dl_nd::init;
+    /// let rng = &mut init::rng(1);
+    /// let block = dl_nn::DecoderBlock::<f32>::new(16, 4, 2, 40, rng)?;
+    /// let block = dl_nn::DecoderBlock { self_attn: block.self_attn.adapted(2, 4.0, rng)?, ..block };
+    /// assert!(block.self_attn.q_proj.weight.is_frozen());
+    /// assert_eq!(dl_core::Module::parameters(&block.self_attn.adapters), 2 * (16 + 16) + 2 * (16 + 8));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// If `rank` is 0, or if a weight is too large to allocate.
+    #[track_caller]
+    pub fn adapted(mut self, rank: usize, alpha: f64, rng: &mut impl Rng) -> Result<Self> {
+        let mut correction = |projection| LowRank::beside(projection, rank, alpha, rng);
+        let (q, v) = (correction(&self.q_proj)?, correction(&self.v_proj)?);
+        self.freeze();
+        (self.adapters[0], self.adapters[2]) = (Some(q), Some(v));
+        Ok(self)
+    }
+
+    /// The same layer without corrections: its projections contain them. They have new weights, which
+    /// are not frozen.
+    ///
+    /// ```
+    /// # use dl_nd::init;
+    /// # let rng = &mut init::rng(1);
+    /// let attention = dl_nn::GroupedQueryAttention::<f32>::new(16, 4, 2, rng)?.adapted(2, 4.0, rng)?;
+    /// assert!(attention.merged()?.adapters.iter().all(Option::is_none));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// A shape error if the shapes of the weights do not match.
+    #[track_caller]
+    pub fn merged(&self) -> Result<Self> {
+        let merged = |projection, part: usize| merged(projection, self.adapters[part].as_ref());
+        Ok(GroupedQueryAttention {
+            q_proj: merged(&self.q_proj, 0)?,
+            k_proj: merged(&self.k_proj, 1)?,
+            v_proj: merged(&self.v_proj, 2)?,
+            o_proj: merged(&self.o_proj, 3)?,
+            adapters: [const { None }; 4],
+            ..self.clone()
         })
     }
 
@@ -117,8 +172,12 @@ impl<A: Element> GroupedQueryAttention<A> {
     #[track_caller]
     fn attend(&self, x: &NdLayer<Ix3, A>, past: Option<&LayerPast<A>>) -> NdLayer<Ix3, A> {
         let each = self.heads / self.groups.max(1);
-        let q = split_heads(self.q_proj.of(x), [self.groups, each]);
-        let [k, v] = [&self.k_proj, &self.v_proj].map(|projection| split_heads(projection.of(x), [self.groups, 1]));
+        let projected = |projection: &Linear<A>, part: usize, each| {
+            let projected = corrected(projection.of(x), self.adapters[part].as_ref(), x);
+            split_heads(projected, [self.groups, each])
+        };
+        let q = projected(&self.q_proj, 0, each);
+        let [k, v] = [(&self.k_proj, 1), (&self.v_proj, 2)].map(|(projection, part)| projected(projection, part, 1));
         let heads = match past {
             None => {
                 let (q, k) = (self.rotary.of(q), self.rotary.of(k));
@@ -130,7 +189,8 @@ impl<A: Element> GroupedQueryAttention<A> {
                 scaled_dot_product_attention_with(turned(q), k, v, past.settings())
             }
         };
-        self.o_proj.of(join_heads(heads))
+        let joined = join_heads(heads);
+        corrected(self.o_proj.of(&joined), self.adapters[3].as_ref(), &joined)
     }
 }
 

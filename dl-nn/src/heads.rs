@@ -8,7 +8,14 @@ use std::marker::PhantomData;
 /// `[batch, length, groups · each · depth] → [batch, groups, each, length, depth]`, without a copy.
 #[track_caller]
 pub(crate) fn split_heads<A: Element>(x: NdLayer<Ix3, A>, heads: [usize; 2]) -> NdLayer<Ix5, A> {
-    Layer::apply_built_in(SplitHeads { heads, element: PhantomData }, (x,))
+    Layer::apply_built_in(SplitHeads { heads, stacked: 1, element: PhantomData }, (x,))
+}
+
+/// The same for projections that are stacked along the last axis, each of so many heads:
+/// `[batch, length, stacked · heads · depth] → [batch, stacked, heads, length, depth]`.
+#[track_caller]
+pub(crate) fn split_stacked<A: Element>(x: NdLayer<Ix3, A>, stacked: usize, heads: usize) -> NdLayer<Ix5, A> {
+    Layer::apply_built_in(SplitHeads { heads: [stacked, heads], stacked, element: PhantomData }, (x,))
 }
 
 /// `[batch, groups, each, length, depth] → [batch, length, groups · each · depth]`.
@@ -20,6 +27,8 @@ pub(crate) fn join_heads<A: Element>(x: NdLayer<Ix5, A>) -> NdLayer<Ix3, A> {
 #[derive(Clone)]
 struct SplitHeads<A> {
     heads: [usize; 2],
+    /// The number of projections in the last axis. Errors speak of one of them.
+    stacked: usize,
     element: PhantomData<A>,
 }
 
@@ -35,7 +44,13 @@ impl<A: Element> Primitive for SplitHeads<A> {
         let ([groups, each], &[batch, length, width]) = (self.heads, x.shape()) else { unreachable!("three axes") };
         let heads = groups.saturating_mul(each);
         if heads == 0 || !width.is_multiple_of(heads) {
-            return Err(Error::shape(format!("{heads} heads do not divide a width of {width}")));
+            let text = match self.stacked {
+                stacked if !width.is_multiple_of(stacked) => {
+                    format!("a width of {width} is not that of {stacked} projections")
+                }
+                stacked => format!("{} heads do not divide a width of {}", heads / stacked, width / stacked),
+            };
+            return Err(Error::shape(text));
         }
         let array = x.clone().into_shared().into_shape_clone([batch, length, groups, each, width / heads]);
         Ok(array.expect("as many elements").permuted_axes([0, 2, 3, 1, 4]).into())

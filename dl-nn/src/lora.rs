@@ -1,4 +1,4 @@
-//! Low-rank adaptation of a pretrained layer.
+//! Low-rank adaptation of pretrained layers.
 
 use crate::check::{check_allocation, check_positive};
 use crate::linear::Linear;
@@ -53,16 +53,9 @@ impl<A: Element> LoRA<A> {
     /// If `rank` is 0, or if a weight is too large to allocate.
     #[track_caller]
     pub fn new(base: Linear<A>, rank: usize, alpha: f64, rng: &mut impl Rng) -> Result<Self> {
-        const NAME: &str = "LoRA";
-        check_positive(NAME, &[("ranks", rank)])?;
-        let shape = base.weight.value().shape().to_vec();
-        let (inputs, outputs) = (shape[0], shape[1]);
-        check_allocation::<A>(NAME, &[inputs, rank])?;
-        check_allocation::<A>(NAME, &[rank, outputs])?;
+        let LowRank { a, b, scale } = LowRank::beside(&base, rank, alpha, rng)?;
         base.freeze();
-        let bound = (inputs as f64).sqrt().recip();
-        let a = Weight::new(init::uniform([inputs, rank], -bound, bound, rng));
-        Ok(LoRA { base, a, b: Weight::new(init::zeros([rank, outputs])), scale: alpha / rank as f64 })
+        Ok(LoRA { base, a, b, scale })
     }
 
     /// `base(x) + scale · x · a · b`, `[…, in] → […, out]`.
@@ -72,8 +65,8 @@ impl<A: Element> LoRA<A> {
     #[track_caller]
     pub fn of<D: MatMul<Ix2, Product = D>>(&self, x: impl NdExpression<D, A>) -> NdLayer<D, A> {
         let x = x.into_layer();
-        let correction = x.matmul(&self.a).matmul(&self.b);
-        (Term(self.base.of(x)) + self.scale * Term(correction)).0
+        let correction = self.correction().of(&x);
+        (Term(self.base.of(x)) + Term(correction)).0
     }
 
     /// A [`Linear`] with the weight `base + scale · a · b`, in new weights that are not frozen.
@@ -82,9 +75,98 @@ impl<A: Element> LoRA<A> {
     /// A shape error if the shapes of the weights do not match.
     #[track_caller]
     pub fn merged(&self) -> Result<Linear<A>> {
-        let correction = self.scale * Term(self.a.matmul(&self.b));
-        let weight = (Term(self.base.weight.layer()) + correction).0.predict().wait()?;
-        let bias = self.base.bias.as_ref().map(|bias| Weight::new(bias.value()));
-        Ok(Linear { weight: Weight::new(weight), bias })
+        merged(&self.base, Some(&self.correction()))
     }
+
+    fn correction(&self) -> LowRank<A> {
+        LowRank { a: self.a.clone(), b: self.b.clone(), scale: self.scale }
+    }
+}
+
+/// A learned correction of low rank, `scale · x · a · b`: `[…, in] → […, out]`. It is what a [`LoRA`]
+/// adds to its layer, and what an attention adds to a projection
+/// ([`adapters`](crate::MultiHeadAttention::adapters)).
+///
+/// ```
+/// use dl_core::Differentiable;
+/// use dl_nd::{Nd, init};
+/// let correction = dl_nn::LowRank::<f32>::new([6, 4], 2, 4.0, &mut init::rng(1))?;
+/// assert_eq!(correction.of(Nd::full([3, 6], 0.5)).predict().wait()?, Nd::full([3, 4], 0.0)); // at first
+/// # dl_core::Result::Ok(())
+/// ```
+#[derive(Clone, Debug, Module)]
+#[module(crate = dl_core)]
+pub struct LowRank<A: Element = f32> {
+    /// `[in, rank]`.
+    #[module(torch = "lora_A.default.weight", transposed)]
+    pub a: NdWeight<Ix2, A>,
+    /// `[rank, out]`.
+    #[module(torch = "lora_B.default.weight", transposed)]
+    pub b: NdWeight<Ix2, A>,
+    /// The factor. It is a setting, not a weight: files do not have it.
+    pub scale: f64,
+}
+
+impl<A: Element> LowRank<A> {
+    /// A correction `[…, in] → […, out]` that is 0 at first: `a` is uniform on `±1 / √in`, `b` is 0, and
+    /// the scale is `alpha / rank`.
+    ///
+    /// # Errors
+    /// If a size is 0, or if a weight is too large to allocate.
+    #[track_caller]
+    pub fn new([inputs, outputs]: [usize; 2], rank: usize, alpha: f64, rng: &mut impl Rng) -> Result<Self> {
+        const NAME: &str = "LoRA";
+        check_positive(NAME, &[("ranks", rank), ("inputs", inputs), ("outputs", outputs)])?;
+        check_allocation::<A>(NAME, &[inputs, rank])?;
+        check_allocation::<A>(NAME, &[rank, outputs])?;
+        let bound = (inputs as f64).sqrt().recip();
+        let a = Weight::new(init::uniform([inputs, rank], -bound, bound, rng));
+        Ok(LowRank { a, b: Weight::new(init::zeros([rank, outputs])), scale: alpha / rank as f64 })
+    }
+
+    /// A correction of the outputs of `linear`.
+    #[track_caller]
+    pub(crate) fn beside(linear: &Linear<A>, rank: usize, alpha: f64, rng: &mut impl Rng) -> Result<Self> {
+        let weight = linear.weight.value();
+        Self::new([weight.shape()[0], weight.shape()[1]], rank, alpha, rng)
+    }
+
+    /// `scale · x · a · b`, `[…, in] → […, out]`.
+    ///
+    /// # Errors
+    /// A shape error if the last axis of `x` is not `in`.
+    #[track_caller]
+    pub fn of<D: MatMul<Ix2, Product = D>>(&self, x: impl NdExpression<D, A>) -> NdLayer<D, A> {
+        (self.scale * Term(x.matmul(&self.a).matmul(&self.b))).0
+    }
+
+    /// `scale · a · b`, `[in, out]`.
+    #[track_caller]
+    pub(crate) fn product(&self) -> NdLayer<Ix2, A> {
+        (self.scale * Term(self.a.matmul(&self.b))).0
+    }
+}
+
+/// `y`, with the correction for `x`, if any.
+#[track_caller]
+pub(crate) fn corrected<A: Element, D: MatMul<Ix2, Product = D>>(
+    y: NdLayer<D, A>,
+    adapter: Option<&LowRank<A>>,
+    x: &NdLayer<D, A>,
+) -> NdLayer<D, A> {
+    match adapter {
+        Some(adapter) => (Term(y) + Term(adapter.of(x))).0,
+        None => y,
+    }
+}
+
+/// The same layer with the correction, if any, in new weights that are not frozen.
+#[track_caller]
+pub(crate) fn merged<A: Element>(linear: &Linear<A>, adapter: Option<&LowRank<A>>) -> Result<Linear<A>> {
+    let weight = match adapter {
+        Some(adapter) => (Term(linear.weight.layer()) + Term(adapter.product())).0.predict().wait()?,
+        None => linear.weight.value(),
+    };
+    let bias = linear.bias.as_ref().map(|bias| Weight::new(bias.value()));
+    Ok(Linear { weight: Weight::new(weight), bias })
 }

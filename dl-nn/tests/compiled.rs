@@ -71,6 +71,8 @@ modules! {
         GatedFeedForward::new(4, 6, rng).unwrap(), m, x => m.of(x);
     grouped_query_attention_equals_ordinary_one: GroupedQueryAttention, Ix3, [2, 3, 8], rng =>
         GroupedQueryAttention::new(8, 4, 2, rng).unwrap(), m, x => m.of(x);
+    adapted_attention_equals_ordinary_one: MultiHeadAttention, Ix3, [2, 3, 8], rng =>
+        MultiHeadAttention::new(8, 2, rng).unwrap().adapted(2, 4.0, rng).unwrap(), m, x => m.of(x);
     multi_head_attention_equals_ordinary_one: MultiHeadAttention, Ix3, [2, 3, 8], rng =>
         MultiHeadAttention { dropout: 0.25, ..MultiHeadAttention::new(8, 2, rng).unwrap() }, m, x => m.of(x);
     transformer_block_equals_ordinary_one: TransformerBlock, Ix3, [2, 3, 8], rng => TransformerBlock {

@@ -1,11 +1,11 @@
 //! Initialisation, argument checks and composition of layers.
 
-use dl_core::{Differentiable, Error, Mode, Module, Numbers, Result};
+use dl_core::{Differentiable, Entry, Error, Mode, Module, Numbers, Result, Weight};
 use dl_nd::ndarray::{Ix2, Ix3, IxDyn};
 use dl_nd::{Attention, Conv, Nd, NdLayer, init, ops::*};
 use dl_nn::{
-    Activation, BatchNorm, Conv1d, Conv2d, Dropout, Embedding, GroupNorm, GruCell, LayerNorm, Linear, LoRA, LstmCell,
-    MultiHeadAttention, RmsNorm, RnnCell, Sequential, TransformerBlock,
+    Activation, BatchNorm, Conv1d, Conv2d, Dropout, Embedding, GroupNorm, GroupedQueryAttention, GruCell, LayerNorm,
+    Linear, LoRA, LowRank, LstmCell, MultiHeadAttention, RmsNorm, RnnCell, Sequential, TransformerBlock,
 };
 use dl_optim::{Adam, Sgd};
 
@@ -150,8 +150,32 @@ fn shape_error_names_line_of_caller() -> Result<()> {
     let place = error.place().unwrap();
     assert_eq!((place.file(), place.line()), (file!(), line));
 
-    let heads = MultiHeadAttention { heads: 0, ..MultiHeadAttention::<f32>::new(4, 2, &mut init::rng(1))? };
-    assert!(heads.of(Nd::full([1, 2, 4], 1.0)).predict().wait().unwrap_err().is_shape());
+    Ok(())
+}
+
+#[test]
+fn error_of_heads_names_heads_and_width_of_one_projection() -> Result<()> {
+    let rng = &mut init::rng(1);
+    let text = |y: NdLayer<Ix3>| y.predict().wait().unwrap_err().to_string();
+    let x = Nd::full([1, 2, 8], 1.0);
+    for heads in [0, 3] {
+        let attention = MultiHeadAttention { heads, ..MultiHeadAttention::<f32>::new(8, 2, rng)? };
+        let wanted = format!("{heads} heads do not divide a width of 8");
+        assert!(attention.of(&x).predict().wait().unwrap_err().is_shape());
+        for y in [attention.of(&x), attention.attend(&x, &x, &x, &Attention::new())] {
+            let found = text(y);
+            assert!(found.contains(&wanted), "{found}");
+        }
+    }
+    let attention = MultiHeadAttention::<f32>::new(8, 2, rng)?;
+    let narrow = Weight::new(Nd::full([22, 8], 0.5));
+    let attention = MultiHeadAttention { in_proj_weight: narrow, in_proj_bias: None, ..attention };
+    let found = text(attention.of(&x));
+    assert!(found.contains("a width of 22 is not that of 3 projections"), "{found}");
+
+    let attention = GroupedQueryAttention { heads: 3, groups: 3, ..GroupedQueryAttention::<f32>::new(8, 2, 2, rng)? };
+    let found = text(attention.of(&x));
+    assert!(found.contains("3 heads do not divide a width of 8"), "{found}");
     Ok(())
 }
 
@@ -287,5 +311,79 @@ fn lora_trains_the_correction_only_and_merges_to_the_same_outputs() -> Result<()
     assert_eq!(net.of(&x).predict().wait()?, adapted, "the merged layer must have weights of its own");
 
     assert!(LoRA::new(base, 0, 1.0, &mut rng).unwrap_err().to_string().contains("the number of ranks is 0"));
+    Ok(())
+}
+
+/// Attentions with corrections that are not 0, of each of the four projections.
+fn adapted_attentions() -> Result<(MultiHeadAttention<f64>, GroupedQueryAttention<f64>)> {
+    let rng = &mut init::rng(1);
+    let mut attention = MultiHeadAttention::<f64>::new(8, 2, rng)?.adapted(2, 4.0, rng)?;
+    let mut grouped = GroupedQueryAttention::<f64>::new(8, 4, 2, rng)?.adapted(2, 4.0, rng)?;
+    for (part, outputs) in [(1, 4), (3, 8)] {
+        attention.adapters[part] = Some(LowRank::new([8, 8], 3, 3.0, rng)?);
+        grouped.adapters[part] = Some(LowRank::new([8, outputs], 3, 3.0, rng)?);
+    }
+    for adapter in attention.adapters.iter().chain(&grouped.adapters).flatten() {
+        let shape = [adapter.b.value().shape()[0], adapter.b.value().shape()[1]];
+        adapter.b.set(init::normal(shape, 0.0, 0.5, rng));
+    }
+    Ok((attention, grouped))
+}
+
+fn assert_near(found: &Nd<f64, Ix3>, wanted: &Nd<f64, Ix3>) {
+    for (a, b) in found.view().iter().zip(wanted.view()) {
+        assert!((a - b).abs() < 1e-12, "{a} {b}");
+    }
+}
+
+#[test]
+fn adapted_attention_equals_attention_with_merged_weights() -> Result<()> {
+    let (attention, grouped) = adapted_attentions()?;
+    let (merged, merged_groups) = (attention.merged()?, grouped.merged()?);
+    let rng = &mut init::rng(2);
+    let [x, memory]: [Nd<f64, Ix3>; 2] = [5, 7].map(|length| init::normal([3, length, 8], 0.0, 1.0, rng));
+    let plain = MultiHeadAttention { adapters: Default::default(), ..attention.clone() };
+    let causal = Attention::new().causal();
+    let results = |net: &MultiHeadAttention<f64>| {
+        let all = [net.of(&x), net.of_with(&x, &causal), net.attend(&x, &memory, &memory, &Attention::new())];
+        all.map(|y| y.predict().wait().unwrap())
+    };
+    for ((found, wanted), without) in results(&attention).iter().zip(&results(&merged)).zip(&results(&plain)) {
+        assert_near(found, wanted);
+        assert!(found.view().iter().zip(without.view()).any(|(a, b)| (a - b).abs() > 0.01));
+    }
+    assert_near(&grouped.of(&x).predict().wait()?, &merged_groups.of(&x).predict().wait()?);
+
+    // each correction alone is that of its own projection
+    for part in 0..4 {
+        let mut one = attention.clone();
+        one.adapters = Default::default();
+        one.adapters[part] = attention.adapters[part].clone();
+        assert_near(&one.of(&x).predict().wait()?, &one.merged()?.of(&x).predict().wait()?);
+    }
+    assert!(merged.entries().iter().chain(&merged_groups.entries()).all(|entry| !entry.is_frozen()));
+    merged.out_proj.weight.set(Nd::full([8, 8], 0.0));
+    assert!(attention.out_proj.weight.value().view().iter().any(|&x| x != 0.0), "weights of its own");
+    Ok(())
+}
+
+#[test]
+fn adapted_attention_is_the_same_at_first_and_trains_corrections_only() -> Result<()> {
+    let rng = &mut init::rng(1);
+    let x: Nd<f64, Ix3> = init::normal([3, 5, 8], 0.0, 1.0, rng);
+    let plain = MultiHeadAttention::<f64>::new(8, 2, rng)?;
+    let before = plain.of(&x).predict().wait()?;
+    let adapted = plain.clone().adapted(2, 4.0, rng)?;
+    assert_eq!(adapted.of(&x).predict().wait()?, before);
+    let numbers = |net: &MultiHeadAttention<f64>| net.entries().iter().map(Entry::numbers).collect::<Vec<_>>();
+    let frozen = numbers(&plain);
+    let loss = |net: &MultiHeadAttention<f64>| net.of(&x).square().sum();
+    let first = loss(&adapted).predict().wait()?;
+    for _ in 0..20 {
+        loss(&adapted).train(&Adam::new(0.05)).wait()?;
+    }
+    assert_eq!(numbers(&plain), frozen);
+    assert!(loss(&adapted).predict().wait()? < 0.9 * first);
+    assert!(plain.adapted(0, 1.0, rng).unwrap_err().to_string().contains("the number of ranks is 0"));
     Ok(())
 }

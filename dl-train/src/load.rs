@@ -3,20 +3,28 @@
 mod matching;
 mod reading;
 
+pub(crate) use reading::Plan;
+
 use crate::file::{Kind, TensorFile};
 use crate::layout::Layout;
 use crate::names::Names;
 use crate::report::Report;
 use dl_core::module::matches;
-use dl_core::{Entry, Error, Module, NewValue, Result};
+use dl_core::{Entry, Error, Module, Result};
 use std::path::Path;
 
 /// Options for loading weights and buffers: strict or partial, in which layout, which paths,
 /// renaming, and conversion of types.
 ///
-/// Everything is validated before anything is set. Tensors are read one after the other; beside the
-/// weights of the module, all new values are in memory, and up to three forms of one tensor: that of
-/// the file, the converted and the transposed one.
+/// The file is read twice. First everything is validated: names, shapes and types, and every element.
+/// Then the values are set, one after the other and in one commit: beside the weights of the module,
+/// up to four forms of one tensor are in memory: that of the file, the converted, the transposed and the
+/// aligned one. A weight that a [`Snapshot`](dl_core::Snapshot) or a pass refers to also stays in memory.
+///
+/// So what the file contains is loaded as a whole or not at all. The exception is a file that cannot
+/// be read a second time, because another program has shortened it or a disk fails: the error says how
+/// many weights are set then. A file that is replaced by another one of its name is no such case.
+/// Training steps, and passes on a snapshot, wait until all values are set.
 ///
 /// A file is a safetensors file, or an index of several with a name that ends with `.index.json`.
 ///
@@ -300,7 +308,7 @@ impl Load {
     ///
     /// # Errors
     /// When the file cannot be read or is damaged, an element is not finite, or the file does not
-    /// fit the module. Then nothing has changed.
+    /// fit the module. Then nothing has changed, unless the file could be read once but not twice.
     #[track_caller]
     pub fn weights<M: Module + ?Sized>(&self, module: &M, path: impl AsRef<Path>) -> Result<Report> {
         self.weights_of(module, &TensorFile::open(path.as_ref())?)
@@ -335,8 +343,8 @@ impl Load {
             );
             return Err(file.with_name(&error));
         }
-        let (values, report) = self.prepare(module, file, "")?;
-        NewValue::set_all(values)?;
+        let (plan, report) = self.prepare(module, file, "")?;
+        Plan::set_all(&[plan]).map_err(|error| file.with_name(&error))?;
         Ok(report)
     }
 

@@ -4,9 +4,9 @@ use crate::checkpoint::{
     RngPlace, count_name, module_prefix, named, number_name, numbers_prefix, rng_name, slots_prefix,
 };
 use crate::file::{Kind, Role, TensorFile, describe, quoted};
-use crate::load::Load;
+use crate::load::{Load, Plan};
 use crate::report::Report;
-use dl_core::{DType, Entry, Error, Module, NewState, NewValue, Numbers, Optimizer, OptimizerState, Result};
+use dl_core::{DType, Entry, Error, Module, NewState, Numbers, Optimizer, OptimizerState, Result};
 use safetensors::Dtype;
 use std::collections::HashMap;
 use std::path::Path;
@@ -61,7 +61,7 @@ impl Saved {
         Restore {
             file: &self.file,
             load: Load::strict(),
-            values: Vec::new(),
+            plans: Vec::new(),
             states: Vec::new(),
             report: Report::default(),
             failed: None,
@@ -129,7 +129,7 @@ impl Saved {
 }
 
 /// A pending restore. Each part is validated when added; [`apply`](Restore::apply) then sets all of
-/// them or none.
+/// them or none. Until then the new states of optimizers are in memory, but no new weights.
 ///
 /// ```
 /// use dl_core::Weight;
@@ -151,7 +151,7 @@ impl Saved {
 pub struct Restore<'a> {
     file: &'a TensorFile,
     load: Load,
-    values: Vec<NewValue>,
+    plans: Vec<Plan<'a>>,
     states: Vec<NewState>,
     report: Report,
     /// The first error; reported by [`apply`](Restore::apply).
@@ -189,11 +189,11 @@ impl<'a> Restore<'a> {
                     .file
                     .with_name(&Error::invalid(format!("the checkpoint has no module {}", quoted(name)))));
             }
-            let (values, report) = this
+            let (plan, report) = this
                 .load
                 .prepare(module, this.file, &prefix)
                 .map_err(|error| error.context(format_args!("module {name:?}")))?;
-            this.values.extend(values);
+            this.plans.push(plan);
             this.report.add(name, report);
             Ok(())
         })
@@ -214,13 +214,14 @@ impl<'a> Restore<'a> {
     /// No training step must run concurrently: it would see new weights and an old optimizer state.
     ///
     /// # Errors
-    /// When anything in the file is missing, damaged, or does not fit. Then nothing has changed.
+    /// When anything in the file is missing, damaged, or does not fit. Then nothing has changed, with
+    /// the exception that [`Load`] describes.
     #[track_caller]
     pub fn apply(self) -> Result<Report> {
         if let Some(error) = self.failed {
             return Err(error);
         }
-        NewValue::set_all(self.values).map_err(|error| self.file.with_name(&error))?;
+        Plan::set_all(&self.plans).map_err(|error| self.file.with_name(&error))?;
         for state in self.states {
             state.set()?;
         }
@@ -280,5 +281,5 @@ fn read_value(file: &TensorFile, name: &str, dtype: DType, shape: &[usize]) -> R
     if !same || info.shape != shape {
         return Err(to_error(format!("expected {dtype} {shape:?}, found {}", describe(info))));
     }
-    file.numbers(name, dtype)
+    file.numbers(name, dtype).map_err(|error| file.with_name(&error))
 }

@@ -1,13 +1,13 @@
 //! Exchange of weights with PyTorch: `fixtures/state_dict.py` has written the weights and the
 //! outputs, and has loaded what this crate writes (`fixtures/state_dict.txt`).
 
-use dl_core::{Differentiable, Layer, Module, Numbers, Result, Weight};
+use dl_core::{Differentiable, Entry, Layer, Module, Numbers, Result, Weight};
 use dl_macros::Module;
 use dl_nd::ndarray::{Ix1, Ix2, IxDyn};
 use dl_nd::{Conv, Nd, NdLayer, NdWeight, init, ops::*};
 use dl_nn::{
     Activation, BatchNorm, Conv1d, Conv2d, ConvTranspose2d, Embedding, GroupNorm, Gru, GruCell, LayerNorm, Linear,
-    Lstm, LstmCell, MultiHeadAttention, RmsNorm, RnnCell, Sequential, TransformerBlock,
+    LoRA, Lstm, LstmCell, MultiHeadAttention, RmsNorm, RnnCell, Sequential, TransformerBlock,
 };
 use dl_train::{Layout, Load, Names, load_weights, save_torch, save_torch_as, save_weights};
 use safetensors::{Dtype, SafeTensors, tensor::TensorView};
@@ -360,6 +360,50 @@ fn separate_projections_are_stacked_and_divided() -> Result<()> {
     assert!(error.contains("\"qx\": \"x\" is not in the module"), "{error}");
     let error = save_torch_as(&one, &Names::new().stack(&["a", "b", "c"], "q.weight"), &path).unwrap_err();
     assert!(error.to_string().contains("\"q.weight\" of length 4 is not 3 equal parts"), "{error}");
+    Ok(())
+}
+
+/// The correction is not 0, and an attention keeps its names beside its corrections.
+#[test]
+fn adapters_are_saved_and_loaded_in_both_layouts() -> Result<()> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("adapters.safetensors");
+    let block = |seed| TransformerBlock::<f32>::new(4, 2, 8, &mut init::rng(seed));
+    let adapted = |seed| {
+        let (rng, block) = (&mut init::rng(seed), block(seed)?);
+        let attention = block.attention.adapted(2, 4.0, rng)?;
+        let block = TransformerBlock { attention, ..block }.with_linears(|linear| LoRA::new(linear, 2, 4.0, rng))?;
+        let learned: Vec<Entry> = block.weights().into_iter().filter(|entry| !entry.is_frozen()).collect();
+        Entry::set_each(&learned, |entry| {
+            Ok(Numbers::F32((0..entry.len()).map(|i| (i + seed as usize) as f32).collect()))
+        })?;
+        Result::Ok(block)
+    };
+    let x = Nd::full([1, 3, 4], 0.5);
+    let saved = adapted(1)?;
+    for torch in [false, true] {
+        if torch {
+            save_torch(&saved, &path)?
+        } else {
+            save_weights(&saved, &path)?
+        }
+        let name = if torch { "self_attn.adapters.2.lora_B.default.weight" } else { "attention.adapters.2.b" };
+        assert_eq!(tensors(&path)[name].1, if torch { [4, 2] } else { [2, 4] });
+        let loaded = adapted(2)?;
+        load_weights(&loaded, &path)?;
+        for (one, other) in saved.entries().iter().zip(loaded.entries()) {
+            assert_eq!(one.numbers(), other.numbers(), "{}", one.path());
+        }
+        assert_eq!(saved.of(&x).predict().wait()?, loaded.of(&x).predict().wait()?);
+    }
+    // the adapters alone, and a pretrained attention
+    let (loaded, pretrained) = (adapted(2)?, block(3)?);
+    let report = Load::torch().only("attention.adapters.**").only("linear1.a").weights(&loaded, &path)?;
+    assert_eq!(report.loaded.len(), 5);
+    save_torch(&pretrained, &path)?;
+    let report = Load::partial().layout(Layout::Torch).only("attention.**").weights(&loaded, &path)?;
+    assert_eq!(report.loaded.len(), 4);
+    assert_eq!(loaded.attention.in_proj_weight.value(), pretrained.attention.in_proj_weight.value());
     Ok(())
 }
 

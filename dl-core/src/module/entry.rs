@@ -313,8 +313,36 @@ impl Entry {
         Ok(NewValue { path: self.path.clone(), node: self.node.clone(), value })
     }
 
-    /// Calls `make` with these numbers if they have the shape of the current value. Errors name the
-    /// path.
+    /// Sets these weights and buffers one after the other: beside the old values, one new value is in
+    /// memory. `numbers` returns the new numbers of an entry, in row-major order.
+    ///
+    /// All of them are locked until the last one is set. A training step of another thread waits, and
+    /// so does a pass [on](crate::Do::on) a [`Snapshot`](crate::Snapshot), which sees all old values or
+    /// all new ones. `numbers` must therefore not wait for either. An old value that a snapshot or a
+    /// pass refers to stays in memory.
+    ///
+    /// ```
+    /// use dl_core::{Entry, Module, Numbers, Weight};
+    /// let net = [1.0, 2.0].map(Weight::<f64>::new);
+    /// Entry::set_each(&net.entries(), |entry| Ok(Numbers::F64(vec![if entry.path() == "0" { 3.0 } else { 4.0 }])))?;
+    /// assert_eq!((net[0].value(), net[1].value()), (3.0, 4.0));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// When two entries are the same weight; then nothing is set. Those of `numbers`, and of
+    /// [`check`](Entry::check); then the entries before are set, in the order in which the weights and
+    /// buffers were made. To set all or none, use [`NewValue::set_all`].
+    #[track_caller]
+    pub fn set_each(entries: &[Entry], mut numbers: impl FnMut(&Entry) -> Result<Numbers>) -> Result<()> {
+        let places = distinct(entries.iter().map(|entry| (entry.id(), entry.path())))?;
+        let leaves: Vec<&NodeRef> = entries.iter().map(|entry| &entry.node).collect();
+        commit::write_each(&leaves, |id| {
+            let entry = &entries[places[&id]];
+            Ok(entry.check(&entry.shape(), numbers(entry)?)?.value)
+        })
+    }
+
     pub(super) fn node(&self) -> &NodeRef {
         &self.node
     }
@@ -337,6 +365,8 @@ impl Entry {
         delta.map_err(|error| error.context(format_args!("the delta of `{}`", self.path)))
     }
 
+    /// Calls `make` with these numbers if they have the shape of the current value. Errors name the
+    /// path.
     fn checked<V>(
         &self,
         shape: &[usize],
@@ -401,15 +431,8 @@ impl NewValue {
     /// When a tied weight is given two values. Then nothing is set.
     #[track_caller]
     pub fn set_all(values: Vec<NewValue>) -> Result<()> {
-        let mut paths: HashMap<u64, &str> = HashMap::new();
-        for NewValue { path, node, .. } in &values {
-            let id = node.variable().expect("the node of an entry").id();
-            if let Some(other) = paths.insert(id, path) {
-                return Err(Error::invalid(format!(
-                    "`{other}` and `{path}` are the same weight or buffer, but have two values"
-                )));
-            }
-        }
+        let id = |node: &NodeRef| node.variable().expect("the node of an entry").id();
+        distinct(values.iter().map(|new| (id(&new.node), &new.path[..])))?;
         commit::write(values.into_iter().map(|new| (new.node, new.value)).collect())
     }
 }
@@ -418,6 +441,24 @@ impl NewValue {
     pub(super) fn into_value(self) -> (NodeRef, Value) {
         (self.node, self.value)
     }
+}
+
+/// The place of each weight or buffer, by its id.
+///
+/// # Errors
+/// When two are the same.
+fn distinct<'a>(all: impl Iterator<Item = (u64, &'a str)>) -> Result<HashMap<u64, usize>> {
+    let (mut places, mut paths) = (HashMap::new(), Vec::new());
+    for (place, (id, path)) in all.enumerate() {
+        if let Some(other) = places.insert(id, place) {
+            let other: &str = paths[other];
+            return Err(Error::invalid(format!(
+                "`{other}` and `{path}` are the same weight or buffer, but have two values"
+            )));
+        }
+        paths.push(path);
+    }
+    Ok(places)
 }
 
 impl fmt::Debug for NewValue {

@@ -1,5 +1,9 @@
 //! The commit of a training step: updates all variables of the step, or none.
 
+mod write;
+
+pub(crate) use write::{write, write_each};
+
 use crate::autodiff::cotangent::AnyDelta;
 use crate::error::{Error, Result};
 use crate::exec::buffer_update::Update;
@@ -195,25 +199,6 @@ fn with_recorded_span<R>(passes: &[impl Deref<Target = Arc<Pass>>], step: impl F
             None => step(),
         }
     })
-}
-
-/// Writes values into distinct variables, atomically.
-#[track_caller]
-pub(crate) fn write(values: Vec<(NodeRef, Value)>) -> Result<()> {
-    let place = Location::caller();
-    let pending = values.iter().filter_map(|(leaf, value)| {
-        Some(PendingUpdate::new(leaf.as_variable()?, Source::Buffer(place), Action::Replace(value.clone())))
-    });
-    commit_updates(&NoWeights, &mut pending.collect(), None, &[])
-}
-
-/// The optimizer of a commit that has no weights, only given values.
-struct NoWeights;
-
-impl Optimizer for NoWeights {
-    fn step(&self, _: Chunk<'_>, _: u64) -> Result<()> {
-        unreachable!("a commit of given values takes no step")
-    }
 }
 
 /// Takes the step, and drops the updates. The locks are released before that: a destructor may be

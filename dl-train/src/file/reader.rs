@@ -116,13 +116,13 @@ impl TensorFile {
     }
 
     /// The tensors with names that start with `prefix`, by the rest of the name.
-    pub(crate) fn with_prefix<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = (&'a str, &'a TensorInfo)> {
+    pub(crate) fn with_prefix<'a>(&'a self, prefix: &str) -> impl Iterator<Item = (&'a str, &'a TensorInfo)> {
         let from = self.tensors.range::<str, _>((std::ops::Bound::Included(prefix), std::ops::Bound::Unbounded));
         from.map_while(move |(name, (_, info))| Some((name.strip_prefix(prefix)?, info)))
     }
 
     /// Reads the elements of a tensor as type `wanted`. Allocates the bytes of the tensor in the
-    /// file plus the result.
+    /// file plus the result. Errors name the tensor, not the file.
     pub(crate) fn numbers(&self, tensor: &str, wanted: DType) -> Result<Numbers> {
         let elements = self.info(tensor).map_or(0, |info| info.shape.iter().product());
         self.numbers_in(tensor, wanted, 0..elements)
@@ -130,7 +130,7 @@ impl TensorFile {
 
     /// [`numbers`](Self::numbers) for a range of the elements.
     pub(crate) fn numbers_in(&self, tensor: &str, wanted: DType, elements: Range<usize>) -> Result<Numbers> {
-        let to_error = |error: Error| self.with_name(&error.context(quoted(tensor)));
+        let to_error = |error: Error| error.context(quoted(tensor));
         let missing = || to_error(Error::invalid("there is no such tensor in the file"));
         let (source, info) = self.tensors.get(tensor).ok_or_else(missing)?;
         let TensorSource { source, start } = &self.sources[*source];

@@ -1,13 +1,14 @@
 //! Matching of the tensors of a file with the weights and buffers of a module.
 
 use super::Load;
+use super::reading::Plan;
 use crate::file::dtype::{is_quantized, is_readable_as};
 use crate::file::{TensorFile, describe, quoted};
 use crate::layout::{Layout, is_exchanged_in_torch};
 use crate::names::{Place, Side};
 use crate::report::{Misfit, Report};
 use dl_core::module::matches;
-use dl_core::{Entry, Error, Module, NewValue, Result};
+use dl_core::{Entry, Error, Module, Result};
 use safetensors::tensor::TensorInfo;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
@@ -28,6 +29,7 @@ struct FileTensor<'a> {
 }
 
 /// A range of the elements of a tensor of the file.
+#[derive(Debug)]
 pub(super) struct Piece<'a> {
     pub(super) name: &'a str,
     pub(super) info: &'a TensorInfo,
@@ -36,17 +38,17 @@ pub(super) struct Piece<'a> {
 
 /// The paths of one weight or buffer that are in the file, each with its elements, stacked along
 /// axis 0.
-pub(super) type Pieces<'a> = Vec<(&'a Entry, Vec<Piece<'a>>)>;
+pub(super) type Pieces<'a> = Vec<(Entry, Vec<Piece<'a>>)>;
 
 impl Load {
-    /// Validates the tensors with names below `prefix` against the module. Returns the values to
-    /// set.
-    pub(crate) fn prepare<M: Module + ?Sized>(
+    /// Validates the tensors with names below `prefix` against the module, and reads all of them, one
+    /// after the other. Returns where the values to set are.
+    pub(crate) fn prepare<'a, M: Module + ?Sized>(
         &self,
         module: &M,
-        file: &TensorFile,
+        file: &'a TensorFile,
         prefix: &str,
-    ) -> Result<(Vec<NewValue>, Report)> {
+    ) -> Result<(Plan<'a>, Report)> {
         let entries = module.entries();
         self.check_patterns(&entries)?;
         let layout = self.layout_of(&entries, file, prefix)?;
@@ -60,7 +62,7 @@ impl Load {
                 wanted.iter().filter_map(|entry| Some((*entry, tensors.remove(entry.path())?))).collect();
             let fit = found.iter().map(|(entry, found)| {
                 Ok((
-                    *entry,
+                    (*entry).clone(),
                     self.fit(entry, found, layout, &shapes, |name| file.info(&format!("{prefix}{name}")).is_some())?,
                 ))
             });
@@ -69,7 +71,7 @@ impl Load {
                 Ok(pieces) if pieces.is_empty() => report.missing.push(paths[0].path().to_owned()),
                 Err(misfit) => report.misshapen.push(misfit),
                 Ok(pieces) => {
-                    planned.push((paths[0], pieces));
+                    planned.push((paths[0].clone(), pieces));
                     report.loaded.push(paths[0].path().to_owned());
                 }
             }
@@ -79,8 +81,9 @@ impl Load {
             report.unexpected.retain(|name| name.rsplit('.').next() != Some("num_batches_tracked"));
         }
         self.check(&report, &entries, file).map_err(|error| file.with_name(&error))?;
-        let value = |(first, pieces): &(&Entry, Pieces<'_>)| self.value(first, pieces, layout, file, prefix);
-        Ok((planned.iter().map(value).collect::<Result<_>>()?, report))
+        let plan = Plan { load: self.clone(), layout, file, prefix: prefix.to_owned(), values: planned };
+        plan.check()?;
+        Ok((plan, report))
     }
 
     /// # Errors
@@ -154,7 +157,7 @@ impl Load {
         entries: &[Entry],
         layout: Layout,
         file: &'a TensorFile,
-        prefix: &'a str,
+        prefix: &str,
     ) -> Result<BTreeMap<String, Found<'a>>> {
         let mut paths: HashMap<&str, &Entry> = HashMap::new();
         for entry in entries {

@@ -76,25 +76,32 @@ impl Bert {
         })
     }
 
-    /// The same network, frozen, with adapters of this rank around the linear layers of its blocks.
+    /// The same network, frozen, with adapters of this rank in its blocks: for the queries and the
+    /// values of the attention, and around the linear layers.
     ///
     /// # Errors
     /// If the rank is 0 or an adapter is too large to allocate.
     pub fn adapted(self, rank: usize, rng: &mut impl Rng) -> dl::Result<Bert<LoRA>> {
         self.freeze();
         let alpha = 2.0 * rank as f64;
-        self.with_layers(|block| block.with_linears(|linear| LoRA::new(linear, rank, alpha, rng)))
+        self.with_layers(|block| {
+            let attention = block.attention.adapted(rank, alpha, rng)?;
+            TransformerBlock { attention, ..block }.with_linears(|linear| LoRA::new(linear, rank, alpha, rng))
+        })
     }
 }
 
 impl Bert<LoRA> {
-    /// An ordinary network for inference: its linear layers have new weights, and it shares all others
-    /// with this one, frozen.
+    /// An ordinary network for inference: the projections of its attention and its linear layers have new
+    /// weights, and it shares all others with this one, frozen.
     ///
     /// # Errors
     /// Those of [`LoRA::merged`].
     pub fn merged(&self) -> dl::Result<Bert> {
-        self.clone().with_layers(|block| block.with_linears(|linear| linear.merged()))
+        self.clone().with_layers(|block| {
+            let attention = block.attention.merged()?;
+            TransformerBlock { attention, ..block }.with_linears(|linear| linear.merged())
+        })
     }
 }
 
