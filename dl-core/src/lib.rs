@@ -76,9 +76,10 @@ pub mod parts {
     pub use crate::api::parts::{part_seed, total};
     pub use crate::api::pass_context::PassContext;
     pub use crate::autodiff::part_sum::{NodeSums, PartSum};
-    pub use crate::autodiff::tree_sum::TreeNode;
+    pub use crate::autodiff::tree_sum::{TreeNode, additions};
     pub use crate::exec::block_on::work_on;
-    pub use crate::module::ElsewhereEntry;
+    pub use crate::module::{DenseWeights, ElsewhereEntry};
+    pub use crate::storage::row::Row;
     pub use crate::storage::wire::Wire;
 }
 

@@ -1,9 +1,10 @@
 //! Two ranks as processes, beside MPI by itself (`benches/peers/mpi/raw.c`) and PyTorch's
-//! `DistributedDataParallel` (`benches/peers/python/ddp_peer.py`), in turns:
+//! `DistributedDataParallel` (`benches/peers/python/ddp_peer.py`), and steps in parts on one rank, in
+//! turns:
 //!
 //! ```sh
-//! MPICC=mpicc cargo bench -p monadic-dl-dist --features mpi --bench ranks -- --quick
-//! MPICC=mpicc cargo bench -p monadic-dl-dist --features mpi --bench ranks -- --rounds 9 --python target/peers/python/bin/python
+//! just ranks --quick
+//! just ranks --rounds 9 --python target/peers/python/bin/python
 //! ```
 //!
 //! Prints the medians over the rounds, and of the ratios of each round. With other programs on the
@@ -13,13 +14,14 @@
 #[allow(dead_code, unreachable_pub, missing_docs, reason = "the peers use all of it")]
 mod numbers;
 
-use dl_core::{Layer, Module, Parts, Result, Visitor, Weight};
-use dl_dist::Cluster;
+use dl_core::{Differentiable, Layer, Module, Optimizer, Parts, Result, SideEffects, Visitor, Weight};
+use dl_dist::{Cluster, remote};
 use dl_nd::ndarray::Ix1;
-use dl_nd::{Nd, ops::*};
-use dl_nn::Linear;
-use dl_optim::Sgd;
+use dl_nd::{Nd, NdLayer, ops::*};
+use dl_nn::{Block, Linear};
+use dl_optim::{Adam, Sgd};
 use numbers::{Numbers, labels};
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -27,29 +29,57 @@ use std::time::Instant;
 
 /// Set in the processes of a job: how often it repeats each measurement.
 const WORKER: &str = "DL_RANKS_BENCH";
+/// Set in the process that has one rank.
+const ALONE: &str = "DL_ALONE_BENCH";
 const RANKS: usize = 2;
 const BATCH: usize = 64;
 /// The lengths of the sums that are compared with `MPI_Allreduce`.
 const SIZES: [usize; 4] = [1 << 10, 1 << 16, 1 << 20, 6_500_000];
 
 fn main() {
-    match std::env::var(WORKER) {
-        Ok(repeats) => worker(repeats.parse().expect("a number")).expect("it succeeds"),
-        Err(_) => compare(),
+    let repeats = |name| std::env::var(name).ok().map(|repeats| repeats.parse().expect("a number"));
+    match (repeats(WORKER), repeats(ALONE)) {
+        (Some(repeats), _) => worker(repeats).expect("it succeeds"),
+        (_, Some(repeats)) => alone(repeats).expect("it succeeds"),
+        _ => compare(),
     }
+}
+
+type Call<'a> = &'a mut dyn FnMut() -> Result<()>;
+
+/// The median times of calls in µs, which are made in turns.
+fn medians<const N: usize>(repeats: usize, mut calls: [Call<'_>; N]) -> Result<[f64; N]> {
+    let mut times = [const { Vec::new() }; N];
+    for round in 0..repeats + 3 {
+        for (call, times) in calls.iter_mut().zip(&mut times) {
+            let begin = Instant::now();
+            call()?;
+            if round >= 3 {
+                times.push(begin.elapsed().as_secs_f64() * 1e6);
+            }
+        }
+    }
+    Ok(times.map(|mut times| {
+        times.sort_by(f64::total_cmp);
+        times[repeats / 2]
+    }))
 }
 
 /// The median time of a call in µs, of which the calls of all ranks are alike.
 fn median(repeats: usize, mut call: impl FnMut() -> Result<()>) -> Result<f64> {
-    (0..3).try_for_each(|_| call())?;
-    let mut times = Vec::with_capacity(repeats);
-    for _ in 0..repeats {
-        let begin = Instant::now();
-        call()?;
-        times.push(begin.elapsed().as_secs_f64() * 1e6);
+    Ok(medians(repeats, [&mut call])?[0])
+}
+
+/// Its value is its argument.
+#[derive(Clone, dl_macros::Module)]
+#[module(crate = dl_core)]
+struct Scaled(Weight<f32>);
+
+#[remote(crate = dl_dist)]
+impl Block for Scaled {
+    fn of(&self, x: &NdLayer) -> NdLayer {
+        x * &self.0
     }
-    times.sort_by(f64::total_cmp);
-    Ok(times[repeats / 2])
 }
 
 struct Mlp {
@@ -101,13 +131,29 @@ fn worker(repeats: usize) -> Result<()> {
         };
         let nothing: Vec<Weight<f32>> = Vec::new();
         print("exchange", 0, median(20 * repeats, || cluster.compare(&nothing))?);
+        cluster.set_optimizer(&sgd)?;
+        let far = cluster.place(1, || Ok(Scaled(Weight::new(1.0))))?;
+        if cluster.rank() == 0 {
+            let x: NdLayer = Layer::constant(Nd::full([1, 1], 1.0));
+            print("call", 0, median(20 * repeats, || far.of(&x).predict().wait().map(drop))?);
+            let before = cluster.sent_to(1).calls;
+            let step = || far.of(&x).sum().train(&sgd).wait().map(drop);
+            print("remote-step", 0, median(repeats, step)?);
+            // the decision and the release have no answer
+            print("round-trips", 0, (cluster.sent_to(1).calls - before) as f64 / (repeats + 3) as f64 - 2.0);
+        }
+        cluster.compare(&nothing)?;
 
         for size in SIZES {
             let w = Weight::new(Nd::<f32, Ix1>::full([size], 0.0));
             let loss = |_| w.sum();
+            let repeats = if size < 1 << 20 { repeats } else { repeats / 5 + 1 };
+            let alone = median(repeats, || Parts::sum([loss(0)]).value_and_backward().wait().map(drop))?;
+            let together = median(repeats, || cluster.sum(cluster.size(), loss).backward(&w).map(drop))?;
+            print("sum", size, together - alone);
             let alone = median(repeats, || Parts::sum([loss(0)]).train(&sgd).wait().map(drop))?;
             let together = median(repeats, || cluster.sum(cluster.size(), loss).train(&w, &sgd).map(drop))?;
-            print("sum", size, together - alone);
+            print("sum-and-step", size, together - alone);
         }
 
         let (mlp, parts) = (Mlp::new(), cluster.size());
@@ -135,6 +181,43 @@ fn worker(repeats: usize) -> Result<()> {
     })
 }
 
+/// Steps of one process.
+fn alone(repeats: usize) -> Result<()> {
+    steps_of_parts("sgd", repeats, &Sgd::new(0.01))?;
+    steps_of_parts("adam", repeats, &Adam::new(1e-4))
+}
+
+/// A step on the mean of the losses of some parts in one pass, on deltas that are added part by part, in
+/// `Parts`, and on one rank of a cluster.
+fn steps_of_parts<O: Optimizer + Clone + Sync + 'static>(name: &str, repeats: usize, optimizer: &O) -> Result<()> {
+    const PARTS: usize = 4;
+    Cluster::run(|cluster| {
+        let (mlp, step) = (Mlp::new(), Cell::new(0));
+        let next = || step.replace(step.get() + 1);
+        let losses = |step: usize| (0..PARTS).map(|part| mlp.loss(step, part, PARTS)).collect::<Vec<_>>();
+        let mut plain = || {
+            (losses(next()).into_iter().sum::<Layer<f32>>() * (1.0 / PARTS as f32)).train(optimizer).wait().map(drop)
+        };
+        let mut added = || {
+            let mut sum = SideEffects::none();
+            for loss in losses(next()) {
+                sum += loss.backward().wait()?.evaluate().wait()?;
+            }
+            (1.0 / PARTS as f64 * sum).step(optimizer).wait()
+        };
+        let mut parts = || Parts::mean(losses(next())).train(optimizer).wait().map(drop);
+        let mut one_rank = || {
+            let step = next();
+            cluster.mean(PARTS, |part| mlp.loss(step, part, PARTS)).train(&mlp, optimizer).map(drop)
+        };
+        let [plain, added, parts, one_rank] = medians(repeats, [&mut plain, &mut added, &mut parts, &mut one_rank])?;
+        for (way, time) in [("plain", plain), ("added", added), ("parts", parts), ("one-rank", one_rank)] {
+            println!("{name}-{way} {PARTS} {time:.6}");
+        }
+        Ok(())
+    })
+}
+
 /// The lines `NAME SIZE VALUE` that a job prints.
 type Measured = BTreeMap<(String, usize), f64>;
 
@@ -158,7 +241,7 @@ fn parsed(text: &str) -> Measured {
 }
 
 fn compare() {
-    let (mut rounds, mut repeats, mut python) = (5, 100, None);
+    let (mut rounds, mut repeats, mut python) = (3, 100, None);
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         match &word[..] {
@@ -177,8 +260,12 @@ fn compare() {
 
     let mut all: Vec<Measured> = Vec::new();
     for round in 0..rounds {
-        let mut measured = parsed(&mpirun(&[], &raw, &[(10 * repeats).to_string()]));
+        let mut measured = parsed(&mpirun(&[], &raw, &[repeats.to_string()]));
         let this = std::env::current_exe().expect("this program");
+        let on_one = Command::new(&this).env("RAYON_NUM_THREADS", "1").env(ALONE, repeats.to_string()).output();
+        let on_one = on_one.expect("this program runs");
+        assert!(on_one.status.success(), "{}", String::from_utf8_lossy(&on_one.stderr));
+        measured.extend(parsed(&String::from_utf8_lossy(&on_one.stdout)));
         measured.extend(parsed(&mpirun(&[(WORKER, repeats.to_string())], &this, &[])));
         if let Some(python) = &python {
             let text = mpirun(&[], Path::new(python), &[ddp.clone(), repeats.to_string()]);
@@ -210,18 +297,28 @@ fn print(all: &[Measured]) {
         let value = over_rounds(all, |measured| measured.get(&(name.clone(), *size)).copied());
         println!("| {name} {size} | {:.1} |", value.expect("it was measured"));
     }
-    println!("\n| ratio | |\n|---|---|");
-    let ratio = |words: &str, one: (&str, usize), other: (&str, usize)| {
+    println!("\n| ratio | | goal |\n|---|---|---|");
+    let ratio = |words: &str, one: (&str, usize), other: (&str, usize), goal: &str| {
         let value = |measured: &Measured, (name, size): (&str, usize)| measured.get(&(name.to_owned(), size)).copied();
         if let Some(ratio) = over_rounds(all, |measured| Some(value(measured, one)? / value(measured, other)?)) {
-            println!("| {words} | {ratio:.2} |");
+            println!("| {words} | {ratio:.3} | {goal} |");
         }
     };
-    ratio("exchange of nothing / ping-pong of 8 bytes", ("exchange", 0), ("ping-pong", 8));
+    ratio("exchange of nothing / ping-pong of 8 bytes", ("exchange", 0), ("ping-pong", 8), "20");
+    ratio("call of nothing / ping-pong of 8 bytes", ("call", 0), ("ping-pong", 8), "20");
     for size in SIZES {
-        ratio(&format!("ordered sum / all-reduce of {size} numbers"), ("sum", size), ("all-reduce", size));
+        let goal = if size < 1 << 20 { "" } else { "1.3" };
+        ratio(&format!("ordered sum / all-reduce of {size} numbers"), ("sum", size), ("all-reduce", size), goal);
+        ratio("the same with the step", ("sum-and-step", size), ("all-reduce", size), "");
     }
-    ratio("step on 2 ranks / step of one share alone", ("step", RANKS), ("step", 1));
-    ratio("the same of DDP", ("ddp-step", RANKS), ("ddp-step", 1));
-    ratio("step on 2 ranks / DDP", ("step", RANKS), ("ddp-step", RANKS));
+    for (optimizer, goal) in [("sgd", ""), ("adam", "1.05")] {
+        let [plain, added, parts, one] =
+            ["plain", "added", "parts", "one-rank"].map(|way| format!("{optimizer}-{way}"));
+        ratio(&format!("{optimizer}: step in parts / on their mean in one pass"), (&parts, 4), (&plain, 4), goal);
+        ratio(&format!("{optimizer}: step in parts / on added deltas"), (&parts, 4), (&added, 4), "1.05");
+        ratio(&format!("{optimizer}: step of one rank / in parts"), (&one, 4), (&parts, 4), "1.01");
+    }
+    ratio("step on 2 ranks / step of one share alone", ("step", RANKS), ("step", 1), "");
+    ratio("the same of DDP", ("ddp-step", RANKS), ("ddp-step", 1), "");
+    ratio("DDP / step on 2 ranks", ("ddp-step", RANKS), ("step", RANKS), "at least 1.2");
 }

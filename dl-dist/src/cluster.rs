@@ -3,7 +3,7 @@
 use crate::Engine;
 use crate::communication::{Communication, Ended, Messages, Thread, lock};
 use crate::elsewhere::Elsewhere;
-use crate::exchange::{Round, exchange};
+use crate::exchange::{Received, Round, exchange, exchange_numbers};
 use crate::function::functions;
 use crate::launch::{Launch, launch};
 #[cfg(has_mpi)]
@@ -362,9 +362,27 @@ impl Exchanges<'_> {
         *self.count += 1;
         let communication = self.ranks.map(|ranks| &*ranks.communication);
         let all = exchange(communication, round, *self.count, mine);
-        // What other ranks did before is then done on this one.
-        self.ranks.into_iter().for_each(|ranks| ranks.server.settle());
+        self.settle();
         all
+    }
+
+    /// A round in which numbers follow the value for each rank.
+    pub(crate) fn round_of_numbers<V: Wire>(
+        &mut self,
+        round: Round,
+        mine: Result<V>,
+        numbers: impl FnMut(usize, &mut Vec<u8>),
+    ) -> Result<Vec<Received<V>>> {
+        *self.count += 1;
+        let communication = self.ranks.map(|ranks| &*ranks.communication);
+        let all = exchange_numbers(communication, round, *self.count, mine, numbers);
+        self.settle();
+        all
+    }
+
+    /// What other ranks did before an exchange is then done on this one.
+    fn settle(&self) {
+        self.ranks.into_iter().for_each(|ranks| ranks.server.settle());
     }
 
     /// The number of the next exchange, which the caller makes.

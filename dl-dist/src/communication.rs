@@ -9,7 +9,8 @@
 
 use crate::Engine;
 use crate::heartbeat::{Heartbeat, Lost};
-use crate::message::{Header, Kind, decode, encode};
+use crate::message::{Header, Kind, decode, encode, unsealed};
+use dl_core::parallel::backoff::{self, IdleTimeout};
 use dl_core::parts::Wire;
 use dl_core::{Error, Result};
 use futures::channel::oneshot;
@@ -56,8 +57,12 @@ pub(crate) struct Communication {
     host: String,
     waker: Option<Box<dyn Fn() + Send + Sync>>,
     outgoing: Mutex<VecDeque<Outgoing>>,
+    /// How many messages were queued so far.
+    queued: AtomicU64,
     inbox: Mutex<Inbox>,
     arrived: Condvar,
+    /// How often something has arrived in the inbox.
+    arrivals: AtomicU64,
     next_request: AtomicU64,
     sent: Vec<[AtomicU64; 2]>,
     /// The hosts and processes of all ranks, as soon as they are known.
@@ -66,7 +71,7 @@ pub(crate) struct Communication {
     last_step: AtomicU64,
 }
 
-/// A message that is not sent yet: the receiver, the kind, the number, the body.
+/// A message that is not sent yet: the receiver, the kind, the number, room for a header and the body.
 type Outgoing = (usize, Kind, u64, Vec<u8>);
 
 /// Receives the answer to a request, or the reason why there is none.
@@ -164,8 +169,10 @@ impl Communication {
             host: engine.host(),
             waker: engine.waker(),
             outgoing: Mutex::default(),
+            queued: AtomicU64::new(0),
             inbox: Mutex::default(),
             arrived: Condvar::new(),
+            arrivals: AtomicU64::new(0),
             next_request: AtomicU64::new(0),
             sent: (0..engine.size()).map(|_| Default::default()).collect(),
             processes: OnceLock::new(),
@@ -208,12 +215,20 @@ impl Communication {
         Messages { calls, exchanges }
     }
 
-    /// Queues a message. It takes one lock, for a short time, so destructors may call it.
+    /// Queues a message with this body. It takes one lock, for a short time, so destructors may call
+    /// it.
     pub(crate) fn queue(&self, to: usize, kind: Kind, id: u64, body: Vec<u8>) {
+        self.post(to, kind, id, unsealed(&body));
+    }
+
+    /// Queues a message with room for its header.
+    pub(crate) fn post(&self, to: usize, kind: Kind, id: u64, message: Vec<u8>) {
         if to >= self.size() {
             return; // a number in a damaged message
         }
-        lock(&self.outgoing).push_back((to, kind, id, body));
+        lock(&self.outgoing).push_back((to, kind, id, message));
+        // Release: the communication thread that sees the number finds the message.
+        self.queued.fetch_add(1, Ordering::Release);
         self.wake();
     }
 
@@ -225,9 +240,28 @@ impl Communication {
         lock(&self.inbox)
     }
 
+    /// Changes the inbox, and wakes the threads that wait for contributions.
+    fn arrive(&self, change: impl FnOnce(&mut Inbox)) {
+        let mut inbox = self.inbox();
+        change(&mut inbox);
+        self.arrivals.fetch_add(1, Ordering::Release);
+        drop(inbox);
+        self.arrived.notify_all();
+    }
+
+    /// Waits until something arrives in the inbox: polls as an idle worker does, and then sleeps.
+    fn wait_for_arrival<'a>(&'a self, inbox: MutexGuard<'a, Inbox>) -> MutexGuard<'a, Inbox> {
+        let seen = self.arrivals.load(Ordering::Acquire);
+        let has_arrived = || self.arrivals.load(Ordering::Acquire) != seen;
+        drop(inbox);
+        backoff::wait(has_arrived);
+        let inbox = self.arrived.wait_while(self.inbox(), |_| !has_arrived());
+        inbox.unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Waits for the contribution of a rank to an exchange, and until the engine has sent that of
     /// this rank to it: otherwise this rank could agree to a step that the other one refuses because
-    /// a message is missing.
+    /// a message is missing. Returns the message with its header.
     pub(crate) fn contribution(&self, from: usize, count: u64) -> Result<Vec<u8>> {
         let mut inbox = self.inbox();
         loop {
@@ -242,7 +276,7 @@ impl Communication {
             if let Some(error) = over {
                 return Err(error.clone());
             }
-            inbox = self.arrived.wait(inbox).unwrap_or_else(PoisonError::into_inner);
+            inbox = self.wait_for_arrival(inbox);
         }
     }
 
@@ -363,13 +397,20 @@ struct Loop<'a> {
     next_from: Vec<u64>,
     /// If ranks can die one by one.
     heartbeat: Option<Heartbeat>,
+    /// How many queued messages were sent.
+    sent: u64,
+    /// When a message was last sent or received, and for how long the thread polls after that.
+    last: Instant,
+    timeout: IdleTimeout,
 }
 
 impl<'a> Loop<'a> {
     fn new(communication: Arc<Communication>, receiver: &'a dyn Receiver, engine: &dyn Engine) -> Self {
         let (rank, size) = (communication.rank, communication.size());
         let heartbeat = engine.silence().map(|silence| Heartbeat::new(rank, size, silence, Instant::now()));
-        Loop { communication, receiver, next_to: vec![0; size], next_from: vec![0; size], heartbeat }
+        let (next_to, next_from) = (vec![0; size], vec![0; size]);
+        let (last, timeout) = (Instant::now(), IdleTimeout::default());
+        Loop { communication, receiver, next_to, next_from, heartbeat, sent: 0, last, timeout }
     }
 
     fn run(mut self, engine: &mut dyn Engine) {
@@ -385,12 +426,15 @@ impl<'a> Loop<'a> {
                 (0..self.next_to.len()).for_each(|rank| self.lose(rank, &ended(rank)));
                 return engine.end(self.communication.inbox().failed);
             }
-            match engine.receive(if polls { wait } else { longest }) {
+            if sent {
+                self.active();
+            }
+            match self.receive(engine, if polls { wait } else { longest }) {
                 Ok(Some((from, message))) => {
                     wait = SHORTEST_POLL;
                     self.heartbeat.iter_mut().for_each(|heartbeat| heartbeat.heard(from, Instant::now()));
                     // An empty one is a sign of life.
-                    let delivered = if message.is_empty() { Ok(()) } else { self.deliver(from, &message) };
+                    let delivered = if message.is_empty() { Ok(()) } else { self.deliver(from, message) };
                     if let Err(error) = delivered {
                         self.lose(from, &error.context(format_args!("a message of rank {from}")));
                     }
@@ -403,6 +447,30 @@ impl<'a> Loop<'a> {
                 return self.abort(engine, lost);
             }
         }
+    }
+
+    /// Counts as active from now on for the length of a timeout.
+    fn active(&mut self) {
+        self.last = Instant::now();
+        self.timeout.record_arrival(self.last);
+    }
+
+    /// The next message. The thread polls, and yields the processor between polls, until the timeout
+    /// of an idle worker; then the engine waits. Returns early if there is something to send.
+    fn receive(&mut self, engine: &mut dyn Engine, wait: Duration) -> Result<Option<(usize, Vec<u8>)>> {
+        let mut received = Ok(None);
+        let mut is_ready = || {
+            received = engine.receive(Duration::ZERO);
+            // Acquire: the messages are in the queue.
+            !matches!(received, Ok(None)) || self.communication.queued.load(Ordering::Acquire) != self.sent
+        };
+        while self.last.elapsed() < self.timeout.get() {
+            if backoff::spin(POLLS, &mut is_ready) {
+                return received;
+            }
+            std::thread::yield_now();
+        }
+        engine.receive(wait)
     }
 
     /// Sends signs of life, if it is time. Returns the rank that is silent for too long.
@@ -441,15 +509,18 @@ impl<'a> Loop<'a> {
         let mut any = false;
         loop {
             let next = lock(&self.communication.outgoing).pop_front();
-            let Some((to, kind, id, body)) = next else { return any };
+            let Some((to, kind, id, mut message)) = next else { return any };
             any = true;
+            self.sent += 1;
             self.communication.sent[to][usize::from(!kind.is_of_call())].fetch_add(1, Ordering::Relaxed);
             let header = Header { kind, id, number: self.next_to[to] };
             self.next_to[to] += 1;
-            match engine.send(to, header.with(&body)) {
+            header.seal(&mut message);
+            match engine.send(to, message) {
                 Ok(()) if kind == Kind::Exchange => {
-                    self.communication.inbox().sent.insert((to, id));
-                    self.communication.arrived.notify_all();
+                    self.communication.arrive(|inbox| {
+                        inbox.sent.insert((to, id));
+                    });
                 }
                 Ok(()) => {}
                 Err(error) => self.lose(to, &error.context(format_args!("a message to rank {to}"))),
@@ -464,8 +535,8 @@ impl<'a> Loop<'a> {
         inbox.ends && others.into_iter().all(|rank| inbox.ended.contains_key(&rank))
     }
 
-    fn deliver(&mut self, from: usize, message: &[u8]) -> Result<()> {
-        let (header, body) = Header::of(message)?;
+    fn deliver(&mut self, from: usize, message: Vec<u8>) -> Result<()> {
+        let (header, body) = Header::of(&message)?;
         let expected = self.next_from[from];
         if header.number < expected {
             return Ok(()); // it came before
@@ -479,13 +550,15 @@ impl<'a> Loop<'a> {
         }
         match header.kind {
             Kind::Exchange => {
-                self.communication.inbox().exchanges.insert((from, header.id), body.to_vec());
-                self.communication.arrived.notify_all();
+                self.communication.arrive(|inbox| {
+                    inbox.exchanges.insert((from, header.id), message);
+                });
             }
             Kind::Ended => {
                 self.heartbeat.iter_mut().for_each(|heartbeat| heartbeat.ended(from));
-                self.communication.inbox().ended.entry(from).or_insert_with(|| ended(from));
-                self.communication.arrived.notify_all();
+                self.communication.arrive(|inbox| {
+                    inbox.ended.entry(from).or_insert_with(|| ended(from));
+                });
                 if header.id != 0 {
                     self.lose(from, &ended(from));
                 }
@@ -511,7 +584,7 @@ impl<'a> Loop<'a> {
         let failed: Vec<Waiting> =
             inbox.requests.extract_if(|_, (to, _)| *to == rank).map(|(_, (_, then))| then).collect();
         drop(inbox);
-        self.communication.arrived.notify_all();
+        self.communication.arrive(|_| {});
         failed.into_iter().for_each(|then| then(Err(error.clone())));
         self.receiver.lost(rank);
     }
@@ -526,6 +599,8 @@ impl Drop for Loop<'_> {
     }
 }
 
+/// Polls between two yields of the processor: about a microsecond with MPI. (`benches/ranks.rs`.)
+const POLLS: usize = 8;
 /// How long the thread waits for a message if it can be woken.
 const LONGEST_WAIT: Duration = Duration::from_millis(500);
 /// How long it waits if it cannot: the shorter time soon after a message.

@@ -72,6 +72,7 @@ mod program;
 mod remote_step;
 mod requests;
 mod server;
+mod slices;
 mod step;
 mod threads;
 mod uses;

@@ -63,13 +63,11 @@ pub(crate) struct Header {
 const MAGIC: u32 = u32::from_le_bytes(*b"dld1");
 
 impl Header {
-    /// The message with this body.
-    pub(crate) fn with(self, body: &[u8]) -> Vec<u8> {
-        let mut message = Vec::with_capacity(HEADER + body.len());
-        (MAGIC, self.kind as u8, self.id, self.number).write(&mut message);
-        body.len().write(&mut message);
-        message.extend_from_slice(body);
-        message
+    /// Writes the header into the room before the body.
+    pub(crate) fn seal(self, message: &mut [u8]) {
+        let (room, body) = message.split_at_mut(HEADER);
+        let header = (MAGIC, self.kind as u8, self.id, self.number, body.len()).to_bytes();
+        room.copy_from_slice(&header);
     }
 
     /// The header and the body of a message.
@@ -93,7 +91,12 @@ impl Header {
 }
 
 /// The bytes of a header.
-const HEADER: usize = 4 + 1 + 8 + 8 + 8;
+pub(crate) const HEADER: usize = 4 + 1 + 8 + 8 + 8;
+
+/// A message with this body, and with room for its header. More can be appended to the body.
+pub(crate) fn unsealed(body: &[u8]) -> Vec<u8> {
+    [&[0; HEADER], body].concat()
+}
 
 /// The bytes of a value, or of an error.
 pub(crate) fn encode(result: Result<&[u8]>) -> Vec<u8> {
@@ -122,7 +125,8 @@ mod tests {
     #[test]
     fn message_with_any_byte_changed_or_cut_is_error_or_other_header() {
         let header = Header { kind: Kind::Back, id: 7, number: 3 };
-        let message = header.with(&[1, 2, 3]);
+        let mut message = unsealed(&[1, 2, 3]);
+        header.seal(&mut message);
         assert_eq!(message.len(), HEADER + 3);
         assert_eq!(Header::of(&message).unwrap(), (header, &[1, 2, 3][..]));
         for end in 0..message.len() {
@@ -137,7 +141,8 @@ mod tests {
 
     #[test]
     fn huge_announced_length_is_error() {
-        let mut message = Header { kind: Kind::Call, id: 0, number: 0 }.with(&[]);
+        let mut message = unsealed(&[]);
+        Header { kind: Kind::Call, id: 0, number: 0 }.seal(&mut message);
         message[HEADER - 8..].copy_from_slice(&u64::MAX.to_le_bytes());
         assert!(Header::of(&message).is_err());
     }

@@ -11,11 +11,9 @@ _Static_assert(MPI_MAX_ERROR_STRING <= 1024 && MPI_MAX_PROCESSOR_NAME <= 1024, "
 
 static MPI_Comm ranks;
 
-/* `host` has 1024 bytes. `again` is set if MPI was started before, `local` to the number of ranks
- * on this host. */
-int dl_mpi_start(int *again, int *rank, int *size, int *local, char *host, int *len) {
+/* `host` has 1024 bytes. `again` is set if MPI was started before. */
+int dl_mpi_start(int *again, int *rank, int *size, char *host, int *len) {
     int code, level;
-    MPI_Comm on_host;
     if ((code = MPI_Initialized(again)) != MPI_SUCCESS || *again)
         return code;
     if ((code = MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level)) != MPI_SUCCESS)
@@ -25,10 +23,6 @@ int dl_mpi_start(int *again, int *rank, int *size, int *local, char *host, int *
     MPI_Comm_set_errhandler(ranks, MPI_ERRORS_RETURN);
     MPI_Comm_rank(ranks, rank);
     MPI_Comm_size(ranks, size);
-    if ((code = MPI_Comm_split_type(ranks, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &on_host)) != MPI_SUCCESS)
-        return code;
-    MPI_Comm_size(on_host, local);
-    MPI_Comm_free(&on_host);
     return MPI_Get_processor_name(host, len);
 }
 

@@ -22,7 +22,6 @@ mod c {
             again: *mut c_int,
             rank: *mut c_int,
             size: *mut c_int,
-            local: *mut c_int,
             host: *mut c_char,
             len: *mut c_int,
         ) -> c_int;
@@ -51,13 +50,8 @@ const LAST: c_int = 0;
 const MORE: c_int = 1;
 const EMPTY: c_int = 2;
 
-/// How long `receive` spins after the last message, if there are cores for that. A message that
-/// arrives while the thread sleeps is some 50 to 300 µs late, and a request and its answer are
-/// rarely further apart than this (`benches/ranks.rs`).
-const SPIN: Duration = Duration::from_micros(300);
-
-/// Afterwards it sleeps for 1/16 of the time since the last message, between these limits. The
-/// longest sleep delays the first message after a long computation.
+/// `receive` sleeps for 1/16 of the time since the last message, between these limits, as MPI cannot
+/// wake it. The longest sleep delays the first message after a long computation. (`benches/ranks.rs`.)
 const NAPS: [Duration; 2] = [Duration::from_micros(20), Duration::from_micros(500)];
 
 /// How long the last messages may take at the end of a program, and an abort of MPI.
@@ -96,7 +90,6 @@ pub(crate) struct Mpi {
     rank: usize,
     host: String,
     thread: ThreadId,
-    spins: bool,
     last: Instant,
     woken: Arc<(AtomicBool, Thread)>,
     sent: Vec<Sent>,
@@ -117,23 +110,19 @@ impl Mpi {
     /// # Errors
     /// Those of MPI; and if it was started before.
     pub(crate) fn start(silence: Duration) -> Result<Mpi> {
-        let (mut again, mut rank, mut size, mut local, mut len) = (0, 0, 0, 0, 0);
+        let (mut again, mut rank, mut size, mut len) = (0, 0, 0, 0);
         let mut host = [0; 1024];
         // SAFETY: all pointers are those of live variables, and `host` has the 1024 bytes that the
         // function needs.
-        let code = unsafe {
-            c::dl_mpi_start(&mut again, &mut rank, &mut size, &mut local, host.as_mut_ptr().cast(), &mut len)
-        };
+        let code = unsafe { c::dl_mpi_start(&mut again, &mut rank, &mut size, host.as_mut_ptr().cast(), &mut len) };
         checked(code)?;
         if again != 0 {
             return Err(Error::invalid("MPI can be started only once in a process"));
         }
-        let cores = thread::available_parallelism().map_or(1, usize::from);
         Ok(Mpi {
             rank: rank as usize,
             host: String::from_utf8_lossy(&host[..len as usize]).into_owned(),
             thread: thread::current().id(),
-            spins: cores > local as usize,
             last: Instant::now(),
             woken: Arc::new((AtomicBool::new(false), thread::current())),
             sent: Vec::new(),
@@ -279,9 +268,7 @@ impl Engine for Mpi {
             let idle = now - self.last;
             // A long message moves only while both of its ranks call MPI.
             let is_moving = !self.sent.is_empty() || self.incoming.iter().any(|from| !from.pieces.is_empty());
-            if self.spins && idle < SPIN {
-                std::hint::spin_loop();
-            } else if is_moving {
+            if is_moving {
                 thread::yield_now();
             } else {
                 thread::park_timeout((idle / 16).clamp(NAPS[0], NAPS[1]).min(left));

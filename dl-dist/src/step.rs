@@ -1,15 +1,16 @@
 //! A training step on all ranks, or on none.
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Exchanges};
 use crate::communication::Communication;
 use crate::communication::rank_of;
 use crate::elsewhere::{Elsewhere, Token};
 use crate::exchange::{Round, exchange};
+use crate::slices::Slices;
 use crate::uses::{UsesByModule, sum};
 use dl_core::parts::{PartSum, TreeNode, total};
 use dl_core::{
-    ChunkVisitor, Data, Differentiable, Entry, Error, Module, Numbers, Optimizer, Participant, Parts, Result, Step,
-    Stored,
+    ChunkVisitor, Data, Differentiable, Entry, Error, Module, Numbers, Optimizer, Participant, Parts, Result,
+    SideEffects, Step, Stored,
 };
 use std::cell::Cell;
 use std::fmt;
@@ -36,15 +37,17 @@ pub struct ClusterStep<'a, F> {
     seed: Option<u64>,
 }
 
-/// What must be equal on all ranks: the number of parts, whether the step is on their mean, the seed.
-type Settings = (usize, u8, Option<u64>);
+/// What must be equal on all ranks: the number of parts, whether the step is on their mean, the seed,
+/// and how many numbers are summed in slices.
+type Settings = (usize, u8, Option<u64>, usize);
 
 /// The message of a rank in a step: its settings, the losses of its parts, and the sums of nodes of
-/// the tree.
-type Contribution = (Settings, Vec<(Vec<usize>, Numbers)>, Vec<NodeSum>);
+/// the tree. The numbers of a [slice](Slices) follow it.
+pub(crate) type Contribution = (Settings, Vec<(Vec<usize>, Numbers)>, Vec<NodeSum>);
 
-/// The sum of a node: the deltas of replicated weights as bytes, and the calls of placed modules.
-type NodeSum = (TreeNode, Box<[u8]>, UsesByModule);
+/// The sum of a node: the weights with numbers in slices, as a byte for each; the deltas of all other
+/// replicated weights as bytes; and the calls of placed modules.
+pub(crate) type NodeSum = (TreeNode, Box<[u8]>, Box<[u8]>, UsesByModule);
 
 impl<'a, F> ClusterStep<'a, F> {
     pub(crate) fn new(cluster: &'a Cluster, parts: usize, loss: F, is_mean: bool) -> Self {
@@ -95,24 +98,10 @@ impl<'a, F> ClusterStep<'a, F> {
         M: Module + ?Sized,
         O: Optimizer + Clone + 'static,
     {
-        let own = self.cluster.own_parts(self.parts);
-        let losses = own.clone().map(&mut self.loss);
-        let parts = if self.is_mean { Parts::mean(losses) } else { Parts::sum(losses) };
-        let run = parts.among(self.parts, own.start).at_once(self.at_once).partial_sums();
-        let computed = self.seed.map_or(run.clone(), |seed| run.seed(seed)).wait();
-
         let mut exchanges = self.cluster.exchanges()?;
         // Keeps the calls until all ranks have voted.
         let mut tokens = Vec::new();
-        let mut computed = computed;
-        let contribution = computed.as_mut().map_err(|error| error.clone()).and_then(|(losses, sums)| {
-            let nodes = self.encode(module, sums, &mut tokens)?;
-            Ok(((self.parts, u8::from(self.is_mean), self.seed), losses_of(losses), nodes))
-        });
-        let all = exchanges.round(Round::Sums, contribution)?;
-        compare(all.iter().map(|(settings, ..)| settings))?;
-        let (_, own_sums) = computed?;
-        let mut sum = self.sum(module, &all, own_sums);
+        let (losses, mut sum) = self.summed(module, &mut exchanges, &mut tokens)?;
         if self.cluster.modules() > 0 && reads_deltas(optimizer) {
             let mine = sum.as_ref().map_err(Error::clone).and_then(|sum| self.norms(sum));
             let norms = exchanges.round(Round::Norms, mine)?;
@@ -128,21 +117,77 @@ impl<'a, F> ClusterStep<'a, F> {
             let has_voted = vote.asked.load(Ordering::Relaxed);
             return Err(if has_voted { error } else { vote.exchange(Err(error.clone())).err().unwrap_or(error) });
         }
-        let losses = all.into_iter().flat_map(|(_, losses, _)| losses);
-        losses.map(|(shape, numbers)| T::from_numbers(&shape, numbers)).collect()
+        losses.into_iter().map(|(shape, numbers)| T::from_numbers(&shape, numbers)).collect()
+    }
+
+    /// The gradients of the sum or mean over the parts of all ranks. The ranks do not vote on a step
+    /// with them. For benchmarks.
+    #[doc(hidden)]
+    pub fn backward<T, L, M>(mut self, module: &M) -> Result<SideEffects>
+    where
+        T: Data + Stored,
+        L: Differentiable<Data = T, Delta = T::Delta>,
+        F: FnMut(usize) -> L,
+        M: Module + ?Sized,
+    {
+        let (_, sum) = self.summed(module, &mut self.cluster.exchanges()?, &mut Vec::new())?;
+        sum?.effects().wait()
+    }
+
+    /// The losses of all parts, and the sum of their deltas. The outer error is that of all ranks.
+    fn summed<T, L, M>(
+        &mut self,
+        module: &M,
+        exchanges: &mut Exchanges<'_>,
+        tokens: &mut Vec<Token>,
+    ) -> Result<(Vec<(Vec<usize>, Numbers)>, Result<PartSum>)>
+    where
+        T: Data + Stored,
+        L: Differentiable<Data = T, Delta = T::Delta>,
+        F: FnMut(usize) -> L,
+        M: Module + ?Sized,
+    {
+        let own = self.cluster.own_parts(self.parts);
+        let losses = own.clone().map(&mut self.loss);
+        let parts = if self.is_mean { Parts::mean(losses) } else { Parts::sum(losses) };
+        let run = parts.among(self.parts, own.start).at_once(self.at_once).partial_sums();
+        let mut computed = self.seed.map_or(run.clone(), |seed| run.seed(seed)).wait();
+
+        let mut slices = Slices::new(self.cluster, module);
+        let contribution = computed.as_mut().map_err(|error| error.clone()).and_then(|(losses, sums)| {
+            let nodes = self.encode(module, sums, &mut slices, tokens)?;
+            let settings = (self.parts, u8::from(self.is_mean), self.seed, slices.numbers());
+            Ok((settings, losses_of(losses), nodes))
+        });
+        let all = exchanges.round_of_numbers(Round::Sums, contribution, |to, message| slices.write_own(to, message))?;
+        compare(all.iter().map(|received| &received.value.0))?;
+        let (_, own_sums) = computed?;
+        let slices = slices.sum(exchanges, self.parts, &all)?;
+        let (mut losses, mut nodes) = (Vec::new(), Vec::with_capacity(all.len()));
+        for received in all {
+            losses.extend(received.value.1);
+            nodes.push(received.value.2);
+        }
+        let sum = slices.and_then(|(weights, deltas)| {
+            let mut sum = self.sum(module, &nodes, own_sums)?;
+            sum.push_dense(&weights, deltas);
+            Ok(sum)
+        });
+        Ok((losses, sum))
     }
 }
 
 /// Refuses settings that are not those of rank 0.
 fn compare<'a>(mut all: impl Iterator<Item = &'a Settings>) -> Result<()> {
-    let Some(&(parts, is_mean, seed)) = all.next() else { return Ok(()) };
+    let Some(&(parts, is_mean, seed, numbers)) = all.next() else { return Ok(()) };
     let text = |seed: Option<u64>| seed.map_or("no seed".to_owned(), |seed| format!("the seed {seed}"));
     let kind = |is_mean| if is_mean == 0 { "sum" } else { "mean" };
     for (rank, theirs) in (1..).zip(all) {
         let [theirs, ours] = match *theirs {
             (other, ..) if other != parts => [other, parts].map(|parts| format!("on {parts} parts")),
-            (_, other, _) if other != is_mean => [other, is_mean].map(|is_mean| format!("on a {}", kind(is_mean))),
-            (.., other) if other != seed => [other, seed].map(|seed| format!("with {}", text(seed))),
+            (_, other, ..) if other != is_mean => [other, is_mean].map(|is_mean| format!("on a {}", kind(is_mean))),
+            (_, _, other, _) if other != seed => [other, seed].map(|seed| format!("with {}", text(seed))),
+            (.., other) if other != numbers => [other, numbers].map(|numbers| format!("on {numbers} numbers")),
             _ => continue,
         };
         return Err(Error::invalid(format!("rank {rank} takes a step {theirs}, and rank 0 one {ours}")));
@@ -160,6 +205,7 @@ impl<F> ClusterStep<'_, F> {
         &self,
         module: &M,
         sums: &mut [(TreeNode, PartSum)],
+        slices: &mut Slices,
         tokens: &mut Vec<Token>,
     ) -> Result<Vec<NodeSum>> {
         let mut nodes = Vec::with_capacity(sums.len());
@@ -168,7 +214,8 @@ impl<F> ClusterStep<'_, F> {
             let uses = sum(own_tokens.iter().flat_map(|token| token.uses.iter().cloned()));
             tokens.extend(own_tokens);
             let of_placed = self.cluster.server().map(|server| of_node.take_selected(|entry| server.has_entry(entry)));
-            nodes.push((*node, of_node.to_bytes(module)?.into(), uses));
+            let in_slices = slices.take(of_node)?;
+            nodes.push((*node, in_slices, of_node.to_bytes(module)?.into(), uses));
             of_placed.into_iter().for_each(|sum| of_node.extend(sum));
         }
         Ok(nodes)
@@ -179,13 +226,13 @@ impl<F> ClusterStep<'_, F> {
     fn sum<M: Module + ?Sized>(
         &self,
         module: &M,
-        all: &[Contribution],
+        all: &[Vec<NodeSum>],
         own: Vec<(TreeNode, PartSum)>,
     ) -> Result<PartSum> {
         let rank = self.cluster.rank();
         let (mut nodes, mut own) = (Vec::new(), own.into_iter());
-        for (from, (_, _, sums)) in all.iter().enumerate() {
-            for (node, bytes, uses) in sums {
+        for (from, sums) in all.iter().enumerate() {
+            for (node, _, bytes, uses) in sums {
                 let of_node = if from == rank {
                     own.next().map(|(_, sum)| sum).expect("each own sum was encoded")
                 } else {

@@ -39,6 +39,9 @@ impl Engine for Threads {
     }
 
     fn receive(&mut self, wait: Duration) -> Result<Option<(usize, Vec<u8>)>> {
+        if wait.is_zero() {
+            return Ok(self.from.try_recv().unwrap_or_default());
+        }
         match self.from.recv_timeout(wait) {
             Ok(message) => Ok(message),
             Err(RecvTimeoutError::Timeout) => Ok(None),

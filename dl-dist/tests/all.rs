@@ -7,4 +7,5 @@ mod faults;
 mod heartbeat;
 mod random_programs;
 mod same_bits;
+mod slices;
 mod support;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int rank, rounds;
+static int rank;
 static double *times;
 
 static int by_size(const void *a, const void *b) {
@@ -13,14 +13,14 @@ static int by_size(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static void print(const char *name, int size) {
+static void print(const char *name, int size, int rounds) {
     qsort(times, rounds, sizeof *times, by_size);
     if (rank == 0)
         printf("%s %d %.2f\n", name, size, times[rounds / 2]);
 }
 
 /* There and back between ranks 0 and 1. */
-static void ping_pong(int bytes) {
+static void ping_pong(int bytes, int rounds) {
     char *message = calloc(bytes, 1);
     for (int round = -10; round < rounds; round++) {
         MPI_Barrier(MPI_COMM_WORLD);
@@ -35,11 +35,11 @@ static void ping_pong(int bytes) {
         if (round >= 0)
             times[round] = 1e6 * (MPI_Wtime() - begin);
     }
-    print("ping-pong", bytes);
+    print("ping-pong", bytes, rounds);
     free(message);
 }
 
-static void all_reduce(int numbers) {
+static void all_reduce(int numbers, int rounds) {
     float *from = calloc(numbers, sizeof *from), *to = calloc(numbers, sizeof *to);
     for (int round = -3; round < rounds; round++) {
         MPI_Barrier(MPI_COMM_WORLD);
@@ -48,21 +48,21 @@ static void all_reduce(int numbers) {
         if (round >= 0)
             times[round] = 1e6 * (MPI_Wtime() - begin);
     }
-    print("all-reduce", numbers);
+    print("all-reduce", numbers, rounds);
     free(from);
     free(to);
 }
 
 int main(int arguments, char **words) {
-    rounds = arguments > 1 ? atoi(words[1]) : 100;
-    times = calloc(rounds, sizeof *times);
+    int rounds = arguments > 1 ? atoi(words[1]) : 100;
+    times = calloc(20 * rounds, sizeof *times);
     MPI_Init(NULL, NULL);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     for (int bytes = 8; bytes <= 1 << 20; bytes *= 512 / 4)
-        ping_pong(bytes);
+        ping_pong(bytes, 20 * rounds);
     int sizes[] = {1 << 10, 1 << 16, 1 << 20, 6500000};
     for (int i = 0; i < 4; i++)
-        all_reduce(sizes[i]);
+        all_reduce(sizes[i], sizes[i] < 1 << 20 ? rounds : rounds / 5 + 1);
     MPI_Finalize();
     return 0;
 }

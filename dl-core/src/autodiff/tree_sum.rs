@@ -59,6 +59,31 @@ pub(crate) fn is_partition(leaves: usize, nodes: impl Iterator<Item = TreeNode>)
     next == Some(leaves)
 }
 
+/// The additions that make the sum over all of `count` leaves, given the nodes and whether each has a
+/// sum. The sums are numbered from 0: `(l, r)` adds number `r` to number `l`. Also the number of the
+/// one that is the total in the end; `None` if there are no sums.
+///
+/// # Errors
+/// If a leaf is missing, or is in two nodes.
+#[doc(hidden)]
+pub fn additions(
+    count: usize,
+    nodes: impl Iterator<Item = (TreeNode, bool)> + Clone,
+) -> Result<(Vec<(usize, usize)>, Option<usize>)> {
+    if !is_partition(count, nodes.clone().map(|(node, _)| node)) {
+        return Err(Error::invalid(format!("the sums are not those of each of {count} parts once")));
+    }
+    let (mut sums, mut additions, mut numbers) = (TreeSum::new(count), Vec::new(), 0..);
+    for (node, has_sum) in nodes {
+        let mut next = sums.insert(node, has_sum.then(|| numbers.next()).flatten());
+        while let Some((parent, left, right)) = next {
+            additions.extend(left.zip(right));
+            next = sums.insert(parent, left.or(right));
+        }
+    }
+    Ok((additions, sums.into_partial().pop().and_then(|(_, total)| total)))
+}
+
 /// The partial sums of a tree whose parents are not complete yet. An only child is its parent.
 #[derive(Clone, Debug)]
 pub(crate) struct TreeSum<V> {
@@ -139,6 +164,38 @@ mod tests {
         assert!(is(5, &[(0, 4), (2, 0)]) && is(5, &[(3, 0)]) && is(5, &[(63, 0)]) && is(0, &[]));
         assert!(!is(5, &[(2, 0)]) && !is(5, &[(2, 0), (0, 3), (0, 4)]) && !is(5, &[(2, 0), (0, 4), (0, 5)]));
         assert!(!is(5, &[(2, 0), (0, 4), (0, 4)]) && !is(0, &[(0, 0)]));
+    }
+
+    #[test]
+    fn additions_make_total_of_nodes_that_are_there() {
+        for leaves in 1..12_usize {
+            for first in 0..=leaves {
+                let (mut left, mut right) = (TreeSum::new(leaves), TreeSum::new(leaves));
+                (0..first).for_each(|leaf| insert(&mut left, TreeNode::leaf(leaf), leaf.to_string()));
+                (first..leaves).for_each(|leaf| insert(&mut right, TreeNode::leaf(leaf), leaf.to_string()));
+                let nodes = [left.into_partial(), right.into_partial()].concat();
+                for absent in 0..1_u32 << nodes.len() {
+                    let is_there = |number: usize| absent >> number & 1 == 0;
+                    let all = nodes.iter().enumerate().map(|(number, (node, _))| (*node, is_there(number)));
+                    let (additions, total) = additions(leaves, all).unwrap();
+                    let terms = nodes.iter().enumerate().filter(|(number, _)| is_there(*number));
+                    let mut terms: Vec<String> = terms.map(|(_, (_, term))| term.clone()).collect();
+                    additions.iter().for_each(|&(l, r)| terms[l] = format!("({}+{})", terms[l], terms[r]));
+                    let mut expected = TreeSum::new(leaves);
+                    for (number, (node, term)) in nodes.iter().enumerate() {
+                        let mut next = Some((*node, is_there(number).then(|| term.clone())));
+                        while let Some((node, term)) = next.take() {
+                            next = expected.insert(node, term).map(|(parent, left, right)| match (left, right) {
+                                (Some(left), Some(right)) => (parent, Some(format!("({left}+{right})"))),
+                                (left, right) => (parent, left.or(right)),
+                            });
+                        }
+                    }
+                    assert_eq!(total.map(|total| terms[total].clone()), expected.into_partial()[0].1);
+                }
+            }
+        }
+        assert!(additions(2, [(TreeNode::leaf(0), true)].into_iter()).is_err());
     }
 
     #[test]

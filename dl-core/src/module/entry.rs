@@ -11,6 +11,7 @@ use crate::graph::weight::{AnySlot, WeightHandle};
 use crate::step::commit;
 use crate::step::state::OptimizerState;
 use crate::storage::numbers::{DType, DeltaNumbers, Numbers, Stored};
+use crate::storage::row::Row;
 use std::collections::HashMap;
 use std::fmt;
 use std::marker::PhantomData;
@@ -365,6 +366,16 @@ impl Entry {
         delta.map_err(|error| error.context(format_args!("the delta of `{}`", self.path)))
     }
 
+    /// Whether the deltas of this weight are added number by number.
+    pub(super) fn has_delta_row(&self) -> bool {
+        self.stored.has_delta_row()
+    }
+
+    /// The numbers of a delta of this weight.
+    pub(super) fn delta_row(&self, delta: &mut Value, then: &mut dyn FnMut(Row<'_>)) {
+        self.stored.delta_row(delta, then);
+    }
+
     /// Calls `make` with these numbers if they have the shape of the current value. Errors name the
     /// path.
     fn checked<V>(
@@ -478,6 +489,10 @@ trait AnyStored: Send + Sync {
     fn slot(&self, shape: &[usize], numbers: Numbers) -> Result<AnySlot>;
     fn delta_numbers(&self, delta: &Value) -> Option<DeltaNumbers>;
     fn delta(&self, numbers: DeltaNumbers) -> Result<Value>;
+    fn has_delta_row(&self) -> bool {
+        false
+    }
+    fn delta_row(&self, _: &mut Value, _: &mut dyn FnMut(Row<'_>)) {}
 }
 
 /// A weight or a buffer on another rank.
@@ -572,5 +587,13 @@ impl<T: Stored> AnyStored for StoredType<T> {
 
     fn delta(&self, numbers: DeltaNumbers) -> Result<Value> {
         T::delta_from_numbers(numbers).map(Data::into_value)
+    }
+
+    fn has_delta_row(&self) -> bool {
+        T::HAS_DELTA_ROW
+    }
+
+    fn delta_row(&self, delta: &mut Value, then: &mut dyn FnMut(Row<'_>)) {
+        delta.change::<T::Delta>(|delta| T::delta_row(delta).into_iter().for_each(then));
     }
 }

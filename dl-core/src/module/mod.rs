@@ -30,11 +30,14 @@
 //! A module lists its weights; it does not define a computation with them.
 
 mod deltas;
+mod dense;
 mod entry;
 mod path_pattern;
 mod summary;
 mod torch;
 
+#[doc(hidden)]
+pub use dense::DenseWeights;
 #[doc(hidden)]
 pub use entry::ElsewhereEntry;
 pub use entry::{Entry, NewValue};

@@ -3,4 +3,5 @@
 #[doc(hidden)]
 pub mod atomic_file;
 pub(crate) mod numbers;
+pub(crate) mod row;
 pub(crate) mod wire;

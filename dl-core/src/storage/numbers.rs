@@ -12,9 +12,9 @@
 
 use crate::error::{Error, Result};
 use crate::graph::data::Data;
+use crate::storage::row::{Row, append};
 use std::any::Any;
 use std::fmt;
-use std::slice::ChunksExact;
 
 /// Data that consist of an array of numbers of one type. Weights and buffers of a
 /// [`Module`](crate::Module) must have such data, and can be written to files.
@@ -100,6 +100,17 @@ pub trait Stored: Data {
             None => (Box::new(Self::from_numbers(&delta.shape, delta.numbers)?) as Box<dyn Any>).downcast().ok(),
         };
         own.map(|own| *own).ok_or_else(|| Error::invalid("these numbers are not those of a delta of this type"))
+    }
+
+    /// Whether every delta has a [`delta_row`](Stored::delta_row).
+    #[doc(hidden)]
+    const HAS_DELTA_ROW: bool = false;
+
+    /// The numbers of a delta in row-major order, to be changed, for types with deltas that are added
+    /// number by number. A sum of such deltas can be cut into slices.
+    #[doc(hidden)]
+    fn delta_row(_: &mut Self::Delta) -> Option<Row<'_>> {
+        None
     }
 }
 
@@ -250,11 +261,15 @@ macro_rules! numbers {
 
             /// The bytes of the numbers, in little-endian order; a truth value is the byte 0 or 1.
             pub fn to_le_bytes(&self) -> Vec<u8> {
-                let mut bytes = Vec::with_capacity(self.len() * self.dtype().size());
-                match self {
-                    $(Numbers::$Variant(row) => row.iter().for_each(|&x| bytes.extend_from_slice(&number_bytes!($T x))),)*
-                }
+                let mut bytes = Vec::new();
+                self.append_le_bytes(&mut bytes);
                 bytes
+            }
+
+            pub(crate) fn append_le_bytes(&self, to: &mut Vec<u8>) {
+                match self {
+                    $(Numbers::$Variant(row) => append(row, to, |x| number_bytes!($T x)),)*
+                }
             }
 
             /// The numbers with these bytes, in little-endian order.
@@ -269,13 +284,12 @@ macro_rules! numbers {
             /// # Errors
             /// When the bytes end within a number, or a truth value is neither 0 nor 1.
             pub fn from_le_bytes(dtype: DType, bytes: &[u8]) -> Result<Numbers> {
-                let parts = bytes.chunks_exact(dtype.size());
-                if !parts.remainder().is_empty() {
-                    let (len, size) = (bytes.len(), dtype.size());
+                let (len, size) = (bytes.len(), dtype.size());
+                if len % size != 0 {
                     return Err(Error::invalid(format!("{len} bytes are not a multiple of {size}, the size of `{dtype}`")));
                 }
                 Ok(match dtype {
-                    $(DType::$Variant => Numbers::$Variant(row_of_parts(parts, $from)?),)*
+                    $(DType::$Variant => Numbers::$Variant($from(bytes)?),)*
                 })
             }
         }
@@ -299,15 +313,6 @@ macro_rules! numbers {
     };
 }
 
-/// Converts each part. The row has no more capacity than it needs: it may be a large weight.
-fn row_of_parts<T>(parts: ChunksExact<'_, u8>, convert: impl Fn(&[u8]) -> Result<T>) -> Result<Vec<T>> {
-    let mut row = Vec::with_capacity(parts.len());
-    for part in parts {
-        row.push(convert(part)?);
-    }
-    Ok(row)
-}
-
 macro_rules! number_bytes {
     (bool $x:ident) => {
         [u8::from($x)]
@@ -319,17 +324,17 @@ macro_rules! number_bytes {
 
 macro_rules! from_bytes {
     ($T:ident) => {
-        |part| Ok($T::from_le_bytes(part.try_into().expect("the bytes of one number")))
+        |bytes: &[u8]| Result::Ok(bytes.as_chunks().0.iter().map(|&number| $T::from_le_bytes(number)).collect())
     };
 }
 
 numbers! {
     /// Truth values.
-    Bool bool |part| match part {
-        [0] => Ok(false),
-        [1] => Ok(true),
-        other => Err(Error::invalid(format!("the byte {other:?} is no truth value: it must be 0 or 1"))),
-    };
+    Bool bool |bytes: &[u8]| bytes.iter().map(|byte| match byte {
+        0 => Ok(false),
+        1 => Ok(true),
+        other => Err(Error::invalid(format!("the byte [{other}] is no truth value: it must be 0 or 1"))),
+    }).collect::<Result<Vec<bool>>>();
     /// Bytes.
     U8 u8 from_bytes!(u8);
     /// Whole numbers of 32 bits.
@@ -400,6 +405,12 @@ macro_rules! scalars {
                     ([], [number]) => Ok(*number),
                     (_, row) => Err(Error::shape(format!("{} numbers of shape {shape:?} are not a single number", row.len()))),
                 }
+            }
+
+            const HAS_DELTA_ROW: bool = true;
+
+            fn delta_row(delta: &mut $T) -> Option<Row<'_>> {
+                Some(std::slice::from_mut(delta).into())
             }
         }
     )*};

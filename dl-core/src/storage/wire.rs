@@ -167,9 +167,8 @@ impl Wire for DType {
 impl Wire for Numbers {
     fn write(&self, to: &mut Vec<u8>) {
         self.dtype().write(to);
-        let bytes = self.to_le_bytes();
-        bytes.len().write(to);
-        to.extend_from_slice(&bytes);
+        (self.len() * self.dtype().size()).write(to);
+        self.append_le_bytes(to);
     }
 
     fn read(from: &mut &[u8]) -> Result<Self> {

@@ -7,8 +7,10 @@ use crate::ops::normalize::RunningStats;
 use crate::ops::pool::{AvgPool, Pool};
 use crate::tensor::{Element, Item, Nd, Rank, wrong_rank};
 use dl_core::bang::Arguments;
-use dl_core::{DType, DeltaNumbers, Module, Numbers, Result, Stored, StoredElement, Torch, Visitor};
+use dl_core::parts::Row;
+use dl_core::{DType, Data, DeltaNumbers, Module, Numbers, Result, Stored, StoredElement, Torch, Visitor};
 use ndarray::{Ix2, IxDyn};
+use std::any::Any;
 
 impl<A: Item + StoredElement, D: Rank> Stored for Nd<A, D> {
     const DTYPE: DType = A::ELEMENT;
@@ -25,6 +27,16 @@ impl<A: Item + StoredElement, D: Rank> Stored for Nd<A, D> {
         let tensor = Nd::from_vec(IxDyn(shape), A::row_of(numbers)?)?;
         let tensor = tensor.0.into_array().into_dimensionality::<D>();
         tensor.map(Nd::from).map_err(|_| wrong_rank::<D>(shape))
+    }
+
+    const HAS_DELTA_ROW: bool = matches!(A::ELEMENT, DType::F32 | DType::F64);
+
+    fn delta_row(delta: &mut <Self as Data>::Delta) -> Option<Row<'_>> {
+        let delta: &mut dyn Any = delta;
+        if delta.is::<Nd<f32, D>>() {
+            return delta.downcast_mut::<Nd<f32, D>>().map(|delta| delta.row_mut().into());
+        }
+        delta.downcast_mut::<Nd<f64, D>>().map(|delta| delta.row_mut().into())
     }
 }
 

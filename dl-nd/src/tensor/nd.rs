@@ -1,5 +1,6 @@
 //! The tensor type: a shared, copy-on-write array as data of layers.
 
+use super::storage::row_major_copy;
 use super::{Derivative, Discrete, Element, Item, LazyTensor, Rank, Storage, aligned, check_size, dim_of, unit_shape};
 use dl_core::parallel::memory::Pooled;
 use dl_core::{
@@ -181,6 +182,17 @@ impl<A: Item, D: Rank> Nd<A, D> {
     /// The elements as a shared array.
     pub(crate) fn array(&self) -> ArcArray<A, D> {
         ArcArray::clone(&self.0)
+    }
+
+    /// The elements in row-major order, for writing.
+    pub(crate) fn row_mut(&mut self) -> &mut [A]
+    where
+        A: Element,
+    {
+        if !self.view().is_standard_layout() {
+            *self = row_major_copy(self.view()).into();
+        }
+        self.0.array_mut().as_slice_mut().expect("they are in row-major order and not shared")
     }
 
     /// A tensor from an unevaluated expression.
