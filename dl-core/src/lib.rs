@@ -76,7 +76,7 @@ pub mod parts {
     pub use crate::api::parts::{part_seed, total};
     pub use crate::api::pass_context::PassContext;
     pub use crate::autodiff::part_sum::{NodeSums, PartSum};
-    pub use crate::autodiff::tree_sum::{TreeNode, additions};
+    pub use crate::autodiff::tree_sum::{Additions, TreeNode, additions};
     pub use crate::exec::block_on::work_on;
     pub use crate::module::{DenseWeights, ElsewhereEntry};
     pub use crate::storage::row::Row;

@@ -59,6 +59,10 @@ pub(crate) fn is_partition(leaves: usize, nodes: impl Iterator<Item = TreeNode>)
     next == Some(leaves)
 }
 
+/// The pairs `(to, from)` to add in turn, and the number of the total.
+#[doc(hidden)]
+pub type Additions = (Vec<(usize, usize)>, Option<usize>);
+
 /// The additions that make the sum over all of `count` leaves, given the nodes and whether each has a
 /// sum. The sums are numbered from 0: `(l, r)` adds number `r` to number `l`. Also the number of the
 /// one that is the total in the end; `None` if there are no sums.
@@ -66,10 +70,7 @@ pub(crate) fn is_partition(leaves: usize, nodes: impl Iterator<Item = TreeNode>)
 /// # Errors
 /// If a leaf is missing, or is in two nodes.
 #[doc(hidden)]
-pub fn additions(
-    count: usize,
-    nodes: impl Iterator<Item = (TreeNode, bool)> + Clone,
-) -> Result<(Vec<(usize, usize)>, Option<usize>)> {
+pub fn additions(count: usize, nodes: impl Iterator<Item = (TreeNode, bool)> + Clone) -> Result<Additions> {
     if !is_partition(count, nodes.clone().map(|(node, _)| node)) {
         return Err(Error::invalid(format!("the sums are not those of each of {count} parts once")));
     }
