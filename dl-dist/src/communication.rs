@@ -11,7 +11,7 @@ use crate::Engine;
 use crate::heartbeat::{Heartbeat, Lost};
 use crate::message::{Header, Kind, decode, encode, unsealed};
 use dl_core::parallel::backoff::{self, IdleTimeout};
-use dl_core::parts::Wire;
+use dl_core::parts::{ANSWERS, Wire};
 use dl_core::{Error, Result};
 use futures::channel::oneshot;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -306,6 +306,7 @@ impl Communication {
     pub(crate) fn request<V: Wire>(self: &Arc<Self>, to: usize, kind: Kind, body: Vec<u8>) -> Answer<V> {
         let (sender, receiver) = oneshot::channel();
         let id = self.number_request();
+        ANSWERS.fetch_add(1, Ordering::Relaxed);
         self.ask(to, kind, id, body, Box::new(move |answer| drop(sender.send(answer))));
         Answer { communication: self.clone(), to, id, receiver, is_taken: false, data: std::marker::PhantomData }
     }
@@ -325,7 +326,14 @@ impl Communication {
         let (sender, receiver) = std::sync::mpsc::channel();
         let id = self.number_request();
         self.ask(to, kind, id, body, Box::new(move |answer| drop(sender.send(answer))));
-        (id, move || answer_of(to, &receiver.recv().unwrap_or_else(|_| Err(ended(to)))?))
+        let mut answer = None;
+        (id, move || {
+            backoff::wait(|| {
+                answer = receiver.try_recv().ok();
+                answer.is_some()
+            });
+            answer_of(to, &answer.unwrap_or_else(|| receiver.recv().unwrap_or_else(|_| Err(ended(to))))?)
+        })
     }
 
     /// Answers a request of another rank with a value as bytes, or an error.
@@ -379,6 +387,7 @@ impl<V: Wire> Future for Answer<V> {
 
 impl<V> Drop for Answer<V> {
     fn drop(&mut self) {
+        ANSWERS.fetch_sub(1, Ordering::Relaxed);
         if !self.is_taken {
             let waiting = self.communication.inbox().requests.remove(&self.id);
             drop(waiting);

@@ -7,7 +7,7 @@ use crate::elsewhere::{Elsewhere, Token};
 use crate::exchange::{Round, exchange};
 use crate::slices::Slices;
 use crate::uses::{UsesByModule, sum};
-use dl_core::parts::{PartSum, TreeNode, total};
+use dl_core::parts::{NodeSums, PartSum, TreeNode, total};
 use dl_core::{
     ChunkVisitor, Data, Differentiable, Entry, Error, Module, Numbers, Optimizer, Participant, Parts, Result,
     SideEffects, Step, Stored,
@@ -98,10 +98,17 @@ impl<'a, F> ClusterStep<'a, F> {
         M: Module + ?Sized,
         O: Optimizer + Clone + 'static,
     {
+        let computed = self.compute();
         let mut exchanges = self.cluster.exchanges()?;
+        if self.cluster.size() == 1 {
+            let (losses, sums) = computed?;
+            let sum = total(self.parts, sums).wait()?;
+            sum.check_within(module)?;
+            return sum.effects().wait()?.step(optimizer).wait().map(|()| losses);
+        }
         // Keeps the calls until all ranks have voted.
         let mut tokens = Vec::new();
-        let (losses, mut sum) = self.summed(module, &mut exchanges, &mut tokens)?;
+        let (losses, mut sum) = self.summed(computed, module, &mut exchanges, &mut tokens)?;
         if self.cluster.modules() > 0 && reads_deltas(optimizer) {
             let mine = sum.as_ref().map_err(Error::clone).and_then(|sum| self.norms(sum));
             let norms = exchanges.round(Round::Norms, mine)?;
@@ -130,29 +137,33 @@ impl<'a, F> ClusterStep<'a, F> {
         F: FnMut(usize) -> L,
         M: Module + ?Sized,
     {
-        let (_, sum) = self.summed(module, &mut self.cluster.exchanges()?, &mut Vec::new())?;
+        let computed = self.compute();
+        let (_, sum) = self.summed(computed, module, &mut self.cluster.exchanges()?, &mut Vec::new())?;
         sum?.effects().wait()
     }
 
-    /// The losses of all parts, and the sum of their deltas. The outer error is that of all ranks.
-    fn summed<T, L, M>(
-        &mut self,
-        module: &M,
-        exchanges: &mut Exchanges<'_>,
-        tokens: &mut Vec<Token>,
-    ) -> Result<(Vec<(Vec<usize>, Numbers)>, Result<PartSum>)>
+    /// The losses of the parts of this rank, and the sums of their deltas.
+    fn compute<T, L>(&mut self) -> Result<(Vec<T>, NodeSums)>
     where
-        T: Data + Stored,
+        T: Data,
         L: Differentiable<Data = T, Delta = T::Delta>,
         F: FnMut(usize) -> L,
-        M: Module + ?Sized,
     {
         let own = self.cluster.own_parts(self.parts);
         let losses = own.clone().map(&mut self.loss);
         let parts = if self.is_mean { Parts::mean(losses) } else { Parts::sum(losses) };
         let run = parts.among(self.parts, own.start).at_once(self.at_once).partial_sums();
-        let mut computed = self.seed.map_or(run.clone(), |seed| run.seed(seed)).wait();
+        self.seed.map_or(run.clone(), |seed| run.seed(seed)).wait()
+    }
 
+    /// The losses of all parts, and the sum of their deltas. The outer error is that of all ranks.
+    fn summed<T: Stored, M: Module + ?Sized>(
+        &self,
+        mut computed: Result<(Vec<T>, NodeSums)>,
+        module: &M,
+        exchanges: &mut Exchanges<'_>,
+        tokens: &mut Vec<Token>,
+    ) -> Result<(Vec<(Vec<usize>, Numbers)>, Result<PartSum>)> {
         let mut slices = Slices::new(self.cluster, module);
         let contribution = computed.as_mut().map_err(|error| error.clone()).and_then(|(losses, sums)| {
             let nodes = self.encode(module, sums, &mut slices, tokens)?;
