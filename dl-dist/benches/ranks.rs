@@ -1,6 +1,6 @@
 //! Two ranks as processes, beside MPI by itself (`benches/peers/mpi/raw.c`) and PyTorch's
-//! `DistributedDataParallel` (`benches/peers/python/ddp_peer.py`), and steps in parts on one rank, in
-//! turns:
+//! `DistributedDataParallel` (`benches/peers/python/ddp_peer.py`), and steps in parts on one rank,
+//! in turns:
 //!
 //! ```sh
 //! just ranks --quick
@@ -189,8 +189,8 @@ fn alone(repeats: usize) -> Result<()> {
     steps_of_parts("adam", repeats, &Adam::new(1e-4))
 }
 
-/// A step on the mean of the losses of some parts in one pass, on deltas that are added part by part, in
-/// `Parts`, and on one rank of a cluster.
+/// A step on the mean of the losses of some parts in one pass, on deltas that are added part by
+/// part, in `Parts`, and on one rank of a cluster.
 fn steps_of_parts<O: Optimizer + Clone + Sync + 'static>(name: &str, repeats: usize, optimizer: &O) -> Result<()> {
     const PARTS: usize = 4;
     Cluster::run(|cluster| {

@@ -37,16 +37,16 @@ pub struct ClusterStep<'a, F> {
     seed: Option<u64>,
 }
 
-/// What must be equal on all ranks: the number of parts, whether the step is on their mean, the seed,
-/// and how many numbers are summed in slices.
+/// What must be equal on all ranks: the number of parts, whether the step is on their mean, the
+/// seed, and how many numbers are summed in slices.
 type Settings = (usize, u8, Option<u64>, usize);
 
 /// The message of a rank in a step: its settings, the losses of its parts, and the sums of nodes of
 /// the tree. The numbers of a [slice](Slices) follow it.
 pub(crate) type Contribution = (Settings, Vec<(Vec<usize>, Numbers)>, Vec<NodeSum>);
 
-/// The sum of a node: the weights with numbers in slices, as a byte for each; the deltas of all other
-/// replicated weights as bytes; and the calls of placed modules.
+/// The sum of a node: the weights with numbers in slices, as a byte for each; the deltas of all
+/// other replicated weights as bytes; and the calls of placed modules.
 pub(crate) type NodeSum = (TreeNode, Box<[u8]>, Box<[u8]>, UsesByModule);
 
 impl<'a, F> ClusterStep<'a, F> {
@@ -89,7 +89,8 @@ impl<'a, F> ClusterStep<'a, F> {
     ///
     /// # Errors
     /// Those of [`Parts::train`](dl_core::Parts::train) of any rank: all ranks get the error of the
-    /// lowest rank that failed, with its number. Then nothing has changed. Also those of the engine.
+    /// lowest rank that failed, with its number. Then nothing has changed. Also those of the
+    /// engine.
     pub fn train<T, L, M, O>(mut self, module: &M, optimizer: &O) -> Result<Vec<T>>
     where
         T: Data + Stored,
@@ -127,8 +128,8 @@ impl<'a, F> ClusterStep<'a, F> {
         losses.into_iter().map(|(shape, numbers)| T::from_numbers(&shape, numbers)).collect()
     }
 
-    /// The gradients of the sum or mean over the parts of all ranks. The ranks do not vote on a step
-    /// with them. For benchmarks.
+    /// The gradients of the sum or mean over the parts of all ranks. The ranks do not vote on a
+    /// step with them. For benchmarks.
     #[doc(hidden)]
     pub fn backward<T, L, M>(mut self, module: &M) -> Result<SideEffects>
     where
