@@ -43,7 +43,10 @@ type Settings = (usize, u8, Option<u64>, usize);
 
 /// The message of a rank in a step: its settings, the losses of its parts, and the sums of nodes of
 /// the tree. The numbers of a [slice](Slices) follow it.
-pub(crate) type Contribution = (Settings, Vec<(Vec<usize>, Numbers)>, Vec<NodeSum>);
+pub(crate) type Contribution = (Settings, Losses, Vec<NodeSum>);
+
+/// The losses of parts: their shapes and numbers.
+type Losses = Vec<(Vec<usize>, Numbers)>;
 
 /// The sum of a node: the weights with numbers in slices, as a byte for each; the deltas of all
 /// other replicated weights as bytes; and the calls of placed modules.
@@ -164,7 +167,7 @@ impl<'a, F> ClusterStep<'a, F> {
         module: &M,
         exchanges: &mut Exchanges<'_>,
         tokens: &mut Vec<Token>,
-    ) -> Result<(Vec<(Vec<usize>, Numbers)>, Result<PartSum>)> {
+    ) -> Result<(Losses, Result<PartSum>)> {
         let mut slices = Slices::new(self.cluster, module);
         let contribution = computed.as_mut().map_err(|error| error.clone()).and_then(|(losses, sums)| {
             let nodes = self.encode(module, sums, &mut slices, tokens)?;
@@ -207,7 +210,7 @@ fn compare<'a>(mut all: impl Iterator<Item = &'a Settings>) -> Result<()> {
     Ok(())
 }
 
-fn losses_of<T: Stored>(losses: &[T]) -> Vec<(Vec<usize>, Numbers)> {
+fn losses_of<T: Stored>(losses: &[T]) -> Losses {
     losses.iter().map(|loss| (loss.shape(), loss.numbers())).collect()
 }
 
