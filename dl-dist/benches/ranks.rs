@@ -1,6 +1,6 @@
 //! Two ranks as processes, beside MPI by itself (`benches/peers/mpi/raw.c`) and PyTorch's
-//! `DistributedDataParallel` (`benches/peers/python/ddp_peer.py`), and steps in parts on one rank, in
-//! turns:
+//! `DistributedDataParallel` (`benches/peers/python/ddp_peer.py`), and steps in parts on one rank,
+//! in turns:
 //!
 //! ```sh
 //! just ranks --quick
@@ -16,7 +16,6 @@ mod numbers;
 
 use dl_core::{Differentiable, Layer, Module, Optimizer, Parts, Result, SideEffects, Visitor, Weight};
 use dl_dist::{Cluster, remote};
-use dl_nd::ndarray::Ix1;
 use dl_nd::{Nd, NdLayer, ops::*};
 use dl_nn::{Block, Linear};
 use dl_optim::{Adam, Sgd};
@@ -33,8 +32,8 @@ const WORKER: &str = "DL_RANKS_BENCH";
 const ALONE: &str = "DL_ALONE_BENCH";
 const RANKS: usize = 2;
 const BATCH: usize = 64;
-/// The lengths of the sums that are compared with `MPI_Allreduce`.
-const SIZES: [usize; 4] = [1 << 10, 1 << 16, 1 << 20, 6_500_000];
+/// The lengths of the sums that are compared with `MPI_Allreduce`, in rows of 1024.
+const SIZES: [usize; 4] = [1 << 10, 1 << 16, 1 << 20, 6348 << 10];
 
 fn main() {
     let repeats = |name| std::env::var(name).ok().map(|repeats| repeats.parse().expect("a number"));
@@ -140,13 +139,16 @@ fn worker(repeats: usize) -> Result<()> {
             let step = || far.of(&x).sum().train(&sgd).wait().map(drop);
             print("remote-step", 0, median(repeats, step)?);
             // the decision and the release have no answer
-            print("round-trips", 0, (cluster.sent_to(1).calls - before) as f64 / (repeats + 3) as f64 - 2.0);
+            let messages = (cluster.sent_to(1).calls - before) as f64 / (repeats + 3) as f64;
+            print("round-trips", 0, messages.round() - 2.0);
         }
         cluster.compare(&nothing)?;
 
         for size in SIZES {
-            let w = Weight::new(Nd::<f32, Ix1>::full([size], 0.0));
-            let loss = |_| w.sum();
+            // Its delta is a product that is computed.
+            let w = Weight::new(Nd::full([size >> 10, 1 << 10], 0.0));
+            let x: NdLayer = Layer::constant(Nd::full([1, size >> 10], 1.0));
+            let loss = |_| x.matmul(&w).sum();
             let repeats = if size < 1 << 20 { repeats } else { repeats / 5 + 1 };
             let alone = median(repeats, || Parts::sum([loss(0)]).value_and_backward().wait().map(drop))?;
             let together = median(repeats, || cluster.sum(cluster.size(), loss).backward(&w).map(drop))?;
@@ -187,8 +189,8 @@ fn alone(repeats: usize) -> Result<()> {
     steps_of_parts("adam", repeats, &Adam::new(1e-4))
 }
 
-/// A step on the mean of the losses of some parts in one pass, on deltas that are added part by part, in
-/// `Parts`, and on one rank of a cluster.
+/// A step on the mean of the losses of some parts in one pass, on deltas that are added part by
+/// part, in `Parts`, and on one rank of a cluster.
 fn steps_of_parts<O: Optimizer + Clone + Sync + 'static>(name: &str, repeats: usize, optimizer: &O) -> Result<()> {
     const PARTS: usize = 4;
     Cluster::run(|cluster| {

@@ -1,5 +1,5 @@
-//! The communication thread of a rank: it owns the engine, sends what other threads have queued, and
-//! delivers what arrives.
+//! The communication thread of a rank: it owns the engine, sends what other threads have queued,
+//! and delivers what arrives.
 //!
 //! A contribution to an exchange goes to the thread that waits for it. An answer goes to the future
 //! that waits for it. A request goes to the [`Receiver`] of this rank, which must not block.
@@ -11,7 +11,7 @@ use crate::Engine;
 use crate::heartbeat::{Heartbeat, Lost};
 use crate::message::{Header, Kind, decode, encode, unsealed};
 use dl_core::parallel::backoff::{self, IdleTimeout};
-use dl_core::parts::Wire;
+use dl_core::parts::{ANSWERS, Wire};
 use dl_core::{Error, Result};
 use futures::channel::oneshot;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -71,7 +71,8 @@ pub(crate) struct Communication {
     last_step: AtomicU64,
 }
 
-/// A message that is not sent yet: the receiver, the kind, the number, room for a header and the body.
+/// A message that is not sent yet: the receiver, the kind, the number, room for a header and the
+/// body.
 type Outgoing = (usize, Kind, u64, Vec<u8>);
 
 /// Receives the answer to a request, or the reason why there is none.
@@ -136,9 +137,9 @@ impl Thread {
         &self.communication
     }
 
-    /// Ends the rank: tells the others that its program has ended, and whether it failed. Waits until
-    /// the programs of all others have ended, if it has not failed: they may call functions of this
-    /// rank until then.
+    /// Ends the rank: tells the others that its program has ended, and whether it failed. Waits
+    /// until the programs of all others have ended, if it has not failed: they may call functions
+    /// of this rank until then.
     pub(crate) fn end(&mut self, failed: bool) {
         let Some(handle) = self.handle.take() else { return };
         let all = 0..self.communication.sent.len();
@@ -215,8 +216,8 @@ impl Communication {
         Messages { calls, exchanges }
     }
 
-    /// Queues a message with this body. It takes one lock, for a short time, so destructors may call
-    /// it.
+    /// Queues a message with this body. It takes one lock, for a short time, so destructors may
+    /// call it.
     pub(crate) fn queue(&self, to: usize, kind: Kind, id: u64, body: Vec<u8>) {
         self.post(to, kind, id, unsealed(&body));
     }
@@ -260,8 +261,8 @@ impl Communication {
     }
 
     /// Waits for the contribution of a rank to an exchange, and until the engine has sent that of
-    /// this rank to it: otherwise this rank could agree to a step that the other one refuses because
-    /// a message is missing. Returns the message with its header.
+    /// this rank to it: otherwise this rank could agree to a step that the other one refuses
+    /// because a message is missing. Returns the message with its header.
     pub(crate) fn contribution(&self, from: usize, count: u64) -> Result<Vec<u8>> {
         let mut inbox = self.inbox();
         loop {
@@ -285,8 +286,8 @@ impl Communication {
         numbered(self.rank, self.next_request.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Sends a request, and calls `then` with the answer on the communication thread, or here if the
-    /// rank is lost.
+    /// Sends a request, and calls `then` with the answer on the communication thread, or here if
+    /// the rank is lost.
     fn ask(&self, to: usize, kind: Kind, id: u64, body: Vec<u8>, then: Waiting) {
         if to >= self.size() {
             return then(Err(Error::invalid(format!("there is no rank {to}"))));
@@ -306,6 +307,7 @@ impl Communication {
     pub(crate) fn request<V: Wire>(self: &Arc<Self>, to: usize, kind: Kind, body: Vec<u8>) -> Answer<V> {
         let (sender, receiver) = oneshot::channel();
         let id = self.number_request();
+        ANSWERS.fetch_add(1, Ordering::Relaxed);
         self.ask(to, kind, id, body, Box::new(move |answer| drop(sender.send(answer))));
         Answer { communication: self.clone(), to, id, receiver, is_taken: false, data: std::marker::PhantomData }
     }
@@ -325,7 +327,14 @@ impl Communication {
         let (sender, receiver) = std::sync::mpsc::channel();
         let id = self.number_request();
         self.ask(to, kind, id, body, Box::new(move |answer| drop(sender.send(answer))));
-        (id, move || answer_of(to, &receiver.recv().unwrap_or_else(|_| Err(ended(to)))?))
+        let mut answer = None;
+        (id, move || {
+            backoff::wait(|| {
+                answer = receiver.try_recv().ok();
+                answer.is_some()
+            });
+            answer_of(to, &answer.unwrap_or_else(|| receiver.recv().unwrap_or_else(|_| Err(ended(to))))?)
+        })
     }
 
     /// Answers a request of another rank with a value as bytes, or an error.
@@ -334,8 +343,8 @@ impl Communication {
     }
 }
 
-/// The numbers of the requests of one rank, and of the modules that are placed on it, begin with the
-/// number of the rank.
+/// The numbers of the requests of one rank, and of the modules that are placed on it, begin with
+/// the number of the rank.
 const NUMBER_BITS: u32 = 48;
 
 /// A number that begins with that of a rank.
@@ -379,6 +388,7 @@ impl<V: Wire> Future for Answer<V> {
 
 impl<V> Drop for Answer<V> {
     fn drop(&mut self) {
+        ANSWERS.fetch_sub(1, Ordering::Relaxed);
         if !self.is_taken {
             let waiting = self.communication.inbox().requests.remove(&self.id);
             drop(waiting);
@@ -455,8 +465,9 @@ impl<'a> Loop<'a> {
         self.timeout.record_arrival(self.last);
     }
 
-    /// The next message. The thread polls, and yields the processor between polls, until the timeout
-    /// of an idle worker; then the engine waits. Returns early if there is something to send.
+    /// The next message. The thread polls, and yields the processor between polls, until the
+    /// timeout of an idle worker; then the engine waits. Returns early if there is something to
+    /// send.
     fn receive(&mut self, engine: &mut dyn Engine, wait: Duration) -> Result<Option<(usize, Vec<u8>)>> {
         let mut received = Ok(None);
         let mut is_ready = || {

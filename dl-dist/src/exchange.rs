@@ -44,8 +44,8 @@ impl<V> Received<V> {
 }
 
 /// The contribution of every rank, or its error. Every rank takes part, whether it has failed or
-/// not, and gets the same answer: all contributions, or the errors of all ranks that failed, the one
-/// of the lowest rank first.
+/// not, and gets the same answer: all contributions, or the errors of all ranks that failed, the
+/// one of the lowest rank first.
 ///
 /// # Errors
 /// Those of the ranks, and of the engine.

@@ -50,8 +50,9 @@ const LAST: c_int = 0;
 const MORE: c_int = 1;
 const EMPTY: c_int = 2;
 
-/// `receive` sleeps for 1/16 of the time since the last message, between these limits, as MPI cannot
-/// wake it. The longest sleep delays the first message after a long computation. (`benches/ranks.rs`.)
+/// `receive` sleeps for 1/16 of the time since the last message, between these limits, as MPI
+/// cannot wake it. The longest sleep delays the first message after a long computation.
+/// (`benches/ranks.rs`.)
 const NAPS: [Duration; 2] = [Duration::from_micros(20), Duration::from_micros(500)];
 
 /// How long the last messages may take at the end of a program, and an abort of MPI.

@@ -1,10 +1,10 @@
 //! Sums over the parts of a batch that are cut into slices. Each rank gets the numbers of its slice
-//! from all ranks, adds them along the tree over the parts (*reduce-scatter*), and sends the sum to all
-//! ranks (*all-gather*). For `S` bytes of deltas on `n` ranks, a rank sends `2 S (n − 1) / n` bytes; if
-//! each rank sent all its deltas to all others, it would send `S (n − 1)`.
+//! from all ranks, adds them along the tree over the parts (*reduce-scatter*), and sends the sum to
+//! all ranks (*all-gather*). For `S` bytes of deltas on `n` ranks, a rank sends `2 S (n − 1) / n`
+//! bytes; if each rank sent all its deltas to all others, it would send `S (n − 1)`.
 //!
-//! The additions are those of one process, so the bits are, too. A weight without a delta on any rank
-//! has none in the sum.
+//! The additions are those of one process, so the bits are, too. A weight without a delta on any
+//! rank has none in the sum.
 
 use crate::cluster::{Cluster, Exchanges};
 use crate::exchange::{Received, Round};
@@ -13,8 +13,8 @@ use dl_core::parts::{DenseWeights, PartSum, additions};
 use dl_core::{Error, Module, Result, Value};
 use std::ops::Range;
 
-/// In bytes: from here on, half of the deltas take longer on their way than one more message to each
-/// rank, at a few GB/s and 10 to 30 µs. (`benches/ranks.rs`.)
+/// In bytes: from here on, half of the deltas take longer on their way than one more message to
+/// each rank, at a few GB/s and 10 to 30 µs. (`benches/ranks.rs`.)
 const SLICED_FROM: usize = 1 << 16;
 
 /// The deltas of this rank that are added in slices.
@@ -51,8 +51,8 @@ impl Slices {
         at(rank)..at(rank + 1)
     }
 
-    /// Takes the deltas out of the sum of the next node. Returns which weights have one: a byte for each,
-    /// 1 or 0.
+    /// Takes the deltas out of the sum of the next node. Returns which weights have one: a byte for
+    /// each, 1 or 0.
     pub(crate) fn take(&mut self, sum: &mut PartSum) -> Result<Box<[u8]>> {
         let deltas = sum.take_dense(&self.weights)?;
         let has_delta = deltas.iter().map(|delta| u8::from(delta.is_some())).collect();

@@ -7,7 +7,7 @@ use crate::elsewhere::{Elsewhere, Token};
 use crate::exchange::{Round, exchange};
 use crate::slices::Slices;
 use crate::uses::{UsesByModule, sum};
-use dl_core::parts::{PartSum, TreeNode, total};
+use dl_core::parts::{NodeSums, PartSum, TreeNode, total};
 use dl_core::{
     ChunkVisitor, Data, Differentiable, Entry, Error, Module, Numbers, Optimizer, Participant, Parts, Result,
     SideEffects, Step, Stored,
@@ -37,16 +37,19 @@ pub struct ClusterStep<'a, F> {
     seed: Option<u64>,
 }
 
-/// What must be equal on all ranks: the number of parts, whether the step is on their mean, the seed,
-/// and how many numbers are summed in slices.
+/// What must be equal on all ranks: the number of parts, whether the step is on their mean, the
+/// seed, and how many numbers are summed in slices.
 type Settings = (usize, u8, Option<u64>, usize);
 
 /// The message of a rank in a step: its settings, the losses of its parts, and the sums of nodes of
 /// the tree. The numbers of a [slice](Slices) follow it.
-pub(crate) type Contribution = (Settings, Vec<(Vec<usize>, Numbers)>, Vec<NodeSum>);
+pub(crate) type Contribution = (Settings, Losses, Vec<NodeSum>);
 
-/// The sum of a node: the weights with numbers in slices, as a byte for each; the deltas of all other
-/// replicated weights as bytes; and the calls of placed modules.
+/// The losses of parts: their shapes and numbers.
+type Losses = Vec<(Vec<usize>, Numbers)>;
+
+/// The sum of a node: the weights with numbers in slices, as a byte for each; the deltas of all
+/// other replicated weights as bytes; and the calls of placed modules.
 pub(crate) type NodeSum = (TreeNode, Box<[u8]>, Box<[u8]>, UsesByModule);
 
 impl<'a, F> ClusterStep<'a, F> {
@@ -89,7 +92,8 @@ impl<'a, F> ClusterStep<'a, F> {
     ///
     /// # Errors
     /// Those of [`Parts::train`](dl_core::Parts::train) of any rank: all ranks get the error of the
-    /// lowest rank that failed, with its number. Then nothing has changed. Also those of the engine.
+    /// lowest rank that failed, with its number. Then nothing has changed. Also those of the
+    /// engine.
     pub fn train<T, L, M, O>(mut self, module: &M, optimizer: &O) -> Result<Vec<T>>
     where
         T: Data + Stored,
@@ -98,10 +102,17 @@ impl<'a, F> ClusterStep<'a, F> {
         M: Module + ?Sized,
         O: Optimizer + Clone + 'static,
     {
+        let computed = self.compute();
         let mut exchanges = self.cluster.exchanges()?;
+        if self.cluster.size() == 1 {
+            let (losses, sums) = computed?;
+            let sum = total(self.parts, sums).wait()?;
+            sum.check_within(module)?;
+            return sum.effects().wait()?.step(optimizer).wait().map(|()| losses);
+        }
         // Keeps the calls until all ranks have voted.
         let mut tokens = Vec::new();
-        let (losses, mut sum) = self.summed(module, &mut exchanges, &mut tokens)?;
+        let (losses, mut sum) = self.summed(computed, module, &mut exchanges, &mut tokens)?;
         if self.cluster.modules() > 0 && reads_deltas(optimizer) {
             let mine = sum.as_ref().map_err(Error::clone).and_then(|sum| self.norms(sum));
             let norms = exchanges.round(Round::Norms, mine)?;
@@ -120,8 +131,8 @@ impl<'a, F> ClusterStep<'a, F> {
         losses.into_iter().map(|(shape, numbers)| T::from_numbers(&shape, numbers)).collect()
     }
 
-    /// The gradients of the sum or mean over the parts of all ranks. The ranks do not vote on a step
-    /// with them. For benchmarks.
+    /// The gradients of the sum or mean over the parts of all ranks. The ranks do not vote on a
+    /// step with them. For benchmarks.
     #[doc(hidden)]
     pub fn backward<T, L, M>(mut self, module: &M) -> Result<SideEffects>
     where
@@ -130,29 +141,33 @@ impl<'a, F> ClusterStep<'a, F> {
         F: FnMut(usize) -> L,
         M: Module + ?Sized,
     {
-        let (_, sum) = self.summed(module, &mut self.cluster.exchanges()?, &mut Vec::new())?;
+        let computed = self.compute();
+        let (_, sum) = self.summed(computed, module, &mut self.cluster.exchanges()?, &mut Vec::new())?;
         sum?.effects().wait()
     }
 
-    /// The losses of all parts, and the sum of their deltas. The outer error is that of all ranks.
-    fn summed<T, L, M>(
-        &mut self,
-        module: &M,
-        exchanges: &mut Exchanges<'_>,
-        tokens: &mut Vec<Token>,
-    ) -> Result<(Vec<(Vec<usize>, Numbers)>, Result<PartSum>)>
+    /// The losses of the parts of this rank, and the sums of their deltas.
+    fn compute<T, L>(&mut self) -> Result<(Vec<T>, NodeSums)>
     where
-        T: Data + Stored,
+        T: Data,
         L: Differentiable<Data = T, Delta = T::Delta>,
         F: FnMut(usize) -> L,
-        M: Module + ?Sized,
     {
         let own = self.cluster.own_parts(self.parts);
         let losses = own.clone().map(&mut self.loss);
         let parts = if self.is_mean { Parts::mean(losses) } else { Parts::sum(losses) };
         let run = parts.among(self.parts, own.start).at_once(self.at_once).partial_sums();
-        let mut computed = self.seed.map_or(run.clone(), |seed| run.seed(seed)).wait();
+        self.seed.map_or(run.clone(), |seed| run.seed(seed)).wait()
+    }
 
+    /// The losses of all parts, and the sum of their deltas. The outer error is that of all ranks.
+    fn summed<T: Stored, M: Module + ?Sized>(
+        &self,
+        mut computed: Result<(Vec<T>, NodeSums)>,
+        module: &M,
+        exchanges: &mut Exchanges<'_>,
+        tokens: &mut Vec<Token>,
+    ) -> Result<(Losses, Result<PartSum>)> {
         let mut slices = Slices::new(self.cluster, module);
         let contribution = computed.as_mut().map_err(|error| error.clone()).and_then(|(losses, sums)| {
             let nodes = self.encode(module, sums, &mut slices, tokens)?;
@@ -195,7 +210,7 @@ fn compare<'a>(mut all: impl Iterator<Item = &'a Settings>) -> Result<()> {
     Ok(())
 }
 
-fn losses_of<T: Stored>(losses: &[T]) -> Vec<(Vec<usize>, Numbers)> {
+fn losses_of<T: Stored>(losses: &[T]) -> Losses {
     losses.iter().map(|loss| (loss.shape(), loss.numbers())).collect()
 }
 

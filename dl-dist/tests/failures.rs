@@ -127,10 +127,12 @@ fn refusal_of_participant_of_one_part_is_error_on_all_ranks() {
 
 #[test]
 fn weight_outside_of_module_is_error_on_all_ranks() {
-    let outside = Weight::new(1.0_f32);
-    let error = refused(2, |_| Adam::new(0.01), |_, net, part| net.loss(part) * &outside);
-    assert!(error.to_string().contains("outside of this module"), "{error}");
-    assert_eq!(outside.value(), 1.0);
+    for ranks in [1, 2] {
+        let outside = Weight::new(1.0_f32);
+        let error = refused(ranks, |_| Adam::new(0.01), |_, net, part| net.loss(part) * &outside);
+        assert!(error.to_string().contains("outside of this module"), "{error}");
+        assert_eq!(outside.value(), 1.0);
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! `DL_KILLS=50 cargo test -p monadic-dl-dist --features mpi --test mpi` kills and stops 50
 //! processes.
 
-use dl_core::{Differentiable, Error, Parts, Result};
+use dl_core::{Differentiable, Error, Layer, Parts, Result, Weight};
 use dl_dist::{Cluster, remote};
 use dl_macros::Module;
 use dl_nd::{Nd, NdLayer, init, ops::*};
@@ -59,9 +59,21 @@ fn optimizer() -> impl dl_core::Optimizer + Clone + 'static {
     AdamW::new(Linear::new(0.001, 0.02, 4)).clip_norm(0.1).ema(0.9)
 }
 
+/// A net, and a weight with deltas that are large enough to be added in slices.
+type Large = (Net, Weight<Nd<f32>>);
+
+fn large() -> Result<Large> {
+    Ok((Net::new()?, Weight::new(Nd::full([130, 130], 0.5))))
+}
+
+fn loss((net, large): &Large, part: usize) -> Layer<f32> {
+    let rows = Nd::from_vec([130, 1], (0..130).map(|row| ((row * part + 1) % 7) as f32).collect());
+    net.loss(part) + (large * rows.expect("as many numbers as rows")).tanh().mean()
+}
+
 /// Trains from the last checkpoint on. Rank 0 saves one after every step.
 fn train(cluster: &Cluster, folder: &Path) -> Result<()> {
-    let (net, optimizer) = (Net::new()?, optimizer());
+    let (net, optimizer) = (large()?, optimizer());
     let checkpoints = Checkpoints::in_folder(folder).keep(2);
     let mut first = 0;
     if let Some(latest) = checkpoints.latest()? {
@@ -70,7 +82,7 @@ fn train(cluster: &Cluster, folder: &Path) -> Result<()> {
     }
     cluster.compare(&net)?;
     for step in first..STEPS {
-        cluster.mean(PARTS, |part| net.loss(10 * step as usize + part)).seed(step).train(&net, &optimizer)?;
+        cluster.mean(PARTS, |part| loss(&net, 10 * step as usize + part)).seed(step).train(&net, &optimizer)?;
         if cluster.rank() == 0 {
             save(&checkpoints, step + 1, &net, &optimizer)?;
         }
@@ -82,7 +94,7 @@ fn train(cluster: &Cluster, folder: &Path) -> Result<()> {
 fn save(
     checkpoints: &Checkpoints,
     step: u64,
-    net: &Net,
+    net: &Large,
     optimizer: &(impl dl_core::Optimizer + Clone + 'static),
 ) -> Result<()> {
     let checkpoint = Checkpoint::new().module("net", net).optimizer("adam", optimizer, net);
@@ -258,9 +270,9 @@ fn last(folder: &Path) -> Vec<u8> {
 /// The last checkpoint of the training without a cluster.
 fn trained_alone() -> Result<Vec<u8>> {
     let folder = tempfile::tempdir().unwrap();
-    let (net, optimizer) = (Net::new()?, optimizer());
+    let (net, optimizer) = (large()?, optimizer());
     for step in 0..STEPS {
-        let losses = (0..PARTS).map(|part| net.loss(10 * step as usize + part));
+        let losses = (0..PARTS).map(|part| loss(&net, 10 * step as usize + part));
         Parts::mean(losses).train(&optimizer).seed(step).wait()?;
     }
     save(&Checkpoints::in_folder(folder.path()), STEPS, &net, &optimizer)?;

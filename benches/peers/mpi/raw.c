@@ -60,7 +60,7 @@ int main(int arguments, char **words) {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     for (int bytes = 8; bytes <= 1 << 20; bytes *= 512 / 4)
         ping_pong(bytes, 20 * rounds);
-    int sizes[] = {1 << 10, 1 << 16, 1 << 20, 6500000};
+    int sizes[] = {1 << 10, 1 << 16, 1 << 20, 6348 << 10};
     for (int i = 0; i < 4; i++)
         all_reduce(sizes[i], sizes[i] < 1 << 20 ? rounds : rounds / 5 + 1);
     MPI_Finalize();

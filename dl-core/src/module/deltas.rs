@@ -9,7 +9,7 @@ use crate::graph::node_ref::NodeRef;
 use crate::module::{Entry, Module};
 use crate::storage::numbers::{DeltaNumbers, Numbers};
 use crate::storage::wire::Wire;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::panic::Location;
 
 impl SideEffects {
@@ -110,6 +110,22 @@ type NamedUpdate = (String, usize, Vec<usize>, Numbers);
 
 #[doc(hidden)]
 impl PartSum {
+    /// Checks that all deltas and updates are those of weights and buffers of the module.
+    ///
+    /// # Errors
+    /// If one is not.
+    pub fn check_within<M: Module + ?Sized>(&self, module: &M) -> Result<()> {
+        let known: HashSet<u64> = module.entries().iter().map(Entry::id).collect();
+        let unknown = |node: &&NodeRef| !known.contains(&id(node));
+        if let Some(weight) = self.deltas.iter().map(|(weight, _)| weight).find(unknown) {
+            return Err(outside("the gradients are", weight.place));
+        }
+        match self.updates.iter().find(|update| unknown(&&update.buffer)) {
+            Some(update) => Err(outside("the updates are", update.place)),
+            None => Ok(()),
+        }
+    }
+
     /// The deltas and buffer updates as bytes, by path. Participants stay where they are.
     ///
     /// # Errors

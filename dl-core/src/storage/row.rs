@@ -10,8 +10,8 @@ pub enum Row<'a> {
     F64(&'a mut [f64]),
 }
 
-/// Numbers that are converted at a time, on their way to or from bytes: they fit into the first-level
-/// cache.
+/// Numbers that are converted at a time, on their way to or from bytes: they fit into the
+/// first-level cache.
 const BLOCK: usize = 1 << 10;
 
 /// Appends the bytes of each number.
@@ -72,9 +72,9 @@ macro_rules! rows {
                 }
             }
 
-            /// Replaces these numbers by a sum. Its terms are rows of as many numbers, given as bytes;
-            /// the term `None` is this row. Each addition `(l, r)` adds the term `r` to the term `l`,
-            /// and the sum is the term `root` in the end.
+            /// Replaces these numbers by a sum. Its terms are rows of as many numbers, given as
+            /// bytes; the term `None` is this row. Each addition `(l, r)` adds the term `r` to the
+            /// term `l`, and the sum is the term `root` in the end.
             ///
             /// # Panics
             /// If the bytes are not those of as many numbers, or there is no such term.
