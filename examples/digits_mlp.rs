@@ -2,20 +2,23 @@
 //! `AdamW` with a one-cycle schedule.
 //!
 //! ```sh
-//! cargo run --release --example digits_mlp --features data,terminal,plot            # --seeds 1,2,3 --quick --out curves.png
+//! cargo run --release --example digits_mlp --features data,dist,terminal,plot       # --seeds 1,2,3 --quick --out curves.png
+//! cargo run --release --example digits_mlp --features data,dist,terminal,plot -- --ranks 4
 //! ```
 //!
 //! A `Trainer` runs the training loop, with progress, Ctrl-C and a plot. `char_gru` has a
 //! hand-written loop.
 //!
 //! A fifth of the images is held out. The seed determines the split, the initial weights, the order
-//! and the augmentation. The accuracy does not depend on the number of threads.
+//! and the augmentation. The accuracy does not depend on the number of threads, nor on the number of
+//! ranks: with `--ranks`, a step is on four batches of a fourth of the size, which the ranks share.
 
 #[path = "common/digits.rs"]
 mod digits;
 
 use clap::Parser;
 use dl::data::{Dataset, InMemory, Loader};
+use dl::dist::Cluster;
 use dl::nd::{CrossEntropy, init};
 use dl::nn::{Activation, Dropout, Linear, Sequential};
 use dl::prelude::*;
@@ -25,6 +28,8 @@ use rand::Rng;
 use std::path::PathBuf;
 
 const BATCH: usize = 32;
+/// The parts of a batch on several ranks. They decide the bits, and not the number of ranks.
+const PARTS: usize = 4;
 const WIDTH: usize = 128;
 /// The name of the metric: the fraction of held-out images classified correctly.
 const ACCURACY: &str = "test accuracy";
@@ -40,6 +45,10 @@ struct Args {
     /// One seed and a few epochs, for a smoke test.
     #[arg(long)]
     quick: bool,
+
+    /// Trains on so many ranks, which are threads here.
+    #[arg(long)]
+    ranks: Option<usize>,
 
     /// The output file of the curves of the first seed (SVG or PNG).
     #[arg(long, default_value = "out/digits_mlp.png")]
@@ -72,34 +81,47 @@ fn moved(image: Nd<f32, Ix1>, rng: &mut impl Rng) -> dl::Result<Nd<f32, Ix1>> {
     Nd::from_vec([digits::PIXELS], (0..SIDE * SIDE).map(pixel).collect())
 }
 
-/// Trains a network with this seed, and evaluates it on the held-out images after each epoch.
-fn run(seed: u64, epochs: u64, interrupt: &Interrupt) -> dl::Result<Outcome> {
+/// Trains a network with this seed, in one process or on a cluster, and evaluates it on the held-out
+/// images after each epoch.
+fn run(seed: u64, epochs: u64, interrupt: &Interrupt, cluster: Option<&Cluster>) -> dl::Result<Outcome> {
+    let parts = if cluster.is_some() { PARTS } else { 1 };
     let (images, labels) = digits::tensors()?;
     let [train, test] = InMemory(images).zip(InMemory(labels.into_vec()))?.split([0.8, 0.2], seed)?;
     let (test_images, test_labels) = test.all()?;
     let train = train.augment(|(image, label), rng| Ok((moved(image, rng)?, label)));
-    let loader = Loader::new(train, BATCH).shuffle(true).seed(seed).prefetch(4);
+    let loader = Loader::new(train, BATCH / parts).shuffle(true).seed(seed).prefetch(4);
 
     let net = network(&mut init::rng(seed))?;
     let accuracy = net.of(&test_images).argmax(1).equal(&test_labels).to_floats::<f32>().mean();
     let smoothed = CrossEntropy::new().label_smoothing(0.05);
-    let optimizer = AdamW::new(OneCycle::new(0.005, epochs * loader.epoch(0)?.len() as u64)).weight_decay(0.05);
-    Trainer::new(&optimizer, epochs)
+    let steps = epochs * loader.epoch(0)?.len().div_ceil(parts) as u64;
+    let optimizer = AdamW::new(OneCycle::new(0.005, steps)).weight_decay(0.05);
+    let trainer = Trainer::new(&optimizer, epochs)
         .seed(seed as u32)
         .validate(|| Ok([(ACCURACY, accuracy.predict().wait()?)]))
         .callback(Progress::new(format!("seed {seed}")))
         .interrupt(interrupt)
-        .refuse_non_finite()
-        .run(|epoch| loader.epoch(epoch), |(images, labels)| net.of(&images).cross_entropy_with(&labels, &smoothed))
+        .refuse_non_finite();
+    let trainer = match cluster {
+        Some(cluster) => trainer.across(cluster, PARTS as u64, &net),
+        None => trainer,
+    };
+    trainer.run(|epoch| loader.epoch(epoch), |(images, labels)| net.of(&images).cross_entropy_with(&labels, &smoothed))
 }
 
 fn main() -> dl::Result<()> {
-    let Args { seeds, quick, out } = Args::parse();
+    let Args { seeds, quick, ranks, out } = Args::parse();
     let (seeds, epochs, least) = if quick { (vec![1], 4, 0.9) } else { (seeds, 30, 0.975) };
     let interrupt = Interrupt::on_ctrl_c()?;
     let mut accuracies = Vec::new();
     for &seed in &seeds {
-        let Outcome { stopped, epochs, .. } = run(seed, epochs, &interrupt)?;
+        let Outcome { stopped, epochs, .. } = match ranks {
+            // Rank 0 shows its progress; all ranks have the same outcome.
+            Some(ranks) => {
+                Cluster::run_on(ranks, |cluster| run(seed, epochs, &interrupt, Some(cluster)))?.swap_remove(0)
+            }
+            None => run(seed, epochs, &interrupt, None)?,
+        };
         if accuracies.is_empty() && !epochs.is_empty() {
             Curves::of(&epochs).title(format!("digits, seed {seed}")).save(&out)?;
         }

@@ -78,6 +78,8 @@ pub mod parts {
     pub use crate::autodiff::part_sum::{NodeSums, PartSum};
     pub use crate::autodiff::tree_sum::{Additions, TreeNode, additions};
     pub use crate::exec::block_on::{ANSWERS, work_on};
+    pub use crate::module::deltas::NamedValue;
+    pub use crate::module::ranks::{OneRank, Ranks, RanksStep};
     pub use crate::module::{DenseWeights, ElsewhereEntry};
     pub use crate::storage::row::Row;
     pub use crate::storage::wire::Wire;

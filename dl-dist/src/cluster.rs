@@ -4,6 +4,7 @@ use crate::Engine;
 use crate::communication::{Communication, Ended, Messages, Thread, lock};
 use crate::elsewhere::Elsewhere;
 use crate::exchange::{Received, Round, exchange, exchange_numbers};
+#[cfg(has_mpi)]
 use crate::function::functions;
 use crate::launch::{Launch, launch};
 #[cfg(has_mpi)]

@@ -26,6 +26,10 @@ pub(crate) enum Round {
     Votes,
     /// The kind of the optimizer of placed modules.
     Optimizer,
+    /// The new values of weights, each from its owner.
+    Values,
+    /// What a training run agrees on besides its steps.
+    Run,
 }
 
 /// A contribution of a rank.

@@ -69,9 +69,11 @@ mod placed;
 mod placement;
 #[cfg(any(has_mpi, test))]
 mod program;
+mod ranks;
 mod remote_step;
 mod requests;
 mod server;
+mod shards;
 mod slices;
 mod step;
 mod threads;

@@ -5,6 +5,7 @@ use crate::communication::Communication;
 use crate::communication::rank_of;
 use crate::elsewhere::{Elsewhere, Token};
 use crate::exchange::{Round, exchange};
+use crate::shards::Shards;
 use crate::slices::Slices;
 use crate::uses::{UsesByModule, sum};
 use dl_core::parts::{NodeSums, PartSum, TreeNode, total};
@@ -34,19 +35,23 @@ pub struct ClusterStep<'a, F> {
     loss: F,
     is_mean: bool,
     at_once: usize,
+    shards_state: bool,
     seed: Option<u64>,
 }
 
-/// What must be equal on all ranks: the number of parts, whether the step is on their mean, the
-/// seed, and how many numbers are summed in slices.
+/// The loss of a part, as it travels: its shape and its numbers.
+pub(crate) type Loss = (Vec<usize>, Numbers);
+
+/// The losses and the sums of the parts of a rank.
+type Computed = Result<(Vec<Loss>, NodeSums)>;
+
+/// What must be equal on all ranks: the number of parts, whether the step is on their mean, the seed,
+/// and how many numbers are summed in slices.
 type Settings = (usize, u8, Option<u64>, usize);
 
 /// The message of a rank in a step: its settings, the losses of its parts, and the sums of nodes of
 /// the tree. The numbers of a [slice](Slices) follow it.
-pub(crate) type Contribution = (Settings, Losses, Vec<NodeSum>);
-
-/// The losses of parts: their shapes and numbers.
-type Losses = Vec<(Vec<usize>, Numbers)>;
+pub(crate) type Contribution = (Settings, Vec<Loss>, Vec<NodeSum>);
 
 /// The sum of a node: the weights with numbers in slices, as a byte for each; the deltas of all
 /// other replicated weights as bytes; and the calls of placed modules.
@@ -54,7 +59,7 @@ pub(crate) type NodeSum = (TreeNode, Box<[u8]>, Box<[u8]>, UsesByModule);
 
 impl<'a, F> ClusterStep<'a, F> {
     pub(crate) fn new(cluster: &'a Cluster, parts: usize, loss: F, is_mean: bool) -> Self {
-        ClusterStep { cluster, parts, loss, is_mean, at_once: 1, seed: None }
+        ClusterStep { cluster, parts, loss, is_mean, at_once: 1, shards_state: false, seed: None }
     }
 
     /// The seed of the step, from which each part draws other random numbers: see
@@ -82,6 +87,29 @@ impl<'a, F> ClusterStep<'a, F> {
         self
     }
 
+    /// Keeps the state of the optimizer for each weight on one rank only, with the same bits (*ZeRO-1*).
+    /// The weights that are on all ranks are distributed by size. The owner of a weight computes its
+    /// new value and sends it to all ranks. All steps with an optimizer must do this, or none.
+    ///
+    /// An optimizer that [averages](https://docs.rs/monadic-dl-optim) the weights is refused, and
+    /// [participants](dl_core::Participant) see the deltas of the own weights only.
+    ///
+    /// ```
+    /// use dl_core::{Optimizer, Weight, WeightHandle};
+    /// let slots = dl_dist::Cluster::run_on(2, |cluster| {
+    ///     let (net, adam) = ([1.0, 2.0].map(Weight::<f64>::new), dl_optim::Adam::new(0.1));
+    ///     cluster.sum(4, |_| &net[0] * &net[1]).shard_state().train(&net, &adam)?;
+    ///     let named: Vec<(&str, WeightHandle)> = vec![("0", (&net[0]).into()), ("1", (&net[1]).into())];
+    ///     Ok(adam.state(&named)?.slots().count())
+    /// })?;
+    /// assert_eq!(slots, [2, 2]); // of one weight each
+    /// # dl_core::Result::Ok(())
+    /// ```
+    pub fn shard_state(mut self) -> Self {
+        self.shards_state = true;
+        self
+    }
+
     /// Takes the step on all ranks, and ends with the losses of all parts. `module` must have all
     /// weights and buffers that the step changes, but need not have those of
     /// [placed](crate::Placed) modules on other ranks. Blocks until all ranks have taken the step.
@@ -102,7 +130,18 @@ impl<'a, F> ClusterStep<'a, F> {
         M: Module + ?Sized,
         O: Optimizer + Clone + 'static,
     {
-        let computed = self.compute();
+        let computed = self.computed();
+        let losses = self.step(module, optimizer, computed)?;
+        losses.into_iter().map(|(shape, numbers)| T::from_numbers(&shape, numbers)).collect()
+    }
+
+    /// Takes the step, given the losses and the sums of the parts of this rank. Ends with the losses
+    /// of all parts.
+    pub(crate) fn step<M, O>(&self, module: &M, optimizer: &O, computed: Computed) -> Result<Vec<Loss>>
+    where
+        M: Module + ?Sized,
+        O: Optimizer + Clone + 'static,
+    {
         let mut exchanges = self.cluster.exchanges()?;
         if self.cluster.size() == 1 {
             let (losses, sums) = computed?;
@@ -112,23 +151,36 @@ impl<'a, F> ClusterStep<'a, F> {
         }
         // Keeps the calls until all ranks have voted.
         let mut tokens = Vec::new();
-        let (losses, mut sum) = self.summed(computed, module, &mut exchanges, &mut tokens)?;
+        let (losses, mut sum) = self.summed(module, computed, &mut exchanges, &mut tokens)?;
         if self.cluster.modules() > 0 && reads_deltas(optimizer) {
             let mine = sum.as_ref().map_err(Error::clone).and_then(|sum| self.norms(sum));
             let norms = exchanges.round(Round::Norms, mine)?;
             self.add_norms(sum.as_mut().map_err(|error| error.clone())?, &norms);
         }
 
+        let shards = self.shards_state.then(|| Shards::new(self.cluster, module));
+        let values = shards.as_ref().map(|shards| {
+            let mine = sum.as_ref().map_err(Error::clone).and_then(|sum| shards.values(sum, optimizer));
+            exchanges.round(Round::Values, mine)
+        });
+        let values = values.transpose()?.unwrap_or_default();
+
         // From here on, this rank must vote, and a rank that has its vote may call it.
         let _gate = self.cluster.server().map(|server| server.close_gate());
         let communication = self.cluster.communication().cloned();
         let vote = Arc::new(Vote { communication, count: exchanges.next(), asked: AtomicBool::new(false) });
-        let taken = sum.and_then(|sum| sum.effects().wait()?.enlist(vote.clone()).step(optimizer).wait());
+        let taken = sum.and_then(|sum| match &shards {
+            None => sum.effects().wait()?.enlist(vote.clone()).step(optimizer).wait(),
+            Some(shards) => {
+                let (sum, optimizer) = shards.divided(sum, optimizer, values)?;
+                sum.effects().wait()?.enlist(vote.clone()).step(&optimizer).wait()
+            }
+        });
         if let Err(error) = taken {
             let has_voted = vote.asked.load(Ordering::Relaxed);
             return Err(if has_voted { error } else { vote.exchange(Err(error.clone())).err().unwrap_or(error) });
         }
-        losses.into_iter().map(|(shape, numbers)| T::from_numbers(&shape, numbers)).collect()
+        Ok(losses)
     }
 
     /// The gradients of the sum or mean over the parts of all ranks. The ranks do not vote on a
@@ -141,15 +193,15 @@ impl<'a, F> ClusterStep<'a, F> {
         F: FnMut(usize) -> L,
         M: Module + ?Sized,
     {
-        let computed = self.compute();
-        let (_, sum) = self.summed(computed, module, &mut self.cluster.exchanges()?, &mut Vec::new())?;
+        let computed = self.computed();
+        let (_, sum) = self.summed(module, computed, &mut self.cluster.exchanges()?, &mut Vec::new())?;
         sum?.effects().wait()
     }
 
-    /// The losses of the parts of this rank, and the sums of their deltas.
-    fn compute<T, L>(&mut self) -> Result<(Vec<T>, NodeSums)>
+    /// The losses and the sums of the parts of this rank.
+    fn computed<T, L>(&mut self) -> Computed
     where
-        T: Data,
+        T: Data + Stored,
         L: Differentiable<Data = T, Delta = T::Delta>,
         F: FnMut(usize) -> L,
     {
@@ -157,22 +209,23 @@ impl<'a, F> ClusterStep<'a, F> {
         let losses = own.clone().map(&mut self.loss);
         let parts = if self.is_mean { Parts::mean(losses) } else { Parts::sum(losses) };
         let run = parts.among(self.parts, own.start).at_once(self.at_once).partial_sums();
-        self.seed.map_or(run.clone(), |seed| run.seed(seed)).wait()
+        let (losses, sums) = self.seed.map_or(run.clone(), |seed| run.seed(seed)).wait()?;
+        Ok((losses.iter().map(|loss| (loss.shape(), loss.numbers())).collect(), sums))
     }
 
     /// The losses of all parts, and the sum of their deltas. The outer error is that of all ranks.
-    fn summed<T: Stored, M: Module + ?Sized>(
+    fn summed<M: Module + ?Sized>(
         &self,
-        mut computed: Result<(Vec<T>, NodeSums)>,
         module: &M,
+        mut computed: Computed,
         exchanges: &mut Exchanges<'_>,
         tokens: &mut Vec<Token>,
-    ) -> Result<(Losses, Result<PartSum>)> {
+    ) -> Result<(Vec<Loss>, Result<PartSum>)> {
         let mut slices = Slices::new(self.cluster, module);
         let contribution = computed.as_mut().map_err(|error| error.clone()).and_then(|(losses, sums)| {
             let nodes = self.encode(module, sums, &mut slices, tokens)?;
             let settings = (self.parts, u8::from(self.is_mean), self.seed, slices.numbers());
-            Ok((settings, losses_of(losses), nodes))
+            Ok((settings, std::mem::take(losses), nodes))
         });
         let all = exchanges.round_of_numbers(Round::Sums, contribution, |to, message| slices.write_own(to, message))?;
         compare(all.iter().map(|received| &received.value.0))?;
@@ -208,10 +261,6 @@ fn compare<'a>(mut all: impl Iterator<Item = &'a Settings>) -> Result<()> {
         return Err(Error::invalid(format!("rank {rank} takes a step {theirs}, and rank 0 one {ours}")));
     }
     Ok(())
-}
-
-fn losses_of<T: Stored>(losses: &[T]) -> Losses {
-    losses.iter().map(|loss| (loss.shape(), loss.numbers())).collect()
 }
 
 impl<F> ClusterStep<'_, F> {

@@ -7,5 +7,8 @@ mod faults;
 mod heartbeat;
 mod random_programs;
 mod same_bits;
+mod shard_state;
+mod sharded;
 mod slices;
 mod support;
+mod trainer;

@@ -93,9 +93,21 @@ impl Drop for Line {
 
 const STEPS: usize = 2;
 
-/// Steps on a weight of rank 0 and an expert of rank 1, until one fails. Returns for each rank the
-/// number of steps and the bits that it has in the end.
-fn run(at: usize, fault: Fault, all_ranks: bool) -> ([(usize, Vec<u32>); 2], usize) {
+/// Which ranks take a step.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum By {
+    All,
+    /// All, and one of them has the state of the optimizer for the weight on both.
+    AllWithShards,
+    RankZero,
+}
+
+/// The number of steps of a rank, and the bits that it has in the end: those of the expert, and of its
+/// replica of the weight.
+type Ended = (usize, Vec<u32>, Vec<u32>);
+
+/// Steps on a weight of rank 0 and an expert of rank 1, until one fails.
+fn run(at: usize, fault: Fault, by: By) -> ([Ended; 2], usize) {
     let shared = Arc::new(Shared::default());
     let program = |rank: usize| {
         let cluster = Cluster::with(Line::new(rank, at, fault, &shared));
@@ -103,18 +115,20 @@ fn run(at: usize, fault: Fault, all_ranks: bool) -> ([(usize, Vec<u32>); 2], usi
         let x: NdLayer = Layer::constant(Nd::full([1, 6], 0.5));
         let placed: Result<Placed<Expert>> =
             cluster.set_optimizer(&adam).and_then(|()| cluster.place(1, || Expert::new(0)));
-        let Ok(far) = placed else { return (0, Vec::new()) };
+        let Ok(far) = placed else { return (0, Vec::new(), Vec::new()) };
         let loss = |part: usize| far.of(&(&x * &near * (1.0 + part as f32))).square().mean();
-        let step = |_: &usize| match (all_ranks, rank) {
-            (true, _) => cluster.sum(2, loss).train(&(&near, &far), &adam).is_ok(),
-            (false, 0) => loss(0).train(&adam).wait().is_ok(),
-            (false, _) => false,
+        let step = |_: &usize| match (by, rank) {
+            (By::All, _) => cluster.sum(2, loss).train(&(&near, &far), &adam).is_ok(),
+            (By::AllWithShards, _) => cluster.sum(2, loss).shard_state().train(&(&near, &far), &adam).is_ok(),
+            (By::RankZero, 0) => loss(0).train(&adam).wait().is_ok(),
+            (By::RankZero, _) => false,
         };
         let taken = (0..STEPS).take_while(step).count();
         let here = far.get().cloned();
         drop(cluster); // takes part in the steps of rank 0 until it has ended
-        let own = if rank == 0 { bits_of(&near) } else { here.iter().flat_map(bits_of).collect() };
-        (taken, own)
+        let own = if rank == 0 { Vec::new() } else { here.iter().flat_map(bits_of).collect() };
+        let replica = if by == By::RankZero && rank == 1 { Vec::new() } else { bits_of(&near) };
+        (taken, own, replica)
     };
     let ended = std::thread::scope(|scope| {
         [0, 1].map(|rank| scope.spawn(move || program(rank))).map(|thread| thread.join().expect("no panic"))
@@ -141,12 +155,22 @@ fn after_steps(all_ranks: bool) -> Vec<Vec<u32>> {
 
 #[test]
 fn fault_at_any_message_leaves_whole_steps_of_all_ranks_only() {
+    whole_steps_only(By::All);
+}
+
+#[test]
+fn fault_at_any_message_leaves_whole_steps_with_shards_of_state_only() {
+    whole_steps_only(By::AllWithShards);
+}
+
+fn whole_steps_only(by: By) {
     let expected = after_steps(true);
-    let (_, messages) = run(usize::MAX, Fault::Late, true);
+    let (_, messages) = run(usize::MAX, Fault::Late, by);
     for fault in [Fault::Fail, Fault::Double, Fault::Late] {
         for at in 0..messages {
-            let ([near, far], _) = run(at, fault, true);
+            let ([near, far], _) = run(at, fault, by);
             assert_eq!(near.0, far.0, "{fault:?} at message {at} of {messages}");
+            assert!(far.1.is_empty() || near.2 == far.2, "{fault:?} at message {at} of {messages}");
             assert!(far.1.is_empty() || far.1 == expected[far.0], "{fault:?} at message {at} of {messages}");
             assert!(near.0 == STEPS || fault == Fault::Fail, "{fault:?} at message {at} of {messages}");
         }
@@ -156,11 +180,11 @@ fn fault_at_any_message_leaves_whole_steps_of_all_ranks_only() {
 #[test]
 fn fault_at_any_message_leaves_whole_steps_of_one_rank_unless_decision_is_lost() {
     let expected = after_steps(false);
-    let (_, messages) = run(usize::MAX, Fault::Late, false);
+    let (_, messages) = run(usize::MAX, Fault::Late, By::RankZero);
     let mut lost_decisions = 0;
     for fault in [Fault::Fail, Fault::Double, Fault::Late] {
         for at in 0..messages {
-            let ([near, far], _) = run(at, fault, false);
+            let ([near, far], _) = run(at, fault, By::RankZero);
             let taken = expected.iter().position(|bits| *bits == far.1);
             if far.1.is_empty() {
                 assert!(fault == Fault::Fail, "the expert was not placed");

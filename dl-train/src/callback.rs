@@ -127,6 +127,13 @@ pub trait Callback {
         Ok(())
     }
 
+    /// Whether a run [on several ranks](crate::Trainer::across) calls it on rank 0 only, as suits one
+    /// that prints or writes a file. By default it is called on all ranks, as one must be that
+    /// changes weights.
+    fn only_on_first_rank(&self) -> bool {
+        false
+    }
+
     /// Adds the state of the callback to a checkpoint.
     fn save(&self, checkpoint: Checkpoint) -> Checkpoint {
         checkpoint
@@ -163,6 +170,10 @@ impl<C: Callback + ?Sized> Callback for &mut C {
 
     fn end(&mut self, stopped: Stopped) -> Result<()> {
         (**self).end(stopped)
+    }
+
+    fn only_on_first_rank(&self) -> bool {
+        (**self).only_on_first_rank()
     }
 
     fn save(&self, checkpoint: Checkpoint) -> Checkpoint {

@@ -1,11 +1,13 @@
 //! The state of a training run, to be written to a file.
 
-use crate::file::{FileMetadata, Kind, Role, Tensor, quoted, write};
+use crate::file::{FileMetadata, FilePart, Kind, Role, Tensor, Written, quoted, write};
 use crate::saved::Saved;
+use crate::share::Share;
 use crate::weights;
 use dl_core::{Entry, Error, Module, Numbers, Optimizer, Result, WeightHandle};
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 /// The state of a training run: weights and buffers, optimizer state, states of random number
 /// generators, and named numbers and texts.
@@ -55,6 +57,8 @@ pub struct Checkpoint {
     /// The entries of each module, by module name, to detect weights that two modules share.
     entries: Vec<(String, Vec<Entry>)>,
     allow_non_finite: bool,
+    /// What this rank saves, if there are several.
+    share: Option<Arc<Share>>,
     /// The first error; reported by [`save`](Checkpoint::save).
     failed: Option<Error>,
 }
@@ -73,8 +77,19 @@ impl Checkpoint {
             tensors: BTreeMap::new(),
             entries: Vec::new(),
             allow_non_finite: false,
+            share: None,
             failed: None,
         }
+    }
+
+    /// An empty checkpoint, which takes this share of what is added.
+    pub(crate) fn of_share(share: Arc<Share>) -> Checkpoint {
+        Checkpoint { share: Some(share), ..Checkpoint::new() }
+    }
+
+    /// Whether this rank saves an entry.
+    fn has(&self, entry: &Entry) -> bool {
+        self.share.as_ref().is_none_or(|share| share.saves(entry))
     }
 
     /// Opens a file written by [`save`](Checkpoint::save) and verifies its checksum. Tensors are
@@ -125,7 +140,9 @@ impl Checkpoint {
                     )));
                 }
             }
-            weights::add(&mut this.tensors, module, &module_prefix(name))?;
+            let share = this.share.clone();
+            let selected = |entry: &Entry| share.as_ref().is_none_or(|share| share.saves(entry));
+            weights::add(&mut this.tensors, &entries, &module_prefix(name), selected)?;
             this.entries.push((name.to_owned(), entries));
             Ok(())
         })
@@ -158,11 +175,18 @@ impl Checkpoint {
                         "optimizer {name:?}: the number {key:?} is {number}: only finite numbers can be restored"
                     )));
                 }
-                this.add_value(format!("{}{key}", numbers_prefix(name)), &[], Numbers::F64(vec![number]))?;
+                let of_weight = weights.iter().find(|entry| key.strip_prefix(STEPS_OF) == Some(entry.path()));
+                let tensor = Tensor { role: Role::Value, shape: Vec::new(), numbers: Numbers::F64(vec![number]) };
+                if of_weight.map_or_else(|| this.has_values(), |entry| this.has(entry)) {
+                    this.add_tensor(format!("{}{key}", numbers_prefix(name)), tensor)?;
+                }
             }
             for (weight, slot) in state.slots() {
                 check_name(slot)?;
                 let entry = weights.iter().find(|entry| entry.path() == weight);
+                if entry.is_some_and(|entry| !this.has(entry)) {
+                    continue;
+                }
                 let numbers = entry.and_then(|entry| Some((entry.shape(), entry.slot(&state, slot)?)));
                 let Some((shape, numbers)) = numbers else {
                     return Err(Error::invalid(format!("the slot {slot:?} of {} cannot be written", quoted(weight))));
@@ -180,7 +204,10 @@ impl Checkpoint {
     /// Adds a copy of the elements of a weight or buffer under another name.
     pub(crate) fn copy(self, name: String, entry: &Entry, numbers: Numbers) -> Checkpoint {
         let role = if entry.is_weight() { Role::Learned } else { Role::Buffer };
-        self.try_add(|this| this.add_tensor(name, Tensor { role, shape: entry.shape(), numbers }))
+        self.try_add(|this| match this.has(entry) {
+            true => this.add_tensor(name, Tensor { role, shape: entry.shape(), numbers }),
+            false => Ok(()),
+        })
     }
 
     /// Adds a named number. All values are allowed and saved bit by bit, also infinity and NaN.
@@ -282,7 +309,20 @@ impl Checkpoint {
     /// optimizer has trained weights outside its module; an element is not finite; or the file
     /// cannot be written.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
-        let path = path.as_ref();
+        self.save_as(path.as_ref(), self.metadata.clone()).map(drop)
+    }
+
+    /// Writes one of the files of a checkpoint of several ranks.
+    pub(crate) fn save_part(&self, path: &Path, part: FilePart) -> Result<Written> {
+        self.save_as(path, FileMetadata { part: Some(part), ..self.metadata.clone() })
+    }
+
+    /// The names of the tensors.
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.tensors.keys().cloned().collect()
+    }
+
+    fn save_as(&self, path: &Path, metadata: FileMetadata) -> Result<Written> {
         let with_path = |error: Error| error.context(path.display());
         self.check().map_err(with_path)?;
         if !self.allow_non_finite {
@@ -291,7 +331,7 @@ impl Checkpoint {
                 .try_for_each(|(name, tensor)| tensor.role.check(name, &tensor.numbers))
                 .map_err(with_path)?;
         }
-        write(path, self.metadata.clone(), &self.tensors)
+        write(path, metadata, &self.tensors)
     }
 
     /// The first error of building the checkpoint, if any.
@@ -306,7 +346,15 @@ impl Checkpoint {
         self
     }
 
+    /// Whether this rank saves what all ranks have.
+    fn has_values(&self) -> bool {
+        self.share.as_ref().is_none_or(|share| share.is_first())
+    }
+
     fn add_value(&mut self, name: String, shape: &[usize], numbers: Numbers) -> Result<()> {
+        if !self.has_values() {
+            return Ok(());
+        }
         self.add_tensor(name, Tensor { role: Role::Value, shape: shape.to_vec(), numbers })
     }
 
@@ -348,6 +396,9 @@ pub struct RngPlace {
     /// The index of the next word.
     pub word: u128,
 }
+
+/// The start of the key of the number of steps of a weight.
+pub(crate) const STEPS_OF: &str = "steps.";
 
 pub(crate) fn module_prefix(name: &str) -> String {
     format!("module/{name}/")

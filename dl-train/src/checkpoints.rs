@@ -3,7 +3,10 @@
 use crate::checkpoint::Checkpoint;
 use crate::file::shortened;
 use crate::saved::Saved;
-use dl_core::{Error, Result, files};
+use crate::sharded::Sharded;
+use crate::share::Share;
+use dl_core::parts::Ranks;
+use dl_core::{Error, Module, Result, files};
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -61,6 +64,7 @@ pub struct Latest {
 
 const NAME: &str = "checkpoint-";
 const EXTENSION: &str = ".safetensors";
+const MANIFEST: &str = ".safetensors.index.json";
 
 impl Checkpoints {
     /// The checkpoints in this folder, of which the latest three are kept. The folder is created by
@@ -92,20 +96,77 @@ impl Checkpoints {
     /// As [`Checkpoint::save`]; or when the folder holds a readable checkpoint of a later step.
     /// That one belongs to another run, or this run should have resumed from it.
     pub fn save(&self, step: u64, checkpoint: &Checkpoint) -> Result<PathBuf> {
+        self.prepare(step)?;
+        let path = self.path(step);
+        checkpoint.save(&path)?;
+        self.clean(step, None)?;
+        Ok(path)
+    }
+
+    /// The checkpoints of several ranks in this folder. `module` has all weights and buffers that
+    /// steps on all ranks change.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let (folder, cluster) = (folder.path().join("run"), &dl_core::parts::OneRank);
+    /// use dl_core::{Differentiable, Weight};
+    /// use dl_optim::Adam;
+    /// use dl_train::Checkpoints;
+    /// // in `Cluster::run(|cluster| …)`
+    /// let (net, adam) = ([Weight::new(3.0_f64)], Adam::new(0.1));
+    /// let checkpoints = Checkpoints::in_folder(&folder).across(cluster, &net);
+    /// if let Some(latest) = checkpoints.latest()? {
+    ///     checkpoints.apply(latest.saved.restore().module("net", &net).optimizer("adam", &adam, &net))?;
+    /// }
+    /// net[0].square().train(&adam).wait()?;
+    /// let manifest = checkpoints.save(1, |checkpoint| checkpoint.module("net", &net).optimizer("adam", &adam, &net))?;
+    /// assert!(manifest.ends_with("checkpoint-0000000001.safetensors.index.json"));
+    ///
+    /// // in one process
+    /// let again = [Weight::new(0.0_f64)];
+    /// Checkpoints::in_folder(&folder).latest()?.unwrap().saved.restore().module("net", &again).apply()?;
+    /// assert_eq!(again[0].value(), net[0].value());
+    /// # dl_core::Result::Ok(())
+    /// ```
+    pub fn across<'a>(&self, ranks: &'a dyn Ranks, module: &dyn Module) -> Sharded<'a> {
+        Sharded::new(self, ranks, Share::new(ranks, module, false))
+    }
+
+    /// Checks that a checkpoint may be saved.
+    fn prepare(&self, step: u64) -> Result<()> {
         self.check()?;
         files::create_folder(&self.folder).map_err(|error| self.with_folder(Error::other(error)))?;
         let later = self.steps()?.into_iter().rev().take_while(|&later| later > step);
-        if let Some(later) = later.into_iter().find(|&later| Checkpoint::load(self.path(later)).is_ok()) {
+        if let Some(later) = later.into_iter().find(|&later| self.open(later).is_ok()) {
             return Err(self.with_folder(Error::invalid(format!(
                 "there is a checkpoint of step {later}, so that of step {step} would not be the latest: resume from it, or use another folder"
             ))));
         }
-        let path = self.path(step);
-        checkpoint.save(&path)?;
-        self.clean(step).map_err(|error| {
-            self.with_folder(Error::other(error).context("the checkpoint was saved, but old files were not removed"))
-        })?;
-        Ok(path)
+        Ok(())
+    }
+
+    /// Begins to save a checkpoint of several ranks. Files of this step that they replace must not
+    /// have a manifest any more.
+    pub(crate) fn begin(&self, step: u64) -> Result<()> {
+        self.prepare(step)?;
+        let removed = ignore_not_found(fs::remove_file(self.manifest_path(step)));
+        removed.map_err(|error| self.with_folder(Error::other(error)))
+    }
+
+    /// The path of the manifest of a checkpoint of several ranks.
+    pub(crate) fn manifest_path(&self, step: u64) -> PathBuf {
+        self.folder.join(format!("{NAME}{step:010}{MANIFEST}"))
+    }
+
+    /// The path of the file of a rank.
+    pub(crate) fn part_path(&self, step: u64, rank: usize, ranks: usize) -> PathBuf {
+        self.folder.join(format!("{NAME}{step:010}-{:05}{}", rank + 1, of_ranks(ranks)))
+    }
+
+    /// Opens the checkpoint after `step`, also one of several ranks.
+    pub(crate) fn open(&self, step: u64) -> Result<Saved> {
+        let manifest = self.manifest_path(step);
+        Checkpoint::load(if manifest.exists() { manifest } else { self.path(step) })
     }
 
     pub(crate) fn check(&self) -> Result<()> {
@@ -125,6 +186,7 @@ impl Checkpoints {
         let names = self.file_names().map_err(|error| self.with_folder(Error::other(error)))?;
         let mut steps: Vec<u64> = names.iter().filter_map(|name| self.parse_step(name)).collect();
         steps.sort_unstable();
+        steps.dedup();
         Ok(steps)
     }
 
@@ -149,11 +211,16 @@ impl Checkpoints {
     pub fn latest(&self) -> Result<Option<Latest>> {
         let mut skipped: Vec<Error> = Vec::new();
         for step in self.steps()?.into_iter().rev() {
-            match Checkpoint::load(self.path(step)) {
+            match self.open(step) {
                 Ok(saved) => return Ok(Some(Latest { step, saved, skipped })),
                 Err(error) => skipped.push(error),
             }
         }
+        self.none_readable(&skipped)
+    }
+
+    /// What there is if none of these checkpoints can be read.
+    pub(crate) fn none_readable(&self, skipped: &[Error]) -> Result<Option<Latest>> {
         match skipped.first() {
             Some(newest) => Err(self.with_folder(Error::invalid(format!(
                 "none of the {} checkpoints can be read; the newest: {}",
@@ -164,25 +231,43 @@ impl Checkpoints {
         }
     }
 
-    /// Removes all but the latest checkpoints up to `step`, and unfinished files.
-    fn clean(&self, step: u64) -> io::Result<()> {
-        let mut steps: Vec<u64> = Vec::new();
-        for name in self.file_names()? {
-            if files::is_unfinished(&name, NAME) {
-                // Ignore errors: the checkpoint itself has been saved.
-                let _ = files::remove_unfinished(&self.folder.join(&name));
-            }
-            steps.extend(self.parse_step(&name).filter(|&other| other <= step));
-        }
-        steps.sort_unstable();
-        let old = steps.len().saturating_sub(self.keep);
-        steps[..old].iter().try_for_each(|&old| ignore_not_found(fs::remove_file(self.path(old))))
+    /// After the checkpoint of `step` has been saved, by several `ranks` or by one process: removes
+    /// all but the latest checkpoints up to it, and files without a checkpoint.
+    pub(crate) fn clean(&self, step: u64, ranks: Option<usize>) -> Result<()> {
+        self.remove_old(step, ranks).map_err(|error| {
+            self.with_folder(Error::other(error).context("the checkpoint was saved, but old files were not removed"))
+        })
     }
 
-    /// The step in a file name, if it is the name of a checkpoint.
+    fn remove_old(&self, step: u64, ranks: Option<usize>) -> io::Result<()> {
+        let names = self.file_names()?;
+        for name in names.iter().filter(|name| files::is_unfinished(name, NAME)) {
+            // Ignore errors: the checkpoint itself has been saved.
+            let _ = files::remove_unfinished(&self.folder.join(name));
+        }
+        let mut steps: Vec<u64> = names.iter().filter_map(|name| self.parse_step(name)).collect();
+        steps.retain(|&other| other <= step);
+        steps.sort_unstable();
+        steps.dedup();
+        let kept = steps.split_off(steps.len().saturating_sub(self.keep));
+        let remove = |path: PathBuf| ignore_not_found(fs::remove_file(path));
+        for old in steps {
+            remove(self.manifest_path(old))?;
+            remove(self.path(old))?;
+        }
+        remove(if ranks.is_some() { self.path(step) } else { self.manifest_path(step) })?;
+        let is_current = |name: &str| ranks.is_some_and(|ranks| name.ends_with(&of_ranks(ranks)));
+        let is_needed = |name: &str, part: u64| if part == step { is_current(name) } else { kept.contains(&part) };
+        let parts = names.iter().filter_map(|name| Some((name, part_step(name)?)));
+        let mut useless = parts.filter(|(name, part)| *part <= step && !is_needed(name, *part));
+        useless.try_for_each(|(name, _)| remove(self.folder.join(name)))
+    }
+
+    /// The step in a file name, if it is the name of a checkpoint or of a manifest.
     fn parse_step(&self, name: &str) -> Option<u64> {
-        let step = name.strip_prefix(NAME)?.strip_suffix(EXTENSION)?.parse().ok()?;
-        self.path(step).ends_with(name).then_some(step)
+        let number = name.strip_prefix(NAME)?;
+        let step = number.strip_suffix(MANIFEST).or_else(|| number.strip_suffix(EXTENSION))?.parse().ok()?;
+        (self.path(step).ends_with(name) || self.manifest_path(step).ends_with(name)).then_some(step)
     }
 
     /// The names of the files in the folder.
@@ -199,6 +284,17 @@ impl Checkpoints {
     fn with_folder(&self, error: Error) -> Error {
         error.context(self.folder.display())
     }
+}
+
+/// The end of the name of the file of one of so many ranks.
+fn of_ranks(ranks: usize) -> String {
+    format!("-of-{ranks:05}{EXTENSION}")
+}
+
+/// The step in a file name, if it is that of the file of a rank.
+fn part_step(name: &str) -> Option<u64> {
+    let (step, part) = name.strip_prefix(NAME)?.strip_suffix(EXTENSION)?.split_once('-')?;
+    step.parse().ok().filter(|_| part.contains("-of-"))
 }
 
 /// Treats a missing file as removed: another process may have removed it first.

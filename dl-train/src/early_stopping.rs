@@ -97,10 +97,11 @@ impl EarlyStopping {
     }
 
     /// Keeps a copy of the weights and buffers of the best epoch, and restores it when the run
-    /// ends. An interrupted run is not restored.
+    /// ends. An interrupted run is not restored. On several ranks, each one keeps what it has.
     #[must_use]
     pub fn restoring(mut self, module: &dyn Module) -> EarlyStopping {
-        self.entries = module.entries().into_iter().filter(|entry| entry.tied_to().is_none()).collect();
+        let is_kept = |entry: &Entry| entry.tied_to().is_none() && entry.rank().is_none();
+        self.entries = module.entries().into_iter().filter(is_kept).collect();
         self
     }
 

@@ -8,9 +8,10 @@ mod metadata;
 mod reader;
 mod writer;
 
-pub(crate) use metadata::{FileMetadata, Kind};
+pub(crate) use index::Manifest;
+pub(crate) use metadata::{FileMetadata, FilePart, Kind};
 pub(crate) use reader::{TensorFile, describe};
-pub(crate) use writer::{Role, Tensor, write};
+pub(crate) use writer::{Role, Tensor, Written, write};
 
 /// Quotes text of a file for a message, truncated and on one line.
 pub(crate) fn quoted(text: &str) -> String {

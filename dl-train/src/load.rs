@@ -343,7 +343,7 @@ impl Load {
             );
             return Err(file.with_name(&error));
         }
-        let (plan, report) = self.prepare(module, file, "")?;
+        let (plan, report) = self.prepare(module, file, "", false)?;
         Plan::set_all(&[plan]).map_err(|error| file.with_name(&error))?;
         Ok(report)
     }

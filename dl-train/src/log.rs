@@ -213,6 +213,10 @@ fn csv_field(name: &str) -> String {
 }
 
 impl Callback for Log {
+    fn only_on_first_rank(&self) -> bool {
+        true
+    }
+
     fn start(&mut self, at: &Place) -> Result<()> {
         (self.header, self.file) = (None, None);
         let retained = self.retained(at)?;

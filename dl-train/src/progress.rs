@@ -57,6 +57,10 @@ fn print_line(line: &str) {
 }
 
 impl Callback for Progress {
+    fn only_on_first_rank(&self) -> bool {
+        true
+    }
+
     fn start(&mut self, at: &Place) -> Result<()> {
         self.epochs = at.epochs;
         // draw nothing before the style is set

@@ -1,15 +1,17 @@
 //! Reading and restoring checkpoints.
 
 use crate::checkpoint::{
-    RngPlace, count_name, module_prefix, named, number_name, numbers_prefix, rng_name, slots_prefix,
+    RngPlace, STEPS_OF, count_name, module_prefix, named, number_name, numbers_prefix, rng_name, slots_prefix,
 };
-use crate::file::{Kind, Role, TensorFile, describe, quoted};
+use crate::file::{FileMetadata, Kind, Role, Tensor, TensorFile, describe, quoted, write};
 use crate::load::{Load, Plan};
 use crate::report::Report;
+use crate::share::Share;
 use dl_core::{DType, Entry, Error, Module, NewState, Numbers, Optimizer, OptimizerState, Result};
 use safetensors::Dtype;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
+use std::sync::Arc;
 
 /// An opened checkpoint: see [`Checkpoint::load`](crate::Checkpoint::load).
 ///
@@ -36,6 +38,8 @@ use std::path::Path;
 #[derive(Debug)]
 pub struct Saved {
     file: TensorFile,
+    /// What this rank restores, if there are several.
+    share: Option<Arc<Share>>,
 }
 
 impl Saved {
@@ -48,18 +52,60 @@ impl Saved {
     }
 
     fn of(file: TensorFile) -> Result<Saved> {
-        match file.kind() {
-            Some(Kind::Checkpoint) => Ok(Saved { file }),
+        match (file.kind(), file.file_metadata().and_then(|metadata| metadata.part)) {
+            (Some(Kind::Checkpoint), None) => Ok(Saved { file, share: None }),
+            (_, Some(part)) => Err(file.with_name(&Error::invalid(format!(
+                "this is the part of rank {} of {} of a checkpoint of step {}: open the `.index.json` beside it",
+                part.rank, part.ranks, part.step
+            )))),
             _ => Err(file.with_name(&Error::invalid(
                 "this is a file of weights, not a checkpoint: open it with `load_weights`",
             ))),
         }
     }
 
+    /// The same checkpoint, of which this rank restores its share.
+    pub(crate) fn with_share(self, share: Arc<Share>) -> Saved {
+        Saved { share: Some(share), ..self }
+    }
+
+    /// The checksum that differs for other contents.
+    pub(crate) fn crc32(&self) -> Option<u32> {
+        self.file.file_metadata().and_then(|metadata| metadata.crc32)
+    }
+
+    /// Writes all of the checkpoint into one file, as [`Checkpoint::save`](crate::Checkpoint::save)
+    /// does. It makes an ordinary checkpoint of one of [several ranks](crate::Sharded), and takes the
+    /// memory of all its tensors.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let [path, copy] = ["run", "copy"].map(|name| folder.path().join(name));
+    /// use dl_train::Checkpoint;
+    /// Checkpoint::new().number("best", 0.5).save(&path)?;
+    /// Checkpoint::load(&path)?.save(&copy)?;
+    /// assert_eq!(std::fs::read(path).unwrap(), std::fs::read(copy).unwrap());
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// When a tensor cannot be read, or the file cannot be written.
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+        let mut tensors = BTreeMap::new();
+        for (name, info) in self.file.with_prefix("") {
+            let dtype = crate::file::dtype::dtype_of(info.dtype).map_err(|error| self.file.with_name(&error))?;
+            let numbers = self.file.numbers(name, dtype)?;
+            tensors.insert(name.to_owned(), Tensor { role: Role::Value, shape: info.shape.clone(), numbers });
+        }
+        let metadata = self.file.file_metadata().cloned().unwrap_or_else(|| FileMetadata::new(Kind::Checkpoint));
+        write(path.as_ref(), metadata, &tensors).map(drop)
+    }
+
     /// Starts to restore modules and optimizers from this checkpoint.
     pub fn restore(&self) -> Restore<'_> {
         Restore {
             file: &self.file,
+            share: self.share.as_deref(),
             load: Load::strict(),
             plans: Vec::new(),
             states: Vec::new(),
@@ -150,6 +196,7 @@ impl Saved {
 #[derive(Debug)]
 pub struct Restore<'a> {
     file: &'a TensorFile,
+    share: Option<&'a Share>,
     load: Load,
     plans: Vec<Plan<'a>>,
     states: Vec<NewState>,
@@ -191,7 +238,7 @@ impl<'a> Restore<'a> {
             }
             let (plan, report) = this
                 .load
-                .prepare(module, this.file, &prefix)
+                .prepare(module, this.file, &prefix, this.share.is_some())
                 .map_err(|error| error.context(format_args!("module {name:?}")))?;
             this.plans.push(plan);
             this.report.add(name, report);
@@ -218,14 +265,18 @@ impl<'a> Restore<'a> {
     /// the exception that [`Load`] describes.
     #[track_caller]
     pub fn apply(self) -> Result<Report> {
-        if let Some(error) = self.failed {
-            return Err(error);
+        let Restore { file, plans, states, report, .. } = self.checked()?;
+        Plan::set_all(&plans).map_err(|error| file.with_name(&error))?;
+        states.into_iter().try_for_each(NewState::set)?;
+        Ok(report)
+    }
+
+    /// This restore, unless a part of it has failed.
+    pub(crate) fn checked(self) -> Result<Restore<'a>> {
+        match &self.failed {
+            Some(error) => Err(error.clone()),
+            None => Ok(self),
         }
-        Plan::set_all(&self.plans).map_err(|error| self.file.with_name(&error))?;
-        for state in self.states {
-            state.set()?;
-        }
-        Ok(self.report)
     }
 
     fn try_add(mut self, add: impl FnOnce(&mut Restore<'a>) -> Result<()>) -> Restore<'a> {
@@ -242,11 +293,17 @@ impl<'a> Restore<'a> {
             kind.ok_or_else(|| file.with_name(&Error::invalid("the checkpoint has no optimizer of this name")))?;
         let mut state = OptimizerState::new(kind);
         let prefix = numbers_prefix(name);
-        for (key, _) in file.with_prefix(&prefix) {
-            state.set_number(key, number(file, &format!("{prefix}{key}"))?);
-        }
         let weights = module.weights();
         let by_path: HashMap<&str, &Entry> = weights.iter().map(|entry| (entry.path(), entry)).collect();
+        // Other ranks have the rest.
+        let is_elsewhere =
+            |path: &str| by_path.get(path).is_some_and(|entry| self.share.is_some_and(|share| !share.has_state(entry)));
+        for (key, _) in file.with_prefix(&prefix) {
+            if key.strip_prefix(STEPS_OF).is_some_and(is_elsewhere) {
+                continue;
+            }
+            state.set_number(key, number(file, &format!("{prefix}{key}"))?);
+        }
         let prefix = slots_prefix(name);
         for (rest, info) in file.with_prefix(&prefix) {
             let to_error = |what: String| {
@@ -255,6 +312,9 @@ impl<'a> Restore<'a> {
             let (slot, path) =
                 rest.split_once('/').ok_or_else(|| to_error("the name has no path of a weight".to_owned()))?;
             let entry = by_path.get(path).ok_or_else(|| to_error("the module has no such weight".to_owned()))?;
+            if is_elsewhere(path) {
+                continue;
+            }
             let tensor = format!("{prefix}{rest}");
             let numbers = read_value(file, &tensor, entry.dtype(), &entry.shape())?;
             if !self.load.allows_non_finite() {

@@ -68,6 +68,10 @@ impl TensorBoard {
 }
 
 impl Callback for TensorBoard {
+    fn only_on_first_rank(&self) -> bool {
+        true
+    }
+
     fn start(&mut self, at: &Place) -> Result<()> {
         self.file = Some(self.create().map_err(|error| self.with_folder(error))?);
         self.write(0, file_version())?;

@@ -1,17 +1,21 @@
 //! The training loop.
 
+mod across;
 mod history;
 
 use crate::callback::Callback;
 use crate::checkpoint::Checkpoint;
-use crate::checkpoints::Checkpoints;
+use crate::checkpoints::{Checkpoints, Latest};
 use crate::interrupt::Interrupt;
 use crate::record::Record;
-use dl_core::parts::part_seed;
+use crate::saved::Restore;
+use across::Together;
+use dl_core::parts::{Ranks, part_seed};
 use dl_core::record::Recorder;
 use dl_core::{Data, Differentiable, Do, Error, Layer, Module, Optimizer, Parts, Result, Seed};
 use dl_optim::OptimizerExt;
 use std::iter;
+use std::sync::Arc;
 
 /// A training loop, equivalent to a hand-written one.
 ///
@@ -61,11 +65,12 @@ pub struct Trainer<'a, O> {
     refuse_non_finite: bool,
     /// The number of batches of a step.
     parts: u64,
+    together: Together<'a>,
     validate: Option<Box<Validate<'a>>>,
     callbacks: Vec<Box<dyn Callback + 'a>>,
     target: Option<CheckpointTarget<'a>>,
     save_interval: Option<u64>,
-    interrupt: Interrupt,
+    interrupt: Option<Interrupt>,
     recorder: Option<Recorder>,
 }
 
@@ -179,11 +184,12 @@ impl<'a, O: Optimizer + Clone + 'static> Trainer<'a, O> {
             position: 0,
             refuse_non_finite: false,
             parts: 1,
+            together: Together::default(),
             validate: None,
             callbacks: Vec::new(),
             target: None,
             save_interval: None,
-            interrupt: Interrupt::new(),
+            interrupt: None,
             recorder: None,
         }
     }
@@ -305,7 +311,7 @@ impl<'a, O: Optimizer + Clone + 'static> Trainer<'a, O> {
     /// # dl_core::Result::Ok(())
     /// ```
     pub fn interrupt(mut self, interrupt: &Interrupt) -> Self {
-        self.interrupt = interrupt.clone();
+        self.interrupt = Some(interrupt.clone());
         self
     }
 
@@ -366,6 +372,51 @@ impl<'a, O: Optimizer + Clone + 'static> Trainer<'a, O> {
         self
     }
 
+    /// Takes each step on all ranks of a `dl::dist::Cluster`, on the mean of `parts` batches. All ranks
+    /// make the same `Trainer` and run it with the same batches; each evaluates some of the batches of
+    /// a step. The weights have the same bits on any number of ranks, and those of a run with
+    /// [`parts`](Trainer::parts) in one process. `module` must have all weights and buffers that the
+    /// run changes.
+    ///
+    /// The run compares the weights of all ranks before its first step. The validation function is
+    /// called on all ranks, and rank 0 determines its result. A callback is called on all ranks
+    /// unless it is [for the first one](Callback::only_on_first_rank). If one rank is
+    /// [interrupted](Trainer::interrupt), all of them stop after the same step. An error on one rank
+    /// ends the run on all of them. [Checkpoints](Trainer::checkpoints) are [`Sharded`](crate::Sharded),
+    /// and the run can resume on another number of ranks.
+    ///
+    /// ```
+    /// use dl_core::{Differentiable, Weight};
+    /// use dl_optim::Adam;
+    /// use dl_train::Trainer;
+    /// # let cluster = &dl_core::parts::OneRank;
+    /// // in `Cluster::run(|cluster| …)`
+    /// let (net, adam) = ([Weight::new(3.0_f64)], Adam::new(0.1));
+    /// let trainer = Trainer::new(&adam, 20).across(cluster, 4, &net);
+    /// let outcome = trainer.run(|_| Ok((0..10).map(Ok)), |x| (&net[0] * f64::from(x) - 1.0).square())?;
+    /// assert_eq!(outcome.steps, 20 * 3); // on 4, 4 and 2 batches
+    /// # dl_core::Result::Ok(())
+    /// ```
+    pub fn across(mut self, ranks: &'a dyn Ranks, parts: u64, module: &'a dyn Module) -> Self {
+        self.parts = parts;
+        self.together = Together::on(ranks, module);
+        self
+    }
+
+    /// In a run [on several ranks](Trainer::across), keeps the state of the optimizer for each weight
+    /// on one rank only, with the same bits (*ZeRO-1*): see `ClusterStep::shard_state` of `dl::dist`.
+    /// To be called after `across`.
+    ///
+    /// ```
+    /// # let cluster = &dl_core::parts::OneRank;
+    /// let (net, adam) = ([dl_core::Weight::new(3.0_f64)], dl_optim::Adam::new(0.1));
+    /// let trainer = dl_train::Trainer::new(&adam, 20).across(cluster, 4, &net).shard_state();
+    /// ```
+    pub fn shard_state(mut self) -> Self {
+        self.together.shard_state();
+        self
+    }
+
     /// Runs the training loop. `batches` returns the batches of an epoch, `loss` the loss of a
     /// batch.
     ///
@@ -382,6 +433,9 @@ impl<'a, O: Optimizer + Clone + 'static> Trainer<'a, O> {
         A: Data + Into<f64>,
     {
         self.position = Seed::positions();
+        if !self.together.is_first() {
+            self.callbacks.retain(|callback| !callback.only_on_first_rank());
+        }
         let mut at = self.start()?;
         let stopped = loop {
             if at.ended {
@@ -390,16 +444,21 @@ impl<'a, O: Optimizer + Clone + 'static> Trainer<'a, O> {
             if at.epoch == at.epochs {
                 break Stopped::Finished;
             }
-            if self.interrupt.is_requested() {
+            if self.is_interrupted()? {
                 break Stopped::Interrupted;
             }
-            let batches = batches(at.epoch)?;
+            let batches = self.together.agree(batches(at.epoch))?;
             if !self.epoch(&mut at, batches, &mut loss)? {
                 break Stopped::Interrupted;
             }
         };
-        self.callbacks.iter_mut().try_for_each(|callback| callback.end(stopped))?;
+        self.together.agree(self.callbacks.iter_mut().try_for_each(|callback| callback.end(stopped)))?;
         Ok(Outcome { stopped, steps: at.step, epochs: at.history, skipped: at.skipped })
+    }
+
+    /// Whether a rank has been asked to stop.
+    fn is_interrupted(&self) -> Result<bool> {
+        self.interrupt.as_ref().map_or(Ok(false), |interrupt| self.together.any(interrupt.is_requested()))
     }
 
     /// Validates the settings and returns the position where the run starts.
@@ -415,8 +474,30 @@ impl<'a, O: Optimizer + Clone + 'static> Trainer<'a, O> {
         if let Some(CheckpointTarget { checkpoints, .. }) = &self.target {
             checkpoints.check()?;
         }
-        let latest = self.target.as_ref().map_or(Ok(None), |target| target.checkpoints.latest())?;
-        let mut at = match &latest {
+        let latest = self.target.as_ref().map_or(Ok(None), |target| self.together.latest(&target.checkpoints))?;
+        let restored = self.restored(latest.as_ref());
+        let (mut at, restore) = self.together.agree(restored)?;
+        restore.map_or(Ok(()), |restore| restore.apply().map(drop))?;
+        at.skipped = latest.map_or_else(Vec::new, |latest| latest.skipped);
+        at.epochs = self.epochs;
+        self.together.compare()?;
+        let started = self.callbacks.iter_mut().try_for_each(|callback| callback.start(&at));
+        // fail before the first epoch if the state cannot be saved
+        let savable = started.and_then(|()| match &self.target {
+            Some(CheckpointTarget { checkpoints, module }) => {
+                let empty = self.together.sharded(checkpoints).map_or_else(Checkpoint::new, |sharded| sharded.empty());
+                let checked = self.add_all(empty, &at, *module).check();
+                checked.map_err(|error| error.context("checkpoints of this run"))
+            }
+            None => Ok(()),
+        });
+        self.together.agree(savable)?;
+        Ok(at)
+    }
+
+    /// The position in a checkpoint, and its values, which are not set yet.
+    fn restored<'l>(&mut self, latest: Option<&'l Latest>) -> Result<(Place, Option<Restore<'l>>)> {
+        let at = match latest {
             Some(latest) => history::read_place(&latest.saved, self.seed, latest.step, self.parts)?,
             None => Place::default(),
         };
@@ -430,19 +511,12 @@ impl<'a, O: Optimizer + Clone + 'static> Trainer<'a, O> {
                 "a run of {epochs} epochs, of which {epoch} are already finished, as well as {batches} batches of the next one"
             )));
         }
-        if let (Some(CheckpointTarget { module, .. }), Some(latest)) = (&self.target, latest) {
-            self.callbacks.iter_mut().try_for_each(|callback| callback.load(&latest.saved))?;
-            let restore = latest.saved.restore().module("net", *module);
-            restore.optimizer("optimizer", &self.optimizer, *module).apply()?;
-            at.skipped = latest.skipped;
-        }
-        at.epochs = self.epochs;
-        self.callbacks.iter_mut().try_for_each(|callback| callback.start(&at))?;
-        // fail before the first epoch if the state cannot be saved
-        if let Some(CheckpointTarget { module, .. }) = &self.target {
-            self.checkpoint(&at, *module).check().map_err(|error| error.context("checkpoints of this run"))?;
-        }
-        Ok(at)
+        let (Some(CheckpointTarget { module, .. }), Some(latest)) = (&self.target, latest) else {
+            return Ok((at, None));
+        };
+        self.callbacks.iter_mut().try_for_each(|callback| callback.load(&latest.saved))?;
+        let restore = latest.saved.restore().module("net", *module);
+        Ok((at, Some(restore.optimizer("optimizer", &self.optimizer, *module).checked()?)))
     }
 
     /// Runs the rest of an epoch. Returns `false` if it was interrupted.
@@ -453,31 +527,24 @@ impl<'a, O: Optimizer + Clone + 'static> Trainer<'a, O> {
         loss: &mut impl FnMut(B) -> Layer<A>,
     ) -> Result<bool> {
         let mut batches = batches.into_iter();
-        for batch in 0..at.batch {
-            let too_few = || {
-                Error::invalid(format!(
-                    "the checkpoint was saved after {} batches, but the epoch has only {batch}",
-                    at.batch
-                ))
-            };
-            batches.next().ok_or_else(too_few)??;
-        }
-        let left = batches.size_hint();
-        at.batches = left.1.filter(|&most| most == left.0).and_then(|left| at.batch.checked_add(left as u64));
-        self.callbacks.iter_mut().try_for_each(|callback| callback.begin(at))?;
+        let begun = self.begin(at, &mut batches);
+        self.together.agree(begun)?;
         while let Some(first) = batches.next() {
             let with_position = |error: Error| error.context(format_args!("epoch {}, step {}", at.epoch, at.step));
             let position = self.position.wrapping_add((at.step + 1) << 32);
             let further = batches.by_ref().take(usize::try_from(self.parts - 1).unwrap_or(usize::MAX));
-            let parts: Result<Vec<B>> = iter::once(first).chain(further).collect();
-            let step =
-                |parts: Vec<B>| Seed::at_position(position, || self.step(parts.into_iter().map(&mut *loss), at.step));
-            let losses: Vec<A> = parts.and_then(step).map_err(with_position)?;
-            let (count, sum) = (losses.len() as u64, losses.into_iter().map(Into::into).sum::<f64>());
+            let parts = self.together.own_parts(iter::once(first).chain(further)).map_err(with_position)?;
+            let own = parts.own.into_iter().map(|batch| {
+                Seed::continue_at(position); // the layers of a part do not depend on other parts
+                batch.map_or_else(|error| Layer::from(Do::<A>::fail(error)), &mut *loss)
+            });
+            let (of, step) = ((parts.count, parts.first), at.step);
+            let losses = Seed::at_position(position, || self.step(own, of, step)).map_err(with_position)?;
+            let (count, sum) = (losses.len() as u64, losses.into_iter().sum::<f64>());
             (at.batch, at.step, at.sum) = (at.batch + count, at.step + 1, at.sum + sum);
             let record = Record::new(at.epoch, at.step).with("loss", sum / count as f64)?;
             self.callbacks.iter_mut().try_for_each(|callback| callback.step(&record))?;
-            let interrupted = self.interrupt.is_requested() && at.batches != Some(at.batch);
+            let interrupted = self.is_interrupted()? && at.batches != Some(at.batch);
             if interrupted || self.save_interval.is_some_and(|every| at.step.is_multiple_of(every)) {
                 self.save(at)?;
             }
@@ -489,11 +556,33 @@ impl<'a, O: Optimizer + Clone + 'static> Trainer<'a, O> {
         Ok(true)
     }
 
-    /// Takes one step on the mean of these losses, with a seed derived from its number.
-    fn step<A: Data>(&self, losses: impl Iterator<Item = Layer<A>>, step: u64) -> Result<Vec<A>> {
+    /// Skips the batches before the checkpoint, and calls the callbacks.
+    fn begin<B>(&mut self, at: &mut Place, batches: &mut impl Iterator<Item = Result<B>>) -> Result<()> {
+        for batch in 0..at.batch {
+            let too_few = || {
+                Error::invalid(format!(
+                    "the checkpoint was saved after {} batches, but the epoch has only {batch}",
+                    at.batch
+                ))
+            };
+            batches.next().ok_or_else(too_few)??;
+        }
+        let left = batches.size_hint();
+        at.batches = left.1.filter(|&most| most == left.0).and_then(|left| at.batch.checked_add(left as u64));
+        self.callbacks.iter_mut().try_for_each(|callback| callback.begin(at))
+    }
+
+    /// Takes one step on the mean of the losses of so many parts, of which this rank has those from
+    /// a number on, with a seed derived from the number of the step.
+    fn step<A: Data + Into<f64>>(
+        &self,
+        losses: impl Iterator<Item = Layer<A>>,
+        of: (usize, usize),
+        step: u64,
+    ) -> Result<Vec<f64>> {
         let seed = self.seed.wrapping_add(step);
         if !self.refuse_non_finite {
-            return self.train(losses, &self.optimizer, seed);
+            return self.train(losses, of, &self.optimizer, seed);
         }
         let (mut parts, refusing) = (Vec::new(), self.optimizer.clone().refuse_non_finite());
         let refused = |loss: Layer<A>| {
@@ -501,30 +590,37 @@ impl<'a, O: Optimizer + Clone + 'static> Trainer<'a, O> {
             parts.push(loss);
             refused
         };
-        self.train(losses.map(refused), &refusing, seed).map_err(|error| {
+        self.train(losses.map(refused), of, &refusing, seed).map_err(|error| {
             if !error.is_not_finite() {
                 return error;
             }
             // no weight has changed, so the step can be evaluated again to find the operation
-            let mut found = parts
-                .iter()
-                .enumerate()
+            let mut found = (of.1..)
+                .zip(&parts)
                 .filter_map(|(part, loss)| loss.first_non_finite().seed(part_seed(seed, part)).wait().ok().flatten());
-            found.next().unwrap_or(error).context("the step was refused")
+            let found = self.together.agree(found.next().map_or(Ok(()), Err));
+            found.err().unwrap_or(error).context("the step was refused")
         })
     }
 
-    fn train<A: Data, P: Optimizer + Clone + 'static>(
+    fn train<A: Data + Into<f64>, P: Optimizer + Clone + 'static>(
         &self,
         mut losses: impl Iterator<Item = Layer<A>>,
+        (count, first): (usize, usize),
         optimizer: &P,
         seed: u64,
-    ) -> Result<Vec<A>> {
+    ) -> Result<Vec<f64>> {
+        let in_numbers = |losses: Vec<A>| losses.into_iter().map(Into::into).collect::<Vec<f64>>();
+        if let Some(across) = self.together.across() {
+            let sums = self.with_settings(Parts::mean(losses).among(count, first).partial_sums(), seed).wait();
+            let computed = sums.map(|(losses, sums)| (in_numbers(losses), sums));
+            return across.step(Arc::new(optimizer.clone()), count, seed, computed);
+        }
         if self.parts > 1 {
-            return self.with_settings(Parts::mean(losses).train(optimizer), seed).wait();
+            return self.with_settings(Parts::mean(losses).train(optimizer), seed).wait().map(in_numbers);
         }
         let loss = losses.next().expect("a step has a batch");
-        Ok(vec![self.with_settings(loss.train(optimizer), seed).wait()?])
+        Ok(in_numbers(vec![self.with_settings(loss.train(optimizer), seed).wait()?]))
     }
 
     fn with_settings<R: Send + 'static>(&self, run: Do<R>, seed: u64) -> Do<R> {
@@ -541,12 +637,15 @@ impl<'a, O: Optimizer + Clone + 'static> Trainer<'a, O> {
         }
         let mut record = Record::new(at.epoch, at.step).with("loss", at.sum / at.batch as f64)?;
         if let Some(validate) = &mut self.validate {
-            record =
-                validate(record).map_err(|error| error.context(format_args!("validation of epoch {}", at.epoch)))?;
+            let validated =
+                validate(record).map_err(|error| error.context(format_args!("validation of epoch {}", at.epoch)));
+            record = self.together.of_first_rank(validated)?;
         }
+        let mut ended = Ok(false);
         for callback in &mut self.callbacks {
-            at.ended |= callback.epoch(&record)?.is_break();
+            ended = ended.and_then(|ended| Ok(ended | callback.epoch(&record)?.is_break()));
         }
+        at.ended = self.together.agree_on_any(ended)?;
         at.history.push(record);
         (at.epoch, at.batch, at.sum) = (at.epoch + 1, 0, 0.0);
         self.save(at)
@@ -554,12 +653,16 @@ impl<'a, O: Optimizer + Clone + 'static> Trainer<'a, O> {
 
     fn save(&self, at: &Place) -> Result<()> {
         let Some(CheckpointTarget { checkpoints, module }) = &self.target else { return Ok(()) };
-        checkpoints.save(at.step, &self.checkpoint(at, *module)).map(drop)
+        let contents = |checkpoint| self.add_all(checkpoint, at, *module);
+        match self.together.sharded(checkpoints) {
+            Some(sharded) => sharded.save(at.step, contents).map(drop),
+            None => checkpoints.save(at.step, &contents(Checkpoint::new())).map(drop),
+        }
     }
 
-    /// A checkpoint of the complete state of the run.
-    fn checkpoint(&self, at: &Place, module: &dyn Module) -> Checkpoint {
-        let checkpoint = Checkpoint::new().module("net", module).optimizer("optimizer", &self.optimizer, module);
+    /// Adds the complete state of the run.
+    fn add_all(&self, checkpoint: Checkpoint, at: &Place, module: &dyn Module) -> Checkpoint {
+        let checkpoint = checkpoint.module("net", module).optimizer("optimizer", &self.optimizer, module);
         let checkpoint = history::add_place(checkpoint, at, self.seed);
         self.callbacks.iter().fold(checkpoint, |checkpoint, callback| callback.save(checkpoint))
     }

@@ -33,7 +33,7 @@ use std::path::Path;
 /// ([`Checkpoint::allow_non_finite`](crate::Checkpoint::allow_non_finite) permits them), two
 /// entries have the same path, or the file cannot be written.
 pub fn save_weights<M: Module + ?Sized>(module: &M, path: impl AsRef<Path>) -> Result<()> {
-    save(path.as_ref(), Layout::Native, |tensors| add(tensors, module, ""))
+    save(path.as_ref(), Layout::Native, |tensors| add(tensors, &module.entries(), "", |_| true))
 }
 
 /// Writes all weights and buffers of a module with the names and the layouts of PyTorch, as the
@@ -88,7 +88,7 @@ fn save(path: &Path, layout: Layout, add: impl FnOnce(&mut BTreeMap<String, Tens
     let mut tensors = BTreeMap::new();
     add(&mut tensors).map_err(with_path)?;
     tensors.iter().try_for_each(|(name, tensor)| tensor.role.check(name, &tensor.numbers)).map_err(with_path)?;
-    write(path, FileMetadata { layout, ..FileMetadata::new(Kind::Weights) }, &tensors)
+    write(path, FileMetadata { layout, ..FileMetadata::new(Kind::Weights) }, &tensors).map(drop)
 }
 
 /// Loads all weights and buffers of a module from a safetensors file, which must contain exactly
@@ -113,9 +113,14 @@ pub fn load_weights<M: Module + ?Sized>(module: &M, path: impl AsRef<Path>) -> R
     Load::strict().weights(module, path)
 }
 
-/// Adds all weights and buffers of a module, each once, by path, with `prefix` in front.
-pub(crate) fn add<M: Module + ?Sized>(tensors: &mut BTreeMap<String, Tensor>, module: &M, prefix: &str) -> Result<()> {
-    for entry in module.entries().iter().filter(|entry| entry.tied_to().is_none()) {
+/// Adds the selected weights and buffers, each once, by path, with `prefix` in front.
+pub(crate) fn add(
+    tensors: &mut BTreeMap<String, Tensor>,
+    entries: &[Entry],
+    prefix: &str,
+    selected: impl Fn(&Entry) -> bool,
+) -> Result<()> {
+    for entry in entries.iter().filter(|entry| entry.tied_to().is_none() && selected(entry)) {
         insert(tensors, format!("{prefix}{}", entry.path()), tensor(entry, Layout::Native)?)?;
     }
     Ok(())

@@ -95,6 +95,12 @@ impl Seed {
         build()
     }
 
+    /// Continues with positions that start at `number`, in the body that this thread is in.
+    #[doc(hidden)]
+    pub fn continue_at(number: u64) {
+        Position { number, ..NEXT.get() }.enter();
+    }
+
     /// Runs `build` with positions in the body with this number, and restores the position of this
     /// thread afterwards.
     pub(crate) fn in_body<T>(body: u64, build: impl FnOnce() -> T) -> T {

@@ -104,6 +104,12 @@ impl Slot {
         Slot { name, initial: InitialValue::Weight }
     }
 
+    /// Whether it is initialized with the value of the weight, as an average of it is.
+    #[doc(hidden)]
+    pub fn is_copy_of_weight(&self) -> bool {
+        self.initial == InitialValue::Weight
+    }
+
     /// The name in a saved state.
     pub const fn name(&self) -> &'static str {
         self.name

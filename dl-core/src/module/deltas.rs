@@ -5,6 +5,7 @@ use crate::autodiff::cotangent::AnyDelta;
 use crate::autodiff::gradients::{SideEffects, WeightDeltas};
 use crate::autodiff::part_sum::{MeanUpdate, PartSum};
 use crate::error::{Error, Result};
+use crate::exec::snapshot::Snapshot;
 use crate::graph::node_ref::NodeRef;
 use crate::module::{Entry, Module};
 use crate::storage::numbers::{DeltaNumbers, Numbers};
@@ -105,6 +106,10 @@ fn entry_at<'e>(entries: &'e [Entry], path: &str) -> Result<&'e Entry> {
     found.ok_or_else(|| Error::invalid(format!("the module has no weight or buffer at `{path}`")))
 }
 
+/// The value of a weight as it travels: its path, its shape, its numbers.
+#[doc(hidden)]
+pub type NamedValue = (String, Vec<usize>, Numbers);
+
 /// A buffer as it travels: its path, the number of parts that wrote it, and its new value.
 type NamedUpdate = (String, usize, Vec<usize>, Numbers);
 
@@ -124,6 +129,32 @@ impl PartSum {
             Some(update) => Err(outside("the updates are", update.place)),
             None => Ok(()),
         }
+    }
+
+    /// The values in a snapshot of the weights that have a delta here and are not frozen.
+    pub fn values_in<M: Module + ?Sized>(&self, module: &M, snapshot: &Snapshot) -> Vec<NamedValue> {
+        let mut left: HashSet<u64> = self.deltas.iter().map(|(weight, _)| id(weight)).collect();
+        let value = |entry: Entry| {
+            let variable = entry.node().variable()?;
+            let is_new = !variable.frozen() && left.remove(&variable.id());
+            let (shape, numbers) = is_new.then(|| entry.numbers_of(&snapshot.read(&variable)))?;
+            Some((entry.path().to_owned(), shape, numbers))
+        };
+        module.weights().into_iter().filter_map(value).collect()
+    }
+
+    /// Adds new values of weights without deltas, which the step then writes.
+    ///
+    /// # Errors
+    /// If there is no weight at a path, or a value does not fit it.
+    #[track_caller]
+    pub fn push_values<M: Module + ?Sized>(&mut self, module: &M, values: Vec<NamedValue>) -> Result<()> {
+        let (weights, place) = (module.weights(), Location::caller());
+        for (path, shape, numbers) in values {
+            let (buffer, value) = entry_at(&weights, &path)?.check(&shape, numbers)?.into_value();
+            self.updates.push(MeanUpdate { buffer, value, parts: 1, place });
+        }
+        Ok(())
     }
 
     /// The deltas and buffer updates as bytes, by path. Participants stay where they are.

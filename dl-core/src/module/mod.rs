@@ -29,10 +29,11 @@
 //!
 //! A module lists its weights; it does not define a computation with them.
 
-mod deltas;
+pub(crate) mod deltas;
 mod dense;
 mod entry;
 mod path_pattern;
+pub(crate) mod ranks;
 mod summary;
 mod torch;
 

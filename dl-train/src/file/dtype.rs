@@ -18,6 +18,13 @@ pub(crate) fn file_dtype(dtype: DType) -> Result<Dtype> {
     })
 }
 
+/// The element type that a type of a file represents exactly.
+pub(crate) fn dtype_of(found: Dtype) -> Result<DType> {
+    let all = [DType::Bool, DType::U8, DType::I32, DType::I64, DType::U64, DType::F32, DType::F64];
+    let same = all.into_iter().find(|&dtype| file_dtype(dtype).is_ok_and(|same| same == found));
+    same.ok_or_else(|| Error::invalid(format!("there is no element type for {found} of a file")))
+}
+
 /// Whether elements of type `found` can be read as `wanted`: if the types are equal, if `found` is
 /// half precision, or, with `convert`, from single to double precision and back.
 pub(crate) fn is_readable_as(found: Dtype, wanted: DType, convert: bool) -> bool {

@@ -35,10 +35,22 @@ pub(crate) struct FileMetadata {
     /// The texts of the user, by name.
     #[serde(default, skip_serializing_if = "UniqueMap::is_empty")]
     pub(crate) texts: UniqueMap<String>,
+    /// Which one of several files it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) part: Option<FilePart>,
     /// The checksum over the bytes of all tensors, then the descriptions ([`checksum_line`]) of all tensors
     /// in the order of their names, then this metadata without the checksum.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) crc32: Option<u32>,
+}
+
+/// One of the files of a checkpoint of several ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct FilePart {
+    pub(crate) step: u64,
+    pub(crate) rank: usize,
+    pub(crate) ranks: usize,
 }
 
 /// The version alone, parsed before the rest.
@@ -55,6 +67,7 @@ impl FileMetadata {
             layout: Layout::Native,
             optimizers: UniqueMap::default(),
             texts: UniqueMap::default(),
+            part: None,
             crc32: None,
         }
     }

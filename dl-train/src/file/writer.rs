@@ -44,8 +44,15 @@ pub(crate) struct Tensor {
 /// The longest header that the format permits, in bytes.
 pub(crate) const LONGEST_HEADER: usize = 100_000_000;
 
+/// The size and the checksum of a file that was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Written {
+    pub(crate) bytes: u64,
+    pub(crate) crc32: u32,
+}
+
 /// Writes a file with these tensors.
-pub(crate) fn write(path: &Path, mut metadata: FileMetadata, tensors: &BTreeMap<String, Tensor>) -> Result<()> {
+pub(crate) fn write(path: &Path, mut metadata: FileMetadata, tensors: &BTreeMap<String, Tensor>) -> Result<Written> {
     let with_path = |error: Error| error.context(path.display());
     let mut ordered = Vec::new();
     for (name, tensor) in tensors {
@@ -64,7 +71,8 @@ pub(crate) fn write(path: &Path, mut metadata: FileMetadata, tensors: &BTreeMap<
     let mut lines: Vec<(&String, String)> =
         infos.iter().map(|(name, tensor)| (name, checksum_line(name, tensor))).collect();
     lines.sort();
-    metadata.crc32 = Some(metadata.checksum(bytes, lines.into_iter().map(|(_, line)| line)));
+    let crc32 = metadata.checksum(bytes, lines.into_iter().map(|(_, line)| line));
+    metadata.crc32 = Some(crc32);
 
     // The library would write several notes in random order.
     let mut notes = BTreeMap::from([(KEY, metadata.to_json())]);
@@ -83,7 +91,8 @@ pub(crate) fn write(path: &Path, mut metadata: FileMetadata, tensors: &BTreeMap<
         file.write_all(&(header.len() as u64).to_le_bytes())?;
         file.write_all(&header)?;
         ordered.iter().try_for_each(|(_, _, tensor)| file.write_all(&tensor.numbers.to_le_bytes()))
-    })
+    })?;
+    Ok(Written { bytes: (8 + header.len() + end) as u64, crc32 })
 }
 
 fn json<T: serde::Serialize>(value: &T) -> String {

@@ -42,12 +42,14 @@ pub(super) type Pieces<'a> = Vec<(Entry, Vec<Piece<'a>>)>;
 
 impl Load {
     /// Validates the tensors with names below `prefix` against the module, and reads all of them, one
-    /// after the other. Returns where the values to set are.
+    /// after the other. Returns where the values to set are; with `only_here` those of entries that are
+    /// on this rank.
     pub(crate) fn prepare<'a, M: Module + ?Sized>(
         &self,
         module: &M,
         file: &'a TensorFile,
         prefix: &str,
+        only_here: bool,
     ) -> Result<(Plan<'a>, Report)> {
         let entries = module.entries();
         self.check_patterns(&entries)?;
@@ -71,7 +73,9 @@ impl Load {
                 Ok(pieces) if pieces.is_empty() => report.missing.push(paths[0].path().to_owned()),
                 Err(misfit) => report.misshapen.push(misfit),
                 Ok(pieces) => {
-                    planned.push((paths[0].clone(), pieces));
+                    if !only_here || paths[0].rank().is_none() {
+                        planned.push((paths[0].clone(), pieces));
+                    }
                     report.loaded.push(paths[0].path().to_owned());
                 }
             }

@@ -146,7 +146,7 @@ mod tests {
         save_weights(&[1.0, 2.0].map(Weight::<f64>::new), &path)?;
         let net = [5.0, 6.0].map(Weight::<f64>::new);
         let file = TensorFile::open(&path)?;
-        let (plan, _) = Load::strict().prepare(&net, &file, "")?;
+        let (plan, _) = Load::strict().prepare(&net, &file, "", false)?;
         assert_eq!((net[0].value(), net[1].value()), (5.0, 6.0), "checking sets nothing");
 
         let opened = OpenOptions::new().write(true).open(&path).unwrap();
