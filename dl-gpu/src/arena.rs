@@ -93,7 +93,10 @@ mod tests {
     fn size_class_loses_at_most_a_fifth_of_a_large_part() {
         for bytes in (2048..1 << 20).step_by(977) {
             let size = size_class(bytes);
-            assert!(size >= bytes && size - bytes <= size / 5 + ALIGNMENT && size_class(size) == size, "{bytes}: {size}");
+            assert!(
+                size >= bytes && size - bytes <= size / 5 + ALIGNMENT && size_class(size) == size,
+                "{bytes}: {size}"
+            );
         }
     }
 }

@@ -97,7 +97,11 @@ R F(arctangent_tail)(R x) {
 }
 // The circular functions of f32 and their inverses, in f64.
 void dl_reduced(float of, double *quarter, double *sine, double *cosine) {
-    const double turns[7] = {42722829.0 * 0x1p-28, 194220293.0 * 0x1p-56, 78114973.0 * 0x1p-84, 99908941.0 * 0x1p-112, 58131309.0 * 0x1p-140, 145057359.0 * 0x1p-168, 17711367.0 * 0x1p-196};
+    // 1 / 2π in parts of 28 bits
+    const double turns[7] = {
+        42722829.0 * 0x1p-28, 194220293.0 * 0x1p-56, 78114973.0 * 0x1p-84, 99908941.0 * 0x1p-112,
+        58131309.0 * 0x1p-140, 145057359.0 * 0x1p-168, 17711367.0 * 0x1p-196,
+    };
     double rests[7], sum = 0.0, x = of;
     for (int i = 0; i < 7; ++i) {
         double t = x * turns[i];

@@ -52,10 +52,11 @@ pub use opencl::Settings;
 
 use dl_core::{Error, Result};
 use dl_nd::device::Device;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// Opens a device: the first one of OpenCL, a GPU if there is one. The environment variable
-/// `DL_DEVICE` selects another: `opencl:1` is the second one.
+/// `DL_DEVICE` selects another: `opencl:1` is the second one. A device that is open is returned
+/// again, so that tensors of both callers are on one place.
 ///
 /// ```
 /// match dl_gpu::open() {
@@ -67,7 +68,14 @@ use std::sync::Arc;
 /// # Errors
 /// When there is no such device, or no library of OpenCL. The message says what was looked for.
 pub fn open() -> Result<Arc<dyn Device>> {
-    open_with(Settings::default())
+    static OPEN: Mutex<Option<Weak<dyn Device>>> = Mutex::new(None);
+    let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(device) = open.as_ref().and_then(Weak::upgrade) {
+        return Ok(device);
+    }
+    let device = open_with(Settings::default())?;
+    *open = Some(Arc::downgrade(&device));
+    Ok(device)
 }
 
 #[doc(hidden)] // for tests

@@ -24,11 +24,11 @@ use opencl3::kernel::{ExecuteKernel, Kernel};
 use opencl3::memory::{Buffer, CL_MEM_READ_WRITE, ClMem};
 use opencl3::program::Program;
 use opencl3::types::{CL_BLOCKING, CL_NON_BLOCKING};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Display;
 use std::mem::ManuallyDrop;
 use std::ptr::null_mut;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The number of tensors and numbers of a compiled program with many of them.
 const MANY: usize = 64;
@@ -60,7 +60,7 @@ pub(crate) struct OpenCl {
     double: bool,
     options: &'static str,
     settings: Settings,
-    context: Context,
+    context: Arc<Context>,
     queue: CommandQueue,
     state: Mutex<State>,
 }
@@ -93,7 +93,11 @@ impl OpenCl {
                 ClError(code)
             ))
         })?;
-        all.into_iter().for_each(|id| if !devices.contains(&id) { devices.push(id) });
+        all.into_iter().for_each(|id| {
+            if !devices.contains(&id) {
+                devices.push(id)
+            }
+        });
         let Some(&id) = devices.get(number) else {
             let count = devices.len();
             return Err(Error::invalid(format!("device {number} of OpenCL was asked for, but it has {count} devices")));
@@ -102,7 +106,7 @@ impl OpenCl {
         let known = hardware.name().unwrap_or_default();
         let name = format!("OpenCL device {number} ({})", known.trim());
         let fails = |error: ClError| Error::invalid(format!("{name} cannot be opened: {error}"));
-        let context = Context::from_device(&hardware).map_err(fails)?;
+        let context = context_of(number, &hardware).map_err(fails)?;
         #[allow(deprecated, reason = "the successor needs OpenCL 2.0")]
         // SAFETY: the device is that of the context
         let queue = unsafe { CommandQueue::create(&context, id, 0) }.map_err(fails)?;
@@ -223,7 +227,8 @@ impl OpenCl {
         } else {
             let geometry = geometry::<T, MANY>(shape, &numbers, &places);
             // SAFETY: plain numbers; padding between them is not read by the kernel
-            let bytes = unsafe { std::slice::from_raw_parts((&raw const geometry).cast::<u8>(), size_of_val(&geometry)) };
+            let bytes =
+                unsafe { std::slice::from_raw_parts((&raw const geometry).cast::<u8>(), size_of_val(&geometry)) };
             let span = self.take(state, bytes.len())?;
             self.write_staged(state, span, bytes)?;
             set_memory(&mut call, &state.arena, span);
@@ -260,6 +265,15 @@ impl OpenCl {
         state.staged.1 += kept.len();
         state.staged.0.push(kept);
         Ok(())
+    }
+}
+
+impl Drop for OpenCl {
+    fn drop(&mut self) {
+        // the queue reads what has been staged
+        if self.queue.finish().is_err() {
+            std::mem::forget(std::mem::take(&mut self.state().staged));
+        }
     }
 }
 
@@ -399,7 +413,8 @@ impl OpenCl {
     fn product(&self, state: &mut State, dtype: DType, product: &Product<'_>) -> Result<()> {
         let &Product { a, b, row, relu, to, accumulators } = product;
         let axes = a.shape.len();
-        let [rows, depth, columns] = [a.shape[axes - 2], a.shape[axes - 1], b.shape[axes - 1]].map(|length| length as u64);
+        let [rows, depth, columns] =
+            [a.shape[axes - 2], a.shape[axes - 1], b.shape[axes - 1]].map(|length| length as u64);
         let stride = |view: &View, axis: usize| view.strides[axis] as u64;
         let argument = layout::Product {
             shape: Shape::new(&a.shape[..axes - 2])?,
@@ -436,6 +451,19 @@ fn geometry<T: Number, const N: usize>(shape: Shape, numbers: &[T], places: &[Pl
 
 fn fill<T>(to: &mut [T], from: impl IntoIterator<Item = T>) {
     to.iter_mut().zip(from).for_each(|(to, from)| *to = from);
+}
+
+/// The context of the device of this number, one in a process: PoCL guards its compiler by a lock of
+/// the context.
+fn context_of(number: usize, hardware: &Hardware) -> std::result::Result<Arc<Context>, ClError> {
+    static CONTEXTS: Mutex<BTreeMap<usize, Arc<Context>>> = Mutex::new(BTreeMap::new());
+    let mut contexts = CONTEXTS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(context) = contexts.get(&number) {
+        return Ok(context.clone());
+    }
+    let context = Arc::new(Context::from_device(hardware)?);
+    contexts.insert(number, context.clone());
+    Ok(context)
 }
 
 /// A handle of a slab that does not own it. The slab must live longer.

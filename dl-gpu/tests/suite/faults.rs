@@ -51,7 +51,7 @@ impl Device for Failing {
 #[test]
 fn step_with_a_failing_launch_changes_no_weight() {
     let Some(device) = device(u32::MAX) else { return };
-    let failing = Arc::new(Failing { device, left: AtomicI64::new(i64::MAX) });
+    let failing = Arc::new(Failing { device: device.clone(), left: AtomicI64::new(i64::MAX) });
     let device: Arc<dyn Device> = failing.clone();
     let matrix = |seed| numbers::<f32>(&[3, 3], seed).to_rank::<Ix2>().predict().wait().unwrap();
     let (net, host) = ([1, 2].map(|seed| Weight::new(matrix(seed))), Weight::new(1.0_f32));

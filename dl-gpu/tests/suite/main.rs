@@ -10,12 +10,29 @@ use dl_gpu::Settings;
 use dl_nd::device::Device;
 use dl_nd::{Element, Nd};
 use ndarray::IxDyn;
-use std::sync::Arc;
+use std::ops::Deref;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// A device that one test at a time has: PoCL crashes now and then if it compiles for several.
+struct Alone {
+    device: Arc<dyn Device>,
+    _others_wait: MutexGuard<'static, ()>,
+}
+
+impl Deref for Alone {
+    type Target = Arc<dyn Device>;
+
+    fn deref(&self) -> &Arc<dyn Device> {
+        &self.device
+    }
+}
 
 /// A device that compiles pointwise programs from this use on.
-fn device(compile_from: u32) -> Option<Arc<dyn Device>> {
+fn device(compile_from: u32) -> Option<Alone> {
+    static ONE: Mutex<()> = Mutex::new(());
+    let _others_wait = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     match dl_gpu::open_with(Settings { compile_from }) {
-        Ok(device) => Some(device),
+        Ok(device) => Some(Alone { device, _others_wait }),
         Err(error) => {
             println!("skipped: {error}");
             None
@@ -44,6 +61,11 @@ fn same_bits<A: Element, X: Differentiable<Data = Nd<A, IxDyn>>>(
     let found = found.to_host().expect("it can be read");
     assert_eq!(found.shape(), expected.shape());
     let bits = |x: A| x.to_f64().expect("a number").to_bits();
-    let differ = found.view().iter().zip(expected.view()).filter(|&(a, b)| bits(*a) != bits(*b) && !(a.is_nan() && b.is_nan())).count();
+    let differ = found
+        .view()
+        .iter()
+        .zip(expected.view())
+        .filter(|&(a, b)| bits(*a) != bits(*b) && !(a.is_nan() && b.is_nan()))
+        .count();
     assert_eq!(differ, 0, "of {} elements", found.len());
 }

@@ -3,13 +3,22 @@
 use super::{device, numbers, same_bits};
 use dl_core::Differentiable;
 use dl_nd::device::Device;
-use dl_nd::{Axes, Element, Nd, ops::*};
-use ndarray::{IxDyn, Ix1, Ix2};
+use dl_nd::{Element, Nd, ops::*};
+use ndarray::{Ix1, Ix2, IxDyn};
 use std::sync::Arc;
 
 fn sums<A: Element>(device: &Arc<dyn Device>) {
     let shapes: [&[usize]; 10] = [
-        &[5], &[129], &[3, 128], &[3, 129], &[200, 3], &[700, 4], &[2, 300, 5], &[4, 7, 1000], &[6, 200, 1], &[2, 3, 4, 5],
+        &[5],
+        &[129],
+        &[3, 128],
+        &[3, 129],
+        &[200, 3],
+        &[700, 4],
+        &[2, 300, 5],
+        &[4, 7, 1000],
+        &[6, 200, 1],
+        &[2, 3, 4, 5],
     ];
     for shape in shapes {
         let x = [numbers::<A>(shape, 1)];
@@ -46,8 +55,18 @@ fn sums_and_folds_have_bits_of_host() {
 
 fn products<A: Element>(device: &Arc<dyn Device>) {
     let lengths = [
-        [1, 1, 1], [3, 4, 5], [16, 600, 24], [8, 513, 8], [5, 1025, 7], [1, 700, 9], [9, 700, 1], [1, 5000, 1], [3, 8200, 4],
-        [2, 9300, 1], [4, 0, 3], [65, 1, 33],
+        [1, 1, 1],
+        [3, 4, 5],
+        [16, 600, 24],
+        [8, 513, 8],
+        [5, 1025, 7],
+        [1, 700, 9],
+        [9, 700, 1],
+        [1, 5000, 1],
+        [3, 8200, 4],
+        [2, 9300, 1],
+        [4, 0, 3],
+        [65, 1, 33],
     ];
     for [rows, depth, columns] in lengths {
         let x = [numbers::<A>(&[rows, depth], 1), numbers(&[depth, columns], 2), numbers(&[columns], 3)];
@@ -86,5 +105,7 @@ fn casts_and_views_have_bits_of_host() {
     let on_device: Nd<f64, IxDyn> = x.to(&device).unwrap().t().cast::<f64>().predict().wait().unwrap();
     let on_host: Nd<f64, IxDyn> = x.t().cast::<f64>().predict().wait().unwrap();
     assert_eq!(on_device.to_host().unwrap(), on_host);
-    same_bits(&device, &[x], |x| x[0].slice_axis(1, ndarray::Slice::new(1, None, 2)).flip(vec![0]).t().reshape(vec![15]).exp());
+    same_bits(&device, &[x], |x| {
+        x[0].slice_axis(1, ndarray::Slice::new(1, None, 2)).flip(vec![0]).t().reshape(vec![15]).exp()
+    });
 }

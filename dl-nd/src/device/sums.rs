@@ -13,7 +13,7 @@ impl View {
         let (to, len) = (View::new(of.device(), of.dtype, shape)?, of.len());
         match len {
             0 => to.fill(0.0)?,
-            ..=RUN_LEN => {
+            1..=RUN_LEN => {
                 let order = SumOrder::InEights;
                 of.device().launch(&Work::Sum(Sum { of: &of, to: &to, before: 1, len, after: 1, order }))?;
             }

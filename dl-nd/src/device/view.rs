@@ -117,6 +117,17 @@ impl View {
         self
     }
 
+    /// In a shape that differs in axes of length 1 only.
+    pub(crate) fn with_unit_axes(mut self, shape: &[usize]) -> View {
+        let mut long =
+            self.shape.iter().zip(&self.strides).filter(|&(&length, _)| length != 1).map(|(_, &stride)| stride);
+        let mut stride = |&length: &usize| if length == 1 { 1 } else { long.next().expect("as many long axes") };
+        let strides = shape.iter().map(&mut stride).collect();
+        self.strides = strides;
+        self.shape = shape.to_vec();
+        self
+    }
+
     /// In another shape with as many elements: a copy unless the elements are adjacent.
     pub(crate) fn reshaped(self, shape: &[usize]) -> Result<View> {
         let mut view = self.contiguous()?;

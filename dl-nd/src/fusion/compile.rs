@@ -388,9 +388,13 @@ impl<'a, A: Element, D: Rank> Compiler<'a, A, D> {
 
     fn view(&mut self, view: View) -> usize {
         let is_same = |other: &View| {
-            other.span() == view.span() && other.offset == view.offset && other.shape == view.shape && other.strides == view.strides
+            other.span() == view.span()
+                && other.offset == view.offset
+                && other.shape == view.shape
+                && other.strides == view.strides
         };
-        let known = self.values.iter().position(|value| matches!(*value, Value::View(index) if is_same(&self.views[index])));
+        let known =
+            self.values.iter().position(|value| matches!(*value, Value::View(index) if is_same(&self.views[index])));
         known.unwrap_or_else(|| {
             self.views.push(view);
             self.push(Value::View(self.views.len() - 1))

@@ -1,7 +1,7 @@
 //! Deferred pointwise operations: the policy which operations are deferred, and their realization.
 
-use super::program::{MAX_RESULTS, vector_nanoseconds};
 use super::on_device::compute_all_on_device;
+use super::program::{MAX_RESULTS, vector_nanoseconds};
 use super::{compute, compute_all, sum};
 use crate::device::common_place;
 use crate::tensor::{Element, Expr, Item, LazyTensor, Nd, Rank};

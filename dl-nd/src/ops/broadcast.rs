@@ -91,9 +91,7 @@ impl<A: Element, D: Rank> BuiltIn for SumTo<A, D> {
 /// The sum of the rows of a small matrix.
 pub(crate) fn sum_of_rows_op<A: Element, D: Rank>(x: &Nd<A, D>) -> Option<BlockOp> {
     match *x.shape() {
-        [2..=RUN_LEN, columns] if is_small(x) && x.0.as_slice().is_some() => {
-            Some(BlockOp::SumOfRows { columns })
-        }
+        [2..=RUN_LEN, columns] if is_small(x) && x.0.as_slice().is_some() => Some(BlockOp::SumOfRows { columns }),
         _ => None,
     }
 }

@@ -345,7 +345,8 @@ impl<A: Element, D: MatMul<E>, E: Rank> MatMulOp<A, D, E> {
             false => (whole, b.broadcast(&[batch.slice(), &[depth, columns]].concat())),
         };
         let accumulators = gemm::accumulators::<A>();
-        device::product(Factors { a, b, row: None, relu: false, accumulators }, &shape).map(|view| Nd(Storage::from_view(view)))
+        device::product(Factors { a, b, row: None, relu: false, accumulators }, &shape)
+            .map(|view| Nd(Storage::from_view(view)))
     }
 }
 

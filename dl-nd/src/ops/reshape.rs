@@ -411,7 +411,13 @@ impl<A: Item, D: Rank, E: Rank> Primitive for Reshape<A, D, E> {
             // an array of units has a shape, but no memory
             Some(view) => {
                 let shape = self.target.of(ArcArray::from_elem(x.dim(), ()))?;
-                Ok(Nd(Storage::from_view(view.reshaped(shape.shape())?)))
+                let view = match self.target {
+                    ReshapeTarget::Shape(_) | ReshapeTarget::Flat | ReshapeTarget::Rows => {
+                        view.reshaped(shape.shape())?
+                    }
+                    _ => view.with_unit_axes(shape.shape()),
+                };
+                Ok(Nd(Storage::from_view(view)))
             }
             None => self.target.of(x.array()).map(Nd::from),
         }

@@ -395,22 +395,25 @@ fn check(elements: &[SliceInfoElem], shape: &[usize]) -> Result<()> {
 
 /// The part of a tensor on a device that a checked slice selects.
 pub(crate) fn part_on_device(view: View, elements: &[SliceInfoElem]) -> View {
-    elements.iter().fold((view, 0), |(view, axis), element| match *element {
-        SliceInfoElem::NewAxis => (view.inserted(axis), axis + 1),
-        SliceInfoElem::Index(index) => {
-            let index = position_of(index, view.shape[axis]).expect("the slice was checked");
-            (view.sliced(axis, index, 1, 1).without(axis), axis)
-        }
-        SliceInfoElem::Slice { start, end, step } => {
-            let length = view.shape[axis];
-            let from_start = |at: isize| if at < 0 { at + length as isize } else { at } as usize;
-            let (start, end) = (from_start(start), end.map_or(length, from_start));
-            let count = (end - start).div_ceil(step.unsigned_abs());
-            // a negative step begins at the last element of the range
-            let first = if step < 0 && count > 0 { end - 1 } else { start };
-            (view.sliced(axis, first, count, step), axis + 1)
-        }
-    }).0
+    elements
+        .iter()
+        .fold((view, 0), |(view, axis), element| match *element {
+            SliceInfoElem::NewAxis => (view.inserted(axis), axis + 1),
+            SliceInfoElem::Index(index) => {
+                let index = position_of(index, view.shape[axis]).expect("the slice was checked");
+                (view.sliced(axis, index, 1, 1).without(axis), axis)
+            }
+            SliceInfoElem::Slice { start, end, step } => {
+                let length = view.shape[axis];
+                let from_start = |at: isize| if at < 0 { at + length as isize } else { at } as usize;
+                let (start, end) = (from_start(start), end.map_or(length, from_start));
+                let count = (end - start).div_ceil(step.unsigned_abs());
+                // a negative step begins at the last element of the range
+                let first = if step < 0 && count > 0 { end - 1 } else { start };
+                (view.sliced(axis, first, count, step), axis + 1)
+            }
+        })
+        .0
 }
 
 #[derive(Clone)]
@@ -607,9 +610,7 @@ impl<A: Element, D: Rank> Primitive for ElementAt<A, D> {
             let element = index.iter().fold(view, |view, &at| view.sliced(0, at, 1, 1).without(0));
             return Ok(fusion::elements_on_host::<A>(&element)?[0]);
         }
-        if is_there
-            && let Some(&element) = x.0.view().into_dyn().get(index)
-        {
+        if is_there && let Some(&element) = x.0.view().into_dyn().get(index) {
             return Ok(element);
         }
         Err(Error::invalid(format!("there is no element {index:?} in a tensor of shape {:?}", x.shape())))
