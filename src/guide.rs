@@ -13,6 +13,6 @@ macro_rules! chapters {
 chapters! {
     first_weight layers bangs dynamic
     tensors modules training pretrained generating serving derivatives pass_state your_own
-    parallelism performance compiled across_machines seeing gallery
+    parallelism performance compiled across_machines devices seeing gallery
     errors compile_errors coming_from paper questions
 }

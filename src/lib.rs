@@ -85,10 +85,12 @@
 //! | `plot` | curves of a run as SVG and PNG; implies `train` |
 //! | `dist` | steps on several ranks, threads of one process, as `dl::dist` |
 //! | `dist-mpi` | ranks as processes under `mpirun` and `srun`; implies `dist` |
+//! | `gpu` | tensors on devices, by OpenCL, as `dl::gpu` |
 //! | `tracing` | passes, kernels and steps as spans of the crate `tracing` |
 //! | `view` | pictures of passes, costs by source line, traces of threads, as `dl::view` |
 //!
-//! The minimum supported Rust version is 1.95. Computation is on the CPU, in `f32` and `f64`.
+//! The minimum supported Rust version is 1.95. Computation is on the CPU, in `f32` and `f64`,
+//! and with `gpu` on devices.
 
 #![forbid(unsafe_code)]
 
@@ -102,6 +104,8 @@ pub use dl_core::*;
 pub use dl_data as data;
 #[cfg(feature = "dist")]
 pub use dl_dist as dist;
+#[cfg(feature = "gpu")]
+pub use dl_gpu as gpu;
 /// Lets a lazy function return a struct of layers.
 ///
 /// ```

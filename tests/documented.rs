@@ -18,11 +18,12 @@ use std::process::Command;
 /// re-exports.
 const ELSEWHERE: [&str; 6] = ["Layers", "Module", "Variables", "differentiable", "direct", "remote"];
 
-const CRATES: [&str; 12] = [
+const CRATES: [&str; 13] = [
     "dl",
     "dl_core",
     "dl_data",
     "dl_dist",
+    "dl_gpu",
     "dl_macros",
     "dl_math",
     "dl_nd",

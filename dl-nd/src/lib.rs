@@ -56,6 +56,8 @@
 #![deny(unsafe_code)]
 
 // bottom to top: a module uses only the modules listed before it
+pub mod device;
+
 mod tensor;
 
 pub mod init;
@@ -109,6 +111,7 @@ pub use ops::similarity::cosine_similarity;
 pub use ops::slice::SliceOps;
 pub use ops::softmax::SoftmaxOps;
 pub use ops::sort::{SortOps, WithIndices};
+pub use ops::transfer::{MoveModule, TransferOps};
 pub use ops::variance::SpreadOps;
 pub use ops::window::PerAxis;
 #[doc(hidden)] // for the layers of `dl-nn`

@@ -149,7 +149,10 @@ impl<T: Trainable> TypedWeight<T> {
 
 impl<T: Trainable> AnyWeight for TypedWeight<T> {
     fn supports_sgd(&self, variable: &Variable, delta: &Value) -> bool {
-        let fits = |value: &Value| value.get::<T>().check_delta(delta.get()).is_ok();
+        let fits = |value: &Value| {
+            let value = value.get::<T>();
+            value.is_on_host() && value.check_delta(delta.get()).is_ok()
+        };
         T::DESCENDS && if T::IN_PLACE { variable.look(fits) } else { fits(&variable.read()) }
     }
 
@@ -165,6 +168,16 @@ impl<T: Trainable> AnyWeight for TypedWeight<T> {
         let mut value = variable.read();
         value.change(|value: &mut T| value.descend(rate, delta.get()));
         value
+    }
+
+    fn descended(&self, variable: &Variable, rate: f64, delta: &Value) -> Result<Option<Value>> {
+        let (value, delta) = (variable.read(), delta.get());
+        let value = value.get::<T>();
+        if value.is_on_host() {
+            return Ok(None);
+        }
+        value.check_delta(delta)?;
+        Ok(value.descended(rate, delta)?.map(T::into_value))
     }
 
     fn prepare(

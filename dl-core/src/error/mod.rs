@@ -20,6 +20,7 @@ use crate::error::call_context::Site;
 use crate::error::call_stack::Calls;
 use crate::error::data::{ErrorClass, ErrorData};
 use dl_parallel::panic_payload::drop_payload;
+use std::cell::Cell;
 use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
@@ -56,6 +57,11 @@ struct Inner {
     site: Option<Site>,
     /// Other failures in parallel branches, in the order of the program, each once.
     others: Vec<Error>,
+}
+
+thread_local! {
+    /// The error of the last panic that [`Error::raise`] has begun in this thread.
+    static RAISED: Cell<Option<Error>> = const { Cell::new(None) };
 }
 
 /// The maximum number of other failures that an error holds.
@@ -146,7 +152,10 @@ impl Error {
     /// The error of a caught panic, with the message of the panic.
     pub(crate) fn panic(payload: Box<dyn std::any::Any + Send>) -> Self {
         let message = match payload.downcast::<String>() {
-            Ok(text) => *text,
+            Ok(text) => match RAISED.take().filter(|raised| raised.to_string() == *text) {
+                Some(raised) => return raised,
+                None => *text,
+            },
             Err(payload) => match payload.downcast::<&'static str>() {
                 Ok(text) => (*text).to_owned(),
                 Err(payload) => {
@@ -156,6 +165,16 @@ impl Error {
             },
         };
         Self::new(ErrorKind::Panic(message))
+    }
+
+    /// Panics with this message, where a function has no other way to report an error. Where a pass
+    /// catches the panic, this error is that of the operation.
+    #[doc(hidden)]
+    #[cold]
+    pub fn raise<R>(self) -> R {
+        let message = self.to_string();
+        RAISED.set(Some(self));
+        panic!("{message}")
     }
 
     /// Adds the operation and the source location, unless a deeper one is known already.

@@ -248,6 +248,23 @@ pub trait Trainable: Data {
         let _ = (rate, delta);
     }
 
+    /// For a value whose numbers are not on the host: the value after a step of plain gradient
+    /// descent. Everything that can fail must fail here.
+    ///
+    /// # Errors
+    /// Those of the device that has the numbers.
+    #[doc(hidden)]
+    fn descended(&self, rate: f64, delta: &Self::Delta) -> Result<Option<Self>> {
+        let _ = (rate, delta);
+        Ok(None)
+    }
+
+    /// Whether the numbers are on the host.
+    #[doc(hidden)]
+    fn is_on_host(&self) -> bool {
+        true
+    }
+
     /// Calls `rule` with the numbers of this value, of its delta and of the optimizer's state, in
     /// slices of equal length.
     ///

@@ -148,6 +148,8 @@ pub(crate) trait AnyWeight: Send + Sync {
 
     /// The value after the update.
     fn sgd_copy(&self, variable: &Variable, rate: f64, delta: &Value) -> Value;
+    /// The value after such a step if its numbers are not on the host.
+    fn descended(&self, variable: &Variable, rate: f64, delta: &Value) -> Result<Option<Value>>;
 
     /// The new value and the new state, as fresh copies, that the update rule of an optimizer with
     /// these slots computes. Changes nothing. A weight that stands for others elsewhere adds a

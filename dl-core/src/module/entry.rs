@@ -12,6 +12,7 @@ use crate::step::commit;
 use crate::step::state::OptimizerState;
 use crate::storage::numbers::{DType, DeltaNumbers, Numbers, Stored};
 use crate::storage::row::Row;
+use std::any::Any;
 use std::collections::HashMap;
 use std::fmt;
 use std::marker::PhantomData;
@@ -344,6 +345,14 @@ impl Entry {
         })
     }
 
+    /// The current value on another place, not set yet.
+    #[doc(hidden)]
+    pub fn moved(&self, place: &dyn Any) -> Result<NewValue> {
+        let value = self.stored.moved(&self.variable().read(), place);
+        let value = value.map_err(|error| error.context(format_args!("`{}`", self.path)))?;
+        Ok(NewValue { path: self.path.clone(), node: self.node.clone(), value })
+    }
+
     pub(super) fn node(&self) -> &NodeRef {
         &self.node
     }
@@ -484,6 +493,7 @@ trait AnyStored: Send + Sync {
     fn shape(&self, value: &Value) -> Vec<usize>;
     fn numbers(&self, value: &Value) -> Numbers;
     fn value(&self, shape: &[usize], numbers: Numbers) -> Result<Value>;
+    fn moved(&self, value: &Value, place: &dyn Any) -> Result<Value>;
     /// The numbers of a state buffer; none if the buffer is of another type.
     fn slot_numbers(&self, slot: &AnySlot) -> Option<Numbers>;
     fn slot(&self, shape: &[usize], numbers: Numbers) -> Result<AnySlot>;
@@ -537,6 +547,10 @@ impl AnyStored for ElsewhereEntry {
         Err(self.cannot_be_set())
     }
 
+    fn moved(&self, _: &Value, _: &dyn Any) -> Result<Value> {
+        Err(self.cannot_be_set())
+    }
+
     fn slot_numbers(&self, _: &AnySlot) -> Option<Numbers> {
         None
     }
@@ -571,6 +585,10 @@ impl<T: Stored> AnyStored for StoredType<T> {
 
     fn value(&self, shape: &[usize], numbers: Numbers) -> Result<Value> {
         T::from_numbers(shape, numbers).map(Data::into_value)
+    }
+
+    fn moved(&self, value: &Value, place: &dyn Any) -> Result<Value> {
+        value.get::<T>().moved(place).map(Data::into_value)
     }
 
     fn slot_numbers(&self, slot: &AnySlot) -> Option<Numbers> {

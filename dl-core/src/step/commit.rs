@@ -486,6 +486,11 @@ impl Prepared<'_> {
             return Ok(Action::Replace(delta.sgd_copy(variable, rate)));
         }
         let value = &delta.value()?;
+        if let Some(rate) = descent
+            && let Some(new) = user_code::run_fallible(|| variable.weight().descended(variable, rate, value))?
+        {
+            return Ok(Action::Replace(new));
+        }
         let state = self.memory.as_ref().and_then(|new| new.memory.by_weight.get(&variable.id()));
         let rule = |chunk: Chunk<'_>, steps| optimizer.step(chunk, steps);
         let participants = &mut self.participants;

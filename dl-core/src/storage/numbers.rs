@@ -72,6 +72,16 @@ pub trait Stored: Data {
     /// When the numbers are of another type, or their number does not match the shape.
     fn from_numbers(shape: &[usize], numbers: Numbers) -> Result<Self>;
 
+    /// The value on another place, of a type that the data type knows; the same value if it is
+    /// always on the host.
+    ///
+    /// # Errors
+    /// When it cannot lie there.
+    #[doc(hidden)]
+    fn moved(&self, _place: &dyn Any) -> Result<Self> {
+        Ok(self.clone())
+    }
+
     /// The numbers of a delta of such a value; `None` if it has no such form. By default only data
     /// that are their own deltas have one.
     ///

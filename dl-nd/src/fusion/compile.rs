@@ -9,8 +9,9 @@ use super::program::{
     BroadcastOperand, BroadcastStrides, Instruction, MAX_RESULTS, Opcode, Program, vector_nanoseconds,
 };
 use super::{multi_output, prefetch};
-use crate::tensor::{Element, Expr, LazyTensor, Nd, Rank, row_major_copy};
-use dl_core::{Binary, Unary};
+use crate::device::{Code, Instruction as DeviceInstruction, View};
+use crate::tensor::{Element, Expr, LazyTensor, Nd, Rank, Storage, row_major_copy};
+use dl_core::{Binary, Error, Result, Unary};
 use ndarray::{ArcArray, IxDyn};
 use std::sync::Arc;
 
@@ -21,14 +22,7 @@ impl<A: Element> Program<A> {
     /// When `sums`, the first of the tensors is only summed, and the results are those of the
     /// others.
     pub(super) fn of<D: Rank>(tensors: &[&LazyTensor<A, D>], sums: bool) -> (Self, CachedResults<A, D>) {
-        let mut compiler = Compiler::<A, D> {
-            shape: tensors[0].shape(),
-            values: Vec::with_capacity(TYPICAL_VALUES),
-            operands: Vec::with_capacity(TYPICAL_OPERANDS),
-            broadcasts: Vec::new(),
-            known: Vec::with_capacity(TYPICAL_VALUES),
-            expensive: Vec::new(),
-        };
+        let mut compiler = Compiler::<A, D>::new(tensors[0].shape());
         let mut results: Vec<usize> = Vec::with_capacity(MAX_RESULTS);
         for lazy in tensors {
             let mut value = compiler.lazy(lazy);
@@ -39,24 +33,57 @@ impl<A: Element> Program<A> {
             }
             results.push(value);
         }
-        let mut kept = Vec::new();
-        for ExpensiveValue { lazy, value, uses } in std::mem::take(&mut compiler.expensive) {
-            // owners other than this handle and the expressions of the program
-            let wanted = Arc::strong_count(&lazy) > 1 + uses;
-            if !wanted || results[..tensors.len()].contains(&value) {
-                continue;
-            }
-            match results.iter().position(|&result| result == value) {
-                // another lazy tensor with the same expression
-                Some(result) => kept.push((lazy, result)),
-                None if results.len() < MAX_RESULTS => {
-                    kept.push((lazy, results.len()));
-                    results.push(value);
-                }
-                None => {}
-            }
-        }
+        let kept = compiler.kept(&mut results);
         (compiler.finish(&results, sums), kept)
+    }
+}
+
+/// A program for a device, with its operands and the numbers in it.
+pub(super) struct DeviceProgram<A: Element, D: Rank> {
+    pub(super) code: Code,
+    pub(super) numbers: Vec<f64>,
+    /// Repeated to the shape of the results.
+    pub(super) operands: Vec<View>,
+    pub(super) kept: CachedResults<A, D>,
+}
+
+impl<A: Element, D: Rank> DeviceProgram<A, D> {
+    /// The same values as [`Program::of`], for the device of these lazy tensors.
+    ///
+    /// # Errors
+    /// Those of the device, which computes operands of other shapes first.
+    pub(super) fn of(tensors: &[&LazyTensor<A, D>]) -> Result<Self> {
+        let mut compiler = Compiler::<A, D>::new(tensors[0].shape());
+        let mut results: Vec<usize> = tensors.iter().map(|lazy| compiler.lazy(lazy)).collect();
+        let kept = compiler.kept(&mut results);
+        let uses = compiler.uses(&results);
+        let Compiler { shape, values, views, failed, .. } = compiler;
+        let (mut instructions, mut numbers, mut operands) = (Vec::new(), Vec::new(), Vec::new());
+        // the position of the instruction of each value
+        let mut places = vec![0; values.len()];
+        for (index, value) in values.iter().enumerate().filter(|&(index, _)| uses[index] > 0) {
+            instructions.push(match *value {
+                Value::Number(number) => {
+                    numbers.push(number.to_f64().expect("a number"));
+                    DeviceInstruction::Number(numbers.len() - 1)
+                }
+                Value::View(view) => {
+                    operands.push(views[view].clone().broadcast(shape.slice()));
+                    DeviceInstruction::Load(operands.len() - 1)
+                }
+                Value::Unary(op, x) => DeviceInstruction::Unary(op, places[x]),
+                Value::Binary(op, a, b) => DeviceInstruction::Binary(op, places[a], places[b]),
+                Value::Whole(_) | Value::Broadcast(_) | Value::Copy(_) => {
+                    unreachable!("the operands have been found to lie on the device")
+                }
+            });
+            places[index] = instructions.len() - 1;
+        }
+        let results = results.into_iter().map(|result| places[result]).collect();
+        match failed {
+            Some(error) => Err(error),
+            None => Ok(DeviceProgram { code: Code { instructions, results }, numbers, operands, kept }),
+        }
     }
 }
 
@@ -73,6 +100,8 @@ enum Value<A> {
     Number(A),
     Whole(usize),
     Broadcast(usize),
+    /// An operand on a device.
+    View(usize),
     Copy(usize),
     Unary(Unary, usize),
     Binary(Binary, usize, usize),
@@ -84,6 +113,9 @@ struct Compiler<'a, A: Element, D: Rank> {
     values: Vec<Value<A>>,
     operands: Vec<ArcArray<A, IxDyn>>,
     broadcasts: Vec<BroadcastOperand<A>>,
+    views: Vec<View>,
+    /// The first error of the device that has the operands.
+    failed: Option<Error>,
     /// The values of lazy tensors, by address.
     known: Vec<(usize, usize)>,
     expensive: Vec<ExpensiveValue<A, D>>,
@@ -166,14 +198,14 @@ impl<A> Value<A> {
         let reads = match *self {
             Value::Copy(x) | Value::Unary(_, x) => [Some(x), None],
             Value::Binary(_, a, b) => [Some(a), Some(b)],
-            Value::Number(_) | Value::Whole(_) | Value::Broadcast(_) => [None, None],
+            Value::Number(_) | Value::Whole(_) | Value::Broadcast(_) | Value::View(_) => [None, None],
         };
         reads.into_iter().flatten()
     }
 
     /// Whether an instruction computes it from other values.
     fn is_computed(&self) -> bool {
-        !matches!(self, Value::Number(_) | Value::Whole(_) | Value::Broadcast(_))
+        !matches!(self, Value::Number(_) | Value::Whole(_) | Value::Broadcast(_) | Value::View(_))
     }
 
     /// The operation and its operands, if it can be fused into another one.
@@ -193,7 +225,42 @@ impl<A> Value<A> {
     }
 }
 
-impl<A: Element, D: Rank> Compiler<'_, A, D> {
+impl<'a, A: Element, D: Rank> Compiler<'a, A, D> {
+    fn new(shape: &'a D) -> Self {
+        Compiler {
+            shape,
+            values: Vec::with_capacity(TYPICAL_VALUES),
+            operands: Vec::with_capacity(TYPICAL_OPERANDS),
+            broadcasts: Vec::new(),
+            views: Vec::new(),
+            failed: None,
+            known: Vec::with_capacity(TYPICAL_VALUES),
+            expensive: Vec::new(),
+        }
+    }
+
+    /// Adds the expensive intermediate tensors that have other owners to the results.
+    fn kept(&mut self, results: &mut Vec<usize>) -> CachedResults<A, D> {
+        let wanted = results.len();
+        let mut kept = Vec::new();
+        for ExpensiveValue { lazy, value, uses } in std::mem::take(&mut self.expensive) {
+            // owners other than this handle and the expressions of the program
+            if Arc::strong_count(&lazy) <= 1 + uses || results[..wanted].contains(&value) {
+                continue;
+            }
+            match results.iter().position(|&result| result == value) {
+                // another lazy tensor with the same expression
+                Some(result) => kept.push((lazy, result)),
+                None if results.len() < MAX_RESULTS => {
+                    kept.push((lazy, results.len()));
+                    results.push(value);
+                }
+                None => {}
+            }
+        }
+        kept
+    }
+
     fn lazy(&mut self, lazy: &LazyTensor<A, D>) -> usize {
         let address = std::ptr::from_ref(lazy).addr();
         if let Some(&(_, value)) = self.known.iter().find(|(known, _)| *known == address) {
@@ -224,6 +291,9 @@ impl<A: Element, D: Rank> Compiler<'_, A, D> {
 
     fn tensor(&mut self, x: &Nd<A, D>) -> usize {
         let Some(lazy) = x.lazy() else { return self.operand(&x.0) };
+        if lazy.shape() != self.shape && lazy.device().is_some() {
+            return self.operand(&x.0);
+        }
         let value = self.lazy(lazy);
         match self.expensive.iter_mut().find(|expensive| Arc::ptr_eq(&expensive.lazy, lazy)) {
             Some(expensive) => expensive.uses += 1,
@@ -278,7 +348,17 @@ impl<A: Element, D: Rank> Compiler<'_, A, D> {
         }
     }
 
-    fn operand(&mut self, array: &ArcArray<A, D>) -> usize {
+    fn operand(&mut self, storage: &Storage<A, D>) -> usize {
+        if storage.device().is_some() {
+            return match storage.on_device() {
+                Ok(view) => self.view(view.expect("it lies on a device")),
+                Err(error) => {
+                    self.failed.get_or_insert(error);
+                    self.number(A::zero())
+                }
+            };
+        }
+        let array: &ArcArray<A, D> = storage;
         if array.len() == 1 {
             return self.number(*array.first().expect("one element"));
         }
@@ -303,6 +383,21 @@ impl<A: Element, D: Rank> Compiler<'_, A, D> {
                 Value::Broadcast(self.broadcasts.len() - 1)
             };
             self.push(value)
+        })
+    }
+
+    fn view(&mut self, view: View) -> usize {
+        let is_same = |other: &View| {
+            other.span() == view.span()
+                && other.offset == view.offset
+                && other.shape == view.shape
+                && other.strides == view.strides
+        };
+        let known =
+            self.values.iter().position(|value| matches!(*value, Value::View(index) if is_same(&self.views[index])));
+        known.unwrap_or_else(|| {
+            self.views.push(view);
+            self.push(Value::View(self.views.len() - 1))
         })
     }
 
@@ -362,7 +457,7 @@ impl<A: Element, D: Rank> Compiler<'_, A, D> {
             Value::Binary(op, a, b) => {
                 self.nested(value, inlined).unwrap_or(Selection::new(Pattern::Binary(op), [a, b, a, a]))
             }
-            Value::Number(_) | Value::Whole(_) | Value::Broadcast(_) => {
+            Value::Number(_) | Value::Whole(_) | Value::Broadcast(_) | Value::View(_) => {
                 unreachable!("nothing is computed")
             }
         }
@@ -451,7 +546,7 @@ impl<A: Element, D: Rank> Compiler<'_, A, D> {
                 slot
             };
             match self.values[index] {
-                Value::Whole(_) => {}
+                Value::Whole(_) | Value::View(_) => {}
                 // a constant that is a result is copied by an instruction
                 Value::Number(number) => program.numbers.push((number, slot(index))),
                 Value::Broadcast(part) => {

@@ -1,9 +1,11 @@
 //! Deferred pointwise operations: the policy which operations are deferred, and their realization.
 
+use super::on_device::compute_all_on_device;
 use super::program::{MAX_RESULTS, vector_nanoseconds};
 use super::{compute, compute_all, sum};
-use crate::tensor::{Element, Expr, LazyTensor, Nd, Rank};
-use dl_core::{Binary, parallel};
+use crate::device::common_place;
+use crate::tensor::{Element, Expr, Item, LazyTensor, Nd, Rank};
+use dl_core::{Binary, Error, Result, parallel};
 use std::sync::{Arc, LazyLock};
 
 /// Whether an operation with so many elements is deferred. Deferring costs about as much as
@@ -15,6 +17,11 @@ pub(crate) fn should_defer(len: usize) -> bool {
         from.unwrap_or(1 << 12)
     });
     len >= *FROM
+}
+
+/// Whether a tensor is on the host and is not large: a part of a basic block.
+pub(crate) fn is_small<A: Item, D: Rank>(x: &Nd<A, D>) -> bool {
+    x.0.device().is_none() && !should_defer(x.len())
 }
 
 /// Expressions with more operations are computed before they are extended, so that the depth of an
@@ -30,18 +37,21 @@ fn fuses_into<A: Element, D: Rank>(lazy: &LazyTensor<A, D>, length: &mut usize, 
 }
 
 impl<A: Element, D: Rank> Expr<A, D> {
-    /// The result as a tensor of this shape: lazy if it is large, otherwise computed now.
+    /// The result as a tensor of this shape: lazy if it is large or on a device, otherwise computed
+    /// now. Operands on different places raise an error.
     pub(crate) fn of_shape(self, shape: D) -> Nd<A, D> {
+        let operands = self.operands().into_iter().map(|x| (x.0.device(), x.len()));
+        let place = common_place(operands.collect::<Vec<_>>()).unwrap_or_else(|error| error.raise()).cloned();
         let (mut length, mut nanoseconds) = (1, vector_nanoseconds(self.cost()));
         for lazy in self.operands().into_iter().filter_map(Nd::lazy) {
             if fuses_into(lazy, &mut length, *lazy.shape() == shape) {
                 nanoseconds += lazy.nanoseconds();
             } else {
-                lazy.compute();
+                lazy.try_compute().unwrap_or_else(Error::raise);
             }
         }
-        let large = should_defer(shape.size());
-        let lazy = LazyTensor::new(shape, length, nanoseconds, self);
+        let large = place.is_some() || should_defer(shape.size());
+        let lazy = LazyTensor::new(shape, length, nanoseconds, self, place);
         if large { Nd::from_lazy(Arc::new(lazy)) } else { Nd(compute(&lazy)) }
     }
 
@@ -95,6 +105,9 @@ pub(crate) fn sum_and_realize<A: Element, D: Rank>(summed: &LazyTensor<A, D>, ot
 /// maximum number of results of a program.
 pub(crate) fn realize<A: Element, D: Rank>(tensors: &[&Nd<A, D>]) {
     let mut pending = pending(tensors);
+    if pending.iter().any(|lazy| lazy.device().is_some()) {
+        return realize_on_devices(&pending).unwrap_or_else(|error| error.raise());
+    }
     pending.sort_by(|a, b| a.shape().slice().cmp(b.shape().slice()));
     let same = pending.chunk_by(|a, b| a.shape() == b.shape());
     let programs: Vec<&[&LazyTensor<A, D>]> = same.flat_map(|same| same.chunks(MAX_RESULTS)).collect();
@@ -108,4 +121,25 @@ pub(crate) fn realize<A: Element, D: Rank>(tensors: &[&Nd<A, D>]) {
             together.iter().zip(computed).for_each(|(lazy, elements)| lazy.keep(elements));
         }
     });
+}
+
+/// The same for tensors of devices: one kernel for tensors of one shape on one device.
+fn realize_on_devices<A: Element, D: Rank>(pending: &[&LazyTensor<A, D>]) -> Result<()> {
+    let mut left: Vec<&LazyTensor<A, D>> = pending.to_vec();
+    while let Some(&first) = left.first() {
+        let Some(device) = first.device() else {
+            first.compute();
+            left.remove(0);
+            continue;
+        };
+        let is_beside = |lazy: &&LazyTensor<A, D>| {
+            lazy.shape() == first.shape() && lazy.device().is_some_and(|other| Arc::ptr_eq(other, device))
+        };
+        let mut together: Vec<_> = left.iter().copied().filter(is_beside).collect();
+        together.truncate(MAX_RESULTS);
+        left.retain(|lazy| !together.iter().any(|other| std::ptr::eq(*lazy, *other)));
+        let computed = compute_all_on_device(&together)?;
+        together.iter().zip(computed).for_each(|(lazy, elements)| lazy.keep(elements));
+    }
+    Ok(())
 }

@@ -119,8 +119,10 @@ fn eager_broadcast_matches_program() {
             let shape = crate::tensor::broadcast_shape::<ndarray::IxDyn>(a.shape(), b.shape()).expect("they broadcast");
             let [left, right] = [&a, &b].map(|x| (x.0.as_slice().expect("in row-major order"), x.shape()));
             let found = broadcast(Binary::Div, left, right, shape.slice());
-            let (program, _) =
-                Program::of(&[&LazyTensor::new(shape, 1, 0.5, Expr::Binary(Binary::Div, a.clone(), b.clone()))], false);
+            let (program, _) = Program::of(
+                &[&LazyTensor::new(shape, 1, 0.5, Expr::Binary(Binary::Div, a.clone(), b.clone()), None)],
+                false,
+            );
             let mut results = [AlignedBuf::new(program.len())];
             program.run(&mut results);
             assert_eq!(found, results[0].elements(), "{:?} and {:?}", a.shape(), b.shape());

@@ -3,13 +3,15 @@
 use super::simd::SimdVector;
 use crate::tensor::Element;
 
+/// The number of registers of accumulators.
+pub(super) const WIDE: usize = 4;
+
 /// `Σᵢ xᵢ·yᵢ`
 ///
 /// # Safety
 /// `len` numbers of both vectors must be readable.
 #[inline(always)]
 pub(super) unsafe fn dot<L: SimdVector<Number = A>, A: Element>(x: *const A, y: *const A, len: usize) -> A {
-    const WIDE: usize = 4;
     let mut sums = [L::splat(A::zero()); WIDE];
     let mut at = 0;
     while at + WIDE * L::N <= len {

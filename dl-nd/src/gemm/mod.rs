@@ -101,6 +101,11 @@ pub(crate) fn is_single_chain(rows: usize, depth: usize, columns: usize) -> bool
     rows > 1 && columns > 1 && depth <= K_BLOCK
 }
 
+/// The number of accumulators of an inner product of contiguous vectors on this processor.
+pub(crate) fn accumulators<A: Element>() -> usize {
+    gemv::WIDE * kernels::<A>().lanes
+}
+
 /// `c = alpha · a · b + beta · c`. With a `beta` of 0, `c` is not read, so NaN in it does not
 /// matter.
 ///

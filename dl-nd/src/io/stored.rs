@@ -1,6 +1,7 @@
 //! Serialization of tensors and tables as numeric arrays, and the types of this crate that can be
 //! fields of a module.
 
+use crate::device::Place;
 use crate::ops::conv::{Conv, ConvTranspose};
 use crate::ops::embedding::{Rows, Table};
 use crate::ops::normalize::RunningStats;
@@ -8,7 +9,7 @@ use crate::ops::pool::{AvgPool, Pool};
 use crate::tensor::{Element, Item, Nd, Rank, wrong_rank};
 use dl_core::bang::Arguments;
 use dl_core::parts::Row;
-use dl_core::{DType, Data, DeltaNumbers, Module, Numbers, Result, Stored, StoredElement, Torch, Visitor};
+use dl_core::{DType, Data, DeltaNumbers, Error, Module, Numbers, Result, Stored, StoredElement, Torch, Visitor};
 use ndarray::{Ix2, IxDyn};
 use std::any::Any;
 
@@ -38,10 +39,23 @@ impl<A: Item + StoredElement, D: Rank> Stored for Nd<A, D> {
         }
         delta.downcast_mut::<Nd<f64, D>>().map(|delta| delta.row_mut().into())
     }
+
+    fn moved(&self, place: &dyn Any) -> Result<Self> {
+        A::moved(self, place.downcast_ref::<Place>().expect("the place of tensors"))
+    }
 }
 
 impl<A: Element> Stored for Table<A> {
     const DTYPE: DType = A::ELEMENT;
+
+    fn moved(&self, place: &dyn Any) -> Result<Self> {
+        match place.downcast_ref::<Place>() {
+            Some(Some(device)) => {
+                Err(Error::invalid(format!("a table cannot lie on {} yet: use a matrix", device.name())))
+            }
+            _ => Ok(self.clone()),
+        }
+    }
 
     fn shape(&self) -> Vec<usize> {
         self.shape().to_vec()

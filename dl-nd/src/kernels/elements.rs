@@ -1,9 +1,10 @@
 //! The element types that kernels work on: `f32` and `f64`.
 
 use super::basic_block;
-use crate::fusion::{compute, realize};
+use crate::device::Place;
+use crate::fusion::{compute, compute_on_device, filled_on, moved, realize};
 use crate::tensor::{Element, Item, LazyTensor, Nd, PerElement, Rank, Storage};
-use dl_core::{BasicBlock, BlockKernel, Data, ElementType, Elements, buffers};
+use dl_core::{BasicBlock, BlockKernel, Data, ElementType, Elements, Result, buffers};
 use std::borrow::Cow;
 
 macro_rules! elements {
@@ -42,8 +43,22 @@ macro_rules! elements {
                 compute(lazy)
             }
 
+            #[allow(private_interfaces, reason = "not to be called by others")]
+            fn compute_on_device<D: Rank>(lazy: &LazyTensor<Self, D>) -> Result<Storage<Self, D>> {
+                compute_on_device(lazy)
+            }
+
             fn realize<D: Rank>(tensors: &[&Nd<Self, D>]) {
                 realize(tensors);
+            }
+
+            #[allow(private_interfaces, reason = "not to be called by others")]
+            fn moved<D: Rank>(x: &Nd<Self, D>, place: &Place) -> Result<Nd<Self, D>> {
+                moved(x, place)
+            }
+
+            fn ones_like<D: Rank>(x: &Nd<Self, D>) -> Nd<Self, D> {
+                filled_on(x.dim(), Self::UNIT, x.0.device().cloned())
             }
 
             fn elements(elements: Cow<'_, [Self]>) -> Option<Elements<'_>> {

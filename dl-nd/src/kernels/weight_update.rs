@@ -1,12 +1,12 @@
 //! In-place updates of weights.
 
 use crate::fusion::{self, CHUNK_LEN};
-use crate::tensor::{Element, Nd, Rank};
-use dl_core::{Chunk, Error, Result, Trainable, parallel};
+use crate::tensor::{Element, Expr, Nd, Rank, Storage};
+use dl_core::{Binary, Chunk, Error, Result, Trainable, parallel};
 
 impl<A: Element, D: Rank> Trainable for Nd<A, D> {
     fn zeros_like(&self) -> Self {
-        Self::full(self.dim(), A::of(0.0))
+        fusion::filled_on(self.dim(), A::of(0.0), self.0.device().cloned())
     }
 
     const DESCENDS: bool = true;
@@ -20,6 +20,16 @@ impl<A: Element, D: Rank> Trainable for Nd<A, D> {
         parallel::for_each_mut(&mut chunks, 0.3 * CHUNK_LEN as f64, |_, (values, deltas)| {
             fusion::sgd_update(rate, values, deltas)
         });
+    }
+
+    fn descended(&self, rate: f64, delta: &Self) -> Result<Option<Self>> {
+        let step = Expr::WithNumber { op: Binary::Mul, number: A::of(rate), left: true, x: delta.clone() };
+        let new = Expr::Binary(Binary::Sub, self.clone(), step.of_shape(self.dim())).of_shape(self.dim());
+        Ok(new.0.on_device()?.map(|view| Nd(Storage::from_view(view))))
+    }
+
+    fn is_on_host(&self) -> bool {
+        self.0.device().is_none()
     }
 
     fn update(
@@ -36,6 +46,12 @@ impl<A: Element, D: Rank> Trainable for Nd<A, D> {
             let (weight, slot) = (self.shape(), slot.shape());
             return Err(Error::shape(format!(
                 "the optimizer remembers this weight with the shape {slot:?}, but now its shape is {weight:?}"
+            )));
+        }
+        if let Some(device) = self.0.device().or(delta.0.device()) {
+            return Err(Error::invalid(format!(
+                "the weight or its delta lies on {}, where plain `Sgd` is the only optimizer yet",
+                device.name()
             )));
         }
         let delta = delta.0.as_standard_layout();

@@ -1,6 +1,7 @@
 //! The sum of many tensors, for instance of the deltas of a layer with several consumers.
 
-use crate::fusion::{self, should_defer};
+use crate::device::common_place;
+use crate::fusion::{self, is_small, should_defer};
 use crate::kernels::sum_all;
 use crate::ops::slice_gradient::sum_slice_gradients;
 use crate::tensor::{Derivative, Element, Expr, Nd, Rank, compact_copy};
@@ -59,7 +60,8 @@ impl<A: Element, D: Rank> Primitive for AddN<A, D> {
             let (first, other) = (first.shape(), other.shape());
             return Err(Error::shape(format!("tensors of shapes {first:?} and {other:?} cannot be summed")));
         }
-        if should_defer(first.len()) {
+        let on_device = common_place(terms.iter().map(|term| (term.0.device(), term.len())))?.is_some();
+        if on_device || should_defer(first.len()) {
             let add =
                 |sum: Nd<A, D>, &term: &&Nd<A, D>| Expr::Binary(Binary::Add, sum, term.clone()).of_shape(first.dim());
             return Ok(rest.iter().fold((*first).clone(), add));
@@ -109,7 +111,7 @@ impl<A: Element, D: Rank> BuiltIn for AddN<A, D> {
     const IS_PURE: bool = true;
 
     fn block_op(&self, _: Vec<&Nd<A, D>>, value: &Nd<A, D>) -> Option<BlockOp> {
-        (!should_defer(value.len())).then_some(BlockOp::Sum)
+        (is_small(value)).then_some(BlockOp::Sum)
     }
 }
 

@@ -1,8 +1,8 @@
 //! Broadcasting of a tensor, and the reduction of a delta to the shape of a broadcast operand.
 
-use crate::fusion::{self, RUN_LEN, should_defer};
+use crate::fusion::{self, RUN_LEN, is_small, should_defer};
 use crate::kernels::sum_along;
-use crate::tensor::{Element, Expr, Nd, Rank, check_size, common_shape};
+use crate::tensor::{Element, Expr, Nd, Rank, Storage, check_size, common_shape};
 use dl_core::{Along, At, BlockOp, BuiltIn, Error, Layer, Primitive, Result};
 use ndarray::Axis;
 use std::marker::PhantomData;
@@ -40,6 +40,17 @@ impl<A: Element, D: Rank> Primitive for SumTo<A, D> {
     }
 
     fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, D>> {
+        if let Some(mut sum) = x.0.on_device()? {
+            while sum.shape.len() > self.shape.ndim() {
+                sum = sum.sum_along(0)?.without(0);
+            }
+            for (axis, &length) in self.shape.slice().iter().enumerate() {
+                if length == 1 && sum.shape[axis] != 1 {
+                    sum = sum.sum_along(axis)?;
+                }
+            }
+            return Ok(Nd(Storage::from_view(sum)));
+        }
         let mut sum = x.array().into_dyn();
         while sum.ndim() > self.shape.ndim() {
             sum = sum_along(sum.view(), 0).index_axis_move(Axis(0), 0).into_shared();
@@ -80,9 +91,7 @@ impl<A: Element, D: Rank> BuiltIn for SumTo<A, D> {
 /// The sum of the rows of a small matrix.
 pub(crate) fn sum_of_rows_op<A: Element, D: Rank>(x: &Nd<A, D>) -> Option<BlockOp> {
     match *x.shape() {
-        [2..=RUN_LEN, columns] if !should_defer(x.len()) && x.0.as_slice().is_some() => {
-            Some(BlockOp::SumOfRows { columns })
-        }
+        [2..=RUN_LEN, columns] if is_small(x) && x.0.as_slice().is_some() => Some(BlockOp::SumOfRows { columns }),
         _ => None,
     }
 }
@@ -135,6 +144,6 @@ impl<A: Element, D: Rank> BuiltIn for BroadcastTo<A, D> {
 
     fn block_op(&self, (x,): (&Nd<A, D>,), value: &Nd<A, D>) -> Option<BlockOp> {
         let repeats = !x.is_empty() && repeats_rows(x.shape(), value.shape());
-        (repeats && !should_defer(value.len())).then_some(BlockOp::Repeat)
+        (repeats && is_small(value)).then_some(BlockOp::Repeat)
     }
 }

@@ -1,7 +1,7 @@
 //! Conversions between element types.
 
 use crate::kernels::map_elements;
-use crate::tensor::{Discrete, Element, Nd, Rank};
+use crate::tensor::{Discrete, Element, Nd, Rank, Storage};
 use dl_core::{Along, At, BuiltIn, Differentiable, Layer, Nothing, Primitive, Result};
 use std::marker::PhantomData;
 
@@ -48,6 +48,9 @@ impl<A: Element, B: Element, D: Rank> Primitive for Cast<A, B, D> {
     }
 
     fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<B, D>> {
+        if let Some(view) = x.0.on_device()? {
+            return Ok(Nd(Storage::from_view(view.cast(B::ELEMENT)?)));
+        }
         Ok(map_elements(
             x.0.view(),
             #[inline(always)]

@@ -1,11 +1,12 @@
 //! Joins tensors along an existing axis (`concat`) or along a new one (`stack`).
 
-use crate::fusion::should_defer;
+use crate::device::{View, common_place};
+use crate::fusion::is_small;
 use crate::kernels::zip_in_parts;
 use crate::ops::axes::axis_of;
 use crate::ops::reshape::MovementOps;
 use crate::ops::slice::narrow;
-use crate::tensor::{Element, Nd, Rank, check_size, tensor_of_shape};
+use crate::tensor::{Element, Nd, Rank, Storage, check_size, tensor_of_shape};
 use dl_core::{Along, At, BlockOp, BuiltIn, Differentiable, Error, Layer, Primitive, Result, Trainable, buffers};
 use ndarray::Axis;
 use std::marker::PhantomData;
@@ -104,6 +105,16 @@ impl<A: Element, D: Rank> Primitive for Concat<A, D> {
         let mut shape = tensors[0].shape().to_vec();
         shape[axis] = tensors.iter().fold(0, |length, tensor| length.saturating_add(tensor.shape()[axis]));
         check_size::<A>(&shape)?;
+        if let Some(device) = common_place(tensors.iter().map(|tensor| (tensor.0.device(), usize::MAX)))? {
+            let joined = View::new(device, A::ELEMENT, &shape)?;
+            let mut start = 0;
+            for tensor in &tensors {
+                let (view, length) = (tensor.0.on_device()?.expect("it lies on the device"), tensor.shape()[axis]);
+                view.copy_to(&joined.clone().sliced(axis, start, length, 1))?;
+                start += length;
+            }
+            return Ok(Nd(Storage::from_view(joined)));
+        }
         let mut joined: Nd<A, D> = tensor_of_shape(&shape, buffers::take_filled(shape.iter().product()));
         let mut rest = joined.0.array_mut().view_mut().into_dyn();
         for tensor in tensors {
@@ -142,6 +153,6 @@ impl<A: Element, D: Rank> BuiltIn for Concat<A, D> {
 
     fn block_op(&self, tensors: Vec<&Nd<A, D>>, value: &Nd<A, D>) -> Option<BlockOp> {
         let rows = value.shape()[..self.axis(&tensors).ok()?].iter().product();
-        (!value.is_empty() && !should_defer(value.len())).then_some(BlockOp::Join { rows })
+        (!value.is_empty() && is_small(value)).then_some(BlockOp::Join { rows })
     }
 }

@@ -1,5 +1,6 @@
 //! The fully connected layer `x · W + b` as one operation, with an optional fused ReLU.
 
+use crate::device::{self, Factors, View, common_place};
 use crate::fusion::RUN_LEN;
 use crate::gemm::{self, Epilogue, MatrixRef};
 use crate::kernels::sum_of_rows;
@@ -10,7 +11,7 @@ use crate::ops::matmul::{MatMul, batch_of, delta_of_left, delta_of_right, matmul
 use crate::ops::pointwise::binary;
 use crate::ops::reduce::{ReduceForm, ReduceOp, reduce};
 use crate::ops::reshape::{ReshapeTarget, is_transposition, lift, reshape, reshape_to, transpose};
-use crate::tensor::{Element, Nd, Rank, check_size};
+use crate::tensor::{Element, Nd, Rank, Storage, check_size};
 use dl_core::{
     Along, At, Binary, BlockOp, BuiltIn, CotangentSink, Error, Immediate, Layer, Pointwise, Primitive, Result,
 };
@@ -72,6 +73,14 @@ impl<A: Element, D: MatMul<Ix2, Product = D>> Primitive for Linear<A, D> {
         *shape.slice_mut().last_mut().expect("the last axis was checked") = columns;
         check_size::<A>(shape.slice())?;
         let rows = rows_of(x.shape());
+        let places = [(x.0.device(), usize::MAX), (weight.0.device(), usize::MAX), (bias.0.device(), usize::MAX)];
+        if common_place(places)?.is_some() {
+            let view = |view: Option<View>| view.expect("it lies on the device");
+            let (a, b) = (view(x.0.on_device()?).reshaped(&[rows, depth])?, view(weight.0.on_device()?));
+            let row = view(bias.0.on_device()?).contiguous()?;
+            let factors = Factors { a, b, row: Some(&row), relu: self.relu, accumulators: gemm::accumulators::<A>() };
+            return device::product(factors, shape.slice()).map(|view| Nd(Storage::from_view(view)));
+        }
         let bias = bias.0.as_standard_layout();
         let bias = bias.as_slice().expect("in standard layout");
         let x = x.0.to_shape([rows, depth]).expect("as many elements");
@@ -117,6 +126,9 @@ impl<A: Element, D: MatMul<Ix2, Product = D>> BuiltIn for Linear<A, D> {
     fn immediate_pullback(&self, at: &Immediate<'_, Self>, sink: &mut CotangentSink<'_>) -> bool {
         let (x, weight, _) = at.values;
         let (rows, [depth, columns]) = (rows_of(x.shape()), [0, 1].map(|axis| weight.shape()[axis]));
+        if x.0.device().is_some() {
+            return false;
+        }
         let is_now = !sink.is_weight(0) && sink.is_short(150.0 + gemm::nanoseconds::<A>(rows, columns, depth));
         if !self.relu && (!is_now || at.delta.0.as_slice().is_none()) {
             return false;

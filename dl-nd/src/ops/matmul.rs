@@ -1,13 +1,14 @@
 //! Products of vectors, matrices and batches of matrices: `matmul`, `linear`, `dot`, `outer`.
 
-use crate::fusion::should_defer;
+use crate::device::{self, Factors, View, common_place};
+use crate::fusion::is_small;
 use crate::gemm::{self, Epilogue, MatrixRef};
 use crate::ops::add_n::sum_present;
 use crate::ops::broadcast::sum_to;
 use crate::ops::linear::linear;
 use crate::ops::reduce::total;
 use crate::ops::reshape::{ReshapeTarget, as_rank, lift, reshape, reshape_to, transpose};
-use crate::tensor::{Element, HasRank, Nd, Rank, check_size, common_len, common_shape, dim_of};
+use crate::tensor::{Element, HasRank, Nd, Rank, Storage, check_size, common_len, common_shape, dim_of};
 use dl_core::{Along, At, Binary, BlockOp, BuiltIn, Differentiable, Error, Layer, Pointwise, Primitive, Result};
 use ndarray::{Array, ArrayView, ArrayView2, ArrayViewD, Axis, Dimension, Ix0, Ix1, Ix2, Ix3, Ix4, Ix5, Ix6, IxDyn};
 use std::marker::PhantomData;
@@ -277,6 +278,9 @@ impl<A: Element, D: MatMul<E>, E: Rank> Primitive for MatMulOp<A, D, E> {
     }
 
     fn value(&self, (a, b): (&Nd<A, D>, &Nd<A, E>)) -> Result<Nd<A, D::Product>> {
+        if common_place([(a.0.device(), usize::MAX), (b.0.device(), usize::MAX)])?.is_some() {
+            return self.on_device(a, b);
+        }
         let (a, b) = (transposed_view(a.view(), self.transposed[0]), transposed_view(b.view(), self.transposed[1]));
         let batch = batch_of(a.shape(), b.shape())?;
         Ok(product::<A, D, E, D::Product>(a, b, batch.slice())?.into())
@@ -312,6 +316,40 @@ impl<A: Element, D: MatMul<E>, E: Rank> Primitive for MatMulOp<A, D, E> {
     }
 }
 
+impl<A: Element, D: MatMul<E>, E: Rank> MatMulOp<A, D, E> {
+    fn on_device(&self, a: &Nd<A, D>, b: &Nd<A, E>) -> Result<Nd<A, D::Product>> {
+        fn matrix<A: Element, D: Rank>(x: &Nd<A, D>, transposed: bool) -> Result<View> {
+            let view = x.0.on_device()?.expect("it lies on the device");
+            let mut order: Vec<usize> = (0..view.shape.len()).collect();
+            if transposed {
+                let axes = order.len();
+                order.swap(axes - 2, axes - 1);
+            }
+            Ok(view.permuted(&order))
+        }
+        let (a, b) = (matrix(a, self.transposed[0])?, matrix(b, self.transposed[1])?);
+        let batch = batch_of(&a.shape, &b.shape)?;
+        let (row, column) = (a.shape.len() == 1, b.shape.len() == 1);
+        let a = if row { a.inserted(0) } else { a };
+        let b = if column { b.inserted(1) } else { b };
+        let [rows, depth] = [a.shape.len() - 2, a.shape.len() - 1].map(|axis| a.shape[axis]);
+        let columns = b.shape[b.shape.len() - 1];
+        let mut shape = batch.slice().to_vec();
+        shape.extend((!row).then_some(rows).into_iter().chain((!column).then_some(columns)));
+        check_size::<A>(&shape)?;
+        // as on the host: pairs that share the right matrix are one product
+        let shares = b.shape[..b.shape.len() - 2].iter().all(|&length| length == 1);
+        let whole = a.clone().broadcast(&[batch.slice(), &[rows, depth]].concat());
+        let (a, b) = match shares && whole.is_contiguous() {
+            true => (whole.reshaped(&[batch.size() * rows, depth])?, b.last_two()),
+            false => (whole, b.broadcast(&[batch.slice(), &[depth, columns]].concat())),
+        };
+        let accumulators = gemm::accumulators::<A>();
+        device::product(Factors { a, b, row: None, relu: false, accumulators }, &shape)
+            .map(|view| Nd(Storage::from_view(view)))
+    }
+}
+
 impl<A: Element, D: MatMul<E>, E: Rank> BuiltIn for MatMulOp<A, D, E> {
     const IS_PURE: bool = true;
     const ACCUMULATES: bool = true;
@@ -325,6 +363,9 @@ impl<A: Element, D: MatMul<E>, E: Rank> BuiltIn for MatMulOp<A, D, E> {
     }
 
     fn can_accumulate(&self, (a, b): (&Nd<A, D>, &Nd<A, E>), to: &Nd<A, D::Product>) -> bool {
+        if a.0.device().or(b.0.device()).or(to.0.device()).is_some() {
+            return false;
+        }
         let (a, b) = (transposed_shape(a.dim(), self.transposed[0]), transposed_shape(b.dim(), self.transposed[1]));
         match (a.slice(), b.slice(), to.shape()) {
             // a single accumulation chain: adding in place has the bits of computing the product
@@ -374,7 +415,7 @@ pub(crate) fn product_op<A: Element, D: Rank, E: Rank, P: Rank>(
     relu: bool,
     value: &Nd<A, P>,
 ) -> Option<BlockOp> {
-    let is_small = !should_defer(value.len()) && a.0.as_slice().is_some() && b.0.as_slice().is_some();
+    let is_small = is_small(value) && a.0.as_slice().is_some() && b.0.as_slice().is_some();
     is_small.then_some(BlockOp::Product { shape, transposed, relu })
 }
 
@@ -382,7 +423,7 @@ pub(crate) fn product_op<A: Element, D: Rank, E: Rank, P: Rank>(
 /// that is applied to one sample at a time. Does not compute any lazy operand.
 fn lengths_of_outer<A: Element, D: Rank, E: Rank>(terms: &[ProductTerm<'_, A, D, E>]) -> Option<[usize; 2]> {
     fn row<A: Element, D: Rank>(x: &Nd<A, D>) -> Option<usize> {
-        let in_one_piece = x.lazy().is_some() || x.0.as_slice().is_some();
+        let in_one_piece = x.0.device().is_none() && (x.lazy().is_some() || x.0.as_slice().is_some());
         match x.shape() {
             &[1, len] if in_one_piece => Some(len),
             _ => None,

@@ -44,6 +44,7 @@ pub(crate) mod pointwise;
 pub(crate) mod pool;
 pub(crate) mod rearrange;
 pub(crate) mod reduce;
+mod reduce_on_device;
 pub(crate) mod reshape;
 pub(crate) mod scan;
 pub(crate) mod similarity;
@@ -51,12 +52,13 @@ pub(crate) mod slice;
 pub(crate) mod slice_gradient;
 pub(crate) mod softmax;
 pub(crate) mod sort;
+pub(crate) mod transfer;
 pub(crate) mod variance;
 pub(crate) mod window;
 
 pub use crate::{
     ArrangeOps, CastOps, CompareOps, ConvOps, DerivativeOps, DiscreteOps, DropoutOps, ExtremeOps, IndexOps, LossOps,
     MaskOps, MovementOps, NormOps, NumberOps, PointwiseOps, PoolOps, ProductOps, ReduceOps, ResampleOps, ScanOps,
-    SliceOps, SoftmaxOps, SortOps, SpreadOps, TableOps, concat, cosine_similarity, einsum,
+    SliceOps, SoftmaxOps, SortOps, SpreadOps, TableOps, TransferOps, concat, cosine_similarity, einsum,
     scaled_dot_product_attention, scaled_dot_product_attention_with, stack, where_,
 };

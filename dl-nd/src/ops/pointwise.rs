@@ -1,7 +1,8 @@
 //! Pointwise operations on tensors. Functions and derivatives come from the operation tables of
 //! `dl-core`; small tensors are computed at once, large ones become lazy expressions.
 
-use crate::fusion::{self, should_defer};
+use crate::device::common_place;
+use crate::fusion::{self, is_small, should_defer};
 use crate::ops::add_n::sum_present;
 use crate::ops::broadcast::{broadcast_to, repeats_rows, sum_to};
 use crate::ops::immediate_rule::ImmediateRule;
@@ -147,7 +148,7 @@ impl<A: Element, D: Rank> BuiltIn for MapOp<A, D> {
             MapKind::Unary(op) => PointwiseOp::Unary(op),
             MapKind::WithNumber { op, number, left } => PointwiseOp::WithNumber { op, number, left },
         };
-        (!should_defer(value.len())).then_some(BlockOp::Pointwise(op))
+        (is_small(value)).then_some(BlockOp::Pointwise(op))
     }
 
     fn immediate_pullback(&self, at: &Immediate<'_, Self>, sink: &mut CotangentSink<'_>) -> bool {
@@ -182,6 +183,7 @@ pub(crate) fn binary<A: Element, D: Rank>(op: Binary, a: &Nd<A, D>, b: &Nd<A, D>
     {
         return Ok(Nd::from_elements(a.dim(), fusion::binary(op, left, right)));
     }
+    common_place([(a.0.device(), a.len()), (b.0.device(), b.len())])?;
     let shape: D = broadcast_shape(a.shape(), b.shape())?;
     check_size::<A>(shape.slice())?;
     if !should_defer(shape.size())
@@ -240,7 +242,7 @@ impl<A: Element, D: Rank> BuiltIn for BinaryOp<A, D> {
     fn block_op(&self, (a, b): (&Nd<A, D>, &Nd<A, D>), value: &Nd<A, D>) -> Option<BlockOp> {
         let fits = |x: &Nd<A, D>| x.len() == value.len() || x.len() > 1 && repeats_rows(x.shape(), value.shape());
         let one_is_whole = a.len() == value.len() || b.len() == value.len();
-        (fits(a) && fits(b) && one_is_whole && !should_defer(value.len()))
+        (fits(a) && fits(b) && one_is_whole && is_small(value))
             .then_some(BlockOp::Pointwise(PointwiseOp::Binary(self.op)))
     }
 

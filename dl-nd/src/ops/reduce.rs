@@ -1,5 +1,6 @@
 //! Reductions over all axes or some of them: sum, mean, product, extrema, log-sum-exp, norm.
 
+use crate::device::Place;
 use crate::fusion::{CHUNK_LEN, canonicalize_nan, should_defer};
 use crate::ops::axes::{Axes, AxisList};
 use crate::ops::broadcast::{broadcast_to, sum_of_rows_op};
@@ -7,13 +8,14 @@ use crate::ops::pointwise::binary;
 use crate::ops::reshape::{MovementOps, permute, reshape_to};
 use crate::ops::slice::{SliceOps, narrow};
 use crate::ops::softmax::log_sum_exp;
-use crate::tensor::{Element, Expr, LazyTensor, Nd, Rank, check_size, filled_array, unit_shape};
+use crate::tensor::{Element, Expr, LazyTensor, Nd, Rank, Storage, check_size, filled_array, unit_shape};
 use crate::{fusion, kernels};
 use dl_core::{
     Along, At, Binary, BlockOp, BuiltIn, Data, Differentiable, Error, Layer, Number, Others, Pointwise, Primitive,
     Result, Unary,
 };
 use ndarray::{ArrayD, Axis, Dimension, Ix0, IxDyn};
+use std::any::Any;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -182,8 +184,12 @@ pub(crate) trait ReduceOutput<A: Element, D: Rank>: Data<Delta = Self> {
     /// Converts from a tensor in which the reduced axes have length 1.
     fn from_reduced(reduced: ArrayD<A>, axes: &[usize], keep_dims: bool) -> Self;
 
-    /// The inverse: a tensor of this shape, in which the reduced axes have length 1.
-    fn with_kept_dims(output: &Layer<Self>, shape: D) -> Layer<Nd<A, D>>;
+    /// The inverse: a tensor of this shape, in which the reduced axes have length 1. A number becomes
+    /// a tensor on this place.
+    fn with_kept_dims(output: &Layer<Self>, shape: D, place: Place) -> Layer<Nd<A, D>>;
+
+    /// As [`from_reduced`](ReduceOutput::from_reduced), on a device. A number is read from there.
+    fn from_device(reduced: Nd<A, D>, axes: &[usize], keep_dims: bool) -> Result<Self>;
 
     fn all(&self, is: impl Fn(A) -> bool) -> bool;
 }
@@ -193,8 +199,13 @@ impl<A: Element, D: Rank> ReduceOutput<A, D> for A {
         *reduced.first().expect("one element")
     }
 
-    fn with_kept_dims(output: &Layer<A>, shape: D) -> Layer<Nd<A, D>> {
-        fill(output, shape)
+    fn with_kept_dims(output: &Layer<A>, shape: D, place: Place) -> Layer<Nd<A, D>> {
+        fill_on(output, shape, place)
+    }
+
+    fn from_device(reduced: Nd<A, D>, _: &[usize], _: bool) -> Result<A> {
+        let reduced = reduced.0.on_device()?.expect("it lies on a device");
+        Ok(fusion::elements_on_host(&reduced)?[0])
     }
 
     fn all(&self, is: impl Fn(A) -> bool) -> bool {
@@ -212,8 +223,17 @@ impl<A: Element, D: Rank, E: Rank> ReduceOutput<A, D> for Nd<A, E> {
         reduced.into_dimensionality().expect("the rank without the reduced axes").into()
     }
 
-    fn with_kept_dims(output: &Layer<Self>, shape: D) -> Layer<Nd<A, D>> {
+    fn with_kept_dims(output: &Layer<Self>, shape: D, _: Place) -> Layer<Nd<A, D>> {
         reshape_to(output, shape)
+    }
+
+    fn from_device(reduced: Nd<A, D>, axes: &[usize], keep_dims: bool) -> Result<Self> {
+        if keep_dims && let Some(same) = (&reduced as &dyn Any).downcast_ref::<Self>() {
+            return Ok(same.clone()); // not computed yet, if it is an expression
+        }
+        let view = reduced.0.on_device()?.expect("it lies on a device");
+        let removed = axes.iter().rev().filter(|_| !keep_dims);
+        Ok(Nd(Storage::from_view(removed.fold(view, |view, &axis| view.without(axis)))))
     }
 
     fn all(&self, is: impl Fn(A) -> bool) -> bool {
@@ -223,9 +243,9 @@ impl<A: Element, D: Rank, E: Rank> ReduceOutput<A, D> for Nd<A, E> {
 
 #[derive(Clone)]
 pub(crate) struct Reduce<A, D, O> {
-    op: ReduceOp,
+    pub(super) op: ReduceOp,
     axes: AxisList,
-    form: ReduceForm,
+    pub(super) form: ReduceForm,
     types: PhantomData<(A, D, O)>,
 }
 
@@ -245,6 +265,10 @@ impl<A: Element, D: Rank, O: ReduceOutput<A, D>> Primitive for Reduce<A, D, O> {
             let left: Vec<usize> =
                 x.shape().iter().enumerate().filter(|(axis, _)| !axes.contains(axis)).map(|(_, &l)| l).collect();
             check_size::<A>(&left)?;
+        }
+        if let Some(view) = x.0.on_device()? {
+            let reduced = self.on_device::<D>(view, &axes, count)?;
+            return O::from_device(reduced, &axes, self.form.keep_dims);
         }
         let view = || x.0.view().into_dyn();
         let root = |(unit, mean): (A, A)| unit * mean.sqrt();
@@ -268,8 +292,9 @@ impl<A: Element, D: Rank, O: ReduceOutput<A, D>> Primitive for Reduce<A, D, O> {
         let axes = self.axes.of(shape.slice()).expect("the axes were checked");
         let mut reduced = shape.clone();
         axes.iter().for_each(|&axis| reduced.slice_mut()[axis] = 1);
-        let d = O::with_kept_dims(at.delta, reduced.clone());
-        let y = || O::with_kept_dims(at.output, reduced.clone());
+        let place = || at.values.0.0.device().cloned();
+        let d = O::with_kept_dims(at.delta, reduced.clone(), place());
+        let y = || O::with_kept_dims(at.output, reduced.clone(), place());
         let delta = match self.op {
             ReduceOp::Sum | ReduceOp::Mean => self.delta_of_terms(&d, shape),
             // y / x is the product of the other elements, unless y has overflowed or underflowed
@@ -353,6 +378,9 @@ impl<A: Element, D: Rank, O: ReduceOutput<A, D>> Reduce<A, D, O> {
     /// The lazy operand, if this is the sum or the mean of all its elements and they are not
     /// computed yet.
     fn pending_terms<'x>(&self, x: &'x Nd<A, D>) -> Option<&'x Arc<LazyTensor<A, D>>> {
+        if x.0.device().is_some() {
+            return None;
+        }
         let of_all = || self.axes.of(x.shape()).is_ok_and(|axes| axes.len() == x.shape().len());
         if matches!(self.op, ReduceOp::Sum | ReduceOp::Mean) && of_all() { x.lazy() } else { None }
     }
@@ -553,7 +581,13 @@ fn leave_one_out<A: Element, D: Rank>(x: &Layer<Nd<A, D>>, shape: D, axes: &[usi
 /// A tensor of this shape with all elements equal to `number`.
 #[track_caller]
 pub(crate) fn fill<A: Element, D: Rank>(number: &Layer<A>, shape: D) -> Layer<Nd<A, D>> {
-    Layer::apply_built_in(Fill { shape, element: PhantomData }, (number.clone(),))
+    fill_on(number, shape, None)
+}
+
+/// The same on this place.
+#[track_caller]
+pub(crate) fn fill_on<A: Element, D: Rank>(number: &Layer<A>, shape: D, place: Place) -> Layer<Nd<A, D>> {
+    Layer::apply_built_in(Fill { shape, place, element: PhantomData }, (number.clone(),))
 }
 
 /// Conversion of a number to a tensor, on layers, weights and plain numbers.
@@ -592,6 +626,7 @@ pub(crate) fn number_tensor<A: Element, D: Rank>(number: &Layer<A>) -> Layer<Nd<
 #[derive(Clone)]
 struct Fill<A, D> {
     shape: D,
+    place: Place,
     element: PhantomData<A>,
 }
 
@@ -604,6 +639,9 @@ impl<A: Element, D: Rank> Primitive for Fill<A, D> {
     }
 
     fn value(&self, (number,): (&A,)) -> Result<Nd<A, D>> {
+        if self.place.is_some() {
+            return Ok(fusion::filled_on(self.shape.clone(), *number, self.place.clone()));
+        }
         if !should_defer(self.shape.size()) {
             return Ok(filled_array(self.shape.clone(), *number).into());
         }
@@ -616,7 +654,7 @@ impl<A: Element, D: Rank> Primitive for Fill<A, D> {
     }
 
     fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
-        Some(fill(along.tangents.0.as_ref()?, self.shape.clone()))
+        Some(fill_on(along.tangents.0.as_ref()?, self.shape.clone(), self.place.clone()))
     }
 
     fn cost(&self, _: (&A,)) -> f64 {

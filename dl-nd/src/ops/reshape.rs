@@ -1,9 +1,9 @@
 //! Reshaping, transposing and broadcasting, as views wherever possible.
 
-use crate::fusion::should_defer;
+use crate::fusion::is_small;
 use crate::ops::axes::{Permutation, axis_of, position_of};
 use crate::ops::broadcast::broadcast_to;
-use crate::tensor::{Element, Item, Nd, Rank, wrong_rank};
+use crate::tensor::{Element, Item, Nd, Rank, Storage, wrong_rank};
 use dl_core::{Along, At, BlockOp, BuiltIn, Differentiable, Error, Layer, Part, Primitive, Result};
 use ndarray::{ArcArray, Axis, IntoDimension, Ix1, Ix2, IxDyn, RemoveAxis};
 use std::any::Any;
@@ -298,8 +298,59 @@ pub(crate) enum ReshapeTarget<E> {
     Lift,
 }
 
-fn flat<A: Item, D: Rank>(x: &Nd<A, D>, shape: &[usize]) -> ArcArray<A, IxDyn> {
-    x.array().into_shape_clone(IxDyn(shape)).expect("as many elements").into_shared()
+impl<E: Rank> ReshapeTarget<E> {
+    /// An array in the target shape: a view, or a copy if there is no such view.
+    fn of<T: Clone, D: Rank>(&self, array: ArcArray<T, D>) -> Result<ArcArray<T, E>> {
+        let (old, len) = (array.raw_dim(), array.len());
+        let old = old.slice();
+        let flat = |array: ArcArray<T, D>, shape: &[usize]| {
+            array.into_shape_clone(IxDyn(shape)).expect("as many elements").into_shared()
+        };
+        let array: ArcArray<T, IxDyn> = match self {
+            ReshapeTarget::Shape(shape) => {
+                let shape = &inferred(shape, len);
+                let new = shape.slice();
+                let needed = new.iter().try_fold(1_usize, |product, &length| product.checked_mul(length));
+                if needed != Some(len) {
+                    let needed = needed.map_or("too many".to_owned(), |n| n.to_string());
+                    return Err(Error::shape(format!(
+                        "{old:?} has {len} elements, but {} has {needed}",
+                        shape_text(new)
+                    )));
+                }
+                return Ok(array.into_shape_clone(shape.clone()).expect("the numbers of elements agree").into_shared());
+            }
+            ReshapeTarget::Flat => flat(array, &[len]),
+            ReshapeTarget::Rows => {
+                let Some((rows, rest)) = old.split_first() else {
+                    return Err(Error::shape("a tensor without axes has no rows"));
+                };
+                flat(array, &[*rows, rest.iter().product()])
+            }
+            ReshapeTarget::Insert(axis) => {
+                let Some(position) = position_of(*axis, old.len() + 1) else {
+                    return Err(Error::invalid(format!("no axis can be inserted at {axis} into {old:?}")));
+                };
+                array.into_dyn().insert_axis(Axis(position))
+            }
+            ReshapeTarget::Remove(axis) => {
+                let axis = axis_of(*axis, old)?;
+                if old[axis] != 1 {
+                    return Err(Error::shape(format!("axis {axis} of {old:?} has length {}, not 1", old[axis])));
+                }
+                array.into_dyn().index_axis_move(Axis(axis), 0)
+            }
+            ReshapeTarget::Rank => array.into_dyn(),
+            ReshapeTarget::Lift => {
+                let mut array = array.into_dyn();
+                while E::NDIM.is_some_and(|rank| array.ndim() < rank) {
+                    array = array.insert_axis(Axis(0));
+                }
+                array
+            }
+        };
+        array.into_dimensionality().map_err(|_| wrong_rank::<E>(old))
+    }
 }
 
 /// The length of an axis that [`reshape`](MovementOps::reshape) infers from the number of elements;
@@ -356,54 +407,20 @@ impl<A: Item, D: Rank, E: Rank> Primitive for Reshape<A, D, E> {
     }
 
     fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, E>> {
-        let array = x.array();
-        let array: ArcArray<A, IxDyn> = match &self.target {
-            ReshapeTarget::Shape(shape) => {
-                let shape = &inferred(shape, x.len());
-                let (old, new) = (x.shape(), shape.slice());
-                let needed = new.iter().try_fold(1_usize, |product, &length| product.checked_mul(length));
-                if needed != Some(x.len()) {
-                    let (found, needed) = (x.len(), needed.map_or("too many".to_owned(), |n| n.to_string()));
-                    return Err(Error::shape(format!(
-                        "{old:?} has {found} elements, but {} has {needed}",
-                        shape_text(new)
-                    )));
-                }
-                return Ok(Nd::from(
-                    array.into_shape_clone(shape.clone()).expect("the numbers of elements agree").into_shared(),
-                ));
-            }
-            ReshapeTarget::Flat => flat(x, &[x.len()]),
-            ReshapeTarget::Rows => {
-                let Some((rows, rest)) = x.shape().split_first() else {
-                    return Err(Error::shape("a tensor without axes has no rows"));
+        match x.0.on_device()? {
+            // an array of units has a shape, but no memory
+            Some(view) => {
+                let shape = self.target.of(ArcArray::from_elem(x.dim(), ()))?;
+                let view = match self.target {
+                    ReshapeTarget::Shape(_) | ReshapeTarget::Flat | ReshapeTarget::Rows => {
+                        view.reshaped(shape.shape())?
+                    }
+                    _ => view.with_unit_axes(shape.shape()),
                 };
-                flat(x, &[*rows, rest.iter().product()])
+                Ok(Nd(Storage::from_view(view)))
             }
-            ReshapeTarget::Insert(axis) => {
-                let Some(position) = position_of(*axis, x.shape().len() + 1) else {
-                    return Err(Error::invalid(format!("no axis can be inserted at {axis} into {:?}", x.shape())));
-                };
-                array.into_dyn().insert_axis(Axis(position))
-            }
-            ReshapeTarget::Remove(axis) => {
-                let axis = axis_of(*axis, x.shape())?;
-                if x.shape()[axis] != 1 {
-                    let (shape, length) = (x.shape(), x.shape()[axis]);
-                    return Err(Error::shape(format!("axis {axis} of {shape:?} has length {length}, not 1")));
-                }
-                array.into_dyn().index_axis_move(Axis(axis), 0)
-            }
-            ReshapeTarget::Rank => array.into_dyn(),
-            ReshapeTarget::Lift => {
-                let mut array = array.into_dyn();
-                while E::NDIM.is_some_and(|rank| array.ndim() < rank) {
-                    array = array.insert_axis(Axis(0));
-                }
-                array
-            }
-        };
-        array.into_dimensionality().map(Nd::from).map_err(|_| wrong_rank::<E>(x.shape()))
+            None => self.target.of(x.array()).map(Nd::from),
+        }
     }
 
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A::Derivative, D>>>,) {
@@ -423,7 +440,7 @@ impl<A: Item, D: Rank, E: Rank> BuiltIn for Reshape<A, D, E> {
     const IS_PURE: bool = true;
 
     fn block_op(&self, (x,): (&Nd<A, D>,), value: &Nd<A, E>) -> Option<BlockOp> {
-        let is_view = !should_defer(x.len()) && x.0.as_slice().is_some() && value.0.as_slice().is_some();
+        let is_view = is_small(x) && x.0.as_slice().is_some() && value.0.as_slice().is_some();
         is_view.then(|| BlockOp::Part(Part::whole(x.len())))
     }
 }
@@ -444,6 +461,23 @@ enum AxisOrder {
 }
 
 impl AxisOrder {
+    /// The axis of the operand that each axis of the result is.
+    fn of(&self, shape: &[usize]) -> Result<Vec<usize>> {
+        let mut order: Vec<usize> = (0..shape.len()).collect();
+        match self {
+            AxisOrder::Reversed => order.reverse(),
+            AxisOrder::Exchanged(a, b) => order.swap(axis_of(*a, shape)?, axis_of(*b, shape)?),
+            AxisOrder::Axes(axes) => {
+                let named: Vec<usize> = axes.iter().filter_map(|&axis| position_of(axis, shape.len())).collect();
+                if axes.len() != shape.len() || !order.iter().all(|axis| named.contains(axis)) {
+                    return Err(Error::invalid(format!("{axes:?} does not name each axis of {shape:?} once")));
+                }
+                order = named;
+            }
+        }
+        Ok(order)
+    }
+
     /// The two axes that it exchanges, the lower first, if it leaves all others in their places.
     fn exchanges(&self, rank: usize) -> Option<[usize; 2]> {
         match *self {
@@ -470,6 +504,9 @@ impl<A: Item, D: Rank> Primitive for Permute<A, D> {
     }
 
     fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, D>> {
+        if let Some(view) = x.0.on_device()? {
+            return Ok(Nd(Storage::from_view(view.permuted(&self.order.of(x.shape())?))));
+        }
         let mut array = x.array();
         match &self.order {
             AxisOrder::Reversed => Ok(Nd::from(array.reversed_axes())),
@@ -477,13 +514,8 @@ impl<A: Item, D: Rank> Primitive for Permute<A, D> {
                 array.swap_axes(axis_of(*a, x.shape())?, axis_of(*b, x.shape())?);
                 Ok(Nd::from(array))
             }
-            AxisOrder::Axes(axes) => {
-                let shape = x.shape();
-                let order: Vec<usize> = axes.iter().filter_map(|&axis| position_of(axis, shape.len())).collect();
-                if axes.len() != shape.len() || !(0..shape.len()).all(|axis| order.contains(&axis)) {
-                    return Err(Error::invalid(format!("{axes:?} does not name each axis of {shape:?} once")));
-                }
-                let order = D::from_dimension(&IxDyn(&order)).expect("as many axes");
+            AxisOrder::Axes(_) => {
+                let order = D::from_dimension(&IxDyn(&self.order.of(x.shape())?)).expect("as many axes");
                 Ok(Nd::from(array.permuted_axes(order)))
             }
         }

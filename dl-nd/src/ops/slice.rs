@@ -1,13 +1,14 @@
 //! Slices of tensors, as views, and padding.
 
-use crate::fusion::should_defer;
+use crate::device::View;
+use crate::fusion::{self, is_small};
 use crate::kernels::zip_in_parts;
 use crate::ops::axes::{Axes, AxisList, axis_of, position_of};
 use crate::ops::pad::{PadMode, pad_with};
-use crate::ops::reduce::fill;
+use crate::ops::reduce::fill_on;
 use crate::ops::reshape::{ReshapeTarget, as_rank, reshape};
 use crate::ops::slice_gradient::{Place, add_elements, add_part_now, slice_gradient};
-use crate::tensor::{Element, Nd, Rank, check_size, filled_array};
+use crate::tensor::{Element, Nd, Rank, Storage, check_size, filled_array};
 use dl_core::{
     Along, At, BlockOp, BuiltIn, CotangentSink, Differentiable, Error, Immediate, Layer, Part, Primitive, Result,
 };
@@ -392,6 +393,29 @@ fn check(elements: &[SliceInfoElem], shape: &[usize]) -> Result<()> {
     Ok(())
 }
 
+/// The part of a tensor on a device that a checked slice selects.
+pub(crate) fn part_on_device(view: View, elements: &[SliceInfoElem]) -> View {
+    elements
+        .iter()
+        .fold((view, 0), |(view, axis), element| match *element {
+            SliceInfoElem::NewAxis => (view.inserted(axis), axis + 1),
+            SliceInfoElem::Index(index) => {
+                let index = position_of(index, view.shape[axis]).expect("the slice was checked");
+                (view.sliced(axis, index, 1, 1).without(axis), axis)
+            }
+            SliceInfoElem::Slice { start, end, step } => {
+                let length = view.shape[axis];
+                let from_start = |at: isize| if at < 0 { at + length as isize } else { at } as usize;
+                let (start, end) = (from_start(start), end.map_or(length, from_start));
+                let count = (end - start).div_ceil(step.unsigned_abs());
+                // a negative step begins at the last element of the range
+                let first = if step < 0 && count > 0 { end - 1 } else { start };
+                (view.sliced(axis, first, count, step), axis + 1)
+            }
+        })
+        .0
+}
+
 #[derive(Clone)]
 struct SliceView<A, D, E> {
     name: &'static str,
@@ -408,6 +432,9 @@ impl<A: Element, D: Rank, E: Rank> Primitive for SliceView<A, D, E> {
     }
 
     fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, E>> {
+        if let Some(view) = x.0.on_device()? {
+            return Ok(Nd(Storage::from_view(part_on_device(view, &self.spec.of(x.shape())?))));
+        }
         if let Some((axis, range)) = self.spec.range(x.shape()) {
             let mut narrow = x.array();
             narrow.slice_axis_inplace(axis, range);
@@ -467,7 +494,7 @@ impl<A: Element, D: Rank, E: Rank> BuiltIn for SliceView<A, D, E> {
     const IS_PURE: bool = true;
 
     fn block_op(&self, (x,): (&Nd<A, D>,), value: &Nd<A, E>) -> Option<BlockOp> {
-        if should_defer(x.len()) || value.is_empty() {
+        if !is_small(x) || value.is_empty() {
             return None;
         }
         part_of(&self.spec.of(x.shape()).ok()?, x.shape()).map(BlockOp::Part)
@@ -526,6 +553,12 @@ impl<A: Element, D: Rank> Primitive for Pad<A, D> {
 
     fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, D>> {
         let (shape, elements) = self.padded(x.shape())?;
+        if let Some(view) = x.0.on_device()? {
+            let whole = View::new(view.device(), view.dtype, shape.slice())?;
+            whole.fill(self.value.to_f64().expect("a number"))?;
+            view.copy_to(&part_on_device(whole.clone(), &elements))?;
+            return Ok(Nd(Storage::from_view(whole)));
+        }
         let mut whole = filled_array(shape, self.value);
         let inner = whole.view_mut().into_dyn();
         zip_in_parts(inner.slice_move(&elements[..]), x.0.view().into_dyn(), |to, &x| *to = x);
@@ -572,17 +605,21 @@ impl<A: Element, D: Rank> Primitive for ElementAt<A, D> {
 
     fn value(&self, (x,): (&Nd<A, D>,)) -> Result<A> {
         let index = self.index.slice();
-        if index.len() == x.shape().len()
-            && let Some(&element) = x.0.view().into_dyn().get(index)
-        {
+        let is_there = index.len() == x.shape().len() && index.iter().zip(x.shape()).all(|(at, length)| at < length);
+        if is_there && let Some(view) = x.0.on_device()? {
+            let element = index.iter().fold(view, |view, &at| view.sliced(0, at, 1, 1).without(0));
+            return Ok(fusion::elements_on_host::<A>(&element)?[0]);
+        }
+        if is_there && let Some(&element) = x.0.view().into_dyn().get(index) {
             return Ok(element);
         }
         Err(Error::invalid(format!("there is no element {index:?} in a tensor of shape {:?}", x.shape())))
     }
 
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
+        let place = at.values.0.0.device().cloned();
         let index = self.index.slice().iter().map(|&index| SliceInfoElem::Index(index as isize)).collect();
-        (Some(slice_gradient(at.values.0.dim(), Place::Slice(index), fill(at.delta, IxDyn(&[])))),)
+        (Some(slice_gradient(at.values.0.dim(), Place::Slice(index), fill_on(at.delta, IxDyn(&[]), place))),)
     }
 
     fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<A>> {

@@ -3,15 +3,17 @@
 //! A sequence of a thousand rows that is read row by row receives a thousand deltas. They are
 //! accumulated in one tensor, instead of adding a thousand tensors that are zero but for one row.
 
-use crate::fusion::{self, CHUNK_LEN, should_defer};
+use crate::device::{Code, Device, View, Work, common_place, not_on_host};
+use crate::fusion::{self, CHUNK_LEN, is_small, should_defer};
 use crate::kernels::zip_in_parts;
 use crate::ops::index::{gather, gather_add, take, take_add};
 use crate::ops::reshape::as_rank;
-use crate::ops::slice::{part_of, slice_elements};
-use crate::tensor::{Element, Nd, Rank, filled_array};
+use crate::ops::slice::{part_of, part_on_device, slice_elements};
+use crate::tensor::{Element, Nd, Rank, Storage, filled_array};
 use dl_core::{Along, At, BlockOp, BuiltIn, CotangentSink, Layer, Part, Primitive, Result};
 use ndarray::{ArrayView, ArrayViewD, ArrayViewMut, ArrayViewMutD, IxDyn, SliceInfoElem};
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 /// The place of a part in a tensor.
 #[derive(Clone)]
@@ -74,7 +76,7 @@ pub(crate) fn add_part_now<A: Element, D: Rank, E: Rank>(
     sink: &mut CotangentSink<'_>,
     add: impl Fn(ArrayViewMut<'_, A, D>, ArrayView<'_, A, E>),
 ) -> bool {
-    if should_defer(whole.len()) || !sink.wants(0) {
+    if should_defer(whole.len()) || whole.0.device().is_some() || !sink.wants(0) {
         return false;
     }
     // the graph form of the rule converts the delta to dynamic rank, which counts as an operation
@@ -133,6 +135,9 @@ impl<A: Element, D: Rank> Primitive for SliceGradient<A, D> {
     }
 
     fn value(&self, parts: Vec<&Nd<A, IxDyn>>) -> Result<Nd<A, D>> {
+        if let Some(device) = common_place(parts.iter().map(|part| (part.0.device(), usize::MAX)))?.cloned() {
+            return self.on_device(&device, &parts);
+        }
         let mut whole = filled_array(self.shape.clone(), A::zero());
         for (part, place) in parts.into_iter().zip(&self.places) {
             place.add(whole.view_mut().into_dyn(), part.view());
@@ -156,11 +161,31 @@ impl<A: Element, D: Rank> Primitive for SliceGradient<A, D> {
     }
 }
 
+impl<A: Element, D: Rank> SliceGradient<A, D> {
+    fn on_device(&self, device: &Arc<dyn Device>, parts: &[&Nd<A, IxDyn>]) -> Result<Nd<A, D>> {
+        let whole = View::new(device, A::ELEMENT, self.shape.slice())?;
+        whole.fill(0.0)?;
+        for (part, place) in parts.iter().zip(&self.places) {
+            let to = match place {
+                Place::Whole => whole.clone(),
+                Place::Slice(elements) => part_on_device(whole.clone(), elements),
+                Place::Rows { .. } | Place::Elements { .. } => return Err(not_on_host(&**device)),
+            };
+            let part = part.0.on_device()?.expect("it lies on the device");
+            let of = [to.clone(), part.reshaped(&to.shape)?];
+            if !to.is_empty() {
+                device.launch(&Work::Map { code: &Code::sum(), numbers: &[], of: &of, to: &[to] })?;
+            }
+        }
+        Ok(Nd(Storage::from_view(whole)))
+    }
+}
+
 impl<A: Element, D: Rank> BuiltIn for SliceGradient<A, D> {
     const IS_PURE: bool = true;
 
     fn block_op(&self, parts: Vec<&Nd<A, IxDyn>>, value: &Nd<A, D>) -> Option<BlockOp> {
-        if should_defer(value.len()) || parts.iter().any(|part| part.is_empty()) {
+        if !is_small(value) || parts.iter().any(|part| part.is_empty()) {
             return None;
         }
         let place = |place: &Place| match place {

@@ -1,10 +1,11 @@
 //! Element types and ranks of tensors.
 
 use super::{LazyTensor, Nd, Storage};
+use crate::device::Place;
 use dl_core::parallel::memory::Pooled;
 use dl_core::{
     BasicBlock, BlockKernel, ChunkElement, Delta, Differentiable, ElementType, Elements, Layer, Nothing, Number,
-    Pointwise, StoredElement, Trainable, buffers,
+    Pointwise, Result, StoredElement, Trainable, buffers,
 };
 use ndarray::{Dimension, Ix0, Ix1, Ix2, Ix3, Ix4, Ix5, Ix6, IxDyn};
 use std::borrow::Cow;
@@ -55,7 +56,26 @@ pub trait Item: Copy + PartialEq + Debug + Send + Sync + 'static {
     }
 
     #[doc(hidden)]
+    #[allow(private_interfaces, reason = "internal")]
+    fn compute_on_device<D: Rank>(_: &LazyTensor<Self, D>) -> Result<Storage<Self, D>> {
+        unreachable!("only numbers have lazy expressions")
+    }
+
+    #[doc(hidden)]
     fn realize<D: Rank>(_: &[&Nd<Self, D>]) {}
+
+    /// A copy on another place. Plain data stay on the host.
+    #[doc(hidden)]
+    #[allow(private_interfaces, reason = "internal")]
+    fn moved<D: Rank>(x: &Nd<Self, D>, _: &Place) -> Result<Nd<Self, D>> {
+        Ok(x.clone())
+    }
+
+    /// Ones in the shape of a tensor, on the place of it.
+    #[doc(hidden)]
+    fn ones_like<D: Rank>(x: &Nd<Self, D>) -> Nd<Self::Derivative, D> {
+        Nd::full(x.dim(), Self::UNIT)
+    }
 
     #[doc(hidden)]
     const IN_BLOCKS: Option<ElementType> = None;

@@ -8,10 +8,11 @@
 
 use super::aligned::AlignedBuf;
 use super::{Item, Nd, Rank, Storage};
+use crate::device::{Device, Place};
 use dl_core::parallel::backoff::wait;
-use dl_core::{Binary, Unary};
+use dl_core::{Binary, Error, Result, Unary};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Marks a lazy tensor as being computed. The mark is removed on drop, also when a panic (out of
 /// memory) unwinds.
@@ -41,6 +42,10 @@ pub(crate) struct LazyTensor<A: Item, D: Rank> {
     /// Dropped, with its operands, once there is a value.
     operation: Mutex<Option<Expr<A, D>>>,
     value: OnceLock<Storage<A, D>>,
+    /// Where it is computed.
+    place: Place,
+    /// Held by the thread that launches its kernel on a device.
+    launching: Mutex<()>,
     /// Whether a thread is computing this tensor by itself, not as part of a larger kernel.
     computing: AtomicBool,
 }
@@ -55,9 +60,14 @@ pub(crate) enum Expr<A: Item, D: Rank> {
 }
 
 impl<A: Item, D: Rank> LazyTensor<A, D> {
-    pub(crate) fn new(shape: D, length: usize, nanoseconds: f64, operation: Expr<A, D>) -> Self {
+    pub(crate) fn new(shape: D, length: usize, nanoseconds: f64, operation: Expr<A, D>, place: Place) -> Self {
         let (operation, value, computing) = (Mutex::new(Some(operation)), OnceLock::new(), AtomicBool::new(false));
-        LazyTensor { shape, length, nanoseconds, operation, value, computing }
+        LazyTensor { shape, length, nanoseconds, operation, value, place, launching: Mutex::new(()), computing }
+    }
+
+    /// The device that computes it; none for the host.
+    pub(crate) fn device(&self) -> Option<&Arc<dyn Device>> {
+        self.place.as_ref()
     }
 
     pub(crate) fn shape(&self) -> &D {
@@ -90,9 +100,26 @@ impl<A: Item, D: Rank> LazyTensor<A, D> {
     }
 
     /// The elements, computed on first use.
+    ///
+    /// # Errors
+    /// Those of the device. The host has none.
+    pub(crate) fn try_compute(&self) -> Result<&Storage<A, D>> {
+        if self.place.is_some() && self.value.get().is_none() {
+            let _launching = self.launching.lock().unwrap_or_else(PoisonError::into_inner);
+            if self.value.get().is_none() {
+                self.keep(A::compute_on_device(self)?);
+            }
+        }
+        Ok(self.compute())
+    }
+
+    /// The same, where an error of the device is raised.
     pub(crate) fn compute(&self) -> &Storage<A, D> {
         if let Some(value) = self.value.get() {
             return value;
+        }
+        if self.place.is_some() {
+            return self.try_compute().unwrap_or_else(Error::raise);
         }
         // a second thread spins first: the computation waits for no other thread, and a wake-up
         // takes longer than most kernels

@@ -2,6 +2,7 @@
 
 use super::storage::row_major_copy;
 use super::{Derivative, Discrete, Element, Item, LazyTensor, Rank, Storage, aligned, check_size, dim_of, unit_shape};
+use crate::device::common_place;
 use dl_core::parallel::memory::Pooled;
 use dl_core::{
     BasicBlock, BlockKernel, BlockView, Data, Delta, Differentiable, Do, ElementType, Elements, Error, Layer, Result,
@@ -133,6 +134,9 @@ impl<A: Item, D: Rank> Nd<A, D> {
     /// assert_eq!(dl_nd::Nd::from([[1.0_f32, 2.0]]).into_dyn().shape(), [1, 2]);
     /// ```
     pub fn into_dyn(self) -> Nd<A, IxDyn> {
+        if let Some(view) = self.0.on_device().unwrap_or_else(Error::raise) {
+            return Nd(Storage::from_view(view));
+        }
         self.0.into_array().into_dyn().into()
     }
 
@@ -213,7 +217,7 @@ impl<A: Item, D: Rank> Nd<A, D> {
     /// Estimated time in nanoseconds until all elements are available in row-major order. Computed
     /// tensors are in that order.
     pub(crate) fn nanoseconds_to_arrange(&self) -> f64 {
-        let is_view = self.lazy().is_none() && !self.0.is_standard_layout();
+        let is_view = self.lazy().is_none() && self.0.device().is_none() && !self.0.is_standard_layout();
         if is_view { self.len() as f64 } else { self.nanoseconds_to_compute() }
     }
 
@@ -406,7 +410,7 @@ impl<A: Item, D: Rank> Data for Nd<A, D> {
     type Delta = Nd<A::Derivative, D>;
 
     fn one(&self) -> Nd<A::Derivative, D> {
-        Nd::full(self.dim(), A::UNIT)
+        A::ones_like(self)
     }
 
     fn push_shape(&self, shape: &mut ShapeList) -> bool {
@@ -420,6 +424,9 @@ impl<A: Item, D: Rank> Data for Nd<A, D> {
     const IN_BLOCKS: Option<ElementType> = A::IN_BLOCKS;
 
     fn elements(&self) -> Option<Elements<'_>> {
+        if self.0.device().is_some() {
+            return None;
+        }
         let elements = self.0.as_slice();
         A::elements(elements.map_or_else(|| Cow::Owned(self.0.iter().copied().collect()), Cow::Borrowed))
     }
@@ -441,7 +448,7 @@ impl<A: Item, D: Rank> Data for Nd<A, D> {
     fn check_delta(&self, delta: &Nd<A::Derivative, D>) -> Result<()> {
         let (shape, found) = (self.shape(), delta.shape());
         if found == shape {
-            return Ok(());
+            return common_place([(self.0.device(), usize::MAX), (delta.0.device(), usize::MAX)]).map(|_| ());
         }
         Err(Error::shape(format!("a derivative of shape {found:?} for a tensor of shape {shape:?}")))
     }
@@ -465,6 +472,9 @@ impl<A: Item, D: Rank> Data for Nd<A, D> {
 
     /// In row-major order and aligned to a cache line.
     fn at_rest(self) -> Self {
+        if let Some(view) = self.0.on_device().unwrap_or_else(Error::raise) {
+            return Nd(Storage::from_view(view.contiguous().unwrap_or_else(Error::raise)));
+        }
         let mut rest: Self =
             if self.view().is_standard_layout() { self } else { self.view().as_standard_layout().into_owned().into() };
         A::align(&mut rest.0);

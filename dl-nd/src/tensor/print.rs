@@ -1,6 +1,7 @@
 //! Printing of tensors, as NumPy prints arrays.
 
 use super::{Item, Nd, Rank};
+use dl_core::Data;
 use ndarray::{ArrayViewD, Axis};
 use std::fmt::{self, Write};
 
@@ -14,7 +15,8 @@ const AT_ENDS: usize = 3;
 const LINE: usize = 75;
 
 /// The elements in brackets, in columns of equal width; `{:.3?}` sets the number of decimals. More
-/// than a thousand elements are shortened to the ends of each axis, unless the format is `{:#?}`.
+/// than a thousand elements are shortened to the ends of each axis, unless the format is `{:#?}`. Of
+/// a tensor on a device the type, the shape and the device.
 ///
 /// ```
 /// use dl_nd::Nd;
@@ -24,6 +26,9 @@ const LINE: usize = 75;
 /// ```
 impl<A: Item, D: Rank> fmt::Debug for Nd<A, D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(device) = self.0.device() {
+            return write!(f, "{} on {}", self.describe(), device.name());
+        }
         let x = self.0.view().into_dyn();
         if x.is_empty() && x.ndim() > 1 {
             return write!(f, "[], shape={:?}", x.shape());

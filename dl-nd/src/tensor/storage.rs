@@ -1,8 +1,9 @@
-//! Storage of the elements of a tensor: an array, or a lazy expression that is computed on first
-//! access.
+//! Storage of the elements of a tensor: an array, memory of a device, or a lazy expression that is
+//! computed on first access.
 
-use super::{Element, Item, LazyTensor, Rank, aligned};
-use dl_core::{buffers, parallel};
+use super::{Element, Item, LazyTensor, Rank, aligned, dim_of};
+use crate::device::{Device, View, not_on_host};
+use dl_core::{Result as Fallible, buffers, parallel};
 use ndarray::{ArcArray, Array, ArrayView, Axis, Dimension};
 use std::ops::Deref;
 use std::sync::Arc;
@@ -16,11 +17,55 @@ pub(crate) struct Storage<A: Item, D: Rank>(StorageRepr<A, D>);
 enum StorageRepr<A: Item, D: Rank> {
     Array(ArcArray<A, D>),
     Lazy(Arc<LazyTensor<A, D>>),
+    Device(Arc<OnDevice<D>>),
     /// Placeholder after the contents were moved out; dropped without effect.
     Moved,
 }
 
+/// Elements on a device. The shape is that of the view.
+struct OnDevice<D> {
+    shape: D,
+    view: View,
+}
+
 impl<A: Item, D: Rank> Storage<A, D> {
+    /// Elements on a device.
+    pub(crate) fn from_view(view: View) -> Self {
+        Storage(StorageRepr::Device(Arc::new(OnDevice { shape: dim_of(&view.shape), view })))
+    }
+
+    /// The device that has the elements, or will have them; none for the host.
+    pub(crate) fn device(&self) -> Option<&Arc<dyn Device>> {
+        match &self.0 {
+            StorageRepr::Array(_) | StorageRepr::Moved => None,
+            StorageRepr::Lazy(lazy) => lazy.device(),
+            StorageRepr::Device(on_device) => Some(on_device.view.device()),
+        }
+    }
+
+    /// The elements on their device, for which a lazy expression is computed; none on the host.
+    ///
+    /// # Errors
+    /// Those of the device.
+    pub(crate) fn on_device(&self) -> Fallible<Option<View>> {
+        match &self.0 {
+            StorageRepr::Lazy(lazy) if lazy.device().is_some() => lazy.try_compute()?.on_device(),
+            StorageRepr::Device(on_device) => Ok(Some(on_device.view.clone())),
+            _ => Ok(None),
+        }
+    }
+
+    /// The elements as a slice, if they are on the host and in row-major order. This must be asked
+    /// instead of the array, which a device does not have.
+    pub(crate) fn as_slice(&self) -> Option<&[A]> {
+        if self.device().is_some() { None } else { (**self).as_slice() }
+    }
+
+    /// Whether the elements are on the host and in row-major order.
+    pub(crate) fn is_standard_layout(&self) -> bool {
+        self.device().is_none() && (**self).is_standard_layout()
+    }
+
     pub(crate) fn from_lazy(lazy: Arc<LazyTensor<A, D>>) -> Self {
         Storage(StorageRepr::Lazy(lazy))
     }
@@ -37,6 +82,7 @@ impl<A: Item, D: Rank> Storage<A, D> {
     pub(crate) fn shape(&self) -> &[usize] {
         match &self.0 {
             StorageRepr::Lazy(lazy) => lazy.shape().slice(),
+            StorageRepr::Device(on_device) => on_device.shape.slice(),
             _ => (**self).shape(),
         }
     }
@@ -45,6 +91,7 @@ impl<A: Item, D: Rank> Storage<A, D> {
     pub(crate) fn dim(&self) -> D {
         match &self.0 {
             StorageRepr::Lazy(lazy) => lazy.shape().clone(),
+            StorageRepr::Device(on_device) => on_device.shape.clone(),
             _ => self.raw_dim(),
         }
     }
@@ -59,6 +106,7 @@ impl<A: Item, D: Rank> Storage<A, D> {
                     Err(shared) => (**shared.compute()).clone(),
                 }
             }
+            StorageRepr::Device(on_device) => not_on_host(&**on_device.view.device()).raise(),
             StorageRepr::Moved => unreachable!("the contents were moved out"),
         }
     }
@@ -70,7 +118,7 @@ impl<A: Item, D: Rank> Storage<A, D> {
 
     /// The array for writing; shared elements are copied first.
     pub(crate) fn array_mut(&mut self) -> &mut ArcArray<A, D> {
-        if let StorageRepr::Lazy(_) = self.0 {
+        if let StorageRepr::Lazy(_) | StorageRepr::Device(_) = self.0 {
             let elements = Storage(std::mem::replace(&mut self.0, StorageRepr::Moved));
             self.0 = StorageRepr::Array(elements.into_array());
         }
@@ -153,6 +201,7 @@ impl<A: Item, D: Rank> Deref for Storage<A, D> {
         match &self.0 {
             StorageRepr::Array(array) => array,
             StorageRepr::Lazy(lazy) => lazy.compute(),
+            StorageRepr::Device(on_device) => not_on_host(&**on_device.view.device()).raise(),
             StorageRepr::Moved => unreachable!("the contents were moved out"),
         }
     }

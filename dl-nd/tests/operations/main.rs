@@ -8,6 +8,7 @@
 
 mod case;
 mod controls;
+mod device;
 mod differences;
 mod documentation;
 mod draw;

@@ -13,6 +13,7 @@ mod conv;
 mod conveniences;
 mod ctc;
 mod derivatives;
+mod device;
 mod divided;
 mod embedding;
 mod errors;

@@ -1,0 +1,129 @@
+//! Arguments of kernels, in the layout of the structs of the sources.
+
+use dl_core::{Error, Result};
+use dl_nd::device::View;
+
+/// The number of axes that a kernel can have.
+pub(crate) const AXES: usize = 8;
+/// The numbers of tensors, of instructions and of numbers of an interpreted program.
+pub(crate) const PLACES: usize = 6;
+pub(crate) const INSTRUCTIONS: usize = 48;
+pub(crate) const NUMBERS: usize = 8;
+
+/// Integers and floating-point numbers without padding between equal ones.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct Place {
+    offset: u64,
+    step: i32,
+    strides: [i32; AXES],
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct Shape {
+    pub(crate) len: u64,
+    rank: i32,
+    shape: [u32; AXES],
+}
+
+#[repr(C)]
+pub(crate) struct Program<T> {
+    pub(crate) shape: Shape,
+    pub(crate) operands: i32,
+    pub(crate) results: i32,
+    pub(crate) instructions: i32,
+    pub(crate) code: [u32; INSTRUCTIONS],
+    pub(crate) stored: [u32; PLACES],
+    pub(crate) numbers: [T; NUMBERS],
+    pub(crate) places: [Place; PLACES],
+}
+
+/// The geometry of a compiled program with at most so many tensors and numbers.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct Geometry<T, const N: usize> {
+    pub(crate) shape: Shape,
+    pub(crate) numbers: [T; N],
+    pub(crate) places: [Place; N],
+}
+
+#[repr(C)]
+pub(crate) struct Sum {
+    pub(crate) of: u64,
+    pub(crate) to: u64,
+    pub(crate) before: u64,
+    pub(crate) len: u64,
+    pub(crate) after: u64,
+    pub(crate) in_eights: i32,
+}
+
+#[repr(C)]
+pub(crate) struct Fold {
+    pub(crate) of: u64,
+    pub(crate) to: u64,
+    pub(crate) before: u64,
+    pub(crate) rows: u64,
+    pub(crate) after: u64,
+    pub(crate) part: u64,
+    pub(crate) op: i32,
+}
+
+#[repr(C)]
+pub(crate) struct Product {
+    pub(crate) shape: Shape,
+    pub(crate) rows: u64,
+    pub(crate) depth: u64,
+    pub(crate) columns: u64,
+    pub(crate) a_row: u64,
+    pub(crate) a_term: u64,
+    pub(crate) b_column: u64,
+    pub(crate) b_term: u64,
+    pub(crate) row: u64,
+    pub(crate) to: u64,
+    pub(crate) a: Place,
+    pub(crate) b: Place,
+    pub(crate) with_row: i32,
+    pub(crate) relu: i32,
+    pub(crate) accumulators: i32,
+}
+
+/// The position of the first element of a view in its slab, in elements.
+pub(crate) fn offset(view: &View) -> u64 {
+    (view.span().start / view.dtype.size() + view.offset) as u64
+}
+
+impl Shape {
+    pub(crate) fn new(shape: &[usize]) -> Result<Self> {
+        if shape.len() > AXES || shape.iter().any(|&length| u32::try_from(length).is_err()) {
+            return Err(Error::shape(format!("a tensor of shape {shape:?}: devices take {AXES} axes of 2³² elements")));
+        }
+        let mut lengths = [1; AXES];
+        lengths.iter_mut().zip(shape).for_each(|(to, &length)| *to = length as u32);
+        Ok(Shape { len: shape.iter().product::<usize>() as u64, rank: shape.len() as i32, shape: lengths })
+    }
+}
+
+impl Place {
+    pub(crate) const NOWHERE: Place = Place { offset: 0, step: 0, strides: [0; AXES] };
+
+    /// The first axes of a view.
+    pub(crate) fn of_axes(view: &View, axes: usize) -> Result<Self> {
+        let too_far = |_| Error::shape(format!("a view of strides {:?} is too large for a device", view.strides));
+        let mut strides = [0; AXES];
+        for (to, &stride) in strides.iter_mut().zip(&view.strides[..axes]) {
+            *to = i32::try_from(stride).map_err(too_far)?;
+        }
+        let single = view.strides[..axes].iter().zip(&view.shape).all(|(&stride, &length)| stride == 0 || length == 1);
+        let step = match (single, view.is_contiguous() && axes == view.shape.len()) {
+            (true, _) => 0,
+            (_, true) => 1,
+            _ => -1,
+        };
+        Ok(Place { offset: offset(view), step, strides })
+    }
+
+    pub(crate) fn new(view: &View) -> Result<Self> {
+        Place::of_axes(view, view.shape.len())
+    }
+}

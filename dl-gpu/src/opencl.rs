@@ -1,0 +1,485 @@
+//! Devices by OpenCL.
+//!
+//! One lock owns the kernels, whose arguments are set in the object that is launched, and the
+//! memory. Launches happen under it, in the order of the queue; reading waits outside of it.
+//!
+//! A pointwise program is interpreted when it is new and compiled when it comes back, since a
+//! compilation takes about a second, and a dynamic network has many programs that run once. Both
+//! give the same bits.
+//!
+//! Safety: a kernel accesses the elements of the views that it gets, whose spans the arena has given
+//! out, and nothing else; the structs of `layout` have the layout of those in the sources.
+
+use crate::arena::Arena;
+use crate::layout::{self, Geometry, INSTRUCTIONS, NUMBERS, PLACES, Place, Shape, offset};
+use crate::source::{self, GROUP};
+use dl_core::{Binary, DType, Error, Number, Result};
+use dl_nd::device::{Code, Counters, Device, Span, View, Work};
+use dl_nd::device::{Fold, Product, Sum, SumOrder};
+use opencl3::command_queue::CommandQueue;
+use opencl3::context::Context;
+use opencl3::device::{CL_DEVICE_TYPE_ALL, CL_DEVICE_TYPE_GPU, Device as Hardware, get_all_devices};
+use opencl3::error_codes::ClError;
+use opencl3::kernel::{ExecuteKernel, Kernel};
+use opencl3::memory::{Buffer, CL_MEM_READ_WRITE, ClMem};
+use opencl3::program::Program;
+use opencl3::types::{CL_BLOCKING, CL_NON_BLOCKING};
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::Display;
+use std::mem::ManuallyDrop;
+use std::ptr::null_mut;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The number of tensors and numbers of a compiled program with many of them.
+const MANY: usize = 64;
+
+/// The option without which a division of `f32` may be wrong in its last digits.
+const EXACT_DIVISION: &str = "-cl-fp32-correctly-rounded-divide-sqrt";
+/// The bit of the configuration of `f32` that says that there is this option.
+const HAS_EXACT_DIVISION: u64 = 1 << 7;
+
+/// Bytes on their way to a device that are kept until a wait. Beyond, a write waits.
+const MAX_STAGED_BYTES: usize = 1 << 26;
+
+/// How a device is used.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// From which use on a pointwise program is compiled.
+    pub compile_from: u32,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings { compile_from: 3 }
+    }
+}
+
+/// A device and its queue.
+pub(crate) struct OpenCl {
+    name: String,
+    double: bool,
+    options: &'static str,
+    settings: Settings,
+    context: Arc<Context>,
+    queue: CommandQueue,
+    state: Mutex<State>,
+}
+
+struct State {
+    arena: Arena<Buffer<u8>>,
+    libraries: HashMap<DType, Program>,
+    kernels: HashMap<(DType, &'static str), Kernel>,
+    programs: HashMap<(DType, Code), Compiled>,
+    counters: Counters,
+    /// Bytes that the queue may still read, with their number.
+    staged: (Vec<Vec<u8>>, usize),
+}
+
+/// A pointwise program: how often it has been used, and its kernel.
+#[derive(Default)]
+struct Compiled {
+    uses: u32,
+    kernel: Option<(Program, Kernel)>,
+}
+
+impl OpenCl {
+    /// Opens the device of this number. GPUs come first.
+    pub(crate) fn open(number: usize, settings: Settings) -> Result<Self> {
+        let mut devices = get_all_devices(CL_DEVICE_TYPE_GPU).unwrap_or_default();
+        let all = get_all_devices(CL_DEVICE_TYPE_ALL).map_err(|ClError(code)| {
+            Error::invalid(format!(
+                "there is no device: OpenCL, whose library (libOpenCL.so.1) and drivers were looked for, \
+                 reports {} ({code})",
+                ClError(code)
+            ))
+        })?;
+        all.into_iter().for_each(|id| {
+            if !devices.contains(&id) {
+                devices.push(id)
+            }
+        });
+        let Some(&id) = devices.get(number) else {
+            let count = devices.len();
+            return Err(Error::invalid(format!("device {number} of OpenCL was asked for, but it has {count} devices")));
+        };
+        let hardware = Hardware::new(id);
+        let known = hardware.name().unwrap_or_default();
+        let name = format!("OpenCL device {number} ({})", known.trim());
+        let fails = |error: ClError| Error::invalid(format!("{name} cannot be opened: {error}"));
+        let context = context_of(number, &hardware).map_err(fails)?;
+        #[allow(deprecated, reason = "the successor needs OpenCL 2.0")]
+        // SAFETY: the device is that of the context
+        let queue = unsafe { CommandQueue::create(&context, id, 0) }.map_err(fails)?;
+        let is_exact = hardware.single_fp_config().map_err(fails)? & HAS_EXACT_DIVISION != 0;
+        let options = if is_exact { EXACT_DIVISION } else { "" };
+        let double = hardware.double_fp_config().is_ok_and(|config| config != 0);
+        let state = Mutex::new(State {
+            arena: Arena::new(),
+            libraries: HashMap::new(),
+            kernels: HashMap::new(),
+            programs: HashMap::new(),
+            counters: Counters::default(),
+            staged: (Vec::new(), 0),
+        });
+        Ok(OpenCl { name, double, options, settings, context, queue, state })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn error(&self, what: impl Display, error: impl Display) -> Error {
+        Error::invalid(format!("{} {what}: {error}", self.name))
+    }
+
+    /// Compiles a program.
+    fn build(&self, state: &mut State, text: &str) -> Result<Program> {
+        state.counters.builds += 1;
+        Program::create_and_build_from_source(&self.context, text, self.options)
+            .map_err(|log| self.error("cannot compile a kernel", log))
+    }
+
+    /// Queues a kernel for so many elements.
+    fn enqueue(&self, state: &mut State, call: &mut ExecuteKernel<'_>, len: u64) -> Result<()> {
+        call.set_global_work_size((len as usize).next_multiple_of(GROUP)).set_local_work_size(GROUP);
+        // SAFETY: the arguments have been set; threads beyond `len` do nothing
+        unsafe { call.enqueue_nd_range(&self.queue) }.map_err(|error| self.error("cannot launch a kernel", error))?;
+        state.counters.launches += 1;
+        Ok(())
+    }
+
+    /// Queues a kernel of the library of this type. `set` sets its arguments.
+    fn run(
+        &self,
+        state: &mut State,
+        dtype: DType,
+        name: &'static str,
+        len: u64,
+        set: impl FnOnce(&mut ExecuteKernel<'_>, &Arena<Buffer<u8>>),
+    ) -> Result<()> {
+        if !state.kernels.contains_key(&(dtype, name)) {
+            if !state.libraries.contains_key(&dtype) {
+                let library = self.build(state, &source::library(dtype, self.double))?;
+                state.libraries.insert(dtype, library);
+            }
+            let kernel = Kernel::create(&state.libraries[&dtype], name);
+            let kernel = kernel.map_err(|error| self.error(format_args!("has no kernel `{name}`"), error))?;
+            state.kernels.insert((dtype, name), kernel);
+        }
+        let kernel = state.kernels.remove(&(dtype, name)).expect("it was made");
+        let mut call = ExecuteKernel::new(&kernel);
+        set(&mut call, &state.arena);
+        let queued = self.enqueue(state, &mut call, len);
+        state.kernels.insert((dtype, name), kernel);
+        queued
+    }
+
+    fn map<T: Number>(&self, state: &mut State, code: &Code, numbers: &[f64], of: &[View], to: &[View]) -> Result<()> {
+        let views: Vec<&View> = of.iter().chain(to).collect();
+        let (dtype, shape) = (to[0].dtype, Shape::new(&to[0].shape)?);
+        let places: Vec<Place> = views.iter().map(|view| Place::new(view)).collect::<Result<_>>()?;
+        let numbers: Vec<T> = numbers.iter().map(|&number| T::of(number)).collect();
+        let program = state.programs.entry((dtype, code.clone())).or_default();
+        program.uses = program.uses.saturating_add(1);
+        let is_short = code.instructions.len() <= INSTRUCTIONS && views.len() <= PLACES && numbers.len() <= NUMBERS;
+        if is_short && program.kernel.is_none() && program.uses < self.settings.compile_from {
+            let mut interpreted = layout::Program {
+                shape,
+                operands: of.len() as i32,
+                results: to.len() as i32,
+                instructions: code.instructions.len() as i32,
+                code: [0; INSTRUCTIONS],
+                stored: [0; PLACES],
+                numbers: [T::zero(); NUMBERS],
+                places: [Place::NOWHERE; PLACES],
+            };
+            fill(&mut interpreted.code, code.instructions.iter().map(|&instruction| source::encoded(instruction)));
+            fill(&mut interpreted.stored, code.results.iter().map(|&result| result as u32));
+            fill(&mut interpreted.numbers, numbers);
+            fill(&mut interpreted.places, places);
+            return self.run(state, dtype, "dl_interpret", shape.len, |call, arena| {
+                // places that are not used get any memory
+                for view in views.iter().chain(std::iter::repeat(&&to[0])).take(PLACES) {
+                    set_memory(call, arena, view.span());
+                }
+                set(call, &interpreted);
+            });
+        }
+        let by_value = views.len() <= NUMBERS && numbers.len() <= NUMBERS;
+        if views.len().max(numbers.len()) > MANY {
+            return Err(self.error("cannot run a program", format_args!("it has {} tensors", views.len())));
+        }
+        let kernel = match program.kernel.take() {
+            Some(kernel) => kernel,
+            None => {
+                let room = if by_value { NUMBERS } else { MANY };
+                let text = source::map(code, of.len(), room, by_value, dtype, self.double);
+                let built = self.build(state, &text)?;
+                let kernel = Kernel::create(&built, "dl_map").map_err(|error| self.error("has no kernel", error))?;
+                (built, kernel)
+            }
+        };
+        let mut call = ExecuteKernel::new(&kernel.1);
+        views.iter().for_each(|view| set_memory(&mut call, &state.arena, view.span()));
+        let mut in_memory = None;
+        if by_value {
+            set(&mut call, &geometry::<T, NUMBERS>(shape, &numbers, &places));
+        } else {
+            let geometry = geometry::<T, MANY>(shape, &numbers, &places);
+            // SAFETY: plain numbers; padding between them is not read by the kernel
+            let bytes =
+                unsafe { std::slice::from_raw_parts((&raw const geometry).cast::<u8>(), size_of_val(&geometry)) };
+            let span = self.take(state, bytes.len())?;
+            self.write_staged(state, span, bytes)?;
+            set_memory(&mut call, &state.arena, span);
+            set(&mut call, &(span.start as u64));
+            in_memory = Some(span);
+        }
+        let queued = self.enqueue(state, &mut call, shape.len);
+        in_memory.into_iter().for_each(|span| state.arena.give_back(span));
+        state.programs.entry((dtype, code.clone())).or_default().kernel = Some(kernel);
+        queued
+    }
+
+    fn take(&self, state: &mut State, bytes: usize) -> Result<Span> {
+        state.arena.take(bytes, |size| {
+            // SAFETY: there is no host memory
+            let slab = unsafe { Buffer::create(&self.context, CL_MEM_READ_WRITE, size, null_mut()) };
+            let in_use = state.counters.bytes_in_use;
+            let fails = |error| self.error(format_args!("has no {size} bytes left beside {in_use} in use"), error);
+            slab.map_err(fails)
+        })
+    }
+
+    /// Queues a copy of these bytes to the device.
+    fn write_staged(&self, state: &mut State, to: Span, bytes: &[u8]) -> Result<()> {
+        let fails = |error| self.error("cannot be written to", error);
+        if state.staged.1 + bytes.len() > MAX_STAGED_BYTES {
+            self.queue.finish().map_err(fails)?;
+            state.staged = (Vec::new(), 0);
+        }
+        let kept = bytes.to_vec();
+        let mut slab = borrowed(state.arena.slab(to));
+        // SAFETY: `kept` lives until the queue has been waited for; the slab lives as long as `self`
+        unsafe { self.queue.enqueue_write_buffer(&mut slab, CL_NON_BLOCKING, to.start, &kept, &[]) }.map_err(fails)?;
+        state.staged.1 += kept.len();
+        state.staged.0.push(kept);
+        Ok(())
+    }
+}
+
+impl Drop for OpenCl {
+    fn drop(&mut self) {
+        // the queue reads what has been staged
+        if self.queue.finish().is_err() {
+            std::mem::forget(std::mem::take(&mut self.state().staged));
+        }
+    }
+}
+
+impl Device for OpenCl {
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn counters(&self) -> Counters {
+        self.state().counters
+    }
+
+    fn allocate(&self, bytes: usize) -> Result<Span> {
+        let state = &mut *self.state();
+        let span = self.take(state, bytes)?;
+        state.counters.take(bytes);
+        Ok(span)
+    }
+
+    fn free(&self, span: Span) {
+        let state = &mut *self.state();
+        state.counters.bytes_in_use -= span.bytes as u64;
+        state.arena.give_back(span);
+    }
+
+    fn write(&self, to: Span, bytes: &[u8]) -> Result<()> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let state = &mut *self.state();
+        self.write_staged(state, to, bytes)?;
+        state.counters.bytes_up += bytes.len() as u64;
+        Ok(())
+    }
+
+    fn launch(&self, work: &Work<'_>) -> Result<()> {
+        let dtype = match work {
+            Work::Map { to, .. } => to[0].dtype,
+            Work::Cast { .. } => DType::F64,
+            Work::SumAll { to, .. } | Work::Sum(Sum { to, .. }) => to.dtype,
+            Work::Fold(Fold { to, .. }) | Work::Product(Product { to, .. }) => to.dtype,
+        };
+        if dtype == DType::F64 && !self.double {
+            return Err(self.error("has no arithmetic of `f64`", "use `f32`"));
+        }
+        let state = &mut *self.state();
+        match *work {
+            Work::Map { code, numbers, of, to } if dtype == DType::F64 => self.map::<f64>(state, code, numbers, of, to),
+            Work::Map { code, numbers, of, to } => self.map::<f32>(state, code, numbers, of, to),
+            Work::Cast { of, to } => {
+                let name = match (of.dtype, to.dtype) {
+                    (DType::F32, DType::F64) => "dl_cast_float_double",
+                    (DType::F64, DType::F32) => "dl_cast_double_float",
+                    other => return Err(self.error("cannot convert", format_args!("{other:?}"))),
+                };
+                let (shape, from, at) = (Shape::new(&of.shape)?, Place::new(of)?, Place::new(to)?);
+                self.run(state, DType::F32, name, shape.len, |call, arena| {
+                    set_memory(call, arena, of.span());
+                    set_memory(call, arena, to.span());
+                    set(call, &shape);
+                    set(call, &from);
+                    set(call, &at);
+                })
+            }
+            Work::SumAll { of, to } => self.sum_all(state, of, to),
+            Work::Sum(Sum { of, to, before, len, after, order }) => {
+                let [before, len, after] = [before, len, after].map(|length| length as u64);
+                let in_eights = (order == SumOrder::InEights).into();
+                let sum = layout::Sum { of: offset(of), to: offset(to), before, len, after, in_eights };
+                self.run(state, dtype, "dl_sum", before * after, |call, arena| {
+                    set_memory(call, arena, of.span());
+                    set_memory(call, arena, to.span());
+                    set(call, &sum);
+                })
+            }
+            Work::Fold(Fold { of, to, op, before, rows, after, part }) => {
+                let [before, rows, after, part] = [before, rows, after, part].map(|length| length as u64);
+                let op = match op {
+                    Binary::Mul => 0,
+                    Binary::Max => 1,
+                    _ => 2,
+                };
+                let fold = layout::Fold { of: offset(of), to: offset(to), before, rows, after, part, op };
+                self.run(state, dtype, "dl_fold", to.len() as u64, |call, arena| {
+                    set_memory(call, arena, of.span());
+                    set_memory(call, arena, to.span());
+                    set(call, &fold);
+                })
+            }
+            Work::Product(ref product) => self.product(state, dtype, product),
+        }
+    }
+
+    fn read(&self, from: Span, bytes: &mut [u8]) -> Result<()> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let (slab, staged) = {
+            let mut state = self.state();
+            state.counters.syncs += 1;
+            state.counters.bytes_down += bytes.len() as u64;
+            (borrowed(state.arena.slab(from)), std::mem::take(&mut state.staged))
+        };
+        // SAFETY: the call returns when the bytes are there; the slab lives as long as `self`
+        let read = unsafe { self.queue.enqueue_read_buffer(&slab, CL_BLOCKING, from.start, bytes, &[]) };
+        if read.is_err() {
+            // the queue may still read what has been staged
+            std::mem::forget(staged);
+        }
+        read.map(|_| ()).map_err(|error| self.error("cannot be read", error))
+    }
+}
+
+impl OpenCl {
+    fn sum_all(&self, state: &mut State, of: &View, to: &View) -> Result<()> {
+        /// As in the source.
+        const CHUNK: u64 = 4096;
+        let (len, dtype) = (of.len() as u64, of.dtype);
+        let chunks = len.div_ceil(CHUNK);
+        let sums = self.take(state, chunks as usize * dtype.size())?;
+        let start = (sums.start / dtype.size()) as u64;
+        let mut sum = |name, of: (Span, u64), to: (Span, u64), threads| {
+            self.run(state, dtype, name, threads, |call, arena| {
+                for (span, offset) in [of, to] {
+                    set_memory(call, arena, span);
+                    set(call, &offset);
+                }
+                set(call, &len);
+            })
+        };
+        let summed = sum("dl_chunk_sums", (of.span(), offset(of)), (sums, start), chunks)
+            .and_then(|()| sum("dl_sum_of_chunks", (sums, start), (to.span(), offset(to)), 1));
+        state.arena.give_back(sums);
+        summed
+    }
+
+    fn product(&self, state: &mut State, dtype: DType, product: &Product<'_>) -> Result<()> {
+        let &Product { a, b, row, relu, to, accumulators } = product;
+        let axes = a.shape.len();
+        let [rows, depth, columns] =
+            [a.shape[axes - 2], a.shape[axes - 1], b.shape[axes - 1]].map(|length| length as u64);
+        let stride = |view: &View, axis: usize| view.strides[axis] as u64;
+        let argument = layout::Product {
+            shape: Shape::new(&a.shape[..axes - 2])?,
+            rows,
+            depth,
+            columns,
+            a_row: stride(a, axes - 2),
+            a_term: stride(a, axes - 1),
+            b_column: stride(b, axes - 1),
+            b_term: stride(b, axes - 2),
+            row: row.map_or(0, offset),
+            to: offset(to),
+            a: Place::of_axes(a, axes - 2)?,
+            b: Place::of_axes(b, axes - 2)?,
+            with_row: row.is_some().into(),
+            relu: relu.into(),
+            accumulators: accumulators as i32,
+        };
+        self.run(state, dtype, "dl_product", to.len() as u64, |call, arena| {
+            for view in [a, b, row.unwrap_or(a), to] {
+                set_memory(call, arena, view.span());
+            }
+            set(call, &argument);
+        })
+    }
+}
+
+fn geometry<T: Number, const N: usize>(shape: Shape, numbers: &[T], places: &[Place]) -> Geometry<T, N> {
+    let mut geometry = Geometry { shape, numbers: [T::zero(); N], places: [Place::NOWHERE; N] };
+    fill(&mut geometry.numbers, numbers.iter().copied());
+    fill(&mut geometry.places, places.iter().copied());
+    geometry
+}
+
+fn fill<T>(to: &mut [T], from: impl IntoIterator<Item = T>) {
+    to.iter_mut().zip(from).for_each(|(to, from)| *to = from);
+}
+
+/// The context of the device of this number, one in a process: PoCL guards its compiler by a lock of
+/// the context.
+fn context_of(number: usize, hardware: &Hardware) -> std::result::Result<Arc<Context>, ClError> {
+    static CONTEXTS: Mutex<BTreeMap<usize, Arc<Context>>> = Mutex::new(BTreeMap::new());
+    let mut contexts = CONTEXTS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(context) = contexts.get(&number) {
+        return Ok(context.clone());
+    }
+    let context = Arc::new(Context::from_device(hardware)?);
+    contexts.insert(number, context.clone());
+    Ok(context)
+}
+
+/// A handle of a slab that does not own it. The slab must live longer.
+fn borrowed(slab: &Buffer<u8>) -> ManuallyDrop<Buffer<u8>> {
+    ManuallyDrop::new(Buffer::new(slab.get()))
+}
+
+/// The next argument: the slab of a span.
+fn set_memory(call: &mut ExecuteKernel<'_>, arena: &Arena<Buffer<u8>>, span: Span) {
+    let memory = arena.slab(span).get();
+    // SAFETY: the kernel has a pointer there
+    unsafe { call.set_arg(&memory) };
+}
+
+/// The next argument: a number, or a struct with the layout of that in the source.
+fn set<T>(call: &mut ExecuteKernel<'_>, argument: &T) {
+    // SAFETY: the kernel has an argument of this layout there
+    unsafe { call.set_arg(argument) };
+}

@@ -1,0 +1,99 @@
+//! Failures of a device.
+
+use super::{device, numbers};
+use dl_core::{Differentiable, Result, Weight};
+use dl_nd::device::{Counters, Device, Span, Work};
+use dl_nd::{MoveModule, Nd, ops::*};
+use dl_optim::Sgd;
+use ndarray::Ix2;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+/// A device on which a launch fails, and every one after it.
+struct Failing {
+    device: Arc<dyn Device>,
+    left: AtomicI64,
+}
+
+impl Device for Failing {
+    fn name(&self) -> String {
+        "a failing device".to_owned()
+    }
+
+    fn counters(&self) -> Counters {
+        self.device.counters()
+    }
+
+    fn allocate(&self, bytes: usize) -> Result<Span> {
+        self.device.allocate(bytes)
+    }
+
+    fn free(&self, span: Span) {
+        self.device.free(span);
+    }
+
+    fn write(&self, to: Span, bytes: &[u8]) -> Result<()> {
+        self.device.write(to, bytes)
+    }
+
+    fn launch(&self, work: &Work<'_>) -> Result<()> {
+        match self.left.fetch_sub(1, Ordering::Relaxed) {
+            ..=0 => Err(dl_core::Error::invalid("this launch fails")),
+            _ => self.device.launch(work),
+        }
+    }
+
+    fn read(&self, from: Span, bytes: &mut [u8]) -> Result<()> {
+        self.device.read(from, bytes)
+    }
+}
+
+#[test]
+fn step_with_a_failing_launch_changes_no_weight() {
+    let Some(device) = device(u32::MAX) else { return };
+    let failing = Arc::new(Failing { device: device.clone(), left: AtomicI64::new(i64::MAX) });
+    let device: Arc<dyn Device> = failing.clone();
+    let matrix = |seed| numbers::<f32>(&[3, 3], seed).to_rank::<Ix2>().predict().wait().unwrap();
+    let (net, host) = ([1, 2].map(|seed| Weight::new(matrix(seed))), Weight::new(1.0_f32));
+    net.move_to(&device).unwrap();
+    let x = matrix(3).to(&device).unwrap();
+    let loss = x.matmul(&net[0]).relu().matmul(&net[1]).sum() * &host;
+    let before = failing.counters().launches;
+    loss.train(&Sgd::new(0.0)).wait().unwrap();
+    let launches = (failing.counters().launches - before) as i64;
+    assert!(launches > 6, "{launches}");
+    let values = |net: &[Weight<Nd>; 2]| net.each_ref().map(|w| w.value().to_host().unwrap());
+    let expected = values(&net);
+    for launch in 0..launches {
+        let held = failing.counters().bytes_in_use;
+        failing.left.store(launch, Ordering::Relaxed);
+        let error = loss.train(&Sgd::new(1.0)).wait().unwrap_err();
+        failing.left.store(i64::MAX, Ordering::Relaxed);
+        assert!(error.to_string().contains("this launch fails"), "launch {launch}: {error}");
+        assert!(host.value() == 1.0 && values(&net) == expected, "launch {launch}");
+        assert_eq!(failing.counters().bytes_in_use, held, "launch {launch} has left memory behind");
+    }
+    loss.train(&Sgd::new(1.0)).wait().unwrap();
+    assert!(values(&net) != expected && host.value() != 1.0);
+}
+
+#[test]
+fn unknown_device_is_an_error_that_names_it() {
+    // the variable is read when a device is opened, so it is set in a process of its own
+    let test = std::env::current_exe().unwrap();
+    let run = |wanted: &str| {
+        let mut test = std::process::Command::new(&test);
+        let ended = test.args(["--nocapture", "--exact", "faults::opened"]).env("DL_DEVICE", wanted).output().unwrap();
+        String::from_utf8_lossy(&ended.stdout).into_owned()
+    };
+    assert!(run("cuda:0").contains("`DL_DEVICE` is `cuda:0`"));
+    let text = run("opencl:99");
+    assert!(text.contains("99") || text.contains("OpenCL"), "{text}");
+}
+
+#[test]
+fn opened() {
+    if let Err(error) = dl_gpu::open() {
+        println!("{error}");
+    }
+}

@@ -1,0 +1,66 @@
+//! Pointwise expressions on a device: the values that the host would compile, as one kernel.
+
+use super::compile::DeviceProgram;
+use crate::device::{Place, View, Work};
+use crate::tensor::{Element, Expr, LazyTensor, Nd, Rank, Storage, unit_shape};
+use dl_core::{DType, Error, Numbers, Result};
+use pulp::bytemuck;
+use std::sync::Arc;
+
+/// Launches the kernel of a lazy tensor.
+pub(crate) fn compute_on_device<A: Element, D: Rank>(lazy: &LazyTensor<A, D>) -> Result<Storage<A, D>> {
+    compute_all_on_device(&[lazy]).map(|mut computed| computed.remove(0))
+}
+
+/// Launches one kernel for lazy tensors of the same shape on the same device.
+pub(super) fn compute_all_on_device<A: Element, D: Rank>(tensors: &[&LazyTensor<A, D>]) -> Result<Vec<Storage<A, D>>> {
+    let shape = tensors[0].shape().slice();
+    let device = tensors[0].device().expect("lazy tensors of a device");
+    let DeviceProgram { code, numbers, operands, kept } = DeviceProgram::of(tensors)?;
+    let new = |_: &usize| View::new(device, A::ELEMENT, shape);
+    let to: Vec<View> = code.results.iter().map(new).collect::<Result<_>>()?;
+    if !to[0].is_empty() {
+        device.launch(&Work::Map { code: &code, numbers: &numbers, of: &operands, to: &to })?;
+    }
+    kept.into_iter().for_each(|(lazy, result)| lazy.keep(Storage::from_view(to[result].clone())));
+    Ok(to.into_iter().take(tensors.len()).map(Storage::from_view).collect())
+}
+
+/// A tensor with equal elements on this place. On a device nothing is stored before it is needed.
+pub(crate) fn filled_on<A: Element, D: Rank>(shape: D, number: A, place: Place) -> Nd<A, D> {
+    if place.is_none() {
+        return Nd::full(shape, number);
+    }
+    let number = Nd::full(unit_shape::<D>(), number);
+    Nd::from_lazy(Arc::new(LazyTensor::new(shape, 1, 0.0, Expr::Repeat(number), place)))
+}
+
+/// The elements of a view in row-major order, copied to the host. Waits for the device.
+pub(crate) fn elements_on_host<A: Element>(view: &View) -> Result<Vec<A>> {
+    let bytes = view.read()?;
+    A::row_of(match view.dtype {
+        DType::F32 => Numbers::F32(bytes.as_chunks().0.iter().map(|&bytes| f32::from_ne_bytes(bytes)).collect()),
+        _ => Numbers::F64(bytes.as_chunks().0.iter().map(|&bytes| f64::from_ne_bytes(bytes)).collect()),
+    })
+}
+
+/// A copy of a tensor on another place; the tensor itself if it lies there.
+pub(crate) fn moved<A: Element, D: Rank>(x: &Nd<A, D>, place: &Place) -> Result<Nd<A, D>> {
+    match (x.0.device(), place) {
+        (None, None) => Ok(x.clone()),
+        (Some(here), Some(there)) if Arc::ptr_eq(here, there) => Ok(x.clone()),
+        (None, Some(device)) => {
+            let to = View::new(device, A::ELEMENT, x.shape())?;
+            match A::into_numbers(x.clone().into_vec()) {
+                Numbers::F32(numbers) => device.write(to.span(), bytemuck::cast_slice(&numbers))?,
+                Numbers::F64(numbers) => device.write(to.span(), bytemuck::cast_slice(&numbers))?,
+                _ => return Err(Error::invalid("only `f32` and `f64` can lie on a device")),
+            }
+            Ok(Nd(Storage::from_view(to)))
+        }
+        (Some(_), _) => {
+            let view = x.0.on_device()?.expect("it lies on a device");
+            moved(&Nd::from_vec(x.dim(), elements_on_host::<A>(&view)?)?, place)
+        }
+    }
+}
