@@ -212,7 +212,7 @@ type Schedules = SmallVec<[Scheduled; 1]>;
 type Scheduled = (Option<ShapeList>, Arc<[bool]>, Arc<Schedule>, bool);
 
 /// How many schedules a function keeps of each kind.
-const MOST_SCHEDULES: usize = 8;
+const MOST_SCHEDULES: usize = 32;
 
 impl Function {
     /// Runs the forward. The values of the results, and of the steps in `reads`, are returned; all
