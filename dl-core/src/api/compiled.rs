@@ -362,6 +362,7 @@ impl CompiledFunction {
         let found = self.with(|plans| plans.find(hash, &arguments));
         let function = match found {
             Some(None) if is_of_library => return body(),
+            Some(Some(function)) if function.is_arithmetic() => return body(),
             Some(Some(function)) => {
                 begin.after(function.positions).enter();
                 function
@@ -391,7 +392,9 @@ impl CompiledFunction {
                     return if is_of_library { result } else { self.refuse(&layers, &why, place) };
                 };
                 if function.is_arithmetic() {
-                    let _ = self.of_numbers.set(instance);
+                    if !function.is_empty() {
+                        let _ = self.of_numbers.set(instance);
+                    }
                     return result;
                 }
                 function

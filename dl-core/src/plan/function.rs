@@ -135,6 +135,11 @@ impl Function {
         self.uses.iter().map(operand).collect()
     }
 
+    /// Whether there is no operation: the results are operands or constants.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.forward.steps.is_empty()
+    }
+
     /// Whether all operations are scalar arithmetic.
     pub(crate) fn is_arithmetic(&self) -> bool {
         self.forward.steps.iter().all(|step| step.node.is_arithmetic())
