@@ -30,6 +30,7 @@ impl Decoder {
         let blocks = (0..LAYERS).map(|_| DecoderBlock {
             input_layernorm: norm(),
             self_attn: GroupedQueryAttention {
+                adapters: Default::default(),
                 q_proj: linear(WIDTH, WIDTH),
                 k_proj: linear(WIDTH, WIDTH),
                 v_proj: linear(WIDTH, WIDTH),

@@ -12,10 +12,12 @@ fn f(x: &NdLayer, layer: impl NdExpression, n: usize) -> (NdLayer, NdLayer) {
             static FUNCTION: ::dl::bang::CompiledFunction = ::dl::bang::CompiledFunction::new(
                 "f",
             );
-            let mut arguments = ::dl::bang::Arguments::new();
-            ::dl::bang::argument(x).add_to(&mut arguments);
-            ::dl::bang::argument(&layer).add_to(&mut arguments);
-            ::dl::bang::argument(&n).add_to(&mut arguments);
+            let arguments = FUNCTION
+                .arguments(|arguments: &mut ::dl::bang::Arguments| {
+                    ::dl::bang::argument(x).add_to(arguments);
+                    ::dl::bang::argument(&layer).add_to(arguments);
+                    ::dl::bang::argument(&n).add_to(arguments);
+                });
             FUNCTION
                 .call(
                     arguments,
@@ -51,9 +53,11 @@ impl Net {
                 static FUNCTION: ::dl::bang::CompiledFunction = ::dl::bang::CompiledFunction::new(
                     "of",
                 );
-                let mut arguments = ::dl::bang::Arguments::new();
-                ::dl::bang::argument(self).add_to(&mut arguments);
-                ::dl::bang::argument(x).add_to(&mut arguments);
+                let arguments = FUNCTION
+                    .arguments(|arguments: &mut ::dl::bang::Arguments| {
+                        ::dl::bang::argument(self).add_to(arguments);
+                        ::dl::bang::argument(x).add_to(arguments);
+                    });
                 FUNCTION
                     .call(
                         arguments,

@@ -3,7 +3,8 @@
 use crate::activation::Activation;
 use crate::check::{check_allocation, check_positive, times};
 use crate::linear::linear;
-use dl_core::{Result, Term, Weight};
+use dl_core::bang::CompiledFunction;
+use dl_core::{CompiledArgument as _, Result, Term, Weight};
 use dl_macros::Module;
 use dl_nd::ndarray::{Ix1, Ix2};
 use dl_nd::{Element, Nd, NdExpression, NdLayer, NdWeight, init, ops::*, same_shape};
@@ -210,14 +211,19 @@ pub fn gru_cell<A: Element>(
     state_gates: impl NdExpression<Ix2, A>,
     h: impl NdExpression<Ix2, A>,
 ) -> NdLayer<Ix2, A> {
-    let input_gates = input_gates.into_layer();
-    let state_gates = same_shape("gru_cell", &state_gates.into_layer(), &input_gates);
-    let [xr, xz, xn] = split_gates(&input_gates).map(Term);
-    let [hr, hz, hn] = split_gates(&state_gates).map(Term);
-    let r = Term((xr + hr).0.sigmoid());
-    let z = Term((xz + hz).0.sigmoid());
-    let n = Term((xn + r * hn).0.tanh());
-    ((1.0 - &z) * n + z * Term(h.into_layer())).0
+    static FUNCTION: CompiledFunction = CompiledFunction::new("gru_cell");
+    let operands = (input_gates.into_layer(), state_gates.into_layer(), h.into_layer());
+    let arguments = FUNCTION.arguments(|arguments| operands.add_to(arguments));
+    FUNCTION.call_in_library(arguments, || {
+        let (input_gates, state_gates, h) = &operands;
+        let state_gates = same_shape("gru_cell", state_gates, input_gates);
+        let [xr, xz, xn] = split_gates(input_gates).map(Term);
+        let [hr, hz, hn] = split_gates(&state_gates).map(Term);
+        let r = Term((xr + hr).0.sigmoid());
+        let z = Term((xz + hz).0.sigmoid());
+        let n = Term((xn + r * hn).0.tanh());
+        ((1.0 - &z) * n + z * Term(h.clone())).0
+    })
 }
 
 /// The function of [`LstmCell`]: the next state and cell state from the contributions of the input
@@ -240,11 +246,16 @@ pub fn lstm_cell<A: Element>(
     c: impl NdExpression<Ix2, A>,
 ) -> (NdLayer<Ix2, A>, NdLayer<Ix2, A>) {
     const NAME: &str = "lstm_cell";
-    let input_gates = input_gates.into_layer();
-    let state_gates = same_shape(NAME, &state_gates.into_layer(), &input_gates);
-    let [i, f, g, o] = split_gates(&(Term(input_gates) + Term(state_gates)).0);
-    let c = same_shape(NAME, &c.into_layer(), &f);
-    let c = Term(f.sigmoid()) * Term(c) + Term(i.sigmoid()) * Term(g.tanh());
-    let h = Term(o.sigmoid()) * Term(c.0.tanh());
-    (h.0, c.0)
+    static FUNCTION: CompiledFunction = CompiledFunction::new(NAME);
+    let operands = (input_gates.into_layer(), state_gates.into_layer(), c.into_layer());
+    let arguments = FUNCTION.arguments(|arguments| operands.add_to(arguments));
+    FUNCTION.call_in_library(arguments, || {
+        let (input_gates, state_gates, c) = &operands;
+        let state_gates = same_shape(NAME, state_gates, input_gates);
+        let [i, f, g, o] = split_gates(&(Term(input_gates.clone()) + Term(state_gates)).0);
+        let c = same_shape(NAME, c, &f);
+        let c = Term(f.sigmoid()) * Term(c) + Term(i.sigmoid()) * Term(g.tanh());
+        let h = Term(o.sigmoid()) * Term(c.0.tanh());
+        (h.0, c.0)
+    })
 }

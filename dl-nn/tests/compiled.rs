@@ -3,12 +3,12 @@
 use dl_core::{Differentiable, Layer, Mode, Weight};
 use dl_macros::{Module, differentiable};
 use dl_nd::init::{rng, uniform};
-use dl_nd::ndarray::{Ix2, Ix3, Ix4};
-use dl_nd::{Conv, NdLayer, ops::*};
+use dl_nd::ndarray::{Ix1, Ix2, Ix3, Ix4};
+use dl_nd::{Conv, NdLayer, NdWeight, ops::*};
 use dl_nn::{
     Activation, BatchNorm, Conv1d, Conv2d, DecoderBlock, Dropout, Embedding, GatedFeedForward, GroupNorm,
     GroupedQueryAttention, GruCell, InstanceNorm, LayerNorm, Linear, LoRA, LstmCell, MixtureOfExperts,
-    MultiHeadAttention, RmsNorm, RnnCell, Sequential, TransformerBlock,
+    MultiHeadAttention, RmsNorm, RnnCell, Sequential, TransformerBlock, gru_cell,
 };
 use dl_optim::Adam;
 
@@ -145,4 +145,84 @@ fn mixture_of_experts_is_an_error_that_says_why() {
     let net = Net { mixture: MixtureOfExperts::new(experts, 4, 1, &mut rng).unwrap() };
     let error = mixed(&net, &uniform([3, 4], -1.0, 1.0, &mut rng).into_layer()).predict().wait().unwrap_err();
     assert!(error.to_string().contains("decides by a value"), "{error}");
+}
+
+/// The input of each of five steps.
+fn inputs() -> [NdLayer; 5] {
+    std::array::from_fn(|step| uniform([3, 4], -1.0, 1.0, &mut rng(10 + step as u64)).into_layer())
+}
+
+type Gates = [NdLayer; 2];
+
+/// The contributions of the input and of the state to the gates of a cell.
+fn gates(x: &NdLayer, h: &NdLayer, [ih, hh]: [&NdWeight; 2], [bias_ih, bias_hh]: [&NdWeight<Ix1>; 2]) -> Gates {
+    [x.linear(ih.t(), bias_ih), h.linear(hh.t(), bias_hh)]
+}
+
+fn ordinary_gru([x, h]: Gates, state: &NdLayer) -> NdLayer {
+    let ([x, h], state) = ([x.chunk(1, 3), h.chunk(1, 3)], state);
+    let r = (&x[0] + &h[0]).sigmoid();
+    let z = (&x[1] + &h[1]).sigmoid();
+    let n = (&x[2] + r * &h[2]).tanh();
+    (1.0 - &z) * n + z * state
+}
+
+fn ordinary_lstm([x, h]: Gates, c: &NdLayer) -> (NdLayer, NdLayer) {
+    let gates = (x + h).chunk(1, 4);
+    let c = gates[1].sigmoid() * c + gates[0].sigmoid() * gates[2].tanh();
+    (gates[3].sigmoid() * c.tanh(), c)
+}
+
+/// The gates of a cell are one compiled function. The products with its weights are not part of it,
+/// because the deltas of the steps would be added in another order.
+#[test]
+fn cells_in_a_sequence_have_bits_of_ordinary_operations() {
+    let results = [true, false].map(|is_compiled| {
+        let cell: GruCell = GruCell::new(4, 4, &mut rng(1)).unwrap();
+        trained(&cell, |cell| {
+            let mut h = uniform([3, 4], -1.0, 1.0, &mut rng(7)).into_layer();
+            for x in inputs() {
+                h = if is_compiled {
+                    cell.of(x, &h)
+                } else {
+                    let biases = [&cell.bias_ih, &cell.bias_hh].map(|bias| bias.as_ref().unwrap());
+                    ordinary_gru(gates(&x, &h, [&cell.weight_ih, &cell.weight_hh], biases), &h)
+                };
+            }
+            h.square().mean()
+        })
+    });
+    assert_eq!(results[0], results[1]);
+    let results = [true, false].map(|is_compiled| {
+        let cell: LstmCell = LstmCell::new(4, 4, &mut rng(1)).unwrap();
+        trained(&cell, |cell| {
+            let [mut h, mut c] = [7, 8].map(|seed| uniform([3, 4], -1.0, 1.0, &mut rng(seed)).into_layer());
+            for x in inputs() {
+                (h, c) = if is_compiled {
+                    cell.of(x, (&h, &c))
+                } else {
+                    let biases = [&cell.bias_ih, &cell.bias_hh].map(|bias| bias.as_ref().unwrap());
+                    ordinary_lstm(gates(&x, &h, [&cell.weight_ih, &cell.weight_hh], biases), &c)
+                };
+            }
+            (h + c).square().mean()
+        })
+    });
+    assert_eq!(results[0], results[1]);
+}
+
+#[test]
+fn cell_with_wrong_shape_fails_at_the_line_of_each_call() {
+    let [right, wrong]: [NdLayer; 2] = [12, 9].map(|width| uniform([2, width], -1.0, 1.0, &mut rng(1)).into_layer());
+    let h = uniform([2, 4], -1.0, 1.0, &mut rng(2)).into_layer();
+    gru_cell(&right, &right, &h).predict().wait().unwrap();
+    for _ in 0..2 {
+        let (first, first_line) = (gru_cell(&right, &wrong, &h), line!());
+        let (second, second_line) = (gru_cell(&right, &wrong, &h), line!());
+        for (failing, line) in [(first, first_line), (second, second_line)] {
+            let error = failing.predict().wait().unwrap_err();
+            assert_eq!(error.place().map(|place| (place.file(), place.line())), Some((file!(), line)));
+            assert!(error.to_string().starts_with("gru_cell: shapes [2, 12] and [2, 9] differ"), "{error}");
+        }
+    }
 }

@@ -9,6 +9,8 @@ use crate::api::deferred::Do;
 use crate::api::differentiable::Differentiable;
 use crate::api::weight::Weight;
 use crate::error::Error;
+use crate::error::call_context::{self, Origin};
+use crate::error::direction::Direction;
 use crate::graph::data::{Data, Trainable};
 use crate::graph::layer::Layer;
 use crate::graph::node_ref::NodeRef;
@@ -19,10 +21,12 @@ use crate::plan::function::Function;
 use crate::plan::key::{Arguments, KeyPart};
 use smallvec::SmallVec;
 use std::any::{TypeId, type_name};
+use std::cell::Cell;
 use std::fmt::{self, Write};
 use std::marker::PhantomData;
 use std::panic::Location;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// An argument of a compiled function: a layer or a weight, a number or a text, or a tuple, an
 /// array, a slice, a `Vec`, or an `Option` of these.
@@ -267,6 +271,11 @@ const MOST_PLANS: usize = 64;
 pub struct CompiledFunction {
     name: &'static str,
     plans: Mutex<Plans>,
+    /// An instance with operations that are all scalar arithmetic. A pass evaluates those without a
+    /// queue, in less time than a call takes, so its calls run the body.
+    of_numbers: OnceLock<TypeId>,
+    /// The calls that ran the body for this reason. A counter, so relaxed.
+    runs: AtomicU64,
 }
 
 struct Plans {
@@ -279,8 +288,8 @@ struct Plans {
 
 struct Entry {
     hash: u64,
-    /// The type of the body, which has the generic arguments of the function.
-    body: TypeId,
+    /// Of a generic function, which one: see [`Arguments::of`].
+    instance: TypeId,
     key: SmallVec<[KeyPart; 12]>,
     plan: Option<Arc<Function>>,
     refused: String,
@@ -293,31 +302,82 @@ impl CompiledFunction {
     /// A function of this name.
     pub const fn new(name: &'static str) -> Self {
         let plans = Plans { entries: Vec::new(), place: None, built: 0, reused: 0 };
-        CompiledFunction { name, plans: Mutex::new(plans) }
+        CompiledFunction { name, plans: Mutex::new(plans), of_numbers: OnceLock::new(), runs: AtomicU64::new(0) }
+    }
+
+    /// The arguments of a call; `None` if its body is to run, because it is a part of the body of
+    /// another compiled function, or because all operations of the function are scalar arithmetic.
+    pub fn arguments<F: FnOnce(&mut Arguments)>(&self, add: F) -> Option<Arguments> {
+        let instance = typeid::of::<F>();
+        if IS_TRACING.get() {
+            return None;
+        }
+        if self.of_numbers.get() == Some(&instance) {
+            self.runs.fetch_add(1, Ordering::Relaxed);
+            return None;
+        }
+        let mut arguments = Arguments::of(instance);
+        add(&mut arguments);
+        Some(arguments)
     }
 
     /// A call. `body` builds the layers, if there is no plan for these arguments yet.
     #[track_caller]
-    pub fn call<R: CompiledResult>(&'static self, arguments: Arguments, body: impl FnOnce() -> R) -> R {
+    pub fn call<R: CompiledResult>(&'static self, arguments: Option<Arguments>, body: impl FnOnce() -> R) -> R {
+        match arguments {
+            Some(arguments) => self.call_at(Location::caller(), arguments, body, false),
+            None => body(),
+        }
+    }
+
+    /// A call of a function of the library. Its operations have the place of the call. If it cannot
+    /// be compiled, it remains an ordinary function.
+    #[track_caller]
+    pub fn call_in_library<R: CompiledResult>(
+        &'static self,
+        arguments: Option<Arguments>,
+        body: impl FnOnce() -> R,
+    ) -> R {
         let place = Location::caller();
-        let body_type = type_of(&body);
+        let body = || {
+            let _placed = call_context::enter(Origin::here().of_rule(Direction::Forward), place);
+            body()
+        };
+        match arguments {
+            Some(arguments) => self.call_at(place, arguments, body, true),
+            None => body(),
+        }
+    }
+
+    fn call_at<R: CompiledResult>(
+        &'static self,
+        place: &'static Location<'static>,
+        arguments: Arguments,
+        body: impl FnOnce() -> R,
+        is_of_library: bool,
+    ) -> R {
         let hash = arguments.hash();
         let operands = &arguments.operands[..];
         let begin = Position::here();
-        let found = self.with(|plans| plans.find(hash, body_type, &arguments.key));
+        let found = self.with(|plans| plans.find(hash, &arguments));
         let function = match found {
-            Some(function) => {
+            Some(None) if is_of_library => return body(),
+            Some(Some(function)) if function.is_arithmetic() => return body(),
+            Some(Some(function)) => {
                 begin.after(function.positions).enter();
                 function
             }
-            None => {
-                let result = body();
+            _ => {
+                let result = {
+                    let _tracing = Tracing::enter();
+                    body()
+                };
                 let mut layers = ResultLayers::default();
                 result.layers(&mut layers);
                 let built = match &arguments.refused {
                     Some(why) => Err(why.clone()),
                     None if layers.has_other => Err(RETURNS_NO_LAYER.to_owned()),
-                    None => Function::of(self.name, &layers.layers, operands, begin)
+                    None => Function::of(self.name, &layers.layers, operands, begin, is_of_library)
                         .map_err(|refusal| format!("`{}`, at {}, {}", refusal.name, refusal.site.place, refusal.why)),
                 };
                 let (plan, why) = match built {
@@ -325,9 +385,18 @@ impl CompiledFunction {
                     Err(why) => (None, why),
                 };
                 let refused = why.clone();
-                let entry = Entry { hash, body: body_type, key: arguments.key, plan: plan.clone(), refused };
+                let (instance, key) = (arguments.instance, arguments.key);
+                let entry = Entry { hash, instance, key, plan: plan.clone(), refused };
                 self.add(entry, place);
-                let Some(function) = plan else { return self.refuse(&layers, &why, place) };
+                let Some(function) = plan else {
+                    return if is_of_library { result } else { self.refuse(&layers, &why, place) };
+                };
+                if function.is_arithmetic() {
+                    if !function.is_empty() {
+                        let _ = self.of_numbers.set(instance);
+                    }
+                    return result;
+                }
                 function
             }
         };
@@ -370,18 +439,39 @@ impl CompiledFunction {
 }
 
 impl Plans {
-    /// The plan for this key. A key without a plan is looked at again, for the types of the results.
-    fn find(&mut self, hash: u64, body: TypeId, key: &[KeyPart]) -> Option<Arc<Function>> {
+    /// The plan for this key; `Some(None)` if the key is known to have none.
+    fn find(&mut self, hash: u64, arguments: &Arguments) -> Option<Option<Arc<Function>>> {
         let is_same =
-            |entry: &Entry| entry.plan.is_some() && entry.hash == hash && entry.body == body && entry.key[..] == *key;
+            |entry: &Entry| entry.hash == hash && entry.instance == arguments.instance && entry.key == arguments.key;
         let at = self.entries.iter().rposition(is_same)?;
-        self.reused += 1;
+        self.reused += u64::from(self.entries[at].plan.is_some());
         let plan = self.entries[at].plan.clone();
         if at + 1 < self.entries.len() {
             let entry = self.entries.remove(at);
             self.entries.push(entry);
         }
-        plan
+        Some(plan)
+    }
+}
+
+thread_local! {
+    /// Whether this thread runs the body of a compiled function, to lower it.
+    static IS_TRACING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Guard: the body of a compiled function ends when it is dropped.
+struct Tracing;
+
+impl Tracing {
+    fn enter() -> Tracing {
+        IS_TRACING.set(true);
+        Tracing
+    }
+}
+
+impl Drop for Tracing {
+    fn drop(&mut self) {
+        IS_TRACING.set(false);
     }
 }
 
@@ -394,10 +484,6 @@ impl Plans {
         });
         of_plans.or_else(|| self.entries.iter().find_map(|entry| entry.plan.as_ref()?.churn()))
     }
-}
-
-fn type_of<F>(_: &F) -> TypeId {
-    typeid::of::<F>()
 }
 
 /// What the library knows of a function with the option `compiled`: see [`compiled_functions`].
@@ -442,13 +528,13 @@ impl CompiledPlans {
         self.function.with(|plans| plans.built)
     }
 
-    /// How many calls used a plan that was built before.
+    /// How many calls used a plan that was built before, or had none because all is scalar arithmetic.
     ///
     /// ```
     /// assert_eq!(dl_core::compiled_functions().iter().map(|function| function.reused()).sum::<u64>(), 0);
     /// ```
     pub fn reused(&self) -> u64 {
-        self.function.with(|plans| plans.reused)
+        self.function.with(|plans| plans.reused) + self.function.runs.load(Ordering::Relaxed)
     }
 
     /// How many calls there were.
@@ -457,7 +543,7 @@ impl CompiledPlans {
     /// assert_eq!(dl_core::compiled_functions().iter().map(|function| function.calls()).sum::<u64>(), 0);
     /// ```
     pub fn calls(&self) -> u64 {
-        self.function.with(|plans| plans.built + plans.reused)
+        self.built() + self.reused()
     }
 
     /// A warning if calls hardly profit, because the arguments that are no layers, or the shapes of

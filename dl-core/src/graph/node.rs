@@ -318,8 +318,8 @@ impl Node {
 
     /// The same, where the node belongs to a function that was called in the chain `from`, and is
     /// called in the chain `to` now.
-    pub(crate) fn enter_rebased(&self, from: Calls, to: Calls) -> ContextGuard {
-        call_context::enter(self.origin.with(self.calls().rebased(from, to)), self.place)
+    pub(crate) fn enter_at(&self, site: Site) -> ContextGuard {
+        call_context::enter(self.origin.with(site.calls), site.place)
     }
 
     /// Sets the call context of this thread to that of a rule of the node, until the guard is

@@ -3,6 +3,7 @@
 //! A call is its own result if there is one result, and no backward reads another value of the
 //! forward, as far as backwards are known when the call is built.
 
+use crate::error::call_context::Site;
 use crate::error::call_stack::Calls;
 use crate::error::{Error, Result};
 use crate::exec::{self, INLINE_BACKWARD_NS};
@@ -196,8 +197,8 @@ impl AnyPrimitive for Pack {
 pub(crate) struct Call {
     function: Arc<Function>,
     operands: Vec<NodeRef>,
-    /// The chain in which the call was written.
-    calls: Calls,
+    /// Where the call was written.
+    site: Site,
     /// Whether the value is the only result, instead of a [`CallValue`].
     is_result: bool,
 }
@@ -209,18 +210,15 @@ pub(crate) fn call(
     begin: Position,
     place: &'static Location<'static>,
 ) -> SmallVec<[NodeRef; 2]> {
-    let (used, calls) = (function.used(operands, begin, place), Calls::here());
-    if function.is_arithmetic() {
-        return function.numbers(&used, function.rebase(calls));
-    }
+    let (used, site) = (function.used(operands, begin, place), Site { place, calls: Calls::here() });
     let is_result = function.is_result();
-    let call = Call { function: function.clone(), operands: used, calls, is_result };
+    let call = Call { function: function.clone(), operands: used, site, is_result };
     let call = NodeOp::Primitive(InlineBox::operation(call));
     if is_result {
         return smallvec![NodeRef::of_type(function.types[0], call, place)];
     }
     let call = NodeRef::new::<CallValue>(call, place);
-    let updates = function.updates(&call, operands, begin, function.rebase(calls));
+    let updates = function.updates(&call, operands, begin, function.rebase(site));
     let results = function.types.len() - function.forward.updates.len();
     let result = |which| result_of(&read_from(&call, &updates, which), which, function.types[which], place);
     (0..results).map(result).collect()
@@ -246,7 +244,7 @@ impl Call {
     }
 
     fn rebase(&self) -> Rebase {
-        self.function.rebase(self.calls)
+        self.function.rebase(self.site)
     }
 
     /// The ordinary nodes of the forward.
@@ -312,9 +310,9 @@ impl AnyPrimitive for Call {
     }
 
     fn bound_to(&self, operands: &[NodeRef]) -> Option<InlineBox<dyn AnyPrimitive>> {
-        let (function, calls) = (self.function.clone(), Calls::here());
+        let (function, site) = (self.function.clone(), Site { calls: Calls::here(), ..self.site });
         let (operands, is_result) = (operands.to_vec(), self.is_result);
-        Some(InlineBox::operation(Call { function, operands, calls, is_result }))
+        Some(InlineBox::operation(Call { function, operands, site, is_result }))
     }
 
     fn immediate_pullback(&self, at: AnyImmediate<'_>, sink: &mut dyn CotangentSink) -> bool {

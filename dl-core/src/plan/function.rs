@@ -1,5 +1,6 @@
 //! A compiled function: its operations, with placeholders for its operands.
 
+use crate::error::call_context::Site;
 use crate::error::call_stack::Calls;
 use crate::error::{Error, Result};
 use crate::graph::data::ShapeList;
@@ -42,6 +43,8 @@ pub(crate) struct Function {
     pub(super) result_places: SmallVec<[u32; 2]>,
     /// The chain of calls in which it was first called.
     calls: Calls,
+    /// Whether operations have the place of their call, as those of any function of the library.
+    is_of_library: bool,
     pub(super) backwards: Backwards,
     /// For a pass that keeps no values: no step.
     pub(super) reads_nothing: Arc<[bool]>,
@@ -73,6 +76,7 @@ impl Function {
         results: &[NodeRef],
         operands: &[NodeRef],
         begin: Position,
+        is_of_library: bool,
     ) -> std::result::Result<Function, Refusal> {
         let mut uses = Uses::default();
         let train = uses.trace(results, operands, begin, true)?;
@@ -81,7 +85,7 @@ impl Function {
         let lower = |mut forward: Program, by_mode: Option<ByMode>| {
             let placeholders: Vec<NodeRef> =
                 uses.list.iter().map(|&(_, vtable, place)| placeholder(vtable, place)).collect();
-            let nodes = forward.bound_to(&placeholders, Rebase { from: calls, to: calls })?;
+            let nodes = forward.bound_to(&placeholders, Rebase { from: calls, to: calls, place: None })?;
             forward.set_nodes(nodes.clone());
             let mut places = number(forward.steps.len())..;
             let result_place = |result: &Source| match *result {
@@ -105,6 +109,7 @@ impl Function {
                 costs: Costs::default(),
                 wasted: AtomicU32::new(0),
                 calls,
+                is_of_library,
                 forward,
             })
         };
@@ -130,17 +135,14 @@ impl Function {
         self.uses.iter().map(operand).collect()
     }
 
-    /// Whether all operations are scalar arithmetic. A pass evaluates that without a queue, in less
-    /// time than a call takes, so a call consists of the operations.
-    pub(super) fn is_arithmetic(&self) -> bool {
-        self.forward.steps.iter().all(|step| step.node.is_arithmetic())
+    /// Whether there is no operation: the results are operands or constants.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.forward.steps.is_empty()
     }
 
-    /// The results of a function that is scalar arithmetic, for these operands.
-    pub(super) fn numbers(&self, used: &[NodeRef], calls: Rebase) -> SmallVec<[NodeRef; 2]> {
-        let nodes = self.forward.bound_to(used, calls);
-        let nodes = nodes.unwrap_or_else(|_| unreachable!("the operations were bound before"));
-        self.forward.results.iter().map(|&result| self.forward.node(result, used, &nodes)).collect()
+    /// Whether all operations are scalar arithmetic.
+    pub(crate) fn is_arithmetic(&self) -> bool {
+        self.forward.steps.iter().all(|step| step.node.is_arithmetic())
     }
 
     /// Whether a new call is its own result: see `call.rs`.
@@ -215,7 +217,7 @@ type Schedules = SmallVec<[Scheduled; 1]>;
 type Scheduled = (Option<ShapeList>, Arc<[bool]>, Arc<Schedule>, bool);
 
 /// How many schedules a function keeps of each kind.
-const MOST_SCHEDULES: usize = 8;
+const MOST_SCHEDULES: usize = 32;
 
 impl Function {
     /// Runs the forward. The values of the results, and of the steps in `reads`, are returned; all
@@ -302,9 +304,9 @@ impl Function {
         }
     }
 
-    /// For the errors of a call that was written in this chain.
-    pub(super) fn rebase(&self, to: Calls) -> Rebase {
-        Rebase { from: self.calls, to }
+    /// For the errors of a call at this location.
+    pub(super) fn rebase(&self, to: Site) -> Rebase {
+        Rebase { from: self.calls, to: to.calls, place: self.is_of_library.then_some(to.place) }
     }
 
     /// The memory of the value of a call, in bytes.

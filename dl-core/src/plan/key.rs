@@ -47,6 +47,8 @@ const FEW: usize = 24;
 /// The arguments of a call of a compiled function: the layers and weights among them, and a key of
 /// all else.
 pub struct Arguments {
+    /// The type of the closure that lists them. It has the generic arguments of the function.
+    pub(crate) instance: TypeId,
     pub(crate) operands: SmallVec<[NodeRef; 8]>,
     pub(crate) key: SmallVec<[KeyPart; 12]>,
     hash: FxHasher,
@@ -58,9 +60,9 @@ pub struct Arguments {
 
 impl Arguments {
     /// No arguments yet.
-    #[expect(clippy::new_without_default, reason = "made by expansions only")]
-    pub fn new() -> Arguments {
+    pub(crate) fn of(instance: TypeId) -> Arguments {
         Arguments {
+            instance,
             operands: SmallVec::new(),
             key: SmallVec::new(),
             hash: FxHasher::default(),

@@ -14,6 +14,7 @@ use crate::plan::updates::Update;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::fmt::Write;
+use std::panic::Location;
 
 /// The estimated time of scalar arithmetic in a program, in nanoseconds.
 const SCALAR_NS: f64 = 15.0;
@@ -68,6 +69,15 @@ impl Refusal {
 pub(super) struct Rebase {
     pub(super) from: Calls,
     pub(super) to: Calls,
+    /// The place of this call, if its operations have it, too.
+    pub(super) place: Option<&'static Location<'static>>,
+}
+
+impl Rebase {
+    /// The location of an operation of this call.
+    pub(super) fn site(self, node: &NodeRef) -> Site {
+        Site { place: self.place.unwrap_or(node.place), calls: node.calls().rebased(self.from, self.to) }
+    }
 }
 
 /// The values of the steps: those that are kept, and the results.
@@ -229,11 +239,7 @@ impl Program {
     ///
     /// # Errors
     /// If an operation is not of the library.
-    pub(super) fn bound_to(
-        &self,
-        inputs: &[NodeRef],
-        Rebase { from, to }: Rebase,
-    ) -> std::result::Result<Vec<NodeRef>, Refusal> {
+    pub(super) fn bound_to(&self, inputs: &[NodeRef], calls: Rebase) -> std::result::Result<Vec<NodeRef>, Refusal> {
         let mut nodes: Vec<NodeRef> = Vec::with_capacity(self.steps.len());
         for step in &self.steps {
             let operands: OperandVec<NodeRef> =
@@ -241,8 +247,9 @@ impl Program {
             let refused =
                 || Refusal::new(&step.node, "is an operation of user code, or one whose shape depends on values");
             let op = step.node.op.bound_to(&operands).ok_or_else(refused)?;
-            let _context = step.node.enter_rebased(from, to);
-            nodes.push(NodeRef::of_type(step.node.vtable, op, step.node.place));
+            let site = calls.site(&step.node);
+            let _context = step.node.enter_at(site);
+            nodes.push(NodeRef::of_type(step.node.vtable, op, site.place));
         }
         Ok(nodes)
     }
@@ -338,17 +345,16 @@ impl Program {
     }
 
     /// The steps and the results, for a record.
-    pub(super) fn inner(&self, Rebase { from, to }: Rebase) -> (Vec<InnerOperation>, Vec<InnerOperand>) {
+    pub(super) fn inner(&self, calls: Rebase) -> (Vec<InnerOperation>, Vec<InnerOperand>) {
         let operand = |source: &Source| match *source {
             Source::Input(at) => Some(InnerOperand::Outer(at)),
             Source::Step(at) => Some(InnerOperand::Inner(at)),
             Source::Constant(_) => None,
         };
-        let operation = |step: &Step| InnerOperation {
-            name: step.node.name_or_panic(),
-            place: step.node.place,
-            calls: step.node.calls().rebased(from, to),
-            operands: step.inputs.iter().filter_map(operand).collect(),
+        let operation = |step: &Step| {
+            let Site { place, calls } = calls.site(&step.node);
+            let operands = step.inputs.iter().filter_map(operand).collect();
+            InnerOperation { name: step.node.name_or_panic(), place, calls, operands }
         };
         (self.steps.iter().map(operation).collect(), self.results.iter().filter_map(operand).collect())
     }
@@ -379,10 +385,9 @@ impl Program {
 impl Step {
     /// The error with the name and the place of this operation.
     #[cold]
-    fn located(&self, error: Error, Rebase { from, to }: Rebase) -> Error {
+    fn located(&self, error: Error, calls: Rebase) -> Error {
         let NodeOp::Primitive(op) = &self.node.op else { unreachable!("scalar arithmetic does not fail") };
-        let calls = self.node.calls().rebased(from, to);
-        error.at(op.name_or_panic(), Site { place: self.node.place, calls })
+        error.at(op.name_or_panic(), calls.site(&self.node))
     }
 }
 

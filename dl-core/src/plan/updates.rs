@@ -80,10 +80,11 @@ impl Function {
             let update = |read: NodeRef, &at: &usize| {
                 let Update { step, buffer, .. } = function.forward.updates[at];
                 let step = &function.forward.steps[step as usize].node;
-                let _context = step.enter_rebased(calls.from, calls.to);
+                let site = calls.site(step);
+                let _context = step.enter_at(site);
                 let which = function.forward.results.len() - function.forward.updates.len() + at;
-                let new = result_of(call, which, function.types[which], step.place);
-                with_effect_at(Effect::Update, [read, new, operands[buffer as usize].clone()], step.place)
+                let new = result_of(call, which, function.types[which], site.place);
+                with_effect_at(Effect::Update, [read, new, operands[buffer as usize].clone()], site.place)
             };
             for group in &function.groups {
                 let updated = group.updates.iter().fold(call.clone(), update);

@@ -5,9 +5,10 @@
 //! // Input:  fn of(&self, x: &NdLayer) -> NdLayer { body }
 //! // Output: fn of(&self, x: &NdLayer) -> NdLayer {
 //! //             static FUNCTION: CompiledFunction = CompiledFunction::new("of");
-//! //             let mut arguments = Arguments::new();
-//! //             argument(self).add_to(&mut arguments);
-//! //             argument(x).add_to(&mut arguments);
+//! //             let arguments = FUNCTION.arguments(|arguments| {
+//! //                 argument(self).add_to(arguments);
+//! //                 argument(x).add_to(arguments);
+//! //             });
 //! //             FUNCTION.call(arguments, move || -> NdLayer { body })
 //! //         }
 //! ```
@@ -39,8 +40,8 @@ pub(crate) fn expand(function: &mut Function, parameters: &[Parameter], krate: &
         let span = Span::mixed_site().located_at(parameter.ty.span());
         let runtime = crate_path::runtime(krate, span);
         added.push(match is_reference && !is_layer {
-            true => quote_spanned!(span=> #runtime::argument(#name).add_to(&mut arguments);),
-            false => quote_spanned!(span=> #runtime::argument(&#name).add_to(&mut arguments);),
+            true => quote_spanned!(span=> #runtime::argument(#name).add_to(arguments);),
+            false => quote_spanned!(span=> #runtime::argument(&#name).add_to(arguments);),
         });
     }
     let name = function.sig.ident.to_string();
@@ -50,8 +51,9 @@ pub(crate) fn expand(function: &mut Function, parameters: &[Parameter], krate: &
     let body = &function.block;
     function.block = parse_quote_spanned! {place=> {
         static FUNCTION: #runtime::CompiledFunction = #runtime::CompiledFunction::new(#name);
-        let mut arguments = #runtime::Arguments::new();
-        #(#added)*
+        let arguments = FUNCTION.arguments(|arguments: &mut #runtime::Arguments| {
+            #(#added)*
+        });
         FUNCTION.call(arguments, move || -> #output #body)
     }};
 }

@@ -1,8 +1,8 @@
 //! Reshapes and broadcasts to the shape of another tensor, which is known at evaluation only.
 
-use crate::ops::reshape::{ReshapeTarget, reshape, reshape_to};
+use crate::ops::reshape::{ReshapeTarget, reshape, reshape_to, view_op};
 use crate::tensor::{Element, Item, Nd, Rank};
-use dl_core::{Along, At, BuiltIn, Deltas, Error, Layer, Primitive, Result};
+use dl_core::{Along, At, BlockOp, BuiltIn, Deltas, Error, Layer, Primitive, Result};
 use ndarray::{Ix1, IxDyn};
 use std::marker::PhantomData;
 
@@ -155,6 +155,10 @@ impl<A: Item, B: Element, D: Rank, E: Rank> Primitive for ExpandAs<A, B, D, E> {
 
 impl<A: Item, B: Element, D: Rank, E: Rank> BuiltIn for ExpandAs<A, B, D, E> {
     const IS_PURE: bool = true;
+
+    fn block_op(&self, (x, _): (&Nd<A, E>, &Nd<B, D>), value: &Nd<A, D>) -> Option<BlockOp> {
+        view_op(x, value)
+    }
 }
 
 /// The error for a tensor without axis 1.

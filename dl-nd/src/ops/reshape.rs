@@ -440,9 +440,14 @@ impl<A: Item, D: Rank, E: Rank> BuiltIn for Reshape<A, D, E> {
     const IS_PURE: bool = true;
 
     fn block_op(&self, (x,): (&Nd<A, D>,), value: &Nd<A, E>) -> Option<BlockOp> {
-        let is_view = is_small(x) && x.0.as_slice().is_some() && value.0.as_slice().is_some();
-        is_view.then(|| BlockOp::Part(Part::whole(x.len())))
+        view_op(x, value)
     }
+}
+
+/// The elements of a small tensor in another shape.
+pub(crate) fn view_op<A: Item, D: Rank, E: Rank>(x: &Nd<A, D>, value: &Nd<A, E>) -> Option<BlockOp> {
+    let is_view = is_small(x) && x.0.as_slice().is_some() && value.0.as_slice().is_some();
+    is_view.then(|| BlockOp::Part(Part::whole(x.len())))
 }
 
 /// Reorders axes.
