@@ -26,7 +26,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "model",
         ],
     ),
-    ("dl-nd", &["device", "tensor", "init", "fusion", "gemm", "kernels", "ops", "io"]),
+    ("dl-nd", &["device", "tensor", "init", "fusion", "gemm", "kernels", "ops", "io", "instances"]),
 ];
 
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {

@@ -73,6 +73,10 @@ pub mod ops;
 
 mod io;
 
+#[cfg(all(debug_assertions, not(test)))]
+#[doc(hidden)] // for crates that are built without optimisation
+pub mod instances;
+
 pub use dl_core::Nothing;
 pub use ndarray;
 
