@@ -444,7 +444,12 @@ impl<'a> Loop<'a> {
                     wait = SHORTEST_POLL;
                     self.heartbeat.iter_mut().for_each(|heartbeat| heartbeat.heard(from, Instant::now()));
                     // An empty one is a sign of life.
-                    let delivered = if message.is_empty() { Ok(()) } else { self.deliver(from, message) };
+                    let delivered = if message.is_empty() {
+                        Ok(())
+                    } else {
+                        self.active();
+                        self.deliver(from, message)
+                    };
                     if let Err(error) = delivered {
                         self.lose(from, &error.context(format_args!("a message of rank {from}")));
                     }
