@@ -123,6 +123,11 @@ fn set_all_checks_all_values_before_setting_any() {
     assert_eq!(net[0].slope.predict().on(&old).wait().unwrap(), 2.0, "a snapshot keeps its values");
 }
 
+/// The entries, with their shapes.
+fn with_shapes(entries: Vec<Entry>) -> Vec<(Entry, Vec<usize>)> {
+    entries.into_iter().map(|entry| (entry.clone(), entry.shape())).collect()
+}
+
 #[test]
 fn set_each_drops_each_old_value_before_next_one_is_made() {
     let net = [Line::new(2.0), Line::new(3.0)];
@@ -133,7 +138,7 @@ fn set_each_drops_each_old_value_before_next_one_is_made() {
         Numbers::F32(row) => Numbers::F32(row.iter().map(|x| 10.0 * x).collect()),
         other => other,
     };
-    Entry::set_each(&entries, |entry| {
+    Entry::set_each(&with_shapes(entries.clone()), |entry| {
         let earlier = entries.iter().take(set.len()).map(Entry::numbers).collect::<Vec<_>>();
         assert_eq!(earlier, set, "the entries before have their new values");
         set.push(tenfold(entry));
@@ -148,12 +153,19 @@ fn set_each_drops_each_old_value_before_next_one_is_made() {
 fn failed_set_each_keeps_what_is_set_and_holds_no_lock() {
     let net = [1.0, 2.0, 3.0].map(Weight::<f64>::new);
     let twice = [net[0].clone(), net[0].clone()];
-    let error = Entry::set_each(&twice.entries(), |_| Ok(Numbers::F64(vec![9.0]))).unwrap_err();
+    let error = Entry::set_each(&with_shapes(twice.entries()), |_| Ok(Numbers::F64(vec![9.0]))).unwrap_err();
     assert!(error.to_string().contains("two values"), "{error}");
     assert_eq!(net[0].value(), 1.0);
 
+    let mut entries = with_shapes(net.entries());
+    entries[2].1 = vec![1];
+    let error = Entry::set_each(&entries, |_| Ok(Numbers::F64(vec![9.0]))).unwrap_err();
+    assert!(error.to_string().contains("`2` has shape []"), "{error}");
+    assert_eq!(net[0].value(), 1.0, "shapes are compared before anything is set");
+
     let failing = |what: &dyn Fn() -> Result<Numbers>| {
-        Entry::set_each(&net.entries(), |entry| if entry.path() == "1" { what() } else { Ok(Numbers::F64(vec![7.0])) })
+        let entries = with_shapes(net.entries());
+        Entry::set_each(&entries, |entry| if entry.path() == "1" { what() } else { Ok(Numbers::F64(vec![7.0])) })
             .unwrap_err()
     };
     for (error, text) in [
@@ -176,7 +188,8 @@ fn set_each_is_atomic_for_concurrent_snapshots() {
     std::thread::scope(|threads| {
         threads.spawn(|| {
             for number in 1..200 {
-                Entry::set_each(&net.entries(), |_| Ok(Numbers::F64(vec![f64::from(number)]))).unwrap();
+                let entries = with_shapes(net.entries());
+                Entry::set_each(&entries, |_| Ok(Numbers::F64(vec![f64::from(number)]))).unwrap();
             }
         });
         for _ in 0..200 {

@@ -3,7 +3,7 @@
 use crate::check::{check_allocation, check_positive, times};
 use crate::heads::{join_heads, split_stacked};
 use crate::linear::Linear;
-use crate::lora::{LowRank, corrected, merged};
+use crate::lora::{Adapters, LowRank, corrected, merged};
 use dl_core::{Differentiable, Error, Module as _, Result, Term, Weight};
 use dl_macros::Module;
 use dl_nd::ndarray::{Ix1, Ix2, Ix3, Ix4};
@@ -39,7 +39,7 @@ pub struct MultiHeadAttention<A: Element = f32> {
     pub dropout: f64,
     /// Learned corrections of the queries, the keys, the values and the output; none by default. See
     /// [`adapted`](MultiHeadAttention::adapted).
-    pub adapters: [Option<LowRank<A>>; 4],
+    pub adapters: Adapters<A>,
 }
 
 impl<A: Element> MultiHeadAttention<A> {
@@ -68,7 +68,7 @@ impl<A: Element> MultiHeadAttention<A> {
             },
             heads,
             dropout: 0.0,
-            adapters: [const { None }; 4],
+            adapters: Adapters::default(),
         })
     }
 
@@ -83,20 +83,21 @@ impl<A: Element> MultiHeadAttention<A> {
     /// let attention = dl_nn::MultiHeadAttention::<f32>::new(8, 2, rng)?.adapted(2, 4.0, rng)?;
     /// let learned: Vec<_> = attention.weights().into_iter().filter(|weight| !weight.is_frozen()).collect();
     /// assert_eq!(learned.iter().map(|weight| weight.path()).collect::<Vec<_>>(), [
-    ///     "adapters.0.a", "adapters.0.b", "adapters.2.a", "adapters.2.b",
+    ///     "adapters.q.a", "adapters.q.b", "adapters.v.a", "adapters.v.b",
     /// ]);
     /// # dl_core::Result::Ok(())
     /// ```
     ///
     /// # Errors
-    /// If `rank` is 0, or if a weight is too large to allocate.
+    /// If `rank` is 0, if a weight is too large to allocate, or if the layer has adapters already.
     #[track_caller]
     pub fn adapted(mut self, rank: usize, alpha: f64, rng: &mut impl Rng) -> Result<Self> {
+        self.adapters.check_empty()?;
         let width = self.in_proj_weight.value().shape()[1];
         let mut correction = || LowRank::new([width; 2], rank, alpha, rng);
         let (q, v) = (correction()?, correction()?);
         self.freeze();
-        (self.adapters[0], self.adapters[2]) = (Some(q), Some(v));
+        self.adapters = Adapters { q: Some(q), v: Some(v), ..Adapters::default() };
         Ok(self)
     }
 
@@ -109,7 +110,7 @@ impl<A: Element> MultiHeadAttention<A> {
     /// let rng = &mut init::rng(1);
     /// let attention = dl_nn::MultiHeadAttention::<f32>::new(8, 2, rng)?.adapted(2, 4.0, rng)?;
     /// let merged = attention.merged()?;
-    /// assert!(merged.adapters.iter().all(Option::is_none));
+    /// assert!(merged.adapters.is_empty());
     /// let [x, y] = [&attention, &merged].map(|net| net.of(Nd::full([4, 5, 8], 0.5)).predict().wait());
     /// assert_eq!(x?, y?); // the corrections are still 0
     /// # dl_core::Result::Ok(())
@@ -119,7 +120,7 @@ impl<A: Element> MultiHeadAttention<A> {
     /// A shape error if the shapes of the weights do not match.
     #[track_caller]
     pub fn merged(&self) -> Result<Self> {
-        let [q, k, v, output] = &self.adapters;
+        let Adapters { q, k, v, output } = &self.adapters;
         let parts = self.in_proj_weight.chunk(0, 3).into_iter().zip([q, k, v]);
         let parts: Vec<_> = parts
             .map(|(part, adapter)| match adapter {
@@ -131,7 +132,7 @@ impl<A: Element> MultiHeadAttention<A> {
             in_proj_weight: Weight::new(concat(0, parts).predict().wait()?),
             in_proj_bias: self.in_proj_bias.as_ref().map(|bias| Weight::new(bias.value())),
             out_proj: merged(&self.out_proj, output.as_ref())?,
-            adapters: [const { None }; 4],
+            adapters: Adapters::default(),
             ..self.clone()
         })
     }
@@ -210,14 +211,15 @@ impl<A: Element> MultiHeadAttention<A> {
         let settings = if self.dropout == 0.0 { settings } else { settings.dropout(self.dropout) };
         let heads = scaled_dot_product_attention_with(q, k, v, &settings);
         let joined = join_heads(heads.unsqueeze(1));
-        corrected(self.out_proj.of(&joined), self.adapters[3].as_ref(), &joined)
+        corrected(self.out_proj.of(&joined), self.adapters.output.as_ref(), &joined)
     }
 
     /// Queries, keys or values `[batch, heads, length, width of a head]`, with their correction for `x`,
     /// if any.
     #[track_caller]
     fn corrected(&self, part: usize, projected: NdLayer<Ix4, A>, x: &NdLayer<Ix3, A>) -> NdLayer<Ix4, A> {
-        match &self.adapters[part] {
+        let Adapters { q, k, v, .. } = &self.adapters;
+        match [q, k, v][part] {
             Some(adapter) => {
                 let correction = split_stacked(adapter.of(x), 1, self.heads).squeeze(1);
                 (Term(projected) + Term(correction)).0

@@ -284,7 +284,7 @@ impl<A: Element> Past<A> {
         self.tokens.clone()
     }
 
-    /// What the cache has for the layer of this number, counted from 0. Each block of a network has a
+    /// The past of the layer of this number, counted from 0. Each block of a network has a
     /// number of its own: in a prediction, a second [`extend`](LayerPast::extend) of a layer fails.
     ///
     /// ```
@@ -329,7 +329,7 @@ impl<A: Element> Past<A> {
     }
 }
 
-/// What a [`Cache`] has for one layer, as [`Past::layer`] returns it.
+/// The keys and values of one layer in a [`Cache`], as [`Past::layer`] returns it.
 ///
 /// ```
 /// use dl_core::Differentiable;

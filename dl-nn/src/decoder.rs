@@ -6,7 +6,7 @@ use crate::cache::LayerPast;
 use crate::check::check_positive;
 use crate::heads::{join_heads, split_heads};
 use crate::linear::Linear;
-use crate::lora::{LowRank, corrected, merged};
+use crate::lora::{Adapters, LowRank, corrected, merged};
 use crate::mixture::{Mixture, MixtureOfExperts};
 use crate::norm::RmsNorm;
 use crate::rotary::Rotary;
@@ -48,7 +48,7 @@ pub struct GroupedQueryAttention<A: Element = f32> {
     pub rotary: Rotary,
     /// Learned corrections of the queries, the keys, the values and the output; none by default. See
     /// [`adapted`](GroupedQueryAttention::adapted).
-    pub adapters: [Option<LowRank<A>>; 4],
+    pub adapters: Adapters<A>,
 }
 
 impl<A: Element> GroupedQueryAttention<A> {
@@ -81,7 +81,7 @@ impl<A: Element> GroupedQueryAttention<A> {
             heads,
             groups,
             rotary: Rotary::default(),
-            adapters: [const { None }; 4],
+            adapters: Adapters::default(),
         })
     }
 
@@ -99,13 +99,14 @@ impl<A: Element> GroupedQueryAttention<A> {
     /// ```
     ///
     /// # Errors
-    /// If `rank` is 0, or if a weight is too large to allocate.
+    /// If `rank` is 0, if a weight is too large to allocate, or if the layer has adapters already.
     #[track_caller]
     pub fn adapted(mut self, rank: usize, alpha: f64, rng: &mut impl Rng) -> Result<Self> {
+        self.adapters.check_empty()?;
         let mut correction = |projection| LowRank::beside(projection, rank, alpha, rng);
         let (q, v) = (correction(&self.q_proj)?, correction(&self.v_proj)?);
         self.freeze();
-        (self.adapters[0], self.adapters[2]) = (Some(q), Some(v));
+        self.adapters = Adapters { q: Some(q), v: Some(v), ..Adapters::default() };
         Ok(self)
     }
 
@@ -116,7 +117,7 @@ impl<A: Element> GroupedQueryAttention<A> {
     /// # use dl_nd::init;
     /// # let rng = &mut init::rng(1);
     /// let attention = dl_nn::GroupedQueryAttention::<f32>::new(16, 4, 2, rng)?.adapted(2, 4.0, rng)?;
-    /// assert!(attention.merged()?.adapters.iter().all(Option::is_none));
+    /// assert!(attention.merged()?.adapters.is_empty());
     /// # dl_core::Result::Ok(())
     /// ```
     ///
@@ -124,13 +125,13 @@ impl<A: Element> GroupedQueryAttention<A> {
     /// A shape error if the shapes of the weights do not match.
     #[track_caller]
     pub fn merged(&self) -> Result<Self> {
-        let merged = |projection, part: usize| merged(projection, self.adapters[part].as_ref());
+        let Adapters { q, k, v, output } = &self.adapters;
         Ok(GroupedQueryAttention {
-            q_proj: merged(&self.q_proj, 0)?,
-            k_proj: merged(&self.k_proj, 1)?,
-            v_proj: merged(&self.v_proj, 2)?,
-            o_proj: merged(&self.o_proj, 3)?,
-            adapters: [const { None }; 4],
+            q_proj: merged(&self.q_proj, q.as_ref())?,
+            k_proj: merged(&self.k_proj, k.as_ref())?,
+            v_proj: merged(&self.v_proj, v.as_ref())?,
+            o_proj: merged(&self.o_proj, output.as_ref())?,
+            adapters: Adapters::default(),
             ..self.clone()
         })
     }
@@ -172,12 +173,12 @@ impl<A: Element> GroupedQueryAttention<A> {
     #[track_caller]
     fn attend(&self, x: &NdLayer<Ix3, A>, past: Option<&LayerPast<A>>) -> NdLayer<Ix3, A> {
         let each = self.heads / self.groups.max(1);
-        let projected = |projection: &Linear<A>, part: usize, each| {
-            let projected = corrected(projection.of(x), self.adapters[part].as_ref(), x);
-            split_heads(projected, [self.groups, each])
+        let projected = |projection: &Linear<A>, adapter: &Option<LowRank<A>>, each| {
+            split_heads(corrected(projection.of(x), adapter.as_ref(), x), [self.groups, each])
         };
-        let q = projected(&self.q_proj, 0, each);
-        let [k, v] = [(&self.k_proj, 1), (&self.v_proj, 2)].map(|(projection, part)| projected(projection, part, 1));
+        let Adapters { q, k, v, .. } = &self.adapters;
+        let (q, k, v) =
+            (projected(&self.q_proj, q, each), projected(&self.k_proj, k, 1), projected(&self.v_proj, v, 1));
         let heads = match past {
             None => {
                 let (q, k) = (self.rotary.of(q), self.rotary.of(k));
@@ -190,7 +191,7 @@ impl<A: Element> GroupedQueryAttention<A> {
             }
         };
         let joined = join_heads(heads);
-        corrected(self.o_proj.of(&joined), self.adapters[3].as_ref(), &joined)
+        corrected(self.o_proj.of(&joined), self.adapters.output.as_ref(), &joined)
     }
 }
 
@@ -210,7 +211,7 @@ impl<A: Element> GroupedQueryAttention<A> {
 pub struct GatedFeedForward<A: Element = f32> {
     /// The gate, `[…, width] → […, hidden]`.
     pub gate_proj: Linear<A>,
-    /// What the gate multiplies, `[…, width] → […, hidden]`.
+    /// The values that the gate multiplies, `[…, width] → […, hidden]`.
     pub up_proj: Linear<A>,
     /// `[…, hidden] → […, width]`.
     pub down_proj: Linear<A>,

@@ -100,7 +100,7 @@ pub use dropout::Dropout;
 pub use embedding::Embedding;
 pub use generate::Generation;
 pub use linear::Linear;
-pub use lora::{LoRA, LowRank};
+pub use lora::{Adapters, LoRA, LowRank};
 pub use mixture::{Mixture, MixtureOfExperts};
 pub use norm::{BatchNorm, GroupNorm, InstanceNorm, LayerNorm, RmsNorm};
 pub use recurrent::{GruCell, LstmCell, RnnCell, gru_cell, lstm_cell, rnn_cell};

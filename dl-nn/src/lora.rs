@@ -2,7 +2,7 @@
 
 use crate::check::{check_allocation, check_positive};
 use crate::linear::Linear;
-use dl_core::{Differentiable, Module as _, Result, Term, Weight};
+use dl_core::{Differentiable, Error, Module as _, Result, Term, Weight};
 use dl_macros::Module;
 use dl_nd::ndarray::Ix2;
 use dl_nd::{Element, MatMul, NdExpression, NdLayer, NdWeight, init, ops::*};
@@ -11,7 +11,8 @@ use rand::Rng;
 /// A frozen [`Linear`] with a learned correction of low rank, `base(x) + scale · x · a · b`:
 /// `[…, in] → […, out]` (Hu et al., *LoRA: low-rank adaptation of large language models*, 2021).
 ///
-/// The names in PyTorch are those of the library `peft`.
+/// The names in PyTorch are those of a model of the library `peft`. Its files of adapters have names
+/// without `.default`, which [`Load`](https://docs.rs/monadic-dl-train) can rename.
 ///
 /// ```
 /// use dl_core::{Differentiable, Module};
@@ -105,6 +106,51 @@ pub struct LowRank<A: Element = f32> {
     pub b: NdWeight<Ix2, A>,
     /// The factor. It is a setting, not a weight: files do not have it.
     pub scale: f64,
+}
+
+/// The learned corrections of the projections of an attention: of queries, keys, values and output. By
+/// default there are none.
+///
+/// ```
+/// use dl_nd::init;
+/// let rng = &mut init::rng(1);
+/// let mut attention = dl_nn::MultiHeadAttention::<f32>::new(8, 2, rng)?;
+/// assert!(attention.adapters.is_empty());
+/// attention.adapters.output = Some(dl_nn::LowRank::new([8, 8], 2, 4.0, rng)?);
+/// # dl_core::Result::Ok(())
+/// ```
+#[derive(Clone, Debug, Module)]
+#[module(crate = dl_core)]
+pub struct Adapters<A: Element = f32> {
+    /// Of the projection to queries.
+    pub q: Option<LowRank<A>>,
+    /// Of the projection to keys.
+    pub k: Option<LowRank<A>>,
+    /// Of the projection to values.
+    pub v: Option<LowRank<A>>,
+    /// Of the projection of the joined heads.
+    pub output: Option<LowRank<A>>,
+}
+
+impl<A: Element> Adapters<A> {
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        [&self.q, &self.k, &self.v, &self.output].into_iter().all(Option::is_none)
+    }
+
+    /// An error if there are some: new ones would replace what they have learned.
+    pub(crate) fn check_empty(&self) -> Result<()> {
+        if self.is_empty() {
+            return Ok(());
+        }
+        Err(Error::invalid("this attention has adapters; call `merged` first, or set the field `adapters`"))
+    }
+}
+
+impl<A: Element> Default for Adapters<A> {
+    fn default() -> Self {
+        Adapters { q: None, k: None, v: None, output: None }
+    }
 }
 
 impl<A: Element> LowRank<A> {

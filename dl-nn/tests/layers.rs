@@ -4,8 +4,8 @@ use dl_core::{Differentiable, Entry, Error, Mode, Module, Numbers, Result, Weigh
 use dl_nd::ndarray::{Ix2, Ix3, IxDyn};
 use dl_nd::{Attention, Conv, Nd, NdLayer, init, ops::*};
 use dl_nn::{
-    Activation, BatchNorm, Conv1d, Conv2d, Dropout, Embedding, GroupNorm, GroupedQueryAttention, GruCell, LayerNorm,
-    Linear, LoRA, LowRank, LstmCell, MultiHeadAttention, RmsNorm, RnnCell, Sequential, TransformerBlock,
+    Activation, Adapters, BatchNorm, Conv1d, Conv2d, Dropout, Embedding, GroupNorm, GroupedQueryAttention, GruCell,
+    LayerNorm, Linear, LoRA, LowRank, LstmCell, MultiHeadAttention, RmsNorm, RnnCell, Sequential, TransformerBlock,
 };
 use dl_optim::{Adam, Sgd};
 
@@ -319,11 +319,11 @@ fn adapted_attentions() -> Result<(MultiHeadAttention<f64>, GroupedQueryAttentio
     let rng = &mut init::rng(1);
     let mut attention = MultiHeadAttention::<f64>::new(8, 2, rng)?.adapted(2, 4.0, rng)?;
     let mut grouped = GroupedQueryAttention::<f64>::new(8, 4, 2, rng)?.adapted(2, 4.0, rng)?;
-    for (part, outputs) in [(1, 4), (3, 8)] {
-        attention.adapters[part] = Some(LowRank::new([8, 8], 3, 3.0, rng)?);
-        grouped.adapters[part] = Some(LowRank::new([8, outputs], 3, 3.0, rng)?);
-    }
-    for adapter in attention.adapters.iter().chain(&grouped.adapters).flatten() {
+    let mut adapter = |outputs| LowRank::new([8, outputs], 3, 3.0, rng);
+    (attention.adapters.k, attention.adapters.output) = (Some(adapter(8)?), Some(adapter(8)?));
+    (grouped.adapters.k, grouped.adapters.output) = (Some(adapter(4)?), Some(adapter(8)?));
+    let all = |Adapters { q, k, v, output }: &Adapters<f64>| [q, k, v, output].map(Clone::clone);
+    for adapter in all(&attention.adapters).iter().chain(&all(&grouped.adapters)).flatten() {
         let shape = [adapter.b.value().shape()[0], adapter.b.value().shape()[1]];
         adapter.b.set(init::normal(shape, 0.0, 0.5, rng));
     }
@@ -355,10 +355,15 @@ fn adapted_attention_equals_attention_with_merged_weights() -> Result<()> {
     assert_near(&grouped.of(&x).predict().wait()?, &merged_groups.of(&x).predict().wait()?);
 
     // each correction alone is that of its own projection
-    for part in 0..4 {
-        let mut one = attention.clone();
-        one.adapters = Default::default();
-        one.adapters[part] = attention.adapters[part].clone();
+    let Adapters { q, k, v, output } = &attention.adapters;
+    let alone = [
+        Adapters { q: q.clone(), ..Adapters::default() },
+        Adapters { k: k.clone(), ..Adapters::default() },
+        Adapters { v: v.clone(), ..Adapters::default() },
+        Adapters { output: output.clone(), ..Adapters::default() },
+    ];
+    for adapters in alone {
+        let one = MultiHeadAttention { adapters, ..attention.clone() };
         assert_near(&one.of(&x).predict().wait()?, &one.merged()?.of(&x).predict().wait()?);
     }
     assert!(merged.entries().iter().chain(&merged_groups.entries()).all(|entry| !entry.is_frozen()));
@@ -385,5 +390,8 @@ fn adapted_attention_is_the_same_at_first_and_trains_corrections_only() -> Resul
     assert_eq!(numbers(&plain), frozen);
     assert!(loss(&adapted).predict().wait()? < 0.9 * first);
     assert!(plain.adapted(0, 1.0, rng).unwrap_err().to_string().contains("the number of ranks is 0"));
+    assert!(adapted.adapted(2, 4.0, rng).unwrap_err().to_string().contains("has adapters"));
+    let grouped = GroupedQueryAttention::<f64>::new(8, 4, 2, rng)?.adapted(2, 4.0, rng)?;
+    assert!(grouped.adapted(2, 4.0, rng).unwrap_err().to_string().contains("has adapters"));
     Ok(())
 }

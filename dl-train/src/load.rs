@@ -21,10 +21,11 @@ use std::path::Path;
 /// up to four forms of one tensor are in memory: that of the file, the converted, the transposed and the
 /// aligned one. A weight that a [`Snapshot`](dl_core::Snapshot) or a pass refers to also stays in memory.
 ///
-/// So what the file contains is loaded as a whole or not at all. The exception is a file that cannot
-/// be read a second time, because another program has shortened it or a disk fails: the error says how
-/// many weights are set then. A file that is replaced by another one of its name is no such case.
-/// Training steps, and passes on a snapshot, wait until all values are set.
+/// So what the file contains is loaded as a whole or not at all. A file that another program has changed
+/// between the two readings is refused before anything is set. The exception is a change, or a failure of
+/// the disk, during the second reading: an error says how many weights are set. A file that is replaced
+/// by another one of its name does not change. Training steps, other writes of these weights, and passes
+/// on a snapshot wait until all values are set.
 ///
 /// A file is a safetensors file, or an index of several with a name that ends with `.index.json`.
 ///

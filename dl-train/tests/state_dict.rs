@@ -373,7 +373,8 @@ fn adapters_are_saved_and_loaded_in_both_layouts() -> Result<()> {
         let (rng, block) = (&mut init::rng(seed), block(seed)?);
         let attention = block.attention.adapted(2, 4.0, rng)?;
         let block = TransformerBlock { attention, ..block }.with_linears(|linear| LoRA::new(linear, 2, 4.0, rng))?;
-        let learned: Vec<Entry> = block.weights().into_iter().filter(|entry| !entry.is_frozen()).collect();
+        let learned = block.weights().into_iter().filter(|entry| !entry.is_frozen());
+        let learned: Vec<_> = learned.map(|entry| (entry.clone(), entry.shape())).collect();
         Entry::set_each(&learned, |entry| {
             Ok(Numbers::F32((0..entry.len()).map(|i| (i + seed as usize) as f32).collect()))
         })?;
@@ -387,7 +388,7 @@ fn adapters_are_saved_and_loaded_in_both_layouts() -> Result<()> {
         } else {
             save_weights(&saved, &path)?
         }
-        let name = if torch { "self_attn.adapters.2.lora_B.default.weight" } else { "attention.adapters.2.b" };
+        let name = if torch { "self_attn.adapters.v.lora_B.default.weight" } else { "attention.adapters.v.b" };
         assert_eq!(tensors(&path)[name].1, if torch { [4, 2] } else { [2, 4] });
         let loaded = adapted(2)?;
         load_weights(&loaded, &path)?;

@@ -315,33 +315,37 @@ impl Entry {
         Ok(NewValue { path: self.path.clone(), node: self.node.clone(), value })
     }
 
-    /// Sets these weights and buffers one after the other: beside the old values, one new value is in
-    /// memory. `numbers` returns the new numbers of an entry, in row-major order.
+    /// Sets these weights and buffers, each of this shape, one after the other: beside the old values,
+    /// one new value is in memory. `numbers` returns the new numbers of an entry, in row-major order.
     ///
-    /// All of them are locked until the last one is set. A training step of another thread waits, and
-    /// so does a pass [on](crate::Do::on) a [`Snapshot`](crate::Snapshot), which sees all old values or
-    /// all new ones. `numbers` must therefore not wait for either. An old value that a snapshot or a
-    /// pass refers to stays in memory.
+    /// All of them are locked until the last one is set. A training step of another thread that has one
+    /// of them waits, and so do a thread that sets one, and a pass [on](crate::Do::on) a
+    /// [`Snapshot`](crate::Snapshot), which sees all old values or all new ones. `numbers`, and the
+    /// `Drop` of an old value, must therefore not wait for any of these. An old value that a snapshot
+    /// or a pass refers to stays in memory.
     ///
     /// ```
     /// use dl_core::{Entry, Module, Numbers, Weight};
     /// let net = [1.0, 2.0].map(Weight::<f64>::new);
-    /// Entry::set_each(&net.entries(), |entry| Ok(Numbers::F64(vec![if entry.path() == "0" { 3.0 } else { 4.0 }])))?;
+    /// let entries: Vec<_> = net.entries().into_iter().map(|entry| (entry, Vec::new())).collect();
+    /// Entry::set_each(&entries, |entry| Ok(Numbers::F64(vec![if entry.path() == "0" { 3.0 } else { 4.0 }])))?;
     /// assert_eq!((net[0].value(), net[1].value()), (3.0, 4.0));
     /// # dl_core::Result::Ok(())
     /// ```
     ///
     /// # Errors
-    /// When two entries are the same weight; then nothing is set. Those of `numbers`, and of
-    /// [`check`](Entry::check); then the entries before are set, in the order in which the weights and
-    /// buffers were made. To set all or none, use [`NewValue::set_all`].
+    /// When two entries are the same weight, or the current value of one has another shape; then nothing
+    /// is set. Those of `numbers`, and of [`check`](Entry::check); then the entries before are set, in
+    /// the order in which the weights and buffers were made. To set all or none, use
+    /// [`NewValue::set_all`].
     #[track_caller]
-    pub fn set_each(entries: &[Entry], mut numbers: impl FnMut(&Entry) -> Result<Numbers>) -> Result<()> {
-        let places = distinct(entries.iter().map(|entry| (entry.id(), entry.path())))?;
-        let leaves: Vec<&NodeRef> = entries.iter().map(|entry| &entry.node).collect();
-        commit::write_each(&leaves, |id| {
-            let entry = &entries[places[&id]];
-            Ok(entry.check(&entry.shape(), numbers(entry)?)?.value)
+    pub fn set_each(entries: &[(Entry, Vec<usize>)], mut numbers: impl FnMut(&Entry) -> Result<Numbers>) -> Result<()> {
+        let places = distinct(entries.iter().map(|(entry, _)| (entry.id(), entry.path())))?;
+        let leaves: Vec<&NodeRef> = entries.iter().map(|(entry, _)| &entry.node).collect();
+        let check_shapes = || entries.iter().try_for_each(|(entry, shape)| entry.check_shape(shape));
+        commit::write_each(&leaves, check_shapes, |id| {
+            let (entry, shape) = &entries[places[&id]];
+            Ok(entry.check(shape, numbers(entry)?)?.value)
         })
     }
 
@@ -385,6 +389,14 @@ impl Entry {
         self.stored.delta_row(delta, then);
     }
 
+    fn check_shape(&self, shape: &[usize]) -> Result<()> {
+        let (path, current) = (&self.path, self.shape());
+        if shape == current {
+            return Ok(());
+        }
+        Err(Error::shape(format!("`{path}` has shape {current:?}; a value of shape {shape:?} does not fit")))
+    }
+
     /// Calls `make` with these numbers if they have the shape of the current value. Errors name the
     /// path.
     fn checked<V>(
@@ -393,12 +405,8 @@ impl Entry {
         numbers: Numbers,
         make: impl FnOnce(&[usize], Numbers) -> Result<V>,
     ) -> Result<V> {
-        let (path, current) = (&self.path, self.shape());
-        if shape != current {
-            return Err(Error::shape(format!(
-                "`{path}` has shape {current:?}; a value of shape {shape:?} does not fit"
-            )));
-        }
+        self.check_shape(shape)?;
+        let path = &self.path;
         make(shape, numbers).map_err(|error| {
             let message = format!("`{path}`: {error}");
             if error.is_shape() { Error::shape(message) } else { Error::invalid(message) }

@@ -10,14 +10,30 @@ use safetensors::tensor::{Metadata, TensorInfo};
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::fs::File;
 use std::io::{self, Cursor, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
+use std::time::SystemTime;
 
-trait Source: Read + Seek + Send {}
+trait Source: Read + Seek + Send {
+    /// Differs after the bytes have changed: their number, and the time of the last change.
+    fn version(&self) -> Option<(u64, SystemTime)>;
+}
 
-impl<S: Read + Seek + Send> Source for S {}
+impl Source for File {
+    fn version(&self) -> Option<(u64, SystemTime)> {
+        let metadata = self.metadata().ok()?;
+        Some((metadata.len(), metadata.modified().ok()?))
+    }
+}
+
+impl Source for Cursor<Vec<u8>> {
+    fn version(&self) -> Option<(u64, SystemTime)> {
+        None
+    }
+}
 
 /// An open file with a validated header and, if it has a checksum, verified content; or several such
 /// files with an index. Tensors are read on demand.
@@ -35,6 +51,8 @@ pub(super) struct TensorSource {
     source: Mutex<Box<dyn Source>>,
     /// The offset of the bytes of the tensors.
     start: u64,
+    /// When the file was opened.
+    version: Option<(u64, SystemTime)>,
 }
 
 impl TensorFile {
@@ -57,9 +75,10 @@ impl TensorFile {
     }
 
     fn read(name: String, mut source: Box<dyn Source>) -> Result<TensorFile> {
+        let version = source.version();
         match Self::parse(&mut *source) {
             Ok((start, tensors, file_metadata)) => {
-                let sources = vec![TensorSource { source: Mutex::new(source), start }];
+                let sources = vec![TensorSource { source: Mutex::new(source), start, version }];
                 let tensors = tensors.into_iter().map(|(name, info)| (name, (0, info))).collect();
                 Ok(TensorFile { name, sources, tensors, file_metadata })
             }
@@ -98,6 +117,17 @@ impl TensorFile {
         Ok((start, tensors, file_metadata))
     }
 
+    /// # Errors
+    /// If another program has changed the bytes since the file was opened.
+    pub(crate) fn check_unchanged(&self) -> Result<()> {
+        let is_changed =
+            |file: &TensorSource| file.version != file.source.lock().unwrap_or_else(PoisonError::into_inner).version();
+        match self.sources.iter().any(is_changed) {
+            true => Err(Error::invalid("the file has changed since it was opened")),
+            false => Ok(()),
+        }
+    }
+
     /// Adds the name of the file to an error.
     pub(crate) fn with_name(&self, error: &Error) -> Error {
         error.context(&self.name)
@@ -133,7 +163,7 @@ impl TensorFile {
         let to_error = |error: Error| error.context(quoted(tensor));
         let missing = || to_error(Error::invalid("there is no such tensor in the file"));
         let (source, info) = self.tensors.get(tensor).ok_or_else(missing)?;
-        let TensorSource { source, start } = &self.sources[*source];
+        let TensorSource { source, start, .. } = &self.sources[*source];
         // `check_size` has compared the elements with the offsets.
         let place = |element: usize| element * info.dtype.bitsize() / 8;
         let (first, length) = (info.data_offsets.0 + place(elements.start), place(elements.len()));

@@ -74,7 +74,7 @@ impl Load {
                 Err(misfit) => report.misshapen.push(misfit),
                 Ok(pieces) => {
                     if !only_here || paths[0].rank().is_none() {
-                        planned.push((paths[0].clone(), pieces));
+                        planned.push((paths[0].clone(), paths[0].shape(), pieces));
                     }
                     report.loaded.push(paths[0].path().to_owned());
                 }

@@ -17,16 +17,16 @@ pub(crate) struct Plan<'a> {
     pub(super) layout: Layout,
     pub(super) file: &'a TensorFile,
     pub(super) prefix: String,
-    /// What to set, and its paths that are in the file.
-    pub(super) values: Vec<(Entry, Pieces<'a>)>,
+    /// What to set, its shape, and its paths that are in the file.
+    pub(super) values: Vec<(Entry, Vec<usize>, Pieces<'a>)>,
 }
 
 impl Plan<'_> {
     /// Reads all values and drops each, so that nothing but a file that changes meanwhile can fail
     /// when they are set.
     pub(super) fn check(&self) -> Result<()> {
-        self.values.iter().try_for_each(|(entry, paths)| {
-            let checked = self.value(paths).and_then(|value| entry.check(&entry.shape(), value));
+        self.values.iter().try_for_each(|(entry, shape, paths)| {
+            let checked = self.value(paths).and_then(|value| entry.check(shape, value));
             checked.map(drop).map_err(|error| self.file.with_name(&error))
         })
     }
@@ -34,13 +34,20 @@ impl Plan<'_> {
     /// Sets the values of these plans in one commit.
     ///
     /// # Errors
-    /// When a weight has two values, or a step that is being taken holds one; then nothing is set. When
-    /// a file has become unreadable; then the weights before are set. Errors do not name the file.
+    /// When a weight has two values or another shape than before, a step that is being taken holds one,
+    /// or a file has changed; then nothing is set. When a file has become unreadable; then the weights
+    /// before are set. Errors do not name the file.
     #[track_caller]
     pub(crate) fn set_all(plans: &[Plan<'_>]) -> Result<()> {
-        let all = || plans.iter().flat_map(|plan| plan.values.iter().map(move |(entry, paths)| (plan, entry, paths)));
-        let places: HashMap<u64, _> = all().map(|(plan, entry, paths)| (entry.id(), (plan, paths))).collect();
-        let entries: Vec<Entry> = all().map(|(_, entry, _)| entry.clone()).collect();
+        plans.iter().try_for_each(|plan| plan.file.check_unchanged())?;
+        Self::write_all(plans)
+    }
+
+    #[track_caller]
+    fn write_all(plans: &[Plan<'_>]) -> Result<()> {
+        let all = || plans.iter().flat_map(|plan| plan.values.iter().map(move |value| (plan, value)));
+        let places: HashMap<u64, _> = all().map(|(plan, (entry, _, paths))| (entry.id(), (plan, paths))).collect();
+        let entries: Vec<_> = all().map(|(_, (entry, shape, _))| (entry.clone(), shape.clone())).collect();
         let mut set = 0;
         Entry::set_each(&entries, |entry| {
             let (plan, paths) = places[&entry.id()];
@@ -136,11 +143,11 @@ mod tests {
     use crate::file::TensorFile;
     use crate::{Load, save_weights};
     use dl_core::{Result, Weight};
+    use dl_nd::Nd;
     use std::fs::OpenOptions;
 
-    /// The check cannot find what happens to the file after it.
     #[test]
-    fn file_truncated_after_check_is_reported_with_count_of_set_weights() -> Result<()> {
+    fn file_truncated_after_check_is_refused_and_reported_with_count_of_set_weights() -> Result<()> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("net.safetensors");
         save_weights(&[1.0, 2.0].map(Weight::<f64>::new), &path)?;
@@ -151,12 +158,35 @@ mod tests {
 
         let opened = OpenOptions::new().write(true).open(&path).unwrap();
         opened.set_len(opened.metadata().unwrap().len() - 8).unwrap();
-        let error = Plan::set_all(std::slice::from_ref(&plan)).unwrap_err().to_string();
+        let plans = std::slice::from_ref(&plan);
+        let error = Plan::set_all(plans).unwrap_err().to_string();
+        assert!(error.contains("has changed"), "{error}");
+        assert_eq!((net[0].value(), net[1].value()), (5.0, 6.0));
+        // as if it were truncated while it is read again
+        let error = Plan::write_all(plans).unwrap_err().to_string();
         assert!(error.contains("1 of 2 weights and buffers are set") && error.contains("\"1\""), "{error}");
         assert_eq!((net[0].value(), net[1].value()), (1.0, 6.0));
         Load::strict().weights(&net, &path).unwrap_err();
         net[1].set(7.0); // nothing is locked any more
         assert_eq!(net[1].value(), 7.0);
+        Ok(())
+    }
+
+    #[test]
+    fn weight_with_another_shape_after_check_is_refused_before_any_is_set() -> Result<()> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("net.safetensors");
+        let net = |rows, columns| [[1, 1], [rows, columns]].map(|shape| Weight::new(Nd::<f32>::full(shape, 0.5)));
+        save_weights(&net(2, 3), &path)?;
+        let net = net(2, 3);
+        let file = TensorFile::open(&path)?;
+        let (plan, _) = Load::strict().prepare(&net, &file, "", false)?;
+        let old = Nd::full([1, 1], 4.0);
+        net[0].set(old.clone());
+        net[1].set(Nd::full([3, 2], 4.0));
+        let error = Plan::set_all(&[plan]).unwrap_err().to_string();
+        assert!(error.contains("`1` has shape [3, 2]"), "{error}");
+        assert_eq!(net[0].value(), old);
         Ok(())
     }
 }

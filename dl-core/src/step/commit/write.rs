@@ -22,14 +22,21 @@ pub(crate) fn write(values: Vec<(NodeRef, Value)>) -> Result<()> {
     commit_updates(&NoWeights, &mut pending.collect(), None, &[])
 }
 
-/// Writes distinct variables, given by a node each. `make` returns the new value of the variable with
-/// an id; it is written before the next one is made, and the old value is dropped, unless it has other
-/// owners. To a step and a snapshot all writes are one, as in [`write`].
+/// Writes distinct variables, given by a node each. `check` runs when all are locked. `make` returns the
+/// new value of the variable with an id; it is written before the next one is made, and the old value is
+/// dropped, unless it has other owners. To a step and a snapshot all writes are one, as in [`write`].
+///
+/// The destructor of an old value runs while all variables are locked.
 ///
 /// # Errors
-/// Those of `make`, and its panic. Then the values that it returned before are written.
+/// Those of `check`; then nothing is written. Those of `make`, and its panic; then the values that it
+/// returned before are written.
 #[track_caller]
-pub(crate) fn write_each(leaves: &[&NodeRef], mut make: impl FnMut(u64) -> Result<Value>) -> Result<()> {
+pub(crate) fn write_each(
+    leaves: &[&NodeRef],
+    check: impl FnOnce() -> Result<()>,
+    mut make: impl FnMut(u64) -> Result<Value>,
+) -> Result<()> {
     let place = Location::caller();
     let variables = leaves.iter().filter_map(|leaf| leaf.as_variable());
     let pending = variables.map(|variable| PendingUpdate::new(variable, Source::Buffer(place), Action::Unknown));
@@ -39,6 +46,7 @@ pub(crate) fn write_each(leaves: &[&NodeRef], mut make: impl FnMut(u64) -> Resul
         let live = snapshots.insert(LiveSnapshots::collect());
         live.save(pending.iter().map(|update| update.variable));
         within_step(|| {
+            user_code::run_fallible(check)?;
             pending.iter().try_for_each(|update| {
                 let mut value = user_code::run_fallible(|| make(update.variable.id()))?;
                 update.variable.exchange(&mut value);
