@@ -130,6 +130,26 @@ pub trait Callback {
     /// Whether a run [on several ranks](crate::Trainer::across) calls it on rank 0 only, as suits one
     /// that prints or writes a file. By default it is called on all ranks, as one must be that
     /// changes weights.
+    ///
+    /// ```
+    /// use dl_core::Result;
+    /// use dl_train::{Callback, Record};
+    ///
+    /// struct Print;
+    ///
+    /// impl Callback for Print {
+    ///     fn step(&mut self, record: &Record) -> Result<()> {
+    ///         println!("{:?}", record.get("loss"));
+    ///         Ok(())
+    ///     }
+    ///
+    ///     fn only_on_first_rank(&self) -> bool {
+    ///         true
+    ///     }
+    /// }
+    ///
+    /// assert!(Print.only_on_first_rank());
+    /// ```
     fn only_on_first_rank(&self) -> bool {
         false
     }
