@@ -1,4 +1,4 @@
-//! What the ranks of a run do together. A run in one process has none.
+//! Decisions that the ranks of a run make together. A run in one process has none.
 
 use crate::checkpoints::{Checkpoints, Latest};
 use crate::record::Record;
