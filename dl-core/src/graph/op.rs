@@ -126,15 +126,14 @@ pub(crate) trait AnyPrimitive: Send + Sync {
 /// has no call: a pass evaluates its operations.
 ///
 /// ```
-/// use dl_core::bang::{Arguments, CompiledArgument, CompiledFunction};
+/// use dl_core::bang::{CompiledArgument, CompiledFunction};
 /// use dl_core::record::{InnerOperand, InnerOperation, Recorder};
 /// use dl_core::{Differentiable, Layer};
 /// use dl_nd::{Nd, ndarray::Ix1};
 /// // `#[differentiable(compiled)]` writes this
 /// fn twice_tanh(x: &Layer<Nd<f64, Ix1>>) -> Layer<Nd<f64, Ix1>> {
 ///     static FUNCTION: CompiledFunction = CompiledFunction::new("twice_tanh");
-///     let mut arguments = Arguments::new();
-///     x.add_to(&mut arguments);
+///     let arguments = FUNCTION.arguments(|arguments| x.add_to(arguments));
 ///     FUNCTION.call(arguments, || x.tanh().tanh())
 /// }
 /// let recorder = Recorder::new();
