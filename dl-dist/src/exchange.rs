@@ -28,7 +28,7 @@ pub(crate) enum Round {
     Optimizer,
     /// The new values of weights, each from its owner.
     Values,
-    /// What a training run agrees on besides its steps.
+    /// The decisions of a training run besides its steps.
     Run,
 }
 

@@ -141,7 +141,7 @@ impl Mpi {
         assert_eq!(thread::current().id(), self.thread, "MPI must be called by the thread that started it");
     }
 
-    /// Notices which sends have ended, and takes what has arrived.
+    /// Notices which sends have ended, and takes messages that have arrived.
     fn progress(&mut self) -> Result<()> {
         let mut failed = Ok(());
         self.sent.retain_mut(|sent| {
@@ -280,7 +280,7 @@ impl Engine for Mpi {
     fn waker(&self) -> Option<Box<dyn Fn() + Send + Sync>> {
         let woken = self.woken.clone();
         Some(Box::new(move || {
-            // Release: what the caller wrote before is seen by the thread that is woken.
+            // Release: the thread that is woken sees the earlier writes of the caller.
             woken.0.store(true, Ordering::Release);
             woken.1.unpark();
         }))

@@ -11,7 +11,7 @@ const ALIGNMENT: usize = 256;
 /// The size of a slab. A larger part has a slab of its own.
 const SLAB_BYTES: usize = 1 << 26;
 
-/// Slabs of a kind `S`, and what is free in them.
+/// Slabs of a kind `S`, and their free ranges.
 pub(crate) struct Arena<S> {
     slabs: Vec<S>,
     /// The first free byte, and the end, of the slab that is being divided.

@@ -66,7 +66,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 /// ```
 ///
 /// # Errors
-/// When there is no such device, or no library of OpenCL. The message says what was looked for.
+/// When there is no such device, or no library of OpenCL. The message names both.
 pub fn open() -> Result<Arc<dyn Device>> {
     static OPEN: Mutex<Option<Weak<dyn Device>>> = Mutex::new(None);
     let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);

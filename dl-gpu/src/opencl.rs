@@ -270,7 +270,7 @@ impl OpenCl {
 
 impl Drop for OpenCl {
     fn drop(&mut self) {
-        // the queue reads what has been staged
+        // the queue reads the staged bytes
         if self.queue.finish().is_err() {
             std::mem::forget(std::mem::take(&mut self.state().staged));
         }
@@ -380,7 +380,7 @@ impl Device for OpenCl {
         // SAFETY: the call returns when the bytes are there; the slab lives as long as `self`
         let read = unsafe { self.queue.enqueue_read_buffer(&slab, CL_BLOCKING, from.start, bytes, &[]) };
         if read.is_err() {
-            // the queue may still read what has been staged
+            // the queue may still read the staged bytes
             std::mem::forget(staged);
         }
         read.map(|_| ()).map_err(|error| self.error("cannot be read", error))

@@ -249,7 +249,7 @@ fn visible(starts: &[usize], counts: &[usize]) -> usize {
     starts.iter().zip(counts).map(|(start, count)| start + count).max().unwrap_or(0)
 }
 
-/// The new tokens of a prediction with a [`Cache`], and what the cache has of those before them.
+/// The new tokens of a prediction with a [`Cache`], and the keys and values of those before them.
 ///
 /// ```
 /// use dl_core::{Differentiable, Layer};

@@ -138,7 +138,7 @@ impl<A: Element> Adapters<A> {
         [&self.q, &self.k, &self.v, &self.output].into_iter().all(Option::is_none)
     }
 
-    /// An error if there are some: new ones would replace what they have learned.
+    /// An error if there are some: new ones would replace the learned ones.
     pub(crate) fn check_empty(&self) -> Result<()> {
         if self.is_empty() {
             return Ok(());

@@ -82,7 +82,7 @@ impl Checkpoint {
         }
     }
 
-    /// An empty checkpoint, which takes this share of what is added.
+    /// An empty checkpoint, which takes this share of the entries that are added.
     pub(crate) fn of_share(share: Arc<Share>) -> Checkpoint {
         Checkpoint { share: Some(share), ..Checkpoint::new() }
     }

@@ -219,7 +219,7 @@ impl Checkpoints {
         self.none_readable(&skipped)
     }
 
-    /// What there is if none of these checkpoints can be read.
+    /// The result if none of these checkpoints can be read.
     pub(crate) fn none_readable(&self, skipped: &[Error]) -> Result<Option<Latest>> {
         match skipped.first() {
             Some(newest) => Err(self.with_folder(Error::invalid(format!(

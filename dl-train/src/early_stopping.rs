@@ -97,7 +97,7 @@ impl EarlyStopping {
     }
 
     /// Keeps a copy of the weights and buffers of the best epoch, and restores it when the run
-    /// ends. An interrupted run is not restored. On several ranks, each one keeps what it has.
+    /// ends. An interrupted run is not restored. On several ranks, each one keeps its own.
     #[must_use]
     pub fn restoring(mut self, module: &dyn Module) -> EarlyStopping {
         let is_kept = |entry: &Entry| entry.tied_to().is_none() && entry.rank().is_none();

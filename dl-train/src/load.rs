@@ -21,7 +21,7 @@ use std::path::Path;
 /// up to four forms of one tensor are in memory: that of the file, the converted, the transposed and the
 /// aligned one. A weight that a [`Snapshot`](dl_core::Snapshot) or a pass refers to also stays in memory.
 ///
-/// So what the file contains is loaded as a whole or not at all. A file that another program has changed
+/// So a file is loaded as a whole or not at all. A file that another program has changed
 /// between the two readings is refused before anything is set. The exception is a change, or a failure of
 /// the disk, during the second reading: an error says how many weights are set. A file that is replaced
 /// by another one of its name does not change. Training steps, other writes of these weights, and passes

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Checkpoints to which each rank of a program writes what it has: see
+/// Checkpoints to which each rank of a program writes its part: see
 /// [`Checkpoints::across`]. All ranks must call the functions at the same places of the program, and
 /// must see the same folder.
 ///
@@ -22,7 +22,7 @@ use std::sync::Arc;
 /// of its owner, replicas in that of one rank, balanced by size.
 ///
 /// It can be loaded on any number of ranks, also by [`Checkpoints::latest`] in one process. Each rank
-/// then takes what it has. [`Saved::save`](crate::Saved::save) makes one ordinary file of it.
+/// then takes its part. [`Saved::save`](crate::Saved::save) makes one ordinary file of it.
 ///
 /// ```
 /// # let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! What one of several ranks saves of a run, and what it restores.
+//! The part of a run that one of several ranks saves and restores.
 
 use dl_core::parts::Ranks;
 use dl_core::{Entry, Module};
@@ -31,7 +31,7 @@ impl Share {
         self.rank == 0
     }
 
-    /// Whether this rank saves an entry. Rank 0 saves what is outside of the module of the run.
+    /// Whether this rank saves an entry. Rank 0 saves entries outside of the module of the run.
     pub(crate) fn saves(&self, entry: &Entry) -> bool {
         entry.rank().is_none() && self.owners.get(&entry.id()).map_or(self.is_first(), |&owner| owner == self.rank)
     }
