@@ -56,13 +56,12 @@ fn loading_needs_memory_for_one_tensor() -> Result<()> {
     save_torch(&(0..TENSORS).map(wide).collect::<Vec<Linear<f64>>>(), &double)?;
     let values = TENSORS as isize * TENSOR;
     // a tensor as in the file (twice as large in double precision), or before its axes are exchanged;
-    // that of the weight; and a buffer of the pool, for an aligned copy. On a busy machine the files of
-    // an index have needed four tensors once, for a reason that is not known: `Load` documents four.
+    // that of the weight; and a buffer of the pool, for an aligned copy.
     for (path, load, tensors) in [
         (native, Load::strict(), 3),
         (torch, Load::torch(), 3),
         (double, Load::torch(), 4),
-        (shards(folder.path())?, Load::torch(), 4),
+        (shards(folder.path())?, Load::torch(), 3),
     ] {
         let net = net();
         dl_core::buffers::release();

@@ -39,6 +39,11 @@ macro_rules! elements {
             }
 
             #[allow(private_interfaces, reason = "not to be called by others")]
+            fn copy_to_pool<D: Rank>(elements: &mut Storage<Self, D>) {
+                elements.copy_to_pool();
+            }
+
+            #[allow(private_interfaces, reason = "not to be called by others")]
             fn compute<D: Rank>(lazy: &LazyTensor<Self, D>) -> Storage<Self, D> {
                 compute(lazy)
             }

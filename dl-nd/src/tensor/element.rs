@@ -51,6 +51,10 @@ pub trait Item: Copy + PartialEq + Debug + Send + Sync + 'static {
 
     #[doc(hidden)]
     #[allow(private_interfaces, reason = "internal")]
+    fn copy_to_pool<D: Rank>(_: &mut Storage<Self, D>) {}
+
+    #[doc(hidden)]
+    #[allow(private_interfaces, reason = "internal")]
     fn compute<D: Rank>(_: &LazyTensor<Self, D>) -> Storage<Self, D> {
         unreachable!("only numbers have lazy expressions")
     }

@@ -39,9 +39,9 @@ pub struct Nd<A: Item = f32, D: Rank = Ix2>(pub(crate) Storage<A, D>);
 impl<A: Item, D: Rank> Nd<A, D> {
     /// A tensor of this shape, from its elements in row-major order.
     ///
-    /// The elements keep their memory, except `f32` or `f64` of 16 KB to 16 MB that do not start at
-    /// a cache line: these are copied to aligned memory, since loads of wide registers are slower
-    /// across cache lines.
+    /// The elements keep their memory, except `f32` or `f64` of 16 KB to 16 MB: these are copied to
+    /// pooled memory that starts at a cache line, since loads of wide registers are slower across
+    /// cache lines.
     ///
     /// ```
     /// let m = dl_nd::Nd::from_vec([2, 2], vec![1.0, 2.0, 3.0, 4.0])?;
@@ -55,7 +55,9 @@ impl<A: Item, D: Rank> Nd<A, D> {
         let len = elements.len();
         let mut tensor = Self::from_vec_unaligned(shape, elements)?;
         if aligned::is_worth_aligning::<A>(len) && !aligned::is_too_large_to_copy::<A>(len) {
-            A::align(&mut tensor.0);
+            // A vector that is aligned by chance is copied, too. If the tensor replaces one in memory of
+            // the pool, the pool would otherwise keep that memory, and its size would depend on addresses.
+            A::copy_to_pool(&mut tensor.0);
         }
         Ok(tensor)
     }

@@ -141,6 +141,11 @@ impl<A: Element, D: Rank> Storage<A, D> {
         self.realign_if(|array| !aligned::is_aligned(array.as_ptr()));
     }
 
+    /// Copies the elements to aligned memory of the pool if they are many and in row-major order.
+    pub(crate) fn copy_to_pool(&mut self) {
+        self.realign_if(|_| true);
+    }
+
     /// Like [`align`](Storage::align), for elements that will be written to. Shared elements must
     /// be copied anyway, so the copy is made here and aligned.
     pub(crate) fn align_for_write(&mut self) {
