@@ -172,13 +172,19 @@ impl<A: Element> GroupedQueryAttention<A> {
 
     #[track_caller]
     fn attend(&self, x: &NdLayer<Ix3, A>, past: Option<&LayerPast<A>>) -> NdLayer<Ix3, A> {
-        let each = self.heads / self.groups.max(1);
-        let projected = |projection: &Linear<A>, adapter: &Option<LowRank<A>>, each| {
-            split_heads(corrected(projection.of(x), adapter.as_ref(), x), [self.groups, each])
+        let projected = |projection: &Linear<A>, adapter: &Option<LowRank<A>>, heads| {
+            split_heads(corrected(projection.of(x), adapter.as_ref(), x), heads)
         };
+        let groups = self.groups;
+        // Heads that the groups do not divide are each a group; the attention refuses such shapes.
+        let shared =
+            if self.heads.is_multiple_of(groups) { [groups, self.heads / groups.max(1)] } else { [self.heads, 1] };
         let Adapters { q, k, v, .. } = &self.adapters;
-        let (q, k, v) =
-            (projected(&self.q_proj, q, each), projected(&self.k_proj, k, 1), projected(&self.v_proj, v, 1));
+        let (q, k, v) = (
+            projected(&self.q_proj, q, shared),
+            projected(&self.k_proj, k, [groups, 1]),
+            projected(&self.v_proj, v, [groups, 1]),
+        );
         let heads = match past {
             None => {
                 let (q, k) = (self.rotary.of(q), self.rotary.of(k));

@@ -176,6 +176,9 @@ fn error_of_heads_names_heads_and_width_of_one_projection() -> Result<()> {
     let attention = GroupedQueryAttention { heads: 3, groups: 3, ..GroupedQueryAttention::<f32>::new(8, 2, 2, rng)? };
     let found = text(attention.of(&x));
     assert!(found.contains("3 heads do not divide a width of 8"), "{found}");
+    let attention = GroupedQueryAttention { heads: 5, groups: 2, ..GroupedQueryAttention::<f32>::new(40, 4, 2, rng)? };
+    let error = attention.of(Nd::full([1, 2, 40], 1.0)).predict().wait().unwrap_err();
+    assert!(error.is_shape(), "{error}"); // not 4 heads of 2 groups
     Ok(())
 }
 

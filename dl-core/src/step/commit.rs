@@ -593,8 +593,10 @@ pub(crate) fn lock(variable: &Variable, nested: bool) -> Result<MutexGuard<'_, (
 #[cold]
 fn try_lock(variable: &Variable) -> Result<MutexGuard<'_, ()>> {
     variable.try_lock().ok_or_else(|| {
-        Error::invalid("during a step, an optimizer tried to change a weight that this or another step holds")
-            .at(STEP_OF_WEIGHT, variable.place())
+        Error::invalid(
+            "an optimizer or a loader tried to change a weight that this or another step, or a load, has locked",
+        )
+        .at(STEP_OF_WEIGHT, variable.place())
     })
 }
 
