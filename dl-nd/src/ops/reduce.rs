@@ -344,6 +344,10 @@ impl<A: Element, D: Rank, O: ReduceOutput<A, D>> BuiltIn for Reduce<A, D, O> {
     const IS_PURE: bool = true;
     const CAN_DEFER_VALUE: bool = true;
 
+    fn is_by_rows(&self, _: &[bool], (x,): (&Nd<A, D>,), _: &O) -> bool {
+        self.axes.of(x.shape()).is_ok_and(|axes| !axes.contains(&0))
+    }
+
     fn block_op(&self, (x,): (&Nd<A, D>,), _: &O) -> Option<BlockOp> {
         let sums_rows = self.op == ReduceOp::Sum && self.axes.of(x.shape()).is_ok_and(|axes| axes[..] == [0]);
         if sums_rows { sum_of_rows_op(x) } else { None }
