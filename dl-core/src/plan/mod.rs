@@ -22,6 +22,7 @@ mod drawn;
 pub(crate) mod failed;
 pub(crate) mod function;
 mod group;
+mod group_back;
 pub(crate) mod grouping;
 pub(crate) mod key;
 mod lowering;

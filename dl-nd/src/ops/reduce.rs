@@ -359,8 +359,7 @@ impl<A: Element, D: Rank, O: ReduceOutput<A, D>> BuiltIn for Reduce<A, D, O> {
         self.pending_terms(x)?;
         // errors are reported by `value`
         self.count(x.shape(), &self.axes.of(x.shape()).ok()?).ok()?;
-        let one = Layer::constant(Nd::full(unit_shape::<D>(), A::of(1.0)));
-        Some((Some(self.delta_of_terms(&one, x.dim())),))
+        Some((Some(self.delta_of_terms(&Layer::constant(Nd::full(unit_shape::<D>(), A::of(1.0))), x.dim())),))
     }
 
     fn value_fused_with(&self, (x,): (&Nd<A, D>,), others: Others<'_>) -> Result<O> {
