@@ -139,8 +139,9 @@ impl Cell {
         Ok(Cell { gates: Linear::new(operands * WIDTH, (3 + operands) * WIDTH, rng)?, operands })
     }
 
-    /// A tree-LSTM with one forget gate per operand. It decides nothing, so a call is one operation.
-    #[differentiable(compiled)]
+    /// A tree-LSTM with one forget gate per operand. It decides nothing, so a call is one operation, and
+    /// the calls of one cell at the same level of all formulas of a batch run as one.
+    #[differentiable(compiled(grouped))]
     fn of(&self, operands: &[State]) -> State {
         let gates = self.gates.of(concat(1, operands.iter().map(|operand| &operand.h)));
         let parts = gates.split(1, &[WIDTH, (2 + self.operands) * WIDTH]);

@@ -9,6 +9,14 @@ use dl::prelude::*;
 const HIDDEN: usize = 64;
 const LEAVES: usize = 16;
 
+/// The option of the functions for a leaf and for an inner node.
+#[derive(Clone, Copy)]
+enum Kind {
+    Ordinary,
+    Compiled,
+    Grouped,
+}
+
 #[derive(Module)]
 struct TreeLstm {
     leaf: Linear,
@@ -34,12 +42,16 @@ impl TreeLstm {
         }
     }
 
-    fn state(&self, tree: &[Node], at: usize, leaf: &impl Fn(usize) -> State, is_compiled: bool) -> State {
+    fn state(&self, tree: &[Node], at: usize, leaf: &impl Fn(usize) -> State, kind: Kind) -> State {
         match tree[at] {
             Node::Leaf(word) => leaf(word),
             Node::Inner(left, right) => {
-                let [left, right] = [left, right].map(|child| self.state(tree, child, leaf, is_compiled));
-                if is_compiled { self.inner_compiled(&left, &right) } else { self.inner(&left, &right) }
+                let [left, right] = [left, right].map(|child| self.state(tree, child, leaf, kind));
+                match kind {
+                    Kind::Ordinary => self.inner(&left, &right),
+                    Kind::Compiled => self.inner_compiled(&left, &right),
+                    Kind::Grouped => self.inner_grouped(&left, &right),
+                }
             }
         }
     }
@@ -53,6 +65,11 @@ impl TreeLstm {
 
     #[differentiable(compiled)]
     fn inner_compiled(&self, left: &State, right: &State) -> State {
+        self.inner(left, right)
+    }
+
+    #[differentiable(compiled(grouped))]
+    fn inner_grouped(&self, left: &State, right: &State) -> State {
         self.inner(left, right)
     }
 
@@ -76,15 +93,27 @@ impl TreeLstm {
         self.leaf(words)
     }
 
-    fn loss(&self, tree: &[Node], leaf: impl Fn(usize) -> State, label: usize, is_compiled: bool) -> Layer<f32> {
-        self.output.of(&self.state(tree, tree.len() - 1, &leaf, is_compiled).hidden).cross_entropy([label])
+    #[differentiable(compiled(grouped))]
+    fn leaf_grouped(&self, words: &NdLayer) -> State {
+        self.leaf(words)
+    }
+
+    fn loss(&self, tree: &[Node], leaf: impl Fn(usize) -> State, label: usize, kind: Kind) -> Layer<f32> {
+        self.output.of(&self.state(tree, tree.len() - 1, &leaf, kind).hidden).cross_entropy([label])
     }
 }
 
 pub(crate) fn measure(bench: &mut Bench) {
-    // leaf by leaf; with all leaves in one batch, by hand; with one operation for each node of the tree
-    for variant in ["treelstm", "treelstm;leaves at once", "treelstm;compiled"] {
-        let (at_once, is_compiled) = (variant.ends_with("at once"), variant.ends_with("compiled"));
+    // leaf by leaf; with all leaves in one batch, by hand; with one operation for each node of the tree; with one
+    // for each level
+    let variants = [
+        ("treelstm", Kind::Ordinary),
+        ("treelstm;leaves at once", Kind::Ordinary),
+        ("treelstm;compiled", Kind::Compiled),
+        ("treelstm;grouped", Kind::Grouped),
+    ];
+    for (variant, kind) in variants {
+        let at_once = variant.ends_with("at once");
         let mut numbers = Numbers::new(7);
         let words: Nd = uniform(&mut numbers, [LEAVES, HIDDEN], 1.0);
         let each: Vec<Nd> =
@@ -98,13 +127,14 @@ pub(crate) fn measure(bench: &mut Bench) {
             let loss = if at_once {
                 let State { hidden, cell } = net.leaf(&words.layer());
                 let [hidden, cell] = [hidden, cell].map(|rows| rows.chunk(0, LEAVES));
-                net.loss(tree, |word| State { hidden: hidden[word].clone(), cell: cell[word].clone() }, label, false)
+                net.loss(tree, |word| State { hidden: hidden[word].clone(), cell: cell[word].clone() }, label, kind)
             } else {
-                let leaf = |word: usize| match is_compiled {
-                    true => net.leaf_compiled(&each[word].layer()),
-                    false => net.leaf(&each[word].layer()),
+                let leaf = |word: usize| match kind {
+                    Kind::Ordinary => net.leaf(&each[word].layer()),
+                    Kind::Compiled => net.leaf_compiled(&each[word].layer()),
+                    Kind::Grouped => net.leaf_grouped(&each[word].layer()),
                 };
-                net.loss(tree, leaf, label, is_compiled)
+                net.loss(tree, leaf, label, kind)
             };
             loss.train(&sgd).wait().expect("it succeeds").into()
         });

@@ -69,6 +69,25 @@ impl Net {
     }
 }
 
+// fn f(x: &NdLayer, w: &NdWeight) -> NdLayer {
+//     x.matmul(w)
+// }
+#[track_caller]
+fn f(x: &NdLayer, w: &NdWeight) -> NdLayer {
+    ::dl::bang::function(::core::module_path!(), "f")
+        .run(move || -> NdLayer {
+            static FUNCTION: ::dl::bang::CompiledFunction = ::dl::bang::CompiledFunction::grouped(
+                "f",
+            );
+            let arguments = FUNCTION
+                .arguments(|arguments: &mut ::dl::bang::Arguments| {
+                    ::dl::bang::argument(x).add_to(arguments);
+                    ::dl::bang::argument(w).add_to(arguments);
+                });
+            FUNCTION.call(arguments, move || -> NdLayer { x.matmul(w) })
+        })
+}
+
 // fn f(x: &NdLayer, (a, b): (f64, f64)) -> NdLayer {
 //     x * !x
 // }

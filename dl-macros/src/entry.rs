@@ -158,7 +158,7 @@ fn rewrite_function(
         Some(_) => {
             std_macros::close(&mut function.block);
             if options.compiled.is_some() {
-                compiled_fn::expand(&mut function, &parameters, krate, diagnostics);
+                compiled_fn::expand(&mut function, &parameters, options.is_grouped, krate, diagnostics);
             }
             plain_fn::convert_parameters(&mut function, &parameters, krate);
             plain_fn::expand(function, frame)

@@ -110,6 +110,9 @@ use proc_macro::TokenStream;
 ///   with some arguments; its operations are kept for later calls. Layers, weights and modules among
 ///   the arguments are operands; all other arguments must be numbers, texts, or implement `Hash`,
 ///   `Eq` and `Clone`. On an `impl` block it applies to each function that returns layers.
+/// - `compiled(grouped)`: also, calls with the same weights that do not depend on one another run as
+///   one, with their operands stacked along the first axis. Values and deltas are then equal to those
+///   of single calls up to rounding.
 /// - `lazy`: the return type is a layer under another name, or a struct with `#[derive(Layers)]`.
 ///
 /// # What it records

@@ -1,5 +1,6 @@
 //! Functions with the option `compiled`: the same values, deltas and errors as without it.
 
+mod groups;
 mod modes;
 mod panics;
 mod programs;

@@ -102,6 +102,10 @@ impl<P: BuiltIn> AnyPrimitive for Applied<P, true> {
         self.op.block_op(P::Operands::values(operands), value.get())
     }
 
+    fn is_by_rows(&self, has_rows: &[bool], operands: &[&Value], value: &Value) -> bool {
+        self.op.is_by_rows(has_rows, P::Operands::values(operands), value.get())
+    }
+
     fn accumulates(&self) -> bool {
         P::ACCUMULATES
     }

@@ -95,6 +95,15 @@ pub trait BuiltIn: Primitive + Clone {
         None
     }
 
+    /// Whether the operation is *by rows*: row `i` of the value (index `i` of the first axis) is
+    /// computed from row `i` of those operands that `has_rows` marks, and from all of the others,
+    /// whatever the number of rows is. `operands` and `value` are examples, whose shapes count. At
+    /// least one operand is marked; the value of the example has as many rows as these.
+    fn is_by_rows(&self, has_rows: &[bool], operands: Values<'_, Self>, value: &Self::Output) -> bool {
+        let _ = (has_rows, operands, value);
+        false
+    }
+
     /// Whether the value fits `to`, so that [`accumulate`](BuiltIn::accumulate) cannot fail, and
     /// whether accumulating with a factor of 1 equals computing the sum bit for bit. Otherwise
     /// results would depend on other uses of the value.

@@ -18,6 +18,7 @@ use crate::graph::seed::Position;
 use crate::plan::call::call;
 use crate::plan::failed::refused;
 use crate::plan::function::Function;
+use crate::plan::grouping::Grouping;
 use crate::plan::key::{Arguments, KeyPart};
 use smallvec::SmallVec;
 use std::any::{TypeId, type_name};
@@ -47,19 +48,19 @@ pub trait CompiledArgument {
 
 impl<T: Data> CompiledArgument for Layer<T> {
     fn add_to(&self, arguments: &mut Arguments) {
-        arguments.operand(self.any());
+        arguments.operand(self.any(), false);
     }
 }
 
 impl<T: Trainable> CompiledArgument for Weight<T> {
     fn add_to(&self, arguments: &mut Arguments) {
-        arguments.operand(self.to_layer().any());
+        arguments.operand(self.to_layer().any(), true);
     }
 }
 
 impl<T: Data> CompiledArgument for Buffer<T> {
     fn add_to(&self, arguments: &mut Arguments) {
-        arguments.operand(self.layer().any());
+        arguments.operand(self.layer().any(), true);
     }
 }
 
@@ -276,6 +277,10 @@ pub struct CompiledFunction {
     of_numbers: OnceLock<TypeId>,
     /// The calls that ran the body for this reason. A counter, so relaxed.
     runs: AtomicU64,
+    /// Whether it has the option `grouped`.
+    is_grouped: bool,
+    /// The calls that ran in a group. A counter, so relaxed.
+    grouped: AtomicU64,
 }
 
 struct Plans {
@@ -301,8 +306,23 @@ static FUNCTIONS: Mutex<Vec<&'static CompiledFunction>> = Mutex::new(Vec::new())
 impl CompiledFunction {
     /// A function of this name.
     pub const fn new(name: &'static str) -> Self {
-        let plans = Plans { entries: Vec::new(), place: None, built: 0, reused: 0 };
-        CompiledFunction { name, plans: Mutex::new(plans), of_numbers: OnceLock::new(), runs: AtomicU64::new(0) }
+        Self::of(name, false)
+    }
+
+    /// A function of this name with the option `grouped`.
+    pub const fn grouped(name: &'static str) -> Self {
+        Self::of(name, true)
+    }
+
+    const fn of(name: &'static str, is_grouped: bool) -> Self {
+        CompiledFunction {
+            name,
+            plans: Mutex::new(Plans { entries: Vec::new(), place: None, built: 0, reused: 0 }),
+            of_numbers: OnceLock::new(),
+            runs: AtomicU64::new(0),
+            is_grouped,
+            grouped: AtomicU64::new(0),
+        }
     }
 
     /// The arguments of a call; `None` if its body is to run, because it is a part of the body of
@@ -381,7 +401,12 @@ impl CompiledFunction {
                         .map_err(|refusal| format!("`{}`, at {}, {}", refusal.name, refusal.site.place, refusal.why)),
                 };
                 let (plan, why) = match built {
-                    Ok(function) => (Some(Arc::new(function)), String::new()),
+                    Ok(mut function) => {
+                        if self.is_grouped {
+                            function.grouping = Some(Grouping::of(&function, &arguments.is_shared, &self.grouped));
+                        }
+                        (Some(Arc::new(function)), String::new())
+                    }
                     Err(why) => (None, why),
                 };
                 let refused = why.clone();
@@ -535,6 +560,15 @@ impl CompiledPlans {
     /// ```
     pub fn reused(&self) -> u64 {
         self.function.with(|plans| plans.reused) + self.function.runs.load(Ordering::Relaxed)
+    }
+
+    /// How often a call ran together with others: see the option `grouped` of `#[differentiable]`.
+    ///
+    /// ```
+    /// assert_eq!(dl_core::compiled_functions().iter().map(|function| function.grouped()).sum::<u64>(), 0);
+    /// ```
+    pub fn grouped(&self) -> u64 {
+        self.function.grouped.load(Ordering::Relaxed)
     }
 
     /// How many calls there were.

@@ -38,6 +38,8 @@ pub(super) struct Discovery {
     /// Whether operands have smaller slot numbers than their consumers. False once a dynamic node
     /// was inserted.
     in_order: bool,
+    /// The nodes that stand for others, with as many handles as those had.
+    stand_ins: Vec<NodeRef>,
     /// The stack of the previous traversal, for reuse.
     spare_stack: Vec<Frame>,
     /// The number of slots in use at which the next sweep pays off.
@@ -47,19 +49,25 @@ pub(super) struct Discovery {
 impl Default for Discovery {
     fn default() -> Self {
         let spare_stack = Vec::new();
-        Discovery { roots: 0, in_order: true, spare_stack, sweep_at: SWEEP_AT_LEAST }
+        Discovery { roots: 0, in_order: true, stand_ins: Vec::new(), spare_stack, sweep_at: SWEEP_AT_LEAST }
     }
 }
 
 impl Discovery {
     pub(super) fn reset(&mut self) {
         vec_pool::clear(&mut self.spare_stack);
+        self.stand_ins = Vec::new();
         (self.roots, self.in_order, self.sweep_at) = (0, true, SWEEP_AT_LEAST);
     }
 
     /// The number of traversals so far.
     pub(super) fn roots(&self) -> usize {
         self.roots
+    }
+
+    /// The next traversal is the first one.
+    pub(super) fn begins(&mut self) {
+        self.roots = 1;
     }
 
     /// Operands may have larger slot numbers than their consumers from now on.
@@ -277,6 +285,16 @@ impl PassState {
             node = consumer.node;
             [first, second] = if consumer.first == NONE { [index, NONE] } else { [consumer.first, index] };
         }
+    }
+
+    /// The slot of `in_place` is that of `node`, too, which must live as long. The new node gets as
+    /// many handles as there are to the other one, so that its value is released when nothing can
+    /// request it under either name, and not before.
+    pub(super) fn stand_in(&mut self, node: &NodeRef, in_place: NodeRef, index: u32) {
+        // The caller and `in_place` have two of them.
+        let others = node.handles().saturating_sub(2).max(1);
+        self.index.stamp(node, index);
+        self.discovery.stand_ins.extend(std::iter::repeat_n(in_place, others));
     }
 
     /// Gives the pass a handle to this node.

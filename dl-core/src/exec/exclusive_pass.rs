@@ -5,6 +5,7 @@
 //! whose root is a plain number is evaluated while it has one handle, so its state needs no lock.
 
 use crate::error::Result;
+use crate::exec::grouping::Groups;
 use crate::exec::state::PassState;
 use crate::exec::{Mode, Owner, Pass, Purpose, Settings, regions, user_code};
 use crate::graph::node_ref::NodeRef;
@@ -151,7 +152,8 @@ impl Pass {
         // A recorder needs the times. A pass inside a training step reads the weights of that step,
         // which holds their locks, so the context must name the pass of this thread from the
         // beginning.
-        let needs_pass = watched || pass.is_in_step();
+        let groups = Groups::below(layer);
+        let needs_pass = watched || pass.is_in_step() || groups.is_some();
         let state = pass.state_mut();
         let mut traversal = state.begin_first_traversal(layer, watched);
         let inserted = if needs_pass { None } else { state.traverse(&mut traversal, None) };
@@ -165,7 +167,11 @@ impl Pass {
         }
         let pass = Owner::from(pass.share());
         let mut state = pass.state();
-        let index = match inserted {
+        let grouped = groups.and_then(|groups| {
+            pass.insert_groups(&mut state, groups);
+            state.find(layer)
+        });
+        let index = match inserted.or(grouped) {
             Some(index) => index,
             None => pass.traverse(&mut state, traversal, false),
         };

@@ -73,15 +73,28 @@ impl Pass {
         self.traverse(state, traversal, working)
     }
 
+    /// Inserts a layer and everything that it depends on, before the first traversal is completed.
+    pub(super) fn insert_before(self: &Arc<Self>, state: &mut PassState, layer: &NodeRef, inline: InlinePolicy) -> u32 {
+        let traversal = state.begin_traversal(layer, inline);
+        let index = self.complete(state, traversal, false);
+        state.root(index);
+        index
+    }
+
     /// The slot of the root of a traversal, which is completed.
-    pub(super) fn traverse(self: &Arc<Self>, state: &mut PassState, mut traversal: Traversal, working: bool) -> u32 {
+    pub(super) fn traverse(self: &Arc<Self>, state: &mut PassState, traversal: Traversal, working: bool) -> u32 {
+        let index = self.complete(state, traversal, working);
+        self.note_origin(state);
+        index
+    }
+
+    fn complete(self: &Arc<Self>, state: &mut PassState, mut traversal: Traversal, working: bool) -> u32 {
         let evaluated = state.stats.evaluations();
         let index = computing(self, || state.traverse(&mut traversal, Some(self)));
         if !working && state.stats.evaluations() > evaluated {
             self.width.works();
             self.width.rests();
         }
-        self.note_origin(state);
         index.expect("it has the pass")
     }
 

@@ -74,6 +74,7 @@ mod drivers;
 #[allow(unsafe_code, reason = "whether an `Arc` is the only one is not asked: see the module")]
 mod exclusive_pass;
 pub(crate) mod extract;
+pub(crate) mod grouping;
 mod inline;
 mod kernel;
 mod lifetime;

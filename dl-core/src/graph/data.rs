@@ -7,6 +7,7 @@ use crate::graph::delta::Delta;
 use crate::graph::participant::Participant;
 use crate::graph::value::Value;
 use smallvec::SmallVec;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// A type of forward values, together with the type of its derivatives.
@@ -126,6 +127,26 @@ pub trait Data: Clone + Send + Sync + 'static {
     #[doc(hidden)]
     fn block_view(&self, start: usize) -> Option<BlockView> {
         let _ = start;
+        None
+    }
+
+    /// The length of the first axis: the number of rows.
+    #[doc(hidden)]
+    fn rows(&self) -> Option<usize> {
+        None
+    }
+
+    /// The rows of several values, which differ in the number of rows only, as one value.
+    #[doc(hidden)]
+    fn stacked(parts: &[&Self]) -> Option<Self> {
+        let _ = parts;
+        None
+    }
+
+    /// Some of the rows.
+    #[doc(hidden)]
+    fn rows_in(&self, rows: Range<usize>) -> Option<Self> {
+        let _ = rows;
         None
     }
 

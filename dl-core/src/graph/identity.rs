@@ -88,6 +88,11 @@ impl<const N: usize> AnyPrimitive for Identity<N> {
         self.effect.is_none()
     }
 
+    /// The value is that of the first operand.
+    fn is_by_rows(&self, has_rows: &[bool], _: &[&Value], _: &Value) -> bool {
+        has_rows[0]
+    }
+
     fn bound_to(&self, operands: &[NodeRef]) -> Option<InlineBox<dyn AnyPrimitive>> {
         match self.effect {
             Some(Effect::Checkpoint) => None,

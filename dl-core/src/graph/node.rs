@@ -26,7 +26,9 @@ use crate::graph::seed::Position;
 use crate::graph::value::{Repr, Value};
 use dl_math::{Binary, Side, Unary};
 use dl_parallel::sync::{AtomicU32, AtomicU64, Guarded};
+use smallvec::SmallVec;
 use std::any::{Any, TypeId};
+use std::ops::Range;
 use std::panic::Location;
 use std::sync::Arc;
 
@@ -185,6 +187,12 @@ pub(crate) struct DataVTable {
     pub(crate) elements: fn(&Value) -> Option<Elements<'_>>,
     pub(crate) compile_block: fn(BasicBlock) -> Option<Box<dyn BlockKernel>>,
     pub(crate) block_view: fn(&Value, usize) -> Option<BlockView>,
+    /// See [`Data::rows`], and so on.
+    pub(crate) rows: fn(&Value) -> Option<usize>,
+    pub(crate) stacked: fn(&[&Value]) -> Option<Value>,
+    pub(crate) rows_in: fn(&Value, Range<usize>) -> Option<Value>,
+    pub(crate) stacked_deltas: fn(&[&Value]) -> Option<Value>,
+    pub(crate) rows_in_delta: fn(&Value, Range<usize>) -> Option<Value>,
 }
 
 impl DataVTable {
@@ -220,7 +228,17 @@ impl<T: Data> Typed<T> {
         elements: |value| value.get::<T>().elements(),
         compile_block: T::compile_block,
         block_view: |value, start| value.get::<T>().block_view(start),
+        rows: |value| value.get::<T>().rows(),
+        stacked: stacked::<T>,
+        rows_in: |value, rows| Some(value.get::<T>().rows_in(rows)?.into_value()),
+        stacked_deltas: stacked::<T::Delta>,
+        rows_in_delta: |delta, rows| Some(delta.get::<T::Delta>().rows_in(rows)?.into_value()),
     };
+}
+
+fn stacked<T: Data>(parts: &[&Value]) -> Option<Value> {
+    let parts: SmallVec<[&T; 16]> = parts.iter().map(|part| part.get()).collect();
+    Some(T::stacked(&parts)?.into_value())
 }
 
 impl NodeRef {

@@ -99,6 +99,23 @@ pub(crate) trait AnyPrimitive: Send + Sync {
         None
     }
 
+    /// Whether it computes each row of the value from the same row of the operands that `has_rows`
+    /// marks, for operands and a value with the shapes of these: see `BuiltIn`.
+    fn is_by_rows(&self, has_rows: &[bool], operands: &[&Value], value: &Value) -> bool {
+        let _ = (has_rows, operands, value);
+        false
+    }
+
+    /// A call that may run together with others.
+    fn groupable(&self) -> Option<&dyn Groupable> {
+        None
+    }
+
+    /// For a result of a call, which is the operand: which one.
+    fn result_of_call(&self) -> Option<usize> {
+        None
+    }
+
     /// Whether its value is that of its operand, without an effect.
     fn is_identity(&self) -> bool {
         false
@@ -120,6 +137,20 @@ pub(crate) trait AnyPrimitive: Send + Sync {
     fn is_own(&self) -> bool {
         true
     }
+}
+
+/// What calls must have in common to run together: a function, and the identities of its weights.
+pub(crate) type GroupKey = SmallVec<[usize; 8]>;
+
+/// A call that may run together with others.
+pub(crate) trait Groupable {
+    fn key(&self) -> GroupKey;
+
+    /// The node of several calls with the same key.
+    fn group(&self, calls: &[NodeRef]) -> NodeRef;
+
+    /// In place of this result of a call, that of a member of a group.
+    fn result(&self, group: &NodeRef, member: usize, which: usize, result: &NodeRef) -> NodeRef;
 }
 
 /// An operation that another one consists of: a call of a compiled function. A function of numbers

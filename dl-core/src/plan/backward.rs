@@ -84,6 +84,42 @@ impl Backward {
         Ok(values)
     }
 
+    /// Runs the program for a call with these operands, values of the forward and deltas of the
+    /// results, and calls `then` with the inputs and the values of the steps.
+    ///
+    /// # Errors
+    /// As [`Program::run`].
+    pub(super) fn run_on<'a, R>(
+        &self,
+        function: &Function,
+        operands: &[&'a Value],
+        kept: &dyn Fn(u32) -> Option<&'a Value>,
+        delta: &dyn Fn(usize) -> Option<&'a Value>,
+        calls: Rebase,
+        then: impl FnOnce(&[&Value], &StepValues) -> R,
+    ) -> Result<R> {
+        let complete;
+        let is_missing = |input: &BackwardInput| matches!(*input, BackwardInput::Forward(step) if kept(step).is_none());
+        let again = if self.inputs.iter().any(is_missing) {
+            complete = function.forward.run(operands, calls, |_| false, |_| true)?;
+            Some(&complete)
+        } else {
+            None
+        };
+        let input = |input: &BackwardInput| match *input {
+            BackwardInput::Use(which) => Some(operands[which as usize]),
+            BackwardInput::Forward(step) => match again {
+                Some(steps) => steps[step as usize].as_ref(),
+                None => kept(step),
+            },
+            BackwardInput::Delta(which) => delta(which as usize),
+        };
+        let inputs: Option<SmallVec<[&Value; 16]>> = self.inputs.iter().map(input).collect();
+        let inputs = inputs.expect("the case has all deltas that it reads");
+        let values = self.run(&inputs, calls)?;
+        Ok(then(&inputs, &values))
+    }
+
     /// The estimated time, in nanoseconds, if it is known.
     pub(super) fn cost(&self) -> Option<f64> {
         self.schedule.get().map(|schedule| schedule.nanoseconds)

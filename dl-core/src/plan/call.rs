@@ -6,19 +6,19 @@
 use crate::error::call_context::Site;
 use crate::error::call_stack::Calls;
 use crate::error::{Error, Result};
+use crate::exec::grouping::look_for_groups;
 use crate::exec::{self, INLINE_BACKWARD_NS};
 use crate::graph::data::Data;
-use crate::graph::delta::Delta;
 use crate::graph::inline_box::InlineBox;
-use crate::graph::layer::Layer;
 use crate::graph::node::{DataVTable, NodeOp};
 use crate::graph::node_ref::NodeRef;
 use crate::graph::op::{
-    AnyAlong, AnyAt, AnyImmediate, AnyPrimitive, CotangentSink, InnerOperand, InnerOperation, OperandVec,
+    AnyAlong, AnyAt, AnyImmediate, AnyPrimitive, CotangentSink, Groupable, InnerOperand, InnerOperation, OperandVec,
 };
 use crate::graph::seed::Position;
 use crate::graph::value::Value;
 use crate::plan::backward::{Backward, BackwardInput, Case, DeltaOfUse};
+use crate::plan::call_delta::{CallDelta, Components, components, packed};
 use crate::plan::failed::Failed;
 use crate::plan::function::Function;
 use crate::plan::program::{Rebase, Source, StepValues};
@@ -32,20 +32,31 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub(crate) struct CallValue {
     /// The values of the steps, and after them the results that are values of no step.
-    steps: StepValues,
+    pub(super) steps: StepValues,
     function: Arc<Function>,
 }
 
-/// The deltas of the results of a call, as far as there are any, with the types of the results.
-#[derive(Clone)]
-pub(crate) struct CallDelta(SmallVec<[Option<(Value, &'static DataVTable)>; 2]>);
-
 impl CallValue {
+    /// The value, given those of the steps.
+    pub(super) fn of(function: &Arc<Function>, operands: &[&Value], mut steps: StepValues) -> CallValue {
+        for &result in &function.forward.results {
+            if !matches!(result, Source::Step(_)) {
+                steps.push(Some(function.forward.value(result, operands, &steps).clone()));
+            }
+        }
+        CallValue { steps, function: function.clone() }
+    }
+
     fn each(&self) -> impl Iterator<Item = (&Value, &'static DataVTable)> {
         self.function.types.iter().enumerate().map(|(which, &kind)| (self.result(which), kind))
     }
 
-    fn result(&self, which: usize) -> &Value {
+    /// The type of a result.
+    pub(super) fn kind(&self, which: usize) -> &'static DataVTable {
+        self.function.types[which]
+    }
+
+    pub(super) fn result(&self, which: usize) -> &Value {
         self.steps[self.function.result_places[which] as usize].as_ref().expect("results are kept")
     }
 }
@@ -54,7 +65,7 @@ impl Data for CallValue {
     type Delta = CallDelta;
 
     fn one(&self) -> CallDelta {
-        CallDelta(self.each().map(|(value, kind)| Some(((kind.one)(value), kind))).collect())
+        CallDelta::all(self.each().map(|(value, kind)| ((kind.one)(value), kind)))
     }
 
     fn non_finite(&self) -> Option<f64> {
@@ -70,137 +81,14 @@ impl Data for CallValue {
     }
 }
 
-impl Data for CallDelta {
-    type Delta = CallDelta;
-
-    fn one(&self) -> CallDelta {
-        self.clone()
-    }
-}
-
-impl Delta for CallDelta {
-    #[track_caller]
-    fn sum(terms: Vec<Layer<CallDelta>>) -> Layer<CallDelta> {
-        let place = Location::caller();
-        let terms = terms.iter().map(|term| components(term.any())).collect::<Vec<_>>();
-        let most = terms.iter().map(|term| term.len()).max().unwrap_or(0);
-        let sum = |which: usize| {
-            let mut present: Vec<NodeRef> = terms.iter().filter_map(|term| term.get(which)?.clone()).collect();
-            match present.len() {
-                0 | 1 => present.pop(),
-                _ => Some((present[0].vtable.sum_deltas)(present)),
-            }
-        };
-        Layer::from_any(packed((0..most).map(sum).collect(), place))
-    }
-
-    fn add_in_place(&mut self, other: &CallDelta) -> bool {
-        let collide = |(a, b): (&Option<_>, &Option<_>)| a.is_some() && b.is_some();
-        if self.0.iter().zip(&other.0).any(collide) {
-            return false;
-        }
-        for (which, delta) in other.0.iter().enumerate() {
-            match self.0.get_mut(which) {
-                Some(own) => *own = own.take().or_else(|| delta.clone()),
-                None => self.0.push(delta.clone()),
-            }
-        }
-        true
-    }
-
-    fn scale(layer: &Layer<CallDelta>, factor: f64) -> Layer<CallDelta> {
-        let scaled = |delta: NodeRef| (delta.vtable.scale_delta)(&delta, factor);
-        let deltas = components(layer.any()).into_iter().map(|delta| delta.map(scaled)).collect();
-        Layer::from_any(packed(deltas, layer.any().place))
-    }
-
-    fn squared_norm(&self) -> f64 {
-        self.0.iter().flatten().map(|(delta, kind)| (kind.squared_norm)(delta)).sum()
-    }
-}
-
-/// The deltas of results, as layers.
-type Components = SmallVec<[Option<NodeRef>; 2]>;
-
-/// The deltas that a layer of [`CallDelta`] consists of. Such a layer is a constant, or was built
-/// by [`packed`].
-fn components(layer: &NodeRef) -> Components {
-    match &layer.op {
-        NodeOp::Primitive(op) => match op.op().downcast_ref::<Pack>() {
-            Some(pack) => {
-                let mut operands = pack.deltas.iter().cloned();
-                pack.present.iter().map(|&present| if present { operands.next() } else { None }).collect()
-            }
-            None => unreachable!("deltas of a call are packed"),
-        },
-        op => {
-            let value = op.as_constant().expect("deltas of a call are packed, or a constant");
-            let constant = |(delta, kind): &(Value, &'static DataVTable)| {
-                (kind.delta_layer)(NodeOp::constant(delta.clone()), layer.place)
-            };
-            value.get::<CallDelta>().0.iter().map(|delta| delta.as_ref().map(constant)).collect()
-        }
-    }
-}
-
-/// A layer of these deltas.
-fn packed(deltas: Components, place: &'static Location<'static>) -> NodeRef {
-    let present = deltas.iter().map(Option::is_some).collect();
-    let pack = Pack { present, deltas: deltas.into_iter().flatten().collect() };
-    NodeRef::new::<CallDelta>(NodeOp::Primitive(InlineBox::operation(pack)), place)
-}
-
-/// Deltas of results as one layer.
-struct Pack {
-    present: SmallVec<[bool; 8]>,
-    deltas: SmallVec<[NodeRef; 2]>,
-}
-
-impl AnyPrimitive for Pack {
-    fn name(&self) -> &'static str {
-        "deltas of a call"
-    }
-
-    fn operands(&self) -> &[NodeRef] {
-        &self.deltas
-    }
-
-    fn op(&self) -> &dyn Any {
-        self
-    }
-
-    fn value(&self, deltas: &[&Value]) -> Result<Value> {
-        let mut deltas = deltas.iter().zip(&self.deltas);
-        let mut next = || deltas.next().map(|(&delta, node)| (delta.clone(), node.vtable));
-        let deltas = self.present.iter().map(|&present| if present { next() } else { None });
-        Ok(CallDelta(deltas.collect()).into_value())
-    }
-
-    fn cost(&self, _: &[&Value]) -> f64 {
-        20.0
-    }
-
-    fn pullback(&self, at: AnyAt<'_>) -> OperandVec<Option<NodeRef>> {
-        let deltas = components(&at.delta);
-        let of = |(which, _): (usize, &bool)| deltas.get(which).cloned().flatten();
-        self.present.iter().enumerate().filter(|(_, present)| **present).map(of).collect()
-    }
-
-    fn pushforward(&self, along: AnyAlong<'_>) -> Option<NodeRef> {
-        let mut tangents = along.tangents.iter().cloned();
-        let next = |&present: &bool| if present { tangents.next().flatten() } else { None };
-        Some(packed(self.present.iter().map(next).collect(), along.output.place))
-    }
-}
-
 /// A call: a function and its operands, one for each use.
 pub(crate) struct Call {
-    function: Arc<Function>,
-    operands: Vec<NodeRef>,
+    pub(super) function: Arc<Function>,
+    pub(super) operands: Vec<NodeRef>,
     /// Where the call was written.
-    site: Site,
+    pub(super) site: Site,
     /// Whether the value is the only result, instead of a [`CallValue`].
-    is_result: bool,
+    pub(super) is_result: bool,
 }
 
 /// The layers of the results of a call with these operands, at this random position.
@@ -210,6 +98,9 @@ pub(crate) fn call(
     begin: Position,
     place: &'static Location<'static>,
 ) -> SmallVec<[NodeRef; 2]> {
+    if function.grouping.is_some() {
+        look_for_groups();
+    }
     let (used, site) = (function.used(operands, begin, place), Site { place, calls: Calls::here() });
     let is_result = function.is_result();
     let call = Call { function: function.clone(), operands: used, site, is_result };
@@ -243,7 +134,7 @@ impl Call {
         Case { shapes, deltas: deltas.collect(), wanted: smallvec![true; uses], weights: smallvec![false; uses] }
     }
 
-    fn rebase(&self) -> Rebase {
+    pub(super) fn rebase(&self) -> Rebase {
         self.function.rebase(self.site)
     }
 
@@ -284,16 +175,11 @@ impl AnyPrimitive for Call {
         let function = self.function.in_pass(operands);
         let discards = self.is_result || exec::discards_values();
         let reads = if discards { Some(function.reads_nothing.clone()) } else { function.backwards.reads() };
-        let mut steps = function.run_forward(operands, self.rebase(), reads.as_ref(), discards)?;
+        let steps = function.run_forward(operands, self.rebase(), reads.as_ref(), discards)?;
         if self.is_result {
             return Ok(function.forward.value(function.forward.results[0], operands, &steps).clone());
         }
-        for &result in &function.forward.results {
-            if !matches!(result, Source::Step(_)) {
-                steps.push(Some(function.forward.value(result, operands, &steps).clone()));
-            }
-        }
-        Ok(CallValue { steps, function: function.clone() }.into_value())
+        Ok(CallValue::of(function, operands, steps).into_value())
     }
 
     fn cost(&self, operands: &[&Value]) -> f64 {
@@ -322,7 +208,7 @@ impl AnyPrimitive for Call {
         }
         let delta = |which: usize| match self.is_result {
             true => Some(at.delta),
-            false => at.delta.get::<CallDelta>().0.get(which)?.as_ref().map(|(delta, _)| delta),
+            false => at.delta.get::<CallDelta>().get(which),
         };
         let is_present = |which| delta(which).is_some();
         let mut case = self.case(at.values, (0..function.types.len()).map(is_present));
@@ -343,23 +229,58 @@ impl AnyPrimitive for Call {
     }
 
     fn pullback(&self, at: AnyAt<'_>) -> OperandVec<Option<NodeRef>> {
-        let function = self.function.in_pass(at.values);
-        let mut deltas = if self.is_result { smallvec![Some(at.delta)] } else { components(&at.delta) };
-        deltas.resize(function.types.len(), None);
-        let case = self.case(at.values, deltas.iter().map(Option::is_some));
+        let place = at.output.place;
+        let kept = |step: u32| match self.kept(at.value, step) {
+            Some(_) if !at.may_differentiate && self.is_result => Some(at.output.clone()),
+            Some(_) if !at.may_differentiate => {
+                Some(residual(self.function.in_pass(at.values), step, at.output, place))
+            }
+            _ => None,
+        };
+        let deltas = if self.is_result { smallvec![(0, at.delta)] } else { components(&at.delta) };
+        self.pull_back(at.values, self.steps(at.value), deltas, &kept)
+    }
+
+    fn pushforward(&self, along: AnyAlong<'_>) -> Option<NodeRef> {
+        let tangents = self.push_forward(along.values, along.tangents, along.output.place);
+        if self.is_result {
+            return of_result(tangents, 0);
+        }
+        (!tangents.is_empty()).then(|| packed(tangents, along.output.place))
+    }
+
+    fn groupable(&self) -> Option<&dyn Groupable> {
+        self.function.grouping.as_ref().is_some_and(|grouping| grouping.refusal().is_none()).then_some(self)
+    }
+}
+
+/// The delta of this result.
+pub(super) fn of_result(deltas: Components, which: usize) -> Option<NodeRef> {
+    deltas.into_iter().find(|(known, _)| *known == which).map(|(_, delta)| delta)
+}
+
+impl Call {
+    /// The deltas of the operands as layers. `steps` are values of the forward, or none; `kept` is
+    /// the layer of a step with a value that may be read.
+    pub(super) fn pull_back(
+        &self,
+        values: &[&Value],
+        steps: &[Option<Value>],
+        of_results: Components,
+        kept: &dyn Fn(u32) -> Option<NodeRef>,
+    ) -> OperandVec<Option<NodeRef>> {
+        let function = self.function.in_pass(values);
+        let mut deltas: OperandVec<Option<NodeRef>> = smallvec![None; function.types.len()];
+        of_results.into_iter().for_each(|(which, delta)| deltas[which] = Some(delta));
+        let case = self.case(values, deltas.iter().map(Option::is_some));
         let forward = std::cell::OnceCell::new();
         let forward = |step: u32| forward.get_or_init(|| self.forward_nodes(function))[step as usize].clone();
-        let place = at.output.place;
-        let built = function.backward(case, at.values, self.steps(at.value), self.rebase()).and_then(|backward| {
+        let built = function.backward(case, values, steps, self.rebase()).and_then(|backward| {
             let backward = backward.map_err(|refusal| Error::invalid(refusal.why).at(refusal.name, refusal.site))?;
             let input = |input: &BackwardInput| match *input {
                 BackwardInput::Use(which) => self.operands[which as usize].clone(),
                 BackwardInput::Delta(which) => deltas[which as usize].clone().expect("the case has this delta"),
-                BackwardInput::Forward(step) => match self.kept(at.value, step) {
-                    Some(_) if !at.may_differentiate && self.is_result => at.output.clone(),
-                    Some(_) if !at.may_differentiate => residual(function, step, at.output, place),
-                    _ => forward(step),
-                },
+                BackwardInput::Forward(step) => kept(step).unwrap_or_else(|| forward(step)),
             };
             let inputs: Vec<NodeRef> = backward.inputs.iter().map(input).collect();
             let nodes = backward.program.bound_to(&inputs, self.rebase());
@@ -374,19 +295,21 @@ impl AnyPrimitive for Call {
         built.unwrap_or_else(|error| self.failed(&error))
     }
 
-    fn pushforward(&self, along: AnyAlong<'_>) -> Option<NodeRef> {
-        let uses = (along.operands, along.tangents);
-        let function = self.function.in_pass(along.values);
-        let pushed = function.push_forward(&self.forward_nodes(function), along.values, uses, self.rebase());
-        let place = along.output.place;
-        let tangents = pushed.unwrap_or_else(|error| {
+    /// The tangents of the results as layers.
+    pub(super) fn push_forward(
+        &self,
+        values: &[&Value],
+        tangents: &[Option<NodeRef>],
+        place: &'static Location<'static>,
+    ) -> Components {
+        let function = self.function.in_pass(values);
+        let uses = (&self.operands[..], tangents);
+        let pushed = function.push_forward(&self.forward_nodes(function), values, uses, self.rebase());
+        let pushed = pushed.unwrap_or_else(|error| {
             let failed = |kind: &&'static DataVTable| Some(Failed::layer(kind, &error, place));
             self.function.types.iter().map(failed).collect()
         });
-        if self.is_result {
-            return tangents.into_iter().next().flatten();
-        }
-        tangents.iter().any(Option::is_some).then(|| packed(tangents.into(), place))
+        pushed.into_iter().enumerate().filter_map(|(which, tangent)| Some((which, tangent?))).collect()
     }
 }
 
@@ -400,45 +323,27 @@ impl Call {
         delta: impl Fn(usize) -> Option<&'a Value>,
         sink: &mut dyn CotangentSink,
     ) -> Option<()> {
-        let complete;
-        let is_missing = |input: &BackwardInput| matches!(*input, BackwardInput::Forward(step) if self.kept(at.value, step).is_none());
-        let again = if backward.inputs.iter().any(is_missing) {
-            let forward = &self.function.in_pass(at.values).forward;
-            complete = forward.run(at.values, self.rebase(), |_| false, |_| true).ok()?;
-            Some(&complete)
-        } else {
-            None
-        };
-        let input = |input: &BackwardInput| match *input {
-            BackwardInput::Use(which) => Some(at.values[which as usize]),
-            BackwardInput::Forward(step) => match again {
-                Some(steps) => steps[step as usize].as_ref(),
-                None => self.kept(at.value, step),
-            },
-            BackwardInput::Delta(which) => delta(which as usize),
-        };
-        let inputs: SmallVec<[&Value; 16]> = backward.inputs.iter().map(input).collect::<Option<_>>()?;
-        let program = &backward.program;
-        let values = backward.run(&inputs, self.rebase()).ok()?;
-        for (which, delta) in backward.deltas.iter().enumerate() {
-            match *delta {
-                Some(DeltaOfUse::Value(source)) => sink.add(which, program.value(source, &inputs, &values).clone()),
-                Some(DeltaOfUse::Deferred(step)) => {
-                    let step = &program.steps[step as usize];
-                    let constant = |(&input, operand): (&_, &NodeRef)| {
-                        let value = program.value(input, &inputs, &values).clone();
-                        NodeRef::of_type(operand.vtable, NodeOp::constant(value), at.node.place)
-                    };
-                    let operands: OperandVec<NodeRef> =
-                        step.inputs.iter().zip(step.node.operands()).map(constant).collect();
-                    let op = step.node.op.bound_to(&operands).expect("it accumulates, so it is of the library");
-                    sink.add_layer(which, NodeRef::of_type(step.node.vtable, op, at.node.place));
+        let function = self.function.in_pass(at.values);
+        let kept = |step: u32| self.kept(at.value, step);
+        backward
+            .run_on(function, at.values, &kept, &delta, self.rebase(), |inputs, values| {
+                let program = &backward.program;
+                for (which, delta) in backward.deltas.iter().enumerate() {
+                    match *delta {
+                        Some(DeltaOfUse::Value(source)) => {
+                            sink.add(which, program.value(source, inputs, values).clone())
+                        }
+                        Some(DeltaOfUse::Deferred(step)) => {
+                            let factors = program.steps[step as usize].inputs.iter();
+                            let factors = factors.map(|&source| program.value(source, inputs, values).clone());
+                            sink.add_layer(which, deferred(backward, step, factors, at.node.place));
+                        }
+                        None => {}
+                    }
                 }
-                None => {}
-            }
-        }
-        sink.count(program.steps.len());
-        Some(())
+                sink.count(program.steps.len());
+            })
+            .ok()
     }
 
     /// Deltas of the operands that fail with this error.
@@ -447,6 +352,21 @@ impl Call {
         let failed = |operand: &NodeRef| Some(Failed::layer(operand.vtable, error, operand.place));
         self.operands.iter().map(failed).collect()
     }
+}
+
+/// The operation of a deferred step, with constants as operands.
+pub(super) fn deferred(
+    backward: &Backward,
+    step: u32,
+    factors: impl Iterator<Item = Value>,
+    place: &'static Location<'static>,
+) -> NodeRef {
+    let step = &backward.program.steps[step as usize];
+    let constant =
+        |(value, operand): (Value, &NodeRef)| NodeRef::of_type(operand.vtable, NodeOp::constant(value), place);
+    let operands: OperandVec<NodeRef> = factors.zip(step.node.operands()).map(constant).collect();
+    let op = step.node.op.bound_to(&operands).expect("it accumulates, so it is of the library");
+    NodeRef::of_type(step.node.vtable, op, place)
 }
 
 /// The value of a step of the forward, which the value of the call has.
@@ -463,6 +383,10 @@ struct CallResult {
 }
 
 impl AnyPrimitive for CallResult {
+    fn result_of_call(&self) -> Option<usize> {
+        Some(self.which)
+    }
+
     fn name(&self) -> &'static str {
         "result"
     }
@@ -493,29 +417,18 @@ impl AnyPrimitive for CallResult {
 
     fn immediate_pullback(&self, at: AnyImmediate<'_>, sink: &mut dyn CotangentSink) -> bool {
         if sink.wants(0) {
-            let mut delta: SmallVec<[_; 2]> = smallvec![None; self.which];
-            delta.push(Some((at.delta.clone(), at.node.vtable)));
-            sink.add(0, CallDelta(delta).into_value());
+            sink.add(0, CallDelta::of(self.which, at.delta.clone(), at.node.vtable).into_value());
         }
         true
     }
 
     fn pullback(&self, at: AnyAt<'_>) -> OperandVec<Option<NodeRef>> {
-        smallvec![Some(self.alone(at.delta))]
+        let place = at.delta.place;
+        smallvec![Some(packed(smallvec![(self.which, at.delta)], place))]
     }
 
     fn pushforward(&self, along: AnyAlong<'_>) -> Option<NodeRef> {
-        components(along.tangents[0].as_ref()?).get(self.which).cloned().flatten()
-    }
-}
-
-impl CallResult {
-    /// The deltas of a call of which only this result has one.
-    fn alone(&self, delta: NodeRef) -> NodeRef {
-        let place = delta.place;
-        let mut deltas: Components = smallvec![None; self.which];
-        deltas.push(Some(delta));
-        packed(deltas, place)
+        of_result(components(along.tangents[0].as_ref()?), self.which)
     }
 }
 

@@ -12,6 +12,7 @@ use crate::graph::value::Value;
 use crate::plan::backward::Backwards;
 use crate::plan::drawn::mode_and_seed;
 use crate::plan::failed::Failed;
+use crate::plan::grouping::Grouping;
 use crate::plan::program::{Program, Rebase, Refusal, Source, StepValues, number};
 use crate::plan::schedule::Schedule;
 use crate::plan::updates::Group;
@@ -31,7 +32,7 @@ pub(crate) struct Function {
     pub(super) forward: Program,
     /// The placeholder of each use.
     pub(super) placeholders: Vec<NodeRef>,
-    uses: Vec<Used>,
+    pub(super) uses: Vec<Used>,
     by_mode: Option<ByMode>,
     /// How many positions its body takes for random numbers.
     pub(crate) positions: u64,
@@ -46,6 +47,8 @@ pub(crate) struct Function {
     /// Whether operations have the place of their call, as those of any function of the library.
     is_of_library: bool,
     pub(super) backwards: Backwards,
+    /// With the option `grouped`.
+    pub(crate) grouping: Option<Grouping>,
     /// For a pass that keeps no values: no step.
     pub(super) reads_nothing: Arc<[bool]>,
     /// The schedules of the forward, for passes that keep values and for those that do not.
@@ -99,6 +102,7 @@ impl Function {
                 types,
                 result_places: forward.results.iter().map(result_place).collect(),
                 backwards: Backwards::default(),
+                grouping: None,
                 reads_nothing: vec![false; forward.steps.len()].into(),
                 schedules: Default::default(),
                 placeholders,
@@ -148,7 +152,9 @@ impl Function {
     /// Whether a new call is its own result: see `call.rs`.
     pub(super) fn is_result(&self) -> bool {
         let is_result = |&result| self.forward.steps.len() <= 1 || self.backwards.read_only(result);
-        self.by_mode.is_none() && matches!(&self.forward.results[..], [result] if is_result(result))
+        self.by_mode.is_none()
+            && self.grouping.is_none()
+            && matches!(&self.forward.results[..], [result] if is_result(result))
     }
 
     /// What the function is in passes that train, and in those that evaluate, if that is another.
@@ -190,6 +196,9 @@ impl Function {
             }
         }
         let _ = write!(text, "{}", self.backwards.explain(self.forward.steps.len()));
+        if let Some(grouping) = &self.grouping {
+            grouping.explain(&mut text);
+        }
         if let Some(by_mode) = &self.by_mode {
             let _ = write!(text, "in evaluation: {}", by_mode.evaluate.explain());
         }

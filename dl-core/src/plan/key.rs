@@ -50,6 +50,8 @@ pub struct Arguments {
     /// The type of the closure that lists them. It has the generic arguments of the function.
     pub(crate) instance: TypeId,
     pub(crate) operands: SmallVec<[NodeRef; 8]>,
+    /// For each operand, whether it is a weight or a buffer.
+    pub(crate) is_shared: SmallVec<[bool; 8]>,
     pub(crate) key: SmallVec<[KeyPart; 12]>,
     hash: FxHasher,
     /// The operands by identity, if there are more than a few.
@@ -64,6 +66,7 @@ impl Arguments {
         Arguments {
             instance,
             operands: SmallVec::new(),
+            is_shared: SmallVec::new(),
             key: SmallVec::new(),
             hash: FxHasher::default(),
             many: FxHashMap::default(),
@@ -71,9 +74,9 @@ impl Arguments {
         }
     }
 
-    /// Adds a layer or a weight. An operand that was added before is recognised: the key says which
+    /// Adds a layer; with `is_shared` a weight or a buffer. An operand that was added before is recognised: the key says which
     /// operands are the same.
-    pub(crate) fn operand(&mut self, node: &NodeRef) {
+    pub(crate) fn operand(&mut self, node: &NodeRef, is_shared: bool) {
         let identity = node.identity();
         let at = self.operands.len();
         let known = match at {
@@ -92,6 +95,7 @@ impl Arguments {
                 ty.hash(&mut self.hash);
                 self.key.push(KeyPart::Type(ty));
                 self.operands.push(node.clone());
+                self.is_shared.push(is_shared);
             }
         }
     }

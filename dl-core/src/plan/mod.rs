@@ -17,9 +17,13 @@
 
 mod backward;
 pub(crate) mod call;
+mod call_delta;
 mod drawn;
 pub(crate) mod failed;
 pub(crate) mod function;
+mod group;
+mod group_back;
+pub(crate) mod grouping;
 pub(crate) mod key;
 mod lowering;
 mod program;

@@ -19,10 +19,16 @@ use crate::parse::function::{Function, Parameter, ParameterKind};
 use proc_macro2::Span;
 use quote::quote_spanned;
 use syn::spanned::Spanned;
-use syn::{Pat, Path, ReturnType, Type, parse_quote_spanned};
+use syn::{Ident, Pat, Path, ReturnType, Type, parse_quote_spanned};
 
 /// Replaces the body by a call of its plan.
-pub(crate) fn expand(function: &mut Function, parameters: &[Parameter], krate: &Path, diagnostics: &mut Diagnostics) {
+pub(crate) fn expand(
+    function: &mut Function,
+    parameters: &[Parameter],
+    is_grouped: bool,
+    krate: &Path,
+    diagnostics: &mut Diagnostics,
+) {
     let site = Span::mixed_site();
     let runtime = crate_path::runtime(krate, site);
     let mut added = Vec::new();
@@ -47,10 +53,11 @@ pub(crate) fn expand(function: &mut Function, parameters: &[Parameter], krate: &
     let name = function.sig.ident.to_string();
     let name = name.trim_start_matches("r#");
     let ReturnType::Type(_, output) = &function.sig.output else { return };
+    let new = Ident::new(if is_grouped { "grouped" } else { "new" }, site);
     let place = site.located_at(function.sig.ident.span());
     let body = &function.block;
     function.block = parse_quote_spanned! {place=> {
-        static FUNCTION: #runtime::CompiledFunction = #runtime::CompiledFunction::new(#name);
+        static FUNCTION: #runtime::CompiledFunction = #runtime::CompiledFunction::#new(#name);
         let arguments = FUNCTION.arguments(|arguments: &mut #runtime::Arguments| {
             #(#added)*
         });

@@ -4,7 +4,7 @@ use crate::diagnostics::Diagnostics;
 use crate::parse::crate_path;
 use proc_macro2::TokenStream;
 use syn::parse::{ParseStream, Parser};
-use syn::{Ident, Path, Token};
+use syn::{Ident, Path, Token, parenthesized, token};
 
 pub(crate) struct Options {
     /// The path of the crate `dl`.
@@ -13,11 +13,25 @@ pub(crate) struct Options {
     pub(crate) lazy: Option<Ident>,
     /// The keyword `compiled`, if present: calls are one operation.
     pub(crate) compiled: Option<Ident>,
+    /// Whether it is `compiled(grouped)`: calls at the same level run together.
+    pub(crate) is_grouped: bool,
+}
+
+/// The part in parentheses of `compiled(grouped)`.
+fn grouped(input: ParseStream<'_>) -> syn::Result<bool> {
+    let content;
+    parenthesized!(content in input);
+    let name: Ident = content.parse()?;
+    if name != "grouped" || !content.is_empty() {
+        let message = "`compiled` has one option: `#[differentiable(compiled(grouped))]`";
+        return Err(syn::Error::new_spanned(name, message));
+    }
+    Ok(true)
 }
 
 impl Options {
     pub(crate) fn parse(tokens: TokenStream, diagnostics: &mut Diagnostics) -> Options {
-        let mut options = Options { krate: crate_path::default(), lazy: None, compiled: None };
+        let mut options = Options { krate: crate_path::default(), lazy: None, compiled: None, is_grouped: false };
         let parser = |input: ParseStream<'_>| {
             while !input.is_empty() {
                 if input.peek(Token![crate]) {
@@ -34,7 +48,10 @@ impl Options {
                         "compiled" if input.peek(Token![=]) => {
                             return Err(input.error("`compiled` takes no value: write `#[differentiable(compiled)]`"));
                         }
-                        "compiled" => options.compiled = Some(name),
+                        "compiled" => {
+                            options.compiled = Some(name);
+                            options.is_grouped |= input.peek(token::Paren) && grouped(input)?;
+                        }
                         other => {
                             let message = format!(
                                 "`#[differentiable]` has no option `{other}`; it has `compiled` (a call is one operation), \

@@ -166,6 +166,7 @@ rules! {
         "struct Net { weight: NdWeight }";
     compiled_functions: "compiled|fn f(x: &NdLayer, layer: impl NdExpression, n: usize) -> (NdLayer, NdLayer) { if n > 1 { return (x * layer, x.clone()); } (x.clone(), x * x) }",
         "compiled|impl Net { fn new() -> Net { Net } fn of(&self, x: &NdLayer) -> NdLayer { x * self.weight } }",
+        "compiled(grouped)|fn f(x: &NdLayer, w: &NdWeight) -> NdLayer { x.matmul(w) }",
         "compiled|fn f(x: &NdLayer, (a, b): (f64, f64)) -> NdLayer { x * !x }";
     plain_functions: "fn f(flag: bool, text: &str) -> Result<u8, Error> { if !flag { return Ok(1); } let n: u8 = text.parse()?; Ok(n + !n) }";
     whole_blocks: "impl Module for Net { const fn size() -> usize { !0 } fn of(&self, x: &Layer<f32>) -> Layer<f32> { x * !x } #[differentiable(lazy)] fn own(&self) -> Score { !x } }",

@@ -110,6 +110,10 @@ impl<A: Element, D: Rank> BuiltIn for AddN<A, D> {
     const IS_SUM: bool = true;
     const IS_PURE: bool = true;
 
+    fn is_by_rows(&self, has_rows: &[bool], _: Vec<&Nd<A, D>>, _: &Nd<A, D>) -> bool {
+        has_rows.iter().all(|&has_rows| has_rows)
+    }
+
     fn block_op(&self, _: Vec<&Nd<A, D>>, value: &Nd<A, D>) -> Option<BlockOp> {
         (is_small(value)).then_some(BlockOp::Sum)
     }

@@ -151,6 +151,10 @@ impl<A: Element, D: Rank> Primitive for Concat<A, D> {
 impl<A: Element, D: Rank> BuiltIn for Concat<A, D> {
     const IS_PURE: bool = true;
 
+    fn is_by_rows(&self, has_rows: &[bool], tensors: Vec<&Nd<A, D>>, _: &Nd<A, D>) -> bool {
+        has_rows.iter().all(|&has_rows| has_rows) && self.axis(&tensors).is_ok_and(|axis| axis > 0)
+    }
+
     fn block_op(&self, tensors: Vec<&Nd<A, D>>, value: &Nd<A, D>) -> Option<BlockOp> {
         let rows = value.shape()[..self.axis(&tensors).ok()?].iter().product();
         (!value.is_empty() && is_small(value)).then_some(BlockOp::Join { rows })

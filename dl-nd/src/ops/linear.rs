@@ -118,6 +118,10 @@ impl<A: Element, D: MatMul<Ix2, Product = D>> Primitive for Linear<A, D> {
 impl<A: Element, D: MatMul<Ix2, Product = D>> BuiltIn for Linear<A, D> {
     const IS_PURE: bool = true;
 
+    fn is_by_rows(&self, has_rows: &[bool], (x, ..): (&Nd<A, D>, &Nd<A, Ix2>, &Nd<A, Ix1>), _: &Nd<A, D>) -> bool {
+        has_rows == [true, false, false] && x.shape().len() > 1
+    }
+
     fn block_op(&self, (x, weight, _): (&Nd<A, D>, &Nd<A, Ix2>, &Nd<A, Ix1>), value: &Nd<A, D>) -> Option<BlockOp> {
         let [depth, columns] = [0, 1].map(|axis| weight.shape()[axis]);
         product_op((x, weight), [rows_of(x.shape()), depth, columns], [false; 2], self.relu, value)

@@ -354,6 +354,12 @@ impl<A: Element, D: MatMul<E>, E: Rank> BuiltIn for MatMulOp<A, D, E> {
     const IS_PURE: bool = true;
     const ACCUMULATES: bool = true;
 
+    /// The rows of the left matrix, or its batch, if all are multiplied by one right matrix.
+    fn is_by_rows(&self, has_rows: &[bool], (a, b): (&Nd<A, D>, &Nd<A, E>), _: &Nd<A, D::Product>) -> bool {
+        let (left, right) = (a.shape().len(), b.shape().len());
+        has_rows == [true, false] && right <= 2 && (left > 2 || left == 2 && !self.transposed[0])
+    }
+
     fn block_op(&self, (a, b): (&Nd<A, D>, &Nd<A, E>), value: &Nd<A, D::Product>) -> Option<BlockOp> {
         let [left, right] = self.transposed;
         let (&[rows, depth], &[columns, _]) = (a.shape(), b.shape()) else { return None };

@@ -143,6 +143,10 @@ impl<A: Element, D: Rank> Primitive for MapOp<A, D> {
 impl<A: Element, D: Rank> BuiltIn for MapOp<A, D> {
     const IS_PURE: bool = true;
 
+    fn is_by_rows(&self, _: &[bool], _: (&Nd<A, D>,), _: &Nd<A, D>) -> bool {
+        true
+    }
+
     fn block_op(&self, _: (&Nd<A, D>,), value: &Nd<A, D>) -> Option<BlockOp> {
         let op = match self.kind {
             MapKind::Unary(op) => PointwiseOp::Unary(op),
@@ -238,6 +242,15 @@ impl<A: Element, D: Rank> Primitive for BinaryOp<A, D> {
 
 impl<A: Element, D: Rank> BuiltIn for BinaryOp<A, D> {
     const IS_PURE: bool = true;
+
+    /// An operand without rows is repeated for each.
+    fn is_by_rows(&self, has_rows: &[bool], (a, b): (&Nd<A, D>, &Nd<A, D>), value: &Nd<A, D>) -> bool {
+        let rows = |has_rows: bool| if has_rows { value.shape()[0] } else { 1 };
+        let fits = |(x, &has_rows): (&&Nd<A, D>, &bool)| {
+            x.shape().len() == value.shape().len() && x.shape()[0] == rows(has_rows)
+        };
+        [a, b].iter().zip(has_rows).all(fits)
+    }
 
     fn block_op(&self, (a, b): (&Nd<A, D>, &Nd<A, D>), value: &Nd<A, D>) -> Option<BlockOp> {
         let fits = |x: &Nd<A, D>| x.len() == value.len() || x.len() > 1 && repeats_rows(x.shape(), value.shape());

@@ -344,6 +344,10 @@ impl<A: Element, D: Rank, O: ReduceOutput<A, D>> BuiltIn for Reduce<A, D, O> {
     const IS_PURE: bool = true;
     const CAN_DEFER_VALUE: bool = true;
 
+    fn is_by_rows(&self, _: &[bool], (x,): (&Nd<A, D>,), _: &O) -> bool {
+        self.axes.of(x.shape()).is_ok_and(|axes| !axes.contains(&0))
+    }
+
     fn block_op(&self, (x,): (&Nd<A, D>,), _: &O) -> Option<BlockOp> {
         let sums_rows = self.op == ReduceOp::Sum && self.axes.of(x.shape()).is_ok_and(|axes| axes[..] == [0]);
         if sums_rows { sum_of_rows_op(x) } else { None }
@@ -355,8 +359,7 @@ impl<A: Element, D: Rank, O: ReduceOutput<A, D>> BuiltIn for Reduce<A, D, O> {
         self.pending_terms(x)?;
         // errors are reported by `value`
         self.count(x.shape(), &self.axes.of(x.shape()).ok()?).ok()?;
-        let one = Layer::constant(Nd::full(unit_shape::<D>(), A::of(1.0)));
-        Some((Some(self.delta_of_terms(&one, x.dim())),))
+        Some((Some(self.delta_of_terms(&Layer::constant(Nd::full(unit_shape::<D>(), A::of(1.0))), x.dim())),))
     }
 
     fn value_fused_with(&self, (x,): (&Nd<A, D>,), others: Others<'_>) -> Result<O> {

@@ -493,6 +493,18 @@ pub(crate) fn part_of(elements: &[SliceInfoElem], shape: &[usize]) -> Option<Par
 impl<A: Element, D: Rank, E: Rank> BuiltIn for SliceView<A, D, E> {
     const IS_PURE: bool = true;
 
+    /// If it has all of the first axis, however long that is.
+    fn is_by_rows(&self, _: &[bool], (x,): (&Nd<A, D>,), _: &Nd<A, E>) -> bool {
+        let is_later = |axis: isize| axis_of(axis, x.shape()).is_ok_and(|axis| axis > 0);
+        match &self.spec {
+            SliceSpec::Elements(elements) => elements.first() == Some(&ALL),
+            SliceSpec::Axis(axis, _) | SliceSpec::SliceView { axis, .. } | SliceSpec::Chunk { axis, .. } => {
+                is_later(*axis)
+            }
+            SliceSpec::Row(_) | SliceSpec::Flip(_) => false,
+        }
+    }
+
     fn block_op(&self, (x,): (&Nd<A, D>,), value: &Nd<A, E>) -> Option<BlockOp> {
         if !is_small(x) || value.is_empty() {
             return None;

@@ -369,6 +369,10 @@ impl<A: Element, D: Rank> Primitive for Softmax<A, D> {
 
 impl<A: Element, D: Rank> BuiltIn for Softmax<A, D> {
     const IS_PURE: bool = true;
+
+    fn is_by_rows(&self, _: &[bool], (x,): (&Nd<A, D>,), _: &Nd<A, D>) -> bool {
+        axis_of(self.axis, x.shape()).is_ok_and(|axis| axis > 0)
+    }
 }
 
 #[derive(Clone)]
@@ -427,4 +431,8 @@ impl<A: Element, D: Rank> Primitive for LogSoftmax<A, D> {
 
 impl<A: Element, D: Rank> BuiltIn for LogSoftmax<A, D> {
     const IS_PURE: bool = true;
+
+    fn is_by_rows(&self, _: &[bool], (x,): (&Nd<A, D>,), _: &Nd<A, D>) -> bool {
+        axis_of(self.axis, x.shape()).is_ok_and(|axis| axis > 0)
+    }
 }

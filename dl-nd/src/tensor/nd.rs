@@ -10,7 +10,7 @@ use dl_core::{
 };
 use ndarray::{ArcArray, Array, ArrayView, Axis, Ix0, Ix1, Ix2, Ix3, IxDyn, NdIndex};
 use std::borrow::Cow;
-use std::ops::Index;
+use std::ops::{Index, Range};
 use std::sync::Arc;
 
 /// A tensor: an array of numbers with its rank in the type.
@@ -445,6 +445,29 @@ impl<A: Item, D: Rank> Data for Nd<A, D> {
             part.slice_axis_inplace(Axis(0), (start..end).into());
             Nd::from(part.into_shape_with_order(shape.clone()).expect("as many elements")).into_value()
         }))
+    }
+
+    fn rows(&self) -> Option<usize> {
+        self.shape().first().copied().filter(|_| self.0.device().is_none())
+    }
+
+    fn stacked(parts: &[&Self]) -> Option<Self> {
+        let (first, len) = (parts.first()?, parts.iter().map(|part| part.len()).sum());
+        let (mut shape, mut elements) = (first.dim(), Vec::with_capacity(len));
+        for part in parts {
+            match part.0.as_slice() {
+                Some(part) => elements.extend_from_slice(part),
+                None => elements.extend(part.0.iter().copied()),
+            }
+        }
+        *shape.slice_mut().first_mut()? = parts.iter().map(|part| part.shape()[0]).sum();
+        Some(Nd::from_elements(shape, elements))
+    }
+
+    fn rows_in(&self, rows: Range<usize>) -> Option<Self> {
+        let mut part = self.array();
+        part.slice_axis_inplace(Axis(0), rows.into());
+        Some(part.into())
     }
 
     fn check_delta(&self, delta: &Nd<A::Derivative, D>) -> Result<()> {
