@@ -59,6 +59,8 @@ fuzz runs="100000":
 sweep: fused fuzz kill programs (mpi "50")
     DL_STRESS_GRAPHS=100000 cargo test --release --test stress -- --nocapture
     DL_SWEEP=1 cargo test --release --test executor
+    DL_SWEEP=1 cargo test --release -p monadic-dl-nd --lib --test operations --test tensors
+    DL_SWEEP=1 cargo test --release -p monadic-dl-dist
     PROPTEST_CASES=1000 cargo test --release -p monadic-dl-nd --test operations
     cargo test --release -p monadic-dl-math --test elementary -- --ignored
     DL_SERVE_REQUESTS=10000 cargo test --release -p serve load -- --nocapture
