@@ -1,7 +1,7 @@
 //! A step of another rank on the weights of this one.
 
 use crate::communication::lock;
-use dl_core::{Chunk, ChunkVisitor, Error, Memory, Notes, Optimizer, Participant, Result, Slot, Step, WeightId};
+use dl_core::{Chunk, ChunkVisitor, Error, Optimizer, Participant, Result, Step, WeightId, forward_optimizer};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex};
@@ -17,13 +17,7 @@ pub(crate) struct Asked {
 }
 
 impl Optimizer for Asked {
-    fn slots(&self) -> &[Slot] {
-        self.optimizer.slots()
-    }
-
-    fn memory(&self) -> Option<&Memory> {
-        self.optimizer.memory()
-    }
+    forward_optimizer!(this => this.optimizer; slots memory for_weight step descent decays_weights notes kind);
 
     fn begin<'o>(&'o self, _: &Step<'_>) -> Result<Option<Box<dyn Optimizer + 'o>>> {
         let deltas = |visit: &mut ChunkVisitor<'_>| {
@@ -34,30 +28,6 @@ impl Optimizer for Asked {
             norms.iter().try_for_each(|&norm| Chunk::with_norm(norm, |chunk| visit(weight, chunk)))
         };
         self.optimizer.begin(&Step::new(self.steps, &deltas))
-    }
-
-    fn for_weight<'o>(&'o self, weight: WeightId) -> Option<Box<dyn Optimizer + 'o>> {
-        self.optimizer.for_weight(weight)
-    }
-
-    fn step(&self, chunk: Chunk<'_>, steps: u64) -> Result<()> {
-        self.optimizer.step(chunk, steps)
-    }
-
-    fn descent(&self) -> Option<Result<f64>> {
-        self.optimizer.descent()
-    }
-
-    fn decays_weights(&self) -> bool {
-        self.optimizer.decays_weights()
-    }
-
-    fn notes(&self) -> Vec<(String, Notes)> {
-        self.optimizer.notes()
-    }
-
-    fn kind(&self) -> String {
-        self.optimizer.kind()
     }
 }
 

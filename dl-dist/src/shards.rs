@@ -4,7 +4,7 @@
 
 use crate::cluster::Cluster;
 use dl_core::parts::{NamedValue, PartSum, Ranks};
-use dl_core::{Chunk, ChunkVisitor, Entry, Error, Memory, Module, Notes, Optimizer, Result, Slot, Step, WeightId};
+use dl_core::{ChunkVisitor, Entry, Error, Module, Optimizer, Result, Slot, Step, forward_optimizer};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -82,40 +82,10 @@ impl<O: Clone> OwnWeights<O> {
 }
 
 impl<O: Optimizer> Optimizer for OwnWeights<O> {
-    fn slots(&self) -> &[Slot] {
-        self.optimizer.slots()
-    }
-
-    fn memory(&self) -> Option<&Memory> {
-        self.optimizer.memory()
-    }
+    forward_optimizer!(this => this.optimizer; slots memory for_weight step descent decays_weights notes kind);
 
     fn begin<'o>(&'o self, step: &Step<'_>) -> Result<Option<Box<dyn Optimizer + 'o>>> {
         let deltas = |visit: &mut ChunkVisitor<'_>| self.all.each_delta(|_| true, visit);
         self.optimizer.begin(&Step::new(step.steps(), &deltas))
-    }
-
-    fn for_weight<'o>(&'o self, weight: WeightId) -> Option<Box<dyn Optimizer + 'o>> {
-        self.optimizer.for_weight(weight)
-    }
-
-    fn step(&self, chunk: Chunk<'_>, steps: u64) -> Result<()> {
-        self.optimizer.step(chunk, steps)
-    }
-
-    fn descent(&self) -> Option<Result<f64>> {
-        self.optimizer.descent()
-    }
-
-    fn decays_weights(&self) -> bool {
-        self.optimizer.decays_weights()
-    }
-
-    fn notes(&self) -> Vec<(String, Notes)> {
-        self.optimizer.notes()
-    }
-
-    fn kind(&self) -> String {
-        self.optimizer.kind()
     }
 }

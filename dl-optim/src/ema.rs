@@ -2,8 +2,8 @@
 
 use crate::validate::{Allowed, check};
 use dl_core::{
-    Chunk, ChunkElement, Memory, Notes, Optimizer, Result, Slot, Snapshot, Step, Trainable, Weight, WeightId,
-    in_numbers,
+    Chunk, ChunkElement, Memory, Optimizer, Result, Slot, Snapshot, Step, Trainable, Weight, WeightId,
+    forward_optimizer, in_numbers,
 };
 use std::sync::Arc;
 
@@ -102,6 +102,8 @@ impl<O: Optimizer> Ema<O> {
 }
 
 impl<O: Optimizer> Optimizer for Ema<O> {
+    forward_optimizer!(this => this.inner; decays_weights notes);
+
     fn slots(&self) -> &[Slot] {
         &self.slots
     }
@@ -123,14 +125,6 @@ impl<O: Optimizer> Optimizer for Ema<O> {
 
     fn step(&self, chunk: Chunk<'_>, steps: u64) -> Result<()> {
         in_numbers!(chunk, |values, deltas, slots| self.step_and_average(values, deltas, slots, steps))
-    }
-
-    fn decays_weights(&self) -> bool {
-        self.inner.decays_weights()
-    }
-
-    fn notes(&self) -> Vec<(String, Notes)> {
-        self.inner.notes()
     }
 
     fn kind(&self) -> String {

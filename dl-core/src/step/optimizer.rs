@@ -294,45 +294,99 @@ pub trait Optimizer: Send + Sync {
     }
 }
 
+/// The methods of an [`Optimizer`] that calls those of another one.
+///
+/// ```
+/// use dl_core::{Chunk, Optimizer, Result, Weight};
+///
+/// /// Counts the chunks of the steps of another optimizer.
+/// struct Counted<O>(O, std::sync::atomic::AtomicUsize);
+///
+/// impl<O: Optimizer> Optimizer for Counted<O> {
+///     dl_core::forward_optimizer!(this => this.0; slots memory begin for_weight decays_weights notes kind);
+///
+///     fn step(&self, chunk: Chunk<'_>, steps: u64) -> Result<()> {
+///         self.1.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+///         self.0.step(chunk, steps)
+///     }
+/// }
+///
+/// let counted = Counted(dl_optim::Adam::new(0.1), Default::default());
+/// assert_eq!((counted.slots().len(), counted.kind()), (2, "Adam".to_owned()));
+/// ```
+#[doc(hidden)]
+#[macro_export]
+macro_rules! forward_optimizer {
+    ($this:ident => $inner:expr; $($method:ident)*) => {
+        $($crate::forward_optimizer! { @$method $this $inner })*
+    };
+    (@slots $this:ident $inner:expr) => {
+        fn slots(&self) -> &[$crate::Slot] {
+            let $this = self;
+            $inner.slots()
+        }
+    };
+    (@memory $this:ident $inner:expr) => {
+        fn memory(&self) -> ::core::option::Option<&$crate::Memory> {
+            let $this = self;
+            $inner.memory()
+        }
+    };
+    (@begin $this:ident $inner:expr) => {
+        fn begin<'o>(
+            &'o self,
+            step: &$crate::Step<'_>,
+        ) -> $crate::Result<::core::option::Option<::std::boxed::Box<dyn $crate::Optimizer + 'o>>> {
+            let $this = self;
+            $inner.begin(step)
+        }
+    };
+    (@for_weight $this:ident $inner:expr) => {
+        fn for_weight<'o>(
+            &'o self,
+            weight: $crate::WeightId,
+        ) -> ::core::option::Option<::std::boxed::Box<dyn $crate::Optimizer + 'o>> {
+            let $this = self;
+            $inner.for_weight(weight)
+        }
+    };
+    (@step $this:ident $inner:expr) => {
+        fn step(&self, chunk: $crate::Chunk<'_>, steps: u64) -> $crate::Result<()> {
+            let $this = self;
+            $inner.step(chunk, steps)
+        }
+    };
+    (@descent $this:ident $inner:expr) => {
+        fn descent(&self) -> ::core::option::Option<$crate::Result<f64>> {
+            let $this = self;
+            $inner.descent()
+        }
+    };
+    (@decays_weights $this:ident $inner:expr) => {
+        fn decays_weights(&self) -> bool {
+            let $this = self;
+            $inner.decays_weights()
+        }
+    };
+    (@notes $this:ident $inner:expr) => {
+        fn notes(&self) -> ::std::vec::Vec<(::std::string::String, $crate::Notes)> {
+            let $this = self;
+            $inner.notes()
+        }
+    };
+    (@kind $this:ident $inner:expr) => {
+        fn kind(&self) -> ::std::string::String {
+            let $this = self;
+            $inner.kind()
+        }
+    };
+}
+
 /// Optimizers behind pointers.
 macro_rules! pointer {
     ($($Pointer:ty),*) => {$(
         impl<O: Optimizer + ?Sized> Optimizer for $Pointer {
-            fn slots(&self) -> &[Slot] {
-                (**self).slots()
-            }
-
-            fn memory(&self) -> Option<&Memory> {
-                (**self).memory()
-            }
-
-            fn begin<'o>(&'o self, step: &Step<'_>) -> Result<Option<Box<dyn Optimizer + 'o>>> {
-                (**self).begin(step)
-            }
-
-            fn for_weight<'o>(&'o self, weight: WeightId) -> Option<Box<dyn Optimizer + 'o>> {
-                (**self).for_weight(weight)
-            }
-
-            fn step(&self, chunk: Chunk<'_>, steps: u64) -> Result<()> {
-                (**self).step(chunk, steps)
-            }
-
-            fn descent(&self) -> Option<Result<f64>> {
-                (**self).descent()
-            }
-
-            fn decays_weights(&self) -> bool {
-                (**self).decays_weights()
-            }
-
-            fn notes(&self) -> Vec<(String, Notes)> {
-                (**self).notes()
-            }
-
-            fn kind(&self) -> String {
-                (**self).kind()
-            }
+            forward_optimizer!(this => (**this); slots memory begin for_weight step descent decays_weights notes kind);
         }
     )*};
 }

@@ -3,7 +3,7 @@
 use crate::rule::not_begun;
 use crate::transform::{Part, Plugin, behind, each};
 use crate::validate::{Allowed, check};
-use dl_core::{Chunk, Error, Memory, Notes, Number, Optimizer, Result, Slot, Step, WeightId};
+use dl_core::{Chunk, Error, Number, Optimizer, Result, Step, WeightId, forward_optimizer};
 use std::borrow::Cow;
 
 /// An optimizer with deltas of a limited norm. See
@@ -36,13 +36,7 @@ impl<O: Optimizer> ClipNorm<O> {
 }
 
 impl<O: Optimizer> Optimizer for ClipNorm<O> {
-    fn slots(&self) -> &[Slot] {
-        self.inner.slots()
-    }
-
-    fn memory(&self) -> Option<&Memory> {
-        self.inner.memory()
-    }
+    forward_optimizer!(this => this.inner; slots memory decays_weights notes kind);
 
     fn begin<'o>(&'o self, step: &Step<'_>) -> Result<Option<Box<dyn Optimizer + 'o>>> {
         check("the greatest norm of the deltas", self.max_norm, Allowed::AtLeastZero)?;
@@ -63,18 +57,6 @@ impl<O: Optimizer> Optimizer for ClipNorm<O> {
 
     fn step(&self, _: Chunk<'_>, _: u64) -> Result<()> {
         Err(not_begun("clips the norm of all deltas"))
-    }
-
-    fn decays_weights(&self) -> bool {
-        self.inner.decays_weights()
-    }
-
-    fn notes(&self) -> Vec<(String, Notes)> {
-        self.inner.notes()
-    }
-
-    fn kind(&self) -> String {
-        self.inner.kind()
     }
 }
 

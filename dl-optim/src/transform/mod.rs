@@ -34,8 +34,7 @@ pub use clip_norm::ClipNorm;
 
 use crate::validate::{Allowed, check};
 use dl_core::{
-    Chunk, ChunkElement, ChunkVisitor, Error, Memory, Notes, Number, Optimizer, Result, Slot, Step, WeightId,
-    in_numbers,
+    Chunk, ChunkElement, ChunkVisitor, Error, Number, Optimizer, Result, Step, WeightId, forward_optimizer, in_numbers,
 };
 use std::borrow::Cow;
 
@@ -87,13 +86,7 @@ pub struct Part<P, O> {
 }
 
 impl<P: Plugin, O: Optimizer> Optimizer for Part<P, O> {
-    fn slots(&self) -> &[Slot] {
-        self.inner.slots()
-    }
-
-    fn memory(&self) -> Option<&Memory> {
-        self.inner.memory()
-    }
+    forward_optimizer!(this => this.inner; slots memory decays_weights notes kind);
 
     fn begin<'o>(&'o self, step: &Step<'_>) -> Result<Option<Box<dyn Optimizer + 'o>>> {
         self.plugin.begin(&self.inner)?;
@@ -107,18 +100,6 @@ impl<P: Plugin, O: Optimizer> Optimizer for Part<P, O> {
 
     fn step(&self, chunk: Chunk<'_>, steps: u64) -> Result<()> {
         with_changed_deltas(chunk, &self.plugin, &mut |chunk| self.inner.step(chunk, steps))
-    }
-
-    fn decays_weights(&self) -> bool {
-        self.inner.decays_weights()
-    }
-
-    fn notes(&self) -> Vec<(String, Notes)> {
-        self.inner.notes()
-    }
-
-    fn kind(&self) -> String {
-        self.inner.kind()
     }
 }
 
