@@ -7,8 +7,9 @@
 //! just ranks --rounds 9 --python target/peers/python/bin/python
 //! ```
 //!
-//! Prints the medians over the rounds, and of the ratios of each round. With other programs on the
-//! machine, or no core for the communication threads, the times are upper limits.
+//! Prints the medians over the rounds, and of the ratios of each round. Each rank has one core, for all
+//! of its threads. With other programs on the machine, or no core for the communication threads, the
+//! times are upper limits.
 
 #[path = "../../benches/peers/common/src/numbers.rs"]
 #[allow(dead_code, unreachable_pub, missing_docs, reason = "the peers use all of it")]
@@ -226,7 +227,9 @@ type Measured = BTreeMap<(String, usize), f64>;
 fn mpirun(settings: &[(&str, String)], program: &Path, arguments: &[String]) -> String {
     let mut command = Command::new("mpirun");
     command.envs([("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")]);
-    command.envs([("OMPI_MCA_rmaps_base_oversubscribe", "1"), ("OMPI_MCA_hwloc_base_binding_policy", "none")]);
+    // A core for each rank: otherwise the threads of both ranks may share one.
+    let binding = ("OMPI_MCA_hwloc_base_binding_policy", "core:overload-allowed");
+    command.envs([("OMPI_MCA_rmaps_base_oversubscribe", "1"), binding]);
     command.env("RAYON_NUM_THREADS", "1").envs(settings.iter().map(|(name, value)| (name, value)));
     let output =
         command.args(["-n", &RANKS.to_string()]).arg(program).args(arguments).output().expect("there is `mpirun`");

@@ -3,7 +3,7 @@
 use crate::Engine;
 use crate::communication::{Communication, Ended, Messages, Thread, lock};
 use crate::elsewhere::Elsewhere;
-use crate::exchange::{Received, Round, exchange, exchange_numbers};
+use crate::exchange::{Posted, Received, Round, exchange};
 #[cfg(has_mpi)]
 use crate::function::functions;
 use crate::launch::{Launch, launch};
@@ -22,7 +22,9 @@ use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 /// The ranks that a program runs on, as one of them sees it.
 ///
 /// Every rank must do the same steps in the same order, with the same number of parts, weights and
-/// settings. What differs is noticed where ranks exchange something, and is an error on all of them.
+/// optimizer. Another order, number of parts, seed or kind of optimizer is an error on all ranks in the
+/// next step. Another value of a weight, as after a step with another learning rate, is one in the next
+/// [`compare`](Cluster::compare).
 ///
 /// ```
 /// use dl_core::Weight;
@@ -298,7 +300,7 @@ impl Cluster {
     }
 
     /// Compares the weights and buffers of a module on all ranks: paths, shapes and bits. To be
-    /// called once, before training.
+    /// called before training, and now and then in it.
     ///
     /// ```
     /// use dl_core::Weight;
@@ -358,27 +360,33 @@ pub(crate) struct Exchanges<'a> {
     count: MutexGuard<'a, u64>,
 }
 
-impl Exchanges<'_> {
+impl<'a> Exchanges<'a> {
     pub(crate) fn round<V: Wire>(&mut self, round: Round, mine: Result<V>) -> Result<Vec<V>> {
-        *self.count += 1;
-        let communication = self.ranks.map(|ranks| &*ranks.communication);
-        let all = exchange(communication, round, *self.count, mine);
+        let all = exchange(self.communication(), round, self.next(), mine);
         self.settle();
         all
     }
 
-    /// A round in which numbers follow the value for each rank.
-    pub(crate) fn round_of_numbers<V: Wire>(
+    /// Contributes to a round, with numbers after the value for each rank: see [`Posted::new`]. Rounds
+    /// must be collected in their order.
+    pub(crate) fn post<V: Wire>(
         &mut self,
         round: Round,
         mine: Result<V>,
-        numbers: impl FnMut(usize, &mut Vec<u8>),
-    ) -> Result<Vec<Received<V>>> {
-        *self.count += 1;
-        let communication = self.ranks.map(|ranks| &*ranks.communication);
-        let all = exchange_numbers(communication, round, *self.count, mine, numbers);
+        room: usize,
+        numbers: impl FnMut(usize, &mut [u8]) -> usize,
+    ) -> Posted<V> {
+        Posted::new(self.communication(), round, self.next(), mine, room, numbers)
+    }
+
+    pub(crate) fn collect<V: Wire>(&mut self, posted: Posted<V>) -> Result<Vec<Received<V>>> {
+        let all = posted.collect(self.communication());
         self.settle();
         all
+    }
+
+    fn communication(&self) -> Option<&'a Communication> {
+        self.ranks.map(|ranks| &*ranks.communication)
     }
 
     /// What other ranks did before an exchange is then done on this one.

@@ -1,7 +1,7 @@
 //! Messages: a header, and a body of the announced length.
 
 use dl_core::parts::Wire;
-use dl_core::{Error, ErrorData, Result};
+use dl_core::{Error, ErrorData, Result, buffers};
 
 /// The kind of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,9 +93,12 @@ impl Header {
 /// The bytes of a header.
 pub(crate) const HEADER: usize = 4 + 1 + 8 + 8 + 8;
 
-/// A message with this body, and with room for its header. More can be appended to the body.
-pub(crate) fn unsealed(body: &[u8]) -> Vec<u8> {
-    [&[0; HEADER], body].concat()
+/// A message with this body, with room for its header, and with so many bytes after the body, which
+/// the caller must overwrite.
+pub(crate) fn unsealed(body: &[u8], room: usize) -> Vec<u8> {
+    let mut message = buffers::take_filled(HEADER + body.len() + room);
+    message[HEADER..][..body.len()].copy_from_slice(body);
+    message
 }
 
 /// The bytes of a value, or of an error.
@@ -125,7 +128,7 @@ mod tests {
     #[test]
     fn message_with_any_byte_changed_or_cut_is_error_or_other_header() {
         let header = Header { kind: Kind::Back, id: 7, number: 3 };
-        let mut message = unsealed(&[1, 2, 3]);
+        let mut message = unsealed(&[1, 2, 3], 0);
         header.seal(&mut message);
         assert_eq!(message.len(), HEADER + 3);
         assert_eq!(Header::of(&message).unwrap(), (header, &[1, 2, 3][..]));
@@ -141,7 +144,7 @@ mod tests {
 
     #[test]
     fn huge_announced_length_is_error() {
-        let mut message = unsealed(&[]);
+        let mut message = unsealed(&[], 0);
         Header { kind: Kind::Call, id: 0, number: 0 }.seal(&mut message);
         message[HEADER - 8..].copy_from_slice(&u64::MAX.to_le_bytes());
         assert!(Header::of(&message).is_err());

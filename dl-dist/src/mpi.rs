@@ -5,7 +5,7 @@
 //! that a rank can send a sign of life while a long message is on its way.
 
 use crate::Engine;
-use dl_core::{Error, Result};
+use dl_core::{Error, Result, buffers};
 use std::collections::VecDeque;
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
@@ -73,9 +73,7 @@ struct Piece {
     request: u64,
     is_done: bool,
     is_last: bool,
-    /// With space for `len` bytes.
     bytes: Vec<u8>,
-    len: usize,
 }
 
 /// Of one sender.
@@ -141,7 +139,8 @@ impl Mpi {
         assert_eq!(thread::current().id(), self.thread, "MPI must be called by the thread that started it");
     }
 
-    /// Notices which sends have ended, and takes messages that have arrived.
+    /// Notices which sends have ended, and takes messages that have arrived, unless there is one
+    /// that the caller has not taken.
     fn progress(&mut self) -> Result<()> {
         let mut failed = Ok(());
         self.sent.retain_mut(|sent| {
@@ -155,10 +154,13 @@ impl Mpi {
                     }
                 }
             }
+            buffers::give_back(std::mem::take(&mut sent.bytes));
             false
         });
         failed?;
-        while let Some((from, piece)) = probe()? {
+        while self.arrived.is_empty()
+            && let Some((from, piece)) = probe()?
+        {
             self.incoming[from].pieces.push_back(piece);
             self.take(from)?;
         }
@@ -170,15 +172,10 @@ impl Mpi {
     fn take(&mut self, from: usize) -> Result<()> {
         let Incoming { pieces, start } = &mut self.incoming[from];
         for piece in &mut *pieces {
-            if !piece.is_done && is_done(&mut piece.request)? {
-                piece.is_done = true;
-                // SAFETY: the request is done, so MPI has written all `len` bytes, for which there
-                // is space.
-                unsafe { piece.bytes.set_len(piece.len) };
-            }
+            piece.is_done = piece.is_done || is_done(&mut piece.request)?;
         }
         pieces.retain(|piece| {
-            let is_empty = piece.is_done && piece.len == 0;
+            let is_empty = piece.is_done && piece.bytes.is_empty();
             if is_empty {
                 self.arrived.push_back((from, Vec::new()));
             }
@@ -203,6 +200,7 @@ impl Mpi {
         let begin = Instant::now();
         while !self.sent.is_empty() && begin.elapsed() < LEAVE {
             self.progress()?;
+            self.arrived.clear(); // signs of life
             thread::yield_now();
         }
         Ok(self.sent.is_empty())
@@ -244,27 +242,28 @@ impl Engine for Mpi {
         }
         self.last = Instant::now();
         self.sent.push(sent);
-        self.progress()
+        Ok(())
     }
 
     fn receive(&mut self, wait: Duration) -> Result<Option<(usize, Vec<u8>)>> {
         self.check_thread();
-        let begin = Instant::now();
+        let begin = (!wait.is_zero()).then(Instant::now);
         loop {
             self.progress().inspect_err(|_| self.is_broken = true)?;
-            let now = Instant::now();
             if let Some(message) = self.arrived.pop_front() {
                 // A sign of life is not the beginning of anything.
                 if !message.1.is_empty() {
-                    self.last = now;
+                    self.last = Instant::now();
                 }
                 return Ok(Some(message));
             }
             // Acquire: synchronizes with the store of the waker, so that the caller sees why.
-            if self.woken.0.swap(false, Ordering::Acquire) {
-                self.last = now;
+            if self.woken.0.load(Ordering::Relaxed) && self.woken.0.swap(false, Ordering::Acquire) {
+                self.last = Instant::now();
                 return Ok(None);
             }
+            let Some(begin) = begin else { return Ok(None) };
+            let now = Instant::now();
             let Some(left) = wait.checked_sub(now - begin).filter(|left| !left.is_zero()) else { return Ok(None) };
             let idle = now - self.last;
             // A long message moves only while both of its ranks call MPI.
@@ -336,10 +335,10 @@ fn probe() -> Result<Option<(usize, Piece)>> {
         return Ok(None);
     }
     let (from, len) = (from as usize, len as usize);
-    let mut piece = Piece { request, is_done: false, is_last: tag != MORE, bytes: Vec::new(), len };
-    piece.bytes.try_reserve_exact(len).map_err(|_| too_long(from, len))?;
-    // SAFETY: the vector has space for `len` bytes. They live, and nothing else reads or writes
-    // them, until the request is done: the piece is kept, or `drop` leaks it.
+    let bytes = buffers::try_take_filled(len, |_| {}).ok_or_else(|| too_long(from, len))?;
+    let mut piece = Piece { request, is_done: false, is_last: tag != MORE, bytes };
+    // SAFETY: the vector has `len` bytes. They live, and nothing else reads or writes them, until the
+    // request is done: the piece is kept, or `drop` leaks it.
     checked(unsafe { c::dl_mpi_receive(piece.bytes.as_mut_ptr().cast(), len as c_int, &mut piece.request) })?;
     Ok(Some((from, piece)))
 }

@@ -52,7 +52,8 @@ impl Cluster {
         M: Module + Send + Sync + 'static,
     {
         if owner >= self.size() {
-            return Err(Error::invalid(format!("there is no rank {owner}: there are {}", self.size())));
+            let size = self.size();
+            return Err(Error::invalid(format!("there is no rank {owner}: the program has {size}, counted from 0")));
         }
         let mut make = Some(make);
         let placed = self.place_all([(0, owner)], |_| make.take().expect("one module is made")())?;

@@ -46,8 +46,8 @@ pub(crate) type Loss = (Vec<usize>, Numbers);
 type Computed = Result<(Vec<Loss>, NodeSums)>;
 
 /// What must be equal on all ranks: the number of parts, whether the step is on their mean, the seed,
-/// and how many numbers are summed in slices.
-type Settings = (usize, u8, Option<u64>, usize);
+/// the kind of the optimizer, and how many numbers are summed in slices.
+type Settings = (usize, u8, Option<u64>, String, usize);
 
 /// The message of a rank in a step: its settings, the losses of its parts, and the sums of nodes of
 /// the tree. The numbers of a [slice](Slices) follow it.
@@ -151,7 +151,7 @@ impl<'a, F> ClusterStep<'a, F> {
         }
         // Keeps the calls until all ranks have voted.
         let mut tokens = Vec::new();
-        let (losses, mut sum) = self.summed(module, computed, &mut exchanges, &mut tokens)?;
+        let (losses, mut sum) = self.summed(module, computed, optimizer.kind(), &mut exchanges, &mut tokens)?;
         if self.cluster.modules() > 0 && reads_deltas(optimizer) {
             let mine = sum.as_ref().map_err(Error::clone).and_then(|sum| self.norms(sum));
             let norms = exchanges.round(Round::Norms, mine)?;
@@ -194,7 +194,7 @@ impl<'a, F> ClusterStep<'a, F> {
         M: Module + ?Sized,
     {
         let computed = self.computed();
-        let (_, sum) = self.summed(module, computed, &mut self.cluster.exchanges()?, &mut Vec::new())?;
+        let (_, sum) = self.summed(module, computed, String::new(), &mut self.cluster.exchanges()?, &mut Vec::new())?;
         sum?.effects().wait()
     }
 
@@ -218,16 +218,19 @@ impl<'a, F> ClusterStep<'a, F> {
         &self,
         module: &M,
         mut computed: Computed,
+        optimizer: String,
         exchanges: &mut Exchanges<'_>,
         tokens: &mut Vec<Token>,
     ) -> Result<(Vec<Loss>, Result<PartSum>)> {
         let mut slices = Slices::new(self.cluster, module);
         let contribution = computed.as_mut().map_err(|error| error.clone()).and_then(|(losses, sums)| {
             let nodes = self.encode(module, sums, &mut slices, tokens)?;
-            let settings = (self.parts, u8::from(self.is_mean), self.seed, slices.numbers());
+            let settings = (self.parts, u8::from(self.is_mean), self.seed, optimizer, slices.numbers());
             Ok((settings, std::mem::take(losses), nodes))
         });
-        let all = exchanges.round_of_numbers(Round::Sums, contribution, |to, message| slices.write_own(to, message))?;
+        let room = slices.room();
+        let all = exchanges.post(Round::Sums, contribution, room, |to, message| slices.write(0, to, message));
+        let all = exchanges.collect(all)?;
         compare(all.iter().map(|received| &received.value.0))?;
         let (_, own_sums) = computed?;
         let slices = slices.sum(exchanges, self.parts, &all)?;
@@ -247,14 +250,15 @@ impl<'a, F> ClusterStep<'a, F> {
 
 /// Refuses settings that are not those of rank 0.
 fn compare<'a>(mut all: impl Iterator<Item = &'a Settings>) -> Result<()> {
-    let Some(&(parts, is_mean, seed, numbers)) = all.next() else { return Ok(()) };
+    let Some(&(parts, is_mean, seed, ref optimizer, numbers)) = all.next() else { return Ok(()) };
     let text = |seed: Option<u64>| seed.map_or("no seed".to_owned(), |seed| format!("the seed {seed}"));
     let kind = |is_mean| if is_mean == 0 { "sum" } else { "mean" };
     for (rank, theirs) in (1..).zip(all) {
         let [theirs, ours] = match *theirs {
+            (_, _, _, ref other, _) if other != optimizer => [other, optimizer].map(|kind| format!("by {kind}")),
             (other, ..) if other != parts => [other, parts].map(|parts| format!("on {parts} parts")),
             (_, other, ..) if other != is_mean => [other, is_mean].map(|is_mean| format!("on a {}", kind(is_mean))),
-            (_, _, other, _) if other != seed => [other, seed].map(|seed| format!("with {}", text(seed))),
+            (_, _, other, ..) if other != seed => [other, seed].map(|seed| format!("with {}", text(seed))),
             (.., other) if other != numbers => [other, numbers].map(|numbers| format!("on {numbers} numbers")),
             _ => continue,
         };

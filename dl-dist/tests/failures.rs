@@ -158,6 +158,31 @@ fn rank_that_panics_or_ends_early_ends_the_others() {
 }
 
 #[test]
+fn step_with_other_kind_of_optimizer_is_error() {
+    let error = Cluster::run_on(2, |cluster| {
+        let w = Weight::new(1.0_f64);
+        let step = cluster.sum(2, |_| &w * 1.0);
+        let ended = if cluster.rank() == 0 { step.train(&w, &Sgd::new(0.1)) } else { step.train(&w, &Adam::new(0.1)) };
+        assert_eq!(w.value(), 1.0);
+        ended
+    });
+    assert!(error.unwrap_err().to_string().contains("rank 1 takes a step by Adam, and rank 0 one by Sgd"));
+}
+
+#[test]
+fn ranks_that_do_different_things_get_error_that_names_both() {
+    let error = Cluster::run_on(2, |cluster| {
+        let w = Weight::new(1.0_f64);
+        match cluster.rank() {
+            0 => cluster.sum(2, |_| &w * 1.0).train(&w, &Sgd::new(0.1)).map(drop),
+            _ => cluster.compare(&w),
+        }
+    });
+    let text = error.unwrap_err().to_string();
+    assert!(text.contains("rank 1 compares a module, and rank 0 begins a step: all ranks must do the same"), "{text}");
+}
+
+#[test]
 fn other_number_of_parts_is_error() {
     let error = Cluster::run_on(2, |cluster| {
         let w = Weight::new(1.0_f64);

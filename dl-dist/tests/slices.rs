@@ -84,11 +84,12 @@ fn sums_in_slices_have_same_bits_on_any_number_of_ranks() -> Result<()> {
     Ok(())
 }
 
-/// A weight of 80 KB, and a small one that one part uses.
+/// A weight of so many rows of 800 bytes, and a small one that one part uses.
 type Large = (Weight<Nd<f64>>, Weight<f64>);
 
-fn large() -> Result<Large> {
-    Ok((Weight::new(Nd::from_vec([100, 100], (0..10_000).map(f64::from).collect())?), Weight::new(0.5)))
+fn large(rows: usize) -> Result<Large> {
+    let numbers = (0..100 * rows).map(|number| (number % 10_007) as f64).collect();
+    Ok((Weight::new(Nd::from_vec([rows, 100], numbers)?), Weight::new(0.5)))
 }
 
 fn loss((large, small): &Large, part: usize) -> Layer<f64> {
@@ -96,32 +97,67 @@ fn loss((large, small): &Large, part: usize) -> Layer<f64> {
     if part == 2 { x + small } else { x }
 }
 
+/// The rows of slices of three pieces on two ranks.
+const ROWS: usize = 3_000;
+
 #[test]
-fn fault_at_any_message_of_slices_leaves_whole_steps_only() -> Result<()> {
+fn sums_in_pieces_have_same_bits_on_any_number_of_ranks() -> Result<()> {
+    let trained = |ranks| {
+        Cluster::run_on(ranks, |cluster| {
+            let (net, adam) = (large(ROWS)?, optimizer());
+            for _ in 0..2 {
+                cluster.sum(5, |part| loss(&net, part)).train(&net, &adam)?;
+            }
+            let bits = net.0.value().view().iter().map(|number| number.to_bits()).collect::<Vec<_>>();
+            Ok((bits, net.1.value(), cluster.sent_to(cluster.rank() ^ 1).exchanges))
+        })
+    };
+    let alone = trained(1)?.swap_remove(0);
+    // the pieces, their sums two rounds later, and the vote
+    for (ranks, exchanges) in [(2, 2 * (3 + 2 + 1)), (4, 2 * (2 + 2 + 1))] {
+        for (bits, small, sent) in trained(ranks)? {
+            assert!(bits == alone.0 && small == alone.1, "{ranks} ranks");
+            assert_eq!(sent, exchanges, "{ranks} ranks");
+        }
+    }
+    Ok(())
+}
+
+/// Two ranks take steps, whose messages are so many.
+fn whole_steps_only(rows: usize, steps: usize, messages: usize, faults: &[Fault]) -> Result<()> {
     let run = |at: usize, fault: Fault| {
         let shared = Arc::new(Shared::default());
         let program = |rank| {
-            let (cluster, net) = (Cluster::with(Line::new(rank, at, fault, &shared)), large().unwrap());
+            let (cluster, net) = (Cluster::with(Line::new(rank, at, fault, &shared)), large(rows).unwrap());
             let step = |_: &usize| cluster.sum(3, |part| loss(&net, part)).train(&net, &Sgd::new(0.1)).is_ok();
-            ((0..3).take_while(step).count(), net.0.value(), net.1.value())
+            ((0..steps).take_while(step).count(), net.0.value(), net.1.value())
         };
         std::thread::scope(|scope| [0, 1].map(|rank| scope.spawn(move || program(rank))).map(|run| run.join().unwrap()))
     };
     let mut expected = Vec::new();
-    let net = large()?;
-    for _ in 0..=3 {
+    let net = large(rows)?;
+    for _ in 0..=steps {
         expected.push((net.0.value(), net.1.value()));
         Parts::sum((0..3).map(|part| loss(&net, part))).train(&Sgd::new(0.1)).wait()?;
     }
-    for fault in [Fault::Fail, Fault::Double, Fault::Late] {
-        // three steps have 18 messages
-        for at in 0..=18 {
+    for &fault in faults {
+        for at in 0..=steps * messages {
             let [one, two] = run(at, fault);
-            assert_eq!(one.0, if fault == Fault::Fail { at / 6 } else { 3 }, "{fault:?} at message {at}");
+            assert_eq!(one.0, if fault == Fault::Fail { at / messages } else { steps }, "{fault:?} at message {at}");
             assert!(one == two && (one.1, one.2) == expected[one.0], "{fault:?} at message {at}");
         }
     }
     Ok(())
+}
+
+#[test]
+fn fault_at_any_message_of_slices_leaves_whole_steps_only() -> Result<()> {
+    whole_steps_only(100, 3, 6, &[Fault::Fail, Fault::Double, Fault::Late])
+}
+
+#[test]
+fn fault_at_any_message_of_pieces_leaves_whole_steps_only() -> Result<()> {
+    whole_steps_only(ROWS, 1, 12, &[Fault::Fail])
 }
 
 #[test]

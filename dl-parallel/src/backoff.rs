@@ -31,13 +31,24 @@ pub fn round(is_ready: impl FnMut() -> bool) -> bool {
 }
 
 /// Rounds of polls, until the [idle timeout](IDLE_TIMEOUT). Returns whether it was ready.
+pub fn wait(is_ready: impl FnMut() -> bool) -> bool {
+    wait_in_rounds(SPINS, is_ready)
+}
+
+/// [`wait`] for another thread of a rank, which may need this processor: it is yielded after each
+/// poll. (`dl-dist/benches/ranks.rs`.)
+pub fn wait_for_thread(is_ready: impl FnMut() -> bool) -> bool {
+    wait_in_rounds(1, is_ready)
+}
+
 #[cold]
-pub fn wait(mut is_ready: impl FnMut() -> bool) -> bool {
+fn wait_in_rounds(polls: usize, mut is_ready: impl FnMut() -> bool) -> bool {
     let since = Deadline::new();
     loop {
-        if round(&mut is_ready) {
+        if spin(polls, &mut is_ready) {
             return true;
         }
+        yield_now();
         if !since.lasts(IDLE_TIMEOUT) {
             return false;
         }

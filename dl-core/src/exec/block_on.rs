@@ -50,7 +50,7 @@ impl Parker {
     fn park(&self) {
         // Relaxed: a thread that parks too early is woken.
         if self.polls || ANSWERS.load(std::sync::atomic::Ordering::Relaxed) > 0 {
-            backoff::wait(|| self.woken.load(Ordering::Relaxed));
+            backoff::wait_for_thread(|| self.woken.load(Ordering::Relaxed));
         }
         while !self.woken.swap(false, Ordering::Acquire) {
             park();

@@ -55,10 +55,16 @@ macro_rules! rows {
                 }
             }
 
-            /// Appends the bytes of these numbers, in little-endian order.
-            pub fn write(&self, to: &mut Vec<u8>) {
+            /// Writes the bytes of these numbers, in little-endian order.
+            ///
+            /// # Panics
+            /// If there is not the memory for as many numbers.
+            pub fn write(&self, to: &mut [u8]) {
                 match self {
-                    $(Row::$Variant(row) => append(row, to, $T::to_le_bytes),)*
+                    $(Row::$Variant(row) => {
+                        assert_eq!(to.len(), size_of_val(*row), "the bytes of as many numbers");
+                        to.as_chunks_mut().0.iter_mut().zip(&**row).for_each(|(to, number)| *to = number.to_le_bytes());
+                    })*
                 }
             }
 
@@ -101,20 +107,28 @@ fn set_sum<A: Copy + Default + AddAssign, const N: usize>(
     root: usize,
     number: impl Fn([u8; N]) -> A,
 ) {
+    let add = |left: &mut [A], right: &[A]| left.iter_mut().zip(right).for_each(|(left, &right)| *left += right);
     let mut blocks = vec![[A::default(); BLOCK]; terms.len()];
     for (nth, to) in row.chunks_mut(BLOCK).enumerate() {
         let len = to.len();
         for (block, term) in blocks.iter_mut().zip(terms) {
-            match term {
-                Some(bytes) => read(&mut block[..len], &bytes[nth * BLOCK * N..][..len * N], &number),
-                None => block[..len].copy_from_slice(to),
+            if let Some(bytes) = term {
+                read(&mut block[..len], &bytes[nth * BLOCK * N..][..len * N], &number);
             }
         }
         for &(left, right) in additions {
-            let [left, right] = blocks.get_disjoint_mut([left, right]).expect("two terms");
-            left[..len].iter_mut().zip(&right[..len]).for_each(|(left, &right)| *left += right);
+            match (terms[left], terms[right]) {
+                (None, _) => add(to, &blocks[right][..len]),
+                (_, None) => add(&mut blocks[left][..len], to),
+                _ => {
+                    let [left, right] = blocks.get_disjoint_mut([left, right]).expect("two terms");
+                    add(&mut left[..len], &right[..len]);
+                }
+            }
         }
-        to.copy_from_slice(&blocks[root][..len]);
+        if terms[root].is_some() {
+            to.copy_from_slice(&blocks[root][..len]);
+        }
     }
 }
 
@@ -126,9 +140,10 @@ mod tests {
     fn bytes_of_row_are_those_of_its_numbers() {
         for len in [0, 1, BLOCK, 2 * BLOCK + 7] {
             let mut numbers: Vec<f64> = (0..len).map(|i| 0.1 * i as f64).collect();
-            let (mut bytes, expected) = (vec![7], numbers.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>());
+            let (mut bytes, expected) =
+                (vec![7; 8 * len], numbers.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>());
             Row::from(&mut numbers[..]).write(&mut bytes);
-            assert!(bytes[0] == 7 && bytes[1..] == expected);
+            assert_eq!(bytes, expected);
             let mut read = vec![0.0; len];
             Row::from(&mut read[..]).read(&expected);
             assert_eq!(read, numbers);
@@ -147,6 +162,16 @@ mod tests {
             assert!(expected != other);
             Row::from(&mut own[..]).set_sum(&[Some(&a), None, Some(&b)], &[(1, 2), (0, 1)], 0);
             assert_eq!(own, expected);
+            let mut own = term(-1e8);
+            Row::from(&mut own[..]).set_sum(&[Some(&a), None, Some(&b)], &[(0, 1), (0, 2)], 0);
+            assert_eq!(own, other);
+            let mut own = term(1.0);
+            let minus = bytes(&term(-1e8));
+            Row::from(&mut own[..]).set_sum(&[Some(&a), Some(&minus), None], &[(0, 1), (0, 2)], 0);
+            assert_eq!(own, other);
+            let mut own = term(1e8);
+            Row::from(&mut own[..]).set_sum(&[None, Some(&minus), Some(&b)], &[(0, 1), (0, 2)], 0);
+            assert_eq!(own, other);
         }
     }
 }

@@ -38,6 +38,7 @@ pub struct Free {
     pub(crate) f64: Buffers<f64>,
     pub(crate) usize: Buffers<usize>,
     pub(crate) bool: Buffers<bool>,
+    pub(crate) u8: Buffers<u8>,
     bytes: usize,
 }
 
@@ -95,6 +96,7 @@ static FREE: Mutex<Free> = Mutex::new(Free {
     f64: Buffers::new(),
     usize: Buffers::new(),
     bool: Buffers::new(),
+    u8: Buffers::new(),
     bytes: 0,
 });
 

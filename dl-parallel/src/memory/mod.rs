@@ -51,7 +51,7 @@ pub fn release() {
     slab::release();
 }
 
-/// The element types that have pools: `f32`, `f64`, `usize` and `bool`.
+/// The element types that have pools: `f32`, `f64`, `usize`, `bool` and `u8`.
 pub trait Pooled: Copy + Default + Send + Sync + 'static {
     #[doc(hidden)]
     fn large(pools: &mut Free) -> &mut Buffers<Self>;
@@ -74,4 +74,4 @@ macro_rules! pooled {
     )*};
 }
 
-pooled!(f32 f64 usize bool);
+pooled!(f32 f64 usize bool u8);

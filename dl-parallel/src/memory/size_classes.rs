@@ -19,6 +19,7 @@ pub struct AtHand {
     pub(crate) f64: Small<f64>,
     pub(crate) usize: Small<usize>,
     pub(crate) bool: Small<bool>,
+    pub(crate) u8: Small<u8>,
 }
 
 /// The cached small buffers of one element type.
