@@ -90,7 +90,7 @@ impl Groups {
 
 /// Groups of sizes with three significant bits, such as 8 and 1 for 9 calls: schedules and backwards
 /// are kept for the shapes of a group, so there must be few sizes. One call is no group.
-fn parts<'a, T>(mut calls: &'a [T]) -> impl Iterator<Item = &'a [T]> {
+fn parts<T>(mut calls: &[T]) -> impl Iterator<Item = &[T]> {
     std::iter::from_fn(move || {
         let shift = calls.len().checked_ilog2()?.saturating_sub(2);
         let (part, rest) = calls.split_at(calls.len() >> shift << shift);
