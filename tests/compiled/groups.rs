@@ -1,7 +1,7 @@
 //! The option `grouped`: calls with the same weights at the same level run as one.
 
 use super::{first, plans, tensor};
-use dl::nd::ndarray::Ix1;
+use dl::nd::ndarray::{Ix1, Ix3, s};
 use dl::prelude::*;
 use dl::{Along, At, BuiltIn, Deltas, Primitive, Result, Sgd};
 use test_support::on_threads;
@@ -225,6 +225,54 @@ fn function_that_mixes_rows_runs_call_by_call() {
     assert!(distance(&grouped, &ungrouped) < 1e-5);
     assert_eq!(plans("centered").grouped(), 0);
     assert!(plans("centered").explain().contains("is not by rows"), "{}", plans("centered").explain());
+}
+
+fn many(x: &NdLayer<Ix3>, w: &NdWeight, row: &Weight<Nd<f32, Ix3>>) -> NdLayer<Ix3> {
+    let y = x.matmul(w) + row;
+    let part = y.slice(s![.., 1.., 0..2]).log_softmax(1);
+    let (sums, means) = (part.sum_keepdim(1), y.mean_keepdim(2));
+    let both = dl::nd::concat(2, [&part, &part.square()]);
+    (both - 0.5) * means.slice_axis(1, 1..3) + sums.sum_keepdim(2)
+}
+
+#[differentiable(compiled(grouped))]
+fn many_together(x: &NdLayer<Ix3>, w: &NdWeight, row: &Weight<Nd<f32, Ix3>>) -> NdLayer<Ix3> {
+    many(x, w, row)
+}
+
+/// A weight with as many rows as a call has: they cannot be repeated.
+#[differentiable(compiled(grouped))]
+fn shifted(x: &NdLayer, w: &NdWeight) -> NdLayer {
+    (x + w).tanh() * x
+}
+
+#[test]
+fn operations_by_rows_have_the_values_and_deltas_of_single_calls() {
+    let (w, row) = (Weight::new(tensor([4, 5], 1)), Weight::new(tensor([1, 3, 5], 2)));
+    let words: Vec<NdLayer<Ix3>> = (0..4).map(|i| tensor([2, 3, 4], 10 + i).into_layer()).collect();
+    let all = [many_together, many].map(|function| {
+        let loss = words.iter().map(|x| function(x, &w, &row).square().sum()).sum::<Layer<f32>>();
+        let gradients = (loss.gradient(&w), loss.gradient(&row));
+        let deltas = words.iter().map(|x| loss.gradient(x).predict().wait().unwrap());
+        let deltas: Vec<f32> = deltas.flat_map(|delta| delta.view().iter().copied().collect::<Vec<_>>()).collect();
+        let (w, row) = (gradients.0.predict().wait().unwrap(), gradients.1.predict().wait().unwrap());
+        let all = w.view().iter().chain(row.view()).copied().chain(deltas).collect::<Vec<f32>>();
+        (loss.predict().wait().unwrap(), all)
+    });
+    let close = |a: f32, b: f32| (a - b).abs() < 1e-4 * b.abs().max(1.0);
+    assert!(close(all[0].0, all[1].0));
+    assert!(all[0].1.iter().zip(&all[1].1).all(|(a, b)| close(*a, *b)));
+    assert!(plans("many_together").grouped() > 0, "{}", plans("many_together").explain());
+
+    let w = Weight::new(tensor([2, 3], 1));
+    let sum = (0..2).map(|i| shifted(&tensor([2, 3], i).into_layer(), &w).sum()).sum::<Layer<f32>>();
+    let expected = (0..2).map(|i| {
+        let x = tensor([2, 3], i).into_layer();
+        ((&x + &w).tanh() * &x).sum()
+    });
+    let expected = expected.sum::<Layer<f32>>().predict().wait().unwrap();
+    assert!(close(sum.predict().wait().unwrap(), expected));
+    assert_eq!(plans("shifted").grouped(), 0);
 }
 
 #[differentiable(compiled(grouped))]

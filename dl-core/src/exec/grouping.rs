@@ -70,9 +70,8 @@ impl Groups {
             members.resize_with(members.len().max(at + 1), Vec::new);
             members[at].push(call);
         }
-        members.retain(|members| members.len() > 1);
         members.sort_by_key(|members| members[0].level);
-        let group = |members: Vec<&Call<'_>>| {
+        let group = |members: &[&Call<'_>]| {
             let first = groupable(members[0].node)?;
             let node = first.group(&members.iter().map(|call| call.node.clone()).collect::<Vec<_>>());
             let results = members.iter().enumerate().flat_map(|(member, call)| {
@@ -84,9 +83,20 @@ impl Groups {
             });
             Some(Group { results: results.collect(), node })
         };
-        let groups: Vec<Group> = members.into_iter().map(group).collect::<Option<_>>()?;
+        let groups: Vec<Group> = members.iter().flat_map(|members| parts(members)).map(group).collect::<Option<_>>()?;
         (!groups.is_empty()).then_some(Groups { groups, position })
     }
+}
+
+/// Groups of sizes with three significant bits, such as 8 and 1 for 9 calls: schedules and backwards
+/// are kept for the shapes of a group, so there must be few sizes. One call is no group.
+fn parts<T>(mut calls: &[T]) -> impl Iterator<Item = &[T]> {
+    std::iter::from_fn(move || {
+        let shift = calls.len().checked_ilog2()?.saturating_sub(2);
+        let (part, rest) = calls.split_at(calls.len() >> shift << shift);
+        calls = rest;
+        (part.len() > 1).then_some(part)
+    })
 }
 
 fn groupable(node: &NodeRef) -> Option<&dyn Groupable> {

@@ -63,11 +63,12 @@ impl Grouping {
             }
         };
         let places = function.uses.iter().map(place).collect();
-        let refusal = match () {
-            () if function.modes().count() > 1 => Some("it depends on the mode of the pass, or draws random numbers"),
-            () if !function.forward.updates.is_empty() => Some("it updates a buffer"),
-            () if own == 0 => Some("it has no layer among its arguments"),
-            () => None,
+        let refusal = if function.modes().count() > 1 {
+            Some("it depends on the mode of the pass, or draws random numbers")
+        } else if !function.forward.updates.is_empty() {
+            Some("it updates a buffer")
+        } else {
+            (own == 0).then_some("it has no layer among its arguments")
         };
         let (checked, member_ns) = (Mutex::default(), AtomicU32::new(0));
         Grouping { places, shared, own, same, refusal, checked, count, member_ns }
