@@ -1,6 +1,6 @@
 //! Arguments of kernels, in the layout of the structs of the sources.
 
-use dl_core::{Error, Result};
+use dl_core::{DType, Error, Result};
 use dl_nd::device::View;
 
 /// The number of axes that a kernel can have.
@@ -17,6 +17,7 @@ pub(crate) struct Place {
     offset: u64,
     step: i32,
     strides: [i32; AXES],
+    pub(crate) format: i32,
 }
 
 #[repr(C)]
@@ -55,7 +56,64 @@ pub(crate) struct Sum {
     pub(crate) before: u64,
     pub(crate) len: u64,
     pub(crate) after: u64,
-    pub(crate) in_eights: i32,
+    pub(crate) order: i32,
+}
+
+#[repr(C)]
+pub(crate) struct Check {
+    pub(crate) shape: Shape,
+    pub(crate) at: Place,
+    pub(crate) below: u64,
+    pub(crate) except: u64,
+    pub(crate) excepts: u64,
+    pub(crate) slot: u64,
+}
+
+#[repr(C)]
+pub(crate) struct Gather {
+    pub(crate) shape: Shape,
+    pub(crate) of: Place,
+    pub(crate) at: Place,
+    pub(crate) to: Place,
+    pub(crate) apart: i64,
+    pub(crate) length: u64,
+    pub(crate) lowest: i32,
+}
+
+#[repr(C)]
+pub(crate) struct Scatter {
+    pub(crate) shape: Shape,
+    pub(crate) to: Place,
+    pub(crate) at: Place,
+    pub(crate) parts: Place,
+    pub(crate) count: u64,
+    pub(crate) at_apart: i64,
+    pub(crate) parts_apart: i64,
+    pub(crate) axis: i32,
+    pub(crate) order: i32,
+}
+
+#[repr(C)]
+pub(crate) struct Scan {
+    pub(crate) of: u64,
+    pub(crate) with: u64,
+    pub(crate) to: u64,
+    pub(crate) before: u64,
+    pub(crate) len: u64,
+    pub(crate) after: u64,
+    pub(crate) op: i32,
+    pub(crate) from_end: i32,
+    pub(crate) initial: i32,
+}
+
+#[repr(C)]
+pub(crate) struct Dropout<T> {
+    pub(crate) of: u64,
+    pub(crate) to: u64,
+    pub(crate) len: u64,
+    pub(crate) below: u64,
+    pub(crate) key: [u32; 8],
+    pub(crate) scale: T,
 }
 
 #[repr(C)]
@@ -105,7 +163,7 @@ impl Shape {
 }
 
 impl Place {
-    pub(crate) const NOWHERE: Place = Place { offset: 0, step: 0, strides: [0; AXES] };
+    pub(crate) const NOWHERE: Place = Place { offset: 0, step: 0, strides: [0; AXES], format: 0 };
 
     /// The first axes of a view.
     pub(crate) fn of_axes(view: &View, axes: usize) -> Result<Self> {
@@ -120,10 +178,21 @@ impl Place {
             (_, true) => 1,
             _ => -1,
         };
-        Ok(Place { offset: offset(view), step, strides })
+        Ok(Place { offset: offset(view), step, strides, format: 0 })
     }
 
-    pub(crate) fn new(view: &View) -> Result<Self> {
-        Place::of_axes(view, view.shape.len())
+    /// All axes of a view, for a kernel of elements of this type.
+    pub(crate) fn new(view: &View, element: DType) -> Result<Self> {
+        let format = match view.dtype {
+            own if own == element => 0,
+            DType::Bool | DType::U8 => 1,
+            DType::I32 => 2,
+            DType::I64 => 3,
+            DType::U64 => 4,
+            DType::F32 => 5,
+            DType::F64 => 6,
+            other => return Err(Error::invalid(format!("elements of `{other}` cannot lie on a device"))),
+        };
+        Ok(Place { format, ..Place::of_axes(view, view.shape.len())? })
     }
 }

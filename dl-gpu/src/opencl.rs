@@ -13,9 +13,9 @@
 use crate::arena::Arena;
 use crate::layout::{self, Geometry, INSTRUCTIONS, NUMBERS, PLACES, Place, Shape, offset};
 use crate::source::{self, GROUP};
-use dl_core::{Binary, DType, Error, Number, Result};
-use dl_nd::device::{Code, Counters, Device, Span, View, Work};
-use dl_nd::device::{Fold, Product, Sum, SumOrder};
+use dl_core::{Binary, DType, Error, Result};
+use dl_nd::device::{Code, Counters, Device, OutOfRange, Span, View, Work};
+use dl_nd::device::{Dropout, Fold, Gather, Product, Scan, ScanOp, Scatter, Sum, SumOrder};
 use opencl3::command_queue::CommandQueue;
 use opencl3::context::Context;
 use opencl3::device::{CL_DEVICE_TYPE_ALL, CL_DEVICE_TYPE_GPU, Device as Hardware, get_all_devices};
@@ -37,6 +37,9 @@ const MANY: usize = 64;
 const EXACT_DIVISION: &str = "-cl-fp32-correctly-rounded-divide-sqrt";
 /// The bit of the configuration of `f32` that says that there is this option.
 const HAS_EXACT_DIVISION: u64 = 1 << 7;
+
+/// Checks that are queued without a wait.
+const MAX_CHECKS: usize = 256;
 
 /// Bytes on their way to a device that are kept until a wait. Beyond, a write waits.
 const MAX_STAGED_BYTES: usize = 1 << 26;
@@ -69,8 +72,11 @@ struct State {
     arena: Arena<Buffer<u8>>,
     libraries: HashMap<DType, Program>,
     kernels: HashMap<(DType, &'static str), Kernel>,
-    programs: HashMap<(DType, Code), Compiled>,
+    programs: HashMap<(Code, Vec<i32>), Compiled>,
     counters: Counters,
+    /// The errors of checks whose results have not been read, and the memory of the results.
+    checks: Vec<OutOfRange>,
+    found: Option<Span>,
     /// Bytes that the queue may still read, with their number.
     staged: (Vec<Vec<u8>>, usize),
 }
@@ -119,6 +125,8 @@ impl OpenCl {
             kernels: HashMap::new(),
             programs: HashMap::new(),
             counters: Counters::default(),
+            checks: Vec::new(),
+            found: None,
             staged: (Vec::new(), 0),
         });
         Ok(OpenCl { name, double, options, settings, context, queue, state })
@@ -174,23 +182,47 @@ impl OpenCl {
         queued
     }
 
-    fn map<T: Number>(&self, state: &mut State, code: &Code, numbers: &[f64], of: &[View], to: &[View]) -> Result<()> {
-        let views: Vec<&View> = of.iter().chain(to).collect();
-        let (dtype, shape) = (to[0].dtype, Shape::new(&to[0].shape)?);
-        let places: Vec<Place> = views.iter().map(|view| Place::new(view)).collect::<Result<_>>()?;
-        let numbers: Vec<T> = numbers.iter().map(|&number| T::of(number)).collect();
-        let program = state.programs.entry((dtype, code.clone())).or_default();
+    /// The same for a kernel that has the memory of these views and a struct as arguments.
+    fn run_on<S>(
+        &self,
+        state: &mut State,
+        dtype: DType,
+        name: &'static str,
+        len: usize,
+        views: &[&View],
+        argument: &S,
+    ) -> Result<()> {
+        self.run(state, dtype, name, len as u64, |call, arena| {
+            views.iter().for_each(|view| set_memory(call, arena, view.span()));
+            set(call, argument);
+        })
+    }
+
+    /// Queues a pointwise program. `views` are its operands and its results.
+    fn map<T: Copy + Default>(
+        &self,
+        state: &mut State,
+        code: &Code,
+        numbers: Vec<T>,
+        views: &[&View],
+        shape: &[usize],
+    ) -> Result<()> {
+        let (dtype, shape) = (code.element, Shape::new(shape)?);
+        let places: Vec<Place> = views.iter().map(|view| Place::new(view, dtype)).collect::<Result<_>>()?;
+        let formats: Vec<i32> = places.iter().map(|place| place.format).collect();
+        let key = (code.clone(), formats);
+        let program = state.programs.entry(key.clone()).or_default();
         program.uses = program.uses.saturating_add(1);
         let is_short = code.instructions.len() <= INSTRUCTIONS && views.len() <= PLACES && numbers.len() <= NUMBERS;
         if is_short && program.kernel.is_none() && program.uses < self.settings.compile_from {
             let mut interpreted = layout::Program {
                 shape,
-                operands: of.len() as i32,
-                results: to.len() as i32,
+                operands: (views.len() - code.results.len()) as i32,
+                results: code.results.len() as i32,
                 instructions: code.instructions.len() as i32,
                 code: [0; INSTRUCTIONS],
                 stored: [0; PLACES],
-                numbers: [T::zero(); NUMBERS],
+                numbers: [T::default(); NUMBERS],
                 places: [Place::NOWHERE; PLACES],
             };
             fill(&mut interpreted.code, code.instructions.iter().map(|&instruction| source::encoded(instruction)));
@@ -199,7 +231,7 @@ impl OpenCl {
             fill(&mut interpreted.places, places);
             return self.run(state, dtype, "dl_interpret", shape.len, |call, arena| {
                 // places that are not used get any memory
-                for view in views.iter().chain(std::iter::repeat(&&to[0])).take(PLACES) {
+                for view in views.iter().chain(std::iter::repeat(&views[0])).take(PLACES) {
                     set_memory(call, arena, view.span());
                 }
                 set(call, &interpreted);
@@ -213,7 +245,7 @@ impl OpenCl {
             Some(kernel) => kernel,
             None => {
                 let room = if by_value { NUMBERS } else { MANY };
-                let text = source::map(code, of.len(), room, by_value, dtype, self.double);
+                let text = source::map(code, &key.1, room, by_value, self.double);
                 let built = self.build(state, &text)?;
                 let kernel = Kernel::create(&built, "dl_map").map_err(|error| self.error("has no kernel", error))?;
                 (built, kernel)
@@ -237,7 +269,7 @@ impl OpenCl {
         }
         let queued = self.enqueue(state, &mut call, shape.len);
         in_memory.into_iter().for_each(|span| state.arena.give_back(span));
-        state.programs.entry((dtype, code.clone())).or_default().kernel = Some(kernel);
+        state.programs.entry(key).or_default().kernel = Some(kernel);
         queued
     }
 
@@ -311,43 +343,39 @@ impl Device for OpenCl {
 
     fn launch(&self, work: &Work<'_>) -> Result<()> {
         let dtype = match work {
-            Work::Map { to, .. } => to[0].dtype,
-            Work::Cast { .. } => DType::F64,
+            Work::Map { code, .. } => code.element,
             Work::SumAll { to, .. } | Work::Sum(Sum { to, .. }) => to.dtype,
             Work::Fold(Fold { to, .. }) | Work::Product(Product { to, .. }) => to.dtype,
+            Work::Gather(Gather { of, .. }) | Work::Scan(Scan { of, .. }) => of.dtype,
+            Work::Scatter(Scatter { to, .. }) | Work::Dropout(Dropout { to, .. }) => to.dtype,
         };
         if dtype == DType::F64 && !self.double {
             return Err(self.error("has no arithmetic of `f64`", "use `f32`"));
         }
         let state = &mut *self.state();
         match *work {
-            Work::Map { code, numbers, of, to } if dtype == DType::F64 => self.map::<f64>(state, code, numbers, of, to),
-            Work::Map { code, numbers, of, to } => self.map::<f32>(state, code, numbers, of, to),
-            Work::Cast { of, to } => {
-                let name = match (of.dtype, to.dtype) {
-                    (DType::F32, DType::F64) => "dl_cast_float_double",
-                    (DType::F64, DType::F32) => "dl_cast_double_float",
-                    other => return Err(self.error("cannot convert", format_args!("{other:?}"))),
-                };
-                let (shape, from, at) = (Shape::new(&of.shape)?, Place::new(of)?, Place::new(to)?);
-                self.run(state, DType::F32, name, shape.len, |call, arena| {
-                    set_memory(call, arena, of.span());
-                    set_memory(call, arena, to.span());
-                    set(call, &shape);
-                    set(call, &from);
-                    set(call, &at);
-                })
+            Work::Map { code, numbers, of, to } => {
+                let views: Vec<&View> = of.iter().chain(to).collect();
+                let each = numbers.iter();
+                match dtype {
+                    DType::F64 => self.map(state, code, numbers.to_vec(), &views, &to[0].shape),
+                    DType::F32 => {
+                        self.map(state, code, each.map(|&x| x as f32).collect::<Vec<_>>(), &views, &to[0].shape)
+                    }
+                    _ => self.map(state, code, each.map(|&x| x as i64).collect::<Vec<_>>(), &views, &to[0].shape),
+                }
             }
             Work::SumAll { of, to } => self.sum_all(state, of, to),
             Work::Sum(Sum { of, to, before, len, after, order }) => {
-                let [before, len, after] = [before, len, after].map(|length| length as u64);
-                let in_eights = (order == SumOrder::InEights).into();
-                let sum = layout::Sum { of: offset(of), to: offset(to), before, len, after, in_eights };
-                self.run(state, dtype, "dl_sum", before * after, |call, arena| {
-                    set_memory(call, arena, of.span());
-                    set_memory(call, arena, to.span());
-                    set(call, &sum);
-                })
+                let order = match order {
+                    SumOrder::InTurn => 0,
+                    SumOrder::InEights => 1,
+                    SumOrder::InRuns => 2,
+                };
+                let [first, terms, last] = [before, len, after].map(|length| length as u64);
+                let sum =
+                    layout::Sum { of: offset(of), to: offset(to), before: first, len: terms, after: last, order };
+                self.run_on(state, dtype, "dl_sum", before * after, &[of, to], &sum)
             }
             Work::Fold(Fold { of, to, op, before, rows, after, part }) => {
                 let [before, rows, after, part] = [before, rows, after, part].map(|length| length as u64);
@@ -357,33 +385,116 @@ impl Device for OpenCl {
                     _ => 2,
                 };
                 let fold = layout::Fold { of: offset(of), to: offset(to), before, rows, after, part, op };
-                self.run(state, dtype, "dl_fold", to.len() as u64, |call, arena| {
-                    set_memory(call, arena, of.span());
-                    set_memory(call, arena, to.span());
-                    set(call, &fold);
-                })
+                self.run_on(state, dtype, "dl_fold", to.len(), &[of, to], &fold)
             }
             Work::Product(ref product) => self.product(state, dtype, product),
+            Work::Gather(Gather { of, at, to, apart, length, lowest }) => {
+                let gather = layout::Gather {
+                    shape: Shape::new(&to.shape)?,
+                    of: Place::new(of, dtype)?,
+                    at: Place::new(at, at.dtype)?,
+                    to: Place::new(to, dtype)?,
+                    apart: apart as i64,
+                    length: length as u64,
+                    lowest: lowest.into(),
+                };
+                self.run_on(state, dtype, "dl_gather", to.len(), &[of, at, to], &gather)
+            }
+            Work::Scatter(Scatter { to, at, parts, axis, count, at_apart, parts_apart, order }) => {
+                let scatter = layout::Scatter {
+                    shape: Shape::new(&to.shape)?,
+                    to: Place::new(to, dtype)?,
+                    at: Place::new(at, at.dtype)?,
+                    parts: Place::new(parts, dtype)?,
+                    count: count as u64,
+                    at_apart: at_apart as i64,
+                    parts_apart: parts_apart as i64,
+                    axis: axis as i32,
+                    order: order as i32,
+                };
+                self.run_on(state, dtype, "dl_scatter", to.len(), &[to, at, parts], &scatter)
+            }
+            Work::Scan(Scan { op, of, with, to, before, len, after, from_end }) => {
+                let (code, initial) = match op {
+                    ScanOp::Sum => (0, 0),
+                    ScanOp::Product { from_one } => (1, from_one.into()),
+                    ScanOp::Delta => (2, 0),
+                    ScanOp::LogSumExp => (3, 0),
+                    ScanOp::ExtremeSoFar { largest } => (5 - i32::from(largest), 0),
+                    ScanOp::Extreme { largest } => (7 - i32::from(largest), 0),
+                };
+                if matches!(op, ScanOp::Product { .. } | ScanOp::Delta) && !self.double {
+                    return Err(self.error("has no arithmetic of `f64`", "this recurrence needs it"));
+                }
+                let lanes = before * after;
+                let [before, len, after] = [before, len, after].map(|length| length as u64);
+                let (of_offset, with_offset, to_offset) = (offset(of), offset(with), offset(to));
+                let scan = layout::Scan {
+                    of: of_offset,
+                    with: with_offset,
+                    to: to_offset,
+                    before,
+                    len,
+                    after,
+                    op: code,
+                    from_end: from_end.into(),
+                    initial,
+                };
+                self.run_on(state, dtype, "dl_scan", lanes, &[of, with, to], &scan)
+            }
+            Work::Dropout(ref dropout) => match dtype {
+                DType::F64 => self.dropout(state, dtype, dropout, dropout.scale),
+                _ => self.dropout(state, dtype, dropout, dropout.scale as f32),
+            },
         }
+    }
+
+    fn check(&self, of: &View, below: usize, except: Option<usize>, error: OutOfRange) -> Result<()> {
+        let state = &mut *self.state();
+        if state.checks.len() == MAX_CHECKS {
+            let (checks, found) = self.found_by_checks(state)?;
+            self.queue.finish().map_err(|error| self.error("cannot be waited for", error))?;
+            state.counters.syncs += 1;
+            first_error(checks, &found)?;
+        }
+        let span = state.found.map_or_else(|| self.take(state, 16 * MAX_CHECKS), Ok)?;
+        state.found = Some(span);
+        let check = layout::Check {
+            shape: Shape::new(&of.shape)?,
+            at: Place::new(of, DType::I64)?,
+            below: below as u64,
+            except: except.unwrap_or(0) as u64,
+            excepts: except.is_some().into(),
+            slot: (span.start / 8 + 2 * state.checks.len()) as u64,
+        };
+        self.run(state, DType::I64, "dl_check", GROUP as u64, |call, arena| {
+            set_memory(call, arena, of.span());
+            set_memory(call, arena, span);
+            set(call, &check);
+        })?;
+        state.checks.push(error);
+        Ok(())
     }
 
     fn read(&self, from: Span, bytes: &mut [u8]) -> Result<()> {
         if bytes.is_empty() {
             return Ok(());
         }
-        let (slab, staged) = {
-            let mut state = self.state();
+        let (slab, staged, (checks, found)) = {
+            let state = &mut *self.state();
             state.counters.syncs += 1;
             state.counters.bytes_down += bytes.len() as u64;
-            (borrowed(state.arena.slab(from)), std::mem::take(&mut state.staged))
+            let found = self.found_by_checks(state)?;
+            (borrowed(state.arena.slab(from)), std::mem::take(&mut state.staged), found)
         };
         // SAFETY: the call returns when the bytes are there; the slab lives as long as `self`
         let read = unsafe { self.queue.enqueue_read_buffer(&slab, CL_BLOCKING, from.start, bytes, &[]) };
-        if read.is_err() {
-            // the queue may still read the staged bytes
-            std::mem::forget(staged);
+        if let Err(error) = read {
+            // the queue may still use them
+            std::mem::forget((staged, found));
+            return Err(self.error("cannot be read", error));
         }
-        read.map(|_| ()).map_err(|error| self.error("cannot be read", error))
+        first_error(checks, &found)
     }
 }
 
@@ -433,17 +544,43 @@ impl OpenCl {
             relu: relu.into(),
             accumulators: accumulators as i32,
         };
-        self.run(state, dtype, "dl_product", to.len() as u64, |call, arena| {
-            for view in [a, b, row.unwrap_or(a), to] {
-                set_memory(call, arena, view.span());
-            }
-            set(call, &argument);
-        })
+        self.run_on(state, dtype, "dl_product", to.len(), &[a, b, row.unwrap_or(a), to], &argument)
+    }
+
+    fn dropout<T>(&self, state: &mut State, dtype: DType, dropout: &Dropout<'_>, scale: T) -> Result<()> {
+        let &Dropout { of, to, key, below, .. } = dropout;
+        let len = of.len();
+        let argument = layout::Dropout { of: offset(of), to: offset(to), len: len as u64, below, key, scale };
+        self.run_on(state, dtype, "dl_dropout", len.div_ceil(16), &[of, to], &argument)
+    }
+
+    /// Queues a copy of what the checks have found, and ends them. The numbers are there when the
+    /// queue has been waited for.
+    fn found_by_checks(&self, state: &mut State) -> Result<(Vec<OutOfRange>, Vec<u64>)> {
+        let checks = std::mem::take(&mut state.checks);
+        let mut found = vec![0_u64; 2 * checks.len()];
+        if let (false, Some(span)) = (checks.is_empty(), state.found) {
+            let slab = borrowed(state.arena.slab(span));
+            // SAFETY: any bits are a number
+            let bytes = unsafe {
+                std::slice::from_raw_parts_mut(found.as_mut_ptr().cast::<u8>(), size_of_val(&found[..]))
+            };
+            // SAFETY: the heap memory of `found` lives until the caller has waited; the slab lives as long as `self`
+            unsafe { self.queue.enqueue_read_buffer(&slab, CL_NON_BLOCKING, span.start, bytes, &[]) }
+                .map_err(|error| self.error("cannot be read", error))?;
+        }
+        Ok((checks, found))
     }
 }
 
-fn geometry<T: Number, const N: usize>(shape: Shape, numbers: &[T], places: &[Place]) -> Geometry<T, N> {
-    let mut geometry = Geometry { shape, numbers: [T::zero(); N], places: [Place::NOWHERE; N] };
+/// The error of the first check that has found an index.
+fn first_error(checks: Vec<OutOfRange>, found: &[u64]) -> Result<()> {
+    let fails = checks.into_iter().zip(found.as_chunks::<2>().0).find(|(_, found)| found[0] > 0);
+    fails.map_or(Ok(()), |(error, &[position, index])| Err(error(position as usize - 1, index as usize)))
+}
+
+fn geometry<T: Copy + Default, const N: usize>(shape: Shape, numbers: &[T], places: &[Place]) -> Geometry<T, N> {
+    let mut geometry = Geometry { shape, numbers: [T::default(); N], places: [Place::NOWHERE; N] };
     fill(&mut geometry.numbers, numbers.iter().copied());
     fill(&mut geometry.places, places.iter().copied());
     geometry

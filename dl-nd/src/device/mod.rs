@@ -28,19 +28,24 @@
 
 mod code;
 mod dry;
+mod lookup;
 mod product;
+mod scan;
 mod sums;
 mod view;
 mod work;
 
 #[doc(hidden)] // for the crates that implement devices
-pub use code::{Code, Instruction};
+pub use code::{Code, Comparison, Instruction};
+pub(crate) use code::Program;
 pub use dry::Dry;
 pub(crate) use product::{Factors, product};
 #[doc(hidden)]
+pub use lookup::OutOfRange;
+#[doc(hidden)]
 pub use view::View;
 #[doc(hidden)]
-pub use work::{Fold, Product, Sum, SumOrder, Work};
+pub use work::{Dropout, Fold, Gather, Product, Scan, ScanOp, Scatter, ScatterOrder, Sum, SumOrder, Work};
 
 use dl_core::{Error, Result};
 use std::fmt;
@@ -86,6 +91,11 @@ pub trait Device: Send + Sync + 'static {
     /// Queues a kernel. Everything that can be refused must be refused here.
     #[doc(hidden)]
     fn launch(&self, work: &Work<'_>) -> Result<()>;
+
+    /// Queues a look at all elements of a view of `usize`. The next `read` must fail with the error for
+    /// the first one that is neither below a number nor the excepted one.
+    #[doc(hidden)]
+    fn check(&self, of: &View, below: usize, except: Option<usize>, error: OutOfRange) -> Result<()>;
 
     /// Waits for the queue, and copies bytes from the device.
     #[doc(hidden)]

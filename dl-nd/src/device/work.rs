@@ -8,10 +8,8 @@ use dl_core::Binary;
 /// A kernel and its operands. The results have as many elements as the kernel computes, which is at
 /// least one.
 pub enum Work<'a> {
-    /// A pointwise program. All operands and results have one shape and one type.
+    /// A pointwise program. All operands and results have one shape.
     Map { code: &'a Code, numbers: &'a [f64], of: &'a [View], to: &'a [View] },
-    /// Conversion between `f32` and `f64`.
-    Cast { of: &'a View, to: &'a View },
     /// The pairwise sum of more than 128 adjacent elements. Runs of 128 are summed in 32 lanes,
     /// lane by lane the terms 32 apart, then the halves of the lanes and `(a + c) + (b + d)` of the
     /// last four. The sums of the runs are the leaves of a binary tree.
@@ -22,6 +20,14 @@ pub enum Work<'a> {
     Fold(Fold<'a>),
     /// Matrix products.
     Product(Product<'a>),
+    /// Elements at indices.
+    Gather(Gather<'a>),
+    /// Additions at indices.
+    Scatter(Scatter<'a>),
+    /// Recurrences along an axis.
+    Scan(Scan<'a>),
+    /// Elements that are kept at random.
+    Dropout(Dropout<'a>),
 }
 
 /// The order in which at most 128 terms are added.
@@ -32,6 +38,8 @@ pub enum SumOrder {
     /// In eight accumulators, of which the first and the fifth, and so on, are added; then the terms
     /// that are left.
     InEights,
+    /// Any number of terms in runs of 128, which are the leaves of a binary tree.
+    InRuns,
 }
 
 /// The sums of `[before, len, after]` along its second axis. More than 128 terms are halved.
@@ -74,6 +82,81 @@ pub struct Product<'a> {
     /// belongs to accumulator `i` modulo this, and the halves are added. More than 4096 terms are
     /// halved. Otherwise 0.
     pub accumulators: usize,
+}
+
+/// `to[i] = of[i + at[i]]`, where an index counts neighbours that are `apart`. `of` and `at` have the
+/// shape of `to`, and `of` does not move along the axis of the indices. An index that is not below
+/// `length` gives 0 or −∞.
+pub struct Gather<'a> {
+    pub of: &'a View,
+    pub at: &'a View,
+    pub to: &'a View,
+    pub apart: isize,
+    pub length: usize,
+    pub lowest: bool,
+}
+
+/// Adds `count` terms for each place beside an axis to the sums at their indices. `at` and `parts`
+/// have the shape of `to` and do not move along the axis; their neighbours are `at_apart` and
+/// `parts_apart` apart. No term is added at an index beyond the end.
+pub struct Scatter<'a> {
+    pub to: &'a View,
+    pub at: &'a View,
+    pub parts: &'a View,
+    pub axis: usize,
+    pub count: usize,
+    pub at_apart: isize,
+    pub parts_apart: isize,
+    pub order: ScatterOrder,
+}
+
+/// The order in which more than 128 terms of one sum are added. Fewer are added in turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScatterOrder {
+    InTurn,
+    /// The halves of the list, recursively, the first one to the sum.
+    InHalves,
+    /// As [`SumOrder::InRuns`], then to the sum.
+    InRuns,
+}
+
+/// Scans of `[before, len, after]` along the second axis. All tensors are in row-major order.
+pub struct Scan<'a> {
+    pub op: ScanOp,
+    pub of: &'a View,
+    /// The second operand of a recurrence, or the first one again.
+    pub with: &'a View,
+    pub to: &'a View,
+    pub before: usize,
+    pub len: usize,
+    pub after: usize,
+    pub from_end: bool,
+}
+
+/// What a scan computes from the elements `x` of `of`. States begin at 0 unless it is said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScanOp {
+    /// Sums with the sum of their rounding errors (Neumaier, 1974).
+    Sum,
+    /// `state = y + x · state` in `f64`, from 1 or 0 on, where `y` is that of `with`.
+    Product { from_one: bool },
+    /// The same, where a state of 0 annihilates.
+    Delta,
+    LogSumExp,
+    /// The index of the last extremum so far.
+    ExtremeSoFar { largest: bool },
+    /// The index of the first extremum of all: one result for each lane.
+    Extreme { largest: bool },
+}
+
+/// Elements multiplied by a number, or 0 where a draw of 32 bits is below `below`. Element `i` gets
+/// word `i` of ChaCha with 8 rounds and this key.
+pub struct Dropout<'a> {
+    pub of: &'a View,
+    pub to: &'a View,
+    pub key: [u32; 8],
+    pub below: u64,
+    pub scale: f64,
 }
 
 impl Work<'_> {

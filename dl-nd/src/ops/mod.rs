@@ -44,6 +44,7 @@ pub(crate) mod pointwise;
 pub(crate) mod pool;
 pub(crate) mod rearrange;
 pub(crate) mod reduce;
+mod exps_on_device;
 mod reduce_on_device;
 pub(crate) mod reshape;
 pub(crate) mod scan;

@@ -1,9 +1,11 @@
 //! Reductions over all axes or some of them: sum, mean, product, extrema, log-sum-exp, norm.
 
-use crate::device::Place;
+use crate::device::{Comparison, Place};
 use crate::fusion::{CHUNK_LEN, canonicalize_nan, should_defer};
 use crate::ops::axes::{Axes, AxisList};
 use crate::ops::broadcast::{broadcast_to, sum_of_rows_op};
+use crate::ops::compare::{choose, compare_with};
+use crate::ops::convert::DiscreteOps;
 use crate::ops::pointwise::binary;
 use crate::ops::reshape::{MovementOps, permute, reshape_to};
 use crate::ops::slice::{SliceOps, narrow};
@@ -297,11 +299,20 @@ impl<A: Element, D: Rank, O: ReduceOutput<A, D>> Primitive for Reduce<A, D, O> {
         let y = || O::with_kept_dims(at.output, reduced.clone(), place());
         let delta = match self.op {
             ReduceOp::Sum | ReduceOp::Mean => self.delta_of_terms(&d, shape),
-            // y / x is the product of the other elements, unless y has overflowed or underflowed
-            ReduceOp::Prod if at.values.0.0.iter().all(|&x| x != A::zero()) && at.value.all(|y| y.is_normal()) => {
-                Nd::binary(Binary::StrongMul, &d, &Nd::binary(Binary::Div, &y(), x))
+            ReduceOp::Prod => {
+                // y / x is the product of the other elements, unless y has overflowed or underflowed
+                let quotients = || Nd::binary(Binary::Div, &y(), x);
+                let others = match place() {
+                    None if at.values.0.0.iter().all(|&x| x != A::zero()) && at.value.all(|y| y.is_normal()) => {
+                        quotients()
+                    }
+                    None => leave_one_out(x, shape, &axes, None),
+                    Some(_) if shape.size() == 0 => quotients(),
+                    // what the host looks at is a mask
+                    place => choose(are_normal(x, &y()), quotients(), leave_one_out(x, shape, &axes, place)),
+                };
+                Nd::binary(Binary::StrongMul, &d, &others)
             }
-            ReduceOp::Prod => Nd::binary(Binary::StrongMul, &d, &leave_one_out(x, shape, &axes)),
             ReduceOp::Amax => split_ties(&d, &Nd::binary(Binary::Above, x, &y()), self.axes.clone()),
             ReduceOp::Amin => split_ties(&d, &Nd::binary(Binary::Above, &y(), x), self.axes.clone()),
             ReduceOp::LogSumExp => {
@@ -547,8 +558,29 @@ fn split_ties<A: Element, D: Rank>(d: &Layer<Nd<A, D>>, reached: &Layer<Nd<A, D>
     Nd::binary(Binary::StrongMul, d, &Nd::binary(Binary::Div, reached, &all))
 }
 
+/// Whether no factor is 0 and no product has overflowed or underflowed: a mask with one element.
+fn are_normal<A: Element, D: Rank>(factors: &Layer<Nd<A, D>>, products: &Layer<Nd<A, D>>) -> Layer<Nd<bool, D>> {
+    let least = |mask: Layer<Nd<bool, D>>| -> Layer<Nd<A, D>> {
+        let form = ReduceForm::of("prod", true);
+        reduce(mask.to_floats::<A>(), ReduceOp::Amin, Axes::<D>::into_list(..), form)
+    };
+    let sizes = Nd::unary(Unary::Abs, products);
+    let all = [
+        least(compare_with(Comparison::NotEqual, factors, A::zero())),
+        least(compare_with(Comparison::GreaterEqual, &sizes, A::min_positive_value())),
+        least(compare_with(Comparison::LessEqual, &sizes, A::max_value())),
+    ];
+    let [a, b, c] = all;
+    compare_with(Comparison::NotEqual, &Nd::binary(Binary::Mul, &Nd::binary(Binary::Mul, &a, &b), &c), A::zero())
+}
+
 /// For each element, the product of the other elements of its reduction.
-fn leave_one_out<A: Element, D: Rank>(x: &Layer<Nd<A, D>>, shape: D, axes: &[usize]) -> Layer<Nd<A, D>> {
+fn leave_one_out<A: Element, D: Rank>(
+    x: &Layer<Nd<A, D>>,
+    shape: D,
+    axes: &[usize],
+    place: Place,
+) -> Layer<Nd<A, D>> {
     // arrange the elements of each reduction along the last axis: [kept, n]
     let order: Vec<usize> = (0..shape.ndim()).filter(|axis| !axes.contains(axis)).chain(axes.iter().copied()).collect();
     let order_of = |axes: &[usize]| axes.iter().map(|&axis| axis as isize).collect();
@@ -571,7 +603,7 @@ fn leave_one_out<A: Element, D: Rank>(x: &Layer<Nd<A, D>>, shape: D, axes: &[usi
         tree.push(reshape_to(&products, IxDyn(&[rows, width >> (k + 1)])));
     }
     // top down: the product of all elements outside a node is that of its parent times its sibling
-    let mut outside: Layer<Nd<A, IxDyn>> = Layer::constant(filled_array(IxDyn(&[rows, 1]), A::of(1.0)).into());
+    let mut outside: Layer<Nd<A, IxDyn>> = Layer::constant(fusion::filled_on(IxDyn(&[rows, 1]), A::of(1.0), place));
     for k in (0..width.ilog2()).rev() {
         let others = pairs(&tree[k as usize], width >> k).flip(vec![-1]);
         let above = reshape_to(&outside, IxDyn(&[rows, width >> (k + 1), 1]));

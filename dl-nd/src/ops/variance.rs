@@ -237,6 +237,9 @@ impl<A: Element, D: Rank> Center<A, D> {
     /// The deviations, and the unit of each reduction if some overflow.
     fn deviations(&self, x: &Nd<A, D>) -> Result<InUnits<A, D>> {
         let [deviations, rest] = self.corrected(x)?;
+        if x.0.device().is_some() {
+            return Ok((deviations, None)); // no look at the elements
+        }
         // half of the last digit of the largest number: less makes no finite number infinite
         let digit = A::max_value() * A::epsilon() / A::of(4.0);
         if rest.0.iter().all(|rest| rest.abs() < digit) {
@@ -272,7 +275,7 @@ impl<A: Element, D: Rank> Center<A, D> {
 
     /// The units of the deviations of `x`, which were computed before in this pass.
     fn units(&self, x: &Nd<A, D>) -> Option<Nd<A, D>> {
-        let may_be = self.in_units && HAVE_OVERFLOWED.load(Ordering::Relaxed);
+        let may_be = self.in_units && x.0.device().is_none() && HAVE_OVERFLOWED.load(Ordering::Relaxed);
         if may_be { self.deviations(x).expect("the axes were checked").1 } else { None }
     }
 

@@ -12,7 +12,7 @@ mod shape;
 mod storage;
 
 pub use aliases::{NdExpression, NdLayer, NdWeight};
-pub(crate) use element::PerElement;
+pub(crate) use element::{PerElement, on_device};
 pub use element::{Derivative, Discrete, Element, HasRank, Item, Rank};
 pub(crate) use lazy::{Expr, LazyTensor};
 pub use nd::Nd;

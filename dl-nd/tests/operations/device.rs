@@ -92,6 +92,51 @@ const THERE: &[&str] = &[
     "linear_relu",
     "dot",
     "outer",
+    "tril",
+    "triu",
+    "diag",
+    "diagonal",
+    "roll",
+    "equal",
+    "not_equal",
+    "less",
+    "less_equal",
+    "greater",
+    "greater_equal",
+    "where_",
+    "prod",
+    "var",
+    "std",
+    "batch_norm",
+    "layer_norm",
+    "group_norm",
+    "rms_norm",
+    "mse",
+    "l1",
+    "huber",
+    "kl_div",
+    "bce_with_logits",
+    "cosine_similarity",
+    "softmax",
+    "log_softmax",
+    "logsumexp",
+    "cross_entropy",
+    "nll",
+    "cumsum",
+    "cumprod",
+    "cummax",
+    "cummin",
+    "logcumsumexp",
+    "argmax",
+    "argmin",
+    "max_with_indices",
+    "min_with_indices",
+    "gather",
+    "scatter_add",
+    "index_select",
+    "embedding",
+    "embedding_padded",
+    "pad_with",
 ];
 
 /// Operations that use functions of the platform's math library, in `f32` and `f64`.
@@ -128,7 +173,9 @@ fn results<A: Scalar>(op: &Op, case: &Case, device: Option<&Arc<dyn Device>>) ->
     let place = |x: Nd<A, IxDyn>| device.map_or(Ok(x.clone()), |device| x.to(device)).expect("the device has room");
     let weights: Vec<Weight<_>> = case.inputs.iter().map(|input| Weight::new(place(row_major(input)))).collect();
     let operands: Vec<_> = weights.iter().map(Differentiable::layer).collect();
+    registry::PLACE.set(device.cloned());
     let output = A::apply(op, &case.args, &operands);
+    registry::PLACE.set(None);
     let mut results = vec![output.predict().wait()];
     let Some(first) = &case.first else { return results };
     let loss: Layer<A> = A::dot(&output, &place(row_major(&first.weights[0])));
