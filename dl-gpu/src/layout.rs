@@ -1,7 +1,7 @@
 //! Arguments of kernels, in the layout of the structs of the sources.
 
 use dl_core::{DType, Error, Result};
-use dl_nd::device::View;
+use dl_nd::device::{Region, View};
 
 /// The number of axes that a kernel can have.
 pub(crate) const AXES: usize = 8;
@@ -106,6 +106,43 @@ pub(crate) struct Scan {
     pub(crate) initial: i32,
 }
 
+/// Six lengths for each axis.
+#[repr(C)]
+pub(crate) struct Maxima {
+    pub(crate) of: u64,
+    pub(crate) to: u64,
+    pub(crate) channels: u64,
+    pub(crate) regions: [[u64; 6]; 3],
+}
+
+#[repr(C)]
+pub(crate) struct Conv {
+    pub(crate) left: u64,
+    pub(crate) right: u64,
+    pub(crate) to: u64,
+    pub(crate) batch: u64,
+    pub(crate) groups: u64,
+    pub(crate) inputs: u64,
+    pub(crate) outputs: u64,
+    pub(crate) by_samples: u64,
+    pub(crate) by_rows: u64,
+    pub(crate) axes: [[u64; 6]; 3],
+    pub(crate) accumulators: i32,
+    pub(crate) is_pointwise: i32,
+}
+
+#[repr(C)]
+pub(crate) struct Rows {
+    pub(crate) of: u64,
+    pub(crate) to: u64,
+    pub(crate) starts: u64,
+    pub(crate) factors: u64,
+    pub(crate) before: u64,
+    pub(crate) length: u64,
+    pub(crate) outputs: u64,
+    pub(crate) inner: u64,
+}
+
 #[repr(C)]
 pub(crate) struct Dropout<T> {
     pub(crate) of: u64,
@@ -144,6 +181,12 @@ pub(crate) struct Product {
     pub(crate) with_row: i32,
     pub(crate) relu: i32,
     pub(crate) accumulators: i32,
+}
+
+/// The lengths of a window, in the order of the source.
+pub(crate) fn region(region: Region) -> [u64; 6] {
+    let Region { kernel, stride, padding, dilation, length, outputs } = region;
+    [kernel, stride, padding, dilation, length, outputs].map(|length| length as u64)
 }
 
 /// The position of the first element of a view in its slab, in elements.

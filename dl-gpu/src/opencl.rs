@@ -1,13 +1,13 @@
 //! Devices by OpenCL.
 //!
-//! One lock owns the kernels, whose arguments are set in the object that is launched, and the
-//! memory. Launches happen under it, in the order of the queue; reading waits outside of it.
+//! One lock owns the memory and the kernels: the arguments of a launch are set in its kernel.
+//! Launches happen under it, in the order of the queue; reading waits outside of it.
 //!
 //! A pointwise program is interpreted when it is new and compiled when it comes back, since a
 //! compilation takes about a second, and a dynamic network has many programs that run once. Both
 //! give the same bits.
 //!
-//! Safety: a kernel accesses the elements of the views that it gets, whose spans the arena has given
+//! Safety: a kernel accesses the elements of the views that it gets, in spans that the arena has given
 //! out, and nothing else; the structs of `layout` have the layout of those in the sources.
 
 use crate::arena::Arena;
@@ -15,7 +15,9 @@ use crate::layout::{self, Geometry, INSTRUCTIONS, NUMBERS, PLACES, Place, Shape,
 use crate::source::{self, GROUP};
 use dl_core::{Binary, DType, Error, Result};
 use dl_nd::device::{Code, Counters, Device, OutOfRange, Span, View, Work};
-use dl_nd::device::{Dropout, Fold, Gather, Product, Scan, ScanOp, Scatter, Sum, SumOrder};
+use dl_nd::device::{
+    Conv, ConvForm, Dropout, Fold, Gather, Maxima, Product, Rows, Scan, ScanOp, Scatter, Sum, SumOrder,
+};
 use opencl3::command_queue::CommandQueue;
 use opencl3::context::Context;
 use opencl3::device::{CL_DEVICE_TYPE_ALL, CL_DEVICE_TYPE_GPU, Device as Hardware, get_all_devices};
@@ -74,7 +76,7 @@ struct State {
     kernels: HashMap<(DType, &'static str), Kernel>,
     programs: HashMap<(Code, Vec<i32>), Compiled>,
     counters: Counters,
-    /// The errors of checks whose results have not been read, and the memory of the results.
+    /// The errors of checks that have not been read, and the memory of what they find.
     checks: Vec<OutOfRange>,
     found: Option<Span>,
     /// Bytes that the queue may still read, with their number.
@@ -94,7 +96,7 @@ impl OpenCl {
         let mut devices = get_all_devices(CL_DEVICE_TYPE_GPU).unwrap_or_default();
         let all = get_all_devices(CL_DEVICE_TYPE_ALL).map_err(|ClError(code)| {
             Error::invalid(format!(
-                "there is no device: OpenCL, whose library (libOpenCL.so.1) and drivers were looked for, \
+                "there is no device: OpenCL (libOpenCL.so.1 and its drivers were looked for) \
                  reports {} ({code})",
                 ClError(code)
             ))
@@ -347,6 +349,8 @@ impl Device for OpenCl {
             Work::SumAll { to, .. } | Work::Sum(Sum { to, .. }) => to.dtype,
             Work::Fold(Fold { to, .. }) | Work::Product(Product { to, .. }) => to.dtype,
             Work::Gather(Gather { of, .. }) | Work::Scan(Scan { of, .. }) => of.dtype,
+            Work::Maxima(Maxima { of, .. }) | Work::Rows(Rows { of, .. }) => of.dtype,
+            Work::Conv(Conv { to, .. }) => to.dtype,
             Work::Scatter(Scatter { to, .. }) | Work::Dropout(Dropout { to, .. }) => to.dtype,
         };
         if dtype == DType::F64 && !self.double {
@@ -373,8 +377,7 @@ impl Device for OpenCl {
                     SumOrder::InRuns => 2,
                 };
                 let [first, terms, last] = [before, len, after].map(|length| length as u64);
-                let sum =
-                    layout::Sum { of: offset(of), to: offset(to), before: first, len: terms, after: last, order };
+                let sum = layout::Sum { of: offset(of), to: offset(to), before: first, len: terms, after: last, order };
                 self.run_on(state, dtype, "dl_sum", before * after, &[of, to], &sum)
             }
             Work::Fold(Fold { of, to, op, before, rows, after, part }) => {
@@ -442,6 +445,52 @@ impl Device for OpenCl {
                 };
                 self.run_on(state, dtype, "dl_scan", lanes, &[of, with, to], &scan)
             }
+            Work::Maxima(Maxima { of, to, channels, regions }) => {
+                let maxima = layout::Maxima {
+                    of: offset(of),
+                    to: offset(to),
+                    channels: channels as u64,
+                    regions: regions.map(layout::region),
+                };
+                self.run_on(state, dtype, "dl_maxima", to.len(), &[of, to], &maxima)
+            }
+            Work::Rows(Rows { of, to, starts, factors, before, length, outputs, inner }) => {
+                let [before, length, outputs, inner] = [before, length, outputs, inner].map(|length| length as u64);
+                let rows = layout::Rows {
+                    of: offset(of),
+                    to: offset(to),
+                    starts: offset(starts),
+                    factors: offset(factors),
+                    before,
+                    length,
+                    outputs,
+                    inner,
+                };
+                self.run_on(state, dtype, "dl_rows", to.len(), &[of, starts, factors, to], &rows)
+            }
+            Work::Conv(ref conv) => {
+                let &Conv { form, left, right, to, axes, .. } = conv;
+                let name = match form {
+                    ConvForm::Output => "dl_conv_output",
+                    ConvForm::Weight => "dl_conv_weight",
+                    ConvForm::Input => "dl_conv_input",
+                };
+                let argument = layout::Conv {
+                    left: offset(left),
+                    right: offset(right),
+                    to: offset(to),
+                    batch: conv.batch as u64,
+                    groups: conv.groups as u64,
+                    inputs: conv.inputs as u64,
+                    outputs: conv.outputs as u64,
+                    by_samples: conv.by_samples as u64,
+                    by_rows: conv.by_rows as u64,
+                    axes: axes.map(layout::region),
+                    accumulators: conv.accumulators as i32,
+                    is_pointwise: conv.is_pointwise.into(),
+                };
+                self.run_on(state, dtype, name, to.len(), &[left, right, to], &argument)
+            }
             Work::Dropout(ref dropout) => match dtype {
                 DType::F64 => self.dropout(state, dtype, dropout, dropout.scale),
                 _ => self.dropout(state, dtype, dropout, dropout.scale as f32),
@@ -453,8 +502,12 @@ impl Device for OpenCl {
         let state = &mut *self.state();
         if state.checks.len() == MAX_CHECKS {
             let (checks, found) = self.found_by_checks(state)?;
-            self.queue.finish().map_err(|error| self.error("cannot be waited for", error))?;
             state.counters.syncs += 1;
+            if let Err(error) = self.queue.finish() {
+                // the queue may still write it
+                std::mem::forget(found);
+                return Err(self.error("cannot be waited for", error));
+            }
             first_error(checks, &found)?;
         }
         let span = state.found.map_or_else(|| self.take(state, 16 * MAX_CHECKS), Ok)?;
@@ -562,9 +615,8 @@ impl OpenCl {
         if let (false, Some(span)) = (checks.is_empty(), state.found) {
             let slab = borrowed(state.arena.slab(span));
             // SAFETY: any bits are a number
-            let bytes = unsafe {
-                std::slice::from_raw_parts_mut(found.as_mut_ptr().cast::<u8>(), size_of_val(&found[..]))
-            };
+            let bytes =
+                unsafe { std::slice::from_raw_parts_mut(found.as_mut_ptr().cast::<u8>(), size_of_val(&found[..])) };
             // SAFETY: the heap memory of `found` lives until the caller has waited; the slab lives as long as `self`
             unsafe { self.queue.enqueue_read_buffer(&slab, CL_NON_BLOCKING, span.start, bytes, &[]) }
                 .map_err(|error| self.error("cannot be read", error))?;

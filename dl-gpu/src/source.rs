@@ -50,7 +50,9 @@ fn prelude(dtype: DType, double: bool) -> String {
          #define GELU_LINEAR {linear:?}\n#define GELU_CUBIC {cubic:?}\n{elements}\n{elementary}\n{pointwise}\n",
         cubic = 0.044715 * linear,
         elements = include_str!("elements.c"),
-        elementary = include_str!("elementary.c").replace("#include FORMULAS", include_str!("formulas.c")),
+        elementary = include_str!("elementary.c")
+            .replace("#include FORMULAS", include_str!("formulas.c"))
+            .replace("#include UNDEFINED", include_str!("undefined.c")),
         pointwise = include_str!("pointwise.c"),
     );
     text
@@ -87,7 +89,8 @@ pub(crate) fn library(dtype: DType, double: bool) -> String {
     match dtype {
         DType::I64 => text + include_str!("check.c"),
         _ => {
-            text + include_str!("kernels.c") + include_str!("lookup.c") + include_str!("scan.c") + include_str!("random.c")
+            let kernels = [include_str!("kernels.c"), include_str!("lookup.c"), include_str!("scan.c")];
+            text + &kernels.concat() + include_str!("random.c") + include_str!("pool.c") + include_str!("conv.c")
         }
     }
 }

@@ -67,12 +67,7 @@ pub(crate) struct Program {
 impl Program {
     /// A program that computes with elements of this type.
     pub(crate) fn new(dtype: DType) -> Self {
-        Program {
-            element: computed_in(dtype),
-            instructions: Vec::new(),
-            numbers: Vec::new(),
-            operands: Vec::new(),
-        }
+        Program { element: computed_in(dtype), instructions: Vec::new(), numbers: Vec::new(), operands: Vec::new() }
     }
 
     pub(crate) fn push(&mut self, instruction: Instruction) -> usize {

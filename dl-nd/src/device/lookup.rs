@@ -8,7 +8,7 @@ pub type OutOfRange = Box<dyn FnOnce(usize, usize) -> Error + Send>;
 
 impl View {
     /// The view with another number of positions along each axis, at these distances.
-    fn with_axes(&self, shape: Vec<usize>, strides: Vec<isize>) -> View {
+    pub(crate) fn with_axes(&self, shape: Vec<usize>, strides: Vec<isize>) -> View {
         View { shape, strides, ..self.clone() }
     }
 
@@ -51,14 +51,14 @@ impl View {
         self.add(axis, (at, 1), parts, count, ScatterOrder::InHalves)
     }
 
-    /// Adds elements at their indices along an axis, in the order of `kernels::scatter_add`: runs of
-    /// the terms of a sum if these are many; in turn if another axis is shorter.
-    pub(crate) fn add_gathered(&self, axis: usize, at: &View, parts: View) -> Result<()> {
+    /// Adds elements at their indices along an axis: in this order, or in turn if another axis is
+    /// shorter.
+    pub(crate) fn add_gathered(&self, axis: usize, at: &View, parts: View, order: ScatterOrder) -> Result<()> {
         let mut reached = self.clone();
         for other in (0..self.shape.len()).filter(|&other| other != axis) {
             reached.shape[other] = at.shape[other];
         }
-        let order = if reached.shape == self.shape { ScatterOrder::InRuns } else { ScatterOrder::InTurn };
+        let order = if reached.shape == self.shape { order } else { ScatterOrder::InTurn };
         let (mut strides, apart) = (at.strides.clone(), at.strides[axis]);
         strides[axis] = 0;
         let (count, at) = (at.shape[axis], at.with_axes(reached.shape.clone(), strides));

@@ -35,17 +35,20 @@ mod sums;
 mod view;
 mod work;
 
+pub(crate) use code::Program;
 #[doc(hidden)] // for the crates that implement devices
 pub use code::{Code, Comparison, Instruction};
-pub(crate) use code::Program;
 pub use dry::Dry;
-pub(crate) use product::{Factors, product};
 #[doc(hidden)]
 pub use lookup::OutOfRange;
+pub(crate) use product::{Factors, product};
 #[doc(hidden)]
 pub use view::View;
 #[doc(hidden)]
-pub use work::{Dropout, Fold, Gather, Product, Scan, ScanOp, Scatter, ScatterOrder, Sum, SumOrder, Work};
+pub use work::{
+    Conv, ConvForm, Dropout, Fold, Gather, Maxima, Product, Region, Rows, Scan, ScanOp, Scatter, ScatterOrder, Sum,
+    SumOrder, Work,
+};
 
 use dl_core::{Error, Result};
 use std::fmt;

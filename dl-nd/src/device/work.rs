@@ -28,6 +28,12 @@ pub enum Work<'a> {
     Scan(Scan<'a>),
     /// Elements that are kept at random.
     Dropout(Dropout<'a>),
+    /// Places of the maxima of windows.
+    Maxima(Maxima<'a>),
+    /// Products with a sparse matrix along an axis.
+    Rows(Rows<'a>),
+    /// A convolution, or one of its gradients.
+    Conv(Conv<'a>),
 }
 
 /// The order in which at most 128 terms are added.
@@ -139,14 +145,20 @@ pub enum ScanOp {
     /// Sums with the sum of their rounding errors (Neumaier, 1974).
     Sum,
     /// `state = y + x · state` in `f64`, from 1 or 0 on, where `y` is that of `with`.
-    Product { from_one: bool },
+    Product {
+        from_one: bool,
+    },
     /// The same, where a state of 0 annihilates.
     Delta,
     LogSumExp,
     /// The index of the last extremum so far.
-    ExtremeSoFar { largest: bool },
+    ExtremeSoFar {
+        largest: bool,
+    },
     /// The index of the first extremum of all: one result for each lane.
-    Extreme { largest: bool },
+    Extreme {
+        largest: bool,
+    },
 }
 
 /// Elements multiplied by a number, or 0 where a draw of 32 bits is below `below`. Element `i` gets
@@ -157,6 +169,79 @@ pub struct Dropout<'a> {
     pub key: [u32; 8],
     pub below: u64,
     pub scale: f64,
+}
+
+/// The windows along an axis. Without a kernel they are equal bins.
+#[derive(Clone, Copy, Debug)]
+pub struct Region {
+    pub kernel: usize,
+    pub stride: usize,
+    pub padding: usize,
+    pub dilation: usize,
+    pub length: usize,
+    pub outputs: usize,
+}
+
+/// The place of the maximum of each window in its channel, in row-major order: that of the first one, or
+/// of the last NaN. All ones where a window has no element.
+pub struct Maxima<'a> {
+    pub of: &'a View,
+    pub to: &'a View,
+    pub channels: usize,
+    pub regions: [Region; 3],
+}
+
+/// The lanes of `[before, length, inner]` along the second axis times the rows of a sparse matrix,
+/// divided by the divisor of the row. More than 128 terms are halved. Where that is not finite, the
+/// factors are divided first.
+pub struct Rows<'a> {
+    pub of: &'a View,
+    pub to: &'a View,
+    /// The first term of each row, the number of terms, and the place of each term.
+    pub starts: &'a View,
+    /// The divisor of each row, and the factor of each term.
+    pub factors: &'a View,
+    pub before: usize,
+    pub length: usize,
+    pub outputs: usize,
+    pub inner: usize,
+}
+
+/// Which of `y = w ∗ x` a convolution computes, from the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConvForm {
+    /// `y` from `x` and `w`. The taps are summed in blocks of 512.
+    Output,
+    /// The gradient of `w` from `x` and `y`. Positions are summed in blocks of 256, those of a sample
+    /// before those of the next one; the samples in `by_samples` parts, whose sums are added.
+    Weight,
+    /// The gradient of `x` from `y` and `w`. The channels of `y` are summed as the terms of a product,
+    /// and these sums are added by blocks of 64 positions, and in a block by taps.
+    Input,
+}
+
+/// A convolution. All tensors are in row-major order. A block is a chain of multiply-adds. It is an
+/// inner product in accumulators, as in [`Product`], where the host computes a row or a column of
+/// adjacent elements.
+pub struct Conv<'a> {
+    pub form: ConvForm,
+    pub left: &'a View,
+    pub right: &'a View,
+    pub to: &'a View,
+    pub batch: usize,
+    pub groups: usize,
+    /// Channels of `x` and of `y` in a group.
+    pub inputs: usize,
+    pub outputs: usize,
+    /// The windows, with the lengths of `x` and of `y`.
+    pub axes: [Region; 3],
+    pub by_samples: usize,
+    /// The number of parts of the taps of a weight gradient.
+    pub by_rows: usize,
+    /// Whether the patches are the elements of `x`.
+    pub is_pointwise: bool,
+    /// As in [`Product`], if it is one.
+    pub accumulators: usize,
 }
 
 impl Work<'_> {

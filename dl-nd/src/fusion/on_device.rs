@@ -4,6 +4,7 @@ use super::compile::DeviceProgram;
 use crate::device::{Device, Place, View, Work, common_place};
 use crate::tensor::{Element, Expr, Item, LazyTensor, Nd, Rank, Storage, unit_shape};
 use dl_core::{Error, Numbers, Result};
+use ndarray::Ix1;
 use pulp::bytemuck;
 use std::sync::Arc;
 
@@ -47,6 +48,12 @@ pub(crate) fn elements_on_host<A: Item>(view: &View) -> Result<Vec<A>> {
 pub(crate) fn view_on<A: Item, D: Rank>(device: &Arc<dyn Device>, x: &Nd<A, D>) -> Result<View> {
     common_place([(Some(device), 1), (x.0.device(), x.len())])?;
     Ok(moved(x, &Some(device.clone()))?.0.on_device()?.expect("it lies on a device"))
+}
+
+/// A table that a kernel reads, copied to its device.
+pub(crate) fn table<A: Item>(device: &Arc<dyn Device>, elements: Vec<A>) -> Result<View> {
+    let table = Nd::from_elements(Ix1(elements.len()), elements);
+    Ok(moved(&table, &Some(device.clone()))?.0.on_device()?.expect("it lies on a device"))
 }
 
 /// A copy of a tensor on another place; the tensor itself if it lies there.

@@ -6,7 +6,9 @@ use crate::ops::broadcast::sum_to;
 use crate::ops::reduce::fill;
 use crate::ops::reshape::lift;
 use crate::tensor::{Element, Item, Nd, Rank, broadcast_shape, check_size, common_len};
-use dl_core::{Along, At, BuiltIn, DType, Deltas, Differentiable, Layer, Primitive, Result, Trainable, Weight, buffers};
+use dl_core::{
+    Along, At, BuiltIn, DType, Deltas, Differentiable, Layer, Primitive, Result, Trainable, Weight, buffers,
+};
 use ndarray::{DimMax, Ix0};
 use std::marker::PhantomData;
 

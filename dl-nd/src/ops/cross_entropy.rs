@@ -422,8 +422,7 @@ impl<A: Element, D: Rank, E: Rank, R: Reduction> Primitive for CrossEntropyOp<A,
             let at = labels_on_device(&view, labels, None, (self.name(), self.place))?;
             let exps = ExpsOnDevice::of(logits, 1)?;
             let at_label = Nd::from_view(view.gather(1, &at)?);
-            let losses =
-                binary(Binary::Add, &exps.ln_sums()?, &binary(Binary::Sub, &exps.maxima, &at_label)?)?;
+            let losses = binary(Binary::Add, &exps.ln_sums()?, &binary(Binary::Sub, &exps.maxima, &at_label)?)?;
             let losses = losses.0.on_device()?.expect("it lies on a device").without(1);
             return self.reduction.fold(Nd::from_view(losses), logits.shape());
         }

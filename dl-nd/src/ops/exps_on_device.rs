@@ -70,7 +70,8 @@ pub(crate) fn log_sum_exp<A: Element, D: Rank>(x: &Nd<A, D>, axes: &[usize]) -> 
     let (device, shape) = (value.device().clone(), value.shape.clone());
     let mut program = Program::new(A::ELEMENT);
     let (value, max) = (program.load(value), program.load(max));
-    let (size, largest) = (program.push(Instruction::Unary(Unary::Abs, max)), program.number(A::max_value().device_number()));
+    let (size, largest) =
+        (program.push(Instruction::Unary(Unary::Abs, max)), program.number(A::max_value().device_number()));
     let is_finite = program.compare(Comparison::LessEqual, size, largest);
     program.select(is_finite, value, max);
     program.run(&device, A::ELEMENT, &shape).map(Nd::from_view)

@@ -1,7 +1,7 @@
 //! Selection by tensors of indices, and its adjoint, which adds each delta at the index that it was
 //! read from.
 
-use crate::device::{View, common_place};
+use crate::device::{ScatterOrder, View, common_place};
 use crate::fusion::view_on;
 use crate::kernels::{self, around};
 use crate::ops::axes::axis_of;
@@ -517,7 +517,7 @@ impl<A: Element, D: Rank> Primitive for ScatterAdd<A, D> {
             check_on_device(&indices, axis, &x.shape, (self.name(), self.place))?;
             let sums = View::new(device, A::ELEMENT, &x.shape)?;
             x.copy_to(&sums)?;
-            sums.add_gathered(axis, &indices, source)?;
+            sums.add_gathered(axis, &indices, source, ScatterOrder::InRuns)?;
             return Ok(Nd::from_view(sums));
         }
         let list = indices.0.view().into_dyn();

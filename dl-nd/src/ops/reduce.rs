@@ -575,12 +575,7 @@ fn are_normal<A: Element, D: Rank>(factors: &Layer<Nd<A, D>>, products: &Layer<N
 }
 
 /// For each element, the product of the other elements of its reduction.
-fn leave_one_out<A: Element, D: Rank>(
-    x: &Layer<Nd<A, D>>,
-    shape: D,
-    axes: &[usize],
-    place: Place,
-) -> Layer<Nd<A, D>> {
+fn leave_one_out<A: Element, D: Rank>(x: &Layer<Nd<A, D>>, shape: D, axes: &[usize], place: Place) -> Layer<Nd<A, D>> {
     // arrange the elements of each reduction along the last axis: [kept, n]
     let order: Vec<usize> = (0..shape.ndim()).filter(|axis| !axes.contains(axis)).chain(axes.iter().copied()).collect();
     let order_of = |axes: &[usize]| axes.iter().map(|&axis| axis as isize).collect();

@@ -3,7 +3,7 @@
 //! A sequence of a thousand rows that is read row by row receives a thousand deltas. They are
 //! accumulated in one tensor, instead of adding a thousand tensors that are zero but for one row.
 
-use crate::device::{Device, Program, View, common_place};
+use crate::device::{Device, Program, ScatterOrder, View, common_place};
 use crate::fusion::{self, CHUNK_LEN, is_small, should_defer, view_on};
 use crate::kernels::zip_in_parts;
 use crate::ops::index::{gather, gather_add, take, take_add};
@@ -175,7 +175,7 @@ impl<A: Element, D: Rank> SliceGradient<A, D> {
                     continue;
                 }
                 Place::Elements { axis, indices } => {
-                    whole.add_gathered(*axis, &view_on(device, indices)?, part)?;
+                    whole.add_gathered(*axis, &view_on(device, indices)?, part, ScatterOrder::InRuns)?;
                     continue;
                 }
             };

@@ -3,8 +3,8 @@
 use super::{LazyTensor, Nd, Storage};
 use dl_core::parallel::memory::Pooled;
 use dl_core::{
-    BasicBlock, BlockKernel, ChunkElement, DType, Delta, Differentiable, ElementType, Elements, Layer, Nothing, Number, Numbers,
-    Pointwise, Result, StoredElement, Trainable, buffers,
+    BasicBlock, BlockKernel, ChunkElement, DType, Delta, Differentiable, ElementType, Elements, Layer, Nothing, Number,
+    Numbers, Pointwise, Result, StoredElement, Trainable, buffers,
 };
 use ndarray::{Dimension, Ix0, Ix1, Ix2, Ix3, Ix4, Ix5, Ix6, IxDyn};
 use std::borrow::Cow;

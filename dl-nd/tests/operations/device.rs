@@ -137,13 +137,39 @@ const THERE: &[&str] = &[
     "embedding",
     "embedding_padded",
     "pad_with",
+    "max_pool1d",
+    "max_pool2d",
+    "max_pool3d",
+    "adaptive_max_pool1d",
+    "adaptive_max_pool2d",
+    "adaptive_max_pool3d",
+    "avg_pool1d",
+    "avg_pool2d",
+    "avg_pool3d",
+    "adaptive_avg_pool1d",
+    "adaptive_avg_pool2d",
+    "adaptive_avg_pool3d",
+    "upsample_nearest1d",
+    "upsample_nearest2d",
+    "upsample_nearest3d",
+    "upsample_linear",
+    "upsample_bilinear",
+    "upsample_trilinear",
+    "upsample_bicubic",
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
+    "scaled_dot_product_attention",
 ];
 
 /// Operations that use functions of the platform's math library, in `f32` and `f64`.
 const BY_PLATFORM: &[&str] = &["sinh", "cosh", "asinh"];
 const BY_PLATFORM_IN_F64: &[&str] = &["sin", "cos", "tan", "asin", "acos", "atan", "pow"];
 
-/// A device that interprets all pointwise programs, which takes one build. One test at a time has it:
+/// A device that interprets all pointwise programs but long ones. One test at a time has it:
 /// PoCL crashes now and then if it compiles for several.
 fn device() -> Option<(Arc<dyn Device>, MutexGuard<'static, ()>)> {
     static ONE: Mutex<()> = Mutex::new(());
@@ -251,7 +277,8 @@ fn every_row<A: Scalar>() {
     }
     assert!(wrong.is_empty(), "{} results are wrong\n{}", wrong.len(), wrong.join("\n"));
     assert!(compared > 500, "only {compared} results were compared");
-    assert!(sweeps() || device.counters().builds == 1, "{} builds", device.counters().builds);
+    // the libraries for two types, and programs that are too long for the interpreter
+    assert!(sweeps() || device.counters().builds <= 8, "{} builds", device.counters().builds);
 }
 
 #[test]
