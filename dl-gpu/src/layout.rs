@@ -106,6 +106,17 @@ pub(crate) struct Scan {
     pub(crate) initial: i32,
 }
 
+#[repr(C)]
+pub(crate) struct Sort {
+    pub(crate) of: u64,
+    pub(crate) to: u64,
+    pub(crate) before: u64,
+    pub(crate) len: u64,
+    pub(crate) after: u64,
+    pub(crate) count: u64,
+    pub(crate) descending: i32,
+}
+
 /// Six lengths for each axis.
 #[repr(C)]
 pub(crate) struct Maxima {

@@ -89,8 +89,9 @@ pub(crate) fn library(dtype: DType, double: bool) -> String {
     match dtype {
         DType::I64 => text + include_str!("check.c"),
         _ => {
-            let kernels = [include_str!("kernels.c"), include_str!("lookup.c"), include_str!("scan.c")];
-            text + &kernels.concat() + include_str!("random.c") + include_str!("pool.c") + include_str!("conv.c")
+            let orders = [include_str!("scan.c"), include_str!("sort.c"), include_str!("random.c")];
+            let windows = [include_str!("pool.c"), include_str!("conv.c")];
+            text + include_str!("kernels.c") + include_str!("lookup.c") + &orders.concat() + &windows.concat()
         }
     }
 }

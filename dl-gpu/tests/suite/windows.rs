@@ -56,13 +56,13 @@ fn pools_have_order_of_host() {
     value_and_gradients(&device, x(), |x, one| {
         x.to_rank::<Ix4>().max_pool2d(Pool::new(3).stride(2).padding(1)).to_dyn() * one
     });
-    value_and_gradients(&device, x(), |x, one| x.to_rank::<Ix4>().max_pool2d(2).to_dyn() * one);
+    value_and_gradients(&device, x(), |x, one| x.to_rank::<Ix4>().max_pool2d(Pool::new(2)).to_dyn() * one);
     value_and_gradients(&device, x(), |x, one| {
         x.to_rank::<Ix4>().avg_pool2d(AvgPool::from(Pool::new(5).stride(3))).to_dyn() * one
     });
     // more than 128 terms
     value_and_gradients(&device, [numbers(&[2, 3, 300], 7), numbers(&[1], 8)], |x, one| {
-        x.to_rank::<Ix3>().adaptive_avg_pool1d(2).to_dyn() * one
+        x.to_rank::<Ix3>().adaptive_avg_pool1d([2]).to_dyn() * one
     });
 }
 

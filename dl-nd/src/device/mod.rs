@@ -46,8 +46,8 @@ pub(crate) use product::{Factors, product};
 pub use view::View;
 #[doc(hidden)]
 pub use work::{
-    Conv, ConvForm, Dropout, Fold, Gather, Maxima, Product, Region, Rows, Scan, ScanOp, Scatter, ScatterOrder, Sum,
-    SumOrder, Work,
+    Conv, ConvForm, Dropout, Fold, Gather, Maxima, Product, Region, Rows, Scan, ScanOp, Scatter, ScatterOrder, Sort,
+    Sum, SumOrder, Work,
 };
 
 use dl_core::{Error, Result};

@@ -26,6 +26,8 @@ pub enum Work<'a> {
     Scatter(Scatter<'a>),
     /// Recurrences along an axis.
     Scan(Scan<'a>),
+    /// The order of the elements along an axis.
+    Sort(Sort<'a>),
     /// Elements that are kept at random.
     Dropout(Dropout<'a>),
     /// Places of the maxima of windows.
@@ -159,6 +161,18 @@ pub enum ScanOp {
     Extreme {
         largest: bool,
     },
+}
+
+/// The first `count` of the indices that sort the lanes of `[before, len, after]` along the second axis.
+/// NaN is the largest element, and equal elements keep their order.
+pub struct Sort<'a> {
+    pub of: &'a View,
+    pub to: &'a View,
+    pub before: usize,
+    pub len: usize,
+    pub after: usize,
+    pub count: usize,
+    pub descending: bool,
 }
 
 /// Elements multiplied by a number, or 0 where a draw of 32 bits is below `below`. Element `i` gets

@@ -33,6 +33,7 @@ pub(crate) mod index;
 pub(crate) mod interpolate;
 pub(crate) mod invalid;
 pub(crate) mod join;
+mod leave_one_out;
 pub(crate) mod linear;
 pub(crate) mod loss;
 pub(crate) mod loss_reduction;

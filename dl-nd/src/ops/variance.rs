@@ -1,12 +1,13 @@
 //! Variances, standard deviations and p-norms, and the deviations from a mean.
 
+use crate::device::{Comparison, Instruction, Program, View};
 use crate::kernels;
 use crate::ops::axes::{Axes, AxisList};
 use crate::ops::invalid::invalid;
 use crate::ops::pointwise::binary;
 use crate::ops::reduce::{Reduce, ReduceForm, ReduceOp, ReduceOutput, reduce};
 use crate::tensor::{Element, Nd, Rank};
-use dl_core::{Along, At, Binary, BuiltIn, Differentiable, Error, Layer, Pointwise, Primitive, Result};
+use dl_core::{Along, At, Binary, BuiltIn, Differentiable, Error, Layer, Pointwise, Primitive, Result, Unary};
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -430,6 +431,9 @@ impl<A: Element, D: Rank> Primitive for NormUnit<A, D> {
     fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, D>> {
         let axes = self.axes.of(x.shape())?;
         let [low, high] = [1e-20_f64, 1e20].map(|power| A::of(power.powf(self.p.recip())));
+        if let Some(view) = x.0.on_device()? {
+            return norm_unit_on_device::<A>(view, &axes, [low, high]).map(Nd::from_view);
+        }
         let magnitudes = x.0.mapv(A::abs).into_dyn();
         let largest = kernels::fold_axes(magnitudes.view(), &axes, A::zero(), |a, b| Binary::Max.value(a, b));
         let units = largest.mapv_into(|largest| {
@@ -450,4 +454,25 @@ impl<A: Element, D: Rank> Primitive for NormUnit<A, D> {
 
 impl<A: Element, D: Rank> BuiltIn for NormUnit<A, D> {
     const IS_PURE: bool = true;
+}
+
+/// The units on a device, where a comparison with NaN is false as on the host.
+fn norm_unit_on_device<A: Element>(x: View, axes: &[usize], [low, high]: [A; 2]) -> Result<View> {
+    let (device, mut sizes) = (x.device().clone(), Program::new(A::ELEMENT));
+    let (shape, of) = (x.shape.clone(), sizes.load(x));
+    sizes.push(Instruction::Unary(Unary::Abs, of));
+    let largest = sizes.run(&device, A::ELEMENT, &shape)?.fold_axes(Binary::Max, axes, 0.0)?;
+    let (shape, mut program) = (largest.shape.clone(), Program::new(A::ELEMENT));
+    let kept_within = |program: &mut Program, x: usize, [low, high]: [A; 2]| {
+        let [low, high] = [low, high].map(|bound| program.number(bound.device_number()));
+        let is_above = program.compare(Comparison::GreaterEqual, x, low);
+        let x = program.select(is_above, x, low);
+        let is_below = program.compare(Comparison::LessEqual, x, high);
+        program.select(is_below, x, high)
+    };
+    let largest = program.load(largest);
+    let largest = kept_within(&mut program, largest, [A::min_positive_value(), A::max_value()]);
+    let rest = kept_within(&mut program, largest, [low, high]);
+    program.binary(Binary::Div, largest, rest);
+    program.run(&device, A::ELEMENT, &shape)
 }

@@ -163,11 +163,17 @@ const THERE: &[&str] = &[
     "conv_transpose2d",
     "conv_transpose3d",
     "scaled_dot_product_attention",
+    "masked_select",
+    "sort",
+    "argsort",
+    "topk",
+    "einsum",
+    "norm_p",
 ];
 
 /// Operations that use functions of the platform's math library, in `f32` and `f64`.
 const BY_PLATFORM: &[&str] = &["sinh", "cosh", "asinh"];
-const BY_PLATFORM_IN_F64: &[&str] = &["sin", "cos", "tan", "asin", "acos", "atan", "pow"];
+const BY_PLATFORM_IN_F64: &[&str] = &["sin", "cos", "tan", "asin", "acos", "atan", "pow", "norm_p"];
 
 /// A device that interprets all pointwise programs but long ones. One test at a time has it:
 /// PoCL crashes now and then if it compiles for several.

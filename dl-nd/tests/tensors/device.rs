@@ -125,7 +125,7 @@ fn missing_operation_is_an_error_at_the_operation_and_not_a_copy() {
     let dry = Dry::new();
     let x = ones([2, 3], &dry);
     let line = line!() + 1;
-    let error = x.sort(1, false).0.predict().wait().unwrap_err();
+    let error = x.unsqueeze(0).ctc([[1_usize]]).predict().wait().unwrap_err();
     assert!(error.to_string().contains("cannot run on a dry device yet"), "{error}");
     assert_eq!(error.place().map(|place| place.line()), Some(line), "{error}");
     assert!(error.is_invalid() && !error.is_panic());
