@@ -1,6 +1,6 @@
 
-// The first of the indices that is not below a number: its position plus 1, or 0, and its value. One
-// group looks at all of them.
+// The first of the indices that is not below a number: its position plus 1, or 0, and its value.
+// One group looks at all of them.
 typedef struct {
     Shape shape;
     Place at;

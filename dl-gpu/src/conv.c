@@ -1,7 +1,7 @@
 
-// Convolutions: y = w · p, where the patches p have a row for each tap and a column for each position of
-// the window. Blocks of rows and columns, and with them the order of the sums, are those of the host's
-// kernels: see dl-nd, kernels/conv.rs.
+// Convolutions: y = w · p, where the patches p have a row for each tap and a column for each
+// position of the window. Blocks of rows and columns, and with them the order of the sums, are
+// those of the host's kernels: see dl-nd, kernels/conv.rs.
 typedef struct {
     ulong left, right, to, batch, groups, inputs, outputs, by_samples, by_rows;
     Region axes[3]; // with the lengths of x and of y

@@ -1,5 +1,5 @@
-// Elementary functions. The formulas are those of the crate dl-math, in the order of its operations,
-// so that the bits of a result are the host's.
+// Elementary functions. The formulas are those of the crate dl-math, in the order of its
+// operations, so that the bits of a result are the host's.
 #ifdef DL_DOUBLE
 #define R double
 #define U ulong

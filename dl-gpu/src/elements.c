@@ -8,8 +8,8 @@ T dl_stored(T x) { return isnan(x) ? DL_NAN : x; }
 T dl_stored(T x) { return x; }
 #endif
 
-// Where the elements of an operand or a result are: if step is not negative, neighbours in row-major
-// order are that far apart. The format is 0 for T.
+// Where the elements of an operand or a result are: if step is not negative, neighbours in
+// row-major order are that far apart. The format is 0 for T.
 typedef struct {
     ulong offset;
     int step;

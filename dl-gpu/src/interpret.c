@@ -1,5 +1,6 @@
 // A program that is interpreted. Instructions have eight bits each for the operation and its
-// operands: from 0 on unary operations, from 64 on binary ones, from 128 on comparisons and those below.
+// operands: from 0 on unary operations, from 64 on binary ones, from 128 on comparisons and those
+// below.
 typedef struct {
     Shape shape;
     int operands;

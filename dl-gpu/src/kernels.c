@@ -127,7 +127,8 @@ DL_KERNEL dl_fold(DL_GLOBAL const T *of, DL_GLOBAL T *to, Fold fold) {
     to[fold.to + i] = dl_stored(all);
 }
 
-// The strides of `a` are those of its batch axes, rows and terms, of `b` batch axes, columns, terms.
+// The strides of `a` are those of its batch axes, rows and terms, of `b` batch axes, columns,
+// terms.
 typedef struct {
     Shape shape; // of the batch axes
     ulong rows, depth, columns, a_row, a_term, b_column, b_term, row, to;
@@ -146,8 +147,8 @@ T dl_inner(DL_GLOBAL const T *x, DL_GLOBAL const T *y, ulong len, int accumulato
     return sums[0];
 }
 #define PART 512
-// The terms of at most 16 parts of equal length, each a chain of fused multiply-adds. `row` is added
-// to the first part.
+// The terms of at most 16 parts of equal length, each a chain of fused multiply-adds. `row` is
+// added to the first part.
 T dl_chains(DL_GLOBAL const T *a, ulong a_term, DL_GLOBAL const T *b, ulong b_term, ulong depth, T row, int with_row) {
     ulong parts = (depth + PART - 1) / PART, each = depth / parts, longer = depth % parts, at = 0;
     T sum = row;

@@ -30,9 +30,9 @@
 //!
 //! Results have the bits of the host, if that has fused multiply-adds: the formulas of the
 //! elementary functions and the orders of sums and products are the host's. Exceptions: `sinh`,
-//! `cosh` and `asinh`; of `f64` also `sin`, `cos`, `tan`, `asin`, `acos`, `atan` and powers; sums of
-//! tensors that the host has in another layout than row-major order; and means and norms with sums
-//! that overflow or underflow.
+//! `cosh` and `asinh`; of `f64` also `sin`, `cos`, `tan`, `asin`, `acos`, `atan` and powers; sums
+//! of tensors that the host has in another layout than row-major order; and means and norms with
+//! sums that overflow or underflow.
 //!
 //! # Files
 //!

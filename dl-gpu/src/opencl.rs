@@ -7,8 +7,8 @@
 //! compilation takes about a second, and a dynamic network has many programs that run once. Both
 //! give the same bits.
 //!
-//! Safety: a kernel accesses the elements of the views that it gets, in spans that the arena has given
-//! out, and nothing else; the structs of `layout` have the layout of those in the sources.
+//! Safety: a kernel accesses the elements of the views that it gets, in spans that the arena has
+//! given out, and nothing else; the structs of `layout` have the layout of those in the sources.
 
 mod kernels;
 
@@ -75,7 +75,7 @@ struct State {
     kernels: HashMap<(DType, &'static str), Kernel>,
     programs: HashMap<(Code, Vec<i32>), Compiled>,
     counters: Counters,
-    /// The errors of checks that have not been read, and the memory of what they find.
+    /// The errors of checks that have not been read, and the memory of their results.
     checks: Vec<OutOfRange>,
     found: Option<Span>,
     /// Bytes that the queue may still read, with their number.
@@ -277,7 +277,8 @@ impl OpenCl {
         }
         let kept = bytes.to_vec();
         let mut slab = borrowed(state.arena.slab(to));
-        // SAFETY: `kept` lives until the queue has been waited for; the slab lives as long as `self`
+        // SAFETY: `kept` lives until the queue has been waited for; the slab lives as long as
+        // `self`
         unsafe { self.queue.enqueue_write_buffer(&mut slab, CL_NON_BLOCKING, to.start, &kept, &[]) }.map_err(fails)?;
         state.staged.1 += kept.len();
         state.staged.0.push(kept);
@@ -384,7 +385,7 @@ impl Device for OpenCl {
 }
 
 impl OpenCl {
-    /// Queues a copy of what the checks have found, and ends them. The numbers are there when the
+    /// Queues a copy of the results of the checks, and ends them. The numbers are there when the
     /// queue has been waited for.
     fn found_by_checks(&self, state: &mut State) -> Result<(Vec<OutOfRange>, Vec<u64>)> {
         let checks = std::mem::take(&mut state.checks);
@@ -394,7 +395,8 @@ impl OpenCl {
             // SAFETY: any bits are a number
             let bytes =
                 unsafe { std::slice::from_raw_parts_mut(found.as_mut_ptr().cast::<u8>(), size_of_val(&found[..])) };
-            // SAFETY: the heap memory of `found` lives until the caller has waited; the slab lives as long as `self`
+            // SAFETY: the heap memory of `found` lives until the caller has waited; the slab lives
+            // as long as `self`
             unsafe { self.queue.enqueue_read_buffer(&slab, CL_NON_BLOCKING, span.start, bytes, &[]) }
                 .map_err(|error| self.error("cannot be read", error))?;
         }
@@ -419,8 +421,8 @@ fn fill<T>(to: &mut [T], from: impl IntoIterator<Item = T>) {
     to.iter_mut().zip(from).for_each(|(to, from)| *to = from);
 }
 
-/// The context of the device of this number, one in a process: PoCL guards its compiler by a lock of
-/// the context.
+/// The context of the device of this number, one in a process: PoCL guards its compiler by a lock
+/// of the context.
 fn context_of(number: usize, hardware: &Hardware) -> std::result::Result<Arc<Context>, ClError> {
     static CONTEXTS: Mutex<BTreeMap<usize, Arc<Context>>> = Mutex::new(BTreeMap::new());
     let mut contexts = CONTEXTS.lock().unwrap_or_else(PoisonError::into_inner);

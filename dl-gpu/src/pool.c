@@ -45,8 +45,8 @@ DL_KERNEL dl_maxima(DL_GLOBAL const T *of, DL_GLOBAL ulong *to, Maxima m) {
     to[m.to + i] = found;
 }
 
-// A sparse matrix times the lanes of `[before, length, inner]`: `starts` has the first term of each row
-// and the places of the terms, `factors` the divisor of each row and the factors of the terms.
+// A sparse matrix times the lanes of `[before, length, inner]`: `starts` has the first term of each
+// row and the places of the terms, `factors` the divisor of each row and the factors of the terms.
 typedef struct {
     ulong of, to, starts, factors, before, length, outputs, inner;
 } Rows;

@@ -1,6 +1,6 @@
 
-// Dropout by ChaCha with 8 rounds: element i gets word i modulo 16 of block i / 16, and becomes 0 if that
-// is below a number. A thread draws a block.
+// Dropout by ChaCha with 8 rounds: element i gets word i modulo 16 of block i / 16, and becomes 0
+// if that is below a number. A thread draws a block.
 typedef struct {
     ulong of, to, len, below;
     uint key[8];

@@ -1,6 +1,6 @@
 
-// The indices that sort the lanes of `[before, len, after]` along the second axis, the first `count` of
-// them. A thread counts the elements before its own, which gives the place of its index.
+// The indices that sort the lanes of `[before, len, after]` along the second axis, the first
+// `count` of them. A thread counts the elements before its own, which gives the place of its index.
 typedef struct {
     ulong of, to, before, len, after, count;
     int descending;

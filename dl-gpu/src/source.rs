@@ -9,8 +9,8 @@ use std::fmt::Write;
 /// The number of threads of a group.
 pub(crate) const GROUP: usize = 64;
 
-/// Codes of interpreted programs: that of the first binary operation and of the first comparison, and
-/// those of the other instructions.
+/// Codes of interpreted programs: that of the first binary operation and of the first comparison,
+/// and those of the other instructions.
 const BINARY: usize = 64;
 const COMPARISON: usize = 128;
 const LOAD: u32 = 136;
@@ -29,8 +29,9 @@ const COMPARISONS: [Comparison; 8] = [
     Comparison::Either,
 ];
 
-/// What all sources begin with: the words of the dialect, and for elements of this type the places, the
-/// elementary functions and the pointwise operations. `double` says whether the device has `f64`.
+/// What all sources begin with: the words of the dialect, and for elements of this type the places,
+/// the elementary functions and the pointwise operations. `double` says whether the device has
+/// `f64`.
 fn prelude(dtype: DType, double: bool) -> String {
     let name = name_of(dtype);
     let mut text = format!(
@@ -116,8 +117,8 @@ pub(crate) fn encoded(instruction: Instruction) -> u32 {
     }
 }
 
-/// The kernel `dl_map` of a program. `formats` are those of its operands and results. Its geometry has
-/// room for `places` tensors and is an argument by value, or in memory if it is large.
+/// The kernel `dl_map` of a program. `formats` are those of its operands and results. Its geometry
+/// has room for `places` tensors and is an argument by value, or in memory if it is large.
 pub(crate) fn map(code: &Code, formats: &[i32], places: usize, by_value: bool, double: bool) -> String {
     let mut text = prelude(code.element, double);
     let _ = write!(

@@ -22,7 +22,8 @@ pub enum Comparison {
 /// An instruction. Its operands are the results of instructions before it, by their positions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Instruction {
-    /// The element of an operand, by the number of the operand, converted to the type of the program.
+    /// The element of an operand, by the number of the operand, converted to the type of the
+    /// program.
     Load(usize),
     /// A number that the launch passes, by its position. A number is no part of the code, since
     /// every step may have another learning rate.
@@ -44,7 +45,7 @@ pub struct Code {
     /// Elements are converted when they are loaded and stored.
     pub element: DType,
     pub instructions: Vec<Instruction>,
-    /// The instructions whose results are stored, in the order of the tensors.
+    /// The instructions of the results, in the order of the tensors.
     pub results: Vec<usize>,
 }
 
@@ -98,7 +99,7 @@ impl Program {
         self.push(Instruction::Select([mask, a, b]))
     }
 
-    /// Runs the program, whose result is that of its last instruction.
+    /// Runs the program. Its result is that of its last instruction.
     pub(crate) fn run(self, device: &Arc<dyn Device>, dtype: DType, shape: &[usize]) -> Result<View> {
         let to = View::new(device, dtype, shape)?;
         self.write(&to)?;

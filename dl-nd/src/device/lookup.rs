@@ -12,7 +12,7 @@ impl View {
         View { shape, strides, ..self.clone() }
     }
 
-    /// The slices at these indices of an axis, whose axes replace it.
+    /// The slices at these indices of an axis. The axes of the indices replace it.
     pub(crate) fn take(&self, axis: usize, at: &View) -> Result<View> {
         let around = |before: &[usize], after: &[usize]| [before, &at.shape, after].concat();
         let shape = around(&self.shape[..axis], &self.shape[axis + 1..]);
@@ -83,8 +83,8 @@ impl View {
         self.device().launch(&Work::Scatter(scatter))
     }
 
-    /// Queues a check that all indices are below a number, or equal to `except`. The next read fails
-    /// with the error for the first one that is not.
+    /// Queues a check that all indices are below a number, or equal to `except`. The next read
+    /// fails with the error for the first one that is not.
     pub(crate) fn check_below(&self, below: usize, except: Option<usize>, error: OutOfRange) -> Result<()> {
         if self.is_empty() { Ok(()) } else { self.device().check(self, below, except, error) }
     }

@@ -1,4 +1,4 @@
-//! Devices: tensors whose elements lie in other memory than the host's.
+//! Devices: tensors with elements in other memory than the host's.
 //!
 //! A tensor moves to a device with [`Nd::to`](crate::Nd::to), a module with
 //! [`MoveModule::move_to`](crate::MoveModule::move_to). An operation on tensors of a device runs on
@@ -56,8 +56,8 @@ use std::sync::Arc;
 
 /// Memory and a queue of kernels.
 ///
-/// A queue runs in order: what is launched first has ended before the next kernel reads its results,
-/// and memory that is freed may be given to what is launched later.
+/// A queue runs in order: what is launched first has ended before the next kernel reads its
+/// results, and memory that is freed may be given to what is launched later.
 ///
 /// ```
 /// use dl_nd::Nd;
@@ -95,8 +95,8 @@ pub trait Device: Send + Sync + 'static {
     #[doc(hidden)]
     fn launch(&self, work: &Work<'_>) -> Result<()>;
 
-    /// Queues a look at all elements of a view of `usize`. The next `read` must fail with the error for
-    /// the first one that is neither below a number nor the excepted one.
+    /// Queues a look at all elements of a view of `usize`. The next `read` must fail with the error
+    /// for the first one that is neither below a number nor the excepted one.
     #[doc(hidden)]
     fn check(&self, of: &View, below: usize, except: Option<usize>, error: OutOfRange) -> Result<()>;
 

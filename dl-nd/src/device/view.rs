@@ -57,8 +57,8 @@ impl View {
         self.len() == 0
     }
 
-    /// Whether the elements are adjacent, in row-major order. The stride of an axis of length 1 does
-    /// not count.
+    /// Whether the elements are adjacent, in row-major order. The stride of an axis of length 1
+    /// does not count.
     pub fn is_contiguous(&self) -> bool {
         let mut stride = 1;
         self.shape.iter().zip(&self.strides).rev().all(|(&length, &own)| {

@@ -43,8 +43,8 @@ pub enum Work<'a> {
 pub enum SumOrder {
     /// From the first to the last.
     InTurn,
-    /// In eight accumulators, of which the first and the fifth, and so on, are added; then the terms
-    /// that are left.
+    /// In eight accumulators, of which the first and the fifth, and so on, are added; then the
+    /// terms that are left.
     InEights,
     /// Any number of terms in runs of 128, which are the leaves of a binary tree.
     InRuns,
@@ -61,8 +61,8 @@ pub struct Sum<'a> {
 }
 
 /// The folds of `[before, rows, after]` along its second axis, `part` rows at a time; the result is
-/// `[before, parts, after]`. Adjacent rows (`after` is 1) are folded in 32 lanes, then the halves of
-/// the lanes; others from the first to the last.
+/// `[before, parts, after]`. Adjacent rows (`after` is 1) are folded in 32 lanes, then the halves
+/// of the lanes; others from the first to the last.
 pub struct Fold<'a> {
     pub of: &'a View,
     pub to: &'a View,
@@ -86,15 +86,15 @@ pub struct Product<'a> {
     /// Whether negative elements become 0.
     pub relu: bool,
     pub to: &'a View,
-    /// The number of accumulators of an inner product of adjacent elements, if this is one: term `i`
-    /// belongs to accumulator `i` modulo this, and the halves are added. More than 4096 terms are
-    /// halved. Otherwise 0.
+    /// The number of accumulators of an inner product of adjacent elements, if this is one: term
+    /// `i` belongs to accumulator `i` modulo this, and the halves are added. More than 4096 terms
+    /// are halved. Otherwise 0.
     pub accumulators: usize,
 }
 
-/// `to[i] = of[i + at[i]]`, where an index counts neighbours that are `apart`. `of` and `at` have the
-/// shape of `to`, and `of` does not move along the axis of the indices. An index that is not below
-/// `length` gives 0 or −∞.
+/// `to[i] = of[i + at[i]]`, where an index counts neighbours that are `apart`. `of` and `at` have
+/// the shape of `to`, and `of` does not move along the axis of the indices. An index that is not
+/// below `length` gives 0 or −∞.
 pub struct Gather<'a> {
     pub of: &'a View,
     pub at: &'a View,
@@ -141,7 +141,7 @@ pub struct Scan<'a> {
     pub from_end: bool,
 }
 
-/// What a scan computes from the elements `x` of `of`. States begin at 0 unless it is said.
+/// The result of a scan of the elements `x` of `of`. States begin at 0, or as it says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScanOp {
     /// Sums with the sum of their rounding errors (Neumaier, 1974).
@@ -163,8 +163,8 @@ pub enum ScanOp {
     },
 }
 
-/// The first `count` of the indices that sort the lanes of `[before, len, after]` along the second axis.
-/// NaN is the largest element, and equal elements keep their order.
+/// The first `count` of the indices that sort the lanes of `[before, len, after]` along the second
+/// axis. NaN is the largest element, and equal elements keep their order.
 pub struct Sort<'a> {
     pub of: &'a View,
     pub to: &'a View,
@@ -196,8 +196,8 @@ pub struct Region {
     pub outputs: usize,
 }
 
-/// The place of the maximum of each window in its channel, in row-major order: that of the first one, or
-/// of the last NaN. All ones where a window has no element.
+/// The place of the maximum of each window in its channel, in row-major order: that of the first
+/// one, or of the last NaN. All ones where a window has no element.
 pub struct Maxima<'a> {
     pub of: &'a View,
     pub to: &'a View,
@@ -226,11 +226,12 @@ pub struct Rows<'a> {
 pub enum ConvForm {
     /// `y` from `x` and `w`. The taps are summed in blocks of 512.
     Output,
-    /// The gradient of `w` from `x` and `y`. Positions are summed in blocks of 256, those of a sample
-    /// before those of the next one; the samples in `by_samples` parts, whose sums are added.
+    /// The gradient of `w` from `x` and `y`. Positions are summed in blocks of 256, those of a
+    /// sample before those of the next one; the sums of `by_samples` parts of the samples are
+    /// added.
     Weight,
-    /// The gradient of `x` from `y` and `w`. The channels of `y` are summed as the terms of a product,
-    /// and these sums are added by blocks of 64 positions, and in a block by taps.
+    /// The gradient of `x` from `y` and `w`. The channels of `y` are summed as the terms of a
+    /// product, and these sums are added by blocks of 64 positions, and in a block by taps.
     Input,
 }
 

@@ -1,5 +1,5 @@
-//! Attention on a device: the softmax between two products, for 64 queries at a time as on the host.
-//! Nothing is hidden from keys and values that are not finite, unlike there.
+//! Attention on a device: the softmax between two products, for 64 queries at a time as on the
+//! host. Nothing is hidden from keys and values that are not finite, unlike there.
 
 use crate::device::{Comparison, Factors, Instruction, Program, SumOrder, View, not_on_host, product};
 use crate::gemm;
@@ -14,7 +14,8 @@ use std::ops::Range;
 const ROWS: usize = 64;
 const KEYS: usize = 256;
 
-/// Queries, keys, values and the addend of the scores, with the same batch axes, whose number is `batch`.
+/// Queries, keys, values and the addend of the scores, with the same batch axes, whose number is
+/// `batch`.
 pub(super) struct AttentionOnDevice<A> {
     pub(super) q: View,
     pub(super) k: View,

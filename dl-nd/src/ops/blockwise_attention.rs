@@ -103,8 +103,8 @@ fn with_heads<A: Element, D: Rank, R>(
     Ok((dim_of(&[batch.slice(), &[length, depth]].concat()), compute(heads, others)))
 }
 
-/// The operands on a device, broadcast to the batch axes, and the tensors after the first `inputs` ones;
-/// none if they are on the host.
+/// The operands on a device, broadcast to the batch axes, and the tensors after the first `inputs`
+/// ones; none if they are on the host.
 fn on_device<A: Element, D: Rank>(
     causal: bool,
     all: &[&Nd<A, D>],
@@ -207,8 +207,8 @@ impl<A: Element, D: MatMul<D, Product = D>> Primitive for BlockwiseDeltas<A, D> 
     }
 
     /// The product of the deltas with their delta `g` is `F = Σ P·(A·B + C) − Σ r(A)·r(B)` with the
-    /// weights `P`, `A = g_q·kᵀ + q·g_kᵀ`, `B = d·vᵀ`, `C = d·g_vᵀ` and the sums `r(X) = Σ P·X` over
-    /// the keys. These are the derivatives of `F`.
+    /// weights `P`, `A = g_q·kᵀ + q·g_kᵀ`, `B = d·vᵀ`, `C = d·g_vᵀ` and the sums `r(X) = Σ P·X`
+    /// over the keys. These are the derivatives of `F`.
     fn pullback(&self, at: &At<'_, Self>) -> Vec<Option<Layer<Nd<A, D>>>> {
         let inputs = at.operands.len() - 2;
         let (q, [mut k, mut v]) = (&at.operands[0], [1, 2].map(|index| at.operands[index].clone()));

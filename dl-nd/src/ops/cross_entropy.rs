@@ -313,8 +313,8 @@ fn check<S: Data<Elem = usize>, E: Dimension>(
     check_labels(labels.view(), classes, ignored)
 }
 
-/// The labels beside logits on a device, with a class axis of length 1. The next read reports one that is
-/// no class, as an error of this operation.
+/// The labels beside logits on a device, with a class axis of length 1. The next read reports one
+/// that is no class, as an error of this operation.
 fn labels_on_device<E: Rank>(
     logits: &View,
     labels: &Nd<usize, E>,

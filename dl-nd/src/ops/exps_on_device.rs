@@ -1,4 +1,5 @@
-//! Exponentials of lanes on a device: the steps of `ExpLanes` as pointwise programs, a fold and sums.
+//! Exponentials of lanes on a device: the steps of `ExpLanes` as pointwise programs, a fold and
+//! sums.
 
 use crate::device::{Comparison, Instruction, Program, SumOrder, View};
 use crate::fusion::CHUNK_LEN;
@@ -6,8 +7,8 @@ use crate::ops::pointwise::binary;
 use crate::tensor::{Element, Expr, Nd, Rank};
 use dl_core::{Binary, Result, Unary};
 
-/// The exponentials `exp(x − m)` of lanes, where `m` is the maximum of the lane, and their sums. Maxima
-/// and sums keep the axis with length 1.
+/// The exponentials `exp(x − m)` of lanes, where `m` is the maximum of the lane, and their sums.
+/// Maxima and sums keep the axis with length 1.
 pub(crate) struct ExpsOnDevice<A: Element, D: Rank> {
     exps: Nd<A, D>,
     pub(crate) maxima: Nd<A, D>,

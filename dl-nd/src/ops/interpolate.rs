@@ -15,7 +15,8 @@ use std::sync::Arc;
 macro_rules! nearest {
     ($($name:ident $N:literal $rank:literal $axes:literal $from:literal $to:literal;)*) => {$(
         #[doc = concat!("The nearest elements of `", $axes, "` at so many positions along each spatial axis:")]
-        /// element `⌊i·length / n⌋` for element `i` of `n`. PyTorch's `interpolate(mode="nearest")`.
+        /// element `⌊i·length / n⌋` for element `i` of `n`. PyTorch's
+        /// `interpolate(mode="nearest")`.
         ///
         #[doc = concat!("```\n# use dl_core::Differentiable; use dl_nd::{Nd, ResampleOps};\nlet y = Nd::full(", $from, ", 1.0_f32).", stringify!($name))]
         #[doc = concat!("([4; ", $N, "]);\nassert_eq!(y.predict().wait()?, Nd::full(", $to, ", 1.0));\n# dl_core::Result::Ok(())\n```")]

@@ -211,8 +211,8 @@ pub(crate) fn centered<A: Element, D: Rank>(name: &'static str, x: Layer<Nd<A, D
 struct Center<A: Element, D: Rank> {
     mean: Reduce<A, D, Nd<A, D>>,
     axes: AxisList,
-    /// Whether deviations that overflow are in units of 4. Their variance is so large that any `eps`
-    /// is less than its last digit.
+    /// Whether deviations that overflow are in units of 4. Their variance is so large that any
+    /// `eps` is less than its last digit.
     in_units: bool,
 }
 
@@ -409,9 +409,9 @@ fn norm_p<A: Element, D: Rank, O: ReduceOutput<A, D> + Pointwise>(
     }
 }
 
-/// x ↦ the unit of each reduction in which its `p`-norm is computed, a constant: 1, unless the `p`-th
-/// power of the largest magnitude might overflow or underflow. The norm of `x` is the unit times that
-/// of `x / unit`.
+/// x ↦ the unit of each reduction in which its `p`-norm is computed, a constant: 1, unless the
+/// `p`-th power of the largest magnitude might overflow or underflow. The norm of `x` is the unit
+/// times that of `x / unit`.
 #[derive(Clone)]
 struct NormUnit<A, D> {
     p: f64,

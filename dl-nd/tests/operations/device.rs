@@ -189,8 +189,8 @@ fn device() -> Option<(Arc<dyn Device>, MutexGuard<'static, ()>)> {
     }
 }
 
-/// Whether second derivatives are compared too. Their programs are too long for the interpreter: there
-/// are fifty builds.
+/// Whether second derivatives are compared too. Their programs are too long for the interpreter:
+/// there are fifty builds.
 fn sweeps() -> bool {
     std::env::var_os("DL_SWEEP").is_some()
 }
