@@ -1,5 +1,5 @@
-// Elementary functions. The formulas are those of the crate dl-math, in the order of its operations,
-// so that the bits of a result are the host's.
+// Elementary functions. The formulas are those of the crate dl-math, in the order of its
+// operations, so that the bits of a result are the host's.
 #ifdef DL_DOUBLE
 #define R double
 #define U ulong
@@ -178,34 +178,7 @@ double_by(sin) double_by(cos) double_by(tan) double_by(asin) double_by(acos) dou
 double dl_pow_double(double a, double b) {
     return b == 0.0 ? 1.0 : b == 1.0 ? a : b == 2.0 ? a * a : b == -1.0 ? 1.0 / a : pow(a, b);
 }
-#undef R
-#undef U
-#undef F
-#undef L
-#undef BITS
-#undef FROM
-#undef SIGN
-#undef DIGITS
-#undef BIAS
-#undef INTEGER
-#undef ROOT
-#undef ROUND
-#undef ROUND_HALF
-#undef LOG2_E
-#undef LN_2
-#undef LN_2_HIGH
-#undef LN_2_LOW
-#undef EXP_FROM
-#undef EXP_TO
-#undef ERFC_END
-#undef ERFC_FIRST
-#undef ERFC_FIRST_LOW
-#undef TINY
-#undef SUBNORMAL_SCALE
-#undef SMALLEST
-#undef LARGEST
-#undef REDUCED
-#undef LOW
+#include UNDEFINED
 #else
 float dl_sin_float(float x) { return sin(x); }
 float dl_cos_float(float x) { return cos(x); }
@@ -264,29 +237,4 @@ R F(erfc_scaled)(R x) {
         -L(0.023781087), -L(0.06781055))));
 }
 #include FORMULAS
-#undef R
-#undef U
-#undef F
-#undef L
-#undef BITS
-#undef FROM
-#undef SIGN
-#undef DIGITS
-#undef BIAS
-#undef INTEGER
-#undef ROOT
-#undef ROUND
-#undef ROUND_HALF
-#undef LOG2_E
-#undef LN_2
-#undef LN_2_HIGH
-#undef LN_2_LOW
-#undef EXP_FROM
-#undef EXP_TO
-#undef ERFC_END
-#undef ERFC_FIRST
-#undef ERFC_FIRST_LOW
-#undef TINY
-#undef SUBNORMAL_SCALE
-#undef SMALLEST
-#undef LARGEST
+#include UNDEFINED

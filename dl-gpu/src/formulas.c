@@ -1,6 +1,6 @@
 // The elementary functions in the arithmetic of the host, for one format: R is the type, U the
-// unsigned integer of its size, F(name) names a function, L(number) is a constant. See the crate
-// dl-math, whose every operation stands here in the same order.
+// unsigned integer of its size, F(name) names a function, L(number) is a constant. Every operation
+// of the crate dl-math stands here in the same order.
 R F(with_sign_of)(R x, R of) { return FROM(BITS(x) ^ (BITS(of) & SIGN)); }
 R F(power_of_two)(R e) { return FROM(BITS(e) << (DIGITS - 1)); }
 R F(first)(R e) { return FROM((BITS(e) >> 1) << (DIGITS - 1)); }

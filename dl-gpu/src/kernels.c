@@ -1,39 +1,5 @@
-// The kernels for elements T that are built once: an interpreter of pointwise programs, sums, folds,
-// and products. The order of every sum is the host's: see the crate dl-nd, device/work.rs.
-
-// A program that is interpreted. Instructions have eight bits each for the operation and its
-// operands: from 0 on unary operations, from 64 on binary ones, 128 loads an element, 129 a number.
-typedef struct {
-    Shape shape;
-    int operands;
-    int results;
-    int instructions;
-    uint code[DL_INSTRUCTIONS];
-    uint stored[DL_PLACES];
-    T numbers[DL_NUMBERS];
-    Place places[DL_PLACES];
-} Program;
-#define MEMORY DL_GLOBAL T *m0, DL_GLOBAL T *m1, DL_GLOBAL T *m2, DL_GLOBAL T *m3, DL_GLOBAL T *m4, DL_GLOBAL T *m5
-DL_KERNEL dl_interpret(MEMORY, Program program) {
-    ulong i = DL_INDEX;
-    if (i >= program.shape.len) return;
-    DL_GLOBAL T *memory[DL_PLACES] = {m0, m1, m2, m3, m4, m5};
-    T values[DL_INSTRUCTIONS];
-    for (int at = 0; at < program.instructions; ++at) {
-        uint code = program.code[at], op = code & 255, left = (code >> 8) & 255, right = (code >> 16) & 255;
-        T value;
-        switch (op) {
-            DL_CASES
-            case 128: value = memory[left][dl_at(&program.shape, &program.places[left], i)]; break;
-            default: value = program.numbers[left];
-        }
-        values[at] = value;
-    }
-    for (int result = 0; result < program.results; ++result) {
-        int place = program.operands + result;
-        memory[place][dl_at(&program.shape, &program.places[place], i)] = dl_stored(values[program.stored[result]]);
-    }
-}
+// The kernels for elements T that are built once: sums, folds, and products. The order of every sum
+// is the host's: see the crate dl-nd, device/work.rs.
 
 #define RUN 128
 // The sum of at most 128 terms that are `apart` apart.
@@ -49,36 +15,6 @@ T dl_short_sum(DL_GLOBAL const T *x, int len, ulong apart, int in_eights) {
     for (; at < len; ++at) sum = sum + x[at * apart];
     return sum;
 }
-typedef struct {
-    ulong of, to, before, len, after;
-    int in_eights;
-} Sum;
-// A thread sums the terms of one result. More than 128 are halved, from left to right, on a stack.
-DL_KERNEL dl_sum(DL_GLOBAL const T *of, DL_GLOBAL T *to, Sum sum) {
-    ulong i = DL_INDEX;
-    if (i >= sum.before * sum.after) return;
-    DL_GLOBAL const T *x = of + sum.of + (i / sum.after * sum.len * sum.after + i % sum.after);
-    ulong lens[80];
-    T sums[48];
-    int left = 1, done = 0;
-    lens[0] = sum.len;
-    while (left > 0) {
-        ulong len = lens[--left];
-        if (len == 0) { // both halves are there
-            --done;
-            sums[done - 1] = sums[done - 1] + sums[done];
-        } else if (len <= RUN) {
-            sums[done++] = dl_short_sum(x, (int)len, sum.after, sum.in_eights);
-            x += len * sum.after;
-        } else {
-            lens[left++] = 0;
-            lens[left++] = len - len / 2;
-            lens[left++] = len / 2;
-        }
-    }
-    to[sum.to + i] = sums[0];
-}
-
 // A sum of leaves as a binary counter: sums[slot] is that of 2^slot leaves.
 #define PUSH(leaf) { \
     T pushed = leaf; \
@@ -91,6 +27,51 @@ T dl_total(const T *sums, ulong leaves, T rest) {
         if ((leaves >> slot) & 1) sum = sums[slot] + sum;
     return sum;
 }
+// The pairwise sum of runs, each of which is summed in turn.
+T dl_sum_of_runs(DL_GLOBAL const T *x, ulong len, ulong apart) {
+    T sums[48], rest = ZERO;
+    ulong leaves = 0;
+    for (ulong at = 0; at < len; at += RUN) {
+        int here = (int)min(len - at, (ulong)RUN);
+        T run = dl_short_sum(x + at * apart, here, apart, 0);
+        if (here == RUN) PUSH(run) else rest = run;
+    }
+    return dl_total(sums, leaves, rest);
+}
+typedef struct {
+    ulong of, to, before, len, after;
+    int order; // in turn, in eights, in runs
+} Sum;
+// A thread sums the terms of one result. More than 128 are halved, from left to right, on a stack.
+DL_KERNEL dl_sum(DL_GLOBAL const T *of, DL_GLOBAL T *to, Sum sum) {
+    ulong i = DL_INDEX;
+    if (i >= sum.before * sum.after) return;
+    DL_GLOBAL const T *x = of + sum.of + (i / sum.after * sum.len * sum.after + i % sum.after);
+    if (sum.order == 2) {
+        to[sum.to + i] = dl_stored(dl_sum_of_runs(x, sum.len, sum.after));
+        return;
+    }
+    ulong lens[80];
+    T sums[48];
+    int left = 1, done = 0;
+    lens[0] = sum.len;
+    while (left > 0) {
+        ulong len = lens[--left];
+        if (len == 0) { // both halves are there
+            --done;
+            sums[done - 1] = sums[done - 1] + sums[done];
+        } else if (len <= RUN) {
+            sums[done++] = dl_short_sum(x, (int)len, sum.after, sum.order == 1);
+            x += len * sum.after;
+        } else {
+            lens[left++] = 0;
+            lens[left++] = len - len / 2;
+            lens[left++] = len / 2;
+        }
+    }
+    to[sum.to + i] = sums[0];
+}
+
 T dl_run(DL_GLOBAL const T *x, int len) {
     T sums[32];
     for (int lane = 0; lane < 32; ++lane) sums[lane] = ZERO;
@@ -146,7 +127,8 @@ DL_KERNEL dl_fold(DL_GLOBAL const T *of, DL_GLOBAL T *to, Fold fold) {
     to[fold.to + i] = dl_stored(all);
 }
 
-// The strides of `a` are those of its batch axes, rows and terms, of `b` batch axes, columns, terms.
+// The strides of `a` are those of its batch axes, rows and terms, of `b` batch axes, columns,
+// terms.
 typedef struct {
     Shape shape; // of the batch axes
     ulong rows, depth, columns, a_row, a_term, b_column, b_term, row, to;
@@ -165,8 +147,8 @@ T dl_inner(DL_GLOBAL const T *x, DL_GLOBAL const T *y, ulong len, int accumulato
     return sums[0];
 }
 #define PART 512
-// The terms of at most 16 parts of equal length, each a chain of fused multiply-adds. `row` is added
-// to the first part.
+// The terms of at most 16 parts of equal length, each a chain of fused multiply-adds. `row` is
+// added to the first part.
 T dl_chains(DL_GLOBAL const T *a, ulong a_term, DL_GLOBAL const T *b, ulong b_term, ulong depth, T row, int with_row) {
     ulong parts = (depth + PART - 1) / PART, each = depth / parts, longer = depth % parts, at = 0;
     T sum = row;

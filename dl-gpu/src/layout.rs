@@ -1,7 +1,7 @@
 //! Arguments of kernels, in the layout of the structs of the sources.
 
-use dl_core::{Error, Result};
-use dl_nd::device::View;
+use dl_core::{DType, Error, Result};
+use dl_nd::device::{Region, View};
 
 /// The number of axes that a kernel can have.
 pub(crate) const AXES: usize = 8;
@@ -17,6 +17,7 @@ pub(crate) struct Place {
     offset: u64,
     step: i32,
     strides: [i32; AXES],
+    pub(crate) format: i32,
 }
 
 #[repr(C)]
@@ -55,7 +56,112 @@ pub(crate) struct Sum {
     pub(crate) before: u64,
     pub(crate) len: u64,
     pub(crate) after: u64,
-    pub(crate) in_eights: i32,
+    pub(crate) order: i32,
+}
+
+#[repr(C)]
+pub(crate) struct Check {
+    pub(crate) shape: Shape,
+    pub(crate) at: Place,
+    pub(crate) below: u64,
+    pub(crate) except: u64,
+    pub(crate) excepts: u64,
+    pub(crate) slot: u64,
+}
+
+#[repr(C)]
+pub(crate) struct Gather {
+    pub(crate) shape: Shape,
+    pub(crate) of: Place,
+    pub(crate) at: Place,
+    pub(crate) to: Place,
+    pub(crate) apart: i64,
+    pub(crate) length: u64,
+    pub(crate) lowest: i32,
+}
+
+#[repr(C)]
+pub(crate) struct Scatter {
+    pub(crate) shape: Shape,
+    pub(crate) to: Place,
+    pub(crate) at: Place,
+    pub(crate) parts: Place,
+    pub(crate) count: u64,
+    pub(crate) at_apart: i64,
+    pub(crate) parts_apart: i64,
+    pub(crate) axis: i32,
+    pub(crate) order: i32,
+}
+
+#[repr(C)]
+pub(crate) struct Scan {
+    pub(crate) of: u64,
+    pub(crate) with: u64,
+    pub(crate) to: u64,
+    pub(crate) before: u64,
+    pub(crate) len: u64,
+    pub(crate) after: u64,
+    pub(crate) op: i32,
+    pub(crate) from_end: i32,
+    pub(crate) initial: i32,
+}
+
+#[repr(C)]
+pub(crate) struct Sort {
+    pub(crate) of: u64,
+    pub(crate) to: u64,
+    pub(crate) before: u64,
+    pub(crate) len: u64,
+    pub(crate) after: u64,
+    pub(crate) count: u64,
+    pub(crate) descending: i32,
+}
+
+/// Six lengths for each axis.
+#[repr(C)]
+pub(crate) struct Maxima {
+    pub(crate) of: u64,
+    pub(crate) to: u64,
+    pub(crate) channels: u64,
+    pub(crate) regions: [[u64; 6]; 3],
+}
+
+#[repr(C)]
+pub(crate) struct Conv {
+    pub(crate) left: u64,
+    pub(crate) right: u64,
+    pub(crate) to: u64,
+    pub(crate) batch: u64,
+    pub(crate) groups: u64,
+    pub(crate) inputs: u64,
+    pub(crate) outputs: u64,
+    pub(crate) by_samples: u64,
+    pub(crate) by_rows: u64,
+    pub(crate) axes: [[u64; 6]; 3],
+    pub(crate) accumulators: i32,
+    pub(crate) is_pointwise: i32,
+}
+
+#[repr(C)]
+pub(crate) struct Rows {
+    pub(crate) of: u64,
+    pub(crate) to: u64,
+    pub(crate) starts: u64,
+    pub(crate) factors: u64,
+    pub(crate) before: u64,
+    pub(crate) length: u64,
+    pub(crate) outputs: u64,
+    pub(crate) inner: u64,
+}
+
+#[repr(C)]
+pub(crate) struct Dropout<T> {
+    pub(crate) of: u64,
+    pub(crate) to: u64,
+    pub(crate) len: u64,
+    pub(crate) below: u64,
+    pub(crate) key: [u32; 8],
+    pub(crate) scale: T,
 }
 
 #[repr(C)]
@@ -88,6 +194,12 @@ pub(crate) struct Product {
     pub(crate) accumulators: i32,
 }
 
+/// The lengths of a window, in the order of the source.
+pub(crate) fn region(region: Region) -> [u64; 6] {
+    let Region { kernel, stride, padding, dilation, length, outputs } = region;
+    [kernel, stride, padding, dilation, length, outputs].map(|length| length as u64)
+}
+
 /// The position of the first element of a view in its slab, in elements.
 pub(crate) fn offset(view: &View) -> u64 {
     (view.span().start / view.dtype.size() + view.offset) as u64
@@ -105,7 +217,7 @@ impl Shape {
 }
 
 impl Place {
-    pub(crate) const NOWHERE: Place = Place { offset: 0, step: 0, strides: [0; AXES] };
+    pub(crate) const NOWHERE: Place = Place { offset: 0, step: 0, strides: [0; AXES], format: 0 };
 
     /// The first axes of a view.
     pub(crate) fn of_axes(view: &View, axes: usize) -> Result<Self> {
@@ -120,10 +232,21 @@ impl Place {
             (_, true) => 1,
             _ => -1,
         };
-        Ok(Place { offset: offset(view), step, strides })
+        Ok(Place { offset: offset(view), step, strides, format: 0 })
     }
 
-    pub(crate) fn new(view: &View) -> Result<Self> {
-        Place::of_axes(view, view.shape.len())
+    /// All axes of a view, for a kernel of elements of this type.
+    pub(crate) fn new(view: &View, element: DType) -> Result<Self> {
+        let format = match view.dtype {
+            own if own == element => 0,
+            DType::Bool | DType::U8 => 1,
+            DType::I32 => 2,
+            DType::I64 => 3,
+            DType::U64 => 4,
+            DType::F32 => 5,
+            DType::F64 => 6,
+            other => return Err(Error::invalid(format!("elements of `{other}` cannot lie on a device"))),
+        };
+        Ok(Place { format, ..Place::of_axes(view, view.shape.len())? })
     }
 }

@@ -4,8 +4,8 @@
 //! `dl::gpu`.
 //!
 //! [`open`] gives a device, to which tensors and modules are moved: see [`dl_nd::device`]. The only
-//! back-end yet is OpenCL, whose library is loaded at run time: the build needs neither headers nor
-//! a driver, and a machine without OpenCL gets an error from `open`.
+//! back-end yet is OpenCL. Its library is loaded at run time: the build needs neither headers nor a
+//! driver, and on a machine without OpenCL `open` returns an error.
 //!
 //! ```
 //! use dl_core::{Differentiable, Weight};
@@ -30,9 +30,9 @@
 //!
 //! Results have the bits of the host, if that has fused multiply-adds: the formulas of the
 //! elementary functions and the orders of sums and products are the host's. Exceptions: `sinh`,
-//! `cosh` and `asinh`; of `f64` also `sin`, `cos`, `tan`, `asin`, `acos`, `atan` and powers; sums of
-//! tensors that the host has in another layout than row-major order; and means and norms whose sums
-//! overflow or underflow.
+//! `cosh` and `asinh`; of `f64` also `sin`, `cos`, `tan`, `asin`, `acos`, `atan` and powers; sums
+//! of tensors that the host has in another layout than row-major order; and means and norms with
+//! sums that overflow or underflow.
 //!
 //! # Files
 //!

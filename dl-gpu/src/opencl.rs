@@ -1,21 +1,22 @@
 //! Devices by OpenCL.
 //!
-//! One lock owns the kernels, whose arguments are set in the object that is launched, and the
-//! memory. Launches happen under it, in the order of the queue; reading waits outside of it.
+//! One lock owns the memory and the kernels: the arguments of a launch are set in its kernel.
+//! Launches happen under it, in the order of the queue; reading waits outside of it.
 //!
 //! A pointwise program is interpreted when it is new and compiled when it comes back, since a
 //! compilation takes about a second, and a dynamic network has many programs that run once. Both
 //! give the same bits.
 //!
-//! Safety: a kernel accesses the elements of the views that it gets, whose spans the arena has given
-//! out, and nothing else; the structs of `layout` have the layout of those in the sources.
+//! Safety: a kernel accesses the elements of the views that it gets, in spans that the arena has
+//! given out, and nothing else; the structs of `layout` have the layout of those in the sources.
+
+mod kernels;
 
 use crate::arena::Arena;
-use crate::layout::{self, Geometry, INSTRUCTIONS, NUMBERS, PLACES, Place, Shape, offset};
+use crate::layout::{self, Geometry, INSTRUCTIONS, NUMBERS, PLACES, Place, Shape};
 use crate::source::{self, GROUP};
-use dl_core::{Binary, DType, Error, Number, Result};
-use dl_nd::device::{Code, Counters, Device, Span, View, Work};
-use dl_nd::device::{Fold, Product, Sum, SumOrder};
+use dl_core::{DType, Error, Result};
+use dl_nd::device::{Code, Counters, Device, OutOfRange, Span, View, Work};
 use opencl3::command_queue::CommandQueue;
 use opencl3::context::Context;
 use opencl3::device::{CL_DEVICE_TYPE_ALL, CL_DEVICE_TYPE_GPU, Device as Hardware, get_all_devices};
@@ -37,6 +38,9 @@ const MANY: usize = 64;
 const EXACT_DIVISION: &str = "-cl-fp32-correctly-rounded-divide-sqrt";
 /// The bit of the configuration of `f32` that says that there is this option.
 const HAS_EXACT_DIVISION: u64 = 1 << 7;
+
+/// Checks that are queued without a wait.
+const MAX_CHECKS: usize = 256;
 
 /// Bytes on their way to a device that are kept until a wait. Beyond, a write waits.
 const MAX_STAGED_BYTES: usize = 1 << 26;
@@ -69,8 +73,11 @@ struct State {
     arena: Arena<Buffer<u8>>,
     libraries: HashMap<DType, Program>,
     kernels: HashMap<(DType, &'static str), Kernel>,
-    programs: HashMap<(DType, Code), Compiled>,
+    programs: HashMap<(Code, Vec<i32>), Compiled>,
     counters: Counters,
+    /// The errors of checks that have not been read, and the memory of their results.
+    checks: Vec<OutOfRange>,
+    found: Option<Span>,
     /// Bytes that the queue may still read, with their number.
     staged: (Vec<Vec<u8>>, usize),
 }
@@ -88,7 +95,7 @@ impl OpenCl {
         let mut devices = get_all_devices(CL_DEVICE_TYPE_GPU).unwrap_or_default();
         let all = get_all_devices(CL_DEVICE_TYPE_ALL).map_err(|ClError(code)| {
             Error::invalid(format!(
-                "there is no device: OpenCL, whose library (libOpenCL.so.1) and drivers were looked for, \
+                "there is no device: OpenCL (libOpenCL.so.1 and its drivers were looked for) \
                  reports {} ({code})",
                 ClError(code)
             ))
@@ -119,6 +126,8 @@ impl OpenCl {
             kernels: HashMap::new(),
             programs: HashMap::new(),
             counters: Counters::default(),
+            checks: Vec::new(),
+            found: None,
             staged: (Vec::new(), 0),
         });
         Ok(OpenCl { name, double, options, settings, context, queue, state })
@@ -174,23 +183,31 @@ impl OpenCl {
         queued
     }
 
-    fn map<T: Number>(&self, state: &mut State, code: &Code, numbers: &[f64], of: &[View], to: &[View]) -> Result<()> {
-        let views: Vec<&View> = of.iter().chain(to).collect();
-        let (dtype, shape) = (to[0].dtype, Shape::new(&to[0].shape)?);
-        let places: Vec<Place> = views.iter().map(|view| Place::new(view)).collect::<Result<_>>()?;
-        let numbers: Vec<T> = numbers.iter().map(|&number| T::of(number)).collect();
-        let program = state.programs.entry((dtype, code.clone())).or_default();
+    /// Queues a pointwise program. `views` are its operands and its results.
+    fn map<T: Copy + Default>(
+        &self,
+        state: &mut State,
+        code: &Code,
+        numbers: Vec<T>,
+        views: &[&View],
+        shape: &[usize],
+    ) -> Result<()> {
+        let (dtype, shape) = (code.element, Shape::new(shape)?);
+        let places: Vec<Place> = views.iter().map(|view| Place::new(view, dtype)).collect::<Result<_>>()?;
+        let formats: Vec<i32> = places.iter().map(|place| place.format).collect();
+        let key = (code.clone(), formats);
+        let program = state.programs.entry(key.clone()).or_default();
         program.uses = program.uses.saturating_add(1);
         let is_short = code.instructions.len() <= INSTRUCTIONS && views.len() <= PLACES && numbers.len() <= NUMBERS;
         if is_short && program.kernel.is_none() && program.uses < self.settings.compile_from {
             let mut interpreted = layout::Program {
                 shape,
-                operands: of.len() as i32,
-                results: to.len() as i32,
+                operands: (views.len() - code.results.len()) as i32,
+                results: code.results.len() as i32,
                 instructions: code.instructions.len() as i32,
                 code: [0; INSTRUCTIONS],
                 stored: [0; PLACES],
-                numbers: [T::zero(); NUMBERS],
+                numbers: [T::default(); NUMBERS],
                 places: [Place::NOWHERE; PLACES],
             };
             fill(&mut interpreted.code, code.instructions.iter().map(|&instruction| source::encoded(instruction)));
@@ -199,7 +216,7 @@ impl OpenCl {
             fill(&mut interpreted.places, places);
             return self.run(state, dtype, "dl_interpret", shape.len, |call, arena| {
                 // places that are not used get any memory
-                for view in views.iter().chain(std::iter::repeat(&&to[0])).take(PLACES) {
+                for view in views.iter().chain(std::iter::repeat(&views[0])).take(PLACES) {
                     set_memory(call, arena, view.span());
                 }
                 set(call, &interpreted);
@@ -213,7 +230,7 @@ impl OpenCl {
             Some(kernel) => kernel,
             None => {
                 let room = if by_value { NUMBERS } else { MANY };
-                let text = source::map(code, of.len(), room, by_value, dtype, self.double);
+                let text = source::map(code, &key.1, room, by_value, self.double);
                 let built = self.build(state, &text)?;
                 let kernel = Kernel::create(&built, "dl_map").map_err(|error| self.error("has no kernel", error))?;
                 (built, kernel)
@@ -237,7 +254,7 @@ impl OpenCl {
         }
         let queued = self.enqueue(state, &mut call, shape.len);
         in_memory.into_iter().for_each(|span| state.arena.give_back(span));
-        state.programs.entry((dtype, code.clone())).or_default().kernel = Some(kernel);
+        state.programs.entry(key).or_default().kernel = Some(kernel);
         queued
     }
 
@@ -260,7 +277,8 @@ impl OpenCl {
         }
         let kept = bytes.to_vec();
         let mut slab = borrowed(state.arena.slab(to));
-        // SAFETY: `kept` lives until the queue has been waited for; the slab lives as long as `self`
+        // SAFETY: `kept` lives until the queue has been waited for; the slab lives as long as
+        // `self`
         unsafe { self.queue.enqueue_write_buffer(&mut slab, CL_NON_BLOCKING, to.start, &kept, &[]) }.map_err(fails)?;
         state.staged.1 += kept.len();
         state.staged.0.push(kept);
@@ -310,140 +328,90 @@ impl Device for OpenCl {
     }
 
     fn launch(&self, work: &Work<'_>) -> Result<()> {
-        let dtype = match work {
-            Work::Map { to, .. } => to[0].dtype,
-            Work::Cast { .. } => DType::F64,
-            Work::SumAll { to, .. } | Work::Sum(Sum { to, .. }) => to.dtype,
-            Work::Fold(Fold { to, .. }) | Work::Product(Product { to, .. }) => to.dtype,
-        };
-        if dtype == DType::F64 && !self.double {
-            return Err(self.error("has no arithmetic of `f64`", "use `f32`"));
-        }
+        self.queue_work(&mut self.state(), work)
+    }
+
+    fn check(&self, of: &View, below: usize, except: Option<usize>, error: OutOfRange) -> Result<()> {
         let state = &mut *self.state();
-        match *work {
-            Work::Map { code, numbers, of, to } if dtype == DType::F64 => self.map::<f64>(state, code, numbers, of, to),
-            Work::Map { code, numbers, of, to } => self.map::<f32>(state, code, numbers, of, to),
-            Work::Cast { of, to } => {
-                let name = match (of.dtype, to.dtype) {
-                    (DType::F32, DType::F64) => "dl_cast_float_double",
-                    (DType::F64, DType::F32) => "dl_cast_double_float",
-                    other => return Err(self.error("cannot convert", format_args!("{other:?}"))),
-                };
-                let (shape, from, at) = (Shape::new(&of.shape)?, Place::new(of)?, Place::new(to)?);
-                self.run(state, DType::F32, name, shape.len, |call, arena| {
-                    set_memory(call, arena, of.span());
-                    set_memory(call, arena, to.span());
-                    set(call, &shape);
-                    set(call, &from);
-                    set(call, &at);
-                })
+        if state.checks.len() == MAX_CHECKS {
+            let (checks, found) = self.found_by_checks(state)?;
+            state.counters.syncs += 1;
+            if let Err(error) = self.queue.finish() {
+                // the queue may still write it
+                std::mem::forget(found);
+                return Err(self.error("cannot be waited for", error));
             }
-            Work::SumAll { of, to } => self.sum_all(state, of, to),
-            Work::Sum(Sum { of, to, before, len, after, order }) => {
-                let [before, len, after] = [before, len, after].map(|length| length as u64);
-                let in_eights = (order == SumOrder::InEights).into();
-                let sum = layout::Sum { of: offset(of), to: offset(to), before, len, after, in_eights };
-                self.run(state, dtype, "dl_sum", before * after, |call, arena| {
-                    set_memory(call, arena, of.span());
-                    set_memory(call, arena, to.span());
-                    set(call, &sum);
-                })
-            }
-            Work::Fold(Fold { of, to, op, before, rows, after, part }) => {
-                let [before, rows, after, part] = [before, rows, after, part].map(|length| length as u64);
-                let op = match op {
-                    Binary::Mul => 0,
-                    Binary::Max => 1,
-                    _ => 2,
-                };
-                let fold = layout::Fold { of: offset(of), to: offset(to), before, rows, after, part, op };
-                self.run(state, dtype, "dl_fold", to.len() as u64, |call, arena| {
-                    set_memory(call, arena, of.span());
-                    set_memory(call, arena, to.span());
-                    set(call, &fold);
-                })
-            }
-            Work::Product(ref product) => self.product(state, dtype, product),
+            first_error(checks, &found)?;
         }
+        let span = state.found.map_or_else(|| self.take(state, 16 * MAX_CHECKS), Ok)?;
+        state.found = Some(span);
+        let check = layout::Check {
+            shape: Shape::new(&of.shape)?,
+            at: Place::new(of, DType::I64)?,
+            below: below as u64,
+            except: except.unwrap_or(0) as u64,
+            excepts: except.is_some().into(),
+            slot: (span.start / 8 + 2 * state.checks.len()) as u64,
+        };
+        self.run(state, DType::I64, "dl_check", GROUP as u64, |call, arena| {
+            set_memory(call, arena, of.span());
+            set_memory(call, arena, span);
+            set(call, &check);
+        })?;
+        state.checks.push(error);
+        Ok(())
     }
 
     fn read(&self, from: Span, bytes: &mut [u8]) -> Result<()> {
         if bytes.is_empty() {
             return Ok(());
         }
-        let (slab, staged) = {
-            let mut state = self.state();
+        let (slab, staged, (checks, found)) = {
+            let state = &mut *self.state();
             state.counters.syncs += 1;
             state.counters.bytes_down += bytes.len() as u64;
-            (borrowed(state.arena.slab(from)), std::mem::take(&mut state.staged))
+            let found = self.found_by_checks(state)?;
+            (borrowed(state.arena.slab(from)), std::mem::take(&mut state.staged), found)
         };
         // SAFETY: the call returns when the bytes are there; the slab lives as long as `self`
         let read = unsafe { self.queue.enqueue_read_buffer(&slab, CL_BLOCKING, from.start, bytes, &[]) };
-        if read.is_err() {
-            // the queue may still read the staged bytes
-            std::mem::forget(staged);
+        if let Err(error) = read {
+            // the queue may still use them
+            std::mem::forget((staged, found));
+            return Err(self.error("cannot be read", error));
         }
-        read.map(|_| ()).map_err(|error| self.error("cannot be read", error))
+        first_error(checks, &found)
     }
 }
 
 impl OpenCl {
-    fn sum_all(&self, state: &mut State, of: &View, to: &View) -> Result<()> {
-        /// As in the source.
-        const CHUNK: u64 = 4096;
-        let (len, dtype) = (of.len() as u64, of.dtype);
-        let chunks = len.div_ceil(CHUNK);
-        let sums = self.take(state, chunks as usize * dtype.size())?;
-        let start = (sums.start / dtype.size()) as u64;
-        let mut sum = |name, of: (Span, u64), to: (Span, u64), threads| {
-            self.run(state, dtype, name, threads, |call, arena| {
-                for (span, offset) in [of, to] {
-                    set_memory(call, arena, span);
-                    set(call, &offset);
-                }
-                set(call, &len);
-            })
-        };
-        let summed = sum("dl_chunk_sums", (of.span(), offset(of)), (sums, start), chunks)
-            .and_then(|()| sum("dl_sum_of_chunks", (sums, start), (to.span(), offset(to)), 1));
-        state.arena.give_back(sums);
-        summed
-    }
-
-    fn product(&self, state: &mut State, dtype: DType, product: &Product<'_>) -> Result<()> {
-        let &Product { a, b, row, relu, to, accumulators } = product;
-        let axes = a.shape.len();
-        let [rows, depth, columns] =
-            [a.shape[axes - 2], a.shape[axes - 1], b.shape[axes - 1]].map(|length| length as u64);
-        let stride = |view: &View, axis: usize| view.strides[axis] as u64;
-        let argument = layout::Product {
-            shape: Shape::new(&a.shape[..axes - 2])?,
-            rows,
-            depth,
-            columns,
-            a_row: stride(a, axes - 2),
-            a_term: stride(a, axes - 1),
-            b_column: stride(b, axes - 1),
-            b_term: stride(b, axes - 2),
-            row: row.map_or(0, offset),
-            to: offset(to),
-            a: Place::of_axes(a, axes - 2)?,
-            b: Place::of_axes(b, axes - 2)?,
-            with_row: row.is_some().into(),
-            relu: relu.into(),
-            accumulators: accumulators as i32,
-        };
-        self.run(state, dtype, "dl_product", to.len() as u64, |call, arena| {
-            for view in [a, b, row.unwrap_or(a), to] {
-                set_memory(call, arena, view.span());
-            }
-            set(call, &argument);
-        })
+    /// Queues a copy of the results of the checks, and ends them. The numbers are there when the
+    /// queue has been waited for.
+    fn found_by_checks(&self, state: &mut State) -> Result<(Vec<OutOfRange>, Vec<u64>)> {
+        let checks = std::mem::take(&mut state.checks);
+        let mut found = vec![0_u64; 2 * checks.len()];
+        if let (false, Some(span)) = (checks.is_empty(), state.found) {
+            let slab = borrowed(state.arena.slab(span));
+            // SAFETY: any bits are a number
+            let bytes =
+                unsafe { std::slice::from_raw_parts_mut(found.as_mut_ptr().cast::<u8>(), size_of_val(&found[..])) };
+            // SAFETY: the heap memory of `found` lives until the caller has waited; the slab lives
+            // as long as `self`
+            unsafe { self.queue.enqueue_read_buffer(&slab, CL_NON_BLOCKING, span.start, bytes, &[]) }
+                .map_err(|error| self.error("cannot be read", error))?;
+        }
+        Ok((checks, found))
     }
 }
 
-fn geometry<T: Number, const N: usize>(shape: Shape, numbers: &[T], places: &[Place]) -> Geometry<T, N> {
-    let mut geometry = Geometry { shape, numbers: [T::zero(); N], places: [Place::NOWHERE; N] };
+/// The error of the first check that has found an index.
+fn first_error(checks: Vec<OutOfRange>, found: &[u64]) -> Result<()> {
+    let fails = checks.into_iter().zip(found.as_chunks::<2>().0).find(|(_, found)| found[0] > 0);
+    fails.map_or(Ok(()), |(error, &[position, index])| Err(error(position as usize - 1, index as usize)))
+}
+
+fn geometry<T: Copy + Default, const N: usize>(shape: Shape, numbers: &[T], places: &[Place]) -> Geometry<T, N> {
+    let mut geometry = Geometry { shape, numbers: [T::default(); N], places: [Place::NOWHERE; N] };
     fill(&mut geometry.numbers, numbers.iter().copied());
     fill(&mut geometry.places, places.iter().copied());
     geometry
@@ -453,8 +421,8 @@ fn fill<T>(to: &mut [T], from: impl IntoIterator<Item = T>) {
     to.iter_mut().zip(from).for_each(|(to, from)| *to = from);
 }
 
-/// The context of the device of this number, one in a process: PoCL guards its compiler by a lock of
-/// the context.
+/// The context of the device of this number, one in a process: PoCL guards its compiler by a lock
+/// of the context.
 fn context_of(number: usize, hardware: &Hardware) -> std::result::Result<Arc<Context>, ClError> {
     static CONTEXTS: Mutex<BTreeMap<usize, Arc<Context>>> = Mutex::new(BTreeMap::new());
     let mut contexts = CONTEXTS.lock().unwrap_or_else(PoisonError::into_inner);

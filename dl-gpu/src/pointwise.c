@@ -2,8 +2,6 @@
 // function.
 #define unary(name, value) T dl_u_##name(T x) { return value; }
 #define binary(name, value) T dl_b_##name(T a, T b) { return value; }
-#define ZERO ((T)0)
-#define ONE ((T)1)
 #define HALF ((T)0.5)
 T dl_cdf(T x) { return HALF * E(erfc)(x * (T)-0.70710678118654752440); }
 T dl_weighted(T weight, T x) { return weight == ZERO ? weight : weight * x; }
@@ -76,28 +74,3 @@ binary(strong_div, a == ZERO ? a : a / b)
 binary(both_strong_mul, a == ZERO || b == ZERO ? ZERO : a * b)
 binary(pow_slope, b == ZERO ? b : b * E(pow)(a, b - ONE))
 binary(pow_log, a == ZERO && b >= ZERO ? a : E(pow)(a, b) * E(ln)(a))
-
-// A stored NaN has the bits of the host's.
-T dl_stored(T x) { return isnan(x) ? DL_NAN : x; }
-
-// Where the elements of an operand or a result are: if step is not negative, neighbours in row-major
-// order are that far apart.
-typedef struct {
-    ulong offset;
-    int step;
-    int strides[DL_AXES];
-} Place;
-typedef struct {
-    ulong len;
-    int rank;
-    uint shape[DL_AXES];
-} Shape;
-ulong dl_at(const Shape *shape, const Place *place, ulong i) {
-    if (place->step >= 0) return place->offset + i * place->step;
-    long at = place->offset;
-    for (int axis = shape->rank - 1; axis >= 0; --axis) {
-        at += (long)(i % shape->shape[axis]) * place->strides[axis];
-        i /= shape->shape[axis];
-    }
-    return at;
-}

@@ -2,53 +2,99 @@
 
 use crate::layout::{AXES, INSTRUCTIONS, NUMBERS, PLACES};
 use dl_core::{Binary, DType, Unary};
-use dl_nd::device::{Code, Instruction};
+use dl_nd::device::{Code, Comparison, Instruction};
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 use std::fmt::Write;
 
 /// The number of threads of a group.
 pub(crate) const GROUP: usize = 64;
 
-/// The first code of binary operations, and those of loads and numbers, of interpreted programs.
+/// Codes of interpreted programs: that of the first binary operation and of the first comparison,
+/// and those of the other instructions.
 const BINARY: usize = 64;
-const LOAD: u32 = 128;
-const NUMBER: u32 = 129;
+const COMPARISON: usize = 128;
+const LOAD: u32 = 136;
+const NUMBER: u32 = 137;
+const POSITION: u32 = 138;
+const SELECT: u32 = 139;
 
-/// What all sources begin with: the words of the dialect, the elementary functions and the pointwise
-/// operations for elements of this type. `double` says whether the device has `f64`.
+const COMPARISONS: [Comparison; 8] = [
+    Comparison::Less,
+    Comparison::LessEqual,
+    Comparison::Greater,
+    Comparison::GreaterEqual,
+    Comparison::Equal,
+    Comparison::NotEqual,
+    Comparison::Both,
+    Comparison::Either,
+];
+
+/// What all sources begin with: the words of the dialect, and for elements of this type the places,
+/// the elementary functions and the pointwise operations. `double` says whether the device has
+/// `f64`.
 fn prelude(dtype: DType, double: bool) -> String {
-    let elementary = include_str!("elementary.c").replace("#include FORMULAS", include_str!("formulas.c"));
     let name = name_of(dtype);
+    let mut text = format!(
+        "#define DL_GROUP {GROUP}\n#define DL_AXES {AXES}\n#define DL_PLACES {PLACES}\n\
+         #define DL_INSTRUCTIONS {INSTRUCTIONS}\n#define DL_NUMBERS {NUMBERS}\n{double}{words}\n#define T {name}\n",
+        double = if double { "#define DL_DOUBLE\n" } else { "" },
+        words = include_str!("words.c"),
+    );
+    if dtype == DType::I64 {
+        return text + include_str!("elements.c");
+    }
     let nan = if dtype == DType::F64 { "DL_DOUBLE_OF(0x7ff8000000000000ul)" } else { "DL_FLOAT(0x7fc00000u)" };
     let linear = 2.0 * FRAC_2_SQRT_PI * FRAC_1_SQRT_2;
-    let double = if double { "#define DL_DOUBLE\n" } else { "" };
-    format!(
-        "#define DL_GROUP {GROUP}\n#define DL_AXES {AXES}\n#define DL_PLACES {PLACES}\n\
-         #define DL_INSTRUCTIONS {INSTRUCTIONS}\n#define DL_NUMBERS {NUMBERS}\n{double}{words}\n{elementary}\n\
-         #define T {name}\n#define E(name) dl_##name##_{name}\n#define DL_NAN {nan}\n\
-         #define GELU_LINEAR {linear:?}\n#define GELU_CUBIC {cubic:?}\n{pointwise}\n",
-        words = include_str!("words.c"),
+    let _ = write!(
+        text,
+        "#define E(name) dl_##name##_{name}\n#define DL_NAN {nan}\n\
+         #define GELU_LINEAR {linear:?}\n#define GELU_CUBIC {cubic:?}\n{elements}\n{elementary}\n{pointwise}\n",
         cubic = 0.044715 * linear,
+        elements = include_str!("elements.c"),
+        elementary = include_str!("elementary.c")
+            .replace("#include FORMULAS", include_str!("formulas.c"))
+            .replace("#include UNDEFINED", include_str!("undefined.c")),
         pointwise = include_str!("pointwise.c"),
-    )
+    );
+    text
 }
 
 fn name_of(dtype: DType) -> &'static str {
-    if dtype == DType::F64 { "double" } else { "float" }
+    match dtype {
+        DType::F32 => "float",
+        DType::F64 => "double",
+        _ => "long",
+    }
 }
 
 /// The kernels for elements of this type that are built once.
 pub(crate) fn library(dtype: DType, double: bool) -> String {
     let mut cases = String::new();
-    for (code, op) in Unary::ALL.iter().enumerate() {
-        let _ = write!(cases, "case {code}: value = dl_u_{}(values[left]); break; ", op.name());
+    let mut case = |code: usize, value: String| {
+        let _ = write!(cases, "case {code}: value = {value}; break; ");
+    };
+    if dtype != DType::I64 {
+        for (code, op) in Unary::ALL.iter().enumerate() {
+            case(code, format!("dl_u_{}(values[left])", op.name()));
+        }
+        for (code, op) in Binary::ALL.iter().enumerate() {
+            case(BINARY + code, format!("dl_b_{}(values[left], values[right])", op.name()));
+        }
     }
-    for (code, op) in Binary::ALL.iter().enumerate() {
-        let name = op.name();
-        let _ = write!(cases, "case {}: value = dl_b_{name}(values[left], values[right]); break; ", BINARY + code);
+    for (code, op) in COMPARISONS.iter().enumerate() {
+        case(COMPARISON + code, format!("dl_c_{op:?}(values[left], values[right])"));
     }
-    let kernels = include_str!("kernels.c").replace("DL_CASES", &cases);
-    [&prelude(dtype, double), &kernels, include_str!("cast.c")].concat()
+    let codes = format!("#define DL_LOAD {LOAD}\n#define DL_POSITION {POSITION}\n#define DL_SELECT {SELECT}\n");
+    let interpreter = include_str!("interpret.c").replace("DL_CASES", &cases);
+    let text = [prelude(dtype, double), codes, interpreter].concat();
+    match dtype {
+        DType::I64 => text + include_str!("check.c"),
+        _ => {
+            let orders = [include_str!("scan.c"), include_str!("sort.c"), include_str!("random.c")];
+            let windows = [include_str!("pool.c"), include_str!("conv.c")];
+            text + include_str!("kernels.c") + include_str!("lookup.c") + &orders.concat() + &windows.concat()
+        }
+    }
 }
 
 /// An instruction of an interpreted program.
@@ -57,23 +103,29 @@ pub(crate) fn encoded(instruction: Instruction) -> u32 {
     match instruction {
         Instruction::Load(operand) => LOAD | (operand as u32) << 8,
         Instruction::Number(number) => NUMBER | (number as u32) << 8,
+        Instruction::Position(axis) => POSITION | (axis as u32) << 8,
         Instruction::Unary(op, x) => position(Unary::ALL.iter().position(|&other| other == op)) | (x as u32) << 8,
         Instruction::Binary(op, a, b) => {
             let code = position(Binary::ALL.iter().position(|&other| other == op));
             (code + BINARY as u32) | (a as u32) << 8 | (b as u32) << 16
         }
+        Instruction::Compare(op, a, b) => {
+            let code = position(COMPARISONS.iter().position(|&other| other == op));
+            (code + COMPARISON as u32) | (a as u32) << 8 | (b as u32) << 16
+        }
+        Instruction::Select([mask, a, b]) => SELECT | (mask as u32) << 8 | (a as u32) << 16 | (b as u32) << 24,
     }
 }
 
-/// The kernel `dl_map` of a program with this number of operands. Its geometry has room for `places`
-/// tensors and is an argument by value, or in memory if it is large.
-pub(crate) fn map(code: &Code, operands: usize, places: usize, by_value: bool, dtype: DType, double: bool) -> String {
-    let mut text = prelude(dtype, double);
+/// The kernel `dl_map` of a program. `formats` are those of its operands and results. Its geometry
+/// has room for `places` tensors and is an argument by value, or in memory if it is large.
+pub(crate) fn map(code: &Code, formats: &[i32], places: usize, by_value: bool, double: bool) -> String {
+    let mut text = prelude(code.element, double);
     let _ = write!(
         text,
         "typedef struct {{ Shape shape; T numbers[{places}]; Place places[{places}]; }} Geometry;\nDL_KERNEL dl_map("
     );
-    for memory in 0..operands + code.results.len() {
+    for memory in 0..formats.len() {
         let _ = write!(text, "DL_GLOBAL T *m{memory}, ");
     }
     text += match by_value {
@@ -84,17 +136,22 @@ pub(crate) fn map(code: &Code, operands: usize, places: usize, by_value: bool, d
         }
     };
     text += "ulong i = DL_INDEX;\nif (i >= g.shape.len) return;\n";
+    let element = |place: usize| format!("m{place}, {}, dl_at(&g.shape, &g.places[{place}], i)", formats[place]);
     for (at, instruction) in code.instructions.iter().enumerate() {
-        let _ = match *instruction {
-            Instruction::Load(x) => writeln!(text, "T v{at} = m{x}[dl_at(&g.shape, &g.places[{x}], i)];"),
-            Instruction::Number(number) => writeln!(text, "T v{at} = g.numbers[{number}];"),
-            Instruction::Unary(op, x) => writeln!(text, "T v{at} = dl_u_{}(v{x});", op.name()),
-            Instruction::Binary(op, a, b) => writeln!(text, "T v{at} = dl_b_{}(v{a}, v{b});", op.name()),
+        let value = match *instruction {
+            Instruction::Load(x) => format!("dl_load({})", element(x)),
+            Instruction::Number(number) => format!("g.numbers[{number}]"),
+            Instruction::Position(axis) => format!("(T)dl_index(&g.shape, {axis}, i)"),
+            Instruction::Unary(op, x) => format!("dl_u_{}(v{x})", op.name()),
+            Instruction::Binary(op, a, b) => format!("dl_b_{}(v{a}, v{b})", op.name()),
+            Instruction::Compare(op, a, b) => format!("dl_c_{op:?}(v{a}, v{b})"),
+            Instruction::Select([mask, a, b]) => format!("v{mask} != ZERO ? v{a} : v{b}"),
         };
+        let _ = writeln!(text, "T v{at} = {value};");
     }
+    let operands = formats.len() - code.results.len();
     for (result, value) in code.results.iter().enumerate() {
-        let to = operands + result;
-        let _ = writeln!(text, "m{to}[dl_at(&g.shape, &g.places[{to}], i)] = dl_stored(v{value});");
+        let _ = writeln!(text, "dl_store({}, v{value});", element(operands + result));
     }
     text + "}\n"
 }
@@ -112,6 +169,6 @@ mod tests {
         let unary = Unary::ALL.iter().filter(|op| !has("unary", "u", op.name())).map(|op| op.name());
         let binary = Binary::ALL.iter().filter(|op| !has("binary", "b", op.name())).map(|op| op.name());
         assert_eq!(unary.chain(binary).collect::<Vec<_>>(), [""; 0]);
-        assert!(Unary::ALL.len() <= BINARY && Binary::ALL.len() <= LOAD as usize - BINARY);
+        assert!(Unary::ALL.len() <= BINARY && Binary::ALL.len() <= COMPARISON - BINARY);
     }
 }

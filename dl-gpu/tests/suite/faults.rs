@@ -2,7 +2,7 @@
 
 use super::{device, numbers};
 use dl_core::{Differentiable, Result, Weight};
-use dl_nd::device::{Counters, Device, Span, Work};
+use dl_nd::device::{Counters, Device, OutOfRange, Span, View, Work};
 use dl_nd::{MoveModule, Nd, ops::*};
 use dl_optim::Sgd;
 use ndarray::Ix2;
@@ -40,6 +40,13 @@ impl Device for Failing {
         match self.left.fetch_sub(1, Ordering::Relaxed) {
             ..=0 => Err(dl_core::Error::invalid("this launch fails")),
             _ => self.device.launch(work),
+        }
+    }
+
+    fn check(&self, of: &View, below: usize, except: Option<usize>, error: OutOfRange) -> Result<()> {
+        match self.left.fetch_sub(1, Ordering::Relaxed) {
+            ..=0 => Err(dl_core::Error::invalid("this launch fails")),
+            _ => self.device.check(of, below, except, error),
         }
     }
 

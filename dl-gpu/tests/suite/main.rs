@@ -1,9 +1,11 @@
 //! Tests of devices against the host. Without a device they only say so.
 
 mod faults;
+mod lookups;
 mod orders;
 mod tiers;
 mod training;
+mod windows;
 
 use dl_core::Differentiable;
 use dl_gpu::Settings;

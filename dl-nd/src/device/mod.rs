@@ -1,4 +1,4 @@
-//! Devices: tensors whose elements lie in other memory than the host's.
+//! Devices: tensors with elements in other memory than the host's.
 //!
 //! A tensor moves to a device with [`Nd::to`](crate::Nd::to), a module with
 //! [`MoveModule::move_to`](crate::MoveModule::move_to). An operation on tensors of a device runs on
@@ -28,19 +28,27 @@
 
 mod code;
 mod dry;
+mod lookup;
 mod product;
+mod scan;
 mod sums;
 mod view;
 mod work;
 
+pub(crate) use code::Program;
 #[doc(hidden)] // for the crates that implement devices
-pub use code::{Code, Instruction};
+pub use code::{Code, Comparison, Instruction};
 pub use dry::Dry;
+#[doc(hidden)]
+pub use lookup::OutOfRange;
 pub(crate) use product::{Factors, product};
 #[doc(hidden)]
 pub use view::View;
 #[doc(hidden)]
-pub use work::{Fold, Product, Sum, SumOrder, Work};
+pub use work::{
+    Conv, ConvForm, Dropout, Fold, Gather, Maxima, Product, Region, Rows, Scan, ScanOp, Scatter, ScatterOrder, Sort,
+    Sum, SumOrder, Work,
+};
 
 use dl_core::{Error, Result};
 use std::fmt;
@@ -48,8 +56,8 @@ use std::sync::Arc;
 
 /// Memory and a queue of kernels.
 ///
-/// A queue runs in order: what is launched first has ended before the next kernel reads its results,
-/// and memory that is freed may be given to what is launched later.
+/// A queue runs in order: what is launched first has ended before the next kernel reads its
+/// results, and memory that is freed may be given to what is launched later.
 ///
 /// ```
 /// use dl_nd::Nd;
@@ -86,6 +94,11 @@ pub trait Device: Send + Sync + 'static {
     /// Queues a kernel. Everything that can be refused must be refused here.
     #[doc(hidden)]
     fn launch(&self, work: &Work<'_>) -> Result<()>;
+
+    /// Queues a look at all elements of a view of `usize`. The next `read` must fail with the error
+    /// for the first one that is neither below a number nor the excepted one.
+    #[doc(hidden)]
+    fn check(&self, of: &View, below: usize, except: Option<usize>, error: OutOfRange) -> Result<()>;
 
     /// Waits for the queue, and copies bytes from the device.
     #[doc(hidden)]

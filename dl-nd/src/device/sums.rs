@@ -24,18 +24,24 @@ impl View {
 
     /// The sums along an axis, which is kept with length 1.
     pub(crate) fn sum_along(self, axis: usize) -> Result<View> {
+        let (len, is_last) = (self.shape[axis], axis + 1 == self.shape.len());
+        let is_inner = self.shape[axis + 1..].iter().all(|&length| length == 1);
+        // `ndarray` sums adjacent elements in eight accumulators
+        let order = match is_inner && (len > RUN_LEN || is_last && axis > 0) {
+            true => SumOrder::InEights,
+            false => SumOrder::InTurn,
+        };
+        self.sum_in_order(axis, order)
+    }
+
+    /// The same in this order.
+    pub(crate) fn sum_in_order(self, axis: usize, order: SumOrder) -> Result<View> {
         let of = self.contiguous()?;
         let (before, len) = (of.shape[..axis].iter().product(), of.shape[axis]);
         let after = of.shape[axis + 1..].iter().product();
         let mut shape = of.shape.clone();
         shape[axis] = 1;
         let to = View::new(of.device(), of.dtype, &shape)?;
-        // `ndarray` sums adjacent elements in eight accumulators
-        let is_last = axis > 0 && axis + 1 == shape.len();
-        let order = match after == 1 && (len > RUN_LEN || is_last) {
-            true => SumOrder::InEights,
-            false => SumOrder::InTurn,
-        };
         if len == 0 {
             to.fill(0.0)?;
         } else if !to.is_empty() {

@@ -1,6 +1,6 @@
 //! Strided views of the memory of a device. Movements of elements are changes of a view.
 
-use super::{Buffer, Code, Device, Span, Work};
+use super::{Buffer, Device, Program, Span};
 use dl_core::{DType, Result};
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub struct View {
     pub(crate) buffer: Arc<Buffer>,
-    /// The type of the elements: `f32` or `f64`.
+    /// The type of the elements.
     pub dtype: DType,
     /// The position of the first element in the buffer, in elements.
     pub offset: usize,
@@ -57,8 +57,8 @@ impl View {
         self.len() == 0
     }
 
-    /// Whether the elements are adjacent, in row-major order. The stride of an axis of length 1 does
-    /// not count.
+    /// Whether the elements are adjacent, in row-major order. The stride of an axis of length 1
+    /// does not count.
     pub fn is_contiguous(&self) -> bool {
         let mut stride = 1;
         self.shape.iter().zip(&self.strides).rev().all(|(&length, &own)| {
@@ -109,6 +109,17 @@ impl View {
         self
     }
 
+    /// The diagonal `k` of a matrix.
+    pub(crate) fn diagonal(mut self, k: isize) -> View {
+        let (down, right) = (k.min(0).unsigned_abs(), k.max(0).unsigned_abs());
+        let length = self.shape[0].saturating_sub(down).min(self.shape[1].saturating_sub(right));
+        let start = self.strides[0] * down as isize + self.strides[1] * right as isize;
+        self.offset = if length == 0 { self.offset } else { self.offset.wrapping_add_signed(start) };
+        self.strides = vec![self.strides[0] + self.strides[1]];
+        self.shape = vec![length];
+        self
+    }
+
     /// The matrix of the last two axes, if all others have length 1.
     pub(crate) fn last_two(mut self) -> View {
         while self.shape.len() > 2 {
@@ -145,22 +156,20 @@ impl View {
         Ok(to)
     }
 
-    /// Copies the elements to a view of the same shape.
+    /// Copies the elements to a view of the same shape, and converts them to its type.
     pub(crate) fn copy_to(&self, to: &View) -> Result<()> {
-        if self.is_empty() {
-            return Ok(());
-        }
-        let (of, to) = (std::slice::from_ref(self), std::slice::from_ref(to));
-        self.device().launch(&Work::Map { code: &Code::copy(), numbers: &[], of, to })
+        // `f64` has all numbers of `f32`
+        let is_wider = self.dtype == DType::F64 || !matches!(to.dtype, DType::F32 | DType::F64);
+        let mut program = Program::new(if is_wider { self.dtype } else { to.dtype });
+        program.load(self.clone());
+        program.write(to)
     }
 
     /// Fills the elements with a number.
     pub(crate) fn fill(&self, number: f64) -> Result<()> {
-        if self.is_empty() {
-            return Ok(());
-        }
-        let to = std::slice::from_ref(self);
-        self.device().launch(&Work::Map { code: &Code::fill(), numbers: &[number], of: &[], to })
+        let mut program = Program::new(self.dtype);
+        program.number(number);
+        program.write(self)
     }
 
     /// Converted to another type.
@@ -169,9 +178,7 @@ impl View {
             return Ok(self.clone());
         }
         let to = View::new(self.device(), dtype, &self.shape)?;
-        if !self.is_empty() {
-            self.device().launch(&Work::Cast { of: self, to: &to })?;
-        }
+        self.copy_to(&to)?;
         Ok(to)
     }
 

@@ -8,10 +8,8 @@ use dl_core::Binary;
 /// A kernel and its operands. The results have as many elements as the kernel computes, which is at
 /// least one.
 pub enum Work<'a> {
-    /// A pointwise program. All operands and results have one shape and one type.
+    /// A pointwise program. All operands and results have one shape.
     Map { code: &'a Code, numbers: &'a [f64], of: &'a [View], to: &'a [View] },
-    /// Conversion between `f32` and `f64`.
-    Cast { of: &'a View, to: &'a View },
     /// The pairwise sum of more than 128 adjacent elements. Runs of 128 are summed in 32 lanes,
     /// lane by lane the terms 32 apart, then the halves of the lanes and `(a + c) + (b + d)` of the
     /// last four. The sums of the runs are the leaves of a binary tree.
@@ -22,6 +20,22 @@ pub enum Work<'a> {
     Fold(Fold<'a>),
     /// Matrix products.
     Product(Product<'a>),
+    /// Elements at indices.
+    Gather(Gather<'a>),
+    /// Additions at indices.
+    Scatter(Scatter<'a>),
+    /// Recurrences along an axis.
+    Scan(Scan<'a>),
+    /// The order of the elements along an axis.
+    Sort(Sort<'a>),
+    /// Elements that are kept at random.
+    Dropout(Dropout<'a>),
+    /// Places of the maxima of windows.
+    Maxima(Maxima<'a>),
+    /// Products with a sparse matrix along an axis.
+    Rows(Rows<'a>),
+    /// A convolution, or one of its gradients.
+    Conv(Conv<'a>),
 }
 
 /// The order in which at most 128 terms are added.
@@ -29,9 +43,11 @@ pub enum Work<'a> {
 pub enum SumOrder {
     /// From the first to the last.
     InTurn,
-    /// In eight accumulators, of which the first and the fifth, and so on, are added; then the terms
-    /// that are left.
+    /// In eight accumulators, of which the first and the fifth, and so on, are added; then the
+    /// terms that are left.
     InEights,
+    /// Any number of terms in runs of 128, which are the leaves of a binary tree.
+    InRuns,
 }
 
 /// The sums of `[before, len, after]` along its second axis. More than 128 terms are halved.
@@ -45,8 +61,8 @@ pub struct Sum<'a> {
 }
 
 /// The folds of `[before, rows, after]` along its second axis, `part` rows at a time; the result is
-/// `[before, parts, after]`. Adjacent rows (`after` is 1) are folded in 32 lanes, then the halves of
-/// the lanes; others from the first to the last.
+/// `[before, parts, after]`. Adjacent rows (`after` is 1) are folded in 32 lanes, then the halves
+/// of the lanes; others from the first to the last.
 pub struct Fold<'a> {
     pub of: &'a View,
     pub to: &'a View,
@@ -70,9 +86,176 @@ pub struct Product<'a> {
     /// Whether negative elements become 0.
     pub relu: bool,
     pub to: &'a View,
-    /// The number of accumulators of an inner product of adjacent elements, if this is one: term `i`
-    /// belongs to accumulator `i` modulo this, and the halves are added. More than 4096 terms are
-    /// halved. Otherwise 0.
+    /// The number of accumulators of an inner product of adjacent elements, if this is one: term
+    /// `i` belongs to accumulator `i` modulo this, and the halves are added. More than 4096 terms
+    /// are halved. Otherwise 0.
+    pub accumulators: usize,
+}
+
+/// `to[i] = of[i + at[i]]`, where an index counts neighbours that are `apart`. `of` and `at` have
+/// the shape of `to`, and `of` does not move along the axis of the indices. An index that is not
+/// below `length` gives 0 or −∞.
+pub struct Gather<'a> {
+    pub of: &'a View,
+    pub at: &'a View,
+    pub to: &'a View,
+    pub apart: isize,
+    pub length: usize,
+    pub lowest: bool,
+}
+
+/// Adds `count` terms for each place beside an axis to the sums at their indices. `at` and `parts`
+/// have the shape of `to` and do not move along the axis; their neighbours are `at_apart` and
+/// `parts_apart` apart. No term is added at an index beyond the end.
+pub struct Scatter<'a> {
+    pub to: &'a View,
+    pub at: &'a View,
+    pub parts: &'a View,
+    pub axis: usize,
+    pub count: usize,
+    pub at_apart: isize,
+    pub parts_apart: isize,
+    pub order: ScatterOrder,
+}
+
+/// The order in which more than 128 terms of one sum are added. Fewer are added in turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScatterOrder {
+    InTurn,
+    /// The halves of the list, recursively, the first one to the sum.
+    InHalves,
+    /// As [`SumOrder::InRuns`], then to the sum.
+    InRuns,
+}
+
+/// Scans of `[before, len, after]` along the second axis. All tensors are in row-major order.
+pub struct Scan<'a> {
+    pub op: ScanOp,
+    pub of: &'a View,
+    /// The second operand of a recurrence, or the first one again.
+    pub with: &'a View,
+    pub to: &'a View,
+    pub before: usize,
+    pub len: usize,
+    pub after: usize,
+    pub from_end: bool,
+}
+
+/// The result of a scan of the elements `x` of `of`. States begin at 0, or as it says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScanOp {
+    /// Sums with the sum of their rounding errors (Neumaier, 1974).
+    Sum,
+    /// `state = y + x · state` in `f64`, from 1 or 0 on, where `y` is that of `with`.
+    Product {
+        from_one: bool,
+    },
+    /// The same, where a state of 0 annihilates.
+    Delta,
+    LogSumExp,
+    /// The index of the last extremum so far.
+    ExtremeSoFar {
+        largest: bool,
+    },
+    /// The index of the first extremum of all: one result for each lane.
+    Extreme {
+        largest: bool,
+    },
+}
+
+/// The first `count` of the indices that sort the lanes of `[before, len, after]` along the second
+/// axis. NaN is the largest element, and equal elements keep their order.
+pub struct Sort<'a> {
+    pub of: &'a View,
+    pub to: &'a View,
+    pub before: usize,
+    pub len: usize,
+    pub after: usize,
+    pub count: usize,
+    pub descending: bool,
+}
+
+/// Elements multiplied by a number, or 0 where a draw of 32 bits is below `below`. Element `i` gets
+/// word `i` of ChaCha with 8 rounds and this key.
+pub struct Dropout<'a> {
+    pub of: &'a View,
+    pub to: &'a View,
+    pub key: [u32; 8],
+    pub below: u64,
+    pub scale: f64,
+}
+
+/// The windows along an axis. Without a kernel they are equal bins.
+#[derive(Clone, Copy, Debug)]
+pub struct Region {
+    pub kernel: usize,
+    pub stride: usize,
+    pub padding: usize,
+    pub dilation: usize,
+    pub length: usize,
+    pub outputs: usize,
+}
+
+/// The place of the maximum of each window in its channel, in row-major order: that of the first
+/// one, or of the last NaN. All ones where a window has no element.
+pub struct Maxima<'a> {
+    pub of: &'a View,
+    pub to: &'a View,
+    pub channels: usize,
+    pub regions: [Region; 3],
+}
+
+/// The lanes of `[before, length, inner]` along the second axis times the rows of a sparse matrix,
+/// divided by the divisor of the row. More than 128 terms are halved. Where that is not finite, the
+/// factors are divided first.
+pub struct Rows<'a> {
+    pub of: &'a View,
+    pub to: &'a View,
+    /// The first term of each row, the number of terms, and the place of each term.
+    pub starts: &'a View,
+    /// The divisor of each row, and the factor of each term.
+    pub factors: &'a View,
+    pub before: usize,
+    pub length: usize,
+    pub outputs: usize,
+    pub inner: usize,
+}
+
+/// Which of `y = w ∗ x` a convolution computes, from the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConvForm {
+    /// `y` from `x` and `w`. The taps are summed in blocks of 512.
+    Output,
+    /// The gradient of `w` from `x` and `y`. Positions are summed in blocks of 256, those of a
+    /// sample before those of the next one; the sums of `by_samples` parts of the samples are
+    /// added.
+    Weight,
+    /// The gradient of `x` from `y` and `w`. The channels of `y` are summed as the terms of a
+    /// product, and these sums are added by blocks of 64 positions, and in a block by taps.
+    Input,
+}
+
+/// A convolution. All tensors are in row-major order. A block is a chain of multiply-adds. It is an
+/// inner product in accumulators, as in [`Product`], where the host computes a row or a column of
+/// adjacent elements.
+pub struct Conv<'a> {
+    pub form: ConvForm,
+    pub left: &'a View,
+    pub right: &'a View,
+    pub to: &'a View,
+    pub batch: usize,
+    pub groups: usize,
+    /// Channels of `x` and of `y` in a group.
+    pub inputs: usize,
+    pub outputs: usize,
+    /// The windows, with the lengths of `x` and of `y`.
+    pub axes: [Region; 3],
+    pub by_samples: usize,
+    /// The number of parts of the taps of a weight gradient.
+    pub by_rows: usize,
+    /// Whether the patches are the elements of `x`.
+    pub is_pointwise: bool,
+    /// As in [`Product`], if it is one.
     pub accumulators: usize,
 }
 

@@ -82,7 +82,10 @@ impl<A: Element, D: Rank> DeviceProgram<A, D> {
         let results = results.into_iter().map(|result| places[result]).collect();
         match failed {
             Some(error) => Err(error),
-            None => Ok(DeviceProgram { code: Code { instructions, results }, numbers, operands, kept }),
+            None => {
+                let code = Code { element: A::ELEMENT, instructions, results };
+                Ok(DeviceProgram { code, numbers, operands, kept })
+            }
         }
     }
 }

@@ -1,9 +1,10 @@
 //! Pointwise expressions on a device: the values that the host would compile, as one kernel.
 
 use super::compile::DeviceProgram;
-use crate::device::{Place, View, Work};
-use crate::tensor::{Element, Expr, LazyTensor, Nd, Rank, Storage, unit_shape};
-use dl_core::{DType, Error, Numbers, Result};
+use crate::device::{Device, Place, View, Work, common_place};
+use crate::tensor::{Element, Expr, Item, LazyTensor, Nd, Rank, Storage, unit_shape};
+use dl_core::{Error, Numbers, Result};
+use ndarray::Ix1;
 use pulp::bytemuck;
 use std::sync::Arc;
 
@@ -36,31 +37,45 @@ pub(crate) fn filled_on<A: Element, D: Rank>(shape: D, number: A, place: Place) 
 }
 
 /// The elements of a view in row-major order, copied to the host. Waits for the device.
-pub(crate) fn elements_on_host<A: Element>(view: &View) -> Result<Vec<A>> {
-    let bytes = view.read()?;
-    A::row_of(match view.dtype {
-        DType::F32 => Numbers::F32(bytes.as_chunks().0.iter().map(|&bytes| f32::from_ne_bytes(bytes)).collect()),
-        _ => Numbers::F64(bytes.as_chunks().0.iter().map(|&bytes| f64::from_ne_bytes(bytes)).collect()),
-    })
+pub(crate) fn elements_on_host<A: Item>(view: &View) -> Result<Vec<A>> {
+    A::of_device_numbers(Numbers::from_le_bytes(view.dtype, &view.read()?)?)
+}
+
+/// The elements of a tensor on a device. One element on the host is copied.
+///
+/// # Errors
+/// When the tensor lies on another place.
+pub(crate) fn view_on<A: Item, D: Rank>(device: &Arc<dyn Device>, x: &Nd<A, D>) -> Result<View> {
+    common_place([(Some(device), 1), (x.0.device(), x.len())])?;
+    Ok(moved(x, &Some(device.clone()))?.0.on_device()?.expect("it lies on a device"))
+}
+
+/// A table that a kernel reads, copied to its device.
+pub(crate) fn table<A: Item>(device: &Arc<dyn Device>, elements: Vec<A>) -> Result<View> {
+    let table = Nd::from_elements(Ix1(elements.len()), elements);
+    Ok(moved(&table, &Some(device.clone()))?.0.on_device()?.expect("it lies on a device"))
 }
 
 /// A copy of a tensor on another place; the tensor itself if it lies there.
-pub(crate) fn moved<A: Element, D: Rank>(x: &Nd<A, D>, place: &Place) -> Result<Nd<A, D>> {
+pub(crate) fn moved<A: Item, D: Rank>(x: &Nd<A, D>, place: &Place) -> Result<Nd<A, D>> {
     match (x.0.device(), place) {
         (None, None) => Ok(x.clone()),
         (Some(here), Some(there)) if Arc::ptr_eq(here, there) => Ok(x.clone()),
         (None, Some(device)) => {
-            let to = View::new(device, A::ELEMENT, x.shape())?;
-            match A::into_numbers(x.clone().into_vec()) {
-                Numbers::F32(numbers) => device.write(to.span(), bytemuck::cast_slice(&numbers))?,
-                Numbers::F64(numbers) => device.write(to.span(), bytemuck::cast_slice(&numbers))?,
-                _ => return Err(Error::invalid("only `f32` and `f64` can lie on a device")),
+            let Some(numbers) = A::to_device_numbers(x.clone().into_vec()) else {
+                return Err(Error::invalid("such elements cannot lie on a device"));
+            };
+            let to = View::new(device, numbers.dtype(), x.shape())?;
+            match &numbers {
+                Numbers::F32(numbers) => device.write(to.span(), bytemuck::cast_slice(numbers))?,
+                Numbers::F64(numbers) => device.write(to.span(), bytemuck::cast_slice(numbers))?,
+                _ => device.write(to.span(), &numbers.to_le_bytes())?,
             }
-            Ok(Nd(Storage::from_view(to)))
+            Ok(Nd::from_view(to))
         }
         (Some(_), _) => {
             let view = x.0.on_device()?.expect("it lies on a device");
-            moved(&Nd::from_vec(x.dim(), elements_on_host::<A>(&view)?)?, place)
+            moved(&Nd::from_elements(x.dim(), elements_on_host::<A>(&view)?), place)
         }
     }
 }

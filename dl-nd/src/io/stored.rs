@@ -2,6 +2,7 @@
 //! fields of a module.
 
 use crate::device::Place;
+use crate::fusion::moved;
 use crate::ops::conv::{Conv, ConvTranspose};
 use crate::ops::embedding::{Rows, Table};
 use crate::ops::normalize::RunningStats;
@@ -41,7 +42,7 @@ impl<A: Item + StoredElement, D: Rank> Stored for Nd<A, D> {
     }
 
     fn moved(&self, place: &dyn Any) -> Result<Self> {
-        A::moved(self, place.downcast_ref::<Place>().expect("the place of tensors"))
+        moved(self, place.downcast_ref::<Place>().expect("the place of tensors"))
     }
 }
 

@@ -99,8 +99,7 @@ impl ConvGeometry {
         let len = self.groups * taps * outputs;
         // each task sums over some of the samples, for some of the rows of the patches: `[taps,
         // outputs]`
-        let by_samples = CONV_TASKS.min(self.batch).min(MAX_WEIGHT_SUMS / len).max(1);
-        let by_rows = (CONV_TASKS / (by_samples * self.groups)).min(taps / 24).max(1);
+        let [by_samples, by_rows] = self.weight_parts();
         let tasks = by_samples * self.groups;
         let mut sums: Vec<A> = buffers::take_filled(by_samples * len);
         let mut parts: Vec<(usize, Range<usize>, &mut [A])> = Vec::with_capacity(tasks * by_rows);
@@ -142,6 +141,21 @@ impl ConvGeometry {
         }
         buffers::give_back(sums);
         w
+    }
+
+    /// The number of parts of the samples, and of the rows of the patches, for the gradient of the
+    /// weight.
+    pub(crate) fn weight_parts(&self) -> [usize; 2] {
+        let len = self.groups * self.taps() * self.outputs;
+        let by_samples = CONV_TASKS.min(self.batch).min(MAX_WEIGHT_SUMS / len).max(1);
+        [by_samples, (CONV_TASKS / (by_samples * self.groups)).min(self.taps() / 24).max(1)]
+    }
+
+    /// Whether the patches are the samples themselves.
+    pub(crate) fn is_pointwise(&self) -> bool {
+        // the distance of a single tap does not matter
+        let is_point = |&window: &Window| Window { dilation: 1, ..window } == Window::POINT;
+        self.input == self.output && self.windows.iter().all(is_point)
     }
 
     /// Fills a result in parallel: the samples and groups, or equal parts of them. `work` must

@@ -1,9 +1,8 @@
 //! The element types that kernels work on: `f32` and `f64`.
 
 use super::basic_block;
-use crate::device::Place;
-use crate::fusion::{compute, compute_on_device, filled_on, moved, realize};
-use crate::tensor::{Element, Item, LazyTensor, Nd, PerElement, Rank, Storage};
+use crate::fusion::{compute, compute_on_device, filled_on, realize};
+use crate::tensor::{Element, Item, LazyTensor, Nd, PerElement, Rank, Storage, on_device};
 use dl_core::{BasicBlock, BlockKernel, Data, ElementType, Elements, Result, buffers};
 use std::borrow::Cow;
 
@@ -57,10 +56,7 @@ macro_rules! elements {
                 realize(tensors);
             }
 
-            #[allow(private_interfaces, reason = "not to be called by others")]
-            fn moved<D: Rank>(x: &Nd<Self, D>, place: &Place) -> Result<Nd<Self, D>> {
-                moved(x, place)
-            }
+            on_device!(|x| x.into());
 
             fn ones_like<D: Rank>(x: &Nd<Self, D>) -> Nd<Self, D> {
                 filled_on(x.dim(), Self::UNIT, x.0.device().cloned())

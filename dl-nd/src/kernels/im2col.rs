@@ -136,7 +136,7 @@ impl<'a, A: Element> PaddedSample<'a, A> {
         columns: &PatchColumns,
         scratch: &'b mut [A],
     ) -> ArrayView2<'b, A> {
-        if self.is_pointwise() {
+        if self.layout.geometry.is_pointwise() {
             let patches = matrix(&self.elements, self.layout.geometry.inputs, self.layout.geometry.elements());
             return slice_axis(slice_axis(patches, 0, rows.clone()), 1, columns.range());
         }
@@ -218,13 +218,6 @@ impl<'a, A: Element> PaddedSample<'a, A> {
 
     fn is_padded(&self) -> bool {
         self.layout.padding != [0; SPATIAL] || self.layout.lengths != self.layout.geometry.input
-    }
-
-    /// Whether the patches are the samples themselves.
-    fn is_pointwise(&self) -> bool {
-        // the distance of a single tap does not matter
-        let is_point = |&window: &Window| Window { dilation: 1, ..window } == Window::POINT;
-        self.layout.geometry.input == self.layout.geometry.output && self.layout.geometry.windows.iter().all(is_point)
     }
 
     /// Visits the runs of columns of a row of the patches. A run starts at an element of the

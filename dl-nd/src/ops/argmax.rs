@@ -1,11 +1,12 @@
 //! Indices of the largest and the smallest elements.
 
+use crate::device::ScanOp;
 use crate::kernels::for_each_lane_pair;
 use crate::ops::axes::axis_of;
 use crate::ops::sort::argsort;
 use crate::tensor::{Item, Nd, Rank};
 use dl_core::simd::vectorized;
-use dl_core::{At, BuiltIn, Differentiable, Error, Layer, Primitive, Result};
+use dl_core::{At, BuiltIn, DType, Differentiable, Error, Layer, Primitive, Result};
 use ndarray::{Array, Axis, RemoveAxis};
 use std::marker::PhantomData;
 
@@ -137,6 +138,11 @@ impl<A: Item + PartialOrd, D: Rank, E: Rank> Primitive for ArgExtreme<A, D, E> {
         let axis = axis_of(self.axis, x.shape())?;
         if x.shape()[axis] == 0 {
             return Err(Error::shape(format!("axis {axis} of a tensor of shape {:?} has no elements", x.shape())));
+        }
+        let is_there = matches!(A::ON_DEVICE, Some(DType::F32 | DType::F64));
+        if is_there && let Some(view) = x.0.on_device()? {
+            let indices = view.scan(ScanOp::Extreme { largest: self.largest }, None, axis, false)?;
+            return Ok(Nd::from_view(if self.keep { indices } else { indices.without(axis) }));
         }
         let mut shape = x.dim();
         shape[axis] = 1;

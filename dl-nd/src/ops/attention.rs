@@ -1,5 +1,7 @@
 //! Scaled dot-product attention.
 
+use crate::device::{Comparison, Program, View};
+use crate::fusion::view_on;
 use crate::ops::blockwise_attention::attend_blockwise;
 use crate::ops::compare::choose;
 use crate::ops::dropout::dropout;
@@ -8,7 +10,7 @@ use crate::ops::matmul::{MatMul, matmul};
 use crate::ops::rearrange::triangle;
 use crate::ops::reshape::{MovementOps, lift, transpose};
 use crate::ops::softmax::softmax_or_zero;
-use crate::tensor::{Element, Nd, Rank, row_major_copy};
+use crate::tensor::{Element, Expr, Nd, Rank, row_major_copy};
 use dl_core::{Along, At, Binary, BuiltIn, Differentiable, Error, Layer, Pointwise, Primitive, Result};
 use ndarray::{ArrayD, Axis, IxDyn};
 use std::marker::PhantomData;
@@ -226,6 +228,9 @@ impl<A: Element, D: Rank> Primitive for ScaleQueries<A, D> {
             return Err(Error::shape("queries of shape [] instead of [..., L, E]"));
         };
         let scale = A::of((length as f64).sqrt().recip());
+        if x.0.device().is_some() {
+            return Ok(Expr::WithNumber { op: Binary::Mul, number: scale, left: false, x: x.clone() }.of_shape(x.dim()));
+        }
         if x.0.as_slice().is_none() {
             let mut scaled = row_major_copy(x.view());
             scaled.mapv_inplace(|x| x * scale);
@@ -268,7 +273,7 @@ struct WithoutHidden<A, D> {
 
 impl<A: Element, D: Rank> WithoutHidden<A, D> {
     fn is_identity(&self, x: &Nd<A, D>) -> bool {
-        !self.always && x.0.iter().all(|x| x.is_finite())
+        !self.always && x.0.device().is_none() && x.0.iter().all(|x| x.is_finite())
     }
 
     fn derivative(&self, x: &Nd<A, D>, addend: &Layer<Nd<A, D>>, delta: &Layer<Nd<A, D>>) -> Layer<Nd<A, D>> {
@@ -276,6 +281,38 @@ impl<A: Element, D: Rank> WithoutHidden<A, D> {
             true => delta.clone(),
             false => Layer::apply_built_in(WithoutHidden { always: true, ..*self }, (delta.clone(), addend.clone())),
         }
+    }
+}
+
+impl<A: Element, D: Rank> WithoutHidden<A, D> {
+    /// The same on a device, where nothing is known of the elements.
+    fn on_device(x: View, addend: View) -> Result<View> {
+        let (device, rank) = (x.device().clone(), x.shape.len());
+        let mut is_seen = Program::new(A::ELEMENT);
+        let shape = addend.shape.clone();
+        let (addend, nothing) = (is_seen.load(addend), is_seen.number(f64::NEG_INFINITY));
+        is_seen.compare(Comparison::NotEqual, addend, nothing);
+        let mut seen = is_seen.run(&device, A::ELEMENT, &shape)?;
+        let any = |seen: View, axis: usize| seen.fold_axes(Binary::Max, &[axis], 0.0);
+        while seen.shape.len() > rank {
+            seen = any(seen, 0)?.without(0);
+        }
+        while seen.shape.len() < rank {
+            seen = seen.inserted(0);
+        }
+        for axis in (0..rank - 1).filter(|&axis| axis == rank - 2 || x.shape[axis] == 1) {
+            seen = any(seen, axis)?;
+        }
+        let mut order: Vec<usize> = (0..rank).collect();
+        order.swap(rank - 2, rank - 1);
+        let seen = seen.permuted(&order);
+        if seen.shape.iter().zip(&x.shape).any(|(&seen, &length)| seen != 1 && seen != length) {
+            return Ok(x);
+        }
+        let (mut kept, shape) = (Program::new(A::ELEMENT), x.shape.clone());
+        let (seen, x, zero) = (kept.load(seen), kept.load(x), kept.number(0.0));
+        kept.select(seen, x, zero);
+        kept.run(&device, A::ELEMENT, &shape)
     }
 }
 
@@ -292,6 +329,9 @@ impl<A: Element, D: Rank> Primitive for WithoutHidden<A, D> {
         // shapes that do not match are reported by the scores
         if rank < 2 || addend.shape().len() < 2 || self.is_identity(x) {
             return Ok(x.clone());
+        }
+        if let Some(view) = x.0.on_device()? {
+            return Self::on_device(view, view_on(x.0.device().expect("it lies there"), addend)?).map(Nd::from_view);
         }
         let any = |seen: ArrayD<bool>, axis| seen.fold_axis(Axis(axis), false, |a, b| a | b);
         let mut seen = addend.0.view().into_dyn().mapv(|x| x != A::neg_infinity());

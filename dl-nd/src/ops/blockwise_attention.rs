@@ -1,7 +1,10 @@
 //! Attention whose scores exist one block at a time. The kernel is in `kernels/attention.rs`.
 
+use crate::device::{View, common_place};
+use crate::fusion::view_on;
 use crate::kernels::{Head, HeadResult, attend, attend_deltas, nanoseconds_of_attention};
 use crate::ops::attention::{NAME, without_hidden};
+use crate::ops::attention_on_device::AttentionOnDevice;
 use crate::ops::broadcast::sum_to;
 use crate::ops::matmul::{MatMul, batch_of, matmul};
 use crate::ops::rearrange::triangle;
@@ -100,6 +103,34 @@ fn with_heads<A: Element, D: Rank, R>(
     Ok((dim_of(&[batch.slice(), &[length, depth]].concat()), compute(heads, others)))
 }
 
+/// The operands on a device, broadcast to the batch axes, and the tensors after the first `inputs`
+/// ones; none if they are on the host.
+fn on_device<A: Element, D: Rank>(
+    causal: bool,
+    all: &[&Nd<A, D>],
+    inputs: usize,
+) -> Result<Option<(AttentionOnDevice<A>, Vec<View>)>> {
+    let Some(device) = common_place(all.iter().map(|x| (x.0.device(), x.len())).collect::<Vec<_>>())? else {
+        return Ok(None);
+    };
+    let (batch, [length, keys, width, depth]) = lengths_of(&all[..inputs])?;
+    let shapes = [[length, width], [keys, width], [keys, depth], [length, keys]].into_iter().take(inputs);
+    let shapes = shapes.chain(std::iter::repeat([length, depth]));
+    let views = all.iter().zip(shapes).map(|(x, matrix)| {
+        let mut view = view_on(device, x)?;
+        while view.shape.len() > batch.ndim() + 2 {
+            view = view.without(0);
+        }
+        Ok(view.broadcast(&[batch.slice(), &matrix].concat()))
+    });
+    let mut views = views.collect::<Result<Vec<_>>>()?.into_iter();
+    let mut next = || views.next().expect("an operand");
+    let (q, k, v) = (next(), next(), next());
+    let addend = (inputs > 3).then(&mut next);
+    let attention = AttentionOnDevice { q, k, v, addend, causal, element: PhantomData };
+    Ok(Some((attention, views.collect())))
+}
+
 impl<A: Element, D: MatMul<D, Product = D>> Primitive for Blockwise<A, D> {
     type Operands = Vec<Layer<Nd<A, D>>>;
     type Output = Nd<A, D>;
@@ -109,6 +140,9 @@ impl<A: Element, D: MatMul<D, Product = D>> Primitive for Blockwise<A, D> {
     }
 
     fn value(&self, operands: Vec<&Nd<A, D>>) -> Result<Nd<A, D>> {
+        if let Some(attention) = on_device(self.causal, &operands, operands.len())? {
+            return attention.0.value().map(Nd::from_view);
+        }
         let (shape, elements) = with_heads(self.causal, &operands, operands.len(), |heads, _| attend(&heads))?;
         Ok(Nd::from_elements(shape, elements))
     }
@@ -160,6 +194,10 @@ impl<A: Element, D: MatMul<D, Product = D>> Primitive for BlockwiseDeltas<A, D> 
     }
 
     fn value(&self, all: Vec<&Nd<A, D>>) -> Result<Nd<A, Ix1>> {
+        if let Some((attention, others)) = on_device(self.causal, &all, all.len() - 2)? {
+            let [output, delta] = <[_; 2]>::try_from(others).expect("the value and its delta");
+            return attention.deltas(output, delta).map(Nd::from_view);
+        }
         let (_, elements) = with_heads(self.causal, &all, all.len() - 2, |heads, results| {
             let [outputs, deltas] = <[_; 2]>::try_from(results).expect("the value and its delta");
             let results = outputs.into_iter().zip(deltas).map(|(output, delta)| HeadResult { output, delta });
@@ -169,8 +207,8 @@ impl<A: Element, D: MatMul<D, Product = D>> Primitive for BlockwiseDeltas<A, D> 
     }
 
     /// The product of the deltas with their delta `g` is `F = Σ P·(A·B + C) − Σ r(A)·r(B)` with the
-    /// weights `P`, `A = g_q·kᵀ + q·g_kᵀ`, `B = d·vᵀ`, `C = d·g_vᵀ` and the sums `r(X) = Σ P·X` over
-    /// the keys. These are the derivatives of `F`.
+    /// weights `P`, `A = g_q·kᵀ + q·g_kᵀ`, `B = d·vᵀ`, `C = d·g_vᵀ` and the sums `r(X) = Σ P·X`
+    /// over the keys. These are the derivatives of `F`.
     fn pullback(&self, at: &At<'_, Self>) -> Vec<Option<Layer<Nd<A, D>>>> {
         let inputs = at.operands.len() - 2;
         let (q, [mut k, mut v]) = (&at.operands[0], [1, 2].map(|index| at.operands[index].clone()));

@@ -1,11 +1,14 @@
 //! Comparisons, masks, and selection by a mask.
 
+use crate::device::{Comparison, Program, common_place};
 use crate::kernels::{Operand, map_blocks};
 use crate::ops::broadcast::sum_to;
 use crate::ops::reduce::fill;
 use crate::ops::reshape::lift;
 use crate::tensor::{Element, Item, Nd, Rank, broadcast_shape, check_size, common_len};
-use dl_core::{Along, At, BuiltIn, Deltas, Differentiable, Layer, Primitive, Result, Trainable, Weight, buffers};
+use dl_core::{
+    Along, At, BuiltIn, DType, Deltas, Differentiable, Layer, Primitive, Result, Trainable, Weight, buffers,
+};
 use ndarray::{DimMax, Ix0};
 use std::marker::PhantomData;
 
@@ -77,14 +80,6 @@ type Joint<D, C, A> = <D as DimMax<<C as Comparand<A>>::Rank>>::Output;
 
 macro_rules! comparisons {
     ($($(#[doc = $doc:literal])+ $Op:ident $name:ident $op:tt: $example:literal;)*) => {
-        #[derive(Clone, Copy)]
-        enum Comparison {
-            $($Op,)*
-            /// Of masks, as are those `Either` of which is true.
-            Both,
-            Either,
-        }
-
         impl Comparison {
             fn name(self) -> &'static str {
                 match self {
@@ -227,8 +222,18 @@ impl<X, D: Rank> MaskOps<D> for X where X: Differentiable<Data = Nd<bool, D>> {}
 /// True where an element equals `number`.
 #[track_caller]
 pub(crate) fn is_equal<A: Item + PartialOrd, D: Rank>(x: &Layer<Nd<A, D>>, number: A) -> Layer<Nd<bool, D>> {
+    compare_with(Comparison::Equal, x, number)
+}
+
+/// The comparison of each element with `number`.
+#[track_caller]
+pub(crate) fn compare_with<A: Item + PartialOrd, D: Rank>(
+    op: Comparison,
+    x: &Layer<Nd<A, D>>,
+    number: A,
+) -> Layer<Nd<bool, D>> {
     let number = Layer::constant(Nd::single(number));
-    Layer::apply_built_in(Compare { op: Comparison::Equal, types: PhantomData }, (x.clone(), number))
+    Layer::apply_built_in(Compare { op, types: PhantomData }, (x.clone(), number))
 }
 
 #[track_caller]
@@ -241,6 +246,14 @@ where
     <D as DimMax<E>>::Output: Rank,
 {
     Layer::apply_built_in(Compare { op, types: PhantomData }, (lift(a), lift(b)))
+}
+
+/// An operand of a program for a device: a tensor there, or a number on the host.
+pub(crate) fn load<A: Item, D: Rank>(program: &mut Program, x: &Nd<A, D>) -> Result<usize> {
+    Ok(match x.0.on_device()? {
+        Some(view) => program.load(view),
+        None => program.number(x.0.first().expect("one element").device_number()),
+    })
 }
 
 #[derive(Clone)]
@@ -260,6 +273,12 @@ impl<A: Item + PartialOrd, D: Rank> Primitive for Compare<A, D> {
     fn value(&self, (a, b): (&Nd<A, D>, &Nd<A, D>)) -> Result<Nd<bool, D>> {
         let shape: D = broadcast_shape(a.shape(), b.shape())?;
         check_size::<bool>(shape.slice())?;
+        if let Some(device) = common_place([(a.0.device(), a.len()), (b.0.device(), b.len())])? {
+            let mut program = Program::new(A::ON_DEVICE.expect("it has been moved"));
+            let (a, b) = (load(&mut program, a)?, load(&mut program, b)?);
+            program.compare(self.op, a, b);
+            return program.run(device, DType::Bool, shape.slice()).map(Nd::from_view);
+        }
         let (a, b) = (Operand::of(a, shape.slice()), Operand::of(b, shape.slice()));
         let mask = map_blocks(
             buffers::take_filled(shape.size()),
@@ -342,6 +361,14 @@ impl<A: Element, D: Rank> Primitive for Where<A, D> {
         let shape: D = broadcast_shape(a.shape(), b.shape())?;
         let shape: D = broadcast_shape(mask.shape(), shape.slice())?;
         check_size::<A>(shape.slice())?;
+        let places = [(mask.0.device(), mask.len()), (a.0.device(), a.len()), (b.0.device(), b.len())];
+        if let Some(device) = common_place(places)? {
+            let mut program = Program::new(A::ELEMENT);
+            let mask = load(&mut program, mask)?;
+            let (a, b) = (load(&mut program, a)?, load(&mut program, b)?);
+            program.select(mask, a, b);
+            return program.run(device, A::ELEMENT, shape.slice()).map(Nd::from_view);
+        }
         let (a, b) = (Operand::of(a, shape.slice()), Operand::of(b, shape.slice()));
         let mask = Operand::of(mask, shape.slice());
         let choice = map_blocks(

@@ -5,6 +5,9 @@
 //! input. One operation, [`Convolution`], therefore computes any of the three tensors from the
 //! other two, and its pullback rule is the same operation with another target.
 
+use crate::device::{self, ConvForm, Region, View, Work, common_place};
+use crate::fusion::view_on;
+use crate::gemm;
 use crate::kernels::{ConvGeometry, SPATIAL, Window, pad_spatial, windows};
 use crate::ops::add_n::sum_present;
 use crate::ops::window::{PerAxis, check_batch, check_padding, size};
@@ -408,6 +411,46 @@ fn lengths(shape: &[usize]) -> [usize; SPATIAL] {
 }
 
 /// One tensor of the trilinear form, computed from the other two.
+/// A convolution of views on a device, whose result has this shape.
+fn convolve_on_device(
+    form: ConvForm,
+    geometry: &ConvGeometry,
+    [left, right]: [View; 2],
+    shape: &[usize],
+    accumulators: usize,
+) -> Result<View> {
+    let &ConvGeometry { batch, groups, inputs, outputs, windows, input, output } = geometry;
+    let to = View::new(left.device(), left.dtype, shape)?;
+    if left.is_empty() || right.is_empty() {
+        to.fill(0.0)?;
+    } else if !to.is_empty() {
+        let axes = std::array::from_fn(|axis| {
+            let Window { kernel, stride, padding, dilation, .. } = windows[axis];
+            Region { kernel, stride, padding, dilation, length: input[axis], outputs: output[axis] }
+        });
+        let [by_samples, by_rows] = geometry.weight_parts();
+        let is_pointwise = geometry.is_pointwise();
+        let (left, right, to) = (&left.contiguous()?, &right.contiguous()?, &to);
+        let conv = device::Conv {
+            form,
+            left,
+            right,
+            to,
+            batch,
+            groups,
+            inputs,
+            outputs,
+            axes,
+            by_samples,
+            by_rows,
+            is_pointwise,
+            accumulators,
+        };
+        to.device().launch(&Work::Conv(conv))?;
+    }
+    Ok(to)
+}
+
 #[derive(Clone)]
 struct Convolution<A, D, E, F> {
     target: ConvTarget,
@@ -529,6 +572,16 @@ impl<A: Element, D: Rank, E: Rank, F: Rank> Primitive for Convolution<A, D, E, F
         };
         let shape = [&[first, second], &lengths[SPATIAL - self.spatial..]].concat();
         let len = size::<A>(&shape)?;
+        if let Some(device) = common_place([(left.0.device(), usize::MAX), (right.0.device(), usize::MAX)])? {
+            let form = match self.target {
+                ConvTarget::Input { .. } => ConvForm::Input,
+                ConvTarget::Weight { .. } => ConvForm::Weight,
+                ConvTarget::Output { .. } => ConvForm::Output,
+            };
+            let [left, right] = [view_on(device, left)?, view_on(device, right)?];
+            let accumulators = gemm::accumulators::<A>();
+            return convolve_on_device(form, &geometry, [left, right], &shape, accumulators).map(Nd::from_view);
+        }
         if len == 0 || left.is_empty() || right.is_empty() {
             return Ok(tensor_of_shape(&shape, zeros(len)));
         }

@@ -1,7 +1,7 @@
 //! Conversions between element types.
 
 use crate::kernels::map_elements;
-use crate::tensor::{Discrete, Element, Nd, Rank, Storage};
+use crate::tensor::{Discrete, Element, Nd, Rank};
 use dl_core::{Along, At, BuiltIn, Differentiable, Layer, Nothing, Primitive, Result};
 use std::marker::PhantomData;
 
@@ -49,7 +49,7 @@ impl<A: Element, B: Element, D: Rank> Primitive for Cast<A, B, D> {
 
     fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<B, D>> {
         if let Some(view) = x.0.on_device()? {
-            return Ok(Nd(Storage::from_view(view.cast(B::ELEMENT)?)));
+            return view.cast(B::ELEMENT).map(Nd::from_view);
         }
         Ok(map_elements(
             x.0.view(),
@@ -113,6 +113,9 @@ impl<A: Discrete, B: Element, D: Rank> Primitive for ToFloats<A, B, D> {
     }
 
     fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<B, D>> {
+        if let Some(view) = x.0.on_device()? {
+            return view.cast(B::ELEMENT).map(Nd::from_view);
+        }
         Ok(map_elements(
             x.0.view(),
             #[inline(always)]

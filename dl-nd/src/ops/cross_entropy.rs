@@ -3,22 +3,27 @@
 //! Axis 1 is the axis of the classes, as in PyTorch: logits `[batch, classes]` with labels
 //! `[batch]`, or logits `[batch, classes, height, width]` with labels `[batch, height, width]`.
 
+use crate::device::{Comparison, Instruction, Program, View};
+use crate::fusion::view_on;
 use crate::kernels::for_each_lane;
 use crate::ops::axes::AxisList;
 use crate::ops::expand_as::{per_channel, same_shape};
+use crate::ops::exps_on_device::ExpsOnDevice;
 use crate::ops::index::{Indices, gather, take};
 use crate::ops::invalid::{check_fraction, invalid};
 use crate::ops::loss_reduction::{Mean, Reduction};
+use crate::ops::pointwise::binary;
 use crate::ops::reduce::{ReduceForm, ReduceOp, sum_keepdim};
 use crate::ops::reshape::{ReshapeTarget, reshape};
 use crate::ops::softmax::{ExpLanes, SOFTMAX_NANOSECONDS, lanes, log_softmax, softmax, softmax_delta};
 use crate::ops::{loss_reduction, reduce};
-use crate::tensor::{Element, HasRank, Nd, Rank, check_size, dim_of};
+use crate::tensor::{Element, HasRank, Item, Nd, Rank, check_size, dim_of};
 use dl_core::{
-    Along, At, Binary, BuiltIn, Differentiable, Error, Layer, Nothing, Pointwise, Primitive, Result, Weight,
+    Along, At, Binary, BuiltIn, DType, Differentiable, Error, Layer, Nothing, Pointwise, Primitive, Result, Weight,
 };
 use ndarray::{Array, ArrayBase, ArrayView, ArrayViewMut1, Axis, Data, Dimension, Ix1, Ix2, Ix3, Ix4, Ix5, IxDyn};
 use std::marker::PhantomData;
+use std::panic::Location;
 
 /// Targets of [`cross_entropy`](crate::LossOps::cross_entropy) for logits of rank `D`: labels, with
 /// the shape of the logits without axis 1, or class probabilities in the shape of the logits.
@@ -215,7 +220,7 @@ pub(crate) fn cross_entropy<A: Element, D: Rank, T: ClassTargets<A, D>, R: Reduc
     const NAME: &str = "cross_entropy";
     match target.into_targets() {
         Targets::Labels(labels) if settings.is_plain() => Layer::apply_built_in(
-            CrossEntropyOp { reduction: settings.reduction, types: PhantomData },
+            CrossEntropyOp { reduction: settings.reduction, place: Location::caller(), types: PhantomData },
             (logits, labels),
         ),
         targets => likelihood(NAME, log_softmax(logits, 1), targets, settings),
@@ -257,7 +262,8 @@ fn likelihood<A: Element, D: Rank, E: Rank, R: Reduction>(
         }
         Targets::Labels(labels) => {
             let ignored = settings.ignore_index;
-            let op = LabelIndices { name, ignored, at_least_one: settings.reduction.is_mean(), types: PhantomData };
+            let (at_least_one, place) = (settings.reduction.is_mean(), Location::caller());
+            let op = LabelIndices { name, ignored, at_least_one, place, types: PhantomData };
             let label_indices: Layer<Nd<usize, D>> = Layer::apply_built_in(op, (x.clone(), labels.clone()));
             let mask = match ignored {
                 Some(ignored) => {
@@ -303,19 +309,50 @@ fn check<S: Data<Elem = usize>, E: Dimension>(
     logits: &[usize],
     ignored: Option<usize>,
 ) -> Result<()> {
+    let classes = check_shapes(labels.shape(), logits)?;
+    check_labels(labels.view(), classes, ignored)
+}
+
+/// The labels beside logits on a device, with a class axis of length 1. The next read reports one
+/// that is no class, as an error of this operation.
+fn labels_on_device<E: Rank>(
+    logits: &View,
+    labels: &Nd<usize, E>,
+    ignored: Option<usize>,
+    (name, place): (&'static str, &'static Location<'static>),
+) -> Result<View> {
+    let classes = check_shapes(labels.shape(), &logits.shape)?;
+    let (labels, shape) = (view_on(logits.device(), labels)?, labels.shape().to_vec());
+    let error = move |number: usize, label| {
+        let mut rest = number;
+        let place_of = |&length: &usize| {
+            let at = rest % length;
+            rest /= length;
+            at
+        };
+        let mut at: Vec<usize> = shape.iter().rev().map(place_of).collect();
+        at.reverse();
+        no_class(label, &at, classes).at_location(name, place)
+    };
+    labels.check_below(classes, ignored, Box::new(error))?;
+    Ok(labels.inserted(1))
+}
+
+/// The number of classes, if labels of this shape fit the logits.
+fn check_shapes(labels: &[usize], logits: &[usize]) -> Result<usize> {
     let Some(&classes) = logits.get(1) else {
         return Err(Error::shape(format!(
             "logits of shape {logits:?} have no axis of classes (axis 1): `unsqueeze(0)` makes a batch of one vector"
         )));
     };
-    if labels.shape() != without_classes(logits) {
-        let (count, shape) = (labels.len(), labels.shape());
+    if labels != without_classes(logits) {
+        let count: usize = labels.iter().product();
         return Err(Error::shape(format!(
-            "{count} labels, of shape {shape:?}, for logits of shape {logits:?}, which take labels of shape {:?}",
+            "{count} labels, of shape {labels:?}, for logits of shape {logits:?}, which take labels of shape {:?}",
             without_classes(logits)
         )));
     }
-    check_labels(labels.view(), classes, ignored)
+    Ok(classes)
 }
 
 fn check_labels<E: Dimension>(labels: ArrayView<'_, usize, E>, classes: usize, ignored: Option<usize>) -> Result<()> {
@@ -325,8 +362,12 @@ fn check_labels<E: Dimension>(labels: ArrayView<'_, usize, E>, classes: usize, i
     }
     let labels = labels.into_dyn();
     let (place, label) = labels.indexed_iter().find(|&(_, &label)| !is_class(label)).expect("one label is invalid");
-    let place = if let [place] = place.slice() { place.to_string() } else { format!("{:?}", place.slice()) };
-    Err(Error::invalid(format!("label {label} at index {place} is not below the number of classes, {classes}")))
+    Err(no_class(*label, place.slice(), classes))
+}
+
+fn no_class(label: usize, place: &[usize], classes: usize) -> Error {
+    let place = if let [place] = place { place.to_string() } else { format!("{place:?}") };
+    Error::invalid(format!("label {label} at index {place} is not below the number of classes, {classes}"))
 }
 
 /// The shape of labels and losses: the shape of the logits without axis 1.
@@ -364,6 +405,7 @@ pub fn one_hot<A: Element>(labels: impl IntoIterator<Item = usize>, classes: usi
 #[derive(Clone)]
 struct CrossEntropyOp<A, D, E, R> {
     reduction: R,
+    place: &'static Location<'static>,
     types: PhantomData<(A, D, E)>,
 }
 
@@ -376,6 +418,14 @@ impl<A: Element, D: Rank, E: Rank, R: Reduction> Primitive for CrossEntropyOp<A,
     }
 
     fn value(&self, (logits, labels): (&Nd<A, D>, &Nd<usize, E>)) -> Result<R::Of<A, E>> {
+        if let Some(view) = logits.0.on_device()? {
+            let at = labels_on_device(&view, labels, None, (self.name(), self.place))?;
+            let exps = ExpsOnDevice::of(logits, 1)?;
+            let at_label = Nd::from_view(view.gather(1, &at)?);
+            let losses = binary(Binary::Add, &exps.ln_sums()?, &binary(Binary::Sub, &exps.maxima, &at_label)?)?;
+            let losses = losses.0.on_device()?.expect("it lies on a device").without(1);
+            return self.reduction.fold(Nd::from_view(losses), logits.shape());
+        }
         check(&labels.0, logits.shape(), None)?;
         let (dim, labels, classes) = (labels.dim(), labels_in_order(labels), logits.shape()[1]);
         let mut losses = vec![A::zero(); labels.len()];
@@ -394,7 +444,8 @@ impl<A: Element, D: Rank, E: Rank, R: Reduction> Primitive for CrossEntropyOp<A,
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>, Option<Layer<Nd<Nothing, E>>>) {
         // (softmax − one_hot) · d
         let gradient = Layer::apply_built_in(CrossEntropyGradient(PhantomData), at.operands.clone());
-        let each = self.reduction.unfold(at.delta, with_class_axis::<D>(at.values.1.shape()));
+        let place = at.values.0.device().cloned();
+        let each = self.reduction.unfold(at.delta, with_class_axis::<D>(at.values.1.shape()), place);
         (Some(Nd::binary(Binary::StrongMul, &each, &gradient)), None)
     }
 
@@ -425,6 +476,17 @@ impl<A: Element, D: Rank, E: Rank> Primitive for CrossEntropyGradient<A, D, E> {
     }
 
     fn value(&self, (logits, labels): (&Nd<A, D>, &Nd<usize, E>)) -> Result<Nd<A, D>> {
+        if let Some(view) = logits.0.on_device()? {
+            let softmax = ExpsOnDevice::of(logits, 1)?.softmax()?.0.on_device()?.expect("it lies on a device");
+            let labels = view_on(view.device(), labels)?.inserted(1);
+            let mut program = Program::new(A::ELEMENT);
+            let (class, label) = (program.push(Instruction::Position(1)), program.load(labels));
+            let is_label = program.compare(Comparison::Equal, class, label);
+            let (y, one) = (program.load(softmax), program.number(1.0));
+            let less = program.binary(Binary::Sub, y, one);
+            program.select(is_label, less, y);
+            return program.run(view.device(), A::ELEMENT, logits.shape()).map(Nd::from_view);
+        }
         let labels = labels_in_order(labels);
         lanes(logits, 1, |first, lanes| {
             let softmaxes = ExpLanes::of(lanes.iter().map(|(x, _)| x.view())).softmax();
@@ -461,6 +523,7 @@ struct LabelIndices<A, D, E> {
     ignored: Option<usize>,
     /// Whether at least one label must not be ignored, as for the mean.
     at_least_one: bool,
+    place: &'static Location<'static>,
     types: PhantomData<(A, D, E)>,
 }
 
@@ -473,6 +536,21 @@ impl<A: Element, D: Rank, E: Rank> Primitive for LabelIndices<A, D, E> {
     }
 
     fn value(&self, (x, labels): (&Nd<A, D>, &Nd<usize, E>)) -> Result<Nd<usize, D>> {
+        if let Some(view) = x.0.on_device()? {
+            let labels = labels_on_device(&view, labels, self.ignored, (self.name, self.place))?;
+            if self.at_least_one && labels.is_empty() {
+                return Err(Error::shape(format!("the mean over an empty batch, of shape {:?}", x.shape())));
+            }
+            let Some(ignored) = self.ignored else { return Ok(Nd::from_view(labels)) };
+            // that not all are ignored is seen by their weights
+            let shape = labels.shape.clone();
+            let mut program = Program::new(DType::U64);
+            let (label, zero) = (program.load(labels), program.number(0.0));
+            let ignored = program.number(ignored.device_number());
+            let is_ignored = program.compare(Comparison::Equal, label, ignored);
+            program.select(is_ignored, zero, label);
+            return program.run(view.device(), DType::U64, &shape).map(Nd::from_view);
+        }
         check(&labels.0, x.shape(), self.ignored)?;
         if self.at_least_one && labels.0.iter().all(|&label| Some(label) == self.ignored) {
             let shape = x.shape();
@@ -519,6 +597,14 @@ impl<A: Element, D: Rank, E: Rank> Primitive for LabelMask<A, D, E> {
     fn value(&self, (labels,): (&Nd<usize, E>,)) -> Result<Nd<A, D>> {
         if labels.shape().is_empty() {
             return Err(Error::shape("a label without axes, for logits with a batch axis and a class axis"));
+        }
+        if let Some(view) = labels.0.on_device()? {
+            let view = view.inserted(1);
+            let (device, shape) = (view.device().clone(), view.shape.clone());
+            let mut program = Program::new(DType::U64);
+            let (label, ignored) = (program.load(view), program.number(self.ignored.device_number()));
+            program.compare(Comparison::NotEqual, label, ignored);
+            return program.run(&device, A::ELEMENT, &shape).map(Nd::from_view);
         }
         let mask = labels.0.mapv(|label| if label == self.ignored { A::zero() } else { A::of(1.0) });
         let mask =

@@ -412,7 +412,7 @@ impl<A: Element, D: Rank, R: Reduction> Primitive for CtcOp<A, D, R> {
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
         let gradient = CtcGradient { batch: self.batch.clone(), types: PhantomData };
         let gradient = Layer::apply_built_in(gradient, at.operands.clone());
-        let each = self.reduction.unfold(at.delta, per_input::<D>(at.values.0.shape()));
+        let each = self.reduction.unfold(at.delta, per_input::<D>(at.values.0.shape()), None);
         (Some(Nd::binary(Binary::StrongMul, &each, &gradient)),)
     }
 

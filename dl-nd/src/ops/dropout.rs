@@ -1,5 +1,6 @@
 //! Dropout.
 
+use crate::device::{self, View, Work};
 use crate::kernels::fill;
 use crate::ops::invalid::{check_fraction, invalid};
 use crate::tensor::{Element, Nd, Rank};
@@ -81,6 +82,17 @@ impl<A: Element, D: Rank> Primitive for Dropout<A, D> {
         let scale = A::of((1.0 - self.p).recip());
         // `p` as a fraction of the range of `u32`
         let dropped = (self.p * (u32::MAX as f64 + 1.0)) as u64;
+        if let Some(of) = x.0.on_device()? {
+            let of = of.contiguous()?;
+            let to = View::new(of.device(), A::ELEMENT, x.shape())?;
+            let seed = rng.get_seed();
+            let key = std::array::from_fn(|word| u32::from_le_bytes(seed.as_chunks().0[word]));
+            if !to.is_empty() {
+                let work = device::Dropout { of: &of, to: &to, key, below: dropped, scale: scale.device_number() };
+                to.device().launch(&Work::Dropout(work))?;
+            }
+            return Ok(Nd::from_view(to));
+        }
         // in row-major order, independent of the strides
         let elements = x.0.as_standard_layout();
         let elements = elements.as_slice().expect("in row-major order");

@@ -130,6 +130,12 @@ impl<A: Item, B: Element, D: Rank, E: Rank> Primitive for ExpandAs<A, B, D, E> {
                 None => return Err(missing_channels(shape)),
             },
         };
+        if let Some(view) = x.0.on_device()? {
+            return match self.rule {
+                ExpandRule::Reshaped => view.reshaped(&shape).map(Nd::from_view),
+                _ => Ok(Nd::from_view(view.with_unit_axes(&shape))),
+            };
+        }
         let x = x.array().into_dyn().into_shape_clone(IxDyn(&shape)).expect("as many elements");
         Ok(Nd::from(x.into_dimensionality().expect("the rank of the model").into_shared()))
     }

@@ -1,6 +1,8 @@
 //! Selection by tensors of indices, and its adjoint, which adds each delta at the index that it was
 //! read from.
 
+use crate::device::{ScatterOrder, View, common_place};
+use crate::fusion::view_on;
 use crate::kernels::{self, around};
 use crate::ops::axes::axis_of;
 use crate::ops::compare::{choose, is_equal};
@@ -13,6 +15,7 @@ use dl_core::{
 };
 use ndarray::{ArrayD, ArrayView, ArrayViewD, ArrayViewMutD, Axis, Dimension, Ix1, IxDyn, Slice};
 use std::marker::PhantomData;
+use std::panic::Location;
 
 /// Indices of elements, rows or classes: a tensor of `usize`, a layer of one, or, as a list, an
 /// array, a slice or a `Vec`; a single number is a list of length one.
@@ -223,7 +226,7 @@ pub(crate) fn take<A: Element, D: Rank, E: Rank, O: Rank>(
     x: Layer<Nd<A, D>>,
     indices: Layer<Nd<usize, E>>,
 ) -> Layer<Nd<A, O>> {
-    Layer::apply_built_in(Take { name, axis, types: PhantomData }, (x, indices))
+    Layer::apply_built_in(Take { name, axis, place: Location::caller(), types: PhantomData }, (x, indices))
 }
 
 /// Slices along an axis: the axes of the indices replace the axis of `x`.
@@ -231,6 +234,7 @@ pub(crate) fn take<A: Element, D: Rank, E: Rank, O: Rank>(
 struct Take<A, D, E, O> {
     name: &'static str,
     axis: isize,
+    place: &'static Location<'static>,
     types: PhantomData<(A, D, E, O)>,
 }
 
@@ -242,10 +246,27 @@ fn check<D: Dimension>(indices: &ArrayView<'_, usize, D>, axis: usize, shape: &[
     }
     match indices.iter().enumerate().find(|&(_, &index)| index >= length) {
         None => Ok(()),
-        Some((number, index)) => Err(Error::invalid(format!(
-            "index {index} (number {number} of the indices) is out of range for axis {axis} of {shape:?}, which has length {length}"
-        ))),
+        Some((number, &index)) => Err(out_of_range(number, index, axis, shape)),
     }
+}
+
+fn out_of_range(number: usize, index: usize, axis: usize, shape: &[usize]) -> Error {
+    let length = shape[axis];
+    Error::invalid(format!(
+        "index {index} (number {number} of the indices) is out of range for axis {axis} of {shape:?}, which has length {length}"
+    ))
+}
+
+/// The same check for indices on a device, where the next read reports the error of this operation.
+fn check_on_device(
+    indices: &View,
+    axis: usize,
+    shape: &[usize],
+    (name, place): (&'static str, &'static Location<'static>),
+) -> Result<()> {
+    let of = shape.to_vec();
+    let error = move |number, index| out_of_range(number, index, axis, &of).at_location(name, place);
+    indices.check_below(shape[axis], None, Box::new(error))
 }
 
 impl<A: Element, D: Rank, E: Rank, O: Rank> Primitive for Take<A, D, E, O> {
@@ -261,6 +282,11 @@ impl<A: Element, D: Rank, E: Rank, O: Rank> Primitive for Take<A, D, E, O> {
         let (before, after) = (&x.shape()[..axis], &x.shape()[axis + 1..]);
         let shape = [before, indices.shape(), after].concat();
         check_size::<A>(&shape)?;
+        if let Some(view) = x.0.on_device()? {
+            let indices = view_on(view.device(), indices)?;
+            check_on_device(&indices, axis, x.shape(), (self.name, self.place))?;
+            return view.take(axis, &indices).map(Nd::from_view);
+        }
         check(&indices.view(), axis, x.shape())?;
         let indices = indices.0.as_standard_layout();
         let indices = indices.as_slice().expect("in row-major order");
@@ -326,7 +352,7 @@ pub(crate) fn gather<A: Element, D: Rank>(
     x: Layer<Nd<A, D>>,
     indices: Layer<Nd<usize, D>>,
 ) -> Layer<Nd<A, D>> {
-    Layer::apply_built_in(Gather { axis, types: PhantomData }, (x, indices))
+    Layer::apply_built_in(Gather { axis, place: Location::caller(), types: PhantomData }, (x, indices))
 }
 
 #[track_caller]
@@ -336,21 +362,26 @@ fn scatter_add<A: Element, D: Rank>(
     indices: Layer<Nd<usize, D>>,
     source: Layer<Nd<A, D>>,
 ) -> Layer<Nd<A, D>> {
-    Layer::apply_built_in(ScatterAdd { axis, types: PhantomData }, (x, indices, source))
+    Layer::apply_built_in(ScatterAdd { axis, place: Location::caller(), types: PhantomData }, (x, indices, source))
 }
 
 /// The resolved axis, after a check of shapes and indices.
 fn checked_axis(axis: isize, shape: &[usize], indices: &ArrayViewD<'_, usize>) -> Result<Axis> {
-    let axis = axis_of(axis, shape)?;
-    let fits = |(other, (&length, &indices)): (usize, (&usize, &usize))| other == axis || indices <= length;
-    if shape.len() != indices.ndim() || !shape.iter().zip(indices.shape()).enumerate().all(fits) {
-        return Err(Error::shape(format!(
-            "indices of shape {:?} along axis {axis} of {shape:?}: they must have as many axes, and no other axis may be longer",
-            indices.shape()
-        )));
-    }
+    let axis = fitting_axis(axis, shape, indices.shape())?;
     check(indices, axis, shape)?;
     Ok(Axis(axis))
+}
+
+/// The axis, if indices of this shape fit.
+fn fitting_axis(axis: isize, shape: &[usize], indices: &[usize]) -> Result<usize> {
+    let axis = axis_of(axis, shape)?;
+    let fits = |(other, (&length, &indices)): (usize, (&usize, &usize))| other == axis || indices <= length;
+    if shape.len() != indices.len() || !shape.iter().zip(indices).enumerate().all(fits) {
+        return Err(Error::shape(format!(
+            "indices of shape {indices:?} along axis {axis} of {shape:?}: they must have as many axes, and no other axis may be longer"
+        )));
+    }
+    Ok(axis)
 }
 
 /// The part of a tensor that indices of this shape can address: all of `axis`, and of each other
@@ -363,6 +394,7 @@ fn reachable(shape: &[usize], axis: Axis) -> impl FnMut(ndarray::AxisDescription
 #[derive(Clone)]
 struct Gather<A, D> {
     axis: isize,
+    place: &'static Location<'static>,
     types: PhantomData<(A, D)>,
 }
 
@@ -375,6 +407,12 @@ impl<A: Element, D: Rank> Primitive for Gather<A, D> {
     }
 
     fn value(&self, (x, indices): (&Nd<A, D>, &Nd<usize, D>)) -> Result<Nd<A, D>> {
+        if let Some(view) = x.0.on_device()? {
+            let axis = fitting_axis(self.axis, x.shape(), indices.shape())?;
+            let indices = view_on(view.device(), indices)?;
+            check_on_device(&indices, axis, x.shape(), (self.name(), self.place))?;
+            return view.gather(axis, &indices).map(Nd::from_view);
+        }
         let list = indices.0.view().into_dyn();
         let axis = checked_axis(self.axis, x.shape(), &list)?;
         if let (Some(elements), Some(places)) = (x.0.as_slice(), indices.0.as_slice())
@@ -455,6 +493,7 @@ fn is_same_beside(shape: &[usize], indices: &[usize], axis: Axis) -> bool {
 #[derive(Clone)]
 struct ScatterAdd<A, D> {
     axis: isize,
+    place: &'static Location<'static>,
     types: PhantomData<(A, D)>,
 }
 
@@ -467,12 +506,22 @@ impl<A: Element, D: Rank> Primitive for ScatterAdd<A, D> {
     }
 
     fn value(&self, (x, indices, source): (&Nd<A, D>, &Nd<usize, D>, &Nd<A, D>)) -> Result<Nd<A, D>> {
-        let list = indices.0.view().into_dyn();
-        let axis = checked_axis(self.axis, x.shape(), &list)?;
         if source.shape() != indices.shape() {
             let (source, indices) = (source.shape(), indices.shape());
             return Err(Error::shape(format!("a source of shape {source:?} for indices of shape {indices:?}")));
         }
+        let places = [(x.0.device(), x.len()), (source.0.device(), source.len())];
+        if let Some(device) = common_place(places)? {
+            let axis = fitting_axis(self.axis, x.shape(), indices.shape())?;
+            let (x, indices, source) = (view_on(device, x)?, view_on(device, indices)?, view_on(device, source)?);
+            check_on_device(&indices, axis, &x.shape, (self.name(), self.place))?;
+            let sums = View::new(device, A::ELEMENT, &x.shape)?;
+            x.copy_to(&sums)?;
+            sums.add_gathered(axis, &indices, source, ScatterOrder::InRuns)?;
+            return Ok(Nd::from_view(sums));
+        }
+        let list = indices.0.view().into_dyn();
+        let axis = checked_axis(self.axis, x.shape(), &list)?;
         let mut sums = row_major_copy(x.0.view().into_dyn());
         gather_add(sums.view_mut(), axis.index(), indices, source.0.view().into_dyn());
         Ok(sums.into_dimensionality().expect("the same rank").into())

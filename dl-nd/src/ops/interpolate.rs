@@ -1,7 +1,8 @@
 //! Separable linear maps along the spatial axes: averages under windows, adaptive pooling,
 //! upsampling.
 
-use crate::fusion::{CHUNK_LEN, RUN_LEN, add_assign};
+use crate::device::{self, View, Work};
+use crate::fusion::{CHUNK_LEN, RUN_LEN, add_assign, table};
 use crate::kernels::{Window, around};
 use crate::ops::window::{check_batch, size};
 use crate::tensor::{Element, HasRank, Nd, Rank, tensor_of_shape, zeros};
@@ -14,7 +15,8 @@ use std::sync::Arc;
 macro_rules! nearest {
     ($($name:ident $N:literal $rank:literal $axes:literal $from:literal $to:literal;)*) => {$(
         #[doc = concat!("The nearest elements of `", $axes, "` at so many positions along each spatial axis:")]
-        /// element `⌊i·length / n⌋` for element `i` of `n`. PyTorch's `interpolate(mode="nearest")`.
+        /// element `⌊i·length / n⌋` for element `i` of `n`. PyTorch's
+        /// `interpolate(mode="nearest")`.
         ///
         #[doc = concat!("```\n# use dl_core::Differentiable; use dl_nd::{Nd, ResampleOps};\nlet y = Nd::full(", $from, ", 1.0_f32).", stringify!($name))]
         #[doc = concat!("([4; ", $N, "]);\nassert_eq!(y.predict().wait()?, Nd::full(", $to, ", 1.0));\n# dl_core::Result::Ok(())\n```")]
@@ -401,6 +403,11 @@ impl<A: Element, D: Rank> Primitive for Resample<A, D> {
     fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, D>> {
         let mut shape = x.shape().to_vec();
         let wanted = self.shape(&shape)?;
+        if let (0, Some(view)) = (x.len() * wanted.iter().product::<usize>(), x.0.on_device()?) {
+            let zeros = View::new(view.device(), A::ELEMENT, &wanted)?;
+            zeros.fill(0.0)?;
+            return Ok(Nd::from_view(zeros));
+        }
         if x.is_empty() || wanted.contains(&0) {
             return Ok(tensor_of_shape(&wanted, zeros(wanted.iter().product())));
         }
@@ -411,15 +418,25 @@ impl<A: Element, D: Rank> Primitive for Resample<A, D> {
         }
         // maps that shrink the tensor come before all others
         maps.sort_by_key(|&(axis, _)| wanted[axis] >= shape[axis]);
+        let rows_of = |map: AxisMap, from: usize, to: usize| -> Vec<Row<A>> {
+            let rows = match self.back_to {
+                None => map.matrix(from, to),
+                Some(_) => transpose_rows(&map.matrix(to, from), to),
+            };
+            rows.into_iter().map(Row::of).collect()
+        };
+        if let Some(mut view) = x.0.on_device()? {
+            for (axis, &map) in maps {
+                view = apply_rows_on_device(&rows_of(map, shape[axis], wanted[axis]), view, axis)?;
+                shape[axis] = wanted[axis];
+            }
+            return Ok(Nd::from_view(view));
+        }
         let x = x.0.as_standard_layout();
         let mut elements: Option<Vec<A>> = None;
-        for (axis, map) in maps {
-            let rows = match self.back_to {
-                None => map.matrix(shape[axis], wanted[axis]),
-                Some(_) => transpose_rows(&map.matrix(wanted[axis], shape[axis]), wanted[axis]),
-            };
+        for (axis, &map) in maps {
+            let rows = rows_of(map, shape[axis], wanted[axis]);
             let x = elements.as_deref().unwrap_or_else(|| x.as_slice().expect("in standard layout"));
-            let rows: Vec<Row<A>> = rows.into_iter().map(Row::of).collect();
             elements = Some(apply_rows(&rows, x, &shape, axis));
             shape[axis] = wanted[axis];
         }
@@ -488,6 +505,26 @@ fn apply_rows<A: Element>(rows: &[Row<A>], x: &[A], shape: &[usize], axis: usize
 }
 
 /// The product of a sparse matrix with contiguous lanes. `terms` are those of all rows.
+/// The same on a device, to which the matrix is copied.
+fn apply_rows_on_device<A: Element>(rows: &[Row<A>], x: View, axis: usize) -> Result<View> {
+    let of = x.contiguous()?;
+    let device = of.device().clone();
+    let ([before, length, inner], outputs) = (around(&of.shape, axis), rows.len());
+    let mut starts = vec![0];
+    rows.iter().for_each(|row| starts.push(starts[starts.len() - 1] + row.terms.len()));
+    starts.extend(rows.iter().flat_map(|row| row.terms.iter().map(|&(place, _)| place)));
+    let divisors = rows.iter().map(|row| row.divisor);
+    let factors: Vec<A> = divisors.chain(rows.iter().flat_map(|row| row.terms.iter().map(|term| term.1))).collect();
+    let (starts, factors) = (table(&device, starts)?, table(&device, factors)?);
+    let mut shape = of.shape.clone();
+    shape[axis] = outputs;
+    let to = View::new(&device, A::ELEMENT, &shape)?;
+    let (starts, factors) = (&starts, &factors);
+    let rows = device::Rows { of: &of, to: &to, starts, factors, before, length, outputs, inner };
+    device.launch(&Work::Rows(rows))?;
+    Ok(to)
+}
+
 fn apply_to_lanes<A: Element, const N: usize>(rows: &[Row<A>], mut terms: &[(usize, A)], x: &[A], y: &mut [A]) {
     let (length, outputs) = (x.len() / N, rows.len());
     let lanes: [&[A]; N] = std::array::from_fn(|lane| &x[lane * length..][..length]);

@@ -1,13 +1,16 @@
 //! Reductions of the losses of single elements: mean, sum, mean over the batch, or none.
 
+use crate::device::Device;
+use crate::fusion::elements_on_host;
 use crate::kernels::sum_all;
 use crate::ops::broadcast::broadcast_to;
-use crate::ops::reduce::{fill, total};
+use crate::ops::reduce::{fill_on, total};
 use crate::ops::reshape::reshape_to;
 use crate::tensor::{Element, Nd, Rank, unit_shape};
 use dl_core::{Along, At, Binary, BuiltIn, Data, Error, Layer, Primitive, Result};
 use std::marker::PhantomData;
 use std::str::FromStr;
+use std::sync::Arc;
 
 mod sealed {
     pub trait Sealed {}
@@ -47,7 +50,12 @@ pub trait Reduction: sealed::Sealed + Copy + Send + Sync + 'static {
 
     /// The delta of each loss. It broadcasts to `shape`, which has an element for each loss.
     #[doc(hidden)]
-    fn unfold<A: Element, D: Rank, E: Rank>(self, delta: &Layer<Self::Of<A, D>>, shape: E) -> Layer<Nd<A, E>>;
+    fn unfold<A: Element, D: Rank, E: Rank>(
+        self,
+        delta: &Layer<Self::Of<A, D>>,
+        shape: E,
+        place: Option<Arc<dyn Device>>,
+    ) -> Layer<Nd<A, E>>;
 
     /// Reduces losses that are already multiplied by their weights. Only a mean uses the weights:
     /// it divides by their sum.
@@ -159,14 +167,25 @@ macro_rules! numbers {
                 if divisor == 0 {
                     return Err(Error::shape(format!("the mean over an empty batch, of shape {from:?}")));
                 }
-                Ok(sum_all(losses.0.view().into_dyn()) / A::of(divisor as f64))
+                let sum = match losses.0.on_device()? {
+                    Some(view) => elements_on_host::<A>(&view.sum_all(&[1])?)?[0],
+                    None => sum_all(losses.0.view().into_dyn()),
+                };
+                Ok(sum / A::of(divisor as f64))
             }
 
-            fn unfold<A: Element, D: Rank, E: Rank>(self, delta: &Layer<A>, shape: E) -> Layer<Nd<A, E>> {
+            fn unfold<A: Element, D: Rank, E: Rank>(
+                self,
+                delta: &Layer<A>,
+                shape: E,
+                place: Option<Arc<dyn Device>>,
+            ) -> Layer<Nd<A, E>> {
                 let $it = self;
                 match $kind.divisor(shape.size(), shape.slice()) {
-                    1 => fill(delta, unit_shape()),
-                    divisor => fill(&A::with_number(Binary::Div, delta, divisor as f64, false), unit_shape()),
+                    1 => fill_on(delta, unit_shape(), place),
+                    divisor => {
+                        fill_on(&A::with_number(Binary::Div, delta, divisor as f64, false), unit_shape(), place)
+                    }
                 }
             }
 
@@ -213,7 +232,12 @@ impl Reduction for Each {
         Ok(losses)
     }
 
-    fn unfold<A: Element, D: Rank, E: Rank>(self, delta: &Layer<Nd<A, D>>, shape: E) -> Layer<Nd<A, E>> {
+    fn unfold<A: Element, D: Rank, E: Rank>(
+        self,
+        delta: &Layer<Nd<A, D>>,
+        shape: E,
+        _: Option<Arc<dyn Device>>,
+    ) -> Layer<Nd<A, E>> {
         reshape_to(delta, shape)
     }
 }
@@ -287,8 +311,8 @@ impl<A: Element, D: Rank, R: Reduction> Primitive for ReduceLoss<A, D, R> {
     }
 
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
-        let shape = at.values.0.dim();
-        (Some(broadcast_to(&self.reduction.unfold::<A, D, D>(at.delta, shape.clone()), shape)),)
+        let (shape, place) = (at.values.0.dim(), at.values.0.device().cloned());
+        (Some(broadcast_to(&self.reduction.unfold::<A, D, D>(at.delta, shape.clone(), place), shape)),)
     }
 
     fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<R::Of<A, D>>> {

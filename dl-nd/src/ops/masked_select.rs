@@ -1,5 +1,6 @@
 //! Selection by a mask.
 
+use crate::device::common_place;
 use crate::fusion::CHUNK_LEN;
 use crate::ops::index::take;
 use crate::ops::reshape::MovementOps;
@@ -31,6 +32,11 @@ impl<A: Element, D: Rank, E: Rank> Primitive for Selected<A, D, E> {
     }
 
     fn value(&self, (x, mask): (&Nd<A, D>, &Nd<bool, E>)) -> Result<Nd<usize, Ix1>> {
+        if let Some(device) = common_place([(x.0.device(), x.len()), (mask.0.device(), mask.len())])? {
+            // the shape of the result depends on the mask: the pass waits for it
+            let selected = self.value((&Nd::full(x.dim(), A::zero()), &mask.to_host()?))?;
+            return selected.to(device);
+        }
         let Some(whole) = mask.0.broadcast(x.dim()) else {
             let (mask, x) = (mask.shape(), x.shape());
             return Err(Error::shape(format!("a mask of shape {mask:?} does not broadcast to {x:?}")));

@@ -1,12 +1,13 @@
 //! The maximum of each region of a channel, and the positions where it is.
 
+use crate::device::{self, ScatterOrder, View, Work, not_on_host};
 use crate::gemm;
 use crate::kernels::{SPATIAL, Window, Windows2x2, pad_spatial};
 use crate::ops::interpolate::{AxisMap, bin};
 use crate::ops::window::{check_batch, size};
 use crate::tensor::{Element, Nd, Rank, tensor_of_shape, zeros};
 use dl_core::simd::vectorized;
-use dl_core::{Along, At, BuiltIn, Data, Error, Layer, Nothing, Primitive, Result, parallel};
+use dl_core::{Along, At, BuiltIn, DType, Data, Error, Layer, Nothing, Primitive, Result, parallel};
 use std::iter::StepBy;
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -36,6 +37,7 @@ enum PositionTable {
     Flat(Arc<Vec<u32>>),
     /// Positions 0 to 3 within windows of 2 × 2.
     Windows2x2(Windows2x2, Arc<Vec<u8>>),
+    Device(View),
 }
 
 impl MaxPositions {
@@ -46,7 +48,7 @@ impl MaxPositions {
     /// The estimated time to gather or scatter one element, in nanoseconds.
     fn nanoseconds_each(&self) -> f64 {
         match self.positions {
-            PositionTable::Flat(_) => 1.5,
+            PositionTable::Flat(_) | PositionTable::Device(_) => 1.5,
             PositionTable::Windows2x2(..) => 0.5,
         }
     }
@@ -67,6 +69,7 @@ impl Data for MaxPositions {
         match &self.positions {
             PositionTable::Flat(positions) => size_of_val(&positions[..]),
             PositionTable::Windows2x2(_, positions) => positions.len(),
+            PositionTable::Device(positions) => 8 * positions.len(),
         }
     }
 }
@@ -123,6 +126,10 @@ impl<A: Element, D: Rank> Primitive for MaxPool<A, D> {
             shape[axis] = region.outputs(x.shape(), axis)?;
         }
         let len = size::<u32>(&shape)?;
+        if let Some(view) = x.0.on_device()? {
+            let positions = PositionTable::Device(self.on_device(view, &shape)?);
+            return Ok(MaxPositions { shape: shape.into(), positions });
+        }
         if len == 0 {
             return Ok(MaxPositions { shape: shape.into(), positions: PositionTable::Flat(Arc::default()) });
         }
@@ -165,6 +172,27 @@ impl<A: Element, D: Rank> BuiltIn for MaxPool<A, D> {
 }
 
 impl<A, D> MaxPool<A, D> {
+    fn on_device(&self, x: View, shape: &[usize]) -> Result<View> {
+        let of = x.contiguous()?;
+        let to = View::new(of.device(), DType::U64, shape)?;
+        let (lengths, outputs) = (pad_spatial(&of.shape[2..], 1), pad_spatial(&shape[2..], 1));
+        let regions = pad_spatial(&self.regions, Region::POINT);
+        let regions = std::array::from_fn(|axis| {
+            let (length, outputs) = (lengths[axis], outputs[axis]);
+            match regions[axis] {
+                Region::Window(Window { kernel, stride, padding, dilation, .. }, _) => {
+                    device::Region { kernel, stride, padding, dilation, length, outputs }
+                }
+                Region::Bins(_) => device::Region { kernel: 0, stride: 1, padding: 0, dilation: 1, length, outputs },
+            }
+        });
+        if !to.is_empty() {
+            let maxima = device::Maxima { of: &of, to: &to, channels: shape[0] * shape[1], regions };
+            to.device().launch(&Work::Maxima(maxima))?;
+        }
+        Ok(to)
+    }
+
     /// The estimated time for `len` input elements, in nanoseconds.
     fn nanoseconds(&self, len: usize) -> f64 {
         let overlap = |region: &Region| match region {
@@ -324,6 +352,13 @@ impl<A: Element, D: Rank> Primitive for GatherMaxima<A, D> {
 
     fn value(&self, (x, positions): (&Nd<A, D>, &MaxPositions)) -> Result<Nd<A, D>> {
         let (shape, len) = (&positions.shape, positions.len());
+        if let (PositionTable::Device(at), Some(view)) = (&positions.positions, x.0.on_device()?) {
+            let of = view.contiguous()?;
+            let (channel, mut strides) = (of.shape[2..].iter().product(), vec![0; shape.len()]);
+            strides[..2].copy_from_slice(&of.strides[..2]);
+            let of = of.with_axes(shape.to_vec(), strides);
+            return of.gathered(at, 1, channel, self.missing != A::zero()).map(Nd::from_view);
+        }
         if len == 0 {
             return Ok(tensor_of_shape(shape, Vec::new()));
         }
@@ -335,6 +370,7 @@ impl<A: Element, D: Rank> Primitive for GatherMaxima<A, D> {
             let (x, part) = (&x[i * channel..(i + 1) * channel], i * windows..(i + 1) * windows);
             match &positions.positions {
                 PositionTable::Windows2x2(windows_2x2, positions) => windows_2x2.gather(x, &positions[part], elements),
+                PositionTable::Device(view) => not_on_host(&**view.device()).raise(),
                 PositionTable::Flat(positions) => {
                     for (to, &position) in elements.iter_mut().zip(&positions[part]) {
                         *to = x.get(position as usize).copied().unwrap_or(self.missing);
@@ -381,6 +417,17 @@ impl<A: Element, D: Rank> Primitive for ScatterMaxima<A, D> {
 
     fn value(&self, (y, positions): (&Nd<A, D>, &MaxPositions)) -> Result<Nd<A, D>> {
         let (shape, len) = (&positions.shape, positions.len());
+        if let (PositionTable::Device(at), Some(view)) = (&positions.positions, y.0.on_device()?) {
+            let whole = View::new(view.device(), A::ELEMENT, self.shape.slice())?;
+            whole.fill(0.0)?;
+            if len > 0 {
+                let channels = shape[0] * shape[1];
+                let lists = |view: View| view.clone().reshaped(&[channels, view.len() / channels]);
+                let (at, y) = (lists(at.clone())?, lists(view)?);
+                lists(whole.clone())?.add_gathered(1, &at, y, ScatterOrder::InTurn)?;
+            }
+            return Ok(Nd::from_view(whole));
+        }
         if len == 0 {
             return Ok(tensor_of_shape(self.shape.slice(), zeros(self.shape.size())));
         }
@@ -395,6 +442,7 @@ impl<A: Element, D: Rank> Primitive for ScatterMaxima<A, D> {
                 PositionTable::Windows2x2(windows_2x2, positions) => {
                     windows_2x2.scatter(&y[part.clone()], &positions[part], x)
                 }
+                PositionTable::Device(view) => not_on_host(&**view.device()).raise(),
                 PositionTable::Flat(positions) => {
                     x.fill(A::zero());
                     for (&y, &position) in y[part.clone()].iter().zip(&positions[part]) {

@@ -285,6 +285,9 @@ impl<A: Element, D: Rank> Primitive for Grouped<A, D> {
             )));
         }
         let group = channels / groups * rest.iter().product::<usize>();
+        if let Some(view) = x.0.on_device()? {
+            return view.reshaped(&[*batch, groups, group]).map(Nd::from_view);
+        }
         let grouped = x.array().into_shape_clone(Dim([*batch, groups, group])).expect("as many elements");
         Ok(Nd::from(grouped.into_shared()))
     }

@@ -1,5 +1,6 @@
 //! Padding with elements of the tensor itself.
 
+use crate::fusion::moved;
 use crate::ops::index::take;
 use crate::tensor::{Element, Nd, Rank, check_size};
 use dl_core::{At, BuiltIn, Error, Layer, Primitive, Result};
@@ -102,7 +103,8 @@ impl<A: Element, D: Rank> Primitive for PadIndices<A, D> {
         }
         let padded = before.saturating_add(length).saturating_add(after);
         check_size::<usize>(&[padded])?;
-        Ok((0..padded).map(|at| self.mode.index(at, before, length)).collect())
+        let indices: Nd<usize, Ix1> = (0..padded).map(|at| self.mode.index(at, before, length)).collect();
+        moved(&indices, &x.0.device().cloned())
     }
 
     fn pullback(&self, _: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {

@@ -1,10 +1,11 @@
 //! Triangles, diagonals, rolls and cumulative sums. All are linear.
 
+use crate::device::{Comparison, Instruction, Program, ScanOp, View};
 use crate::kernels::{around, fill, in_memory_order, inverse, scan, zip_in_parts};
 use crate::ops::axes::axis_of;
 use crate::ops::reshape::reshape_to;
 use crate::tensor::{Element, HasRank, Nd, Rank, check_size, filled_array};
-use dl_core::{Along, At, BuiltIn, Differentiable, Error, Layer, Primitive, Result, buffers};
+use dl_core::{Along, At, Binary, BuiltIn, Differentiable, Error, Layer, Primitive, Result, buffers};
 use ndarray::{Array1, ArrayD, ArrayView2, Axis, Ix1, Ix2};
 use std::marker::PhantomData;
 
@@ -160,6 +161,9 @@ impl<A: Element, D: Rank> Primitive for Triangle<A, D> {
                 x.shape()
             )));
         }
+        if let Some(view) = x.0.on_device()? {
+            return self.on_device(view).map(Nd::from_view);
+        }
         let (rows, columns) = (x.shape()[axes - 2], x.shape()[axes - 1].max(1));
         let whole = x.0.as_standard_layout();
         let whole = whole.as_slice().expect("in row-major order");
@@ -188,6 +192,21 @@ impl<A: Element, D: Rank> Primitive for Triangle<A, D> {
 
     fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
         cost(x.len())
+    }
+}
+
+impl<A: Element, D: Rank> Triangle<A, D> {
+    fn on_device(&self, x: View) -> Result<View> {
+        let (device, shape) = (x.device().clone(), x.shape.clone());
+        let mut program = Program::new(A::ELEMENT);
+        let [row, column] = [2, 1].map(|last| program.push(Instruction::Position(shape.len() - last)));
+        let k = program.number(self.k as f64);
+        let diagonal = program.binary(Binary::Add, row, k);
+        let op = if self.lower { Comparison::LessEqual } else { Comparison::GreaterEqual };
+        let mask = program.compare(op, column, diagonal);
+        let (x, other) = (program.load(x), program.number(self.other.device_number()));
+        program.select(mask, x, other);
+        program.run(&device, A::ELEMENT, &shape)
     }
 }
 
@@ -220,6 +239,15 @@ impl<A: Element, D: Rank> Primitive for Diag<A, D> {
     }
 
     fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, Ix2>> {
+        if let Some(view) = x.0.on_device()?.filter(|view| view.shape.len() == 1) {
+            let side = view.len().saturating_add(self.k.unsigned_abs());
+            let shape = self.shape.unwrap_or([side; 2]);
+            check_size::<A>(&shape)?;
+            let matrix = View::new(view.device(), A::ELEMENT, &shape)?;
+            matrix.fill(0.0)?;
+            view.copy_to(&matrix.clone().diagonal(self.k))?;
+            return Ok(Nd::from_view(matrix));
+        }
         let Ok(vector) = x.0.view().into_dimensionality::<Ix1>() else {
             return Err(Error::shape(format!("a tensor of shape {:?} is not a vector", x.shape())));
         };
@@ -274,6 +302,9 @@ impl<A: Element, D: Rank> Primitive for Diagonal<A, D> {
     }
 
     fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, Ix1>> {
+        if let Some(view) = x.0.on_device()?.filter(|view| view.shape.len() == 2) {
+            return Ok(Nd::from_view(view.diagonal(self.k)));
+        }
         let matrix = as_matrix(x)?;
         let (rows, columns) = matrix.dim();
         Ok(positions(self.k, [rows, columns]).map(|position| matrix[position]).collect::<Array1<A>>().into())
@@ -323,6 +354,13 @@ impl<A: Element, D: Rank> Primitive for Roll<A, D> {
             return Ok(x.clone());
         }
         let shift = self.shift.rem_euclid(length as isize) as usize;
+        if let Some(view) = x.0.on_device()? {
+            let rolled = View::new(view.device(), A::ELEMENT, x.shape())?;
+            let part = |view: &View, start: usize, length: usize| view.clone().sliced(axis, start, length, 1);
+            part(&view, length - shift, shift).copy_to(&part(&rolled, 0, shift))?;
+            part(&view, 0, length - shift).copy_to(&part(&rolled, shift, length - shift))?;
+            return Ok(Nd::from_view(rolled));
+        }
         let mut rolled: Nd<A, D> = Nd::from_elements(x.dim(), buffers::take_filled(x.len()));
         let (start, end) = rolled.0.array_mut().view_mut().into_dyn().split_at(Axis(axis), shift);
         let (first, last) = x.0.view().into_dyn().split_at(Axis(axis), length - shift);
@@ -370,6 +408,9 @@ impl<A: Element, D: Rank> Primitive for Cumsum<A, D> {
 
     fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, D>> {
         let axis = axis_of(self.axis, x.shape())?;
+        if let Some(view) = x.0.on_device()? {
+            return view.scan(ScanOp::Sum, None, axis, self.from_end).map(Nd::from_view);
+        }
         let (ordered, order) = in_memory_order(x.0.view().into_dyn());
         let place = order.iter().position(|&other| other == axis).expect("it is one of the axes");
         let mut sums = buffers::take_filled(ordered.len());

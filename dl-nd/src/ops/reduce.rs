@@ -4,9 +4,10 @@ use crate::device::Place;
 use crate::fusion::{CHUNK_LEN, canonicalize_nan, should_defer};
 use crate::ops::axes::{Axes, AxisList};
 use crate::ops::broadcast::{broadcast_to, sum_of_rows_op};
+use crate::ops::compare::choose;
+use crate::ops::leave_one_out::{are_normal, leave_one_out};
 use crate::ops::pointwise::binary;
-use crate::ops::reshape::{MovementOps, permute, reshape_to};
-use crate::ops::slice::{SliceOps, narrow};
+use crate::ops::reshape::reshape_to;
 use crate::ops::softmax::log_sum_exp;
 use crate::tensor::{Element, Expr, LazyTensor, Nd, Rank, Storage, check_size, filled_array, unit_shape};
 use crate::{fusion, kernels};
@@ -14,7 +15,7 @@ use dl_core::{
     Along, At, Binary, BlockOp, BuiltIn, Data, Differentiable, Error, Layer, Number, Others, Pointwise, Primitive,
     Result, Unary,
 };
-use ndarray::{ArrayD, Axis, Dimension, Ix0, IxDyn};
+use ndarray::{ArrayD, Axis, Dimension, Ix0};
 use std::any::Any;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -297,11 +298,20 @@ impl<A: Element, D: Rank, O: ReduceOutput<A, D>> Primitive for Reduce<A, D, O> {
         let y = || O::with_kept_dims(at.output, reduced.clone(), place());
         let delta = match self.op {
             ReduceOp::Sum | ReduceOp::Mean => self.delta_of_terms(&d, shape),
-            // y / x is the product of the other elements, unless y has overflowed or underflowed
-            ReduceOp::Prod if at.values.0.0.iter().all(|&x| x != A::zero()) && at.value.all(|y| y.is_normal()) => {
-                Nd::binary(Binary::StrongMul, &d, &Nd::binary(Binary::Div, &y(), x))
+            ReduceOp::Prod => {
+                // y / x is the product of the other elements, unless y has overflowed or underflowed
+                let quotients = || Nd::binary(Binary::Div, &y(), x);
+                let others = match place() {
+                    None if at.values.0.0.iter().all(|&x| x != A::zero()) && at.value.all(|y| y.is_normal()) => {
+                        quotients()
+                    }
+                    None => leave_one_out(x, shape, &axes, None),
+                    Some(_) if shape.size() == 0 => quotients(),
+                    // a mask says what the host looks at
+                    place => choose(are_normal(x, &y()), quotients(), leave_one_out(x, shape, &axes, place)),
+                };
+                Nd::binary(Binary::StrongMul, &d, &others)
             }
-            ReduceOp::Prod => Nd::binary(Binary::StrongMul, &d, &leave_one_out(x, shape, &axes)),
             ReduceOp::Amax => split_ties(&d, &Nd::binary(Binary::Above, x, &y()), self.axes.clone()),
             ReduceOp::Amin => split_ties(&d, &Nd::binary(Binary::Above, &y(), x), self.axes.clone()),
             ReduceOp::LogSumExp => {
@@ -545,40 +555,6 @@ fn mean_squares<A: Element, D: Rank>(x: &Nd<A, D>, axes: &[usize], count: f64, e
 fn split_ties<A: Element, D: Rank>(d: &Layer<Nd<A, D>>, reached: &Layer<Nd<A, D>>, axes: AxisList) -> Layer<Nd<A, D>> {
     let all = reduce(reached.clone(), ReduceOp::Sum, axes, ReduceForm::SUM_KEEPDIM);
     Nd::binary(Binary::StrongMul, d, &Nd::binary(Binary::Div, reached, &all))
-}
-
-/// For each element, the product of the other elements of its reduction.
-fn leave_one_out<A: Element, D: Rank>(x: &Layer<Nd<A, D>>, shape: D, axes: &[usize]) -> Layer<Nd<A, D>> {
-    // arrange the elements of each reduction along the last axis: [kept, n]
-    let order: Vec<usize> = (0..shape.ndim()).filter(|axis| !axes.contains(axis)).chain(axes.iter().copied()).collect();
-    let order_of = |axes: &[usize]| axes.iter().map(|&axis| axis as isize).collect();
-    let moved: Vec<usize> = order.iter().map(|&axis| shape[axis]).collect();
-    let n: usize = axes.iter().map(|&axis| shape[axis]).product();
-    let rows = shape.size() / n.max(1);
-    if shape.size() == 0 {
-        return x.clone();
-    }
-    // padded with ones to a power of two
-    let width = n.next_power_of_two();
-    let lists: Layer<Nd<A, IxDyn>> = reshape_to(&permute(&x.to_dyn(), order_of(&order)), IxDyn(&[rows, n]));
-    let lists = lists.pad(&[(0, 0), (0, width - n)], A::of(1.0));
-    // a tree of products: the leaves are the elements, a parent is the product of a pair
-    let pairs = |level: &Layer<Nd<A, IxDyn>>, width: usize| reshape_to(level, IxDyn(&[rows, width / 2, 2]));
-    let mut tree = vec![lists];
-    for k in 0..width.ilog2() {
-        let pairs: Layer<Nd<A, IxDyn>> = pairs(&tree[k as usize], width >> k);
-        let products = Nd::binary(Binary::Mul, &narrow(&pairs, 2, 0, 1), &narrow(&pairs, 2, 1, 1));
-        tree.push(reshape_to(&products, IxDyn(&[rows, width >> (k + 1)])));
-    }
-    // top down: the product of all elements outside a node is that of its parent times its sibling
-    let mut outside: Layer<Nd<A, IxDyn>> = Layer::constant(filled_array(IxDyn(&[rows, 1]), A::of(1.0)).into());
-    for k in (0..width.ilog2()).rev() {
-        let others = pairs(&tree[k as usize], width >> k).flip(vec![-1]);
-        let above = reshape_to(&outside, IxDyn(&[rows, width >> (k + 1), 1]));
-        outside = reshape_to(&Nd::binary(Binary::Mul, &above, &others), IxDyn(&[rows, width >> k]));
-    }
-    let products = narrow(&outside, 1, 0, n);
-    permute(&reshape_to(&products, IxDyn(&moved)), order_of(&kernels::inverse(&order))).to_rank()
 }
 
 /// A tensor of this shape with all elements equal to `number`.

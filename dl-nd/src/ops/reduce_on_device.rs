@@ -1,7 +1,8 @@
 //! Reductions of tensors on a device.
 
 use super::reduce::{Reduce, ReduceOp};
-use crate::device::{View, not_on_host};
+use crate::device::View;
+use crate::ops::exps_on_device::log_sum_exp;
 use crate::tensor::{Element, Expr, Nd, Rank, Storage};
 use dl_core::{Binary, Result, Unary};
 
@@ -22,7 +23,6 @@ impl<A: Element, X, O> Reduce<A, X, O> {
             let squares = unary(Unary::Square, tensor(view)).0.on_device()?.expect("it lies on a device");
             squares.sum_axes(axes).map(tensor)
         };
-        let device = view.device().clone();
         Ok(match self.op {
             ReduceOp::Sum => tensor(view.sum_axes(axes)?),
             ReduceOp::Mean => with_number(Binary::Div, tensor(view.sum_axes(axes)?), count),
@@ -35,7 +35,7 @@ impl<A: Element, X, O> Reduce<A, X, O> {
                 let mean = with_number(Binary::Div, squares(view)?, count);
                 unary(Unary::Sqrt, with_number(Binary::Add, mean, self.form.eps))
             }
-            ReduceOp::LogSumExp => return Err(not_on_host(&*device)),
+            ReduceOp::LogSumExp => log_sum_exp(&tensor(view), axes)?,
         })
     }
 }

@@ -1,5 +1,7 @@
 //! Scans along an axis: cumulative products, extrema and log-sum-exps.
 
+use crate::device::{ScanOp, common_place};
+use crate::fusion::view_on;
 use crate::kernels;
 use crate::ops::axes::axis_of;
 use crate::ops::broadcast::sum_to;
@@ -145,6 +147,14 @@ impl<A: Element, D: Rank> Primitive for Recurrence<A, D> {
 
     fn value(&self, (a, b): (&Nd<A, D>, &Nd<A, D>)) -> Result<Nd<A, D>> {
         let axis = axis_of(self.axis, a.shape())?;
+        if let Some(device) = common_place([(a.0.device(), a.len()), (b.0.device(), b.len())])? {
+            let op = match self.of_deltas {
+                true => ScanOp::Delta,
+                false => ScanOp::Product { from_one: self.initial != A::zero() },
+            };
+            let with = view_on(device, b)?.broadcast(a.shape());
+            return view_on(device, a)?.scan(op, Some(with), axis, self.from_end).map(Nd::from_view);
+        }
         let mut states = compact_copy(b.0.broadcast(a.dim()).expect("it broadcasts"));
         scan_array(
             a.view(),
@@ -202,6 +212,9 @@ impl<A: Element, D: Rank> Primitive for LogCumSumExp<A, D> {
 
     fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, D>> {
         let axis = axis_of(self.axis, x.shape())?;
+        if let Some(view) = x.0.on_device()? {
+            return view.scan(ScanOp::LogSumExp, None, axis, false).map(Nd::from_view);
+        }
         let mut sums = filled_array(x.dim(), A::zero());
         scan_array(
             x.view(),
@@ -275,6 +288,10 @@ impl<A: Element, D: Rank> Primitive for CumulativeIndices<A, D> {
     fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<usize, D>> {
         let axis = axis_of(self.axis, x.shape())?;
         check_size::<usize>(x.shape())?;
+        if let Some(view) = x.0.on_device()? {
+            let op = ScanOp::ExtremeSoFar { largest: self.largest };
+            return view.scan(op, None, axis, false).map(Nd::from_view);
+        }
         let mut indices = filled_array(x.dim(), 0);
         // the extremum so far and its index
         let extreme = if self.largest { A::neg_infinity() } else { A::infinity() };

@@ -3,14 +3,14 @@
 //! A sequence of a thousand rows that is read row by row receives a thousand deltas. They are
 //! accumulated in one tensor, instead of adding a thousand tensors that are zero but for one row.
 
-use crate::device::{Code, Device, View, Work, common_place, not_on_host};
-use crate::fusion::{self, CHUNK_LEN, is_small, should_defer};
+use crate::device::{Device, Program, ScatterOrder, View, common_place};
+use crate::fusion::{self, CHUNK_LEN, is_small, should_defer, view_on};
 use crate::kernels::zip_in_parts;
 use crate::ops::index::{gather, gather_add, take, take_add};
 use crate::ops::reshape::as_rank;
 use crate::ops::slice::{part_of, part_on_device, slice_elements};
 use crate::tensor::{Element, Nd, Rank, Storage, filled_array};
-use dl_core::{Along, At, BlockOp, BuiltIn, CotangentSink, Layer, Part, Primitive, Result};
+use dl_core::{Along, At, Binary, BlockOp, BuiltIn, CotangentSink, Layer, Part, Primitive, Result};
 use ndarray::{ArrayView, ArrayViewD, ArrayViewMut, ArrayViewMutD, IxDyn, SliceInfoElem};
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -166,16 +166,23 @@ impl<A: Element, D: Rank> SliceGradient<A, D> {
         let whole = View::new(device, A::ELEMENT, self.shape.slice())?;
         whole.fill(0.0)?;
         for (part, place) in parts.iter().zip(&self.places) {
+            let part = part.0.on_device()?.expect("it lies on the device");
             let to = match place {
                 Place::Whole => whole.clone(),
                 Place::Slice(elements) => part_on_device(whole.clone(), elements),
-                Place::Rows { .. } | Place::Elements { .. } => return Err(not_on_host(&**device)),
+                Place::Rows { axis, indices, .. } => {
+                    whole.add_taken(*axis, view_on(device, indices)?, part)?;
+                    continue;
+                }
+                Place::Elements { axis, indices } => {
+                    whole.add_gathered(*axis, &view_on(device, indices)?, part, ScatterOrder::InRuns)?;
+                    continue;
+                }
             };
-            let part = part.0.on_device()?.expect("it lies on the device");
-            let of = [to.clone(), part.reshaped(&to.shape)?];
-            if !to.is_empty() {
-                device.launch(&Work::Map { code: &Code::sum(), numbers: &[], of: &of, to: &[to] })?;
-            }
+            let mut sum = Program::new(A::ELEMENT);
+            let (a, b) = (sum.load(to.clone()), sum.load(part.reshaped(&to.shape)?));
+            sum.binary(Binary::Add, a, b);
+            sum.write(&to)?;
         }
         Ok(Nd(Storage::from_view(whole)))
     }

@@ -3,6 +3,8 @@
 use crate::fusion::{RUN_LEN, add_assign, canonicalize_nan, combine_chunk_sums, map_in_place, sums_in_order};
 use crate::kernels::{LANE_GROUP, Lane, around, for_each_lane, larger, largest_of};
 use crate::ops::axes::axis_of;
+use crate::ops::exps_on_device::ExpsOnDevice;
+use crate::ops::pointwise::binary;
 use crate::ops::reduce::sum_keepdim;
 use crate::tensor::{Element, Nd, Rank};
 use dl_core::simd::vectorized;
@@ -330,6 +332,10 @@ impl<A: Element, D: Rank> Primitive for Softmax<A, D> {
     }
 
     fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, D>> {
+        if x.0.device().is_some() {
+            let exps = ExpsOnDevice::of(x, axis_of(self.axis, x.shape())?)?;
+            return if self.or_zero { exps.softmax_or_zero() } else { exps.softmax() };
+        }
         let columns = by_columns(x, self.axis, |exps, rows| {
             let SoftmaxLanes(ExpLanes { terms, maxima, .. }) = exps.softmax();
             for ((_, to), terms) in rows.zip(terms.chunks_exact(maxima.len())) {
@@ -390,6 +396,10 @@ impl<A: Element, D: Rank> Primitive for LogSoftmax<A, D> {
     }
 
     fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, D>> {
+        if x.0.device().is_some() {
+            let exps = ExpsOnDevice::of(x, axis_of(self.axis, x.shape())?)?;
+            return binary(Binary::Sub, &binary(Binary::Sub, x, &exps.maxima)?, &exps.ln_sums()?);
+        }
         let columns = by_columns(x, self.axis, |exps, rows| {
             let logarithms = exps.ln_sums();
             for (x, to) in rows {

@@ -2,7 +2,7 @@
 
 use crate::device::{Device, Place};
 use crate::fusion::moved;
-use crate::tensor::{Element, Item, Nd, Rank};
+use crate::tensor::{Item, Nd, Rank};
 use dl_core::{Along, At, BuiltIn, Differentiable, Layer, Module, NewValue, Primitive, Result};
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -19,9 +19,7 @@ impl<A: Item, D: Rank> Nd<A, D> {
     pub fn device(&self) -> Option<&Arc<dyn Device>> {
         self.0.device()
     }
-}
 
-impl<A: Element, D: Rank> Nd<A, D> {
     /// A copy on this device, or the tensor itself if it lies there.
     ///
     /// ```
@@ -67,7 +65,7 @@ impl<A: Element, D: Rank> Nd<A, D> {
 /// assert!(y.to_host().predict().wait()?.device().is_none());
 /// # dl_core::Result::Ok(())
 /// ```
-pub trait TransferOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
+pub trait TransferOps<A: Item, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// A copy on this device.
     ///
     /// # Errors
@@ -87,7 +85,7 @@ pub trait TransferOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     }
 }
 
-impl<X, A: Element, D: Rank> TransferOps<A, D> for X where X: Differentiable<Data = Nd<A, D>> {}
+impl<X, A: Item, D: Rank> TransferOps<A, D> for X where X: Differentiable<Data = Nd<A, D>> {}
 
 #[derive(Clone)]
 struct Transfer<A, D> {
@@ -95,7 +93,7 @@ struct Transfer<A, D> {
     types: PhantomData<(A, D)>,
 }
 
-impl<A: Element, D: Rank> Primitive for Transfer<A, D> {
+impl<A: Item, D: Rank> Primitive for Transfer<A, D> {
     type Operands = (Layer<Nd<A, D>>,);
     type Output = Nd<A, D>;
 
@@ -107,13 +105,14 @@ impl<A: Element, D: Rank> Primitive for Transfer<A, D> {
         moved(x, &self.place)
     }
 
-    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
+    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A::Derivative, D>>>,) {
         let back = Transfer { place: at.values.0.device().cloned(), types: PhantomData };
         (Some(Layer::apply_built_in(back, (at.delta.clone(),))),)
     }
 
-    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
-        Some(Layer::apply_built_in(self.clone(), (along.tangents.0.clone()?,)))
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A::Derivative, D>>> {
+        let along_it = Transfer { place: self.place.clone(), types: PhantomData };
+        Some(Layer::apply_built_in(along_it, (along.tangents.0.clone()?,)))
     }
 
     fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
@@ -121,7 +120,7 @@ impl<A: Element, D: Rank> Primitive for Transfer<A, D> {
     }
 }
 
-impl<A: Element, D: Rank> BuiltIn for Transfer<A, D> {}
+impl<A: Item, D: Rank> BuiltIn for Transfer<A, D> {}
 
 /// Moves the weights and buffers of a module.
 ///
@@ -136,8 +135,8 @@ impl<A: Element, D: Rank> BuiltIn for Transfer<A, D> {}
 /// # dl_core::Result::Ok(())
 /// ```
 pub trait MoveModule: Module {
-    /// Moves all tensors of `f32` and `f64` to a device, or none of them. Numbers and tensors of
-    /// integers stay on the host. Weights keep their identity.
+    /// Moves all tensors to a device, or none of them. Numbers stay on the host. Weights keep their
+    /// identity.
     ///
     /// # Errors
     /// Those of [`Nd::to`], and when the module has a [`Table`](crate::Table). Then nothing has

@@ -1,12 +1,13 @@
 //! Variances, standard deviations and p-norms, and the deviations from a mean.
 
+use crate::device::{Comparison, Instruction, Program, View};
 use crate::kernels;
 use crate::ops::axes::{Axes, AxisList};
 use crate::ops::invalid::invalid;
 use crate::ops::pointwise::binary;
 use crate::ops::reduce::{Reduce, ReduceForm, ReduceOp, ReduceOutput, reduce};
 use crate::tensor::{Element, Nd, Rank};
-use dl_core::{Along, At, Binary, BuiltIn, Differentiable, Error, Layer, Pointwise, Primitive, Result};
+use dl_core::{Along, At, Binary, BuiltIn, Differentiable, Error, Layer, Pointwise, Primitive, Result, Unary};
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -210,8 +211,8 @@ pub(crate) fn centered<A: Element, D: Rank>(name: &'static str, x: Layer<Nd<A, D
 struct Center<A: Element, D: Rank> {
     mean: Reduce<A, D, Nd<A, D>>,
     axes: AxisList,
-    /// Whether deviations that overflow are in units of 4. Their variance is so large that any `eps`
-    /// is less than its last digit.
+    /// Whether deviations that overflow are in units of 4. Their variance is so large that any
+    /// `eps` is less than its last digit.
     in_units: bool,
 }
 
@@ -237,6 +238,9 @@ impl<A: Element, D: Rank> Center<A, D> {
     /// The deviations, and the unit of each reduction if some overflow.
     fn deviations(&self, x: &Nd<A, D>) -> Result<InUnits<A, D>> {
         let [deviations, rest] = self.corrected(x)?;
+        if x.0.device().is_some() {
+            return Ok((deviations, None)); // no look at the elements
+        }
         // half of the last digit of the largest number: less makes no finite number infinite
         let digit = A::max_value() * A::epsilon() / A::of(4.0);
         if rest.0.iter().all(|rest| rest.abs() < digit) {
@@ -272,7 +276,7 @@ impl<A: Element, D: Rank> Center<A, D> {
 
     /// The units of the deviations of `x`, which were computed before in this pass.
     fn units(&self, x: &Nd<A, D>) -> Option<Nd<A, D>> {
-        let may_be = self.in_units && HAVE_OVERFLOWED.load(Ordering::Relaxed);
+        let may_be = self.in_units && x.0.device().is_none() && HAVE_OVERFLOWED.load(Ordering::Relaxed);
         if may_be { self.deviations(x).expect("the axes were checked").1 } else { None }
     }
 
@@ -405,9 +409,9 @@ fn norm_p<A: Element, D: Rank, O: ReduceOutput<A, D> + Pointwise>(
     }
 }
 
-/// x ↦ the unit of each reduction in which its `p`-norm is computed, a constant: 1, unless the `p`-th
-/// power of the largest magnitude might overflow or underflow. The norm of `x` is the unit times that
-/// of `x / unit`.
+/// x ↦ the unit of each reduction in which its `p`-norm is computed, a constant: 1, unless the
+/// `p`-th power of the largest magnitude might overflow or underflow. The norm of `x` is the unit
+/// times that of `x / unit`.
 #[derive(Clone)]
 struct NormUnit<A, D> {
     p: f64,
@@ -427,6 +431,9 @@ impl<A: Element, D: Rank> Primitive for NormUnit<A, D> {
     fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, D>> {
         let axes = self.axes.of(x.shape())?;
         let [low, high] = [1e-20_f64, 1e20].map(|power| A::of(power.powf(self.p.recip())));
+        if let Some(view) = x.0.on_device()? {
+            return norm_unit_on_device::<A>(view, &axes, [low, high]).map(Nd::from_view);
+        }
         let magnitudes = x.0.mapv(A::abs).into_dyn();
         let largest = kernels::fold_axes(magnitudes.view(), &axes, A::zero(), |a, b| Binary::Max.value(a, b));
         let units = largest.mapv_into(|largest| {
@@ -447,4 +454,25 @@ impl<A: Element, D: Rank> Primitive for NormUnit<A, D> {
 
 impl<A: Element, D: Rank> BuiltIn for NormUnit<A, D> {
     const IS_PURE: bool = true;
+}
+
+/// The units on a device, where a comparison with NaN is false as on the host.
+fn norm_unit_on_device<A: Element>(x: View, axes: &[usize], [low, high]: [A; 2]) -> Result<View> {
+    let (device, mut sizes) = (x.device().clone(), Program::new(A::ELEMENT));
+    let (shape, of) = (x.shape.clone(), sizes.load(x));
+    sizes.push(Instruction::Unary(Unary::Abs, of));
+    let largest = sizes.run(&device, A::ELEMENT, &shape)?.fold_axes(Binary::Max, axes, 0.0)?;
+    let (shape, mut program) = (largest.shape.clone(), Program::new(A::ELEMENT));
+    let kept_within = |program: &mut Program, x: usize, [low, high]: [A; 2]| {
+        let [low, high] = [low, high].map(|bound| program.number(bound.device_number()));
+        let is_above = program.compare(Comparison::GreaterEqual, x, low);
+        let x = program.select(is_above, x, low);
+        let is_below = program.compare(Comparison::LessEqual, x, high);
+        program.select(is_below, x, high)
+    };
+    let largest = program.load(largest);
+    let largest = kept_within(&mut program, largest, [A::min_positive_value(), A::max_value()]);
+    let rest = kept_within(&mut program, largest, [low, high]);
+    program.binary(Binary::Div, largest, rest);
+    program.run(&device, A::ELEMENT, &shape)
 }

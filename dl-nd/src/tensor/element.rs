@@ -1,11 +1,10 @@
 //! Element types and ranks of tensors.
 
 use super::{LazyTensor, Nd, Storage};
-use crate::device::Place;
 use dl_core::parallel::memory::Pooled;
 use dl_core::{
-    BasicBlock, BlockKernel, ChunkElement, Delta, Differentiable, ElementType, Elements, Layer, Nothing, Number,
-    Pointwise, Result, StoredElement, Trainable, buffers,
+    BasicBlock, BlockKernel, ChunkElement, DType, Delta, Differentiable, ElementType, Elements, Layer, Nothing, Number,
+    Numbers, Pointwise, Result, StoredElement, Trainable, buffers,
 };
 use ndarray::{Dimension, Ix0, Ix1, Ix2, Ix3, Ix4, Ix5, Ix6, IxDyn};
 use std::borrow::Cow;
@@ -68,11 +67,25 @@ pub trait Item: Copy + PartialEq + Debug + Send + Sync + 'static {
     #[doc(hidden)]
     fn realize<D: Rank>(_: &[&Nd<Self, D>]) {}
 
-    /// A copy on another place. Plain data stay on the host.
+    /// The type of the elements on a device; none if they cannot lie there.
     #[doc(hidden)]
-    #[allow(private_interfaces, reason = "internal")]
-    fn moved<D: Rank>(x: &Nd<Self, D>, _: &Place) -> Result<Nd<Self, D>> {
-        Ok(x.clone())
+    const ON_DEVICE: Option<DType> = None;
+
+    /// The number that programs of a device get for this element.
+    #[doc(hidden)]
+    fn device_number(self) -> f64 {
+        0.0
+    }
+
+    /// The elements as numbers, for types that can lie on a device.
+    #[doc(hidden)]
+    fn to_device_numbers(_: Vec<Self>) -> Option<Numbers> {
+        None
+    }
+
+    #[doc(hidden)]
+    fn of_device_numbers(_: Numbers) -> Result<Vec<Self>> {
+        unreachable!("such elements are not on a device")
     }
 
     /// Ones in the shape of a tensor, on the place of it.
@@ -173,8 +186,29 @@ pub trait Discrete: Item<Derivative = Nothing> {
     fn to_index(self) -> Option<usize>;
 }
 
+/// Elements of a type of stored numbers on a device.
+macro_rules! on_device {
+    (|$x:ident| $number:expr) => {
+        const ON_DEVICE: Option<dl_core::DType> = Some(<Self as dl_core::StoredElement>::ELEMENT);
+
+        fn device_number(self) -> f64 {
+            let $x = self;
+            $number
+        }
+
+        fn to_device_numbers(elements: Vec<Self>) -> Option<dl_core::Numbers> {
+            Some(dl_core::StoredElement::into_numbers(elements))
+        }
+
+        fn of_device_numbers(numbers: dl_core::Numbers) -> dl_core::Result<Vec<Self>> {
+            dl_core::StoredElement::row_of(numbers)
+        }
+    };
+}
+pub(crate) use on_device;
+
 macro_rules! without_derivative {
-    ($($A:ty: |$x:ident| $key:expr $(=> $recycle:path)?),*) => {$(
+    ($($A:ty: |$x:ident| $key:expr $(, $number:expr)? $(=> $recycle:path)?;)*) => {$(
         impl Item for $A {
             type Derivative = Nothing;
 
@@ -189,15 +223,21 @@ macro_rules! without_derivative {
             $(fn recycle(elements: Vec<$A>) {
                 $recycle(elements);
             })?
+
+            $(on_device!(|$x| $number);)?
         }
     )*};
 }
 
-without_derivative!(
-    bool: |x| x.into() => buffers::give_back, u8: |x| x.into(), usize: |x| x as u64 => buffers::give_back,
-    Nothing: |_x| 0,
-    i32: |x| (x as u32 ^ 1 << 31).into(), i64: |x| x as u64 ^ 1 << 63
-);
+without_derivative! {
+    bool: |x| x.into(), f64::from(u8::from(x)) => buffers::give_back;
+    u8: |x| x.into(), x.into();
+    // programs of a device compute in `i64`
+    usize: |x| x as u64, x as i64 as f64 => buffers::give_back;
+    i32: |x| (x as u32 ^ 1 << 31).into(), x.into();
+    i64: |x| x as u64 ^ 1 << 63, x as f64;
+    Nothing: |_x| 0;
+}
 
 macro_rules! discrete {
     ($($A:ty: |$x:ident| $number:expr),*) => {$(

@@ -12,8 +12,8 @@ mod shape;
 mod storage;
 
 pub use aliases::{NdExpression, NdLayer, NdWeight};
-pub(crate) use element::PerElement;
 pub use element::{Derivative, Discrete, Element, HasRank, Item, Rank};
+pub(crate) use element::{PerElement, on_device};
 pub(crate) use lazy::{Expr, LazyTensor};
 pub use nd::Nd;
 pub(crate) use nd::{constant_tape, filled_array, tensor_of_shape, zeros};

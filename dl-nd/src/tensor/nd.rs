@@ -2,7 +2,7 @@
 
 use super::storage::row_major_copy;
 use super::{Derivative, Discrete, Element, Item, LazyTensor, Rank, Storage, aligned, check_size, dim_of, unit_shape};
-use crate::device::common_place;
+use crate::device::{View, common_place};
 use dl_core::parallel::memory::Pooled;
 use dl_core::{
     BasicBlock, BlockKernel, BlockView, Data, Delta, Differentiable, Do, ElementType, Elements, Error, Layer, Result,
@@ -137,7 +137,7 @@ impl<A: Item, D: Rank> Nd<A, D> {
     /// ```
     pub fn into_dyn(self) -> Nd<A, IxDyn> {
         if let Some(view) = self.0.on_device().unwrap_or_else(Error::raise) {
-            return Nd(Storage::from_view(view));
+            return Nd::from_view(view);
         }
         self.0.into_array().into_dyn().into()
     }
@@ -177,6 +177,11 @@ impl<A: Item, D: Rank> Nd<A, D> {
 
     pub(crate) fn dim(&self) -> D {
         self.0.dim()
+    }
+
+    /// A tensor on a device.
+    pub(crate) fn from_view(view: View) -> Self {
+        Nd(Storage::from_view(view))
     }
 
     /// A tensor of this shape from its elements in row-major order. Their number must match the
@@ -498,7 +503,7 @@ impl<A: Item, D: Rank> Data for Nd<A, D> {
     /// In row-major order and aligned to a cache line.
     fn at_rest(self) -> Self {
         if let Some(view) = self.0.on_device().unwrap_or_else(Error::raise) {
-            return Nd(Storage::from_view(view.contiguous().unwrap_or_else(Error::raise)));
+            return Nd::from_view(view.contiguous().unwrap_or_else(Error::raise));
         }
         let mut rest: Self =
             if self.view().is_standard_layout() { self } else { self.view().as_standard_layout().into_owned().into() };

@@ -12,8 +12,11 @@ mod windows;
 use crate::case::{Args, Tensor};
 use crate::draw::{Draw, Sample};
 use dl_core::Layer;
-use dl_nd::{Element, Nd, ops::*};
+use dl_nd::device::Device;
+use dl_nd::{Element, Item, Nd, Rank, ops::*};
 use ndarray::IxDyn;
+use std::cell::RefCell;
+use std::sync::Arc;
 
 /// An operation, called through its public method.
 #[derive(Clone, Copy)]
@@ -94,14 +97,27 @@ macro_rules! ops {
 }
 use ops;
 
+thread_local! {
+    /// Where tensors are that are arguments of an operation; none for the host.
+    pub(crate) static PLACE: RefCell<Option<Arc<dyn Device>>> = const { RefCell::new(None) };
+}
+
+/// An argument that is a tensor.
+fn placed<A: Item, D: Rank>(x: Nd<A, D>) -> Nd<A, D> {
+    match PLACE.with_borrow(Clone::clone) {
+        Some(device) => x.to(&device).expect("the device has room"),
+        None => x,
+    }
+}
+
 /// The argument `name` as labels or indices.
 fn index(args: &Args, name: &str) -> Nd<usize, IxDyn> {
-    args.array(name, |place| place as usize).into()
+    placed(args.array(name, |place| place as usize).into())
 }
 
 /// The argument `name` as a mask.
 fn mask(args: &Args, name: &str) -> Nd<bool, IxDyn> {
-    args.array(name, |truth| truth != 0.0).into()
+    placed(args.array(name, |truth| truth != 0.0).into())
 }
 
 /// All operations.

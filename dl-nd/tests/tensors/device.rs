@@ -2,7 +2,7 @@
 
 use dl_core::{Differentiable, Result, Weight};
 use dl_nd::device::{Counters, Device, Dry};
-use dl_nd::{MoveModule, Nd, Table, TransferOps, concat, ops::*};
+use dl_nd::{MoveModule, Nd, Table, TransferOps, concat, ops::*, where_};
 use dl_optim::{Adam, Sgd};
 use ndarray::{Ix1, Ix2};
 use std::sync::Arc;
@@ -59,6 +59,41 @@ fn training_step_waits_for_its_number_only() {
 }
 
 #[test]
+fn operations_made_of_others_take_a_few_launches() {
+    let dry = Dry::new();
+    let (x, other) = (ones([8, 5], &dry), ones([8, 5], &dry));
+    let launches = |run: &dyn Fn() -> Result<()>| spent(&dry, run);
+    let count = |value: dl_core::Layer<Nd>| launches(&|| value.predict().wait().map(drop))[0];
+    // the maxima, the exponentials, their sums; the quotients
+    assert_eq!(count(x.softmax(1)), 4);
+    assert_eq!(count(where_(x.less(&other), &x, 0.0)), 2);
+    assert_eq!(count(x.tril(0)), 1);
+    assert_eq!(count(x.layer_norm(1, 1e-5)), 10);
+    // a look at the indices, and the elements
+    let rows = Nd::from([3_usize, 0]).to(&dry).unwrap();
+    assert_eq!(count(x.index_select(0, &rows)), 2);
+    // a look at the labels; maxima, exponentials, sums; the logits of the labels, losses, their sum
+    let labels = Nd::from([0_usize; 8]).to(&dry).unwrap();
+    let loss = x.cross_entropy(&labels);
+    assert_eq!(spent(&dry, || loss.predict().wait()), [7, 1, 0, 4]);
+    // nothing but the number is copied
+    let w = Weight::new(Nd::<f32, _>::full([5, 4], 0.5));
+    w.move_to(&dry).unwrap();
+    let step = x.matmul(&w).cross_entropy(&labels);
+    assert_eq!(spent(&dry, || step.train(&Sgd::new(0.1)).wait())[1..], [1, 0, 4]);
+}
+
+#[test]
+fn indices_on_the_host_are_an_error_unless_there_is_one() {
+    let dry = Dry::new();
+    let x = ones([3, 2], &dry);
+    let error = x.index_select(0, [2, 0]).predict().wait().unwrap_err();
+    assert!(error.to_string().contains("operand 1 lies on the host"), "{error}");
+    assert!(x.index_select(0, 2).predict().wait().unwrap().device().is_some());
+    assert!(x.cross_entropy([0, 1, 0]).predict().wait().is_err());
+}
+
+#[test]
 fn memory_is_freed_with_the_last_handle() {
     let dry = Dry::new();
     let x = ones([10, 10], &dry);
@@ -90,7 +125,7 @@ fn missing_operation_is_an_error_at_the_operation_and_not_a_copy() {
     let dry = Dry::new();
     let x = ones([2, 3], &dry);
     let line = line!() + 1;
-    let error = x.softmax(1).predict().wait().unwrap_err();
+    let error = x.unsqueeze(0).ctc([[1_usize]]).predict().wait().unwrap_err();
     assert!(error.to_string().contains("cannot run on a dry device yet"), "{error}");
     assert_eq!(error.place().map(|place| place.line()), Some(line), "{error}");
     assert!(error.is_invalid() && !error.is_panic());

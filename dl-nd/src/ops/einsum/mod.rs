@@ -1,16 +1,21 @@
 //! Einstein summation.
 
 mod labelled;
+mod on_device;
 mod plan;
 
+use crate::device::{Device, View, common_place};
+use crate::fusion::view_on;
 use crate::ops::add_n::sum_present;
 use crate::tensor::{Element, Nd, check_size};
 use dl_core::{Along, At, BuiltIn, Differentiable, Layer, Primitive, Result};
 use labelled::Labelled;
 use ndarray::IxDyn;
+use on_device::LabelledView;
 use plan::{Plan, Spec};
 use std::borrow::Cow;
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 /// Einstein summation, as in NumPy and PyTorch: a sum of products over labelled axes.
 /// `einsum("ij,jk->ik", [a, b])` is `yᵢₖ = Σⱼ aᵢⱼ·bⱼₖ`.
@@ -103,6 +108,20 @@ impl<A: Element> Einsum<A> {
     }
 }
 
+/// The value for operands on a device, by the same steps.
+fn value_on_device<A: Element>(device: &Arc<dyn Device>, operands: &[&Nd<A, IxDyn>], plan: &Plan) -> Result<View> {
+    let view = |(operand, legs): (&&Nd<A, IxDyn>, &Vec<_>)| Ok(LabelledView::<A>::of(view_on(device, operand)?, legs));
+    let mut factors = operands.iter().zip(&plan.operands).map(view);
+    let first = factors.next().expect("at least one term, and an operand for each")?;
+    let mut product = first.sum_out(plan.needed_after(1))?;
+    for (number, factor) in factors.enumerate() {
+        let needed = plan.needed_after(number + 2);
+        let factor = factor?.sum_out(|label| needed(label) || product.has(label))?;
+        product = product.contract(factor, needed, plan.output.last().copied().flatten())?;
+    }
+    product.into_output(plan)
+}
+
 impl<A: Element> Primitive for Einsum<A> {
     type Operands = Vec<Layer<Nd<A, IxDyn>>>;
     type Output = Nd<A, IxDyn>;
@@ -115,6 +134,9 @@ impl<A: Element> Primitive for Einsum<A> {
         let plan = self.plan(&operands)?;
         let shape: Vec<usize> = plan.output.iter().map(|leg| leg.map_or(1, |label| plan.lengths[&label])).collect();
         check_size::<A>(&shape)?;
+        if let Some(device) = common_place(operands.iter().map(|x| (x.0.device(), x.len())).collect::<Vec<_>>())? {
+            return value_on_device(device, &operands, &plan).map(Nd::from_view);
+        }
         let mut factors = operands.iter().zip(&plan.operands).map(|(operand, legs)| Labelled::of(&operand.0, legs));
         let first = factors.next().expect("at least one term, and an operand for each");
         let mut product = first.sum_out(plan.needed_after(1));

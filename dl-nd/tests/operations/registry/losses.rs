@@ -1,6 +1,6 @@
 //! Losses.
 
-use super::{Drawn, Scalar, index, ops};
+use super::{Drawn, Scalar, index, ops, placed};
 use crate::case::{Args, lengths};
 use crate::draw::{Draw, Sample};
 use dl_nd::{BatchMean, Bce, CrossEntropy, Ctc, Each, Mean, Sum, ops::*};
@@ -67,13 +67,13 @@ fn settings<A: Scalar>(args: &Args) -> CrossEntropy<A> {
         settings = settings.ignore_index(args.count("ignore_index"));
     }
     if args.has("weight") {
-        settings = settings.weights(args.numbers("weight").tensor::<A>().to_rank::<Ix1>());
+        settings = settings.weights(placed(args.numbers("weight").tensor::<A>()).to_rank::<Ix1>());
     }
     settings
 }
 
 fn bce<A: Scalar>(args: &Args) -> Bce<A> {
-    if args.has("pos_weight") { Bce::new().pos_weight(args.numbers("pos_weight").tensor()) } else { Bce::new() }
+    if args.has("pos_weight") { Bce::new().pos_weight(placed(args.numbers("pos_weight").tensor())) } else { Bce::new() }
 }
 
 /// Log-probabilities and targets. A loss that may be infinite counts as 0 if it is.

@@ -4,7 +4,7 @@ use super::{Drawn, Scalar, index, ops};
 use crate::case::{Args, integer};
 use crate::draw::{Draw, Sample};
 use dl_nd::ops::*;
-use ndarray::{IxDyn, Slice, SliceInfo, SliceInfoElem};
+use ndarray::{Ix1, IxDyn, Slice, SliceInfo, SliceInfoElem};
 use serde_json::{Value, json};
 
 /// A tensor with at least `axes` axes, and arguments that depend on its shape.
@@ -191,7 +191,7 @@ ops! {
         let length = shape[axis.rem_euclid(shape.len() as isize) as usize];
         let count = if length == 0 { 0 } else { draw.between(0..=3) };
         json!({ "axis": axis, "index": draw.places(&[count], length) })
-    })), |args, x| x[0].index_select(args.integer("axis"), index(args, "index").into_array().into_raw_vec_and_offset().0);
+    })), |args, x| x[0].index_select(args.integer("axis"), index(args, "index").to_rank::<Ix1>());
     "embedding", Some(|draw| matrix(draw, |draw, rows| {
         let shape = [draw.between(1..=2), draw.between(0..=2)];
         json!({ "index": draw.places(&shape, rows) })

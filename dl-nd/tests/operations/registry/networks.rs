@@ -1,6 +1,6 @@
 //! Normalisation and attention.
 
-use super::{Scalar, mask, ops};
+use super::{Scalar, mask, ops, placed};
 use crate::case::{Args, Tensor};
 use crate::draw::{Draw, Sample};
 use dl_nd::{Attention, Nd, RunningStats, ops::*, scaled_dot_product_attention_with};
@@ -51,12 +51,13 @@ fn normalized_batch<A: Scalar>(args: &Args, x: &Tensor<A>) -> Tensor<A> {
         return x.batch_norm(args.number("eps"));
     }
     let vector = |name: &str| {
-        Nd::from_vec(args.numbers(name).data.len(), args.numbers(name).data.iter().map(|&x| A::of(x)).collect())
+        let numbers = args.numbers(name).data;
+        placed(Nd::from_vec(numbers.len(), numbers.iter().map(|&x| A::of(x)).collect()).expect("a vector"))
     };
-    let mean = vector("mean").expect("a vector");
+    let mean = vector("mean");
     let stats = RunningStats::new(mean.len());
     stats.mean.set(mean);
-    stats.variance.set(vector("var").expect("a vector"));
+    stats.variance.set(vector("var"));
     x.batch_norm_with(&stats, args.number("eps"))
 }
 

@@ -1,0 +1,93 @@
+//! Selection at indices, and the additions that are its gradient; errors of indices.
+
+use super::{device, numbers, same_bits};
+use dl_core::{Differentiable, Mode, Weight};
+use dl_nd::device::Device;
+use dl_nd::{Nd, ops::*};
+use ndarray::{Ix1, Ix2, IxDyn};
+use std::sync::Arc;
+
+/// `len` indices below `length`, of which some are frequent.
+fn indices(len: usize, length: usize) -> Nd<usize, Ix1> {
+    (0..len).map(|i| if i % 3 == 0 { 1 } else { i * 7919 % length }).collect()
+}
+
+#[test]
+fn frequent_indices_are_added_in_order_of_host() {
+    let Some(device) = device(u32::MAX) else { return };
+    let rows = indices(1000, 17);
+    let on_device = rows.to(&device).unwrap();
+    for (axis, shape, parts) in [(0, [17, 3], [1000, 3]), (1, [2, 17], [2, 1000])] {
+        same_bits(&device, &[numbers::<f32>(&shape, 1), numbers(&parts, 2)], |x| {
+            let rows = if x[0].device().is_some() { &on_device } else { &rows };
+            let w = Weight::new(x[0].clone());
+            let loss = (w.index_select(axis, rows) * x[1].layer()).sum();
+            loss.gradient(&w)
+        });
+    }
+    // one list for each column
+    let list: Nd<usize, IxDyn> = Nd::from_vec(IxDyn(&[500, 4]), (0..2000).map(|i| i * i % 5).collect()).unwrap();
+    let on_device = list.to(&device).unwrap();
+    same_bits(&device, &[numbers::<f64>(&[5, 4], 3), numbers(&[500, 4], 4)], |x| {
+        let list = if x[0].device().is_some() { &on_device } else { &list };
+        x[0].scatter_add(0, list, &x[1])
+    });
+}
+
+#[test]
+fn index_out_of_range_is_an_error_of_its_operation_at_the_next_read() {
+    let Some(device) = device(u32::MAX) else { return };
+    let x: Nd<f32, Ix2> = Nd::full([5, 2], 1.0).to(&device).unwrap();
+    let rows = Nd::from([1_usize, 4, 7, 9]).to(&device).unwrap();
+    let line = line!() + 1;
+    let picked = x.index_select(0, &rows);
+    let value = picked.predict().wait().expect("nothing has been looked at");
+    let error = value.to_host().unwrap_err();
+    assert!(error.to_string().contains("index 7 (number 2 of the indices)"), "{error}");
+    assert_eq!(error.place().map(|place| place.line()), Some(line), "{error}");
+    assert_eq!(error.op(), Some("index_select"));
+    assert!(value.to_host().is_ok(), "an error is reported once");
+}
+
+#[test]
+fn label_beyond_classes_fails_a_step_and_changes_nothing() {
+    let Some(device) = device(u32::MAX) else { return };
+    let w = Weight::new(Nd::<f32, Ix2>::full([2, 3], 0.5).to(&device).unwrap());
+    let x: Nd<f32, Ix2> = Nd::full([4, 2], 1.0).to(&device).unwrap();
+    let labels = Nd::from([0_usize, 2, 3, 1]).to(&device).unwrap();
+    let line = line!() + 1;
+    let loss = x.matmul(&w).cross_entropy(&labels);
+    let error = loss.train(&dl_optim::Sgd::new(0.1)).wait().unwrap_err();
+    assert!(error.to_string().contains("label 3 at index 2 is not below the number of classes, 3"), "{error}");
+    assert_eq!(error.place().map(|place| place.line()), Some(line), "{error}");
+    assert_eq!(w.value().to_host().unwrap(), Nd::full([2, 3], 0.5));
+}
+
+#[test]
+fn many_checks_are_read_before_the_memory_for_them_ends() {
+    let Some(device) = device(u32::MAX) else { return };
+    let x: Nd<f32, Ix1> = Nd::full(4, 1.0).to(&device).unwrap();
+    let [good, bad] = [2_usize, 4].map(|index| Nd::from([index]).to(&device).unwrap());
+    let pick = |at: &Nd<usize, Ix1>| x.index_select(0, at).predict().wait();
+    pick(&bad).expect("nothing has been looked at");
+    let failed: Vec<usize> = (0..300).filter(|_| pick(&good).is_err()).collect();
+    assert_eq!(failed, [255], "{:?}", device.counters());
+    assert!(pick(&good).unwrap().to_host().is_ok());
+}
+
+fn dropped(device: Option<&Arc<dyn Device>>) -> Nd<f32, Ix2> {
+    let x = Nd::<f32, Ix2>::full([37, 29], 1.5);
+    let x = device.map_or(x.clone(), |device| x.to(device).unwrap());
+    let w = Weight::new(x);
+    let kept = w.dropout(0.3).predict().mode(Mode::Train).seed(7).wait().unwrap();
+    kept.to_host().unwrap()
+}
+
+#[test]
+fn dropout_has_draws_of_host() {
+    let Some(device) = device(u32::MAX) else { return };
+    let kept = dropped(Some(&device));
+    assert_eq!(kept, dropped(None));
+    let zeros = kept.view().iter().filter(|&&x| x == 0.0).count();
+    assert!((200..450).contains(&zeros), "{zeros}");
+}
