@@ -78,6 +78,8 @@ struct State {
     /// The errors of checks that have not been read, and the memory of their results.
     checks: Vec<OutOfRange>,
     found: Option<Span>,
+    /// The error of a check before those.
+    failed: Option<Error>,
     /// Bytes that the queue may still read, with their number.
     staged: (Vec<Vec<u8>>, usize),
 }
@@ -128,6 +130,7 @@ impl OpenCl {
             counters: Counters::default(),
             checks: Vec::new(),
             found: None,
+            failed: None,
             staged: (Vec::new(), 0),
         });
         Ok(OpenCl { name, double, options, settings, context, queue, state })
@@ -341,7 +344,8 @@ impl Device for OpenCl {
                 std::mem::forget(found);
                 return Err(self.error("cannot be waited for", error));
             }
-            first_error(checks, &found)?;
+            // a read reports it: an operation that fails may be run again
+            state.failed = state.failed.take().or(first_error(checks, &found).err());
         }
         let span = state.found.map_or_else(|| self.take(state, 16 * MAX_CHECKS), Ok)?;
         state.found = Some(span);
@@ -366,12 +370,12 @@ impl Device for OpenCl {
         if bytes.is_empty() {
             return Ok(());
         }
-        let (slab, staged, (checks, found)) = {
+        let (slab, staged, failed, (checks, found)) = {
             let state = &mut *self.state();
             state.counters.syncs += 1;
             state.counters.bytes_down += bytes.len() as u64;
             let found = self.found_by_checks(state)?;
-            (borrowed(state.arena.slab(from)), std::mem::take(&mut state.staged), found)
+            (borrowed(state.arena.slab(from)), std::mem::take(&mut state.staged), state.failed.take(), found)
         };
         // SAFETY: the call returns when the bytes are there; the slab lives as long as `self`
         let read = unsafe { self.queue.enqueue_read_buffer(&slab, CL_BLOCKING, from.start, bytes, &[]) };
@@ -380,7 +384,7 @@ impl Device for OpenCl {
             std::mem::forget((staged, found));
             return Err(self.error("cannot be read", error));
         }
-        first_error(checks, &found)
+        failed.map_or_else(|| first_error(checks, &found), Err)
     }
 }
 

@@ -450,7 +450,7 @@ impl<A: Element, D: Rank, E: Rank, R: Reduction> Primitive for CrossEntropyOp<A,
     }
 
     fn cost(&self, (logits, _): (&Nd<A, D>, &Nd<usize, E>)) -> f64 {
-        300.0 + SOFTMAX_NANOSECONDS * logits.len() as f64
+        logits.nanoseconds_to_read() + 300.0 + SOFTMAX_NANOSECONDS * logits.len() as f64
     }
 }
 

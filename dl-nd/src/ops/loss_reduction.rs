@@ -320,7 +320,7 @@ impl<A: Element, D: Rank, R: Reduction> Primitive for ReduceLoss<A, D, R> {
     }
 
     fn cost(&self, (losses,): (&Nd<A, D>,)) -> f64 {
-        200.0 + losses.nanoseconds_to_compute() + 0.5 * losses.len() as f64
+        200.0 + losses.nanoseconds_to_read() + losses.nanoseconds_to_compute() + 0.5 * losses.len() as f64
     }
 }
 

@@ -50,7 +50,7 @@ impl<A: Element, D: Rank, E: Rank> Primitive for Selected<A, D, E> {
     }
 
     fn cost(&self, (x, _): (&Nd<A, D>, &Nd<bool, E>)) -> f64 {
-        200.0 + x.len() as f64
+        200.0 + x.nanoseconds_to_read() + x.len() as f64
     }
 }
 

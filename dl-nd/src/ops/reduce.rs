@@ -193,6 +193,9 @@ pub(crate) trait ReduceOutput<A: Element, D: Rank>: Data<Delta = Self> {
     fn from_device(reduced: Nd<A, D>, axes: &[usize], keep_dims: bool) -> Result<Self>;
 
     fn all(&self, is: impl Fn(A) -> bool) -> bool;
+
+    /// Whether the result is a number, for which a device is waited for.
+    const IS_NUMBER: bool = false;
 }
 
 impl<A: Element, D: Rank> ReduceOutput<A, D> for A {
@@ -212,6 +215,8 @@ impl<A: Element, D: Rank> ReduceOutput<A, D> for A {
     fn all(&self, is: impl Fn(A) -> bool) -> bool {
         is(*self)
     }
+
+    const IS_NUMBER: bool = true;
 }
 
 impl<A: Element, D: Rank, E: Rank> ReduceOutput<A, D> for Nd<A, E> {
@@ -346,7 +351,8 @@ impl<A: Element, D: Rank, O: ReduceOutput<A, D>> Primitive for Reduce<A, D, O> {
 
     fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
         let each = if self.op == ReduceOp::LogSumExp { 10.0 } else { 1.0 };
-        200.0 + x.nanoseconds_to_compute() + x.len() as f64 * each
+        let wait = if O::IS_NUMBER { x.nanoseconds_to_read() } else { 0.0 };
+        200.0 + wait + x.nanoseconds_to_compute() + x.len() as f64 * each
     }
 }
 

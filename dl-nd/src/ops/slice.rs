@@ -639,7 +639,7 @@ impl<A: Element, D: Rank> Primitive for ElementAt<A, D> {
     }
 
     fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
-        20.0 + x.nanoseconds_to_compute()
+        20.0 + x.nanoseconds_to_read() + x.nanoseconds_to_compute()
     }
 }
 

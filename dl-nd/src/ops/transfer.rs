@@ -116,7 +116,7 @@ impl<A: Item, D: Rank> Primitive for Transfer<A, D> {
     }
 
     fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
-        10_000.0 + x.len() as f64
+        10_000.0 + x.nanoseconds_to_read() + x.len() as f64
     }
 }
 

@@ -228,6 +228,13 @@ impl<A: Item, D: Rank> Nd<A, D> {
         if is_view { self.len() as f64 } else { self.nanoseconds_to_compute() }
     }
 
+    /// Estimated time in nanoseconds to read an element. An operation that waits for a device must
+    /// not run inline: others wait then, and an inline operation that fails is run again, but a
+    /// device reports an index that is out of range once.
+    pub(crate) fn nanoseconds_to_read(&self) -> f64 {
+        if self.0.device().is_some() { 100_000.0 } else { 0.0 }
+    }
+
     /// A tensor with the single element `number`, which broadcasts to every shape.
     pub(crate) fn single(number: A) -> Self {
         Self::full(unit_shape::<D>(), number)

@@ -1,6 +1,6 @@
 //! Operations that move or select elements.
 
-use super::{Drawn, Scalar, index, ops};
+use super::{Drawn, Scalar, index, ops, placed};
 use crate::case::{Args, integer};
 use crate::draw::{Draw, Sample};
 use dl_nd::ops::*;
@@ -191,7 +191,10 @@ ops! {
         let length = shape[axis.rem_euclid(shape.len() as isize) as usize];
         let count = if length == 0 { 0 } else { draw.between(0..=3) };
         json!({ "axis": axis, "index": draw.places(&[count], length) })
-    })), |args, x| x[0].index_select(args.integer("axis"), index(args, "index").to_rank::<Ix1>());
+    })), |args, x| {
+        let list = args.array("index", |place| place as usize).into_dimensionality::<Ix1>().expect("a list");
+        x[0].index_select(args.integer("axis"), placed(list.into()))
+    };
     "embedding", Some(|draw| matrix(draw, |draw, rows| {
         let shape = [draw.between(1..=2), draw.between(0..=2)];
         json!({ "index": draw.places(&shape, rows) })
