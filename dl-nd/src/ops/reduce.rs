@@ -16,7 +16,7 @@ use dl_core::{
     Result, Unary,
 };
 use ndarray::{ArrayD, Axis, Dimension, Ix0};
-use std::any::Any;
+use std::any::{Any, TypeId};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -205,8 +205,7 @@ impl<A: Element, D: Rank> ReduceOutput<A, D> for A {
     }
 
     fn from_device(reduced: Nd<A, D>, _: &[usize], _: bool) -> Result<A> {
-        let reduced = reduced.0.on_device()?.expect("it lies on a device");
-        Ok(fusion::elements_on_host(&reduced)?[0])
+        fusion::number_later(reduced.0.on_device()?.expect("it lies on a device"))
     }
 
     fn all(&self, is: impl Fn(A) -> bool) -> bool {
@@ -345,6 +344,9 @@ impl<A: Element, D: Rank, O: ReduceOutput<A, D>> Primitive for Reduce<A, D, O> {
     }
 
     fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
+        if x.0.device().is_some() && TypeId::of::<O>() == TypeId::of::<A>() {
+            return fusion::READ_NANOSECONDS;
+        }
         let each = if self.op == ReduceOp::LogSumExp { 10.0 } else { 1.0 };
         200.0 + x.nanoseconds_to_compute() + x.len() as f64 * each
     }
@@ -353,6 +355,7 @@ impl<A: Element, D: Rank, O: ReduceOutput<A, D>> Primitive for Reduce<A, D, O> {
 impl<A: Element, D: Rank, O: ReduceOutput<A, D>> BuiltIn for Reduce<A, D, O> {
     const IS_PURE: bool = true;
     const CAN_DEFER_VALUE: bool = true;
+    const CAN_BE_LATER: bool = true;
 
     fn is_by_rows(&self, _: &[bool], (x,): (&Nd<A, D>,), _: &O) -> bool {
         self.axes.of(x.shape()).is_ok_and(|axes| !axes.contains(&0))

@@ -620,7 +620,7 @@ impl<A: Element, D: Rank> Primitive for ElementAt<A, D> {
         let is_there = index.len() == x.shape().len() && index.iter().zip(x.shape()).all(|(at, length)| at < length);
         if is_there && let Some(view) = x.0.on_device()? {
             let element = index.iter().fold(view, |view, &at| view.sliced(0, at, 1, 1).without(0));
-            return Ok(fusion::elements_on_host::<A>(&element)?[0]);
+            return fusion::number_later(element);
         }
         if is_there && let Some(&element) = x.0.view().into_dyn().get(index) {
             return Ok(element);
@@ -639,10 +639,11 @@ impl<A: Element, D: Rank> Primitive for ElementAt<A, D> {
     }
 
     fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
-        20.0 + x.nanoseconds_to_compute()
+        if x.0.device().is_some() { fusion::READ_NANOSECONDS } else { 20.0 + x.nanoseconds_to_compute() }
     }
 }
 
 impl<A: Element, D: Rank> BuiltIn for ElementAt<A, D> {
     const IS_PURE: bool = true;
+    const CAN_BE_LATER: bool = true;
 }
