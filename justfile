@@ -108,3 +108,8 @@ figures *args:
 # The same for other libraries: `just peers setup` once, then `just peers measure`.
 peers *args:
     benches/peers/run.sh {{ args }}
+
+# Bits and speed of the device of this machine, beside PyTorch if it is there: `just device --small`.
+device *args:
+    cargo build --release -p monadic-dl-gpu --example check
+    dl-gpu/examples/check/run.sh target/release/examples/check {{ args }}

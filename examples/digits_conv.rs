@@ -3,15 +3,18 @@
 //!
 //! ```sh
 //! cargo run --release --example digits_conv            # a number behind `--` for more or fewer epochs than 15
+//! cargo run --release --features gpu --example digits_conv -- 15 --device
 //! ```
 //!
 //! Dropout and batch normalisation follow the mode of the pass: `train` or `predict`. Random
 //! numbers depend on the seed of the step, not on the number of threads.
 
+#[path = "common/device.rs"]
+mod device;
 #[path = "common/digits.rs"]
 mod digits;
 
-use dl::nd::{CrossEntropy, RunningStats, init};
+use dl::nd::{CrossEntropy, MoveModule, RunningStats, init};
 use dl::prelude::*;
 use rand::seq::SliceRandom;
 use std::error::Error;
@@ -21,6 +24,7 @@ const BATCH: usize = 32;
 type Labels = Nd<usize, Ix1>;
 
 /// A convolution followed by batch normalisation and `relu`.
+#[derive(Module)]
 struct Block {
     filters: NdWeight<Ix4>,
     gamma: NdWeight<Ix1>,
@@ -44,6 +48,7 @@ impl Block {
     }
 }
 
+#[derive(Module)]
 struct Net {
     blocks: [Block; 2],
     output: NdWeight,
@@ -70,13 +75,21 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut rng = init::rng(1);
     let mut order = digits::shuffled(all.1.len(), &mut rng);
     let (test, train) = order.split_at_mut(all.1.len() / 5);
-    let (test_images, test_labels) = digits::select(&all, test);
+    let device = device::open(std::env::args().any(|argument| argument == "--device"))?;
+    let select = |of: &[usize]| -> dl::Result<digits::Batch> {
+        let (images, labels) = digits::select(&all, of);
+        device.as_ref().map_or(Ok((images.clone(), labels.clone())), |to| Ok((images.to(to)?, labels.to(to)?)))
+    };
+    let (test_images, test_labels) = select(test)?;
 
     let net = Net {
         blocks: [Block::new(1, 16, &mut rng), Block::new(16, 32, &mut rng)],
         output: Weight::new(init::xavier_uniform([32 * 2 * 2, 10], &mut rng)),
         bias: Weight::new(Nd::full([10], 0.0)),
     };
+    if let Some(device) = &device {
+        net.move_to(device)?;
+    }
     let smoothed = CrossEntropy::new().label_smoothing(0.05);
     let adam = Adam::new(0.003);
     let mut step = 0;
@@ -84,7 +97,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         train.shuffle(&mut rng);
         let mut loss = 0.0;
         for of in train.chunks(BATCH) {
-            let (images, labels) = digits::select(&all, of);
+            let (images, labels) = select(of)?;
             loss = net.logits(&images).cross_entropy_with(labels, &smoothed).train(&adam).seed(step).wait()?;
             step += 1;
         }

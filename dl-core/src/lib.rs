@@ -101,6 +101,8 @@ pub use graph::seed::Seed;
 #[doc(hidden)]
 pub use graph::value::Value;
 
+#[doc(hidden)]
+pub use exec::later::later;
 pub use exec::run::Run;
 pub use exec::{Counters, Mode};
 
@@ -108,7 +110,10 @@ pub use autodiff::gradients::SideEffects;
 
 pub use graph::chunk::Chunk;
 #[doc(hidden)]
-pub use graph::chunk::ChunkElement;
+pub use graph::chunk::{ChunkElement, scaled_norm};
+#[doc(hidden)]
+pub use graph::lazy_chunk::{LaterNumber, LazyNumbers, PlacedChunk};
+pub use graph::lazy_chunk::{Lazy, LazyChunk};
 #[doc(hidden)]
 pub use graph::training_step::ChunkVisitor;
 pub use graph::training_step::Step;

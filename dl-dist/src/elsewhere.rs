@@ -189,8 +189,8 @@ impl Participant for RemoteStep {
         let mut norms = None;
         if tokens.iter().any(|token| token.norms.get().is_some()) {
             let all = norms.insert(Vec::new());
-            step.each_delta(&mut |_, chunk| {
-                all.push(chunk.norm());
+            step.each_norm(&mut |_, norm| {
+                all.push(norm);
                 Ok(())
             })?;
         }

@@ -20,12 +20,12 @@ impl Optimizer for Asked {
     forward_optimizer!(this => this.optimizer; slots memory for_weight step descent decays_weights notes kind);
 
     fn begin<'o>(&'o self, _: &Step<'_>) -> Result<Option<Box<dyn Optimizer + 'o>>> {
-        let deltas = |visit: &mut ChunkVisitor<'_>| {
+        let deltas = |_: bool, visit: &mut ChunkVisitor<'_>| {
             let norms = self.norms.as_ref().ok_or_else(|| {
                 Error::invalid("the optimizer of this rank reads the deltas of a step, and that of the caller does not")
             })?;
             let Some(weight) = self.any_weight else { return Ok(()) };
-            norms.iter().try_for_each(|&norm| Chunk::with_norm(norm, |chunk| visit(weight, chunk)))
+            norms.iter().try_for_each(|&norm| Chunk::with_norm(norm, |chunk| visit(weight, chunk.into())))
         };
         self.optimizer.begin(&Step::new(self.steps, &deltas))
     }

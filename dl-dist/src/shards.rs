@@ -85,7 +85,7 @@ impl<O: Optimizer> Optimizer for OwnWeights<O> {
     forward_optimizer!(this => this.optimizer; slots memory for_weight step descent decays_weights notes kind);
 
     fn begin<'o>(&'o self, step: &Step<'_>) -> Result<Option<Box<dyn Optimizer + 'o>>> {
-        let deltas = |visit: &mut ChunkVisitor<'_>| self.all.each_delta(|_| true, visit);
+        let deltas = |only_lazy: bool, visit: &mut ChunkVisitor<'_>| self.all.each_chunk(|_| true, only_lazy, visit);
         self.optimizer.begin(&Step::new(step.steps(), &deltas))
     }
 }

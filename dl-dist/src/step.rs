@@ -353,8 +353,8 @@ impl<F> ClusterStep<'_, F> {
 /// Whether an optimizer reads the deltas of a step before it begins.
 fn reads_deltas(optimizer: &dyn Optimizer) -> bool {
     let reads = Cell::new(false);
-    let deltas = |_: &mut ChunkVisitor<'_>| {
-        reads.set(true);
+    let deltas = |only_lazy: bool, _: &mut ChunkVisitor<'_>| {
+        reads.set(reads.get() || !only_lazy);
         Ok(())
     };
     let steps = optimizer.memory().map_or(0, |memory| memory.steps());

@@ -16,7 +16,7 @@ use crate::arena::Arena;
 use crate::layout::{self, Geometry, INSTRUCTIONS, NUMBERS, PLACES, Place, Shape};
 use crate::source::{self, GROUP};
 use dl_core::{DType, Error, Result};
-use dl_nd::device::{Code, Counters, Device, OutOfRange, Span, View, Work};
+use dl_nd::device::{Code, Counters, Device, OutOfRange, Reads, Span, View, Work};
 use opencl3::command_queue::CommandQueue;
 use opencl3::context::Context;
 use opencl3::device::{CL_DEVICE_TYPE_ALL, CL_DEVICE_TYPE_GPU, Device as Hardware, get_all_devices};
@@ -67,6 +67,7 @@ pub(crate) struct OpenCl {
     context: Arc<Context>,
     queue: CommandQueue,
     state: Mutex<State>,
+    reads: Reads,
 }
 
 struct State {
@@ -133,7 +134,7 @@ impl OpenCl {
             failed: None,
             staged: (Vec::new(), 0),
         });
-        Ok(OpenCl { name, double, options, settings, context, queue, state })
+        Ok(OpenCl { name, double, options, settings, context, queue, state, reads: Reads::default() })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -385,6 +386,36 @@ impl Device for OpenCl {
             return Err(self.error("cannot be read", error));
         }
         failed.map_or_else(|| first_error(checks, &found), Err)
+    }
+
+    fn read_all(&self, reads: &mut [(Span, Vec<u8>)]) -> Result<()> {
+        let mut state = self.state();
+        state.counters.syncs += 1;
+        let (checks, found) = self.found_by_checks(&mut state)?;
+        let mut queued = Ok(());
+        for (from, bytes) in reads.iter_mut().filter(|(_, bytes)| !bytes.is_empty()) {
+            state.counters.bytes_down += bytes.len() as u64;
+            let slab = borrowed(state.arena.slab(*from));
+            // SAFETY: the queue is waited for below, before `bytes` can go; the slab lives as long
+            // as `self`
+            let read = unsafe { self.queue.enqueue_read_buffer(&slab, CL_NON_BLOCKING, from.start, bytes, &[]) };
+            queued = queued.and(read.map(|_| ()));
+        }
+        let staged = std::mem::take(&mut state.staged);
+        drop(state);
+        let finished = self.queue.finish();
+        if finished.is_err() {
+            // the queue may still use them
+            std::mem::forget((staged, found));
+            reads.iter_mut().for_each(|(_, bytes)| std::mem::forget(std::mem::take(bytes)));
+            return finished.map_err(|error| self.error("cannot be read", error));
+        }
+        queued.map_err(|error| self.error("cannot be read", error))?;
+        first_error(checks, &found)
+    }
+
+    fn reads(&self) -> &Reads {
+        &self.reads
     }
 }
 

@@ -73,6 +73,7 @@ impl<A: Number> Algebra for A {
 /// }
 /// assert_eq!(logistic(&Term(0.0_f64)).0, 0.5);
 /// ```
+#[derive(Clone)]
 pub struct Term<A>(pub A);
 
 /// Arithmetic operators of `$T`, where `$inner` is in an algebra.

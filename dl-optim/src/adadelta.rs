@@ -1,9 +1,9 @@
 //! Adadelta: steps scaled by the root mean square of previous steps.
 
-use crate::rule::{Base, Rule, Run, SLOTS, optimizer};
+use crate::rule::{Base, Rule, SLOTS, optimizer};
 use crate::schedule::Schedule;
 use crate::validate::{Allowed, check};
-use dl_core::{Number, Result, Slot};
+use dl_core::{Algebra, Result, Slot, Term};
 
 /// Adadelta.
 ///
@@ -66,6 +66,8 @@ impl Adadelta {
 }
 
 impl Rule for Adadelta {
+    type Constants = [f64; 3];
+
     fn slots(&self) -> &'static [Slot] {
         const { &[Slot::zeros("square_avg"), Slot::zeros("acc_delta")] }
     }
@@ -75,14 +77,16 @@ impl Rule for Adadelta {
         check("eps", self.eps, Allowed::AtLeastZero)
     }
 
-    fn apply<A: Number>(&self, rate: f64, Run { values, deltas, slots }: Run<'_, '_, A>, _: u64) {
-        let [squares, steps] = slots else { unreachable!("{SLOTS}") };
-        let [rate, kept, new, eps] = [rate, self.rho, 1.0 - self.rho, self.eps].map(A::of);
-        for (((w, &d), v), u) in values.iter_mut().zip(deltas).zip(squares.iter_mut()).zip(steps.iter_mut()) {
-            *v = kept * *v + new * d * d;
-            let step = (*u + eps).sqrt() / (*v + eps).sqrt() * d;
-            *u = kept * *u + new * step * step;
-            *w = *w - rate * step;
-        }
+    fn constants(&self, rate: f64, _: u64) -> [f64; 3] {
+        [rate, self.rho, self.eps]
+    }
+
+    #[inline(always)]
+    fn formula<A: Algebra>(&[rate, rho, eps]: &[f64; 3], w: &Term<A>, d: &Term<A>, state: &mut [Term<A>]) -> Term<A> {
+        let [v, u] = state else { unreachable!("{SLOTS}") };
+        *v = rho * &*v + (1.0 - rho) * d * d;
+        let step = &((&*u + eps).sqrt() / (&*v + eps).sqrt() * d);
+        *u = rho * &*u + (1.0 - rho) * step * step;
+        w - rate * step
     }
 }

@@ -1,9 +1,9 @@
 //! Adagrad: a learning rate for each number, divided by the root of the sum of its squared deltas.
 
-use crate::rule::{Base, Rule, Run, SLOTS, optimizer};
+use crate::rule::{Base, Rule, SLOTS, optimizer};
 use crate::schedule::Schedule;
 use crate::validate::{Allowed, check};
-use dl_core::{Number, Result, Slot};
+use dl_core::{Algebra, Result, Slot, Term};
 
 /// Adagrad.
 ///
@@ -80,6 +80,8 @@ impl Adagrad {
 }
 
 impl Rule for Adagrad {
+    type Constants = [f64; 3];
+
     fn slots(&self) -> &'static [Slot] {
         const { &[Slot::zeros("sum")] }
     }
@@ -90,14 +92,20 @@ impl Rule for Adagrad {
         check("the initial accumulator", self.initial_accumulator, Allowed::AtLeastZero)
     }
 
-    fn apply<A: Number>(&self, rate: f64, Run { values, deltas, slots }: Run<'_, '_, A>, steps: u64) {
-        let [sum] = slots else { unreachable!("{SLOTS}") };
-        let rate = rate / (1.0 + (steps - 1) as f64 * self.lr_decay);
-        let [rate, eps, initial] = [rate, self.eps, self.initial_accumulator].map(A::of);
+    fn constants(&self, rate: f64, steps: u64) -> [f64; 3] {
+        [rate / (1.0 + (steps - 1) as f64 * self.lr_decay), self.eps, self.initial_accumulator]
+    }
+
+    #[inline(always)]
+    fn formula<A: Algebra>(
+        &[rate, eps, initial]: &[f64; 3],
+        w: &Term<A>,
+        d: &Term<A>,
+        state: &mut [Term<A>],
+    ) -> Term<A> {
         // a slot starts with zeros: it holds the sum without the initial accumulator
-        for ((w, &d), added) in values.iter_mut().zip(deltas).zip(sum.iter_mut()) {
-            *added = *added + d * d;
-            *w = *w - rate * d / ((initial + *added).sqrt() + eps);
-        }
+        let [added] = state else { unreachable!("{SLOTS}") };
+        *added = &*added + d * d;
+        w - rate * d / ((initial + &*added).sqrt() + eps)
     }
 }

@@ -1,9 +1,9 @@
 //! Adam and AdamW: momentum, divided by the root mean square of the deltas.
 
-use crate::rule::{Base, Rule, Run, SLOTS, optimizer};
+use crate::rule::{Base, Rule, SLOTS, optimizer};
 use crate::schedule::Schedule;
 use crate::validate::{Allowed, check};
-use dl_core::{Number, Result, Slot};
+use dl_core::{Algebra, Result, Slot, Term};
 
 /// Adam.
 ///
@@ -165,29 +165,49 @@ impl Moments {
         check("eps", self.eps, Allowed::AtLeastZero)
     }
 
-    fn apply<A: Number>(&self, rate: f64, Run { values, deltas, slots }: Run<'_, '_, A>, steps: u64) {
-        let [means, squares, greatest @ ..] = slots else { unreachable!("{SLOTS}") };
-        let kept = self.betas.map(A::of);
-        let new = self.betas.map(|beta| A::of(1.0 - beta));
+    fn constants(&self, rate: f64, steps: u64) -> OfStep {
         let [correction1, correction2] = corrections(self.betas, steps);
-        let (rate, root, eps) = (A::of(rate / correction1), A::of(correction2.sqrt()), A::of(self.eps));
-        let mut greatest = greatest.first_mut().map(|greatest| greatest.iter_mut());
-        for (((w, &d), m), v) in values.iter_mut().zip(deltas).zip(means.iter_mut()).zip(squares.iter_mut()) {
-            *m = kept[0] * *m + new[0] * d;
-            *v = kept[1] * *v + new[1] * d * d;
-            let square = match greatest.as_mut().and_then(Iterator::next) {
-                Some(greatest) => {
-                    *greatest = if *v > *greatest || v.is_nan() { *v } else { *greatest };
-                    *greatest
-                }
-                None => *v,
-            };
-            *w = *w - rate * *m / (square.sqrt() / root + eps);
-        }
+        let (rate, root) = (rate / correction1, correction2.sqrt());
+        OfStep { betas: self.betas, rate, root, eps: self.eps }
     }
 }
 
+/// The constants of a step.
+pub(crate) struct OfStep {
+    betas: [f64; 2],
+    /// Divided by the correction of the first mean.
+    rate: f64,
+    /// That of the correction of the second mean.
+    root: f64,
+    eps: f64,
+}
+
+impl OfStep {
+    #[inline(always)]
+    fn formula<A: Algebra>(&self, w: &Term<A>, d: &Term<A>, state: &mut [Term<A>]) -> Term<A> {
+        let [m, v, greatest @ ..] = state else { unreachable!("{SLOTS}") };
+        means(self.betas, d, m, v);
+        let square = match greatest {
+            [greatest] => {
+                *greatest = v.max(greatest);
+                greatest
+            }
+            _ => v,
+        };
+        w - self.rate * &*m / (square.sqrt() / self.root + self.eps)
+    }
+}
+
+/// Updates the running means of the deltas and of their squares.
+#[inline(always)]
+pub(super) fn means<A: Algebra>(betas: [f64; 2], d: &Term<A>, m: &mut Term<A>, v: &mut Term<A>) {
+    *m = betas[0] * &*m + (1.0 - betas[0]) * d;
+    *v = betas[1] * &*v + (1.0 - betas[1]) * d * d;
+}
+
 impl Rule for Adam {
+    type Constants = OfStep;
+
     fn slots(&self) -> &'static [Slot] {
         self.moments.slots()
     }
@@ -196,12 +216,20 @@ impl Rule for Adam {
         self.moments.check()
     }
 
-    fn apply<A: Number>(&self, rate: f64, numbers: Run<'_, '_, A>, steps: u64) {
-        self.moments.apply(rate, numbers, steps);
+    fn constants(&self, rate: f64, steps: u64) -> OfStep {
+        self.moments.constants(rate, steps)
+    }
+
+    #[inline(always)]
+    fn formula<A: Algebra>(constants: &OfStep, w: &Term<A>, d: &Term<A>, state: &mut [Term<A>]) -> Term<A> {
+        constants.formula(w, d, state)
     }
 }
 
 impl Rule for AdamW {
+    /// What is left of a weight that decays, and the constants of Adam.
+    type Constants = (f64, OfStep);
+
     fn slots(&self) -> &'static [Slot] {
         self.moments.slots()
     }
@@ -215,10 +243,18 @@ impl Rule for AdamW {
         self.weight_decay != 0.0
     }
 
-    fn apply<A: Number>(&self, rate: f64, numbers: Run<'_, '_, A>, steps: u64) {
-        let kept = A::of(1.0 - rate * self.weight_decay);
-        numbers.values.iter_mut().for_each(|w| *w = *w * kept);
-        self.moments.apply(rate, numbers, steps);
+    fn constants(&self, rate: f64, steps: u64) -> Self::Constants {
+        (1.0 - rate * self.weight_decay, self.moments.constants(rate, steps))
+    }
+
+    #[inline(always)]
+    fn formula<A: Algebra>(
+        (kept, of_step): &Self::Constants,
+        w: &Term<A>,
+        d: &Term<A>,
+        state: &mut [Term<A>],
+    ) -> Term<A> {
+        of_step.formula(&(w * *kept), d, state)
     }
 }
 

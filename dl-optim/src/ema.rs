@@ -2,8 +2,8 @@
 
 use crate::validate::{Allowed, check};
 use dl_core::{
-    Chunk, ChunkElement, Memory, Optimizer, Result, Slot, Snapshot, Step, Trainable, Weight, WeightId,
-    forward_optimizer, in_numbers,
+    Algebra, Chunk, ChunkElement, LazyChunk, Memory, Optimizer, Result, Slot, Snapshot, Step, Term, Trainable, Weight,
+    WeightId, forward_optimizer, in_numbers,
 };
 use std::sync::Arc;
 
@@ -127,6 +127,13 @@ impl<O: Optimizer> Optimizer for Ema<O> {
         in_numbers!(chunk, |values, deltas, slots| self.step_and_average(values, deltas, slots, steps))
     }
 
+    fn step_lazy(&self, chunk: &mut LazyChunk, steps: u64) -> Result<()> {
+        let average = chunk.slots.pop().expect(crate::rule::SLOTS);
+        self.inner.step_lazy(chunk, steps)?;
+        chunk.slots.push(averaged(self.decay, &average, &chunk.value));
+        Ok(())
+    }
+
     fn kind(&self) -> String {
         format!("Ema({})", self.inner.kind())
     }
@@ -143,10 +150,14 @@ impl<O: Optimizer> Ema<O> {
         let (averages, slots) = slots.split_last_mut().expect(crate::rule::SLOTS);
         let mut slots: Vec<&mut [A]> = slots.iter_mut().map(|slot| &mut **slot).collect();
         self.inner.step(A::chunk(values, deltas, &mut slots), steps)?;
-        let [kept, new] = [self.decay, 1.0 - self.decay].map(A::of);
         for (average, &w) in averages.iter_mut().zip(&*values) {
-            *average = kept * *average + new * w;
+            *average = averaged(self.decay, &Term(*average), &Term(w)).0;
         }
         Ok(())
     }
+}
+
+#[inline(always)]
+fn averaged<A: Algebra>(decay: f64, average: &Term<A>, w: &Term<A>) -> Term<A> {
+    decay * average + (1.0 - decay) * w
 }

@@ -146,10 +146,10 @@ impl Optimizer for GroupsInStep<'_> {
 
 /// The training step with the weights of one group.
 fn only<T>(step: &Step<'_>, in_group: impl Fn(WeightId) -> bool, then: impl FnOnce(&Step<'_>) -> T) -> T {
-    let deltas = |look: &mut ChunkVisitor<'_>| {
-        step.each_delta(&mut |weight, chunk| if in_group(weight) { look(weight, chunk) } else { Ok(()) })
+    let chunks = |only_lazy: bool, look: &mut ChunkVisitor<'_>| {
+        step.each_chunk(only_lazy, &mut |weight, chunk| if in_group(weight) { look(weight, chunk) } else { Ok(()) })
     };
-    then(&Step::new(step.steps(), &deltas))
+    then(&Step::new(step.steps(), &chunks))
 }
 
 /// The optimizer for this weight within a group, which may consist of groups in its turn.

@@ -1,11 +1,11 @@
 //! Lion: steps along the sign of a momentum.
 
 use crate::adam::check_betas;
-use crate::rule::{Base, Rule, Run, SLOTS, optimizer};
+use crate::rule::{Base, Rule, SLOTS, optimizer};
 use crate::schedule::Schedule;
 use crate::transform::sign;
 use crate::validate::{Allowed, check};
-use dl_core::{Number, Result, Slot};
+use dl_core::{Algebra, Result, Slot, Term};
 
 /// Lion: every number moves by the same amount, in the direction of a momentum.
 ///
@@ -74,6 +74,8 @@ impl Lion {
 }
 
 impl Rule for Lion {
+    type Constants = [f64; 4];
+
     fn slots(&self) -> &'static [Slot] {
         const { &[Slot::zeros("exp_avg")] }
     }
@@ -87,15 +89,20 @@ impl Rule for Lion {
         self.weight_decay != 0.0
     }
 
-    fn apply<A: Number>(&self, rate: f64, Run { values, deltas, slots }: Run<'_, '_, A>, _: u64) {
-        let [momentum] = slots else { unreachable!("{SLOTS}") };
-        let kept = self.betas.map(A::of);
-        let new = self.betas.map(|beta| A::of(1.0 - beta));
-        let [rate, decay] = [rate, self.weight_decay].map(A::of);
-        for ((w, &d), m) in values.iter_mut().zip(deltas).zip(momentum.iter_mut()) {
-            let direction = sign(kept[0] * *m + new[0] * d);
-            *m = kept[1] * *m + new[1] * d;
-            *w = *w - rate * (direction + decay * *w);
-        }
+    fn constants(&self, rate: f64, _: u64) -> [f64; 4] {
+        [rate, self.betas[0], self.betas[1], self.weight_decay]
+    }
+
+    #[inline(always)]
+    fn formula<A: Algebra>(
+        &[rate, beta1, beta2, decay]: &[f64; 4],
+        w: &Term<A>,
+        d: &Term<A>,
+        state: &mut [Term<A>],
+    ) -> Term<A> {
+        let [m] = state else { unreachable!("{SLOTS}") };
+        let direction = sign(&(beta1 * &*m + (1.0 - beta1) * d));
+        *m = beta2 * &*m + (1.0 - beta2) * d;
+        w - rate * (direction + decay * w)
     }
 }

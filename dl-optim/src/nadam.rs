@@ -1,10 +1,10 @@
 //! NAdam: Adam with Nesterov's momentum.
 
-use crate::adam::{check_betas, check_decay, corrections};
-use crate::rule::{Base, Rule, Run, SLOTS, optimizer};
+use crate::adam::{check_betas, check_decay, corrections, means};
+use crate::rule::{Base, Rule, SLOTS, optimizer};
 use crate::schedule::Schedule;
 use crate::validate::{Allowed, check};
-use dl_core::{Number, Result, Slot};
+use dl_core::{Algebra, Result, Slot, Term};
 
 /// NAdam: Adam with Nesterov's momentum.
 ///
@@ -112,7 +112,20 @@ impl NAdam {
     }
 }
 
+/// The constants of a step.
+pub(crate) struct OfStep {
+    betas: [f64; 2],
+    /// What is left of a weight that decays.
+    decayed: f64,
+    of_delta: f64,
+    of_mean: f64,
+    correction: f64,
+    eps: f64,
+}
+
 impl Rule for NAdam {
+    type Constants = OfStep;
+
     fn slots(&self) -> &'static [Slot] {
         const { &[Slot::zeros("exp_avg"), Slot::zeros("exp_avg_sq")] }
     }
@@ -128,19 +141,23 @@ impl Rule for NAdam {
         self.weight_decay != 0.0
     }
 
-    fn apply<A: Number>(&self, rate: f64, Run { values, deltas, slots }: Run<'_, '_, A>, steps: u64) {
-        let [means, squares] = slots else { unreachable!("{SLOTS}") };
-        let decayed = A::of(1.0 - rate * self.weight_decay);
-        let kept = self.betas.map(A::of);
-        let new = self.betas.map(|beta| A::of(1.0 - beta));
+    fn constants(&self, rate: f64, steps: u64) -> OfStep {
         let [now, next, product] = [self.momentum(steps), self.momentum(steps + 1), self.product(steps)];
-        let of_delta = A::of(rate * (1.0 - now) / (1.0 - product));
-        let of_mean = A::of(rate * next / (1.0 - product * next));
-        let (correction, eps) = (A::of(corrections(self.betas, steps)[1]), A::of(self.eps));
-        for (((w, &d), m), v) in values.iter_mut().zip(deltas).zip(means.iter_mut()).zip(squares.iter_mut()) {
-            *m = kept[0] * *m + new[0] * d;
-            *v = kept[1] * *v + new[1] * d * d;
-            *w = *w * decayed - (of_delta * d + of_mean * *m) / ((*v / correction).sqrt() + eps);
+        OfStep {
+            betas: self.betas,
+            decayed: 1.0 - rate * self.weight_decay,
+            of_delta: rate * (1.0 - now) / (1.0 - product),
+            of_mean: rate * next / (1.0 - product * next),
+            correction: corrections(self.betas, steps)[1],
+            eps: self.eps,
         }
+    }
+
+    #[inline(always)]
+    fn formula<A: Algebra>(of_step: &OfStep, w: &Term<A>, d: &Term<A>, state: &mut [Term<A>]) -> Term<A> {
+        let &OfStep { betas, decayed, of_delta, of_mean, correction, eps } = of_step;
+        let [m, v] = state else { unreachable!("{SLOTS}") };
+        means(betas, d, m, v);
+        w * decayed - (of_delta * d + of_mean * &*m) / ((&*v / correction).sqrt() + eps)
     }
 }

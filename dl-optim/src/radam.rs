@@ -1,10 +1,10 @@
 //! RAdam: Adam with a rectified adaptive learning rate.
 
-use crate::adam::{check_betas, check_decay, corrections};
-use crate::rule::{Base, Rule, Run, SLOTS, optimizer};
+use crate::adam::{check_betas, check_decay, corrections, means};
+use crate::rule::{Base, Rule, SLOTS, optimizer};
 use crate::schedule::Schedule;
 use crate::validate::{Allowed, check};
-use dl_core::{Number, Result, Slot};
+use dl_core::{Algebra, Result, Slot, Term};
 
 /// RAdam: Adam with first steps that, while there are too few squares to estimate their variance,
 /// are plain momentum.
@@ -91,7 +91,19 @@ impl RAdam {
     }
 }
 
+/// The constants of a step.
+pub(crate) struct OfStep {
+    betas: [f64; 2],
+    /// What is left of a weight that decays.
+    decayed: f64,
+    rate: f64,
+    rectification: Option<f64>,
+    eps: f64,
+}
+
 impl Rule for RAdam {
+    type Constants = OfStep;
+
     fn slots(&self) -> &'static [Slot] {
         const { &[Slot::zeros("exp_avg"), Slot::zeros("exp_avg_sq")] }
     }
@@ -106,18 +118,26 @@ impl Rule for RAdam {
         self.weight_decay != 0.0
     }
 
-    fn apply<A: Number>(&self, rate: f64, Run { values, deltas, slots }: Run<'_, '_, A>, steps: u64) {
-        let [means, squares] = slots else { unreachable!("{SLOTS}") };
-        let decayed = A::of(1.0 - rate * self.weight_decay);
-        let kept = self.betas.map(A::of);
-        let new = self.betas.map(|beta| A::of(1.0 - beta));
-        let rate = A::of(rate / corrections(self.betas, steps)[0]);
-        let (rectification, eps) = (self.rectification(steps).map(A::of), A::of(self.eps));
-        for (((w, &d), m), v) in values.iter_mut().zip(deltas).zip(means.iter_mut()).zip(squares.iter_mut()) {
-            *m = kept[0] * *m + new[0] * d;
-            *v = kept[1] * *v + new[1] * d * d;
-            let adapted = rectification.map_or(A::one(), |known| known / (v.sqrt() + eps));
-            *w = *w * decayed - rate * *m * adapted;
+    fn constants(&self, rate: f64, steps: u64) -> OfStep {
+        OfStep {
+            betas: self.betas,
+            decayed: 1.0 - rate * self.weight_decay,
+            rate: rate / corrections(self.betas, steps)[0],
+            rectification: self.rectification(steps),
+            eps: self.eps,
         }
+    }
+
+    #[inline(always)]
+    fn formula<A: Algebra>(of_step: &OfStep, w: &Term<A>, d: &Term<A>, state: &mut [Term<A>]) -> Term<A> {
+        let &OfStep { betas, decayed, rate, rectification, eps } = of_step;
+        let [m, v] = state else { unreachable!("{SLOTS}") };
+        means(betas, d, m, v);
+        let step = rate * &*m;
+        w * decayed
+            - match rectification {
+                Some(known) => step * (known / (v.sqrt() + eps)),
+                None => step,
+            }
     }
 }

@@ -1,9 +1,9 @@
 //! RMSprop: deltas divided by their running root mean square.
 
-use crate::rule::{Base, Rule, Run, SLOTS, optimizer};
+use crate::rule::{Base, Rule, SLOTS, optimizer};
 use crate::schedule::Schedule;
 use crate::validate::{Allowed, check};
-use dl_core::{Number, Result, Slot};
+use dl_core::{Algebra, Result, Slot, Term};
 
 /// RMSprop.
 ///
@@ -93,7 +93,18 @@ impl RmsProp {
     }
 }
 
+/// The constants of a step.
+pub(crate) struct OfStep {
+    rate: f64,
+    alpha: f64,
+    eps: f64,
+    momentum: f64,
+    centered: bool,
+}
+
 impl Rule for RmsProp {
+    type Constants = OfStep;
+
     fn slots(&self) -> &'static [Slot] {
         const SQUARES: Slot = Slot::zeros("square_avg");
         const MOMENTUM: Slot = Slot::zeros("momentum_buffer");
@@ -112,32 +123,30 @@ impl Rule for RmsProp {
         check("the momentum", self.momentum, Allowed::Finite)
     }
 
-    fn apply<A: Number>(&self, rate: f64, Run { values, deltas, slots }: Run<'_, '_, A>, _: u64) {
-        let [squares, others @ ..] = slots else { unreachable!("{SLOTS}") };
-        let (means, others) = others.split_at_mut(usize::from(self.centered));
-        let mut means = means.first_mut().map(|means| means.iter_mut());
-        let mut velocities = others.first_mut().map(|velocities| velocities.iter_mut());
-        let [rate, kept, new, eps] = [rate, self.alpha, 1.0 - self.alpha, self.eps].map(A::of);
-        let momentum = A::of(self.momentum);
-        for ((w, &d), v) in values.iter_mut().zip(deltas).zip(squares.iter_mut()) {
-            *v = kept * *v + new * d * d;
-            let variance = match means.as_mut().and_then(Iterator::next) {
-                Some(mean) => {
-                    *mean = kept * *mean + new * d;
-                    let variance = *v - *mean * *mean;
-                    if variance < A::zero() { A::zero() } else { variance }
-                }
-                None => *v,
-            };
-            let step = d / (variance.sqrt() + eps);
-            let step = match velocities.as_mut().and_then(Iterator::next) {
-                Some(velocity) => {
-                    *velocity = momentum * *velocity + step;
-                    *velocity
-                }
-                None => step,
-            };
-            *w = *w - rate * step;
+    fn constants(&self, rate: f64, _: u64) -> OfStep {
+        OfStep { rate, alpha: self.alpha, eps: self.eps, momentum: self.momentum, centered: self.centered }
+    }
+
+    #[inline(always)]
+    fn formula<A: Algebra>(of_step: &OfStep, w: &Term<A>, d: &Term<A>, state: &mut [Term<A>]) -> Term<A> {
+        let &OfStep { rate, alpha, eps, momentum, centered } = of_step;
+        let [v, others @ ..] = state else { unreachable!("{SLOTS}") };
+        *v = alpha * &*v + (1.0 - alpha) * d * d;
+        let (means, velocities) = others.split_at_mut(usize::from(centered));
+        let variance = match means {
+            [mean] => {
+                *mean = alpha * &*mean + (1.0 - alpha) * d;
+                (&*v - &*mean * &*mean).relu()
+            }
+            _ => v.clone(),
+        };
+        let step = d / (variance.sqrt() + eps);
+        match velocities {
+            [velocity] => {
+                *velocity = momentum * &*velocity + step;
+                w - rate * &*velocity
+            }
+            _ => w - rate * step,
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::schedule::Schedule;
 use crate::validate::{Allowed, check};
-use dl_core::{Error, Memory, Notes, Number, Result, Slot, Step};
+use dl_core::{Algebra, Error, LazyChunk, Memory, Notes, Number, Result, Slot, Step, Term};
 use std::fmt;
 use std::sync::Arc;
 
@@ -101,15 +101,19 @@ pub(super) fn not_begun(why: &str) -> Error {
     ))
 }
 
-/// An update formula, for one weight at a time.
+/// An update formula, for one weight at a time. It is written once: for the numbers of the host,
+/// and for those of a device, which records it.
 pub(super) trait Rule {
+    /// What the formula reads besides the numbers of the weight: constants of a step.
+    type Constants;
+
     /// The state buffers of a weight.
     fn slots(&self) -> &'static [Slot];
 
     /// An error if a setting is out of range.
     fn check(&self) -> Result<()>;
 
-    /// Whether [`apply`](Rule::apply) computes `w − rate · delta` and nothing else.
+    /// Whether the [`formula`](Rule::formula) computes `w − rate · delta` and nothing else.
     fn is_descent(&self) -> bool {
         false
     }
@@ -119,16 +123,52 @@ pub(super) trait Rule {
         false
     }
 
-    /// Applies step number `steps`, counted from 1, to a chunk of a weight. The chunk has one
-    /// buffer per slot of [`slots`](Rule::slots).
-    fn apply<A: Number>(&self, rate: f64, numbers: Run<'_, '_, A>, steps: u64);
+    /// The constants of step number `steps` of a weight, counted from 1.
+    fn constants(&self, rate: f64, steps: u64) -> Self::Constants;
+
+    /// The new value of an element, from its value and its delta. Replaces the elements of the
+    /// state, one for each of [`slots`](Rule::slots).
+    fn formula<A: Algebra>(constants: &Self::Constants, w: &Term<A>, d: &Term<A>, state: &mut [Term<A>]) -> Term<A>;
 }
 
-/// A chunk of a weight in one precision: values, deltas, one buffer per slot.
-pub(super) struct Run<'a, 's, A> {
-    pub(super) values: &'a mut [A],
-    pub(super) deltas: &'a [A],
-    pub(super) slots: &'a mut [&'s mut [A]],
+/// Applies the formula of a rule to each element of a chunk.
+pub(super) fn apply<R: Rule, A: Number>(
+    constants: &R::Constants,
+    values: &mut [A],
+    deltas: &[A],
+    slots: &mut [&mut [A]],
+) {
+    match slots {
+        [] => apply_with::<R, A, 0>(constants, values, deltas, []),
+        [a] => apply_with::<R, A, 1>(constants, values, deltas, [a]),
+        [a, b] => apply_with::<R, A, 2>(constants, values, deltas, [a, b]),
+        [a, b, c] => apply_with::<R, A, 3>(constants, values, deltas, [a, b, c]),
+        _ => unreachable!("{SLOTS}"),
+    }
+}
+
+/// Not inlined: the compiler then knows that the slices do not overlap.
+#[inline(never)]
+fn apply_with<R: Rule, A: Number, const N: usize>(
+    constants: &R::Constants,
+    values: &mut [A],
+    deltas: &[A],
+    slots: [&mut [A]; N],
+) {
+    let deltas = &deltas[..values.len()];
+    let slots = slots.map(|slot| &mut slot[..values.len()]);
+    for at in 0..values.len() {
+        let mut state: [Term<A>; N] = std::array::from_fn(|slot| Term(slots[slot][at]));
+        values[at] = R::formula(constants, &Term(values[at]), &Term(deltas[at]), &mut state).0;
+        for slot in 0..N {
+            slots[slot][at] = state[slot].0;
+        }
+    }
+}
+
+/// Records the formula of a rule.
+pub(super) fn record<R: Rule>(constants: &R::Constants, chunk: &mut LazyChunk) {
+    chunk.value = R::formula(constants, &chunk.value, &chunk.delta, &mut chunk.slots);
 }
 
 /// Implements `Optimizer` for a [`Rule`] with a field `base: Base`.
@@ -180,12 +220,21 @@ macro_rules! optimizer {
             }
 
             fn step(&self, chunk: dl_core::Chunk<'_>, steps: u64) -> dl_core::Result<()> {
-                use $crate::rule::{Rule, Run};
+                use $crate::rule::{Rule, apply};
                 let rate = self.base.rate()?;
                 self.check()?;
+                let constants = self.constants(rate, steps);
                 dl_core::in_numbers!(chunk, |values, deltas, slots| {
-                    self.apply(rate, Run { values, deltas, slots }, steps)
+                    apply::<Self, _>(&constants, values, deltas, slots)
                 });
+                Ok(())
+            }
+
+            fn step_lazy(&self, chunk: &mut dl_core::LazyChunk, steps: u64) -> dl_core::Result<()> {
+                use $crate::rule::Rule;
+                let rate = self.base.rate()?;
+                self.check()?;
+                $crate::rule::record::<Self>(&self.constants(rate, steps), chunk);
                 Ok(())
             }
 

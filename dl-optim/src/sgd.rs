@@ -1,9 +1,9 @@
 //! Stochastic gradient descent.
 
-use crate::rule::{Base, Rule, Run, SLOTS, optimizer};
+use crate::rule::{Base, Rule, SLOTS, optimizer};
 use crate::schedule::Schedule;
 use crate::validate::{Allowed, check};
-use dl_core::{Error, Number, Result, Slot};
+use dl_core::{Algebra, Error, Result, Slot, Term};
 
 /// Stochastic gradient descent, plain or with momentum.
 ///
@@ -88,7 +88,18 @@ impl Sgd {
     }
 }
 
+/// The constants of a step.
+pub(crate) struct OfStep {
+    rate: f64,
+    momentum: f64,
+    /// The factor of a new delta in the momentum.
+    new: f64,
+    nesterov: bool,
+}
+
 impl Rule for Sgd {
+    type Constants = OfStep;
+
     #[inline]
     fn slots(&self) -> &'static [Slot] {
         if self.momentum == 0.0 { &[] } else { const { &[Slot::zeros("momentum_buffer")] } }
@@ -103,21 +114,19 @@ impl Rule for Sgd {
         self.momentum == 0.0
     }
 
-    fn apply<A: Number>(&self, rate: f64, Run { values, deltas, slots }: Run<'_, '_, A>, steps: u64) {
-        let (rate, momentum) = (A::of(rate), A::of(self.momentum));
-        let new = A::of(if steps == 1 { 1.0 } else { 1.0 - self.dampening });
-        match slots {
-            [] => {
-                for (w, &d) in values.iter_mut().zip(deltas) {
-                    *w = *w - rate * d;
-                }
-            }
-            [velocity] => {
-                for ((w, &d), v) in values.iter_mut().zip(deltas).zip(velocity.iter_mut()) {
-                    *v = momentum * *v + new * d;
-                    let ahead = if self.nesterov { d + momentum * *v } else { *v };
-                    *w = *w - rate * ahead;
-                }
+    fn constants(&self, rate: f64, steps: u64) -> OfStep {
+        let new = if steps == 1 { 1.0 } else { 1.0 - self.dampening };
+        OfStep { rate, momentum: self.momentum, new, nesterov: self.nesterov }
+    }
+
+    #[inline(always)]
+    fn formula<A: Algebra>(of_step: &OfStep, w: &Term<A>, d: &Term<A>, state: &mut [Term<A>]) -> Term<A> {
+        let &OfStep { rate, momentum, new, nesterov } = of_step;
+        match state {
+            [] => w - rate * d,
+            [v] => {
+                *v = momentum * &*v + new * d;
+                w - rate * if nesterov { d + momentum * &*v } else { v.clone() }
             }
             _ => unreachable!("{SLOTS}"),
         }

@@ -25,6 +25,10 @@ pub(crate) struct Args {
     #[arg(long, default_value = "data/digits.csv")]
     pub(crate) data: PathBuf,
 
+    /// Trains on a device, with the feature `gpu`.
+    #[arg(long)]
+    pub(crate) device: bool,
+
     /// The output file of the curve of loss and accuracy (SVG).
     #[arg(long, default_value = "target/gated_net.svg")]
     pub(crate) out: PathBuf,

@@ -12,6 +12,8 @@
 
 mod args;
 mod curve;
+#[path = "../common/device.rs"]
+mod device;
 #[path = "../common/digits.rs"]
 mod digits;
 mod interrupt;
@@ -20,10 +22,12 @@ mod report;
 
 use std::error::Error;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use args::Args;
 use clap::Parser;
 use digits::{Digits, PIXELS};
+use dl::nd::device::Device;
 use dl::prelude::*;
 use interrupt::Interrupt;
 use network::{Net, batch_loss, gated_net};
@@ -62,11 +66,15 @@ fn run(args: &Args) -> Result<(), Failure> {
 fn train(args: &Args) -> Result<(), Failure> {
     let digits = Digits::read(&args.data_path())?;
     let (training, test) = digits.split(args.seed);
-    let (training_images, test_images) = (layers(&training)?, layers(&test)?);
+    let device = device::open(args.device)?;
+    let (training_images, test_images) = (layers(&training, device.as_ref())?, layers(&test, device.as_ref())?);
     let interrupt = Interrupt::listen()?;
 
     let mut random = ChaCha8Rng::seed_from_u64(args.seed);
     let net = Net::new(&mut random);
+    if let Some(device) = &device {
+        net.move_to(device)?;
+    }
     let sgd = Sgd::new(LEARNING_RATE).momentum(MOMENTUM);
     let mut report = Report::new(args);
 
@@ -114,13 +122,18 @@ fn train(args: &Args) -> Result<(), Failure> {
 }
 
 /// Each image as a layer `[1, pixels]`.
-fn layers(digits: &Digits) -> dl::Result<Vec<NdLayer>> {
-    digits.images.iter().map(|image| Ok(Nd::from_vec([1, PIXELS], image.to_vec())?.layer())).collect()
+fn layers(digits: &Digits, device: Option<&Arc<dyn Device>>) -> dl::Result<Vec<NdLayer>> {
+    let layer = |image: &[f32; PIXELS]| {
+        let image = Nd::from_vec([1, PIXELS], image.to_vec())?;
+        Ok(device.map_or(Ok(image.clone()), |device| image.to(device))?.layer())
+    };
+    digits.images.iter().map(layer).collect()
 }
 
 /// The fraction of images with the highest logit at their label.
 fn accuracy(images: &[NdLayer], labels: &[usize], net: &Net) -> dl::Result<f32> {
     let logits = Do::join(images.iter().map(|image| gated_net(image, net).predict())).wait()?;
+    let logits: Vec<Nd> = logits.iter().map(Nd::to_host).collect::<dl::Result<_>>()?;
     let right = logits.iter().zip(labels).filter(|(logits, label)| highest(logits) == **label).count();
     Ok(right as f32 / labels.len() as f32)
 }

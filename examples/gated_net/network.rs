@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use dl::nd::{init, ops::*};
+use dl::nd::{MoveModule, device::Device, init, ops::*};
 use dl::prelude::*;
 use rand_chacha::ChaCha8Rng;
 
@@ -85,6 +85,13 @@ impl Net {
             left: Expert::new(random),
             right: Expert::new(random),
         }
+    }
+
+    /// Moves all weights to a device.
+    #[allow(dead_code, reason = "tests and benchmarks share this file")]
+    pub(crate) fn move_to(&self, device: &Arc<dyn Device>) -> dl::Result<()> {
+        let experts = [&self.left, &self.right].map(|expert| (expert.hidden.clone(), expert.output.clone()));
+        (self.gate.clone(), experts).move_to(device)
     }
 
     /// The gate's scores of the two experts for this image.

@@ -118,6 +118,10 @@ impl<P: BuiltIn> AnyPrimitive for Applied<P, true> {
         P::CAN_DEFER_VALUE
     }
 
+    fn can_be_later(&self) -> bool {
+        P::CAN_BE_LATER
+    }
+
     fn unit_cotangents(&self, operands: &[&Value]) -> Option<OperandVec<Option<NodeRef>>> {
         self.op.unit_cotangents(P::Operands::values(operands)).map(P::Operands::deltas)
     }

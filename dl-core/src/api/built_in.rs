@@ -77,6 +77,10 @@ pub trait BuiltIn: Primitive + Clone {
     /// shared inputs are read once. Requires [`unit_cotangents`](BuiltIn::unit_cotangents).
     const CAN_DEFER_VALUE: bool = false;
 
+    /// Whether [`value`](Primitive::value) returns the result of [`later`](crate::later) as it is,
+    /// where a device computes the value. Its cost must then be too high for a lock.
+    const CAN_BE_LATER: bool = false;
+
     /// The immediate-mode [`pullback`](Primitive::pullback), for a small delta with a value that is
     /// known: computes the deltas of the operands and adds them to `sink`, from the first operand
     /// to the last. The result must equal that of the layers bit for bit. Returns `false`, and adds

@@ -2,13 +2,13 @@
 
 use crate::api::handle::Handle;
 use crate::error::{Error, Result};
-use crate::graph::chunk::Chunk;
 use crate::graph::data::Trainable;
 use crate::graph::layer::Layer;
+use crate::graph::lazy_chunk::{LazyChunk, PlacedChunk};
 use crate::graph::participant::Participant;
 use crate::graph::value::Value;
 use crate::graph::variable::Variable;
-use crate::graph::weight::{AnySlot, AnyWeight, InitialValue, Slot, UpdateRule, WeightHandle, WeightId, WeightState};
+use crate::graph::weight::{AnySlot, AnyWeight, InitialValue, UpdateRule, WeightHandle, WeightId, WeightState};
 use crate::in_numbers;
 use std::fmt;
 use std::marker::PhantomData;
@@ -170,31 +170,24 @@ impl<T: Trainable> AnyWeight for TypedWeight<T> {
         value
     }
 
-    fn descended(&self, variable: &Variable, rate: f64, delta: &Value) -> Result<Option<Value>> {
-        let (value, delta) = (variable.read(), delta.get());
-        let value = value.get::<T>();
-        if value.is_on_host() {
-            return Ok(None);
-        }
-        value.check_delta(delta)?;
-        Ok(value.descended(rate, delta)?.map(T::into_value))
-    }
-
     fn prepare(
         &self,
         variable: &Variable,
         delta: &Value,
-        wanted: &[Slot],
-        rule: &UpdateRule<'_>,
+        rule: &dyn UpdateRule,
         state: Option<&WeightState>,
         participants: &mut Vec<Arc<dyn Participant>>,
     ) -> Result<(Value, Option<WeightState>)> {
         let mut value: T = variable.read().into();
-        if value.enlist(delta.get::<T::Delta>(), participants) {
+        let (delta, wanted) = (delta.get::<T::Delta>(), rule.slots());
+        if value.enlist(delta, participants) {
             return Ok((value.into_value(), None));
         }
         if wanted.is_empty() {
-            value.update(delta.get::<T::Delta>(), &mut [], &mut |chunk: Chunk<'_>| rule(chunk, 1))?;
+            match value.lazy_chunk(delta, &[])? {
+                Some(chunk) => (value, _) = step_lazy(variable, chunk, rule, 1)?,
+                None => value.update(delta, &mut [], &mut |chunk| rule.step(chunk, 1))?,
+            }
             return Ok((value.into_value(), None));
         }
         let known = state.and_then(|state| Some((state.slots.downcast_ref::<Vec<T>>()?, state.steps)));
@@ -205,7 +198,11 @@ impl<T: Trainable> AnyWeight for TypedWeight<T> {
                     "the optimizer has {slots} state slots for this weight, but its current settings require {wanted}"
                 )));
             }
-            Some((slots, steps)) => (slots.clone(), steps + 1),
+            // the state follows a weight that was moved
+            Some((slots, steps)) => {
+                let slots = slots.iter().map(|slot| slot.clone().beside(&value)).collect::<Result<Vec<T>>>()?;
+                (slots, steps + 1)
+            }
             None => {
                 let initialize = |initial| match initial {
                     // Not clones of one value: their copy-on-write storage would be shared.
@@ -215,7 +212,10 @@ impl<T: Trainable> AnyWeight for TypedWeight<T> {
                 (wanted.iter().map(|slot| initialize(slot.initial)).collect(), 1)
             }
         };
-        value.update(delta.get::<T::Delta>(), &mut slots, &mut |chunk: Chunk<'_>| rule(chunk, steps))?;
+        match value.lazy_chunk(delta, &slots)? {
+            Some(chunk) => (value, slots) = step_lazy(variable, chunk, rule, steps)?,
+            None => value.update(delta, &mut slots, &mut |chunk| rule.step(chunk, steps))?,
+        }
         Ok((value.into_value(), Some(Self::build_state(variable, slots, steps))))
     }
 
@@ -223,10 +223,16 @@ impl<T: Trainable> AnyWeight for TypedWeight<T> {
         &self,
         variable: &Variable,
         delta: &Value,
-        visit: &mut dyn FnMut(Chunk<'_>) -> Result<()>,
+        only_lazy: bool,
+        visit: &mut dyn FnMut(PlacedChunk<'_>) -> Result<()>,
     ) -> Result<()> {
         let mut copy: T = variable.read().into();
-        copy.update(delta.get::<T::Delta>(), &mut [], visit)
+        let delta = delta.get::<T::Delta>();
+        match copy.lazy_chunk(delta, &[])? {
+            Some(chunk) => visit(PlacedChunk::Lazy(chunk.at(variable.place()))),
+            None if only_lazy => Ok(()),
+            None => copy.update(delta, &mut [], &mut |chunk| visit(chunk.into())),
+        }
     }
 
     fn slot(&self, state: &WeightState, place: usize) -> Option<Value> {
@@ -234,9 +240,9 @@ impl<T: Trainable> AnyWeight for TypedWeight<T> {
         slots.get(place).map(|slot| slot.clone().into_value())
     }
 
-    fn slots(&self, state: &WeightState) -> Vec<AnySlot> {
+    fn slots(&self, state: &WeightState) -> Result<Vec<AnySlot>> {
         let slots = state.slots.downcast_ref::<Vec<T>>();
-        slots.into_iter().flatten().map(|slot| Arc::new(slot.clone()) as AnySlot).collect()
+        slots.into_iter().flatten().map(|slot| Ok(Arc::new(slot.clone().on_host()?) as AnySlot)).collect()
     }
 
     fn new_state(&self, variable: &Variable, slots: &[AnySlot], steps: u64) -> Result<WeightState> {
@@ -249,6 +255,11 @@ impl<T: Trainable> AnyWeight for TypedWeight<T> {
         };
         // A dry run on copies checks the shapes.
         let mut value: T = variable.read().into();
+        if !value.is_on_host() {
+            let slots = slots.into_iter().map(|slot| slot.beside(&value)).collect::<Result<Vec<T>>>()?;
+            value.lazy_chunk(&value.one(), &slots)?;
+            return Ok(Self::build_state(variable, slots, steps));
+        }
         value.update(&value.one(), &mut slots.clone(), &mut |chunk| {
             let (numbers, unequal) = in_numbers!(chunk, |values, _, slots| {
                 (values.len(), slots.iter().map(|slot| slot.len()).find(|&len| len != values.len()))
@@ -258,4 +269,16 @@ impl<T: Trainable> AnyWeight for TypedWeight<T> {
         })?;
         Ok(Self::build_state(variable, slots, steps))
     }
+}
+
+/// The value and the slots of a lazy chunk after a step.
+fn step_lazy<T: Trainable>(
+    variable: &Variable,
+    chunk: LazyChunk,
+    rule: &dyn UpdateRule,
+    steps: u64,
+) -> Result<(T, Vec<T>)> {
+    let mut chunk = chunk.at(variable.place());
+    rule.step_lazy(&mut chunk, steps)?;
+    T::computed(chunk)
 }

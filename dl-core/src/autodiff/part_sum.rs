@@ -14,7 +14,7 @@ use crate::graph::identity::{Effect, with_effect_at};
 use crate::graph::node::NodeOp;
 use crate::graph::node_ref::NodeRef;
 use crate::graph::participant::Participant;
-use crate::graph::training_step::ChunkVisitor;
+use crate::graph::training_step::{ChunkVisitor, Step};
 use crate::graph::value::Value;
 use crate::graph::weight::WeightId;
 use std::any::TypeId;
@@ -198,26 +198,33 @@ impl PartSum {
     /// If a delta does not fit its weight.
     pub fn norms(&self, selected: impl Fn(u64) -> bool) -> Result<Vec<f64>> {
         let mut norms = Vec::new();
-        self.each_delta(selected, &mut |_, chunk| {
-            norms.push(chunk.norm());
+        let chunks = |only_lazy: bool, visit: &mut ChunkVisitor<'_>| self.each_chunk(&selected, only_lazy, visit);
+        Step::new(0, &chunks).each_norm(&mut |_, norm| {
+            norms.push(norm);
             Ok(())
         })?;
         Ok(norms)
     }
 
     /// Passes the deltas of the weights with selected ids to `visit`, in the order in which the
-    /// weights were made, as a step does. Frozen weights are left out.
+    /// weights were made, as a step does. Frozen weights are left out, and if `only_lazy` those on
+    /// the host.
     ///
     /// # Errors
     /// If a delta does not fit its weight, and those of `visit`.
-    pub fn each_delta(&self, selected: impl Fn(u64) -> bool, visit: &mut ChunkVisitor<'_>) -> Result<()> {
+    pub fn each_chunk(
+        &self,
+        selected: impl Fn(u64) -> bool,
+        only_lazy: bool,
+        visit: &mut ChunkVisitor<'_>,
+    ) -> Result<()> {
         let mut deltas: Vec<_> =
             self.deltas.iter().filter_map(|(weight, delta)| Some((weight.variable()?, delta.expect_ready()))).collect();
         deltas.retain(|(variable, _)| selected(variable.id()) && !variable.frozen());
         deltas.sort_by_key(|(variable, _)| variable.id());
         for (variable, delta) in deltas {
             let id = WeightId(variable.id());
-            variable.weight().visit_chunks(&variable, delta, &mut |chunk| visit(id, chunk))?;
+            variable.weight().visit_chunks(&variable, delta, only_lazy, &mut |chunk| visit(id, chunk))?;
         }
         Ok(())
     }

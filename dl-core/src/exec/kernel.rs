@@ -4,9 +4,9 @@
 //! network without branches, no other job is queued and no helper is active when a driver takes
 //! the job. The driver then runs a small operation of the library inline (see `inline.rs`).
 
-use crate::error::Result;
 use crate::exec::context::computing;
 use crate::exec::dispatch::inline_limit;
+use crate::exec::later::{self, Outcome};
 use crate::exec::state::PassState;
 use crate::exec::{Keep, Pass, user_code};
 use crate::graph::identity::Effect;
@@ -54,11 +54,14 @@ impl Pass {
             return if yields { self.yield_lock(state) } else { state };
         }
         state.workers.running += 1;
-        let result = self.run_kernel(index, state);
+        let outcome = self.run_kernel(index, state);
         let mut state = self.state();
         // Counted now: other threads have taken jobs while the kernel ran.
         let queued = state.ready.len();
-        state.complete(index, result);
+        match outcome {
+            Outcome::Value(result) => state.complete(index, result),
+            Outcome::Read(read) => state.tasks.reads.push(index, read),
+        }
         if !helps && state.ready.len() > queued {
             state.ready.bring_last_forward();
         }
@@ -77,7 +80,7 @@ impl Pass {
     }
 
     /// Runs the kernel of this node.
-    fn run_kernel(self: &Arc<Self>, index: u32, mut state: MutexGuard<'_, PassState>) -> Result<Value> {
+    fn run_kernel(self: &Arc<Self>, index: u32, mut state: MutexGuard<'_, PassState>) -> Outcome {
         // Kept alive by the table: pending slots are not swept.
         let node = state.node(index);
         state.record_effects(index, &node);
@@ -90,7 +93,7 @@ impl Pass {
     /// Runs a kernel and drops its operands. An error or a panic becomes an error that names the
     /// operation.
     #[inline]
-    fn run(self: &Arc<Self>, index: u32, node: &Node, operands: &mut [Value]) -> Result<Value> {
+    fn run(self: &Arc<Self>, index: u32, node: &Node, operands: &mut [Value]) -> Outcome {
         let NodeOp::Primitive(op) = &node.op else { unreachable!("kernels belong to operations") };
         if self.steps {
             for operand in op.operands() {
@@ -102,14 +105,18 @@ impl Pass {
         let _built = node.enter();
         let value = || op.value(&operands.iter().collect::<OperandVec<_>>());
         let value = || self.during(SpanWork::Kernel, Some(node), || self.traced(index), value);
-        let result = user_code::run_fallible(|| value().map_err(|error| error.at(op.name(), node.site())));
+        let named = || value().map_err(|error| error.at(op.name(), node.site()));
+        let outcome = later::run(op.can_be_later(), || user_code::run_fallible(named));
         for (which, operand) in operands.iter_mut().enumerate() {
             if let Value(Repr::Any(_)) = operand {
                 let value = std::mem::replace(operand, Value(Repr::F64(0.0)));
                 self.discard(value, op.operands()[which].place);
             }
         }
-        result.map_err(|error| error.at(op.name_or_panic(), node.site()))
+        match outcome {
+            Outcome::Value(result) => Outcome::Value(result.map_err(|error| error.at(op.name_or_panic(), node.site()))),
+            read => read,
+        }
     }
 }
 

@@ -77,6 +77,7 @@ pub(crate) mod extract;
 pub(crate) mod grouping;
 mod inline;
 mod kernel;
+pub(crate) mod later;
 mod lifetime;
 mod node_index;
 mod node_table;
@@ -268,7 +269,7 @@ impl Pass {
     pub(crate) fn let_go_of_values(self: &Arc<Self>) {
         if Owner::is_only(self) {
             let mut state = self.state();
-            if state.workers.running == 0 && state.ready.len() == 0 {
+            if state.workers.running == 0 && state.ready.len() == 0 && state.tasks.reads.is_empty() {
                 state.discard_all_values();
             }
             self.release(state);

@@ -1,6 +1,7 @@
 //! The ready queue: jobs whose inputs are ready, with their estimated costs.
 
 use crate::exec::dispatch::{EXAMINED_JOBS, INVITE_NS, SPARE_NS, sane_cost};
+use crate::exec::later::Served;
 use crate::exec::lifetime::Ticket;
 use std::collections::{HashSet, VecDeque};
 
@@ -18,6 +19,8 @@ pub(super) enum Work {
     Task(u32),
     /// Work through the queue of a pass that was started inside this one.
     Help(Ticket),
+    /// Complete the nodes of these reads.
+    Served(Served),
 }
 
 #[derive(Default)]

@@ -1,6 +1,7 @@
 //! The dynamic nodes of a pass: their futures, their results, and wakers.
 
 use crate::exec::body_cost;
+use crate::exec::later::Reads;
 use crate::exec::ready_queue::Work;
 use crate::exec::state::PassState;
 use crate::exec::worker::Task;
@@ -21,6 +22,8 @@ pub(super) struct TaskTable {
     backwards: FxHashMap<u32, AnyBackward>,
     /// The wakers to be called when a slot, of any node, is completed.
     wakers: FxHashMap<u32, Vec<Waker>>,
+    /// The nodes whose values a device computes.
+    pub(super) reads: Reads,
 }
 
 impl TaskTable {
@@ -29,6 +32,7 @@ impl TaskTable {
         self.interrupted.clear();
         self.backwards.clear();
         self.wakers.clear();
+        self.reads = Reads::default();
     }
 
     pub(super) fn get(&self, index: u32) -> Option<&Task> {

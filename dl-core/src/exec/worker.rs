@@ -149,7 +149,9 @@ impl Pass {
                         state.ready.push(Work::Help(ticket), queued);
                     }
                 }
+                Some(Job { what: Work::Served(served), .. }) => state = self.complete_reads(served, state),
                 None => {
+                    self.serve_reads(&mut state);
                     // A thread that looks for a region is free for it.
                     self.width.rests();
                     let Some(team) = self.open_region(&state).cloned() else { return (state, true) };

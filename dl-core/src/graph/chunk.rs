@@ -38,18 +38,18 @@ pub enum Chunk<'a> {
 
 #[doc(hidden)]
 impl Chunk<'_> {
-    /// The Euclidean norm of the deltas. They are divided by the largest one, so that no square
-    /// overflows or underflows. The norm of one number is exactly its absolute value.
+    /// The Euclidean norm of the deltas, in `f64`. There the square of an `f32` neither overflows
+    /// nor underflows; `f64` are divided by the largest one first. The norm of one number is
+    /// exactly its absolute value.
     pub fn norm(&self) -> f64 {
-        fn norm<A: Number>(deltas: &[A]) -> f64 {
-            let numbers = || deltas.iter().map(|d| d.to_f64().unwrap_or(f64::NAN).abs());
-            let largest = numbers().fold(0.0, |largest: f64, d| if d > largest || d.is_nan() { d } else { largest });
-            if largest == 0.0 || !largest.is_finite() {
-                return largest;
+        match self {
+            Chunk::F32 { deltas, .. } => pairwise_sum(deltas.len(), |i| f64::from(deltas[i]).powi(2)).sqrt(),
+            Chunk::F64 { deltas, .. } => {
+                let larger = |largest: f64, d: f64| if d > largest || d.is_nan() { d } else { largest };
+                let largest = deltas.iter().fold(0.0, |largest, d| larger(largest, d.abs()));
+                scaled_norm(largest, || pairwise_sum(deltas.len(), |i| (deltas[i] / largest).powi(2)))
             }
-            largest * numbers().map(|d| (d / largest) * (d / largest)).sum::<f64>().sqrt()
         }
-        in_numbers!(self, |_, deltas, _| norm(deltas))
     }
 
     /// The norm of a chunk of a weight elsewhere, as a chunk of one delta without a value.
@@ -61,6 +61,36 @@ impl Chunk<'_> {
     pub fn is_norm(&self) -> bool {
         in_numbers!(self, |values, deltas, _| values.len() < deltas.len())
     }
+}
+
+/// The norm of numbers, given the largest absolute value and the sum of the squares of the numbers
+/// divided by it.
+#[doc(hidden)]
+pub fn scaled_norm(largest: f64, squares: impl FnOnce() -> f64) -> f64 {
+    if largest == 0.0 || !largest.is_finite() { largest } else { largest * squares().sqrt() }
+}
+
+/// The sum of so many terms, in the order of a device: runs of 128 are summed in 32 lanes, and the
+/// sums of the runs are the leaves of a binary tree.
+fn pairwise_sum(len: usize, term: impl Fn(usize) -> f64) -> f64 {
+    const RUN_LEN: usize = 128;
+    let sum_of_run = |run: usize, len: usize| {
+        let mut lanes = [0.0; 32];
+        (0..len).for_each(|at| lanes[at % 32] += term(run * RUN_LEN + at));
+        for half in [16, 8, 4] {
+            (0..half).for_each(|lane| lanes[lane] += lanes[lane + half]);
+        }
+        (lanes[0] + lanes[2]) + (lanes[1] + lanes[3])
+    };
+    // the sums of whole subtrees, by height
+    let (mut sums, runs) = ([0.0; usize::BITS as usize], len / RUN_LEN);
+    for run in 0..runs {
+        let height = run.trailing_ones() as usize;
+        sums[height] = sums[..height].iter().fold(sum_of_run(run, RUN_LEN), |right, left| left + right);
+    }
+    let rest = sum_of_run(runs, len % RUN_LEN);
+    let subtrees = (0..sums.len()).filter(|height| (runs >> height) & 1 == 1);
+    subtrees.fold(rest, |right, height| sums[height] + right)
 }
 
 /// `in_numbers!(chunk, |values, deltas, slots| …)`: evaluates an expression for a chunk, in either

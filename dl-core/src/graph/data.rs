@@ -4,6 +4,7 @@ use crate::error::Result;
 use crate::graph::basic_block::{BasicBlock, BlockKernel, BlockView, ElementType, Elements};
 use crate::graph::chunk::Chunk;
 use crate::graph::delta::Delta;
+use crate::graph::lazy_chunk::LazyChunk;
 use crate::graph::participant::Participant;
 use crate::graph::value::Value;
 use smallvec::SmallVec;
@@ -170,6 +171,25 @@ pub trait Data: Clone + Send + Sync + 'static {
         self
     }
 
+    /// This value where `other` lies.
+    ///
+    /// # Errors
+    /// Those of the device.
+    #[doc(hidden)]
+    fn beside(self, other: &Self) -> Result<Self> {
+        let _ = other;
+        Ok(self)
+    }
+
+    /// This value on the host.
+    ///
+    /// # Errors
+    /// Those of the device.
+    #[doc(hidden)]
+    fn on_host(self) -> Result<Self> {
+        Ok(self)
+    }
+
     /// Converts the value to the representation that the executor stores.
     #[doc(hidden)]
     fn into_value(self) -> Value {
@@ -269,21 +289,32 @@ pub trait Trainable: Data {
         let _ = (rate, delta);
     }
 
-    /// For a value whose numbers are not on the host: the value after a step of plain gradient
-    /// descent. Everything that can fail must fail here.
-    ///
-    /// # Errors
-    /// Those of the device that has the numbers.
-    #[doc(hidden)]
-    fn descended(&self, rate: f64, delta: &Self::Delta) -> Result<Option<Self>> {
-        let _ = (rate, delta);
-        Ok(None)
-    }
-
     /// Whether the numbers are on the host.
     #[doc(hidden)]
     fn is_on_host(&self) -> bool {
         true
+    }
+
+    /// For a value whose numbers are not on the host: these, those of its delta and those of the
+    /// optimizer's state, for formulas.
+    ///
+    /// # Errors
+    /// A shape error if the delta or a slot does not fit.
+    #[doc(hidden)]
+    fn lazy_chunk(&self, delta: &Self::Delta, slots: &[Self]) -> Result<Option<LazyChunk>> {
+        let _ = (delta, slots);
+        Ok(None)
+    }
+
+    /// The value and the slots of such a chunk, after a step. Everything that can fail must fail
+    /// here.
+    ///
+    /// # Errors
+    /// Those of the device.
+    #[doc(hidden)]
+    fn computed(chunk: LazyChunk) -> Result<(Self, Vec<Self>)> {
+        let _ = chunk;
+        unreachable!("a type that has lazy chunks computes them")
     }
 
     /// Calls `rule` with the numbers of this value, of its delta and of the optimizer's state, in

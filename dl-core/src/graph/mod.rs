@@ -15,6 +15,7 @@ pub(crate) mod identity;
 #[allow(unsafe_code, reason = "a box in a node cell: see the module")]
 pub(crate) mod inline_box;
 pub(crate) mod layer;
+pub(crate) mod lazy_chunk;
 pub(crate) mod node;
 #[allow(unsafe_code, reason = "manual reference count and free list: see the module")]
 pub(crate) mod node_ref;

@@ -51,6 +51,10 @@ pub(crate) trait AnyPrimitive: Send + Sync {
         false
     }
 
+    fn can_be_later(&self) -> bool {
+        false
+    }
+
     fn unit_cotangents(&self, operands: &[&Value]) -> Option<OperandVec<Option<NodeRef>>> {
         let _ = operands;
         None

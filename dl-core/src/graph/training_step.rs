@@ -1,12 +1,21 @@
 //! Views of a training step for optimizers: the whole step, and the elements of one weight.
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::graph::chunk::Chunk;
+use crate::graph::lazy_chunk::{LaterNumber, PlacedChunk};
 use crate::graph::weight::WeightId;
+use std::panic::Location;
+
+/// The operation name in errors.
+pub(crate) const STEP_OF_WEIGHT: &str = "training step of a weight";
 
 /// A callback that receives each weight id with chunks of the weight.
 #[doc(hidden)]
-pub type ChunkVisitor<'a> = dyn FnMut(WeightId, Chunk<'_>) -> Result<()> + 'a;
+pub type ChunkVisitor<'a> = dyn FnMut(WeightId, PlacedChunk<'_>) -> Result<()> + 'a;
+
+/// Passes the chunks of all weights to a visitor; if the flag is set, only those that are not on
+/// the host.
+pub(crate) type EachChunk<'a> = dyn Fn(bool, &mut ChunkVisitor<'_>) -> Result<()> + 'a;
 
 /// A training step before any weight has changed, for
 /// [`Optimizer::begin`](crate::Optimizer::begin).
@@ -39,14 +48,14 @@ pub type ChunkVisitor<'a> = dyn FnMut(WeightId, Chunk<'_>) -> Result<()> + 'a;
 /// ```
 pub struct Step<'a> {
     steps: u64,
-    deltas: &'a dyn Fn(&mut ChunkVisitor<'_>) -> Result<()>,
+    chunks: &'a EachChunk<'a>,
 }
 
 impl<'a> Step<'a> {
     /// A training step of an optimizer that is contained in another one.
     #[doc(hidden)]
-    pub fn new(steps: u64, deltas: &'a dyn Fn(&mut ChunkVisitor<'_>) -> Result<()>) -> Self {
-        Step { steps, deltas }
+    pub fn new(steps: u64, chunks: &'a EachChunk<'a>) -> Self {
+        Step { steps, chunks }
     }
 
     /// The number of training steps taken before with the memory of the optimizer.
@@ -89,8 +98,88 @@ impl<'a> Step<'a> {
     /// ```
     ///
     /// # Errors
-    /// Those of `visit`, and of the transformations around this optimizer.
+    /// Those of `visit`, and of the transformations around this optimizer; a weight whose numbers
+    /// lie on a device.
     pub fn each_delta(&self, visit: &mut dyn FnMut(WeightId, Chunk<'_>) -> Result<()>) -> Result<()> {
-        (self.deltas)(visit)
+        self.each_chunk(false, &mut |weight, chunk| match chunk {
+            PlacedChunk::Host(chunk) => visit(weight, chunk),
+            PlacedChunk::Lazy(_) => Err(Error::invalid(
+                "the optimizer reads the elements of this weight's delta, which lie on a device: \
+                 `move_to_host` moves the weight",
+            )),
+        })
+    }
+
+    /// Calls `visit` with the Euclidean norm of the delta of each weight, after the transformations
+    /// around this optimizer, in the order of [`each_delta`](Step::each_delta). The norms of all
+    /// weights on a device are computed there, and the step waits for them once.
+    ///
+    /// ```
+    /// use dl_core::{Chunk, Differentiable, Optimizer, Result, Step, Weight};
+    /// use dl_optim::Sgd;
+    ///
+    /// /// A learning rate that depends on the largest norm.
+    /// #[derive(Clone)]
+    /// struct Cautious(f64);
+    ///
+    /// impl Optimizer for Cautious {
+    ///     fn begin<'o>(&'o self, step: &Step<'_>) -> Result<Option<Box<dyn Optimizer + 'o>>> {
+    ///         let mut largest = 1.0_f64;
+    ///         step.each_norm(&mut |_, norm| {
+    ///             largest = largest.max(norm);
+    ///             Ok(())
+    ///         })?;
+    ///         Ok(Some(Box::new(Sgd::new(self.0 / largest))))
+    ///     }
+    ///     fn step(&self, _: Chunk<'_>, _: u64) -> Result<()> {
+    ///         unreachable!("`begin` returns another optimizer")
+    ///     }
+    /// }
+    ///
+    /// let w = Weight::new(0.0_f64);
+    /// (&w * 4.0).train(&Cautious(0.5)).wait()?;
+    /// assert_eq!(w.value(), -0.5);
+    /// # Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of `visit`, of the transformations around this optimizer, and of the devices.
+    pub fn each_norm(&self, visit: &mut dyn FnMut(WeightId, f64) -> Result<()>) -> Result<()> {
+        self.norms(false, visit)
+    }
+
+    /// The same for the weights that are not on the host.
+    #[doc(hidden)]
+    pub fn each_lazy_norm(&self, visit: &mut dyn FnMut(WeightId, f64) -> Result<()>) -> Result<()> {
+        self.norms(true, visit)
+    }
+
+    #[doc(hidden)]
+    pub fn each_chunk(&self, only_lazy: bool, visit: &mut ChunkVisitor<'_>) -> Result<()> {
+        (self.chunks)(only_lazy, visit)
+    }
+
+    fn norms(&self, only_lazy: bool, visit: &mut dyn FnMut(WeightId, f64) -> Result<()>) -> Result<()> {
+        enum Norm {
+            Known(f64),
+            Later(LaterNumber, &'static Location<'static>),
+        }
+        let mut norms = Vec::new();
+        self.each_chunk(only_lazy, &mut |weight, chunk| {
+            norms.push((
+                weight,
+                match chunk {
+                    PlacedChunk::Host(chunk) => Norm::Known(chunk.norm()),
+                    PlacedChunk::Lazy(chunk) => Norm::Later(chunk.delta.0.norm()?, chunk.place()),
+                },
+            ));
+            Ok(())
+        })?;
+        norms.into_iter().try_for_each(|(weight, norm)| match norm {
+            Norm::Known(norm) => visit(weight, norm),
+            Norm::Later(norm, place) => {
+                norm().and_then(|norm| visit(weight, norm)).map_err(|error| error.at(STEP_OF_WEIGHT, place))
+            }
+        })
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::error::Result;
 use crate::graph::chunk::Chunk;
+use crate::graph::lazy_chunk::{LazyChunk, PlacedChunk};
 use crate::graph::node_ref::NodeRef;
 use crate::graph::participant::Participant;
 use crate::graph::value::Value;
@@ -128,9 +129,12 @@ pub(crate) struct WeightState {
     pub(crate) steps: u64,
 }
 
-/// The update rule of an optimizer: changes these elements of a weight in the given step of that
-/// weight, counted from 1.
-pub(crate) type UpdateRule<'a> = dyn Fn(Chunk<'_>, u64) -> Result<()> + 'a;
+/// The update rule of an optimizer. Steps of a weight are counted from 1.
+pub(crate) trait UpdateRule {
+    fn slots(&self) -> &[Slot];
+    fn step(&self, chunk: Chunk<'_>, steps: u64) -> Result<()>;
+    fn step_lazy(&self, chunk: &mut LazyChunk, steps: u64) -> Result<()>;
+}
 
 /// A type-erased state buffer.
 pub(crate) type AnySlot = Arc<dyn Any + Send + Sync>;
@@ -148,35 +152,34 @@ pub(crate) trait AnyWeight: Send + Sync {
 
     /// The value after the update.
     fn sgd_copy(&self, variable: &Variable, rate: f64, delta: &Value) -> Value;
-    /// The value after such a step if its numbers are not on the host.
-    fn descended(&self, variable: &Variable, rate: f64, delta: &Value) -> Result<Option<Value>>;
 
-    /// The new value and the new state, as fresh copies, that the update rule of an optimizer with
-    /// these slots computes. Changes nothing. A weight that stands for others elsewhere adds a
-    /// participant instead, and keeps its value.
+    /// The new value and the new state, as fresh copies, that an update rule computes. Changes
+    /// nothing. A weight that stands for others elsewhere adds a participant instead, and keeps its
+    /// value.
     fn prepare(
         &self,
         variable: &Variable,
         delta: &Value,
-        slots: &[Slot],
-        rule: &UpdateRule<'_>,
+        rule: &dyn UpdateRule,
         state: Option<&WeightState>,
         participants: &mut Vec<Arc<dyn Participant>>,
     ) -> Result<(Value, Option<WeightState>)>;
 
-    /// Passes the elements of the value and of its delta to `visit`.
+    /// Passes the elements of the value and of its delta to `visit`; if `only_lazy`, only those
+    /// that are not on the host.
     fn visit_chunks(
         &self,
         variable: &Variable,
         delta: &Value,
-        visit: &mut dyn FnMut(Chunk<'_>) -> Result<()>,
+        only_lazy: bool,
+        visit: &mut dyn FnMut(PlacedChunk<'_>) -> Result<()>,
     ) -> Result<()>;
 
     /// One of the state buffers.
     fn slot(&self, state: &WeightState, place: usize) -> Option<Value>;
 
-    /// Copies of the state buffers.
-    fn slots(&self, state: &WeightState) -> Vec<AnySlot>;
+    /// Copies of the state buffers, on the host.
+    fn slots(&self, state: &WeightState) -> Result<Vec<AnySlot>>;
 
     /// Optimizer state made of these slots, which must fit the weight.
     fn new_state(&self, variable: &Variable, slots: &[AnySlot], steps: u64) -> Result<WeightState>;

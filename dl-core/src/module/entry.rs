@@ -311,7 +311,8 @@ impl Entry {
     /// When the shape or the type of the numbers is not that of the current value, or the shape
     /// does not match the number of numbers.
     pub fn check(&self, shape: &[usize], numbers: Numbers) -> Result<NewValue> {
-        let value = self.checked(shape, numbers, |shape, numbers| self.stored.value(shape, numbers))?;
+        let current = self.variable().read();
+        let value = self.checked(shape, numbers, |shape, numbers| self.stored.value(shape, numbers, &current))?;
         Ok(NewValue { path: self.path.clone(), node: self.node.clone(), value })
     }
 
@@ -500,7 +501,8 @@ trait AnyStored: Send + Sync {
     fn dtype(&self) -> DType;
     fn shape(&self, value: &Value) -> Vec<usize>;
     fn numbers(&self, value: &Value) -> Numbers;
-    fn value(&self, shape: &[usize], numbers: Numbers) -> Result<Value>;
+    /// A value where the current one lies.
+    fn value(&self, shape: &[usize], numbers: Numbers, current: &Value) -> Result<Value>;
     fn moved(&self, value: &Value, place: &dyn Any) -> Result<Value>;
     /// The numbers of a state buffer; none if the buffer is of another type.
     fn slot_numbers(&self, slot: &AnySlot) -> Option<Numbers>;
@@ -551,7 +553,7 @@ impl AnyStored for ElsewhereEntry {
         (self.read)().unwrap_or_else(|error| panic!("the numbers of `{}` on rank {}: {error}", self.path, self.rank))
     }
 
-    fn value(&self, _: &[usize], _: Numbers) -> Result<Value> {
+    fn value(&self, _: &[usize], _: Numbers, _: &Value) -> Result<Value> {
         Err(self.cannot_be_set())
     }
 
@@ -588,11 +590,12 @@ impl<T: Stored> AnyStored for StoredType<T> {
     }
 
     fn numbers(&self, value: &Value) -> Numbers {
-        value.get::<T>().numbers()
+        let value = value.get::<T>().clone().on_host();
+        value.unwrap_or_else(|error| panic!("the numbers cannot be read: {error}")).numbers()
     }
 
-    fn value(&self, shape: &[usize], numbers: Numbers) -> Result<Value> {
-        T::from_numbers(shape, numbers).map(Data::into_value)
+    fn value(&self, shape: &[usize], numbers: Numbers, current: &Value) -> Result<Value> {
+        T::from_numbers(shape, numbers)?.beside(current.get()).map(Data::into_value)
     }
 
     fn moved(&self, value: &Value, place: &dyn Any) -> Result<Value> {

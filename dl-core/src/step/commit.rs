@@ -12,13 +12,14 @@ use crate::exec::snapshot::{LiveSnapshots, Snapshot};
 use crate::exec::vec_pool::Row;
 use crate::exec::{self, Owner, Pass, user_code, vec_pool};
 use crate::graph::chunk::Chunk;
+use crate::graph::lazy_chunk::{LazyChunk, PlacedChunk};
 use crate::graph::node::Node;
 use crate::graph::node_ref::NodeRef;
 use crate::graph::participant::Participant;
-use crate::graph::training_step::{ChunkVisitor, Step};
+use crate::graph::training_step::{ChunkVisitor, STEP_OF_WEIGHT, Step};
 use crate::graph::value::Value;
 use crate::graph::variable::Variable;
-use crate::graph::weight::{WeightId, WeightState};
+use crate::graph::weight::{Slot, UpdateRule, WeightId, WeightState};
 use crate::record::{SpanWork, TraceNodeId};
 use crate::step::memory::{MemoryGuard, StateMap};
 use crate::step::optimizer::Optimizer;
@@ -29,9 +30,6 @@ use smallvec::SmallVec;
 use std::ops::Deref;
 use std::panic::Location;
 use std::sync::Arc;
-
-/// The operation name in errors.
-const STEP_OF_WEIGHT: &str = "training step of a weight";
 
 /// A variable to be updated.
 struct PendingUpdate<'a> {
@@ -256,7 +254,7 @@ fn vote<'p>(
     prepared: &Prepared<'_>,
     participants: [&'p [Arc<dyn Participant>]; 2],
 ) -> Result<Vec<Box<dyn FnOnce() + 'p>>> {
-    let deltas = |visit: &mut ChunkVisitor<'_>| visit_deltas(pending, visit);
+    let deltas = |only_lazy: bool, visit: &mut ChunkVisitor<'_>| visit_deltas(pending, only_lazy, visit);
     let step = Step::new(prepared.steps(), &deltas);
     within_step(|| {
         user_code::run_fallible(|| {
@@ -426,7 +424,7 @@ fn prepare<'a>(
         IN_OPTIMIZER_STEP.set(true);
         let steps = prepared.steps();
         let begun = {
-            let deltas = |visit: &mut ChunkVisitor<'_>| visit_deltas(pending, visit);
+            let deltas = |only_lazy: bool, visit: &mut ChunkVisitor<'_>| visit_deltas(pending, only_lazy, visit);
             optimizer.begin(&Step::new(steps, &deltas))?
         };
         let optimizer = begun.as_deref().unwrap_or(optimizer);
@@ -486,15 +484,9 @@ impl Prepared<'_> {
             return Ok(Action::Replace(delta.sgd_copy(variable, rate)));
         }
         let value = &delta.value()?;
-        if let Some(rate) = descent
-            && let Some(new) = user_code::run_fallible(|| variable.weight().descended(variable, rate, value))?
-        {
-            return Ok(Action::Replace(new));
-        }
         let state = self.memory.as_ref().and_then(|new| new.memory.by_weight.get(&variable.id()));
-        let rule = |chunk: Chunk<'_>, steps| optimizer.step(chunk, steps);
         let participants = &mut self.participants;
-        let update = || variable.weight().prepare(variable, value, optimizer.slots(), &rule, state, participants);
+        let update = || variable.weight().prepare(variable, value, &Rule(optimizer), state, participants);
         let (value, state) =
             user_code::run_fallible(update).map_err(|error| match (variable.check_delta(value), delta) {
                 (Err(error), StepDelta::Unmade(layer, _)) => error.at(layer.name(), layer.site()),
@@ -572,13 +564,31 @@ const EXPENSIVE_NANOSECONDS_PER_THREAD: f64 = 50_000.0;
 /// With more threads, it is split this way only if it takes very long.
 const MAX_THREADS_FOR_SPLIT: usize = 8;
 
-/// Passes each weight and its delta to `visit`.
-fn visit_deltas(pending: &[PendingUpdate<'_>], visit: &mut ChunkVisitor<'_>) -> Result<()> {
+/// The update rule of an optimizer.
+struct Rule<'o>(&'o dyn Optimizer);
+
+impl UpdateRule for Rule<'_> {
+    fn slots(&self) -> &[Slot] {
+        self.0.slots()
+    }
+
+    fn step(&self, chunk: Chunk<'_>, steps: u64) -> Result<()> {
+        self.0.step(chunk, steps)
+    }
+
+    fn step_lazy(&self, chunk: &mut LazyChunk, steps: u64) -> Result<()> {
+        self.0.step_lazy(chunk, steps)
+    }
+}
+
+/// Passes each weight and its delta to `visit`; if `only_lazy`, only those that are not on the
+/// host.
+fn visit_deltas(pending: &[PendingUpdate<'_>], only_lazy: bool, visit: &mut ChunkVisitor<'_>) -> Result<()> {
     for PendingUpdate { variable, source, .. } in pending {
         let Source::Delta(delta) = source else { continue };
         let delta = &delta.value()?;
-        let visited =
-            variable.weight().visit_chunks(variable, delta, &mut |chunk| visit(WeightId(variable.id()), chunk));
+        let visit = &mut |chunk: PlacedChunk<'_>| visit(WeightId(variable.id()), chunk);
+        let visited = variable.weight().visit_chunks(variable, delta, only_lazy, visit);
         visited.map_err(|error| error.at(STEP_OF_WEIGHT, variable.place()))?;
     }
     Ok(())

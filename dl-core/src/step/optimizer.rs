@@ -22,8 +22,9 @@
 //! [restored](Optimizer::load_state); a run that continues from a restored state is bit-identical
 //! to an uninterrupted one.
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::graph::chunk::Chunk;
+use crate::graph::lazy_chunk::LazyChunk;
 use crate::graph::training_step::Step;
 use crate::graph::weight::{Slot, WeightHandle, WeightId};
 use crate::step::memory::{Memory, Notes};
@@ -35,13 +36,14 @@ use std::sync::Arc;
 /// An optimizer is a handle: it is cheap to clone, and clones share their state.
 ///
 /// A user-defined optimizer implements [`step`](Optimizer::step), and [`slots`](Optimizer::slots)
-/// and [`memory`](Optimizer::memory) if it has state.
+/// and [`memory`](Optimizer::memory) if it has state. For weights on a device it implements
+/// [`step_lazy`](Optimizer::step_lazy), too.
 ///
 /// A wrapper around another optimizer must forward `slots`, `memory`, [`begin`](Optimizer::begin),
-/// [`for_weight`](Optimizer::for_weight), `step`, [`decays_weights`](Optimizer::decays_weights) and
-/// [`notes`](Optimizer::notes), with its own additions. It may forward
-/// [`descent`](Optimizer::descent) only if its `step` adds nothing, because `descent` replaces
-/// `step`.
+/// [`for_weight`](Optimizer::for_weight), `step`, `step_lazy`,
+/// [`decays_weights`](Optimizer::decays_weights) and [`notes`](Optimizer::notes), with its own
+/// additions. It may forward [`descent`](Optimizer::descent) only if its `step` adds nothing,
+/// because `descent` replaces `step`.
 ///
 /// ```
 /// use dl_core::{Chunk, Differentiable, Optimizer, Result, Weight};
@@ -162,6 +164,43 @@ pub trait Optimizer: Send + Sync {
     /// # Errors
     /// An error fails the whole training step: no weight and no state changes.
     fn step(&self, chunk: Chunk<'_>, steps: u64) -> Result<()>;
+
+    /// The same for a weight whose numbers lie on a device: replaces the value and the state
+    /// buffers by formulas, which become one kernel. The default is plain gradient descent if there
+    /// is a [`descent`](Optimizer::descent), and otherwise an error.
+    ///
+    /// ```
+    /// use dl_core::{Differentiable, Weight};
+    /// use dl_nd::device::{Device, Dry};
+    /// use dl_nd::{MoveModule, Nd, ops::*};
+    /// use dl_optim::Adam;
+    ///
+    /// let dry = Dry::new();
+    /// let w = Weight::new(Nd::<f32, _>::full([4, 4], 0.5));
+    /// w.move_to(&dry)?;
+    /// let adam = Adam::new(0.1);
+    /// w.square().sum().train(&adam).wait()?;
+    /// let deltas = w.square().sum().backward().wait()?.evaluate().wait()?;
+    /// let before = dry.counters().launches;
+    /// deltas.step(&adam).wait()?;
+    /// assert_eq!(dry.counters().launches - before, 1); // the value, and both means of Adam
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// An error fails the whole training step: no weight and no state changes.
+    fn step_lazy(&self, chunk: &mut LazyChunk, steps: u64) -> Result<()> {
+        let _ = steps;
+        let Some(rate) = self.descent().transpose()? else {
+            return Err(Error::invalid(format!(
+                "this weight lies on a device, where {} cannot update it: implement `Optimizer::step_lazy`, or call \
+                 `move_to_host` before the step",
+                self.kind()
+            )));
+        };
+        chunk.value = &chunk.value - rate * &chunk.delta;
+        Ok(())
+    }
 
     /// The learning rate, if every update is exactly `w ← w − rate · delta`. The commit may then
     /// skip [`step`](Optimizer::step): it updates values in place, and accumulates a delta that is
@@ -354,6 +393,11 @@ macro_rules! forward_optimizer {
         fn step(&self, chunk: $crate::Chunk<'_>, steps: u64) -> $crate::Result<()> {
             let $this = self;
             $inner.step(chunk, steps)
+        }
+
+        fn step_lazy(&self, chunk: &mut $crate::LazyChunk, steps: u64) -> $crate::Result<()> {
+            let $this = self;
+            $inner.step_lazy(chunk, steps)
         }
     };
     (@descent $this:ident $inner:expr) => {

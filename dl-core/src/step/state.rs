@@ -174,8 +174,8 @@ pub(super) fn save(optimizer: &dyn Optimizer, named: &NamedWeights<'_>) -> Resul
             let Some(weight_state) = states.by_weight.get(&weight.id().0) else { continue };
             unnamed.remove(&weight.id().0);
             state.set_number(steps_key(name), weight_state.steps as f64);
-            for (slot, value) in slot_names(optimizer, weight).into_iter().zip(weight_state.weight.slots(weight_state))
-            {
+            let values = weight_state.weight.slots(weight_state)?;
+            for (slot, value) in slot_names(optimizer, weight).into_iter().zip(values) {
                 state.slots.insert(((*name).to_owned(), slot), value);
             }
         }

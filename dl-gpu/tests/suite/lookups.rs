@@ -70,7 +70,8 @@ fn many_checks_are_read_before_the_memory_for_them_ends() {
     let [good, bad] = [2_usize, 4].map(|index| Nd::from([index]).to(&device).unwrap());
     let pick = |at: &Nd<usize, Ix1>| x.index_select(0, at).predict().wait();
     pick(&bad).expect("nothing has been looked at");
-    let last = (0..300).map(|_| pick(&good).expect("nothing has been read")).last().unwrap();
+    let picked: Vec<_> = (0..300).map(|_| pick(&good).expect("nothing has been read")).collect();
+    let last = picked.last().unwrap();
     assert_eq!(device.counters().syncs, 1, "the memory for checks has ended once");
     assert!(last.to_host().unwrap_err().to_string().contains("index 4"));
     assert!(last.to_host().is_ok());

@@ -29,10 +29,15 @@ impl Deref for Alone {
     }
 }
 
+/// Other tests that open a device wait until this is dropped.
+fn alone() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    ONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// A device that compiles pointwise programs from this use on.
 fn device(compile_from: u32) -> Option<Alone> {
-    static ONE: Mutex<()> = Mutex::new(());
-    let _others_wait = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _others_wait = alone();
     match dl_gpu::open_with(Settings { compile_from }) {
         Ok(device) => Some(Alone { device, _others_wait }),
         Err(error) => {

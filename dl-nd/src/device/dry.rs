@@ -1,6 +1,6 @@
 //! A device without hardware, which counts.
 
-use super::{Counters, Device, OutOfRange, Span, View, Work};
+use super::{Counters, Device, OutOfRange, Reads, Span, View, Work};
 use dl_core::Result;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -24,8 +24,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// assert_eq!(after.bytes_up, before.bytes_up);
 /// # dl_core::Result::Ok(())
 /// ```
-#[derive(Debug, Default)]
-pub struct Dry(Mutex<Counters>);
+#[derive(Default)]
+pub struct Dry {
+    counters: Mutex<Counters>,
+    reads: Reads,
+}
 
 impl Dry {
     /// A new device.
@@ -40,7 +43,7 @@ impl Dry {
     }
 
     fn count(&self) -> MutexGuard<'_, Counters> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.counters.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -83,5 +86,16 @@ impl Device for Dry {
         count.syncs += 1;
         count.bytes_down += bytes.len() as u64;
         Ok(())
+    }
+
+    fn read_all(&self, reads: &mut [(Span, Vec<u8>)]) -> Result<()> {
+        let mut count = self.count();
+        count.syncs += 1;
+        count.bytes_down += reads.iter().map(|(_, bytes)| bytes.len() as u64).sum::<u64>();
+        Ok(())
+    }
+
+    fn reads(&self) -> &Reads {
+        &self.reads
     }
 }

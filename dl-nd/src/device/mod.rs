@@ -29,7 +29,9 @@
 mod code;
 mod dry;
 mod lookup;
+mod norm;
 mod product;
+mod reads;
 mod scan;
 mod sums;
 mod view;
@@ -42,6 +44,9 @@ pub use dry::Dry;
 #[doc(hidden)]
 pub use lookup::OutOfRange;
 pub(crate) use product::{Factors, product};
+pub(crate) use reads::Read;
+#[doc(hidden)]
+pub use reads::Reads;
 #[doc(hidden)]
 pub use view::View;
 #[doc(hidden)]
@@ -103,6 +108,14 @@ pub trait Device: Send + Sync + 'static {
     /// Waits for the queue, and copies bytes from the device.
     #[doc(hidden)]
     fn read(&self, from: Span, bytes: &mut [u8]) -> Result<()>;
+
+    /// The same for several parts of the memory, and waits once.
+    #[doc(hidden)]
+    fn read_all(&self, reads: &mut [(Span, Vec<u8>)]) -> Result<()>;
+
+    /// The reads that wait to be served.
+    #[doc(hidden)]
+    fn reads(&self) -> &Reads;
 }
 
 /// What a device has done since it was opened.

@@ -185,10 +185,15 @@ impl View {
     /// The bytes of the elements in row-major order. Waits for the device.
     pub(crate) fn read(&self) -> Result<Vec<u8>> {
         let view = self.clone().contiguous()?;
-        let (start, bytes) = (view.offset * view.dtype.size(), view.len() * view.dtype.size());
-        let span = view.span();
-        let mut elements = vec![0; bytes];
-        view.device().read(Span { start: span.start + start, bytes, ..span }, &mut elements)?;
+        let (span, mut elements) = view.bytes();
+        view.device().read(span, &mut elements)?;
         Ok(elements)
+    }
+
+    /// Where the bytes of the elements are, which must be adjacent, and room for them.
+    pub(super) fn bytes(&self) -> (Span, Vec<u8>) {
+        let (start, bytes) = (self.offset * self.dtype.size(), self.len() * self.dtype.size());
+        let span = self.span();
+        (Span { start: span.start + start, bytes, ..span }, vec![0; bytes])
     }
 }

@@ -34,11 +34,13 @@ mod tests;
 pub(crate) use defer::{is_small, nanoseconds_until_deferred, realize, should_defer, sum_and_realize};
 pub(crate) use eager::{binary, broadcast, repeat, unary, with_number};
 pub(crate) use loops::{add_assign, canonicalize_nan, canonicalize_nans, map_in_place, sgd_update};
-pub(crate) use on_device::{compute_on_device, elements_on_host, filled_on, moved, table, view_on};
+pub(crate) use on_device::{compute_on_device, filled_on, number_later, table, view_on};
 pub(crate) use pairwise_sum::{PairwiseSum, RUN_LEN, combine_chunk_sums, sum_in_order, sums_in_order};
 pub(crate) use pointwise_loop::PointwiseLoop;
 pub(crate) use prefetch::{prefetch, prefetch_into_l2};
 pub(crate) use program::{BroadcastStrides, CHUNK_LEN, load, vector_nanoseconds};
+
+pub(crate) use crate::tensor::{elements_on_host, moved};
 
 use crate::tensor::aligned::AlignedBuf;
 use crate::tensor::{Element, LazyTensor, Rank, Storage};

@@ -1,11 +1,10 @@
 //! Pointwise expressions on a device: the values that the host would compile, as one kernel.
 
 use super::compile::DeviceProgram;
-use crate::device::{Device, Place, View, Work, common_place};
-use crate::tensor::{Element, Expr, Item, LazyTensor, Nd, Rank, Storage, unit_shape};
-use dl_core::{Error, Numbers, Result};
+use crate::device::{Device, Place, Read, View, Work, common_place};
+use crate::tensor::{Element, Expr, Item, LazyTensor, Nd, Rank, Storage, moved, unit_shape};
+use dl_core::{Result, later};
 use ndarray::Ix1;
-use pulp::bytemuck;
 use std::sync::Arc;
 
 /// Launches the kernel of a lazy tensor.
@@ -36,11 +35,6 @@ pub(crate) fn filled_on<A: Element, D: Rank>(shape: D, number: A, place: Place) 
     Nd::from_lazy(Arc::new(LazyTensor::new(shape, 1, 0.0, Expr::Repeat(number), place)))
 }
 
-/// The elements of a view in row-major order, copied to the host. Waits for the device.
-pub(crate) fn elements_on_host<A: Item>(view: &View) -> Result<Vec<A>> {
-    A::of_device_numbers(Numbers::from_le_bytes(view.dtype, &view.read()?)?)
-}
-
 /// The elements of a tensor on a device. One element on the host is copied.
 ///
 /// # Errors
@@ -56,26 +50,8 @@ pub(crate) fn table<A: Item>(device: &Arc<dyn Device>, elements: Vec<A>) -> Resu
     Ok(moved(&table, &Some(device.clone()))?.0.on_device()?.expect("it lies on a device"))
 }
 
-/// A copy of a tensor on another place; the tensor itself if it lies there.
-pub(crate) fn moved<A: Item, D: Rank>(x: &Nd<A, D>, place: &Place) -> Result<Nd<A, D>> {
-    match (x.0.device(), place) {
-        (None, None) => Ok(x.clone()),
-        (Some(here), Some(there)) if Arc::ptr_eq(here, there) => Ok(x.clone()),
-        (None, Some(device)) => {
-            let Some(numbers) = A::to_device_numbers(x.clone().into_vec()) else {
-                return Err(Error::invalid("such elements cannot lie on a device"));
-            };
-            let to = View::new(device, numbers.dtype(), x.shape())?;
-            match &numbers {
-                Numbers::F32(numbers) => device.write(to.span(), bytemuck::cast_slice(numbers))?,
-                Numbers::F64(numbers) => device.write(to.span(), bytemuck::cast_slice(numbers))?,
-                _ => device.write(to.span(), &numbers.to_le_bytes())?,
-            }
-            Ok(Nd::from_view(to))
-        }
-        (Some(_), _) => {
-            let view = x.0.on_device()?.expect("it lies on a device");
-            moved(&Nd::from_elements(x.dim(), elements_on_host::<A>(&view)?), place)
-        }
-    }
+/// The only element of a view, as the value of the operation that calls this: see [`later`].
+pub(crate) fn number_later<A: Element>(view: View) -> Result<A> {
+    let read = Read::new(view)?;
+    later(move || read.number().map(A::of))
 }

@@ -9,6 +9,7 @@ mod fold;
 mod hiding;
 mod im2col;
 mod lanes;
+mod lazy_numbers;
 mod max_pool_2x2;
 mod scan;
 mod select;

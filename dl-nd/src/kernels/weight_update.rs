@@ -1,8 +1,10 @@
-//! In-place updates of weights.
+//! Updates of weights: in place on the host, by formulas on a device.
 
+use crate::device::not_on_host;
 use crate::fusion::{self, CHUNK_LEN};
-use crate::tensor::{Element, Expr, Nd, Rank, Storage};
-use dl_core::{Binary, Chunk, Error, Result, Trainable, parallel};
+use crate::tensor::{Element, Nd, Rank, Storage};
+use dl_core::{Chunk, Data, Error, Lazy, LazyChunk, Result, Term, Trainable, parallel};
+use std::iter;
 
 impl<A: Element, D: Rank> Trainable for Nd<A, D> {
     fn zeros_like(&self) -> Self {
@@ -22,14 +24,32 @@ impl<A: Element, D: Rank> Trainable for Nd<A, D> {
         });
     }
 
-    fn descended(&self, rate: f64, delta: &Self) -> Result<Option<Self>> {
-        let step = Expr::WithNumber { op: Binary::Mul, number: A::of(rate), left: true, x: delta.clone() };
-        let new = Expr::Binary(Binary::Sub, self.clone(), step.of_shape(self.dim())).of_shape(self.dim());
-        Ok(new.0.on_device()?.map(|view| Nd(Storage::from_view(view))))
-    }
-
     fn is_on_host(&self) -> bool {
         self.0.device().is_none()
+    }
+
+    fn lazy_chunk(&self, delta: &Self, slots: &[Self]) -> Result<Option<LazyChunk>> {
+        if self.is_on_host() {
+            return Ok(None);
+        }
+        self.check_shapes(delta, slots)?;
+        self.check_delta(delta)?;
+        let lazy = |x: &Self| Lazy::new(x.clone());
+        Ok(Some(LazyChunk::new(lazy(self), lazy(delta), slots.iter().map(lazy))))
+    }
+
+    /// One kernel computes the value and the slots.
+    fn computed(LazyChunk { value, slots, .. }: LazyChunk) -> Result<(Self, Vec<Self>)> {
+        let tensor = |Term(x): Term<Lazy>| {
+            let wrong = || Error::invalid("a formula of an optimizer has replaced numbers by those of another weight");
+            x.downcast_ref::<Self>().cloned().ok_or_else(wrong)
+        };
+        let mut new = iter::once(value).chain(slots).map(tensor).collect::<Result<Vec<Self>>>()?;
+        A::realize(&new.iter().collect::<Vec<_>>());
+        for x in &mut new {
+            *x = Nd(Storage::from_view(x.0.on_device()?.expect("the weight lies on a device")));
+        }
+        Ok((new.remove(0), new))
     }
 
     fn update(
@@ -38,21 +58,9 @@ impl<A: Element, D: Rank> Trainable for Nd<A, D> {
         slots: &mut [Self],
         rule: &mut dyn FnMut(Chunk<'_>) -> Result<()>,
     ) -> Result<()> {
-        if delta.shape() != self.shape() {
-            let (weight, delta) = (self.shape(), delta.shape());
-            return Err(Error::shape(format!("a weight of shape {weight:?} has a delta of shape {delta:?}")));
-        }
-        if let Some(slot) = slots.iter().find(|slot| slot.shape() != self.shape()) {
-            let (weight, slot) = (self.shape(), slot.shape());
-            return Err(Error::shape(format!(
-                "the optimizer remembers this weight with the shape {slot:?}, but now its shape is {weight:?}"
-            )));
-        }
+        self.check_shapes(delta, slots)?;
         if let Some(device) = self.0.device().or(delta.0.device()) {
-            return Err(Error::invalid(format!(
-                "the weight or its delta lies on {}, where plain `Sgd` is the only optimizer yet",
-                device.name()
-            )));
+            return Err(not_on_host(&**device));
         }
         let delta = delta.0.as_standard_layout();
         let deltas = delta.as_slice().expect("in standard layout");
@@ -62,6 +70,20 @@ impl<A: Element, D: Rank> Trainable for Nd<A, D> {
 }
 
 impl<A: Element, D: Rank> Nd<A, D> {
+    /// Checks that a delta and the optimizer's state have the shape of this weight.
+    fn check_shapes(&self, delta: &Self, slots: &[Self]) -> Result<()> {
+        let weight = self.shape();
+        if delta.shape() != weight {
+            let delta = delta.shape();
+            return Err(Error::shape(format!("a weight of shape {weight:?} has a delta of shape {delta:?}")));
+        }
+        slots.iter().map(Nd::shape).find(|slot| *slot != weight).map_or(Ok(()), |slot| {
+            Err(Error::shape(format!(
+                "the optimizer remembers this weight with the shape {slot:?}, but now its shape is {weight:?}"
+            )))
+        })
+    }
+
     /// The elements in row-major order, in a uniquely owned buffer.
     fn elements_mut(&mut self) -> &mut [A] {
         let array = self.0.array_mut();

@@ -208,8 +208,7 @@ impl<A: Element, D: Rank> ReduceOutput<A, D> for A {
     }
 
     fn from_device(reduced: Nd<A, D>, _: &[usize], _: bool) -> Result<A> {
-        let reduced = reduced.0.on_device()?.expect("it lies on a device");
-        Ok(fusion::elements_on_host(&reduced)?[0])
+        fusion::number_later(reduced.0.on_device()?.expect("it lies on a device"))
     }
 
     fn all(&self, is: impl Fn(A) -> bool) -> bool {
@@ -359,6 +358,7 @@ impl<A: Element, D: Rank, O: ReduceOutput<A, D>> Primitive for Reduce<A, D, O> {
 impl<A: Element, D: Rank, O: ReduceOutput<A, D>> BuiltIn for Reduce<A, D, O> {
     const IS_PURE: bool = true;
     const CAN_DEFER_VALUE: bool = true;
+    const CAN_BE_LATER: bool = true;
 
     fn is_by_rows(&self, _: &[bool], (x,): (&Nd<A, D>,), _: &O) -> bool {
         self.axes.of(x.shape()).is_ok_and(|axes| !axes.contains(&0))

@@ -1,7 +1,9 @@
 //! The tensor type: a shared, copy-on-write array as data of layers.
 
 use super::storage::row_major_copy;
-use super::{Derivative, Discrete, Element, Item, LazyTensor, Rank, Storage, aligned, check_size, dim_of, unit_shape};
+use super::{
+    Derivative, Discrete, Element, Item, LazyTensor, Rank, Storage, aligned, check_size, dim_of, moved, unit_shape,
+};
 use crate::device::{View, common_place};
 use dl_core::parallel::memory::Pooled;
 use dl_core::{
@@ -505,6 +507,14 @@ impl<A: Item, D: Rank> Data for Nd<A, D> {
 
     fn settle(tensors: &[&Self]) {
         A::realize(tensors);
+    }
+
+    fn beside(self, other: &Self) -> Result<Self> {
+        moved(&self, &other.0.device().cloned())
+    }
+
+    fn on_host(self) -> Result<Self> {
+        moved(&self, &None)
     }
 
     /// In row-major order and aligned to a cache line.

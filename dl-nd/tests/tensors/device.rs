@@ -3,16 +3,16 @@
 use dl_core::{Differentiable, Result, Weight};
 use dl_nd::device::{Counters, Device, Dry};
 use dl_nd::{MoveModule, Nd, Table, TransferOps, concat, ops::*, where_};
-use dl_optim::{Adam, Sgd};
+use dl_optim::Sgd;
 use ndarray::{Ix1, Ix2};
 use std::sync::Arc;
 
-fn ones(shape: [usize; 2], device: &Arc<dyn Device>) -> Nd {
+pub(crate) fn ones(shape: [usize; 2], device: &Arc<dyn Device>) -> Nd {
     Nd::full(shape, 1.0).to(device).expect("a dry device has room")
 }
 
 /// What `run` launches, waits for and copies.
-fn spent<R>(device: &Arc<dyn Device>, run: impl FnOnce() -> Result<R>) -> [u64; 4] {
+pub(crate) fn spent<R>(device: &Arc<dyn Device>, run: impl FnOnce() -> Result<R>) -> [u64; 4] {
     let before = device.counters();
     run().expect("a dry device runs everything");
     let after = device.counters();
@@ -131,19 +131,6 @@ fn missing_operation_is_an_error_at_the_operation_and_not_a_copy() {
     assert!(error.is_invalid() && !error.is_panic());
     assert_eq!(dry.counters().bytes_down, 0);
     assert_eq!(format!("{x:?}"), "f32[2, 3] on a dry device");
-}
-
-#[test]
-fn other_optimizer_than_sgd_is_refused_and_changes_nothing() {
-    let dry = Dry::new();
-    let (w, host) = (Weight::new(Nd::<f32, _>::full([3, 2], 0.5)), Weight::new(1.0_f32));
-    w.move_to(&dry).unwrap();
-    let loss = ones([2, 3], &dry).matmul(&w).sum() * &host;
-    let error = loss.train(&Adam::new(0.1)).wait().unwrap_err();
-    assert!(error.to_string().contains("plain `Sgd` is the only optimizer yet"), "{error}");
-    assert_eq!(host.value(), 1.0);
-    let error = loss.train(&Sgd::new(0.1).momentum(0.9)).wait().unwrap_err();
-    assert!(error.to_string().contains("plain `Sgd`"), "{error}");
 }
 
 #[test]

@@ -1,16 +1,17 @@
 //! Gradient clipping by the norm of all deltas of a step.
 
 use crate::rule::not_begun;
-use crate::transform::{Part, Plugin, behind, each};
+use crate::transform::{Part, Plugin, behind};
 use crate::validate::{Allowed, check};
-use dl_core::{Chunk, Error, Number, Optimizer, Result, Step, WeightId, forward_optimizer};
+use dl_core::{Algebra, Chunk, Error, Number, Optimizer, Result, Step, Term, WeightId, forward_optimizer};
 use std::borrow::Cow;
 
 /// An optimizer with deltas of a limited norm. See
 /// [`OptimizerExt::clip_norm`](crate::OptimizerExt::clip_norm).
 ///
 /// The norm is that of the deltas after the transformations around this one. Rows that a sparse
-/// delta leaves out count as zeros. Inside of [`Groups`](crate::Groups), the norm is that of the
+/// delta leaves out count as zeros. The norms of weights on a device are computed there, and a step
+/// waits for them once. Inside of [`Groups`](crate::Groups), the norm is that of the
 /// weights of the group.
 ///
 /// ```
@@ -64,9 +65,13 @@ impl<O: Optimizer> Optimizer for ClipNorm<O> {
 struct Scale(f64);
 
 impl Plugin for Scale {
-    fn change<A: Number>(&self, values: &[A], deltas: &mut Cow<'_, [A]>) -> Result<()> {
+    fn formula<A: Algebra>(&self, _: &Term<A>, delta: &Term<A>) -> Option<Term<A>> {
+        Some(if self.0 < 1.0 { delta * self.0 } else { delta.clone() })
+    }
+
+    fn change<A: Number>(&self, _: &[A], deltas: &mut Cow<'_, [A]>) -> Result<()> {
         if self.0 < 1.0 {
-            each(values, deltas, |_, d| d * A::of(self.0));
+            deltas.to_mut().iter_mut().for_each(|d| *d = *d * A::of(self.0));
         }
         Ok(())
     }
@@ -75,10 +80,9 @@ impl Plugin for Scale {
 /// The Euclidean norm of all deltas together.
 fn norm(step: &Step<'_>) -> Result<f64> {
     let mut total = 0.0_f64;
-    step.each_delta(&mut |_, chunk| {
-        let of_chunk = chunk.norm();
+    step.each_norm(&mut |_, norm| {
         // `hypot` of infinity and NaN is infinity, so a NaN is not passed to it
-        total = if of_chunk.is_nan() { of_chunk } else { libm::hypot(total, of_chunk) };
+        total = if total.is_nan() || norm.is_nan() { f64::NAN } else { libm::hypot(total, norm) };
         Ok(())
     })?;
     Ok(total)

@@ -5,19 +5,16 @@
 //! [`plug`](crate::OptimizerExt::plug) takes any transformation.
 //!
 //! ```
-//! use dl_core::{Differentiable, Number, Optimizer, Result, Weight};
+//! use dl_core::{Algebra, Differentiable, Result, Term, Weight};
 //! use dl_optim::{OptimizerExt, Sgd, plugins::Plugin};
-//! use std::borrow::Cow;
 //!
 //! /// Deltas below a threshold count as zero.
 //! #[derive(Clone)]
 //! struct Threshold(f64);
 //!
 //! impl Plugin for Threshold {
-//!     fn change<A: Number>(&self, _: &[A], deltas: &mut Cow<'_, [A]>) -> Result<()> {
-//!         let small = A::of(self.0);
-//!         deltas.to_mut().iter_mut().filter(|d| d.abs() < small).for_each(|d| *d = A::of(0.0));
-//!         Ok(())
+//!     fn formula<A: Algebra>(&self, _: &Term<A>, delta: &Term<A>) -> Option<Term<A>> {
+//!         Some(delta.gate(&(delta.abs() - self.0)))
 //!     }
 //! }
 //!
@@ -34,13 +31,29 @@ pub use clip_norm::ClipNorm;
 
 use crate::validate::{Allowed, check};
 use dl_core::{
-    Chunk, ChunkElement, ChunkVisitor, Error, Number, Optimizer, Result, Step, WeightId, forward_optimizer, in_numbers,
+    Algebra, Binary, Chunk, ChunkElement, ChunkVisitor, Error, LazyChunk, Number, Optimizer, PlacedChunk, Result, Step,
+    Term, WeightId, forward_optimizer, in_numbers,
 };
 use std::borrow::Cow;
 
-/// A gradient transformation that is applied elementwise.
+/// A gradient transformation that is applied elementwise. It implements
+/// [`formula`](Plugin::formula), or [`change`](Plugin::change) if it cannot be written as one; then
+/// it is for weights on the host only.
 pub trait Plugin: Clone + Send + Sync {
-    /// Changes the deltas of these values. It is called for each chunk of each weight.
+    /// The new delta of an element, from its value and its delta.
+    ///
+    /// ```
+    /// use dl_core::Term;
+    /// use dl_optim::plugins::{ClipValue, Plugin};
+    /// assert_eq!(ClipValue(5.0).formula(&Term(0.0), &Term(-7.0)).unwrap().0, -5.0);
+    /// ```
+    fn formula<A: Algebra>(&self, value: &Term<A>, delta: &Term<A>) -> Option<Term<A>> {
+        let _ = (value, delta);
+        None
+    }
+
+    /// Changes the deltas of these values. It is called for each chunk of each weight. The default
+    /// applies the formula to each element.
     ///
     /// ```
     /// use dl_optim::plugins::{ClipValue, Plugin};
@@ -52,7 +65,13 @@ pub trait Plugin: Clone + Send + Sync {
     ///
     /// # Errors
     /// Any error makes the whole training step fail: no weight is changed.
-    fn change<A: Number>(&self, values: &[A], deltas: &mut Cow<'_, [A]>) -> Result<()>;
+    fn change<A: Number>(&self, values: &[A], deltas: &mut Cow<'_, [A]>) -> Result<()> {
+        for (&w, d) in values.iter().zip(deltas.to_mut()) {
+            let Some(Term(changed)) = self.formula(&Term(w), &Term(*d)) else { return Err(no_formula::<Self>()) };
+            *d = changed;
+        }
+        Ok(())
+    }
 
     /// Checks the inner optimizer when a step begins. The default accepts all optimizers.
     ///
@@ -68,6 +87,29 @@ pub trait Plugin: Clone + Send + Sync {
         let _ = inner;
         Ok(())
     }
+
+    /// Looks at the deltas of a step, before the inner optimizer begins.
+    #[doc(hidden)]
+    fn look(&self, step: &Step<'_>) -> Result<()> {
+        let _ = step;
+        Ok(())
+    }
+}
+
+#[cold]
+fn no_formula<P>() -> Error {
+    let name = std::any::type_name::<P>();
+    let name = name.rsplit("::").next().unwrap_or(name);
+    Error::invalid(format!(
+        "the transformation {name} has no formula, which a weight on a device needs: implement `Plugin::formula`, or \
+         call `move_to_host` before the step"
+    ))
+}
+
+/// Changes the delta of a lazy chunk.
+fn record<P: Plugin>(plugin: &P, chunk: &mut LazyChunk) -> Result<()> {
+    chunk.delta = plugin.formula(&chunk.value, &chunk.delta).ok_or_else(no_formula::<P>)?;
+    Ok(())
 }
 
 /// An optimizer with a transformation of its deltas. See
@@ -90,6 +132,7 @@ impl<P: Plugin, O: Optimizer> Optimizer for Part<P, O> {
 
     fn begin<'o>(&'o self, step: &Step<'_>) -> Result<Option<Box<dyn Optimizer + 'o>>> {
         self.plugin.begin(&self.inner)?;
+        self.plugin.look(step)?;
         let begun = behind(step, &self.plugin, |step| self.inner.begin(step))?;
         Ok(begun.map(|inner| self.wrap(inner)))
     }
@@ -100,6 +143,11 @@ impl<P: Plugin, O: Optimizer> Optimizer for Part<P, O> {
 
     fn step(&self, chunk: Chunk<'_>, steps: u64) -> Result<()> {
         with_changed_deltas(chunk, &self.plugin, &mut |chunk| self.inner.step(chunk, steps))
+    }
+
+    fn step_lazy(&self, chunk: &mut LazyChunk, steps: u64) -> Result<()> {
+        record(&self.plugin, chunk)?;
+        self.inner.step_lazy(chunk, steps)
     }
 }
 
@@ -122,13 +170,13 @@ impl<P: Plugin, O> Part<P, O> {
 pub struct WeightDecay(pub f64);
 
 impl Plugin for WeightDecay {
-    fn change<A: Number>(&self, values: &[A], deltas: &mut Cow<'_, [A]>) -> Result<()> {
-        check("the weight decay", self.0, Allowed::FiniteFromZero)?;
-        each(values, deltas, |w, d| d + A::of(self.0) * w);
-        Ok(())
+    #[inline(always)]
+    fn formula<A: Algebra>(&self, value: &Term<A>, delta: &Term<A>) -> Option<Term<A>> {
+        Some(delta + self.0 * value)
     }
 
     fn begin(&self, inner: &dyn Optimizer) -> Result<()> {
+        check("the weight decay", self.0, Allowed::FiniteFromZero)?;
         if self.0 != 0.0 && inner.decays_weights() {
             return Err(Error::invalid(
                 "an L2 penalty (`weight_decay` on a wrapped optimizer) is combined with the weight decay of the optimizer itself: call `weight_decay` on `AdamW` or `Lion` before it is wrapped, or set its weight decay to 0",
@@ -151,10 +199,13 @@ impl Plugin for WeightDecay {
 pub struct L1(pub f64);
 
 impl Plugin for L1 {
-    fn change<A: Number>(&self, values: &[A], deltas: &mut Cow<'_, [A]>) -> Result<()> {
-        check("the L1 penalty", self.0, Allowed::FiniteFromZero)?;
-        each(values, deltas, |w, d| d + A::of(self.0) * sign(w));
-        Ok(())
+    #[inline(always)]
+    fn formula<A: Algebra>(&self, value: &Term<A>, delta: &Term<A>) -> Option<Term<A>> {
+        Some(delta + self.0 * sign(value))
+    }
+
+    fn begin(&self, _: &dyn Optimizer) -> Result<()> {
+        check("the L1 penalty", self.0, Allowed::FiniteFromZero)
     }
 }
 
@@ -172,12 +223,14 @@ impl Plugin for L1 {
 pub struct ClipValue(pub f64);
 
 impl Plugin for ClipValue {
-    fn change<A: Number>(&self, values: &[A], deltas: &mut Cow<'_, [A]>) -> Result<()> {
-        check("the greatest value of a delta", self.0, Allowed::AtLeastZero)?;
-        let most = A::of(self.0);
-        let clipped = |d: A| if d.abs() > most { most * sign(d) } else { d };
-        each(values, deltas, |_, d| clipped(d));
-        Ok(())
+    #[inline(always)]
+    fn formula<A: Algebra>(&self, _: &Term<A>, delta: &Term<A>) -> Option<Term<A>> {
+        let bounded = |op, x: &Term<A>, bound| Term(A::with_number(op, &x.0, bound, false));
+        Some(bounded(Binary::Min, &bounded(Binary::Max, delta, -self.0), self.0))
+    }
+
+    fn begin(&self, _: &dyn Optimizer) -> Result<()> {
+        check("the greatest value of a delta", self.0, Allowed::AtLeastZero)
     }
 }
 
@@ -193,14 +246,23 @@ impl Plugin for ClipValue {
 pub struct RefuseNonFinite;
 
 impl Plugin for RefuseNonFinite {
-    fn change<A: Number>(&self, _: &[A], deltas: &mut Cow<'_, [A]>) -> Result<()> {
-        match deltas.iter().find(|d| !d.is_finite()) {
-            Some(number) => {
-                Err(Error::not_finite(format!("the step was refused: the delta of this weight contains {number}")))
-            }
-            None => Ok(()),
-        }
+    fn formula<A: Algebra>(&self, _: &Term<A>, delta: &Term<A>) -> Option<Term<A>> {
+        Some(delta.clone())
     }
+
+    fn change<A: Number>(&self, _: &[A], deltas: &mut Cow<'_, [A]>) -> Result<()> {
+        deltas.iter().find(|d| !d.is_finite()).map_or(Ok(()), |number| Err(refused(number)))
+    }
+
+    /// The norm of a delta is not finite if an element is not.
+    fn look(&self, step: &Step<'_>) -> Result<()> {
+        step.each_lazy_norm(&mut |_, norm| if norm.is_finite() { Ok(()) } else { Err(refused(norm)) })
+    }
+}
+
+#[cold]
+fn refused(number: impl std::fmt::Display) -> Error {
+    Error::not_finite(format!("the step was refused: the delta of this weight contains {number}"))
 }
 
 /// Calls `rule` with the same chunk, except for the deltas, which `plugin` has changed.
@@ -229,20 +291,21 @@ fn with_changed_deltas<P: Plugin>(
 
 /// The training step as the optimizer behind `plugin` sees it.
 fn behind<P: Plugin, T>(step: &Step<'_>, plugin: &P, then: impl FnOnce(&Step<'_>) -> T) -> T {
-    let deltas = |look: &mut ChunkVisitor<'_>| {
-        step.each_delta(&mut |weight, chunk| with_changed_deltas(chunk, plugin, &mut |chunk| look(weight, chunk)))
+    let chunks = |only_lazy: bool, look: &mut ChunkVisitor<'_>| {
+        step.each_chunk(only_lazy, &mut |weight, chunk| match chunk {
+            PlacedChunk::Host(chunk) => with_changed_deltas(chunk, plugin, &mut |chunk| look(weight, chunk.into())),
+            PlacedChunk::Lazy(mut chunk) => {
+                record(plugin, &mut chunk)?;
+                look(weight, PlacedChunk::Lazy(chunk))
+            }
+        })
     };
-    then(&Step::new(step.steps(), &deltas))
-}
-
-/// Changes each delta, given its value.
-fn each<A: Number>(values: &[A], deltas: &mut Cow<'_, [A]>, change: impl Fn(A, A) -> A) {
-    for (&w, d) in values.iter().zip(deltas.to_mut()) {
-        *d = change(w, *d);
-    }
+    then(&Step::new(step.steps(), &chunks))
 }
 
 /// −1, 0 or 1; NaN of NaN.
-pub(super) fn sign<A: Number>(x: A) -> A {
-    if x == A::zero() { A::zero() } else { x.signum() }
+#[inline(always)]
+pub(super) fn sign<A: Algebra>(x: &Term<A>) -> Term<A> {
+    // the sign of −0 is −0
+    x.sign() + 0.0
 }

@@ -2,6 +2,7 @@
 
 #[cfg(all(unix, feature = "terminal"))]
 mod ctrl_c;
+mod device;
 mod logs;
 mod non_finite;
 mod program;
