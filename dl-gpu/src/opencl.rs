@@ -95,6 +95,9 @@ struct Compiled {
 impl OpenCl {
     /// Opens the device of this number. GPUs come first.
     pub(crate) fn open(number: usize, settings: Settings) -> Result<Self> {
+        // PoCL crashes when two threads initialize it
+        static OPENING: Mutex<()> = Mutex::new(());
+        let _others_wait = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
         let mut devices = get_all_devices(CL_DEVICE_TYPE_GPU).unwrap_or_default();
         let all = get_all_devices(CL_DEVICE_TYPE_ALL).map_err(|ClError(code)| {
             Error::invalid(format!(
