@@ -404,7 +404,7 @@ impl Device for OpenCl {
             let read = unsafe { self.queue.enqueue_read_buffer(&slab, CL_NON_BLOCKING, from.start, bytes, &[]) };
             queued = queued.and(read.map(|_| ()));
         }
-        let staged = std::mem::take(&mut state.staged);
+        let (staged, failed) = (std::mem::take(&mut state.staged), state.failed.take());
         drop(state);
         let finished = self.queue.finish();
         if finished.is_err() {
@@ -414,7 +414,7 @@ impl Device for OpenCl {
             return finished.map_err(|error| self.error("cannot be read", error));
         }
         queued.map_err(|error| self.error("cannot be read", error))?;
-        first_error(checks, &found)
+        failed.map_or_else(|| first_error(checks, &found), Err)
     }
 
     fn reads(&self) -> &Reads {
