@@ -5,7 +5,7 @@
 //! whose root is a plain number is evaluated while it has one handle, so its state needs no lock.
 
 use crate::error::Result;
-use crate::exec::grouping::Groups;
+use crate::exec::groups::Groups;
 use crate::exec::state::PassState;
 use crate::exec::{Mode, Owner, Pass, Purpose, Settings, regions, user_code};
 use crate::graph::node_ref::NodeRef;

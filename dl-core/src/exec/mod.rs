@@ -74,7 +74,7 @@ mod drivers;
 #[allow(unsafe_code, reason = "whether an `Arc` is the only one is not asked: see the module")]
 mod exclusive_pass;
 pub(crate) mod extract;
-pub(crate) mod grouping;
+pub(crate) mod groups;
 mod inline;
 mod kernel;
 pub(crate) mod later;

@@ -6,7 +6,7 @@
 use crate::error::call_context::Site;
 use crate::error::call_stack::Calls;
 use crate::error::{Error, Result};
-use crate::exec::grouping::look_for_groups;
+use crate::exec::groups::look_for_groups;
 use crate::exec::{self, INLINE_BACKWARD_NS};
 use crate::graph::data::Data;
 use crate::graph::inline_box::InlineBox;

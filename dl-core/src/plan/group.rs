@@ -1,5 +1,5 @@
 //! A group of calls: calls of one function with the same weights, none of which depends on another,
-//! as one node. The pass forms groups before anything runs (`exec/grouping.rs`).
+//! as one node. The pass forms groups before anything runs (`exec/groups.rs`).
 //!
 //! Operands that the members do not share are stacked, row below row, and the function runs once. If
 //! that is not possible, or fails, the members run one by one, so that an error is that of one call.
