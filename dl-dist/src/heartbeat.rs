@@ -62,7 +62,7 @@ impl Heartbeat {
     }
 }
 
-/// A rank that is silent, as `rank 3 (node17, pid 812) is silent for 3.0 s; last step 1841`.
+/// A rank that is silent, as `rank 3 (node17, pid 812) is silent for 2.5 s; last step 1841`.
 #[derive(Debug)]
 pub(crate) struct Lost {
     pub(crate) rank: usize,

@@ -64,7 +64,7 @@ pub(crate) fn launch(variable: impl Fn(&str) -> Option<String>) -> Result<Launch
 /// If the variable is no number of seconds above 0.
 #[cfg_attr(not(has_mpi), allow(dead_code, reason = "threads end together"))]
 pub(crate) fn silence(variable: impl Fn(&str) -> Option<String>) -> Result<Duration> {
-    let Some(text) = variable(SILENCE) else { return Ok(Duration::from_secs(3)) };
+    let Some(text) = variable(SILENCE) else { return Ok(Duration::from_millis(2500)) };
     let seconds = text.parse().ok().filter(|seconds: &f64| *seconds > 0.0);
     let silence = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     silence.ok_or_else(|| Error::invalid(format!("{SILENCE}={text}: it must be a number of seconds")))
@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn silence_is_seconds() {
         let of = |value: Option<&str>| silence(|_| value.map(str::to_owned));
-        assert_eq!(of(None).unwrap(), Duration::from_secs(3));
+        assert_eq!(of(None).unwrap(), Duration::from_millis(2500));
         assert_eq!(of(Some("0.5")).unwrap(), Duration::from_millis(500));
         for wrong in ["0", "-1", "soon", "NaN", "1e300"] {
             assert!(of(Some(wrong)).unwrap_err().to_string().contains(wrong));

@@ -20,7 +20,10 @@ impl Optimizer for Asked {
     forward_optimizer!(this => this.optimizer; slots memory for_weight step descent decays_weights notes kind);
 
     fn begin<'o>(&'o self, _: &Step<'_>) -> Result<Option<Box<dyn Optimizer + 'o>>> {
-        let deltas = |_: bool, visit: &mut ChunkVisitor<'_>| {
+        let deltas = |only_lazy: bool, visit: &mut ChunkVisitor<'_>| {
+            if only_lazy {
+                return Ok(()); // the caller has norms alone
+            }
             let norms = self.norms.as_ref().ok_or_else(|| {
                 Error::invalid("the optimizer of this rank reads the deltas of a step, and that of the caller does not")
             })?;

@@ -361,7 +361,7 @@ fn death_of_rank_ends_job_which_resumes_with_same_bits() -> Result<()> {
                 slowest = slowest.max(begin.elapsed());
                 let (log, host) = (job.log(), host());
                 let killed = format!("process rank {victim} with PID");
-                let silent = format!("rank {victim} ({host}, pid {}) is silent for 3.", pids[victim]);
+                let silent = format!("rank {victim} ({host}, pid {}) is silent for 2.", pids[victim]);
                 let named =
                     if name == "KILL" { log.contains(&killed) && log.contains(&host) } else { log.contains(&silent) };
                 assert!(named, "rank {victim}, {name}: {log}");
@@ -458,7 +458,7 @@ fn link_between_hosts_that_goes_down_ends_job() -> Result<()> {
     let status = job.end_within(END);
     let log = job.log();
     assert!(!status.success(), "{log}");
-    let silent = format!("rank 1 ({}, pid {}) is silent for 3.", hosts.names[1], pids[1]);
+    let silent = format!("rank 1 ({}, pid {}) is silent for 2.", hosts.names[1], pids[1]);
     assert!(log.contains(&silent), "{log}");
     assert!(pids.iter().all(|&pid| !is_alive(pid)), "{log}");
     drop(hosts);

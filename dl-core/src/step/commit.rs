@@ -604,7 +604,7 @@ pub(crate) fn lock(variable: &Variable, nested: bool) -> Result<MutexGuard<'_, (
 fn try_lock(variable: &Variable) -> Result<MutexGuard<'_, ()>> {
     variable.try_lock().ok_or_else(|| {
         Error::invalid(
-            "an optimizer or a loader tried to change a weight that this or another step, or a load, has locked",
+            "during a step or a load, code that it calls tried to change a weight that this or another step holds",
         )
         .at(STEP_OF_WEIGHT, variable.place())
     })

@@ -3,7 +3,9 @@
 use super::{OpenCl, State, set, set_memory};
 use crate::layout::{self, Place, Shape, offset};
 use dl_core::{Binary, DType, Result};
-use dl_nd::device::{Conv, ConvForm, Dropout, Fold, Gather, Maxima, Product, Rows, Scan, ScanOp, Scatter};
+use dl_nd::device::{
+    ConvForm, Convolve, Fold, Gather, Maxima, Product, RandomDrop, Scan, ScanOp, Scatter, SparseProduct,
+};
 use dl_nd::device::{Sort, Span, Sum, SumOrder, View, Work};
 
 impl OpenCl {
@@ -14,9 +16,9 @@ impl OpenCl {
             Work::SumAll { to, .. } | Work::Sum(Sum { to, .. }) => to.dtype,
             Work::Fold(Fold { to, .. }) | Work::Product(Product { to, .. }) => to.dtype,
             Work::Gather(Gather { of, .. }) | Work::Scan(Scan { of, .. }) | Work::Sort(Sort { of, .. }) => of.dtype,
-            Work::Maxima(Maxima { of, .. }) | Work::Rows(Rows { of, .. }) => of.dtype,
-            Work::Conv(Conv { to, .. }) => to.dtype,
-            Work::Scatter(Scatter { to, .. }) | Work::Dropout(Dropout { to, .. }) => to.dtype,
+            Work::Maxima(Maxima { of, .. }) | Work::SparseProduct(SparseProduct { of, .. }) => of.dtype,
+            Work::Convolve(Convolve { to, .. }) => to.dtype,
+            Work::Scatter(Scatter { to, .. }) | Work::RandomDrop(RandomDrop { to, .. }) => to.dtype,
         };
         if dtype == DType::F64 && !self.double {
             return Err(self.error("has no arithmetic of `f64`", "use `f32`"));
@@ -125,7 +127,7 @@ impl OpenCl {
                 };
                 self.run_on(state, dtype, "dl_maxima", to.len(), &[of, to], &maxima)
             }
-            Work::Rows(Rows { of, to, starts, factors, before, length, outputs, inner }) => {
+            Work::SparseProduct(SparseProduct { of, to, starts, factors, before, length, outputs, inner }) => {
                 let [before, length, outputs, inner] = [before, length, outputs, inner].map(|length| length as u64);
                 let rows = layout::Rows {
                     of: offset(of),
@@ -139,8 +141,8 @@ impl OpenCl {
                 };
                 self.run_on(state, dtype, "dl_rows", to.len(), &[of, starts, factors, to], &rows)
             }
-            Work::Conv(ref conv) => {
-                let &Conv { form, left, right, to, axes, .. } = conv;
+            Work::Convolve(ref conv) => {
+                let &Convolve { form, left, right, to, axes, .. } = conv;
                 let name = match form {
                     ConvForm::Output => "dl_conv_output",
                     ConvForm::Weight => "dl_conv_weight",
@@ -162,7 +164,7 @@ impl OpenCl {
                 };
                 self.run_on(state, dtype, name, to.len(), &[left, right, to], &argument)
             }
-            Work::Dropout(ref dropout) => match dtype {
+            Work::RandomDrop(ref dropout) => match dtype {
                 DType::F64 => self.dropout(state, dtype, dropout, dropout.scale),
                 _ => self.dropout(state, dtype, dropout, dropout.scale as f32),
             },
@@ -233,8 +235,8 @@ impl OpenCl {
         self.run_on(state, dtype, "dl_product", to.len(), &[a, b, row.unwrap_or(a), to], &argument)
     }
 
-    fn dropout<T>(&self, state: &mut State, dtype: DType, dropout: &Dropout<'_>, scale: T) -> Result<()> {
-        let &Dropout { of, to, key, below, .. } = dropout;
+    fn dropout<T>(&self, state: &mut State, dtype: DType, dropout: &RandomDrop<'_>, scale: T) -> Result<()> {
+        let &RandomDrop { of, to, key, below, .. } = dropout;
         let len = of.len();
         let argument = layout::Dropout { of: offset(of), to: offset(to), len: len as u64, below, key, scale };
         self.run_on(state, dtype, "dl_dropout", len.div_ceil(16), &[of, to], &argument)

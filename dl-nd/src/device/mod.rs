@@ -51,8 +51,8 @@ pub use reads::Reads;
 pub use view::View;
 #[doc(hidden)]
 pub use work::{
-    Conv, ConvForm, Dropout, Fold, Gather, Maxima, Product, Region, Rows, Scan, ScanOp, Scatter, ScatterOrder, Sort,
-    Sum, SumOrder, Work,
+    ConvForm, Convolve, Fold, Gather, Maxima, Product, RandomDrop, Region, Scan, ScanOp, Scatter, ScatterOrder, Sort,
+    SparseProduct, Sum, SumOrder, Work,
 };
 
 use dl_core::{Error, Result};

@@ -29,13 +29,13 @@ pub enum Work<'a> {
     /// The order of the elements along an axis.
     Sort(Sort<'a>),
     /// Elements that are kept at random.
-    Dropout(Dropout<'a>),
+    RandomDrop(RandomDrop<'a>),
     /// Places of the maxima of windows.
     Maxima(Maxima<'a>),
     /// Products with a sparse matrix along an axis.
-    Rows(Rows<'a>),
+    SparseProduct(SparseProduct<'a>),
     /// A convolution, or one of its gradients.
-    Conv(Conv<'a>),
+    Convolve(Convolve<'a>),
 }
 
 /// The order in which at most 128 terms are added.
@@ -177,7 +177,7 @@ pub struct Sort<'a> {
 
 /// Elements multiplied by a number, or 0 where a draw of 32 bits is below `below`. Element `i` gets
 /// word `i` of ChaCha with 8 rounds and this key.
-pub struct Dropout<'a> {
+pub struct RandomDrop<'a> {
     pub of: &'a View,
     pub to: &'a View,
     pub key: [u32; 8],
@@ -208,7 +208,7 @@ pub struct Maxima<'a> {
 /// The lanes of `[before, length, inner]` along the second axis times the rows of a sparse matrix,
 /// divided by the divisor of the row. More than 128 terms are halved. Where that is not finite, the
 /// factors are divided first.
-pub struct Rows<'a> {
+pub struct SparseProduct<'a> {
     pub of: &'a View,
     pub to: &'a View,
     /// The first term of each row, the number of terms, and the place of each term.
@@ -238,7 +238,7 @@ pub enum ConvForm {
 /// A convolution. All tensors are in row-major order. A block is a chain of multiply-adds. It is an
 /// inner product in accumulators, as in [`Product`], where the host computes a row or a column of
 /// adjacent elements.
-pub struct Conv<'a> {
+pub struct Convolve<'a> {
     pub form: ConvForm,
     pub left: &'a View,
     pub right: &'a View,

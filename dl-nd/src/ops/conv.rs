@@ -431,7 +431,7 @@ fn convolve_on_device(
         let [by_samples, by_rows] = geometry.weight_parts();
         let is_pointwise = geometry.is_pointwise();
         let (left, right, to) = (&left.contiguous()?, &right.contiguous()?, &to);
-        let conv = device::Conv {
+        let conv = device::Convolve {
             form,
             left,
             right,
@@ -446,7 +446,7 @@ fn convolve_on_device(
             is_pointwise,
             accumulators,
         };
-        to.device().launch(&Work::Conv(conv))?;
+        to.device().launch(&Work::Convolve(conv))?;
     }
     Ok(to)
 }

@@ -88,8 +88,8 @@ impl<A: Element, D: Rank> Primitive for Dropout<A, D> {
             let seed = rng.get_seed();
             let key = std::array::from_fn(|word| u32::from_le_bytes(seed.as_chunks().0[word]));
             if !to.is_empty() {
-                let work = device::Dropout { of: &of, to: &to, key, below: dropped, scale: scale.device_number() };
-                to.device().launch(&Work::Dropout(work))?;
+                let work = device::RandomDrop { of: &of, to: &to, key, below: dropped, scale: scale.device_number() };
+                to.device().launch(&Work::RandomDrop(work))?;
             }
             return Ok(Nd::from_view(to));
         }

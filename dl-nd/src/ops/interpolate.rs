@@ -520,8 +520,8 @@ fn apply_rows_on_device<A: Element>(rows: &[Row<A>], x: View, axis: usize) -> Re
     shape[axis] = outputs;
     let to = View::new(&device, A::ELEMENT, &shape)?;
     let (starts, factors) = (&starts, &factors);
-    let rows = device::Rows { of: &of, to: &to, starts, factors, before, length, outputs, inner };
-    device.launch(&Work::Rows(rows))?;
+    let rows = device::SparseProduct { of: &of, to: &to, starts, factors, before, length, outputs, inner };
+    device.launch(&Work::SparseProduct(rows))?;
     Ok(to)
 }
 
