@@ -98,20 +98,14 @@ impl<A: Element> Labelled<A> {
     /// The array as the output of a plan: axes in the order of the output, repeated along missing
     /// labels, and placed on diagonals where labels repeat.
     pub(super) fn into_output(self, plan: &Plan) -> ArcArray<A, IxDyn> {
-        let known = self.labels.clone();
-        let mut order = Vec::new();
-        for label in plan.output.iter().flatten() {
-            if known.contains(label) && !order.contains(label) {
-                order.push(*label);
-            }
-        }
+        let order = plan.order_in_output(&self.labels);
         let mut array = self.in_order(&order);
         for (axis, leg) in plan.output.iter().enumerate() {
             let first = plan.output[..axis].iter().position(|other| other == leg);
             array = match (leg, first) {
                 (None, _) => array.insert_axis(Axis(axis)),
                 (Some(_), Some(first)) => on_diagonal(array.view(), first, axis).into_shared(),
-                (Some(label), None) if known.contains(label) => array,
+                (Some(label), None) if order.contains(label) => array,
                 (Some(label), None) => {
                     let array = array.insert_axis(Axis(axis));
                     let mut shape = array.raw_dim();

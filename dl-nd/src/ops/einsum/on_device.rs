@@ -94,20 +94,14 @@ impl<A: Element> LabelledView<A> {
 
     /// As `Labelled::into_output`.
     pub(super) fn into_output(self, plan: &Plan) -> Result<View> {
-        let known = self.labels.clone();
-        let mut order = Vec::new();
-        for label in plan.output.iter().flatten() {
-            if known.contains(label) && !order.contains(label) {
-                order.push(*label);
-            }
-        }
+        let order = plan.order_in_output(&self.labels);
         let mut view = self.in_order(&order);
         for (axis, leg) in plan.output.iter().enumerate() {
             let first = plan.output[..axis].iter().position(|other| other == leg);
             view = match (leg, first) {
                 (None, _) => view.inserted(axis),
                 (Some(_), Some(first)) => on_diagonal(&view, first, axis)?,
-                (Some(label), None) if known.contains(label) => view,
+                (Some(label), None) if order.contains(label) => view,
                 (Some(label), None) => {
                     let view = view.inserted(axis);
                     let mut shape = view.shape.clone();

@@ -45,6 +45,17 @@ impl Plan {
         move |label| later.iter().chain([&self.output]).any(|legs| legs.contains(&Some(label)))
     }
 
+    /// Those of these labels that the output has, each once, in the order of its axes.
+    pub(super) fn order_in_output(&self, labels: &[Label]) -> Vec<Label> {
+        let mut order = Vec::new();
+        for label in self.output.iter().flatten() {
+            if labels.contains(label) && !order.contains(label) {
+                order.push(*label);
+            }
+        }
+        order
+    }
+
     /// The plan for the delta of an operand. Its operands are those after this one, the delta of
     /// the output, and those before this one, so that neighbours in a chain of products remain
     /// neighbours.
