@@ -1,6 +1,6 @@
 //! A panic in any kernel of a compiled call.
 
-use super::tensor;
+use super::{plans, tensor};
 use dl::prelude::*;
 use dl::{Along, At, BlockOp, BuiltIn, Deltas, Part, Primitive, Result, Sgd};
 use std::hash::{Hash, Hasher};
@@ -79,6 +79,10 @@ impl Primitive for Fragile {
 impl BuiltIn for Fragile {
     const IS_PURE: bool = true;
 
+    fn is_by_rows(&self, _: &[bool], _: (&Nd,), _: &Nd) -> bool {
+        true
+    }
+
     fn block_op(&self, (x,): (&Nd,), _: &Nd) -> Option<BlockOp> {
         let outside = Part { start: x.len() + 1, len: 1, stride: 1, runs: 1 };
         self.breaks_blocks.then(|| BlockOp::AddParts([outside].into_iter().collect()))
@@ -141,6 +145,56 @@ fn panics_at_each_kernel(size: usize) {
             assert_eq!(weights[0].value(), weights[1].value());
         }
     }
+}
+
+/// Without random numbers, so that calls can run as a group.
+fn ordinary_member(x: &NdLayer, w: &NdWeight, fuse: &Fuse) -> NdLayer {
+    let fragile = |x: NdLayer, number| Fragile::of(x, number, fuse);
+    let a = fragile(x.matmul(w), 0);
+    let b = fragile((&a * 0.5).tanh(), 1);
+    fragile((a.sigmoid() * &b).matmul(w) + b, 2)
+}
+
+#[differentiable(compiled(grouped))]
+fn member(x: &NdLayer, w: &NdWeight, fuse: &Fuse) -> NdLayer {
+    ordinary_member(x, w, fuse)
+}
+
+#[test]
+fn panic_in_any_kernel_of_a_group_leaves_weights_unchanged() {
+    let (size, kernels) = (5, 3);
+    for threads in [1, 2, 3, 8] {
+        on_threads(threads, || {
+            let fuse = Fuse::new();
+            let inputs: [NdLayer; 4] = std::array::from_fn(|i| tensor([1, size], 10 + i as u64).into_layer());
+            let w = Weight::new(tensor([size, size], 2));
+            let train = |network: fn(&NdLayer, &NdWeight, &Fuse) -> NdLayer, rate| {
+                let of_one = |x: &NdLayer| network(x, &w, &fuse).square().sum();
+                let loss = inputs.iter().map(of_one).fold(Layer::constant(0.0), |sum, loss| sum + loss);
+                loss.train(&Sgd::new(rate)).wait()
+            };
+            for number in (0..kernels).chain(DELTAS..DELTAS + kernels) {
+                // before there is a schedule or a backward of the group, and after
+                for _ in 0..2 {
+                    let before = w.value();
+                    fuse.0.store(number, Relaxed);
+                    let [grouped, ordinary] = [member, ordinary_member].map(|network| train(network, 0.1).unwrap_err());
+                    let lines =
+                        |error: &Error| error.to_string().lines().take(2).map(str::to_owned).collect::<Vec<_>>();
+                    assert_eq!(lines(&grouped), lines(&ordinary));
+                    assert!(grouped.to_string().contains(&format!("kernel {number} panics")), "{grouped}");
+                    let place = |error: &Error| error.place().map(|place| (place.file(), place.line()));
+                    assert_eq!(place(&grouped), place(&ordinary));
+                    assert_eq!(w.value(), before);
+                    fuse.0.store(NEVER, Relaxed);
+                    let expected = train(ordinary_member, 0.0).unwrap();
+                    assert!((train(member, 0.1).unwrap() - expected).abs() < 1e-4 * expected.abs());
+                    assert_ne!(w.value(), before);
+                }
+            }
+        });
+    }
+    assert!(plans("member").grouped() > 0);
 }
 
 /// The kernel of a block panics: its operations run one by one.
