@@ -1,7 +1,7 @@
 //! The ranks of a program.
 
 use crate::Engine;
-use crate::communication::{Communication, Ended, Messages, Thread, lock};
+use crate::communication::{Communication, Ended, Messages, Thread, lock, of_rank};
 use crate::elsewhere::Elsewhere;
 use crate::exchange::{Posted, Received, Round, exchange};
 #[cfg(has_mpi)]
@@ -22,8 +22,10 @@ use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 /// The ranks that a program runs on, as one of them sees it.
 ///
 /// Every rank must do the same steps in the same order, with the same number of parts, weights and
-/// optimizer. Another order, number of parts, seed or kind of optimizer is an error on all ranks in the
-/// next step. Another value of a weight, as after a step with another learning rate, is one in the next
+/// optimizer. Another order, number of parts, seed, kind of optimizer, learning rate or clipping is an
+/// error on all ranks in the next step. To compare the rules, each rank also applies its rule to two
+/// numbers that are those of no weight. Settings of single groups, and rules for weights on a device,
+/// are not compared. Another value of a weight is an error in the next
 /// [`compare`](Cluster::compare).
 ///
 /// ```
@@ -164,7 +166,7 @@ impl Cluster {
         // Ranks that wait for this one end, too.
         self.end(ended.is_err());
         let (rank, size) = (self.rank(), self.size());
-        ended.map_err(|error| if size == 1 { error } else { error.context(format_args!("rank {rank}")) })
+        ended.map_err(|error| if size == 1 { error } else { of_rank(error, rank) })
     }
 
     /// Compares the programs of the processes of a job, and learns their names.

@@ -58,6 +58,7 @@ mod communication;
 mod elsewhere;
 mod engine;
 mod exchange;
+mod fingerprint;
 mod function;
 mod heartbeat;
 mod launch;

@@ -5,6 +5,7 @@ use crate::communication::Communication;
 use crate::communication::rank_of;
 use crate::elsewhere::{Elsewhere, Token};
 use crate::exchange::{Round, exchange};
+use crate::fingerprint::{Fingerprints, Recorded, differing};
 use crate::shards::Shards;
 use crate::slices::Slices;
 use crate::uses::{UsesByModule, sum};
@@ -168,11 +169,14 @@ impl<'a, F> ClusterStep<'a, F> {
         // From here on, this rank must vote, and a rank that has its vote may call it.
         let _gate = self.cluster.server().map(|server| server.close_gate());
         let communication = self.cluster.communication().cloned();
-        let vote = Arc::new(Vote { communication, count: exchanges.next(), asked: AtomicBool::new(false) });
+        let recorded = Recorded::new(optimizer.clone());
+        let fingerprints = Box::new(recorded.fingerprints());
+        let vote =
+            Arc::new(Vote { communication, count: exchanges.next(), asked: AtomicBool::new(false), fingerprints });
         let taken = sum.and_then(|sum| match &shards {
-            None => sum.effects().wait()?.enlist(vote.clone()).step(optimizer).wait(),
+            None => sum.effects().wait()?.enlist(vote.clone()).step(&recorded).wait(),
             Some(shards) => {
-                let (sum, optimizer) = shards.divided(sum, optimizer, values)?;
+                let (sum, optimizer) = shards.divided(sum, &recorded, values)?;
                 sum.effects().wait()?.enlist(vote.clone()).step(&optimizer).wait()
             }
         });
@@ -368,10 +372,14 @@ struct Vote {
     communication: Option<Arc<Communication>>,
     count: u64,
     asked: AtomicBool,
+    fingerprints: Box<dyn Fn() -> Fingerprints + Send + Sync>,
 }
 
+/// The number of steps before, and the fingerprints of the rule.
+type Agreement = (u64, Fingerprints);
+
 impl Vote {
-    fn exchange(&self, mine: Result<u64>) -> Result<Vec<u64>> {
+    fn exchange(&self, mine: Result<Agreement>) -> Result<Vec<Agreement>> {
         exchange(self.communication.as_deref(), Round::Votes, self.count, mine)
     }
 }
@@ -380,16 +388,22 @@ impl Participant for Vote {
     fn vote<'a>(&'a self, step: &Step<'_>) -> Result<Box<dyn FnOnce() + 'a>> {
         // Relaxed: the same thread reads it.
         self.asked.store(true, Ordering::Relaxed);
-        let steps = self.exchange(Ok(step.steps()))?;
-        match steps.iter().position(|&taken| taken != steps[0]) {
-            None => Ok(Box::new(move || {
-                self.communication.iter().for_each(|communication| communication.stepped(steps[0]));
-            })),
-            Some(other) => Err(Error::invalid(format!(
+        let all = self.exchange(Ok((step.steps(), (self.fingerprints)())))?;
+        let (steps, fingerprints): (Vec<u64>, Vec<Fingerprints>) = all.into_iter().unzip();
+        if let Some(other) = steps.iter().position(|&taken| taken != steps[0]) {
+            return Err(Error::invalid(format!(
                 "the optimizer of rank {other} has taken {} steps, and that of rank 0 has taken {}",
                 steps[other], steps[0]
-            ))),
+            )));
         }
+        if let Some((rank, other)) = differing(&fingerprints) {
+            return Err(Error::invalid(format!(
+                "the optimizers of rank {rank} and rank {other} would change a weight in different ways: their \
+                 learning rates, schedules, clipping or other settings differ"
+            )));
+        }
+        let communication = &self.communication;
+        Ok(Box::new(move || communication.iter().for_each(|communication| communication.stepped(steps[0]))))
     }
 }
 

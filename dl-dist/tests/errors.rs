@@ -202,3 +202,20 @@ fn owner_that_fails_ends_calls_of_others() {
     });
     assert!(ended.unwrap_err().to_string().contains("rank 1: rank one gives up"));
 }
+
+#[test]
+fn error_that_travels_has_number_of_one_rank() {
+    for failing in 0..3 {
+        let ended = Cluster::run_on(3, |cluster| {
+            let w = Weight::new(1.0_f64);
+            let loss = |part: usize| match part == failing {
+                true => Layer::from(dl_core::Do::<f64>::fail(dl_core::Error::invalid("no such sample"))),
+                false => &w * 2.0,
+            };
+            cluster.sum(3, loss).train(&w, &Adam::new(0.1))
+        });
+        let text = ended.unwrap_err().to_string();
+        assert!(text.starts_with(&format!("rank {failing}: part {failing}: ")), "{text}");
+        assert_eq!(text.matches("rank ").count(), 1, "{text}");
+    }
+}

@@ -6,7 +6,8 @@ use dl_core::{
     Chunk, Differentiable, Do, Error, Layer, Memory, Optimizer, Participant, Result, Slot, Step, Tape, Weight,
 };
 use dl_dist::Cluster;
-use dl_optim::{Adam, Sgd};
+use dl_optim::schedule::Cosine;
+use dl_optim::{Adam, OptimizerExt, Sgd};
 use std::sync::Arc;
 
 /// Runs a step that must fail on all ranks with the same error and change nothing, between two steps
@@ -167,6 +168,28 @@ fn step_with_other_kind_of_optimizer_is_error() {
         ended
     });
     assert!(error.unwrap_err().to_string().contains("rank 1 takes a step by Adam, and rank 0 one by Sgd"));
+}
+
+#[test]
+fn step_with_other_settings_of_optimizer_is_error_on_all_ranks() {
+    fn refused<O: Optimizer + Clone + 'static>(optimizer: impl Fn(usize) -> O + Sync, at: usize) {
+        let ended = Cluster::run_on(3, |cluster| {
+            let (w, optimizer) = (Weight::new(1.0_f64), optimizer(cluster.rank()));
+            for step in 0..=at {
+                let before = w.value();
+                let taken = cluster.sum(3, |_| &w * 4.0).train(&w, &optimizer);
+                assert_eq!((taken.is_err(), w.value() == before), (step == at, step == at), "{taken:?}");
+                taken.err().iter().for_each(|error| assert!(error.to_string().contains("settings differ"), "{error}"));
+            }
+            Ok(())
+        });
+        ended.unwrap();
+    }
+    refused(|rank| Sgd::new(if rank == 2 { 0.1 } else { 0.2 }), 0);
+    refused(|rank| Sgd::new(0.1).momentum(if rank == 1 { 0.9 } else { 0.0 }), 0);
+    refused(|rank| Adam::new(if rank == 0 { 0.1 } else { 0.1 + 1e-12 }), 0);
+    refused(|rank| Adam::new(Cosine::new(0.1, if rank == 1 { 50 } else { 60 })), 1);
+    refused(|rank| Sgd::new(0.1).clip_norm(if rank == 1 { 1.0 } else { 2.0 }), 0);
 }
 
 #[test]
