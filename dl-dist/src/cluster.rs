@@ -66,7 +66,7 @@ impl Cluster {
     /// rank 0.
     ///
     /// Processes compare the versions of their programs first. One that is silent for the seconds in
-    /// `DL_SILENCE`, 3 by default, is lost: see [`is_lost`](crate::is_lost).
+    /// `DL_SILENCE`, 2.5 by default, is lost: see [`is_lost`](crate::is_lost).
     ///
     /// ```
     /// let rank = dl_dist::Cluster::run(|cluster| Ok(cluster.rank()))?;

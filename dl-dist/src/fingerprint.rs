@@ -35,7 +35,7 @@ impl<O: Optimizer> Optimizer for Recorded<O> {
         let rule = self.optimizer.begin(step)?.unwrap_or_else(|| Box::new(&self.optimizer));
         let rate = rule.descent().and_then(Result::ok).map_or(u64::MAX, f64::to_bits);
         let _ = self.seen[0].set(rate);
-        Ok(Some(Box::new(Begun { rule, seen: &*self.seen })))
+        Ok(Some(Box::new(Begun { rule, seen: &self.seen })))
     }
 }
 
