@@ -224,7 +224,7 @@ impl OpenCl {
         writes: &[Span],
     ) -> Result<()> {
         if state.queue.is_full() {
-            self.flush(state)?;
+            self.launch_recorded(state)?;
         }
         if let Some(lost) = &state.lost {
             return Err(lost.clone());
@@ -238,7 +238,7 @@ impl OpenCl {
     }
 
     /// Queues the recorded launches.
-    fn flush(&self, state: &mut State) -> Result<()> {
+    fn launch_recorded(&self, state: &mut State) -> Result<()> {
         if let Some(lost) = &state.lost {
             return Err(lost.clone());
         }
@@ -342,7 +342,7 @@ impl OpenCl {
             if state.queue.is_empty() {
                 return Err(error);
             }
-            self.flush(state)?;
+            self.launch_recorded(state)?;
             state.arena.take(bytes, slab)
         })
     }
@@ -381,7 +381,7 @@ impl Device for OpenCl {
     fn counters(&self) -> Counters {
         let state = &mut *self.state();
         // a lost device says so when it is used
-        let _ = self.flush(state);
+        let _ = self.launch_recorded(state);
         state.counters
     }
 
@@ -404,7 +404,7 @@ impl Device for OpenCl {
         }
         let state = &mut *self.state();
         if state.queue.uses(to) {
-            self.flush(state)?;
+            self.launch_recorded(state)?;
         }
         self.write_staged(state, to, bytes.to_vec())?;
         state.counters.bytes_up += bytes.len() as u64;
@@ -415,10 +415,14 @@ impl Device for OpenCl {
         self.queue_work(&mut self.state(), work)
     }
 
+    fn flush(&self) -> Result<()> {
+        self.launch_recorded(&mut self.state())
+    }
+
     fn check(&self, of: &View, below: usize, except: Option<usize>, error: OutOfRange) -> Result<()> {
         let state = &mut *self.state();
         if state.checks.len() == MAX_CHECKS {
-            self.flush(state)?;
+            self.launch_recorded(state)?;
             let (checks, found) = self.found_by_checks(state)?;
             state.counters.syncs += 1;
             if let Err(error) = self.queue.finish() {
@@ -452,7 +456,7 @@ impl Device for OpenCl {
         }
         let (slab, staged, failed, (checks, found)) = {
             let state = &mut *self.state();
-            self.flush(state)?;
+            self.launch_recorded(state)?;
             state.counters.syncs += 1;
             state.counters.bytes_down += bytes.len() as u64;
             let found = self.found_by_checks(state)?;
@@ -470,7 +474,7 @@ impl Device for OpenCl {
 
     fn read_all(&self, reads: &mut [(Span, Vec<u8>)]) -> Result<()> {
         let mut state = self.state();
-        self.flush(&mut state)?;
+        self.launch_recorded(&mut state)?;
         state.counters.syncs += 1;
         let (checks, found) = self.found_by_checks(&mut state)?;
         let mut queued = Ok(());

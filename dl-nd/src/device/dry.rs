@@ -123,6 +123,11 @@ impl Device for Dry {
         Ok(())
     }
 
+    fn flush(&self) -> Result<()> {
+        self.state().flush();
+        Ok(())
+    }
+
     fn check(&self, of: &View, _: usize, _: Option<usize>, _: OutOfRange) -> Result<()> {
         self.state().record(("dl_check", of.dtype, None), 1, &[of.span()], &[]);
         Ok(())

@@ -100,10 +100,14 @@ pub trait Device: Send + Sync + 'static {
     #[doc(hidden)]
     fn write(&self, to: Span, bytes: &[u8]) -> Result<()>;
 
-    /// Records a kernel, which is queued before the next `read` at the latest, with equal ones as
-    /// one launch: see [`Queue`]. Everything that can be refused must be refused here.
+    /// Records a kernel, which is queued by the next `flush` or `read` at the latest, with equal ones
+    /// as one launch: see [`Queue`]. Everything that can be refused must be refused here.
     #[doc(hidden)]
     fn launch(&self, work: &Work<'_>) -> Result<()>;
+
+    /// Queues what is recorded. If that fails, the device is lost: all that follows fails.
+    #[doc(hidden)]
+    fn flush(&self) -> Result<()>;
 
     /// Queues a look at all elements of a view of `usize`. The next `read` must fail with the error
     /// for the first one that is neither below a number nor the excepted one.
