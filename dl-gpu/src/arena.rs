@@ -32,8 +32,8 @@ impl<S> Arena<S> {
         Arena { slabs: Vec::new(), open: None, free: BTreeMap::new() }
     }
 
-    pub(crate) fn slab(&self, span: Span) -> &S {
-        &self.slabs[span.slab]
+    pub(crate) fn slab(&self, number: usize) -> &S {
+        &self.slabs[number]
     }
 
     /// A part of at least so many bytes. `allocate` makes a slab.
@@ -84,7 +84,7 @@ mod tests {
         let again = take(&mut arena, 290).unwrap();
         assert_eq!((again.start, again.bytes), (spans[2].start, 290));
         let large = take(&mut arena, SLAB_BYTES).unwrap();
-        assert_eq!((large.slab, *arena.slab(large)), (1, SLAB_BYTES));
+        assert_eq!((large.slab, *arena.slab(large.slab)), (1, SLAB_BYTES));
         assert_eq!(take(&mut arena, 8).unwrap().slab, 0, "the divided slab has room left");
         assert_eq!(slabs, 2);
     }

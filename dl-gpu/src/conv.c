@@ -37,7 +37,8 @@ T dl_patch(const Conv *c, DL_GLOBAL const T *x, ulong row, ulong column) {
             for (int lane = 0; lane < left; ++lane) lanes[lane] = lanes[lane] + lanes[lane + left]; \
         sum = lanes[0]; \
     } }
-DL_KERNEL dl_conv_output(DL_GLOBAL const T *x, DL_GLOBAL const T *w, DL_GLOBAL T *y, Conv c) {
+DL_KERNEL dl_conv_output(DL_GLOBAL const T *x, DL_GLOBAL const T *w, DL_GLOBAL T *y, DL_TABLE) {
+    Conv c = *DL_ARGUMENT(Conv);
     ulong i = DL_INDEX, positions = LENGTHS(&c, outputs), taps = TAPS(&c), channels = c.groups * c.outputs;
     if (i >= c.batch * channels * positions) return;
     ulong position = i % positions, channel = i / positions % channels, sample = i / positions / channels;
@@ -54,7 +55,8 @@ DL_KERNEL dl_conv_output(DL_GLOBAL const T *x, DL_GLOBAL const T *w, DL_GLOBAL T
     }
     y[c.to + i] = dl_stored(sum);
 }
-DL_KERNEL dl_conv_weight(DL_GLOBAL const T *x, DL_GLOBAL const T *y, DL_GLOBAL T *w, Conv c) {
+DL_KERNEL dl_conv_weight(DL_GLOBAL const T *x, DL_GLOBAL const T *y, DL_GLOBAL T *w, DL_TABLE) {
+    Conv c = *DL_ARGUMENT(Conv);
     ulong i = DL_INDEX, positions = LENGTHS(&c, outputs), taps = TAPS(&c), elements = LENGTHS(&c, length);
     if (i >= c.groups * c.outputs * taps) return;
     ulong tap = i % taps, output = i / taps % c.outputs, group = i / taps / c.outputs;
@@ -82,7 +84,8 @@ DL_KERNEL dl_conv_weight(DL_GLOBAL const T *x, DL_GLOBAL const T *y, DL_GLOBAL T
     }
     w[c.to + i] = dl_stored(total);
 }
-DL_KERNEL dl_conv_input(DL_GLOBAL const T *y, DL_GLOBAL const T *w, DL_GLOBAL T *x, Conv c) {
+DL_KERNEL dl_conv_input(DL_GLOBAL const T *y, DL_GLOBAL const T *w, DL_GLOBAL T *x, DL_TABLE) {
+    Conv c = *DL_ARGUMENT(Conv);
     ulong i = DL_INDEX, positions = LENGTHS(&c, outputs), taps = TAPS(&c), elements = LENGTHS(&c, length);
     if (i >= c.batch * c.groups * c.inputs * elements) return;
     ulong input = i / elements % c.inputs, part = i / elements / c.inputs, kernel_taps = LENGTHS(&c, taps);

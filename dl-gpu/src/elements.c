@@ -1,4 +1,11 @@
-// What kernels of all elements T have: where elements are, their formats, and comparisons.
+// What kernels of all elements T have: their arguments, where elements are, their formats, and
+// comparisons.
+
+// A launch runs instances of a kernel with the same memory. The table has an argument for each. A
+// kernel copies an argument of numbers, and reads one with shapes and places where it lies.
+#define DL_TABLE DL_GLOBAL const char *dl_table, ulong dl_start
+#define DL_ARGUMENT(Type) ((DL_GLOBAL const Type *)(dl_table + dl_start) + DL_INSTANCE)
+
 #define ZERO ((T)0)
 #define ONE ((T)1)
 #ifdef DL_NAN
@@ -18,20 +25,20 @@ typedef struct {
 } Place;
 typedef struct {
     ulong len;
-    int rank;
+    ulong rank;
     uint shape[DL_AXES];
 } Shape;
-ulong dl_at(const Shape *shape, const Place *place, ulong i) {
+ulong dl_at(DL_GLOBAL const Shape *shape, DL_GLOBAL const Place *place, ulong i) {
     if (place->step >= 0) return place->offset + i * place->step;
     long at = place->offset;
-    for (int axis = shape->rank - 1; axis >= 0; --axis) {
+    for (int axis = (int)shape->rank - 1; axis >= 0; --axis) {
         at += (long)(i % shape->shape[axis]) * place->strides[axis];
         i /= shape->shape[axis];
     }
     return at;
 }
-ulong dl_index(const Shape *shape, int axis, ulong i) {
-    for (int last = shape->rank - 1; last > axis; --last) i /= shape->shape[last];
+ulong dl_index(DL_GLOBAL const Shape *shape, int axis, ulong i) {
+    for (int last = (int)shape->rank - 1; last > axis; --last) i /= shape->shape[last];
     return i % shape->shape[axis];
 }
 // The element at this place, converted from its format.

@@ -40,10 +40,11 @@ T dl_sum_of_runs(DL_GLOBAL const T *x, ulong len, ulong apart) {
 }
 typedef struct {
     ulong of, to, before, len, after;
-    int order; // in turn, in eights, in runs
+    long order; // in turn, in eights, in runs
 } Sum;
 // A thread sums the terms of one result. More than 128 are halved, from left to right, on a stack.
-DL_KERNEL dl_sum(DL_GLOBAL const T *of, DL_GLOBAL T *to, Sum sum) {
+DL_KERNEL dl_sum(DL_GLOBAL const T *of, DL_GLOBAL T *to, DL_TABLE) {
+    Sum sum = *DL_ARGUMENT(Sum);
     ulong i = DL_INDEX;
     if (i >= sum.before * sum.after) return;
     DL_GLOBAL const T *x = of + sum.of + (i / sum.after * sum.len * sum.after + i % sum.after);
@@ -81,34 +82,40 @@ T dl_run(DL_GLOBAL const T *x, int len) {
     return (sums[0] + sums[2]) + (sums[1] + sums[3]);
 }
 #define CHUNK 4096
+typedef struct {
+    ulong of, to, len;
+} SumAll;
 // The sums of chunks of 32 runs, which are whole subtrees but for the last one.
-DL_KERNEL dl_chunk_sums(DL_GLOBAL const T *of, ulong offset, DL_GLOBAL T *to, ulong to_offset, ulong len) {
+DL_KERNEL dl_chunk_sums(DL_GLOBAL const T *of, DL_GLOBAL T *to, DL_TABLE) {
+    SumAll s = *DL_ARGUMENT(SumAll);
     ulong i = DL_INDEX, start = i * CHUNK;
-    if (start >= len) return;
-    ulong end = min(start + CHUNK, len), leaves = 0;
+    if (start >= s.len) return;
+    ulong end = min(start + CHUNK, s.len), leaves = 0;
     T sums[8], rest = ZERO;
     for (ulong at = start; at < end; at += RUN) {
         int here = (int)min(end - at, (ulong)RUN);
-        T run = dl_run(of + offset + at, here);
+        T run = dl_run(of + s.of + at, here);
         if (here == RUN) PUSH(run) else rest = run;
     }
-    to[to_offset + i] = dl_total(sums, leaves, rest);
+    to[s.to + i] = dl_total(sums, leaves, rest);
 }
 // The sum of the chunks, of which the last one is incomplete unless their length divides `len`.
-DL_KERNEL dl_sum_of_chunks(DL_GLOBAL const T *of, ulong offset, DL_GLOBAL T *to, ulong to_offset, ulong len) {
+DL_KERNEL dl_sum_of_chunks(DL_GLOBAL const T *of, DL_GLOBAL T *to, DL_TABLE) {
+    SumAll s = *DL_ARGUMENT(SumAll);
     if (DL_INDEX > 0) return;
-    ulong chunks = len / CHUNK, leaves = 0;
+    ulong chunks = s.len / CHUNK, leaves = 0;
     T sums[48];
-    for (ulong i = 0; i < chunks; ++i) PUSH(of[offset + i])
-    to[to_offset] = dl_stored(dl_total(sums, leaves, len % CHUNK ? of[offset + chunks] : ZERO));
+    for (ulong i = 0; i < chunks; ++i) PUSH(of[s.of + i])
+    to[s.to] = dl_stored(dl_total(sums, leaves, s.len % CHUNK ? of[s.of + chunks] : ZERO));
 }
 
 typedef struct {
     ulong of, to, before, rows, after, part;
-    int op;
+    long op;
 } Fold;
 T dl_folded(int op, T a, T b) { return op == 0 ? a * b : op == 1 ? dl_above(a, b) : dl_below(a, b); }
-DL_KERNEL dl_fold(DL_GLOBAL const T *of, DL_GLOBAL T *to, Fold fold) {
+DL_KERNEL dl_fold(DL_GLOBAL const T *of, DL_GLOBAL T *to, DL_TABLE) {
+    Fold fold = *DL_ARGUMENT(Fold);
     ulong i = DL_INDEX, parts = (fold.rows + fold.part - 1) / fold.part;
     if (i >= fold.before * parts * fold.after) return;
     ulong part = i / fold.after % parts, first = part * fold.part, rows = min(fold.part, fold.rows - first);
@@ -117,12 +124,12 @@ DL_KERNEL dl_fold(DL_GLOBAL const T *of, DL_GLOBAL T *to, Fold fold) {
     if (fold.after == 1 && rows >= 32) {
         T lanes[32];
         for (int lane = 0; lane < 32; ++lane) lanes[lane] = x[lane];
-        for (ulong at = 32; at < rows; ++at) lanes[at & 31] = dl_folded(fold.op, lanes[at & 31], x[at]);
+        for (ulong at = 32; at < rows; ++at) lanes[at & 31] = dl_folded((int)fold.op, lanes[at & 31], x[at]);
         for (int left = 16; left > 0; left /= 2)
-            for (int lane = 0; lane < left; ++lane) lanes[lane] = dl_folded(fold.op, lanes[lane], lanes[lane + left]);
+            for (int lane = 0; lane < left; ++lane) lanes[lane] = dl_folded((int)fold.op, lanes[lane], lanes[lane + left]);
         all = lanes[0];
     } else {
-        for (ulong row = 1; row < rows; ++row) all = dl_folded(fold.op, all, x[row * fold.after]);
+        for (ulong row = 1; row < rows; ++row) all = dl_folded((int)fold.op, all, x[row * fold.after]);
     }
     to[fold.to + i] = dl_stored(all);
 }
@@ -133,7 +140,7 @@ typedef struct {
     Shape shape; // of the batch axes
     ulong rows, depth, columns, a_row, a_term, b_column, b_term, row, to;
     Place a, b;
-    int with_row, relu, accumulators;
+    int with_row, relu, accumulators, unused;
 } Product;
 T dl_inner(DL_GLOBAL const T *x, DL_GLOBAL const T *y, ulong len, int accumulators) {
     T sums[64];
@@ -160,19 +167,20 @@ T dl_chains(DL_GLOBAL const T *a, ulong a_term, DL_GLOBAL const T *b, ulong b_te
     }
     return sum;
 }
-DL_KERNEL dl_product(DL_GLOBAL const T *a, DL_GLOBAL const T *b, DL_GLOBAL const T *rows, DL_GLOBAL T *to, Product p) {
-    ulong i = DL_INDEX, each = p.rows * p.columns;
-    if (i >= p.shape.len * each) return;
-    ulong pair = i / each, row = i % each / p.columns, column = i % p.columns;
-    DL_GLOBAL const T *x = a + dl_at(&p.shape, &p.a, pair) + (long)row * (long)p.a_row;
-    DL_GLOBAL const T *y = b + dl_at(&p.shape, &p.b, pair) + (long)column * (long)p.b_column;
-    T addend = p.with_row ? rows[p.row + column] : ZERO;
+DL_KERNEL dl_product(DL_GLOBAL const T *a, DL_GLOBAL const T *b, DL_GLOBAL const T *rows, DL_GLOBAL T *to, DL_TABLE) {
+    DL_GLOBAL const Product *p = DL_ARGUMENT(Product);
+    ulong i = DL_INDEX, each = p->rows * p->columns;
+    if (i >= p->shape.len * each) return;
+    ulong pair = i / each, row = i % each / p->columns, column = i % p->columns;
+    DL_GLOBAL const T *x = a + dl_at(&p->shape, &p->a, pair) + (long)row * (long)p->a_row;
+    DL_GLOBAL const T *y = b + dl_at(&p->shape, &p->b, pair) + (long)column * (long)p->b_column;
+    T addend = p->with_row ? rows[p->row + column] : ZERO;
     ulong lens[80];
     T sums[48];
-    ulong longest = p.accumulators ? 4096 : 16 * PART;
-    int left = 1, done = 0, with_row = p.with_row && !p.accumulators;
-    lens[0] = p.depth;
-    if (p.depth == 0) {
+    ulong longest = p->accumulators ? 4096 : 16 * PART;
+    int left = 1, done = 0, with_row = p->with_row && !p->accumulators;
+    lens[0] = p->depth;
+    if (p->depth == 0) {
         left = 0;
         done = 1;
         sums[0] = with_row ? addend : ZERO;
@@ -183,11 +191,11 @@ DL_KERNEL dl_product(DL_GLOBAL const T *a, DL_GLOBAL const T *b, DL_GLOBAL const
             --done;
             sums[done - 1] = sums[done - 1] + sums[done];
         } else if (len <= longest) {
-            sums[done++] = p.accumulators ? dl_inner(x, y, len, p.accumulators)
-                                          : dl_chains(x, p.a_term, y, p.b_term, len, addend, with_row);
+            sums[done++] = p->accumulators ? dl_inner(x, y, len, p->accumulators)
+                                          : dl_chains(x, p->a_term, y, p->b_term, len, addend, with_row);
             with_row = 0;
-            x += (long)len * (long)p.a_term;
-            y += (long)len * (long)p.b_term;
+            x += (long)len * (long)p->a_term;
+            y += (long)len * (long)p->b_term;
         } else {
             ulong start = (len / 2 + PART - 1) / PART * PART;
             lens[left++] = 0;
@@ -195,7 +203,7 @@ DL_KERNEL dl_product(DL_GLOBAL const T *a, DL_GLOBAL const T *b, DL_GLOBAL const
             lens[left++] = start;
         }
     }
-    T value = p.with_row && p.accumulators ? addend + sums[0] : sums[0];
-    if (p.relu) value = dl_stored(dl_u_relu(value));
-    to[p.to + i] = value;
+    T value = p->with_row && p->accumulators ? addend + sums[0] : sums[0];
+    if (p->relu) value = dl_stored(dl_u_relu(value));
+    to[p->to + i] = value;
 }

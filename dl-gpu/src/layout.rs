@@ -24,42 +24,45 @@ pub(crate) struct Place {
 #[derive(Clone, Copy)]
 pub(crate) struct Shape {
     pub(crate) len: u64,
-    rank: i32,
+    rank: u64,
     shape: [u32; AXES],
 }
 
 #[repr(C)]
+#[derive(Clone, Copy)]
 pub(crate) struct Program<T> {
     pub(crate) shape: Shape,
     pub(crate) operands: i32,
     pub(crate) results: i32,
     pub(crate) instructions: i32,
+    pub(crate) unused: i32,
     pub(crate) code: [u32; INSTRUCTIONS],
     pub(crate) stored: [u32; PLACES],
     pub(crate) numbers: [T; NUMBERS],
     pub(crate) places: [Place; PLACES],
 }
 
-/// The geometry of a compiled program with at most so many tensors and numbers.
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(crate) struct Geometry<T, const N: usize> {
-    pub(crate) shape: Shape,
-    pub(crate) numbers: [T; N],
-    pub(crate) places: [Place; N],
+pub(crate) struct SumAll {
+    pub(crate) of: u64,
+    pub(crate) to: u64,
+    pub(crate) len: u64,
 }
 
 #[repr(C)]
+#[derive(Clone, Copy)]
 pub(crate) struct Sum {
     pub(crate) of: u64,
     pub(crate) to: u64,
     pub(crate) before: u64,
     pub(crate) len: u64,
     pub(crate) after: u64,
-    pub(crate) order: i32,
+    pub(crate) order: i64,
 }
 
 #[repr(C)]
+#[derive(Clone, Copy)]
 pub(crate) struct Check {
     pub(crate) shape: Shape,
     pub(crate) at: Place,
@@ -70,6 +73,7 @@ pub(crate) struct Check {
 }
 
 #[repr(C)]
+#[derive(Clone, Copy)]
 pub(crate) struct Gather {
     pub(crate) shape: Shape,
     pub(crate) of: Place,
@@ -77,10 +81,11 @@ pub(crate) struct Gather {
     pub(crate) to: Place,
     pub(crate) apart: i64,
     pub(crate) length: u64,
-    pub(crate) lowest: i32,
+    pub(crate) lowest: i64,
 }
 
 #[repr(C)]
+#[derive(Clone, Copy)]
 pub(crate) struct Scatter {
     pub(crate) shape: Shape,
     pub(crate) to: Place,
@@ -94,6 +99,7 @@ pub(crate) struct Scatter {
 }
 
 #[repr(C)]
+#[derive(Clone, Copy)]
 pub(crate) struct Scan {
     pub(crate) of: u64,
     pub(crate) with: u64,
@@ -104,9 +110,11 @@ pub(crate) struct Scan {
     pub(crate) op: i32,
     pub(crate) from_end: i32,
     pub(crate) initial: i32,
+    pub(crate) unused: i32,
 }
 
 #[repr(C)]
+#[derive(Clone, Copy)]
 pub(crate) struct Sort {
     pub(crate) of: u64,
     pub(crate) to: u64,
@@ -114,11 +122,12 @@ pub(crate) struct Sort {
     pub(crate) len: u64,
     pub(crate) after: u64,
     pub(crate) count: u64,
-    pub(crate) descending: i32,
+    pub(crate) descending: i64,
 }
 
 /// Six lengths for each axis.
 #[repr(C)]
+#[derive(Clone, Copy)]
 pub(crate) struct Maxima {
     pub(crate) of: u64,
     pub(crate) to: u64,
@@ -127,6 +136,7 @@ pub(crate) struct Maxima {
 }
 
 #[repr(C)]
+#[derive(Clone, Copy)]
 pub(crate) struct Conv {
     pub(crate) left: u64,
     pub(crate) right: u64,
@@ -143,6 +153,7 @@ pub(crate) struct Conv {
 }
 
 #[repr(C)]
+#[derive(Clone, Copy)]
 pub(crate) struct Rows {
     pub(crate) of: u64,
     pub(crate) to: u64,
@@ -155,6 +166,7 @@ pub(crate) struct Rows {
 }
 
 #[repr(C)]
+#[derive(Clone, Copy)]
 pub(crate) struct Dropout<T> {
     pub(crate) of: u64,
     pub(crate) to: u64,
@@ -162,9 +174,11 @@ pub(crate) struct Dropout<T> {
     pub(crate) below: u64,
     pub(crate) key: [u32; 8],
     pub(crate) scale: T,
+    pub(crate) unused: T,
 }
 
 #[repr(C)]
+#[derive(Clone, Copy)]
 pub(crate) struct Fold {
     pub(crate) of: u64,
     pub(crate) to: u64,
@@ -172,10 +186,11 @@ pub(crate) struct Fold {
     pub(crate) rows: u64,
     pub(crate) after: u64,
     pub(crate) part: u64,
-    pub(crate) op: i32,
+    pub(crate) op: i64,
 }
 
 #[repr(C)]
+#[derive(Clone, Copy)]
 pub(crate) struct Product {
     pub(crate) shape: Shape,
     pub(crate) rows: u64,
@@ -192,6 +207,57 @@ pub(crate) struct Product {
     pub(crate) with_row: i32,
     pub(crate) relu: i32,
     pub(crate) accumulators: i32,
+    pub(crate) unused: i32,
+}
+
+/// An argument of a kernel: a struct of numbers, whose bytes are copied to the table of a launch. It
+/// must have no padding, so that all of its bytes have values.
+///
+/// # Safety
+/// The layout must be that of the struct in the source.
+pub(crate) unsafe trait Argument: Copy {
+    /// Fails to compile if there is padding.
+    const HAS_NO_PADDING: ();
+
+    fn bytes(&self) -> &[u8] {
+        let () = Self::HAS_NO_PADDING;
+        // SAFETY: without padding, all bytes have values
+        unsafe { std::slice::from_raw_parts(std::ptr::from_ref(self).cast(), size_of::<Self>()) }
+    }
+}
+
+macro_rules! arguments {
+    ($($name:ty { $($field:ty),* })*) => {$(
+        // SAFETY: the struct is `repr(C)`, as the source has it
+        unsafe impl Argument for $name {
+            const HAS_NO_PADDING: () = assert!(size_of::<$name>() == 0 $(+ size_of::<$field>())*);
+        }
+    )*};
+}
+
+arguments! {
+    f32 { f32 }
+    f64 { f64 }
+    i64 { i64 }
+    Place { u64, i32, [i32; AXES], i32 }
+    Shape { u64, u64, [u32; AXES] }
+    Program<f32> { Shape, i32, i32, i32, i32, [u32; INSTRUCTIONS], [u32; PLACES], [f32; NUMBERS], [Place; PLACES] }
+    Program<f64> { Shape, i32, i32, i32, i32, [u32; INSTRUCTIONS], [u32; PLACES], [f64; NUMBERS], [Place; PLACES] }
+    Program<i64> { Shape, i32, i32, i32, i32, [u32; INSTRUCTIONS], [u32; PLACES], [i64; NUMBERS], [Place; PLACES] }
+    SumAll { u64, u64, u64 }
+    Sum { u64, u64, u64, u64, u64, i64 }
+    Check { Shape, Place, u64, u64, u64, u64 }
+    Gather { Shape, Place, Place, Place, i64, u64, i64 }
+    Scatter { Shape, Place, Place, Place, u64, i64, i64, i32, i32 }
+    Scan { u64, u64, u64, u64, u64, u64, i32, i32, i32, i32 }
+    Sort { u64, u64, u64, u64, u64, u64, i64 }
+    Maxima { u64, u64, u64, [[u64; 6]; 3] }
+    Conv { u64, u64, u64, u64, u64, u64, u64, u64, u64, [[u64; 6]; 3], i32, i32 }
+    Rows { u64, u64, u64, u64, u64, u64, u64, u64 }
+    Dropout<f32> { u64, u64, u64, u64, [u32; 8], f32, f32 }
+    Dropout<f64> { u64, u64, u64, u64, [u32; 8], f64, f64 }
+    Fold { u64, u64, u64, u64, u64, u64, i64 }
+    Product { Shape, u64, u64, u64, u64, u64, u64, u64, u64, u64, Place, Place, i32, i32, i32, i32 }
 }
 
 /// The lengths of a window, in the order of the source.
@@ -212,7 +278,7 @@ impl Shape {
         }
         let mut lengths = [1; AXES];
         lengths.iter_mut().zip(shape).for_each(|(to, &length)| *to = length as u32);
-        Ok(Shape { len: shape.iter().product::<usize>() as u64, rank: shape.len() as i32, shape: lengths })
+        Ok(Shape { len: shape.iter().product::<usize>() as u64, rank: shape.len() as u64, shape: lengths })
     }
 }
 

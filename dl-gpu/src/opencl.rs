@@ -3,6 +3,11 @@
 //! One lock owns the memory and the kernels: the arguments of a launch are set in its kernel.
 //! Launches happen under it, in the order of the queue; reading waits outside of it.
 //!
+//! Kernels are recorded ([`Queue`]) until the host reads or many are there. A *flush* copies the
+//! arguments of all of them to a table on the device, by one write, and launches them in groups.
+//! Whatever can be refused is refused when a kernel is recorded. If a flush fails nevertheless, the
+//! device is lost: results that were promised are missing, so everything fails from then on.
+//!
 //! A pointwise program is interpreted when it is new and compiled when it comes back, since a
 //! compilation takes about a second, and a dynamic network has many programs that run once. Both
 //! give the same bits.
@@ -13,10 +18,10 @@
 mod kernels;
 
 use crate::arena::Arena;
-use crate::layout::{self, Geometry, INSTRUCTIONS, NUMBERS, PLACES, Place, Shape};
+use crate::layout::{self, Argument, INSTRUCTIONS, NUMBERS, PLACES, Place, Shape};
 use crate::source::{self, GROUP};
 use dl_core::{DType, Error, Result};
-use dl_nd::device::{Code, Counters, Device, OutOfRange, Reads, Span, View, Work};
+use dl_nd::device::{Code, Counters, Device, Group, OutOfRange, Queue, Reads, Span, View, Work};
 use opencl3::command_queue::CommandQueue;
 use opencl3::context::Context;
 use opencl3::device::{CL_DEVICE_TYPE_ALL, CL_DEVICE_TYPE_GPU, Device as Hardware, get_all_devices};
@@ -31,8 +36,11 @@ use std::mem::ManuallyDrop;
 use std::ptr::null_mut;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The number of tensors and numbers of a compiled program with many of them.
+/// The largest number of tensors of a program.
 const MANY: usize = 64;
+
+/// The memory of the arguments of a flush: those of a full queue, and of one more launch.
+const TABLE_BYTES: usize = 1 << 19;
 
 /// The option without which a division of `f32` may be wrong in its last digits.
 const EXACT_DIVISION: &str = "-cl-fp32-correctly-rounded-divide-sqrt";
@@ -73,8 +81,16 @@ pub(crate) struct OpenCl {
 struct State {
     arena: Arena<Buffer<u8>>,
     libraries: HashMap<DType, Program>,
-    kernels: HashMap<(DType, &'static str), Kernel>,
-    programs: HashMap<(Code, Vec<i32>), Compiled>,
+    names: HashMap<(DType, &'static str), usize>,
+    /// All kernels, by their numbers.
+    kernels: Vec<Kernel>,
+    /// Pointwise programs, by the formats of their tensors.
+    programs: HashMap<Code, Vec<(Vec<i32>, Compiled)>>,
+    queue: Queue<Launched>,
+    /// The memory of the arguments of a flush. The queue reads it before the next flush writes it.
+    table: Option<Span>,
+    /// The error of a flush.
+    lost: Option<Error>,
     counters: Counters,
     /// The errors of checks that have not been read, and the memory of their results.
     checks: Vec<OutOfRange>,
@@ -85,11 +101,27 @@ struct State {
     staged: (Vec<Vec<u8>>, usize),
 }
 
+/// A kernel, and the slabs that its pointers are set to.
+#[derive(PartialEq)]
+struct Launched {
+    kernel: usize,
+    slabs: Vec<usize>,
+}
+
 /// A pointwise program: how often it has been used, and its kernel.
 #[derive(Default)]
 struct Compiled {
     uses: u32,
-    kernel: Option<(Program, Kernel)>,
+    kernel: Option<usize>,
+}
+
+impl State {
+    /// Gives memory back when nothing recorded uses it.
+    fn give_back(&mut self, span: Span) {
+        if !self.queue.keep(span) {
+            self.arena.give_back(span);
+        }
+    }
 }
 
 impl OpenCl {
@@ -129,8 +161,12 @@ impl OpenCl {
         let state = Mutex::new(State {
             arena: Arena::new(),
             libraries: HashMap::new(),
-            kernels: HashMap::new(),
+            names: HashMap::new(),
+            kernels: Vec::new(),
             programs: HashMap::new(),
+            queue: Queue::default(),
+            table: None,
+            lost: None,
             counters: Counters::default(),
             checks: Vec::new(),
             found: None,
@@ -155,63 +191,111 @@ impl OpenCl {
             .map_err(|log| self.error("cannot compile a kernel", log))
     }
 
-    /// Queues a kernel for so many elements.
-    fn enqueue(&self, state: &mut State, call: &mut ExecuteKernel<'_>, len: u64) -> Result<()> {
-        call.set_global_work_size((len as usize).next_multiple_of(GROUP)).set_local_work_size(GROUP);
-        // SAFETY: the arguments have been set; threads beyond `len` do nothing
-        unsafe { call.enqueue_nd_range(&self.queue) }.map_err(|error| self.error("cannot launch a kernel", error))?;
-        state.counters.launches += 1;
+    /// The number of a kernel of this program.
+    fn add_kernel(&self, state: &mut State, program: &Program, name: &str) -> Result<usize> {
+        let kernel = Kernel::create(program, name);
+        state.kernels.push(kernel.map_err(|error| self.error(format_args!("has no kernel `{name}`"), error))?);
+        Ok(state.kernels.len() - 1)
+    }
+
+    /// The number of the kernel of this name in the library of this type.
+    fn kernel(&self, state: &mut State, dtype: DType, name: &'static str) -> Result<usize> {
+        if let Some(&kernel) = state.names.get(&(dtype, name)) {
+            return Ok(kernel);
+        }
+        let library = match state.libraries.remove(&dtype) {
+            Some(library) => library,
+            None => self.build(state, &source::library(dtype, self.double))?,
+        };
+        let kernel = self.add_kernel(state, &library, name);
+        state.libraries.insert(dtype, library);
+        state.names.insert((dtype, name), kernel.clone()?);
+        kernel
+    }
+
+    /// Records a launch with this memory: what it reads, then what it writes.
+    fn record(
+        &self,
+        state: &mut State,
+        kernel: usize,
+        threads: u64,
+        argument: &[u8],
+        reads: &[Span],
+        writes: &[Span],
+    ) -> Result<()> {
+        if state.queue.is_full() {
+            self.launch_recorded(state)?;
+        }
+        if let Some(lost) = &state.lost {
+            return Err(lost.clone());
+        }
+        if state.table.is_none() {
+            state.table = Some(self.take(state, TABLE_BYTES)?);
+        }
+        let slabs = reads.iter().chain(writes).map(|span| span.slab).collect();
+        state.queue.record(Launched { kernel, slabs }, threads, argument, reads, writes);
         Ok(())
     }
 
-    /// Queues a kernel of the library of this type. `set` sets its arguments.
-    fn run(
-        &self,
-        state: &mut State,
-        dtype: DType,
-        name: &'static str,
-        len: u64,
-        set: impl FnOnce(&mut ExecuteKernel<'_>, &Arena<Buffer<u8>>),
-    ) -> Result<()> {
-        if !state.kernels.contains_key(&(dtype, name)) {
-            if !state.libraries.contains_key(&dtype) {
-                let library = self.build(state, &source::library(dtype, self.double))?;
-                state.libraries.insert(dtype, library);
-            }
-            let kernel = Kernel::create(&state.libraries[&dtype], name);
-            let kernel = kernel.map_err(|error| self.error(format_args!("has no kernel `{name}`"), error))?;
-            state.kernels.insert((dtype, name), kernel);
+    /// Queues the recorded launches.
+    fn launch_recorded(&self, state: &mut State) -> Result<()> {
+        if let Some(lost) = &state.lost {
+            return Err(lost.clone());
         }
-        let kernel = state.kernels.remove(&(dtype, name)).expect("it was made");
-        let mut call = ExecuteKernel::new(&kernel);
-        set(&mut call, &state.arena);
-        let queued = self.enqueue(state, &mut call, len);
-        state.kernels.insert((dtype, name), kernel);
-        queued
+        if state.queue.is_empty() {
+            return Ok(());
+        }
+        let (groups, freed) = state.queue.take();
+        let launched = self.launch_groups(state, groups.collect());
+        freed.into_iter().for_each(|span| state.arena.give_back(span));
+        state.lost = launched.clone().err();
+        launched
     }
 
-    /// Queues a pointwise program. `views` are its operands and its results.
-    fn map<T: Copy + Default>(
-        &self,
-        state: &mut State,
-        code: &Code,
-        numbers: Vec<T>,
-        views: &[&View],
-        shape: &[usize],
-    ) -> Result<()> {
-        let (dtype, shape) = (code.element, Shape::new(shape)?);
+    fn launch_groups(&self, state: &mut State, groups: Vec<Group<Launched>>) -> Result<()> {
+        let table = state.table.expect("it is there when a launch is recorded");
+        let arguments: Vec<u8> = groups.iter().flat_map(|group| group.arguments.iter().copied()).collect();
+        self.write_staged(state, Span { bytes: arguments.len(), ..table }, arguments)?;
+        let mut start = table.start as u64;
+        for Group { kernel: Launched { kernel, slabs }, threads, instances, arguments } in groups {
+            let mut call = ExecuteKernel::new(&state.kernels[kernel]);
+            slabs.iter().chain([&table.slab]).for_each(|&slab| set(&mut call, &state.arena.slab(slab).get()));
+            set(&mut call, &start);
+            call.set_global_work_sizes(&[(threads as usize).next_multiple_of(GROUP), instances]);
+            call.set_local_work_sizes(&[GROUP, 1]);
+            // SAFETY: the arguments have been set; threads beyond those of their instance do nothing
+            unsafe { call.enqueue_nd_range(&self.queue) }
+                .map_err(|error| self.error("cannot launch a kernel", error))?;
+            state.counters.launches += 1;
+            start += arguments.len() as u64;
+        }
+        self.queue.flush().map_err(|error| self.error("cannot launch kernels", error))
+    }
+
+    /// Records a pointwise program.
+    fn map<T: Argument + Default>(&self, state: &mut State, work: &Work<'_>, code: &Code, numbers: &[T]) -> Result<()>
+    where
+        layout::Program<T>: Argument,
+    {
+        let (of, to) = work.views();
+        let views: Vec<&View> = of.into_iter().chain(to).collect();
+        let (dtype, shape) = (code.element, Shape::new(&to[0].shape)?);
         let places: Vec<Place> = views.iter().map(|view| Place::new(view, dtype)).collect::<Result<_>>()?;
-        let formats: Vec<i32> = places.iter().map(|place| place.format).collect();
-        let key = (code.clone(), formats);
-        let program = state.programs.entry(key.clone()).or_default();
+        let reads: Vec<Span> = views[..views.len() - to.len()].iter().map(|view| view.span()).collect();
+        let mut writes: Vec<Span> = to.iter().map(View::span).collect();
+        if views.len() > MANY {
+            return Err(self.error("cannot run a program", format_args!("it has {} tensors", views.len())));
+        }
+        let program = state.program(code, &places);
         program.uses = program.uses.saturating_add(1);
         let is_short = code.instructions.len() <= INSTRUCTIONS && views.len() <= PLACES && numbers.len() <= NUMBERS;
         if is_short && program.kernel.is_none() && program.uses < self.settings.compile_from {
             let mut interpreted = layout::Program {
                 shape,
-                operands: (views.len() - code.results.len()) as i32,
-                results: code.results.len() as i32,
+                operands: reads.len() as i32,
+                results: to.len() as i32,
                 instructions: code.instructions.len() as i32,
+                unused: 0,
                 code: [0; INSTRUCTIONS],
                 stored: [0; PLACES],
                 numbers: [T::default(); NUMBERS],
@@ -219,77 +303,64 @@ impl OpenCl {
             };
             fill(&mut interpreted.code, code.instructions.iter().map(|&instruction| source::encoded(instruction)));
             fill(&mut interpreted.stored, code.results.iter().map(|&result| result as u32));
-            fill(&mut interpreted.numbers, numbers);
+            fill(&mut interpreted.numbers, numbers.iter().copied());
             fill(&mut interpreted.places, places);
-            return self.run(state, dtype, "dl_interpret", shape.len, |call, arena| {
-                // places that are not used get any memory
-                for view in views.iter().chain(std::iter::repeat(&views[0])).take(PLACES) {
-                    set_memory(call, arena, view.span());
-                }
-                set(call, &interpreted);
-            });
+            // places that are not used get any memory
+            while reads.len() + writes.len() < PLACES {
+                writes.push(writes[0]);
+            }
+            let kernel = self.kernel(state, dtype, "dl_interpret")?;
+            return self.record(state, kernel, shape.len, interpreted.bytes(), &reads, &writes);
         }
-        let by_value = views.len() <= NUMBERS && numbers.len() <= NUMBERS;
-        if views.len().max(numbers.len()) > MANY {
-            return Err(self.error("cannot run a program", format_args!("it has {} tensors", views.len())));
-        }
-        let kernel = match program.kernel.take() {
+        let kernel = match program.kernel {
             Some(kernel) => kernel,
             None => {
-                let room = if by_value { NUMBERS } else { MANY };
-                let text = source::map(code, &key.1, room, by_value, self.double);
-                let built = self.build(state, &text)?;
-                let kernel = Kernel::create(&built, "dl_map").map_err(|error| self.error("has no kernel", error))?;
-                (built, kernel)
+                let formats: Vec<i32> = places.iter().map(|place| place.format).collect();
+                let built = self.build(state, &source::map(code, &formats, numbers.len(), self.double))?;
+                let kernel = self.add_kernel(state, &built, "dl_map")?;
+                state.program(code, &places).kernel = Some(kernel);
+                kernel
             }
         };
-        let mut call = ExecuteKernel::new(&kernel.1);
-        views.iter().for_each(|view| set_memory(&mut call, &state.arena, view.span()));
-        let mut in_memory = None;
-        if by_value {
-            set(&mut call, &geometry::<T, NUMBERS>(shape, &numbers, &places));
-        } else {
-            let geometry = geometry::<T, MANY>(shape, &numbers, &places);
-            // SAFETY: plain numbers; padding between them is not read by the kernel
-            let bytes =
-                unsafe { std::slice::from_raw_parts((&raw const geometry).cast::<u8>(), size_of_val(&geometry)) };
-            let span = self.take(state, bytes.len())?;
-            self.write_staged(state, span, bytes)?;
-            set_memory(&mut call, &state.arena, span);
-            set(&mut call, &(span.start as u64));
-            in_memory = Some(span);
-        }
-        let queued = self.enqueue(state, &mut call, shape.len);
-        in_memory.into_iter().for_each(|span| state.arena.give_back(span));
-        state.programs.entry(key).or_default().kernel = Some(kernel);
-        queued
+        // the geometry of a program
+        let mut argument = shape.bytes().to_vec();
+        places.iter().for_each(|place| argument.extend_from_slice(place.bytes()));
+        numbers.iter().for_each(|number| argument.extend_from_slice(number.bytes()));
+        argument.resize((argument.len() + usize::from(numbers.is_empty()) * size_of::<T>()).next_multiple_of(8), 0);
+        self.record(state, kernel, shape.len, &argument, &reads, &writes)
     }
 
+    /// Memory of at least so many bytes. What recorded launches keep is given out if there is no other.
     fn take(&self, state: &mut State, bytes: usize) -> Result<Span> {
-        state.arena.take(bytes, |size| {
+        let in_use = state.counters.bytes_in_use;
+        let slab = |size| {
             // SAFETY: there is no host memory
             let slab = unsafe { Buffer::create(&self.context, CL_MEM_READ_WRITE, size, null_mut()) };
-            let in_use = state.counters.bytes_in_use;
-            let fails = |error| self.error(format_args!("has no {size} bytes left beside {in_use} in use"), error);
-            slab.map_err(fails)
+            slab.map_err(|error| self.error(format_args!("has no {size} bytes left beside {in_use} in use"), error))
+        };
+        state.arena.take(bytes, slab).or_else(|error| {
+            if state.queue.is_empty() {
+                return Err(error);
+            }
+            self.launch_recorded(state)?;
+            state.arena.take(bytes, slab)
         })
     }
 
     /// Queues a copy of these bytes to the device.
-    fn write_staged(&self, state: &mut State, to: Span, bytes: &[u8]) -> Result<()> {
+    fn write_staged(&self, state: &mut State, to: Span, bytes: Vec<u8>) -> Result<()> {
         let fails = |error| self.error("cannot be written to", error);
         if state.staged.1 + bytes.len() > MAX_STAGED_BYTES {
             self.queue.finish().map_err(fails)?;
             state.staged = (Vec::new(), 0);
         }
-        let kept = bytes.to_vec();
-        let mut slab = borrowed(state.arena.slab(to));
-        // SAFETY: `kept` lives until the queue has been waited for; the slab lives as long as
+        let mut slab = borrowed(state.arena.slab(to.slab));
+        // SAFETY: `bytes` are kept until the queue has been waited for; the slab lives as long as
         // `self`
-        unsafe { self.queue.enqueue_write_buffer(&mut slab, CL_NON_BLOCKING, to.start, &kept, &[]) }.map_err(fails)?;
-        state.staged.1 += kept.len();
-        state.staged.0.push(kept);
-        Ok(())
+        let queued = unsafe { self.queue.enqueue_write_buffer(&mut slab, CL_NON_BLOCKING, to.start, &bytes, &[]) };
+        state.staged.1 += bytes.len();
+        state.staged.0.push(bytes);
+        queued.map(drop).map_err(fails)
     }
 }
 
@@ -308,7 +379,10 @@ impl Device for OpenCl {
     }
 
     fn counters(&self) -> Counters {
-        self.state().counters
+        let state = &mut *self.state();
+        // a lost device says so when it is used
+        let _ = self.launch_recorded(state);
+        state.counters
     }
 
     fn allocate(&self, bytes: usize) -> Result<Span> {
@@ -321,7 +395,7 @@ impl Device for OpenCl {
     fn free(&self, span: Span) {
         let state = &mut *self.state();
         state.counters.bytes_in_use -= span.bytes as u64;
-        state.arena.give_back(span);
+        state.give_back(span);
     }
 
     fn write(&self, to: Span, bytes: &[u8]) -> Result<()> {
@@ -329,7 +403,10 @@ impl Device for OpenCl {
             return Ok(());
         }
         let state = &mut *self.state();
-        self.write_staged(state, to, bytes)?;
+        if state.queue.uses(to) {
+            self.launch_recorded(state)?;
+        }
+        self.write_staged(state, to, bytes.to_vec())?;
         state.counters.bytes_up += bytes.len() as u64;
         Ok(())
     }
@@ -338,9 +415,14 @@ impl Device for OpenCl {
         self.queue_work(&mut self.state(), work)
     }
 
+    fn flush(&self) -> Result<()> {
+        self.launch_recorded(&mut self.state())
+    }
+
     fn check(&self, of: &View, below: usize, except: Option<usize>, error: OutOfRange) -> Result<()> {
         let state = &mut *self.state();
         if state.checks.len() == MAX_CHECKS {
+            self.launch_recorded(state)?;
             let (checks, found) = self.found_by_checks(state)?;
             state.counters.syncs += 1;
             if let Err(error) = self.queue.finish() {
@@ -361,11 +443,9 @@ impl Device for OpenCl {
             excepts: except.is_some().into(),
             slot: (span.start / 8 + 2 * state.checks.len()) as u64,
         };
-        self.run(state, DType::I64, "dl_check", GROUP as u64, |call, arena| {
-            set_memory(call, arena, of.span());
-            set_memory(call, arena, span);
-            set(call, &check);
-        })?;
+        let kernel = self.kernel(state, DType::I64, "dl_check")?;
+        // each check has a slot of its own, so they do not depend on each other
+        self.record(state, kernel, GROUP as u64, check.bytes(), &[of.span(), span], &[])?;
         state.checks.push(error);
         Ok(())
     }
@@ -376,10 +456,11 @@ impl Device for OpenCl {
         }
         let (slab, staged, failed, (checks, found)) = {
             let state = &mut *self.state();
+            self.launch_recorded(state)?;
             state.counters.syncs += 1;
             state.counters.bytes_down += bytes.len() as u64;
             let found = self.found_by_checks(state)?;
-            (borrowed(state.arena.slab(from)), std::mem::take(&mut state.staged), state.failed.take(), found)
+            (borrowed(state.arena.slab(from.slab)), std::mem::take(&mut state.staged), state.failed.take(), found)
         };
         // SAFETY: the call returns when the bytes are there; the slab lives as long as `self`
         let read = unsafe { self.queue.enqueue_read_buffer(&slab, CL_BLOCKING, from.start, bytes, &[]) };
@@ -393,12 +474,13 @@ impl Device for OpenCl {
 
     fn read_all(&self, reads: &mut [(Span, Vec<u8>)]) -> Result<()> {
         let mut state = self.state();
+        self.launch_recorded(&mut state)?;
         state.counters.syncs += 1;
         let (checks, found) = self.found_by_checks(&mut state)?;
         let mut queued = Ok(());
         for (from, bytes) in reads.iter_mut().filter(|(_, bytes)| !bytes.is_empty()) {
             state.counters.bytes_down += bytes.len() as u64;
-            let slab = borrowed(state.arena.slab(*from));
+            let slab = borrowed(state.arena.slab(from.slab));
             // SAFETY: the queue is waited for below, before `bytes` can go; the slab lives as long
             // as `self`
             let read = unsafe { self.queue.enqueue_read_buffer(&slab, CL_NON_BLOCKING, from.start, bytes, &[]) };
@@ -429,7 +511,7 @@ impl OpenCl {
         let checks = std::mem::take(&mut state.checks);
         let mut found = vec![0_u64; 2 * checks.len()];
         if let (false, Some(span)) = (checks.is_empty(), state.found) {
-            let slab = borrowed(state.arena.slab(span));
+            let slab = borrowed(state.arena.slab(span.slab));
             // SAFETY: any bits are a number
             let bytes =
                 unsafe { std::slice::from_raw_parts_mut(found.as_mut_ptr().cast::<u8>(), size_of_val(&found[..])) };
@@ -448,11 +530,20 @@ fn first_error(checks: Vec<OutOfRange>, found: &[u64]) -> Result<()> {
     fails.map_or(Ok(()), |(error, &[position, index])| Err(error(position as usize - 1, index as usize)))
 }
 
-fn geometry<T: Copy + Default, const N: usize>(shape: Shape, numbers: &[T], places: &[Place]) -> Geometry<T, N> {
-    let mut geometry = Geometry { shape, numbers: [T::default(); N], places: [Place::NOWHERE; N] };
-    fill(&mut geometry.numbers, numbers.iter().copied());
-    fill(&mut geometry.places, places.iter().copied());
-    geometry
+impl State {
+    /// The program with tensors of these formats.
+    fn program(&mut self, code: &Code, places: &[Place]) -> &mut Compiled {
+        if !self.programs.contains_key(code) {
+            self.programs.insert(code.clone(), Vec::new());
+        }
+        let programs = self.programs.get_mut(code).expect("it was inserted");
+        let formats = || places.iter().map(|place| place.format);
+        let at = programs.iter().position(|(own, _)| own.iter().copied().eq(formats())).unwrap_or_else(|| {
+            programs.push((formats().collect(), Compiled::default()));
+            programs.len() - 1
+        });
+        &mut programs[at].1
+    }
 }
 
 fn fill<T>(to: &mut [T], from: impl IntoIterator<Item = T>) {
@@ -477,14 +568,7 @@ fn borrowed(slab: &Buffer<u8>) -> ManuallyDrop<Buffer<u8>> {
     ManuallyDrop::new(Buffer::new(slab.get()))
 }
 
-/// The next argument: the slab of a span.
-fn set_memory(call: &mut ExecuteKernel<'_>, arena: &Arena<Buffer<u8>>, span: Span) {
-    let memory = arena.slab(span).get();
-    // SAFETY: the kernel has a pointer there
-    unsafe { call.set_arg(&memory) };
-}
-
-/// The next argument: a number, or a struct with the layout of that in the source.
+/// The next argument: memory, or a number.
 fn set<T>(call: &mut ExecuteKernel<'_>, argument: &T) {
     // SAFETY: the kernel has an argument of this layout there
     unsafe { call.set_arg(argument) };

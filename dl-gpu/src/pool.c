@@ -22,7 +22,8 @@ Range dl_range(Region r, ulong at) {
     return range;
 }
 // The position of the first maximum, or of the last NaN, of each window in its channel.
-DL_KERNEL dl_maxima(DL_GLOBAL const T *of, DL_GLOBAL ulong *to, Maxima m) {
+DL_KERNEL dl_maxima(DL_GLOBAL const T *of, DL_GLOBAL ulong *to, DL_TABLE) {
+    Maxima m = *DL_ARGUMENT(Maxima);
     ulong i = DL_INDEX, each = m.regions[0].outputs * m.regions[1].outputs * m.regions[2].outputs;
     if (i >= m.channels * each) return;
     ulong height = m.regions[1].length, width = m.regions[2].length, at = i % each, found = ~(ulong)0;
@@ -73,8 +74,8 @@ T dl_row(DL_GLOBAL const T *x, DL_GLOBAL const ulong *places, DL_GLOBAL const T 
     }
     return sums[0];
 }
-DL_KERNEL dl_rows(DL_GLOBAL const T *of, DL_GLOBAL const ulong *starts, DL_GLOBAL const T *factors, DL_GLOBAL T *to,
-                  Rows r) {
+DL_KERNEL dl_rows(DL_GLOBAL const T *of, DL_GLOBAL const ulong *starts, DL_GLOBAL const T *factors, DL_GLOBAL T *to, DL_TABLE) {
+    Rows r = *DL_ARGUMENT(Rows);
     ulong i = DL_INDEX, each = r.outputs * r.inner;
     if (i >= r.before * each) return;
     ulong row = i % each / r.inner;

@@ -4,7 +4,7 @@
 typedef struct {
     ulong of, to, len, below;
     uint key[8];
-    T scale;
+    T scale, unused;
 } Dropout;
 #define TURNED(x, by) (((x) << by) | ((x) >> (32 - by)))
 #define QUARTER(a, b, c, d) \
@@ -12,7 +12,8 @@ typedef struct {
     w[c] += w[d]; w[b] = TURNED(w[b] ^ w[c], 12); \
     w[a] += w[b]; w[d] = TURNED(w[d] ^ w[a], 8); \
     w[c] += w[d]; w[b] = TURNED(w[b] ^ w[c], 7);
-DL_KERNEL dl_dropout(DL_GLOBAL const T *of, DL_GLOBAL T *to, Dropout d) {
+DL_KERNEL dl_dropout(DL_GLOBAL const T *of, DL_GLOBAL T *to, DL_TABLE) {
+    Dropout d = *DL_ARGUMENT(Dropout);
     ulong block = DL_INDEX, first = block * 16;
     if (first >= d.len) return;
     uint from[16] = {0x61707865, 0x3320646e, 0x79622d32, 0x6b206574}, w[16];

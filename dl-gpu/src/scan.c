@@ -2,7 +2,7 @@
 // Scans of `[before, len, after]` along the second axis, a lane by a thread.
 typedef struct {
     ulong of, with, to, before, len, after;
-    int op, from_end, initial;
+    int op, from_end, initial, unused;
 } Scan;
 // ln(exp(sum) + exp(x)), with the error of the last rounding
 #define ADD_EXP(sum, error, x) { \
@@ -11,7 +11,8 @@ typedef struct {
     T next = high + rise; \
     error = isfinite(next) ? (next - high) - rise : ZERO; \
     sum = isfinite(next) ? next : dl_b_logaddexp(sum, x); }
-DL_KERNEL dl_scan(DL_GLOBAL const T *of, DL_GLOBAL const T *with, DL_GLOBAL T *to, Scan s) {
+DL_KERNEL dl_scan(DL_GLOBAL const T *of, DL_GLOBAL const T *with, DL_GLOBAL T *to, DL_TABLE) {
+    Scan s = *DL_ARGUMENT(Scan);
     ulong i = DL_INDEX;
     if (i >= s.before * s.after) return;
     ulong first = i / s.after * s.len * s.after + i % s.after;

@@ -3,10 +3,11 @@
 // `count` of them. A thread counts the elements before its own, which gives the place of its index.
 typedef struct {
     ulong of, to, before, len, after, count;
-    int descending;
+    long descending;
 } Sort;
 int dl_less(T a, T b) { return isnan(b) ? !isnan(a) : a < b; } // NaN is the largest
-DL_KERNEL dl_sort(DL_GLOBAL const T *of, DL_GLOBAL ulong *to, Sort s) {
+DL_KERNEL dl_sort(DL_GLOBAL const T *of, DL_GLOBAL ulong *to, DL_TABLE) {
+    Sort s = *DL_ARGUMENT(Sort);
     ulong i = DL_INDEX;
     if (i >= s.before * s.len * s.after) return;
     ulong block = i / s.after / s.len, own = i / s.after % s.len, column = i % s.after, rank = 0;

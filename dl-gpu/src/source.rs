@@ -117,31 +117,26 @@ pub(crate) fn encoded(instruction: Instruction) -> u32 {
     }
 }
 
-/// The kernel `dl_map` of a program. `formats` are those of its operands and results. Its geometry
-/// has room for `places` tensors and is an argument by value, or in memory if it is large.
-pub(crate) fn map(code: &Code, formats: &[i32], places: usize, by_value: bool, double: bool) -> String {
+/// The kernel `dl_map` of a program. `formats` are those of its operands and results, and it has so
+/// many numbers.
+pub(crate) fn map(code: &Code, formats: &[i32], numbers: usize, double: bool) -> String {
     let mut text = prelude(code.element, double);
+    let (places, numbers) = (formats.len(), numbers.max(1));
     let _ = write!(
         text,
-        "typedef struct {{ Shape shape; T numbers[{places}]; Place places[{places}]; }} Geometry;\nDL_KERNEL dl_map("
+        "typedef struct {{ Shape shape; Place places[{places}]; T numbers[{numbers}]; }} Geometry;\nDL_KERNEL dl_map("
     );
-    for memory in 0..formats.len() {
+    for memory in 0..places {
         let _ = write!(text, "DL_GLOBAL T *m{memory}, ");
     }
-    text += match by_value {
-        true => "Geometry g) {\n",
-        false => {
-            "DL_GLOBAL const char *memory, ulong start) {\n\
-             Geometry g = *(DL_GLOBAL const Geometry *)(memory + start);\n"
-        }
-    };
-    text += "ulong i = DL_INDEX;\nif (i >= g.shape.len) return;\n";
-    let element = |place: usize| format!("m{place}, {}, dl_at(&g.shape, &g.places[{place}], i)", formats[place]);
+    text += "DL_TABLE) {\nDL_GLOBAL const Geometry *g = DL_ARGUMENT(Geometry);\n";
+    text += "ulong i = DL_INDEX;\nif (i >= g->shape.len) return;\n";
+    let element = |place: usize| format!("m{place}, {}, dl_at(&g->shape, &g->places[{place}], i)", formats[place]);
     for (at, instruction) in code.instructions.iter().enumerate() {
         let value = match *instruction {
             Instruction::Load(x) => format!("dl_load({})", element(x)),
-            Instruction::Number(number) => format!("g.numbers[{number}]"),
-            Instruction::Position(axis) => format!("(T)dl_index(&g.shape, {axis}, i)"),
+            Instruction::Number(number) => format!("g->numbers[{number}]"),
+            Instruction::Position(axis) => format!("(T)dl_index(&g->shape, {axis}, i)"),
             Instruction::Unary(op, x) => format!("dl_u_{}(v{x})", op.name()),
             Instruction::Binary(op, a, b) => format!("dl_b_{}(v{a}, v{b})", op.name()),
             Instruction::Compare(op, a, b) => format!("dl_c_{op:?}(v{a}, v{b})"),

@@ -7,6 +7,7 @@
 #define DL_GLOBAL __global
 #define DL_LOCAL __local
 #define DL_INDEX get_global_id(0)
+#define DL_INSTANCE get_global_id(1)
 #define DL_LANE get_local_id(0)
 #define DL_BARRIER barrier(CLK_LOCAL_MEM_FENCE)
 #define DL_FLOAT_BITS(x) as_uint(x)

@@ -334,7 +334,8 @@ pub trait Trainable: Data {
 
     /// For a value that stands for weights elsewhere: adds to the participants of a step the one
     /// that changes these weights, unless it is there already. Returns whether this is such a value:
-    /// the optimizer of the step does not update it then.
+    /// the optimizer of the step does not update it then. A value that the step updates may add a
+    /// participant, too.
     #[doc(hidden)]
     fn enlist(&self, delta: &Self::Delta, participants: &mut Vec<Arc<dyn Participant>>) -> bool {
         let _ = (delta, participants);

@@ -1,41 +1,28 @@
 //! The kernel of each work, its memory and its argument.
 
-use super::{OpenCl, State, set, set_memory};
-use crate::layout::{self, Place, Shape, offset};
+use super::{OpenCl, State};
+use crate::layout::{self, Argument, Place, Shape, offset};
 use dl_core::{Binary, DType, Result};
-use dl_nd::device::{
-    ConvForm, Convolve, Fold, Gather, Maxima, Product, RandomDrop, Scan, ScanOp, Scatter, SparseProduct,
-};
+use dl_nd::device::{Convolve, Fold, Gather, Maxima, Product, RandomDrop, Scan, ScanOp, Scatter, SparseProduct};
 use dl_nd::device::{Sort, Span, Sum, SumOrder, View, Work};
 
 impl OpenCl {
-    /// Queues the kernels of this work.
+    /// Records the kernels of this work.
     pub(super) fn queue_work(&self, state: &mut State, work: &Work<'_>) -> Result<()> {
-        let dtype = match work {
-            Work::Map { code, .. } => code.element,
-            Work::SumAll { to, .. } | Work::Sum(Sum { to, .. }) => to.dtype,
-            Work::Fold(Fold { to, .. }) | Work::Product(Product { to, .. }) => to.dtype,
-            Work::Gather(Gather { of, .. }) | Work::Scan(Scan { of, .. }) | Work::Sort(Sort { of, .. }) => of.dtype,
-            Work::Maxima(Maxima { of, .. }) | Work::SparseProduct(SparseProduct { of, .. }) => of.dtype,
-            Work::Convolve(Convolve { to, .. }) => to.dtype,
-            Work::Scatter(Scatter { to, .. }) | Work::RandomDrop(RandomDrop { to, .. }) => to.dtype,
-        };
+        let dtype = work.dtype();
         if dtype == DType::F64 && !self.double {
             return Err(self.error("has no arithmetic of `f64`", "use `f32`"));
         }
         match *work {
-            Work::Map { code, numbers, of, to } => {
-                let views: Vec<&View> = of.iter().chain(to).collect();
+            Work::Map { code, numbers, .. } => {
                 let each = numbers.iter();
                 match dtype {
-                    DType::F64 => self.map(state, code, numbers.to_vec(), &views, &to[0].shape),
-                    DType::F32 => {
-                        self.map(state, code, each.map(|&x| x as f32).collect::<Vec<_>>(), &views, &to[0].shape)
-                    }
-                    _ => self.map(state, code, each.map(|&x| x as i64).collect::<Vec<_>>(), &views, &to[0].shape),
+                    DType::F64 => self.map(state, work, code, numbers),
+                    DType::F32 => self.map(state, work, code, &each.map(|&x| x as f32).collect::<Vec<_>>()),
+                    _ => self.map(state, work, code, &each.map(|&x| x as i64).collect::<Vec<_>>()),
                 }
             }
-            Work::SumAll { of, to } => self.sum_all(state, of, to),
+            Work::SumAll { of, to } => self.sum_all(state, work, of, to),
             Work::Sum(Sum { of, to, before, len, after, order }) => {
                 let order = match order {
                     SumOrder::InTurn => 0,
@@ -44,7 +31,7 @@ impl OpenCl {
                 };
                 let [first, terms, last] = [before, len, after].map(|length| length as u64);
                 let sum = layout::Sum { of: offset(of), to: offset(to), before: first, len: terms, after: last, order };
-                self.run_on(state, dtype, "dl_sum", before * after, &[of, to], &sum)
+                self.record_work(state, work, &sum)
             }
             Work::Fold(Fold { of, to, op, before, rows, after, part }) => {
                 let [before, rows, after, part] = [before, rows, after, part].map(|length| length as u64);
@@ -54,9 +41,9 @@ impl OpenCl {
                     _ => 2,
                 };
                 let fold = layout::Fold { of: offset(of), to: offset(to), before, rows, after, part, op };
-                self.run_on(state, dtype, "dl_fold", to.len(), &[of, to], &fold)
+                self.record_work(state, work, &fold)
             }
-            Work::Product(ref product) => self.product(state, dtype, product),
+            Work::Product(ref product) => self.product(state, work, product),
             Work::Gather(Gather { of, at, to, apart, length, lowest }) => {
                 let gather = layout::Gather {
                     shape: Shape::new(&to.shape)?,
@@ -67,7 +54,7 @@ impl OpenCl {
                     length: length as u64,
                     lowest: lowest.into(),
                 };
-                self.run_on(state, dtype, "dl_gather", to.len(), &[of, at, to], &gather)
+                self.record_work(state, work, &gather)
             }
             Work::Scatter(Scatter { to, at, parts, axis, count, at_apart, parts_apart, order }) => {
                 let scatter = layout::Scatter {
@@ -81,7 +68,7 @@ impl OpenCl {
                     axis: axis as i32,
                     order: order as i32,
                 };
-                self.run_on(state, dtype, "dl_scatter", to.len(), &[to, at, parts], &scatter)
+                self.record_work(state, work, &scatter)
             }
             Work::Scan(Scan { op, of, with, to, before, len, after, from_end }) => {
                 let (code, initial) = match op {
@@ -95,7 +82,6 @@ impl OpenCl {
                 if matches!(op, ScanOp::Product { .. } | ScanOp::Delta) && !self.double {
                     return Err(self.error("has no arithmetic of `f64`", "this recurrence needs it"));
                 }
-                let lanes = before * after;
                 let [before, len, after] = [before, len, after].map(|length| length as u64);
                 let (of_offset, with_offset, to_offset) = (offset(of), offset(with), offset(to));
                 let scan = layout::Scan {
@@ -108,15 +94,15 @@ impl OpenCl {
                     op: code,
                     from_end: from_end.into(),
                     initial,
+                    unused: 0,
                 };
-                self.run_on(state, dtype, "dl_scan", lanes, &[of, with, to], &scan)
+                self.record_work(state, work, &scan)
             }
             Work::Sort(Sort { of, to, before, len, after, count, descending }) => {
-                let threads = before * len * after;
                 let [before, len, after, count] = [before, len, after, count].map(|length| length as u64);
                 let (of_offset, to_offset, descending) = (offset(of), offset(to), descending.into());
                 let sort = layout::Sort { of: of_offset, to: to_offset, before, len, after, count, descending };
-                self.run_on(state, dtype, "dl_sort", threads, &[of, to], &sort)
+                self.record_work(state, work, &sort)
             }
             Work::Maxima(Maxima { of, to, channels, regions }) => {
                 let maxima = layout::Maxima {
@@ -125,7 +111,7 @@ impl OpenCl {
                     channels: channels as u64,
                     regions: regions.map(layout::region),
                 };
-                self.run_on(state, dtype, "dl_maxima", to.len(), &[of, to], &maxima)
+                self.record_work(state, work, &maxima)
             }
             Work::SparseProduct(SparseProduct { of, to, starts, factors, before, length, outputs, inner }) => {
                 let [before, length, outputs, inner] = [before, length, outputs, inner].map(|length| length as u64);
@@ -139,15 +125,10 @@ impl OpenCl {
                     outputs,
                     inner,
                 };
-                self.run_on(state, dtype, "dl_rows", to.len(), &[of, starts, factors, to], &rows)
+                self.record_work(state, work, &rows)
             }
             Work::Convolve(ref conv) => {
-                let &Convolve { form, left, right, to, axes, .. } = conv;
-                let name = match form {
-                    ConvForm::Output => "dl_conv_output",
-                    ConvForm::Weight => "dl_conv_weight",
-                    ConvForm::Input => "dl_conv_input",
-                };
+                let &Convolve { left, right, to, axes, .. } = conv;
                 let argument = layout::Conv {
                     left: offset(left),
                     right: offset(right),
@@ -162,54 +143,38 @@ impl OpenCl {
                     accumulators: conv.accumulators as i32,
                     is_pointwise: conv.is_pointwise.into(),
                 };
-                self.run_on(state, dtype, name, to.len(), &[left, right, to], &argument)
+                self.record_work(state, work, &argument)
             }
             Work::RandomDrop(ref dropout) => match dtype {
-                DType::F64 => self.dropout(state, dtype, dropout, dropout.scale),
-                _ => self.dropout(state, dtype, dropout, dropout.scale as f32),
+                DType::F64 => self.dropout(state, work, dropout, dropout.scale),
+                _ => self.dropout(state, work, dropout, dropout.scale as f32),
             },
         }
     }
 
-    /// Queues a kernel that has the memory of these views and a struct as arguments.
-    fn run_on<S>(
-        &self,
-        state: &mut State,
-        dtype: DType,
-        name: &'static str,
-        len: usize,
-        views: &[&View],
-        argument: &S,
-    ) -> Result<()> {
-        self.run(state, dtype, name, len as u64, |call, arena| {
-            views.iter().for_each(|view| set_memory(call, arena, view.span()));
-            set(call, argument);
-        })
+    /// Records the kernel of this work, which has the memory of its views and a struct as arguments.
+    fn record_work(&self, state: &mut State, work: &Work<'_>, argument: &impl Argument) -> Result<()> {
+        let kernel = self.kernel(state, work.dtype(), work.kernel())?;
+        let (reads, writes) = spans(work);
+        self.record(state, kernel, work.threads(), argument.bytes(), &reads, &writes)
     }
 
-    fn sum_all(&self, state: &mut State, of: &View, to: &View) -> Result<()> {
-        /// As in the source.
-        const CHUNK: u64 = 4096;
+    fn sum_all(&self, state: &mut State, work: &Work<'_>, of: &View, to: &View) -> Result<()> {
         let (len, dtype) = (of.len() as u64, of.dtype);
-        let chunks = len.div_ceil(CHUNK);
-        let sums = self.take(state, chunks as usize * dtype.size())?;
+        let [first, second] =
+            [self.kernel(state, dtype, work.kernel())?, self.kernel(state, dtype, "dl_sum_of_chunks")?];
+        let sums = self.take(state, work.threads() as usize * dtype.size())?;
         let start = (sums.start / dtype.size()) as u64;
-        let mut sum = |name, of: (Span, u64), to: (Span, u64), threads| {
-            self.run(state, dtype, name, threads, |call, arena| {
-                for (span, offset) in [of, to] {
-                    set_memory(call, arena, span);
-                    set(call, &offset);
-                }
-                set(call, &len);
-            })
-        };
-        let summed = sum("dl_chunk_sums", (of.span(), offset(of)), (sums, start), chunks)
-            .and_then(|()| sum("dl_sum_of_chunks", (sums, start), (to.span(), offset(to)), 1));
-        state.arena.give_back(sums);
+        let chunks = layout::SumAll { of: offset(of), to: start, len };
+        let total = layout::SumAll { of: start, to: offset(to), len };
+        let summed = self
+            .record(state, first, work.threads(), chunks.bytes(), &[of.span()], &[sums])
+            .and_then(|()| self.record(state, second, 1, total.bytes(), &[sums], &[to.span()]));
+        state.give_back(sums);
         summed
     }
 
-    fn product(&self, state: &mut State, dtype: DType, product: &Product<'_>) -> Result<()> {
+    fn product(&self, state: &mut State, work: &Work<'_>, product: &Product<'_>) -> Result<()> {
         let &Product { a, b, row, relu, to, accumulators } = product;
         let axes = a.shape.len();
         let [rows, depth, columns] =
@@ -231,14 +196,30 @@ impl OpenCl {
             with_row: row.is_some().into(),
             relu: relu.into(),
             accumulators: accumulators as i32,
+            unused: 0,
         };
-        self.run_on(state, dtype, "dl_product", to.len(), &[a, b, row.unwrap_or(a), to], &argument)
+        self.record_work(state, work, &argument)
     }
 
-    fn dropout<T>(&self, state: &mut State, dtype: DType, dropout: &RandomDrop<'_>, scale: T) -> Result<()> {
+    fn dropout<T: Copy + Default>(
+        &self,
+        state: &mut State,
+        work: &Work<'_>,
+        dropout: &RandomDrop<'_>,
+        scale: T,
+    ) -> Result<()>
+    where
+        layout::Dropout<T>: Argument,
+    {
         let &RandomDrop { of, to, key, below, .. } = dropout;
-        let len = of.len();
-        let argument = layout::Dropout { of: offset(of), to: offset(to), len: len as u64, below, key, scale };
-        self.run_on(state, dtype, "dl_dropout", len.div_ceil(16), &[of, to], &argument)
+        let (len, unused) = (of.len() as u64, T::default());
+        let argument = layout::Dropout { of: offset(of), to: offset(to), len, below, key, scale, unused };
+        self.record_work(state, work, &argument)
     }
+}
+
+/// The memory that a work reads, and that it writes.
+fn spans(work: &Work<'_>) -> (Vec<Span>, Vec<Span>) {
+    let (reads, writes) = work.views();
+    (reads.into_iter().map(View::span).collect(), writes.iter().map(View::span).collect())
 }

@@ -13,6 +13,13 @@ use std::sync::atomic::{AtomicI64, Ordering};
 struct Failing {
     device: Arc<dyn Device>,
     left: AtomicI64,
+    left_flushes: AtomicI64,
+}
+
+impl Failing {
+    fn new(device: Arc<dyn Device>) -> Arc<Failing> {
+        Arc::new(Failing { device, left: AtomicI64::new(i64::MAX), left_flushes: AtomicI64::new(i64::MAX) })
+    }
 }
 
 impl Device for Failing {
@@ -43,6 +50,13 @@ impl Device for Failing {
         }
     }
 
+    fn flush(&self) -> Result<()> {
+        match self.left_flushes.fetch_sub(1, Ordering::Relaxed) {
+            ..=0 => Err(dl_core::Error::invalid("these launches are not queued")),
+            _ => self.device.flush(),
+        }
+    }
+
     fn check(&self, of: &View, below: usize, except: Option<usize>, error: OutOfRange) -> Result<()> {
         match self.left.fetch_sub(1, Ordering::Relaxed) {
             ..=0 => Err(dl_core::Error::invalid("this launch fails")),
@@ -66,7 +80,7 @@ impl Device for Failing {
 #[test]
 fn step_with_a_failing_launch_changes_no_weight() {
     let Some(device) = device(u32::MAX) else { return };
-    let failing = Arc::new(Failing { device: device.clone(), left: AtomicI64::new(i64::MAX) });
+    let failing = Failing::new(device.clone());
     let device: Arc<dyn Device> = failing.clone();
     let matrix = |seed| numbers::<f32>(&[3, 3], seed).to_rank::<Ix2>().predict().wait().unwrap();
     let (net, host) = ([1, 2].map(|seed| Weight::new(matrix(seed))), Weight::new(1.0_f32));
@@ -94,6 +108,30 @@ fn step_with_a_failing_launch_changes_no_weight() {
     }
     loss.train(&adam).wait().unwrap();
     assert!(values(&net) != expected && host.value() != 1.0);
+}
+
+/// A device launches what is recorded before a step changes a weight, once for all weights.
+#[test]
+fn step_whose_launches_cannot_be_queued_changes_no_weight() {
+    let Some(device) = device(u32::MAX) else { return };
+    let failing = Failing::new(device.clone());
+    let device: Arc<dyn Device> = failing.clone();
+    let matrix = |seed| numbers::<f32>(&[3, 3], seed).to_rank::<Ix2>().predict().wait().unwrap();
+    let (net, host) = ([1, 2].map(|seed| Weight::new(matrix(seed))), Weight::new(1.0_f32));
+    net.move_to(&device).unwrap();
+    let x = matrix(3).to(&device).unwrap();
+    let loss = x.matmul(&net[0]).relu().matmul(&net[1]).sum() * &host;
+    let values = || (net.each_ref().map(|w| w.value().to_host().unwrap()), host.value());
+    let (expected, adam) = (values(), Adam::new(1.0));
+    let held = failing.counters().bytes_in_use;
+    failing.left_flushes.store(0, Ordering::Relaxed);
+    let error = loss.train(&adam).wait().unwrap_err();
+    assert!(error.to_string().contains("these launches are not queued"), "{error}");
+    assert_eq!(values(), expected);
+    assert_eq!(failing.counters().bytes_in_use, held);
+    failing.left_flushes.store(1, Ordering::Relaxed);
+    loss.train(&adam).wait().unwrap();
+    assert_ne!(values(), expected);
 }
 
 #[test]

@@ -3,8 +3,9 @@
 //! A tensor moves to a device with [`Nd::to`](crate::Nd::to), a module with
 //! [`MoveModule::move_to`](crate::MoveModule::move_to). An operation on tensors of a device runs on
 //! that device. Pointwise operations are recorded as expressions, as those on large tensors of the
-//! host are, and run as one kernel when their elements are needed. Reductions and products are
-//! queued at once. A device runs its queue in order, so nothing waits until the host reads.
+//! host are, and become one kernel when their elements are needed. Kernels are recorded, too, until
+//! the host reads or many are there; then equal kernels of different samples run as one launch. A
+//! device runs its queue in order, so nothing waits until the host reads.
 //!
 //! Transfers are explicit. Operands on different places are an error at the operation, except for
 //! a tensor with one element on the host, which goes along as a number. Reading elements of a
@@ -31,6 +32,7 @@ mod dry;
 mod lookup;
 mod norm;
 mod product;
+mod queue;
 mod reads;
 mod scan;
 mod sums;
@@ -44,6 +46,8 @@ pub use dry::Dry;
 #[doc(hidden)]
 pub use lookup::OutOfRange;
 pub(crate) use product::{Factors, product};
+#[doc(hidden)]
+pub use queue::{Group, Queue};
 pub(crate) use reads::Read;
 #[doc(hidden)]
 pub use reads::Reads;
@@ -78,7 +82,7 @@ pub trait Device: Send + Sync + 'static {
     /// What error messages call this device.
     fn name(&self) -> String;
 
-    /// What it has done so far.
+    /// What it has done so far. Launches that are recorded are queued before, so that they count.
     fn counters(&self) -> Counters;
 
     /// Memory with arbitrary contents.
@@ -96,9 +100,14 @@ pub trait Device: Send + Sync + 'static {
     #[doc(hidden)]
     fn write(&self, to: Span, bytes: &[u8]) -> Result<()>;
 
-    /// Queues a kernel. Everything that can be refused must be refused here.
+    /// Records a kernel, which is queued by the next `flush` or `read` at the latest, with equal ones
+    /// as one launch: see [`Queue`]. Everything that can be refused must be refused here.
     #[doc(hidden)]
     fn launch(&self, work: &Work<'_>) -> Result<()>;
+
+    /// Queues what is recorded. If that fails, the device is lost: all that follows fails.
+    #[doc(hidden)]
+    fn flush(&self) -> Result<()>;
 
     /// Queues a look at all elements of a view of `usize`. The next `read` must fail with the error
     /// for the first one that is neither below a number nor the excepted one.
@@ -127,7 +136,7 @@ pub trait Device: Send + Sync + 'static {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counters {
-    /// Kernels that were queued.
+    /// Launches that were queued. Equal kernels that did not depend on each other were one.
     pub launches: u64,
     /// How often the host waited for the device.
     pub syncs: u64,

@@ -3,7 +3,10 @@
 #![allow(missing_docs, reason = "for the crates that implement devices")]
 
 use super::{Code, View};
-use dl_core::Binary;
+use dl_core::{Binary, DType};
+
+/// The elements that the first kernel of [`Work::SumAll`] adds to one.
+const SUM_CHUNK: usize = 4096;
 
 /// A kernel and its operands. The results have as many elements as the kernel computes, which is at
 /// least one.
@@ -259,12 +262,71 @@ pub struct Convolve<'a> {
     pub accumulators: usize,
 }
 
-impl Work<'_> {
-    /// The number of kernels that it takes.
-    pub fn launches(&self) -> u64 {
+impl<'a> Work<'a> {
+    /// The type of the elements that it computes with.
+    pub fn dtype(&self) -> DType {
         match self {
-            Work::SumAll { .. } => 2,
-            _ => 1,
+            Work::Map { code, .. } => code.element,
+            Work::SumAll { to, .. } | Work::Sum(Sum { to, .. }) => to.dtype,
+            Work::Fold(Fold { to, .. }) | Work::Product(Product { to, .. }) => to.dtype,
+            Work::Gather(Gather { of, .. }) | Work::Scan(Scan { of, .. }) | Work::Sort(Sort { of, .. }) => of.dtype,
+            Work::Maxima(Maxima { of, .. }) | Work::SparseProduct(SparseProduct { of, .. }) => of.dtype,
+            Work::Convolve(Convolve { to, .. }) => to.dtype,
+            Work::Scatter(Scatter { to, .. }) | Work::RandomDrop(RandomDrop { to, .. }) => to.dtype,
         }
+    }
+
+    /// The name of its kernel, the first of two for [`Work::SumAll`].
+    pub fn kernel(&self) -> &'static str {
+        match self {
+            Work::Map { .. } => "dl_map",
+            Work::SumAll { .. } => "dl_chunk_sums",
+            Work::Sum(_) => "dl_sum",
+            Work::Fold(_) => "dl_fold",
+            Work::Product(_) => "dl_product",
+            Work::Gather(_) => "dl_gather",
+            Work::Scatter(_) => "dl_scatter",
+            Work::Scan(_) => "dl_scan",
+            Work::Sort(_) => "dl_sort",
+            Work::RandomDrop(_) => "dl_dropout",
+            Work::Maxima(_) => "dl_maxima",
+            Work::SparseProduct(_) => "dl_rows",
+            Work::Convolve(Convolve { form: ConvForm::Output, .. }) => "dl_conv_output",
+            Work::Convolve(Convolve { form: ConvForm::Weight, .. }) => "dl_conv_weight",
+            Work::Convolve(Convolve { form: ConvForm::Input, .. }) => "dl_conv_input",
+        }
+    }
+
+    /// What it reads, and what it writes, in the order of the arguments of its kernel.
+    pub fn views(&self) -> (Vec<&'a View>, &'a [View]) {
+        use std::slice::from_ref;
+        match *self {
+            Work::Map { of, to, .. } => (of.iter().collect(), to),
+            Work::SumAll { of, to } | Work::Sum(Sum { of, to, .. }) | Work::Fold(Fold { of, to, .. }) => {
+                (vec![of], from_ref(to))
+            }
+            Work::Product(Product { a, b, row, to, .. }) => (vec![a, b, row.unwrap_or(a)], from_ref(to)),
+            Work::Gather(Gather { of, at, to, .. }) => (vec![of, at], from_ref(to)),
+            Work::Scatter(Scatter { to, at, parts, .. }) => (vec![at, parts], from_ref(to)),
+            Work::Scan(Scan { of, with, to, .. }) => (vec![of, with], from_ref(to)),
+            Work::Sort(Sort { of, to, .. }) | Work::RandomDrop(RandomDrop { of, to, .. }) => (vec![of], from_ref(to)),
+            Work::Maxima(Maxima { of, to, .. }) => (vec![of], from_ref(to)),
+            Work::SparseProduct(SparseProduct { of, to, starts, factors, .. }) => {
+                (vec![of, starts, factors], from_ref(to))
+            }
+            Work::Convolve(Convolve { left, right, to, .. }) => (vec![left, right], from_ref(to)),
+        }
+    }
+
+    /// The number of threads of its kernel.
+    pub fn threads(&self) -> u64 {
+        let threads = match *self {
+            Work::Scan(Scan { before, after, .. }) => before * after,
+            Work::Sort(Sort { before, len, after, .. }) => before * len * after,
+            Work::RandomDrop(RandomDrop { of, .. }) => of.len().div_ceil(16),
+            Work::SumAll { of, .. } => of.len().div_ceil(SUM_CHUNK),
+            _ => self.views().1[0].len(),
+        };
+        threads as u64
     }
 }

@@ -1,10 +1,12 @@
 //! Updates of weights: in place on the host, by formulas on a device.
 
-use crate::device::not_on_host;
+use crate::device::{Device, not_on_host};
 use crate::fusion::{self, CHUNK_LEN};
 use crate::tensor::{Element, Nd, Rank, Storage};
-use dl_core::{Chunk, Data, Error, Lazy, LazyChunk, Result, Term, Trainable, parallel};
+use dl_core::{Chunk, Data, Error, Lazy, LazyChunk, Participant, Result, Step, Term, Trainable, parallel};
+use std::any::Any;
 use std::iter;
+use std::sync::Arc;
 
 impl<A: Element, D: Rank> Trainable for Nd<A, D> {
     fn zeros_like(&self) -> Self {
@@ -52,6 +54,20 @@ impl<A: Element, D: Rank> Trainable for Nd<A, D> {
         Ok((new.remove(0), new))
     }
 
+    /// No weight is changed before the launches for the new values are queued.
+    fn enlist(&self, _: &Self, participants: &mut Vec<Arc<dyn Participant>>) -> bool {
+        if let Some(device) = self.0.device() {
+            let is_of_device = |participant: &Arc<dyn Participant>| {
+                let known = participant.as_any().and_then(|known| known.downcast_ref::<Submission>());
+                known.is_some_and(|known| Arc::ptr_eq(&known.0, device))
+            };
+            if !participants.iter().any(is_of_device) {
+                participants.push(Arc::new(Submission(device.clone())));
+            }
+        }
+        false
+    }
+
     fn update(
         &mut self,
         delta: &Self,
@@ -66,6 +82,20 @@ impl<A: Element, D: Rank> Trainable for Nd<A, D> {
         let deltas = delta.as_slice().expect("in standard layout");
         let mut slots: Vec<&mut [A]> = slots.iter_mut().map(Self::elements_mut).collect();
         rule(A::chunk(self.elements_mut(), deltas, &mut slots))
+    }
+}
+
+/// Refuses a step if the launches that compute the new values on a device cannot be queued.
+struct Submission(Arc<dyn Device>);
+
+impl Participant for Submission {
+    fn vote<'a>(&'a self, _: &Step<'_>) -> Result<Box<dyn FnOnce() + 'a>> {
+        self.0.flush()?;
+        Ok(Box::new(|| {}))
+    }
+
+    fn as_any(&self) -> Option<&dyn Any> {
+        Some(self)
     }
 }
 

@@ -1,0 +1,188 @@
+//! Kernels that wait to be launched together.
+//!
+//! A launch is recorded. When the host needs a result, all recorded launches are *taken*, and equal
+//! kernels that do not depend on each other become one launch with an instance for each: those of
+//! different samples, for example. An instance computes what the launch would have computed alone,
+//! so grouping changes no bit.
+//!
+//! The *level* of a launch is one more than the highest level of those that it must follow: which
+//! have written what it reads or writes, or read what it writes. Levels are launched in order.
+//! Dependencies are known by blocks of memory, as the arena gives them out. A freed block must not
+//! be given out again before the queue is taken: the launches of a level have no order.
+
+#![allow(missing_docs, reason = "for the crates that implement devices")]
+
+use super::Span;
+use std::collections::HashMap;
+
+/// Limits of what is recorded. Beyond, a device would idle, or memory be kept for too long.
+const MAX_LAUNCHES: usize = 1024;
+const MAX_THREADS: u64 = 1 << 20;
+const MAX_BYTES: usize = 1 << 18;
+
+/// Threads that are not fewer than those of the smallest launch.
+const WIDTH: u64 = 64;
+
+/// Launches that become one.
+pub struct Group<K> {
+    pub kernel: K,
+    /// The threads of the largest instance. Another one has at least half as many, or less than a
+    /// work group.
+    pub threads: u64,
+    pub instances: usize,
+    /// The arguments of the instances, one after the other.
+    pub arguments: Vec<u8>,
+}
+
+/// The levels of the last launches that write and read a block, counted from 1.
+#[derive(Clone, Copy, Default)]
+struct Uses {
+    written: usize,
+    read: usize,
+}
+
+/// Recorded launches of kernels `K`. Kernels are equal if their launches can differ in their
+/// arguments and numbers of threads only.
+pub struct Queue<K> {
+    levels: Vec<Vec<Group<K>>>,
+    uses: HashMap<(usize, usize), Uses>,
+    freed: Vec<Span>,
+    launches: usize,
+    threads: u64,
+    bytes: usize,
+}
+
+impl<K> Default for Queue<K> {
+    fn default() -> Self {
+        Queue { levels: Vec::new(), uses: HashMap::new(), freed: Vec::new(), launches: 0, threads: 0, bytes: 0 }
+    }
+}
+
+fn block(span: Span) -> (usize, usize) {
+    (span.slab, span.start)
+}
+
+/// Launches with equal classes of threads can be grouped.
+fn class(threads: u64) -> u64 {
+    threads.div_ceil(WIDTH).next_power_of_two()
+}
+
+impl<K: PartialEq> Queue<K> {
+    /// Records a launch that reads and writes these blocks, which are whole parts of the arena.
+    pub fn record(&mut self, kernel: K, threads: u64, argument: &[u8], reads: &[Span], writes: &[Span]) {
+        let uses = |span: &Span| self.uses.get(&block(*span)).copied().unwrap_or_default();
+        let after_reads = reads.iter().map(|span| uses(span).written).max().unwrap_or(0);
+        let after_writes = writes.iter().map(|span| uses(span).written.max(uses(span).read)).max().unwrap_or(0);
+        let level = after_reads.max(after_writes) + 1;
+        for span in reads {
+            let uses = self.uses.entry(block(*span)).or_default();
+            uses.read = uses.read.max(level);
+        }
+        for span in writes {
+            self.uses.entry(block(*span)).or_default().written = level;
+        }
+        self.launches += 1;
+        self.threads += threads;
+        self.bytes += argument.len();
+        if self.levels.len() < level {
+            self.levels.push(Vec::new());
+        }
+        let groups = &mut self.levels[level - 1];
+        match groups.iter_mut().rev().find(|group| class(group.threads) == class(threads) && group.kernel == kernel) {
+            Some(group) => {
+                group.threads = group.threads.max(threads);
+                group.instances += 1;
+                group.arguments.extend_from_slice(argument);
+            }
+            None => groups.push(Group { kernel, threads, instances: 1, arguments: argument.to_vec() }),
+        }
+    }
+
+    /// Keeps a freed block, unless nothing is recorded.
+    #[must_use = "a block that is not kept can be given out again"]
+    pub fn keep(&mut self, freed: Span) -> bool {
+        let is_kept = self.launches > 0;
+        if is_kept {
+            self.freed.push(freed);
+        }
+        is_kept
+    }
+
+    /// Whether a recorded launch reads or writes this block.
+    pub fn uses(&self, span: Span) -> bool {
+        self.uses.contains_key(&block(span))
+    }
+
+    /// Whether the recorded launches must be taken before another one.
+    pub fn is_full(&self) -> bool {
+        self.launches >= MAX_LAUNCHES || self.threads >= MAX_THREADS || self.bytes >= MAX_BYTES
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.launches == 0
+    }
+
+    /// The groups in the order in which they are to be launched, and the freed blocks, which can be
+    /// given out again after that. Nothing is recorded then.
+    pub fn take(&mut self) -> (impl Iterator<Item = Group<K>> + use<K>, Vec<Span>) {
+        self.uses.clear();
+        (self.launches, self.threads, self.bytes) = (0, 0, 0);
+        (std::mem::take(&mut self.levels).into_iter().flatten(), std::mem::take(&mut self.freed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn span(start: usize) -> Span {
+        Span { slab: 0, start, bytes: 4 }
+    }
+
+    /// The kernels and arguments of the groups.
+    fn taken(queue: &mut Queue<char>) -> Vec<(char, Vec<u8>)> {
+        queue.take().0.map(|group| (group.kernel, group.arguments)).collect()
+    }
+
+    #[test]
+    fn equal_kernels_of_different_samples_are_one_launch_a_level() {
+        let mut queue = Queue::default();
+        for sample in 0..3_u8 {
+            let at = 10 * usize::from(sample);
+            queue.record('a', 5, &[sample], &[span(1000)], &[span(at)]);
+            queue.record('b', 5, &[sample], &[span(at)], &[span(at + 1)]);
+        }
+        assert_eq!(taken(&mut queue), [('a', vec![0, 1, 2]), ('b', vec![0, 1, 2])]);
+        assert!(queue.is_empty());
+    }
+
+    #[test]
+    fn launches_that_share_a_written_block_keep_their_order() {
+        let mut queue = Queue::default();
+        queue.record('a', 1, &[0], &[], &[span(0)]);
+        queue.record('b', 1, &[1], &[span(0)], &[span(1)]); // after the write
+        queue.record('a', 1, &[2], &[], &[span(0)]); // after the read
+        queue.record('a', 1, &[3], &[], &[span(0)]); // after the other write
+        queue.record('a', 1, &[4], &[], &[span(2)]); // after none
+        assert_eq!(taken(&mut queue), [('a', vec![0, 4]), ('b', vec![1]), ('a', vec![2]), ('a', vec![3])]);
+    }
+
+    #[test]
+    fn launches_of_different_sizes_are_not_grouped() {
+        let mut queue = Queue::default();
+        for (threads, argument) in [(1, 0), (64, 1), (65, 2), (128, 3), (129, 4)] {
+            queue.record('a', threads, &[argument], &[], &[span(threads as usize)]);
+        }
+        assert_eq!(taken(&mut queue), [('a', vec![0, 1]), ('a', vec![2, 3]), ('a', vec![4])]);
+    }
+
+    #[test]
+    fn freed_block_is_kept_while_launches_are_recorded() {
+        let mut queue = Queue::default();
+        assert!(!queue.keep(span(0)));
+        queue.record('a', 1, &[], &[span(1)], &[span(2)]);
+        assert!(queue.keep(span(1)) && queue.uses(span(1)) && !queue.uses(span(3)));
+        assert_eq!(queue.take().1, [span(1)]);
+        assert!(!queue.uses(span(1)));
+    }
+}
