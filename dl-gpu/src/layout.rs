@@ -210,8 +210,8 @@ pub(crate) struct Product {
     pub(crate) unused: i32,
 }
 
-/// An argument of a kernel: a struct of numbers, whose bytes are copied to the table of a launch. It
-/// must have no padding, so that all of its bytes have values.
+/// An argument of a kernel: a struct of numbers. Its bytes are copied to the table of a launch, so it
+/// must have no padding.
 ///
 /// # Safety
 /// The layout must be that of the struct in the source.

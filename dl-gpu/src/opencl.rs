@@ -213,7 +213,7 @@ impl OpenCl {
         kernel
     }
 
-    /// Records a launch with this memory: what it reads, then what it writes.
+    /// Records a launch that reads and writes these blocks.
     fn record(
         &self,
         state: &mut State,

@@ -74,7 +74,8 @@ T dl_row(DL_GLOBAL const T *x, DL_GLOBAL const ulong *places, DL_GLOBAL const T 
     }
     return sums[0];
 }
-DL_KERNEL dl_rows(DL_GLOBAL const T *of, DL_GLOBAL const ulong *starts, DL_GLOBAL const T *factors, DL_GLOBAL T *to, DL_TABLE) {
+DL_KERNEL dl_rows(DL_GLOBAL const T *of, DL_GLOBAL const ulong *starts, DL_GLOBAL const T *factors, DL_GLOBAL T *to,
+                  DL_TABLE) {
     Rows r = *DL_ARGUMENT(Rows);
     ulong i = DL_INDEX, each = r.outputs * r.inner;
     if (i >= r.before * each) return;

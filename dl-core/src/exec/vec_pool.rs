@@ -146,6 +146,7 @@ pub(crate) fn keep_room_of<W: Row, T>(table: Vec<T>) {
 }
 
 /// An empty table in the memory of this one, if the rows have the same size: the standard library
+/// collects in place.
 fn of_others<T, U>(mut table: Vec<T>) -> Vec<U> {
     table.clear();
     table.into_iter().map(|_| unreachable!("there is no row")).collect()

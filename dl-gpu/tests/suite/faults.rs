@@ -1,7 +1,7 @@
 //! Failures of a device.
 
 use super::{alone, device, numbers};
-use dl_core::{Differentiable, Result, Weight};
+use dl_core::{Differentiable, Layer, Result, Weight};
 use dl_nd::device::{Counters, Device, OutOfRange, Reads, Span, View, Work};
 use dl_nd::{MoveModule, Nd, ops::*};
 use dl_optim::{Adam, OptimizerExt};
@@ -77,16 +77,21 @@ impl Device for Failing {
     }
 }
 
-#[test]
-fn step_with_a_failing_launch_changes_no_weight() {
-    let Some(device) = device(u32::MAX) else { return };
-    let failing = Failing::new(device.clone());
-    let device: Arc<dyn Device> = failing.clone();
+/// Two weights on the device, a number on the host, and a loss of all.
+fn network(device: Arc<dyn Device>) -> ([Weight<Nd>; 2], Weight<f32>, Layer<f32>) {
     let matrix = |seed| numbers::<f32>(&[3, 3], seed).to_rank::<Ix2>().predict().wait().unwrap();
     let (net, host) = ([1, 2].map(|seed| Weight::new(matrix(seed))), Weight::new(1.0_f32));
     net.move_to(&device).unwrap();
     let x = matrix(3).to(&device).unwrap();
     let loss = x.matmul(&net[0]).relu().matmul(&net[1]).sum() * &host;
+    (net, host, loss)
+}
+
+#[test]
+fn step_with_a_failing_launch_changes_no_weight() {
+    let Some(device) = device(u32::MAX) else { return };
+    let failing = Failing::new(device.clone());
+    let (net, host, loss) = network(failing.clone());
     let before = failing.left.load(Ordering::Relaxed);
     let frozen = Adam::new(0.0).ema(0.9).clip_norm(1.0);
     loss.train(&frozen).wait().unwrap();
@@ -115,12 +120,7 @@ fn step_with_a_failing_launch_changes_no_weight() {
 fn step_whose_launches_cannot_be_queued_changes_no_weight() {
     let Some(device) = device(u32::MAX) else { return };
     let failing = Failing::new(device.clone());
-    let device: Arc<dyn Device> = failing.clone();
-    let matrix = |seed| numbers::<f32>(&[3, 3], seed).to_rank::<Ix2>().predict().wait().unwrap();
-    let (net, host) = ([1, 2].map(|seed| Weight::new(matrix(seed))), Weight::new(1.0_f32));
-    net.move_to(&device).unwrap();
-    let x = matrix(3).to(&device).unwrap();
-    let loss = x.matmul(&net[0]).relu().matmul(&net[1]).sum() * &host;
+    let (net, host, loss) = network(failing.clone());
     let values = || (net.each_ref().map(|w| w.value().to_host().unwrap()), host.value());
     let (expected, adam) = (values(), Adam::new(1.0));
     let held = failing.counters().bytes_in_use;
