@@ -10,7 +10,7 @@ impl OpenCl {
     /// Records the kernels of this work.
     pub(super) fn queue_work(&self, state: &mut State, work: &Work<'_>) -> Result<()> {
         let dtype = work.dtype();
-        if dtype == DType::F64 && !self.double {
+        if dtype == DType::F64 && !self.target.double {
             return Err(self.error("has no arithmetic of `f64`", "use `f32`"));
         }
         match *work {
@@ -79,7 +79,7 @@ impl OpenCl {
                     ScanOp::ExtremeSoFar { largest } => (5 - i32::from(largest), 0),
                     ScanOp::Extreme { largest } => (7 - i32::from(largest), 0),
                 };
-                if matches!(op, ScanOp::Product { .. } | ScanOp::Delta) && !self.double {
+                if matches!(op, ScanOp::Product { .. } | ScanOp::Delta) && !self.target.double {
                     return Err(self.error("has no arithmetic of `f64`", "this recurrence needs it"));
                 }
                 let [before, len, after] = [before, len, after].map(|length| length as u64);
