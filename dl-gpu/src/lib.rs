@@ -41,7 +41,7 @@
 
 #![deny(unsafe_code)]
 
-mod arena;
+mod checks;
 #[allow(unsafe_code, reason = "bytes of the arguments of kernels")]
 mod layout;
 #[allow(unsafe_code, reason = "calls of OpenCL: see the module")]

@@ -19,11 +19,11 @@ mod kernels;
 mod programs;
 mod queue;
 
-use crate::arena::Arena;
+use crate::checks::{Checks, MAX_CHECKS};
 use crate::layout::{self, Argument, Place, Shape};
 use crate::source::{Dialect, GROUP, Target};
 use dl_core::{DType, Error, Result};
-use dl_nd::device::{Code, Counters, Device, OutOfRange, Queue, Reads, Span, View, Work};
+use dl_nd::device::{Arena, Check, Code, Counters, Device, OutOfRange, Queue, Readout, Reads, Span, View, Work};
 use opencl3::command_queue::CommandQueue;
 use opencl3::context::Context;
 use opencl3::device::{CL_DEVICE_TYPE_ALL, CL_DEVICE_TYPE_GPU, Device as Hardware, get_all_devices};
@@ -31,12 +31,15 @@ use opencl3::error_codes::ClError;
 use opencl3::kernel::Kernel;
 use opencl3::memory::{Buffer, ClMem};
 use opencl3::program::Program;
-use opencl3::types::{CL_BLOCKING, CL_NON_BLOCKING};
-use std::collections::{BTreeMap, HashMap};
-use std::fmt::Display;
+use opencl3::types::CL_NON_BLOCKING;
 use programs::Compiled;
 use queue::Launched;
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::iter::empty;
 use std::mem::ManuallyDrop;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The option without which a division of `f32` may be wrong in its last digits.
@@ -44,8 +47,8 @@ const EXACT_DIVISION: &str = "-cl-fp32-correctly-rounded-divide-sqrt";
 /// The bit of the configuration of `f32` that says that there is this option.
 const HAS_EXACT_DIVISION: u64 = 1 << 7;
 
-/// Checks that are queued without a wait.
-const MAX_CHECKS: usize = 256;
+/// The room of a number that is read with others.
+const NUMBER_BYTES: usize = 8;
 
 /// How a device is used.
 #[derive(Clone, Copy, Debug)]
@@ -74,23 +77,21 @@ pub(crate) struct OpenCl {
 
 struct State {
     arena: Arena<Buffer<u8>>,
-    libraries: HashMap<DType, Program>,
-    names: HashMap<(DType, &'static str), usize>,
+    libraries: FxHashMap<DType, Program>,
+    names: FxHashMap<(DType, &'static str), usize>,
     /// All kernels, by their numbers.
     kernels: Vec<Kernel>,
     /// Pointwise programs, by the formats of their tensors.
-    programs: HashMap<Code, Vec<(Vec<i32>, Compiled)>>,
+    programs: FxHashMap<Code, Vec<(Vec<i32>, Compiled)>>,
     queue: Queue<Launched>,
     /// The memory of the arguments of a flush. The queue reads it before the next flush writes it.
     table: Option<Span>,
     /// The error of a flush.
     lost: Option<Error>,
     counters: Counters,
-    /// The errors of checks that have not been read, and the memory of their results.
-    checks: Vec<OutOfRange>,
+    /// The checks of indices, and the memory of their table.
+    checks: Checks,
     found: Option<Span>,
-    /// The error of a check before those.
-    failed: Option<Error>,
     /// Bytes that the queue may still read, with their number.
     staged: (Vec<Vec<u8>>, usize),
 }
@@ -131,18 +132,17 @@ impl OpenCl {
         let double = hardware.double_fp_config().is_ok_and(|config| config != 0);
         let target = Target { dialect: Dialect::OpenCl, double };
         let state = Mutex::new(State {
-            arena: Arena::new(),
-            libraries: HashMap::new(),
-            names: HashMap::new(),
+            arena: Arena::default(),
+            libraries: FxHashMap::default(),
+            names: FxHashMap::default(),
             kernels: Vec::new(),
-            programs: HashMap::new(),
+            programs: FxHashMap::default(),
             queue: Queue::default(),
             table: None,
             lost: None,
             counters: Counters::default(),
-            checks: Vec::new(),
+            checks: Checks::default(),
             found: None,
-            failed: None,
             staged: (Vec::new(), 0),
         });
         Ok(OpenCl { name, target, options, settings, context, queue, state, reads: Reads::default() })
@@ -175,6 +175,7 @@ impl Device for OpenCl {
         let state = &mut *self.state();
         // a lost device says so when it is used
         let _ = self.launch_recorded(state);
+        state.counters.bytes_reserved = state.arena.reserved() as u64;
         state.counters
     }
 
@@ -188,6 +189,7 @@ impl Device for OpenCl {
     fn free(&self, span: Span) {
         let state = &mut *self.state();
         state.counters.bytes_in_use -= span.bytes as u64;
+        state.checks.forget(span);
         state.give_back(span);
     }
 
@@ -200,31 +202,34 @@ impl Device for OpenCl {
             self.launch_recorded(state)?;
         }
         self.write_staged(state, to, bytes.to_vec())?;
+        state.checks.forget(to);
         state.counters.bytes_up += bytes.len() as u64;
         Ok(())
     }
 
     fn launch(&self, work: &Work<'_>) -> Result<()> {
-        self.queue_work(&mut self.state(), work)
+        let state = &mut *self.state();
+        self.queue_work(state, work)?;
+        state.checks.follow(work);
+        Ok(())
     }
 
     fn flush(&self) -> Result<()> {
         self.launch_recorded(&mut self.state())
     }
 
-    fn check(&self, of: &View, below: usize, except: Option<usize>, error: OutOfRange) -> Result<()> {
+    fn check(&self, of: &View, below: usize, except: Option<usize>, error: OutOfRange) -> Result<Check> {
         let state = &mut *self.state();
-        if state.checks.len() == MAX_CHECKS {
+        if state.checks.is_full() {
             self.launch_recorded(state)?;
-            let (checks, found) = self.found_by_checks(state)?;
+            let (pending, table) = self.copy_found(state)?;
             state.counters.syncs += 1;
             if let Err(error) = self.queue.finish() {
                 // the queue may still write it
-                std::mem::forget(found);
+                std::mem::forget(table);
                 return Err(self.error("cannot be waited for", error));
             }
-            // a read reports it: an operation that fails may be run again
-            state.failed = state.failed.take().or(first_error(checks, &found).err());
+            state.checks.end(pending, &table);
         }
         let span = state.found.map_or_else(|| self.take(state, 16 * MAX_CHECKS), Ok)?;
         state.found = Some(span);
@@ -234,62 +239,64 @@ impl Device for OpenCl {
             below: below as u64,
             except: except.unwrap_or(0) as u64,
             excepts: except.is_some().into(),
-            slot: (span.start / 8 + 2 * state.checks.len()) as u64,
+            slot: (span.start / 8 + 2 * state.checks.next_entry()) as u64,
         };
         let kernel = self.kernel(state, DType::I64, "dl_check")?;
-        // each check has a slot of its own, so they do not depend on each other
-        self.record(state, kernel, GROUP as u64, check.bytes(), &[of.span(), span], &[])?;
-        state.checks.push(error);
-        Ok(())
+        // each check has an entry of its own, so they do not depend on each other
+        self.record(state, kernel, GROUP as u64, check.bytes(), [of.span(), span].into_iter(), empty())?;
+        Ok(state.checks.push(error))
     }
 
-    fn read(&self, from: Span, bytes: &mut [u8]) -> Result<()> {
-        if bytes.is_empty() {
+    fn read(&self, reads: &mut [Readout]) -> Result<()> {
+        let mut state = self.state();
+        if reads.iter().all(|read| read.bytes.is_empty() && !state.checks.are_pending_for(read.block)) {
+            reads.iter_mut().for_each(|read| read.failed = state.checks.error_of(read.block));
             return Ok(());
         }
-        let (slab, staged, failed, (checks, found)) = {
-            let state = &mut *self.state();
-            self.launch_recorded(state)?;
-            state.counters.syncs += 1;
-            state.counters.bytes_down += bytes.len() as u64;
-            let found = self.found_by_checks(state)?;
-            (borrowed(state.arena.slab(from.slab)), std::mem::take(&mut state.staged), state.failed.take(), found)
-        };
-        // SAFETY: the call returns when the bytes are there; the slab lives as long as `self`
-        let read = unsafe { self.queue.enqueue_read_buffer(&slab, CL_BLOCKING, from.start, bytes, &[]) };
-        if let Err(error) = read {
-            // the queue may still use them
-            std::mem::forget((staged, found));
-            return Err(self.error("cannot be read", error));
-        }
-        failed.map_or_else(|| first_error(checks, &found), Err)
-    }
-
-    fn read_all(&self, reads: &mut [(Span, Vec<u8>)]) -> Result<()> {
-        let mut state = self.state();
+        let collected = self.collect(&mut state, reads)?;
         self.launch_recorded(&mut state)?;
         state.counters.syncs += 1;
-        let (checks, found) = self.found_by_checks(&mut state)?;
+        let (pending, table) = self.copy_found(&mut state)?;
+        let mut numbers = vec![0; collected.map_or(0, |span| span.bytes)];
         let mut queued = Ok(());
-        for (from, bytes) in reads.iter_mut().filter(|(_, bytes)| !bytes.is_empty()) {
-            state.counters.bytes_down += bytes.len() as u64;
-            let slab = borrowed(state.arena.slab(from.slab));
+        let mut queue_read = |state: &State, span: Span, bytes: &mut [u8]| {
+            let slab = borrowed(state.arena.slab(span.slab));
             // SAFETY: the queue is waited for below, before `bytes` can go; the slab lives as long
             // as `self`
-            let read = unsafe { self.queue.enqueue_read_buffer(&slab, CL_NON_BLOCKING, from.start, bytes, &[]) };
-            queued = queued.and(read.map(|_| ()));
+            let read = unsafe { self.queue.enqueue_read_buffer(&slab, CL_NON_BLOCKING, span.start, bytes, &[]) };
+            if let Err(error) = read {
+                queued = Err(error);
+            }
+        };
+        if let Some(span) = collected {
+            queue_read(&state, span, &mut numbers);
         }
-        let (staged, failed) = (std::mem::take(&mut state.staged), state.failed.take());
+        for read in reads.iter_mut() {
+            let is_number = read.is_number();
+            let Readout { block, start, bytes, .. } = read;
+            state.counters.bytes_down += bytes.len() as u64;
+            if !bytes.is_empty() && (collected.is_none() || !is_number) {
+                queue_read(&state, Span { start: block.start + *start, ..*block }, bytes);
+            }
+        }
+        let staged = std::mem::take(&mut state.staged);
         drop(state);
-        let finished = self.queue.finish();
-        if finished.is_err() {
+        if let Err(error) = self.queue.finish() {
             // the queue may still use them
-            std::mem::forget((staged, found));
-            reads.iter_mut().for_each(|(_, bytes)| std::mem::forget(std::mem::take(bytes)));
-            return finished.map_err(|error| self.error("cannot be read", error));
+            std::mem::forget((staged, table, numbers));
+            reads.iter_mut().for_each(|read| std::mem::forget(std::mem::take(&mut read.bytes)));
+            return Err(self.error("cannot be read", error));
         }
         queued.map_err(|error| self.error("cannot be read", error))?;
-        failed.map_or_else(|| first_error(checks, &found), Err)
+        let of_numbers = reads.iter_mut().filter(|read| read.is_number());
+        for (read, number) in of_numbers.zip(numbers.chunks(NUMBER_BYTES)) {
+            let len = read.bytes.len();
+            read.bytes.copy_from_slice(&number[..len]);
+        }
+        let state = &mut *self.state();
+        state.checks.end(pending, &table);
+        reads.iter_mut().for_each(|read| read.failed = state.checks.error_of(read.block));
+        Ok(())
     }
 
     fn reads(&self) -> &Reads {
@@ -298,29 +305,44 @@ impl Device for OpenCl {
 }
 
 impl OpenCl {
-    /// Queues a copy of the results of the checks, and ends them. The numbers are there when the
-    /// queue has been waited for.
-    fn found_by_checks(&self, state: &mut State) -> Result<(Vec<OutOfRange>, Vec<u64>)> {
-        let checks = std::mem::take(&mut state.checks);
-        let mut found = vec![0_u64; 2 * checks.len()];
-        if let (false, Some(span)) = (checks.is_empty(), state.found) {
-            let slab = borrowed(state.arena.slab(span.slab));
-            // SAFETY: any bits are a number
-            let bytes =
-                unsafe { std::slice::from_raw_parts_mut(found.as_mut_ptr().cast::<u8>(), size_of_val(&found[..])) };
-            // SAFETY: the heap memory of `found` lives until the caller has waited; the slab lives
-            // as long as `self`
-            unsafe { self.queue.enqueue_read_buffer(&slab, CL_NON_BLOCKING, span.start, bytes, &[]) }
-                .map_err(|error| self.error("cannot be read", error))?;
-        }
-        Ok((checks, found))
+    /// Queues a copy of the results of checks, if some are pending: their numbers, and the table,
+    /// which is there when the queue has been waited for.
+    fn copy_found(&self, state: &mut State) -> Result<(Range<u64>, Vec<u64>)> {
+        let pending = state.checks.pending();
+        let (false, Some(span)) = (pending.is_empty(), state.found) else { return Ok((pending, Vec::new())) };
+        let mut table = vec![0_u64; 2 * MAX_CHECKS];
+        let slab = borrowed(state.arena.slab(span.slab));
+        // SAFETY: any bits are a number
+        let bytes = unsafe { std::slice::from_raw_parts_mut(table.as_mut_ptr().cast::<u8>(), 16 * MAX_CHECKS) };
+        // SAFETY: the heap memory of the table lives until the caller has waited; the slab lives as
+        // long as `self`
+        unsafe { self.queue.enqueue_read_buffer(&slab, CL_NON_BLOCKING, span.start, bytes, &[]) }
+            .map_err(|error| self.error("cannot be read", error))?;
+        Ok((pending, table))
     }
-}
 
-/// The error of the first check that has found an index.
-fn first_error(checks: Vec<OutOfRange>, found: &[u64]) -> Result<()> {
-    let fails = checks.into_iter().zip(found.as_chunks::<2>().0).find(|(_, found)| found[0] > 0);
-    fails.map_or(Ok(()), |(error, &[position, index])| Err(error(position as usize - 1, index as usize)))
+    /// Records copies of the numbers that are read to one block, if there are several.
+    fn collect(&self, state: &mut State, reads: &[Readout]) -> Result<Option<Span>> {
+        let numbers: Vec<&Readout> = reads.iter().filter(|read| read.is_number()).collect();
+        let is_built = |dtype: &DType| state.libraries.contains_key(dtype);
+        let (true, Some(dtype)) = (numbers.len() > 1, [DType::F32, DType::F64, DType::I64].into_iter().find(is_built))
+        else {
+            return Ok(None);
+        };
+        let kernel = self.kernel(state, dtype, "dl_collect")?;
+        let to = self.take(state, NUMBER_BYTES * numbers.len())?;
+        let mut recorded = Ok(());
+        for (place, Readout { block, start, bytes, .. }) in numbers.into_iter().enumerate() {
+            let [from, to_start] = [block.start + start, to.start + NUMBER_BYTES * place].map(|byte| (byte / 4) as u64);
+            let copy = layout::Collect { from, to: to_start, words: (bytes.len() / 4) as u64 };
+            // each has a place of its own, so they do not depend on each other
+            let blocks = [*block, to].into_iter();
+            recorded = recorded.and_then(|()| self.record(state, kernel, 1, copy.bytes(), blocks, empty()));
+        }
+        // it is kept until these launches are queued, and the read follows them at once
+        state.give_back(to);
+        recorded.map(|()| Some(to))
+    }
 }
 
 /// The context of the device of this number, one in a process: PoCL guards its compiler by a lock

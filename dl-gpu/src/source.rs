@@ -103,7 +103,7 @@ pub(crate) fn library(dtype: DType, target: Target) -> String {
     }
     let codes = format!("#define DL_LOAD {LOAD}\n#define DL_POSITION {POSITION}\n#define DL_SELECT {SELECT}\n");
     let interpreter = include_str!("interpret.c").replace("DL_CASES", &cases);
-    let text = [prelude(dtype, target), codes, interpreter].concat();
+    let text = [prelude(dtype, target), codes, interpreter].concat() + include_str!("collect.c");
     match dtype {
         DType::I64 => text + include_str!("check.c"),
         _ => {

@@ -4,7 +4,7 @@
 use crate::matrix;
 use crate::workloads::{exits, median};
 use dl_core::{Differentiable, Do, Layer, Result, Weight};
-use dl_nd::device::{Counters, Device, OutOfRange, Reads, Span, View, Work};
+use dl_nd::device::{Check, Counters, Device, OutOfRange, Readout, Reads, Span, View, Work};
 use dl_nd::{MoveModule, Nd, NdLayer, NdWeight, ops::*};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -15,21 +15,25 @@ const SAMPLES: usize = 64;
 const WIDTH: usize = 16;
 
 pub(crate) fn measure(device: &Arc<dyn Device>) -> Result<()> {
-    decisions(device)?;
-    products(device)?;
-    host_time(device)
+    let timed = Arc::new(Timed::new(device));
+    decisions(&timed)?;
+    products(&timed)?;
+    host_time(&timed)
 }
 
-fn seconds(run: &mut dyn FnMut() -> Result<()>) -> Result<f64> {
+/// The seconds of a run, and those of them in calls of the device.
+fn seconds(timed: &Timed, run: &mut dyn FnMut() -> Result<()>) -> Result<[f64; 2]> {
+    timed.take();
     let start = Instant::now();
     run()?;
-    Ok(start.elapsed().as_secs_f64())
+    let whole = start.elapsed().as_secs_f64();
+    Ok([whole, 1e-9 * timed.take().all])
 }
 
 /// Prints how many times as long the second takes as the first.
 fn report(
     name: &str,
-    device: &Arc<dyn Device>,
+    device: &Timed,
     mut together: impl FnMut() -> Result<()>,
     mut one_by_one: impl FnMut() -> Result<()>,
 ) -> Result<()> {
@@ -43,63 +47,86 @@ fn report(
     let [few, many] = [spent(&mut together)?, spent(&mut one_by_one)?];
     let mut rounds = Vec::new();
     for _ in 0..ROUNDS {
-        rounds.push([seconds(&mut together)?, seconds(&mut one_by_one)?]);
+        rounds.push([seconds(device, &mut together)?, seconds(device, &mut one_by_one)?]);
     }
     println!(
-        "{name}: together {:.0} µs, {} launches, {} waits; one by one {:.0} µs, {} launches, {} waits; ratio {:.1}",
-        1e6 * median(&rounds, |round| round[0]),
+        "{name}: together {:.0} µs, {} launches, {} waits; one by one {:.0} µs, {} launches, {} waits; \
+         ratio {:.1}, of the calls of the device {:.1}",
+        1e6 * median(&rounds, |round| round[0][0]),
         few[0],
         few[1],
-        1e6 * median(&rounds, |round| round[1]),
+        1e6 * median(&rounds, |round| round[1][0]),
         many[0],
         many[1],
-        median(&rounds, |round| round[1] / round[0]),
+        median(&rounds, |round| round[1][0] / round[0][0]),
+        median(&rounds, |round| round[1][1] / round[0][1]),
     );
     Ok(())
 }
 
 /// 64 samples with 8 decisions each in one pass, and a pass for each sample.
-fn decisions(device: &Arc<dyn Device>) -> Result<()> {
-    let all: Vec<Layer<f32>> = exits(Some(device), WIDTH, SAMPLES)?;
+fn decisions(timed: &Arc<Timed>) -> Result<()> {
+    let place: Arc<dyn Device> = timed.clone();
+    let all: Vec<Layer<f32>> = exits(Some(&place), WIDTH, SAMPLES)?;
     report(
         "64 samples with 8 decisions",
-        device,
+        timed,
         || Do::predict(all.clone()).wait().map(drop),
         || all.iter().try_for_each(|sample| sample.predict().wait().map(drop)),
     )
 }
 
 /// 64 equal products in one launch, and in a launch for each.
-fn products(device: &Arc<dyn Device>) -> Result<()> {
-    let w = matrix([WIDTH, WIDTH], 1, 0.05).to(device)?;
-    let samples: Vec<Nd> = (0..SAMPLES).map(|seed| matrix([1, WIDTH], seed, 1.0).to(device)).collect::<Result<_>>()?;
+fn products(timed: &Arc<Timed>) -> Result<()> {
+    let place: Arc<dyn Device> = timed.clone();
+    let w = matrix([WIDTH, WIDTH], 1, 0.05).to(&place)?;
+    let samples: Vec<Nd> = (0..SAMPLES).map(|seed| matrix([1, WIDTH], seed, 1.0).to(&place)).collect::<Result<_>>()?;
     let layers: Vec<NdLayer> = samples.iter().map(|x| x.matmul(&w)).collect();
     let end = |last: Nd| last.to_host().map(drop);
     report(
         "64 products",
-        device,
+        timed,
         || end(Do::predict(layers.clone()).wait()?.swap_remove(SAMPLES - 1)),
         || {
             let mut last = None;
             for layer in &layers {
                 last = Some(layer.predict().wait()?);
-                device.flush()?;
+                timed.flush()?;
             }
             end(last.expect("there are products"))
         },
     )
 }
 
-/// A device that measures how long another one takes to record and to flush.
+/// A device that measures how long the calls of another one take.
 struct Timed {
     device: Arc<dyn Device>,
     recorded: AtomicU64,
     launch_ns: AtomicU64,
     memory_ns: AtomicU64,
     flush_ns: AtomicU64,
+    read_ns: AtomicU64,
+}
+
+/// Nanoseconds.
+struct Spent {
+    /// Of a recorded operation.
+    launch: f64,
+    /// Of the memory for it.
+    memory: f64,
+    /// Of all flushes.
+    flush: f64,
+    /// Of all calls.
+    all: f64,
 }
 
 impl Timed {
+    fn new(device: &Arc<dyn Device>) -> Timed {
+        let new = AtomicU64::default;
+        let (launch_ns, memory_ns, flush_ns, read_ns) = (new(), new(), new(), new());
+        Timed { device: device.clone(), recorded: new(), launch_ns, memory_ns, flush_ns, read_ns }
+    }
+
     fn timed<R>(total: &AtomicU64, run: impl FnOnce() -> R) -> R {
         let start = Instant::now();
         let result = run();
@@ -107,12 +134,12 @@ impl Timed {
         result
     }
 
-    /// The nanoseconds of a launch and of memory for it, for each recorded operation, and of the
-    /// flushes.
-    fn take(&self) -> [f64; 3] {
-        let [recorded, launch, memory, flush] = [&self.recorded, &self.launch_ns, &self.memory_ns, &self.flush_ns]
-            .map(|total| total.swap(0, Relaxed) as f64);
-        [launch / recorded.max(1.0), memory / recorded.max(1.0), flush]
+    /// What has been spent since the last call of this.
+    fn take(&self) -> Spent {
+        let counts = [&self.recorded, &self.launch_ns, &self.memory_ns, &self.flush_ns, &self.read_ns];
+        let [recorded, launch, memory, flush, read] = counts.map(|total| total.swap(0, Relaxed) as f64);
+        let all = launch + memory + flush + read;
+        Spent { launch: launch / recorded.max(1.0), memory: memory / recorded.max(1.0), flush, all }
     }
 }
 
@@ -146,16 +173,12 @@ impl Device for Timed {
         Timed::timed(&self.flush_ns, || self.device.flush())
     }
 
-    fn check(&self, of: &View, below: usize, except: Option<usize>, error: OutOfRange) -> Result<()> {
+    fn check(&self, of: &View, below: usize, except: Option<usize>, error: OutOfRange) -> Result<Check> {
         self.device.check(of, below, except, error)
     }
 
-    fn read(&self, from: Span, bytes: &mut [u8]) -> Result<()> {
-        self.device.read(from, bytes)
-    }
-
-    fn read_all(&self, reads: &mut [(Span, Vec<u8>)]) -> Result<()> {
-        self.device.read_all(reads)
+    fn read(&self, reads: &mut [Readout]) -> Result<()> {
+        Timed::timed(&self.read_ns, || self.device.read(reads))
     }
 
     fn reads(&self) -> &Reads {
@@ -164,15 +187,7 @@ impl Device for Timed {
 }
 
 /// What the host spends on a recorded operation, and on a flush.
-fn host_time(device: &Arc<dyn Device>) -> Result<()> {
-    let new = AtomicU64::default;
-    let timed = Arc::new(Timed {
-        device: device.clone(),
-        recorded: new(),
-        launch_ns: new(),
-        memory_ns: new(),
-        flush_ns: new(),
-    });
+fn host_time(timed: &Arc<Timed>) -> Result<()> {
     let place: Arc<dyn Device> = timed.clone();
     let w: NdWeight = Weight::new(matrix([WIDTH, WIDTH], 1, 0.05));
     w.move_to(&place)?;
@@ -199,11 +214,11 @@ fn host_time(device: &Arc<dyn Device>) -> Result<()> {
                     rounds.clear(); // it compiles
                 }
             }
-            flushes[which] = median(&rounds, |round| round[2]) - clock;
+            flushes[which] = median(&rounds, |round: &Spent| round.flush) - clock;
             println!(
                 "{name}, {count} × {depth}: {:.2} µs to record it, {:.2} µs for its memory",
-                (median(&rounds, |round| round[0]) - clock) / 1e3,
-                (median(&rounds, |round| round[1]) - 2.0 * clock) / 1e3,
+                (median(&rounds, |round| round.launch) - clock) / 1e3,
+                (median(&rounds, |round| round.memory) - 2.0 * clock) / 1e3,
             );
         }
         let [one, deep, wide] = flushes.map(|ns| ns / 1e3);

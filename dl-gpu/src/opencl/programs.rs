@@ -4,9 +4,11 @@ use super::{OpenCl, State};
 use crate::layout::{self, Argument, INSTRUCTIONS, NUMBERS, PLACES, Place, Shape};
 use crate::source;
 use dl_core::{DType, Result};
-use dl_nd::device::{Code, Span, View, Work};
+use dl_nd::device::{Code, View, Work};
 use opencl3::kernel::Kernel;
 use opencl3::program::Program;
+use smallvec::SmallVec;
+use std::iter::repeat_n;
 
 /// The largest number of tensors of a program.
 const MANY: usize = 64;
@@ -59,22 +61,21 @@ impl OpenCl {
     where
         layout::Program<T>: Argument,
     {
-        let (of, to) = work.views();
-        let views: Vec<&View> = of.into_iter().chain(to).collect();
+        let to = work.writes();
         let (dtype, shape) = (code.element, Shape::new(&to[0].shape)?);
-        let places: Vec<Place> = views.iter().map(|view| Place::new(view, dtype)).collect::<Result<_>>()?;
-        let reads: Vec<Span> = views[..views.len() - to.len()].iter().map(|view| view.span()).collect();
-        let mut writes: Vec<Span> = to.iter().map(View::span).collect();
-        if views.len() > MANY {
-            return Err(self.error("cannot run a program", format_args!("it has {} tensors", views.len())));
+        let places = work.reads().chain(to).map(|view| Place::new(view, dtype));
+        let places: SmallVec<[Place; PLACES]> = places.collect::<Result<_>>()?;
+        let (reads, writes) = (work.reads().map(View::span), to.iter().map(View::span));
+        if places.len() > MANY {
+            return Err(self.error("cannot run a program", format_args!("it has {} tensors", places.len())));
         }
         let program = state.program(code, &places);
         program.uses = program.uses.saturating_add(1);
-        let is_short = code.instructions.len() <= INSTRUCTIONS && views.len() <= PLACES && numbers.len() <= NUMBERS;
+        let is_short = code.instructions.len() <= INSTRUCTIONS && places.len() <= PLACES && numbers.len() <= NUMBERS;
         if is_short && program.kernel.is_none() && program.uses < self.settings.compile_from {
             let mut interpreted = layout::Program {
                 shape,
-                operands: reads.len() as i32,
+                operands: (places.len() - to.len()) as i32,
                 results: to.len() as i32,
                 instructions: code.instructions.len() as i32,
                 unused: 0,
@@ -86,13 +87,11 @@ impl OpenCl {
             fill(&mut interpreted.code, code.instructions.iter().map(|&instruction| source::encoded(instruction)));
             fill(&mut interpreted.stored, code.results.iter().map(|&result| result as u32));
             fill(&mut interpreted.numbers, numbers.iter().copied());
-            fill(&mut interpreted.places, places);
             // places that are not used get any memory
-            while reads.len() + writes.len() < PLACES {
-                writes.push(writes[0]);
-            }
+            let writes = writes.chain(repeat_n(to[0].span(), PLACES - places.len()));
+            fill(&mut interpreted.places, places);
             let kernel = self.kernel(state, dtype, "dl_interpret")?;
-            return self.record(state, kernel, shape.len, interpreted.bytes(), &reads, &writes);
+            return self.record(state, kernel, shape.len, interpreted.bytes(), reads, writes);
         }
         let kernel = match program.kernel {
             Some(kernel) => kernel,
@@ -105,11 +104,14 @@ impl OpenCl {
             }
         };
         // the geometry of a program
-        let mut argument = shape.bytes().to_vec();
+        let size = size_of::<Shape>() + places.len() * size_of::<Place>() + numbers.len().max(1) * size_of::<T>();
+        let size = size.next_multiple_of(8);
+        let mut argument = Vec::with_capacity(size);
+        argument.extend_from_slice(shape.bytes());
         places.iter().for_each(|place| argument.extend_from_slice(place.bytes()));
         numbers.iter().for_each(|number| argument.extend_from_slice(number.bytes()));
-        argument.resize((argument.len() + usize::from(numbers.is_empty()) * size_of::<T>()).next_multiple_of(8), 0);
-        self.record(state, kernel, shape.len, &argument, &reads, &writes)
+        argument.resize(size, 0);
+        self.record(state, kernel, shape.len, &argument, reads, writes)
     }
 }
 

@@ -7,6 +7,7 @@ use dl_nd::device::{Group, Span};
 use opencl3::kernel::ExecuteKernel;
 use opencl3::memory::{Buffer, CL_MEM_READ_WRITE, ClMem};
 use opencl3::types::CL_NON_BLOCKING;
+use smallvec::SmallVec;
 use std::ptr::null_mut;
 
 /// The memory of the arguments of a flush: those of a full queue, and of one more launch.
@@ -19,7 +20,7 @@ const MAX_STAGED_BYTES: usize = 1 << 26;
 #[derive(PartialEq)]
 pub(super) struct Launched {
     kernel: usize,
-    slabs: Vec<usize>,
+    slabs: SmallVec<[usize; 8]>,
 }
 
 impl State {
@@ -39,8 +40,8 @@ impl OpenCl {
         kernel: usize,
         threads: u64,
         argument: &[u8],
-        reads: &[Span],
-        writes: &[Span],
+        reads: impl Iterator<Item = Span> + Clone,
+        writes: impl Iterator<Item = Span> + Clone,
     ) -> Result<()> {
         if state.queue.is_full() {
             self.launch_recorded(state)?;
@@ -51,7 +52,7 @@ impl OpenCl {
         if state.table.is_none() {
             state.table = Some(self.take(state, TABLE_BYTES)?);
         }
-        let slabs = reads.iter().chain(writes).map(|span| span.slab).collect();
+        let slabs = reads.clone().chain(writes.clone()).map(|span| span.slab).collect();
         state.queue.record(Launched { kernel, slabs }, threads, argument, reads, writes);
         Ok(())
     }

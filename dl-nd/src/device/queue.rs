@@ -13,7 +13,7 @@
 #![allow(missing_docs, reason = "for the crates that implement devices")]
 
 use super::Span;
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
 /// Limits of what is recorded. Beyond, a device would idle, or memory be kept for too long.
 const MAX_LAUNCHES: usize = 1024;
@@ -45,7 +45,7 @@ struct Uses {
 /// arguments and numbers of threads only.
 pub struct Queue<K> {
     levels: Vec<Vec<Group<K>>>,
-    uses: HashMap<(usize, usize), Uses>,
+    uses: FxHashMap<(usize, usize), Uses>,
     freed: Vec<Span>,
     launches: usize,
     threads: u64,
@@ -54,7 +54,7 @@ pub struct Queue<K> {
 
 impl<K> Default for Queue<K> {
     fn default() -> Self {
-        Queue { levels: Vec::new(), uses: HashMap::new(), freed: Vec::new(), launches: 0, threads: 0, bytes: 0 }
+        Queue { levels: Vec::new(), uses: FxHashMap::default(), freed: Vec::new(), launches: 0, threads: 0, bytes: 0 }
     }
 }
 
@@ -69,17 +69,24 @@ fn class(threads: u64) -> u64 {
 
 impl<K: PartialEq> Queue<K> {
     /// Records a launch that reads and writes these blocks, which are whole parts of the arena.
-    pub fn record(&mut self, kernel: K, threads: u64, argument: &[u8], reads: &[Span], writes: &[Span]) {
-        let uses = |span: &Span| self.uses.get(&block(*span)).copied().unwrap_or_default();
-        let after_reads = reads.iter().map(|span| uses(span).written).max().unwrap_or(0);
-        let after_writes = writes.iter().map(|span| uses(span).written.max(uses(span).read)).max().unwrap_or(0);
+    pub fn record(
+        &mut self,
+        kernel: K,
+        threads: u64,
+        argument: &[u8],
+        reads: impl Iterator<Item = Span> + Clone,
+        writes: impl Iterator<Item = Span> + Clone,
+    ) {
+        let uses = |span| self.uses.get(&block(span)).copied().unwrap_or_default();
+        let after_reads = reads.clone().map(|span| uses(span).written).max().unwrap_or(0);
+        let after_writes = writes.clone().map(uses).map(|uses| uses.written.max(uses.read)).max().unwrap_or(0);
         let level = after_reads.max(after_writes) + 1;
         for span in reads {
-            let uses = self.uses.entry(block(*span)).or_default();
+            let uses = self.uses.entry(block(span)).or_default();
             uses.read = uses.read.max(level);
         }
         for span in writes {
-            self.uses.entry(block(*span)).or_default().written = level;
+            self.uses.entry(block(span)).or_default().written = level;
         }
         self.launches += 1;
         self.threads += threads;
@@ -139,6 +146,10 @@ mod tests {
         Span { slab: 0, start, bytes: 4 }
     }
 
+    fn record(queue: &mut Queue<char>, kernel: char, threads: u64, argument: &[u8], reads: &[Span], writes: &[Span]) {
+        queue.record(kernel, threads, argument, reads.iter().copied(), writes.iter().copied());
+    }
+
     /// The kernels and arguments of the groups.
     fn taken(queue: &mut Queue<char>) -> Vec<(char, Vec<u8>)> {
         queue.take().0.map(|group| (group.kernel, group.arguments)).collect()
@@ -149,8 +160,8 @@ mod tests {
         let mut queue = Queue::default();
         for sample in 0..3_u8 {
             let at = 10 * usize::from(sample);
-            queue.record('a', 5, &[sample], &[span(1000)], &[span(at)]);
-            queue.record('b', 5, &[sample], &[span(at)], &[span(at + 1)]);
+            record(&mut queue, 'a', 5, &[sample], &[span(1000)], &[span(at)]);
+            record(&mut queue, 'b', 5, &[sample], &[span(at)], &[span(at + 1)]);
         }
         assert_eq!(taken(&mut queue), [('a', vec![0, 1, 2]), ('b', vec![0, 1, 2])]);
         assert!(queue.is_empty());
@@ -159,11 +170,11 @@ mod tests {
     #[test]
     fn launches_that_share_a_written_block_keep_their_order() {
         let mut queue = Queue::default();
-        queue.record('a', 1, &[0], &[], &[span(0)]);
-        queue.record('b', 1, &[1], &[span(0)], &[span(1)]); // after the write
-        queue.record('a', 1, &[2], &[], &[span(0)]); // after the read
-        queue.record('a', 1, &[3], &[], &[span(0)]); // after the other write
-        queue.record('a', 1, &[4], &[], &[span(2)]); // after none
+        record(&mut queue, 'a', 1, &[0], &[], &[span(0)]);
+        record(&mut queue, 'b', 1, &[1], &[span(0)], &[span(1)]); // after the write
+        record(&mut queue, 'a', 1, &[2], &[], &[span(0)]); // after the read
+        record(&mut queue, 'a', 1, &[3], &[], &[span(0)]); // after the other write
+        record(&mut queue, 'a', 1, &[4], &[], &[span(2)]); // after none
         assert_eq!(taken(&mut queue), [('a', vec![0, 4]), ('b', vec![1]), ('a', vec![2]), ('a', vec![3])]);
     }
 
@@ -171,7 +182,7 @@ mod tests {
     fn launches_of_different_sizes_are_not_grouped() {
         let mut queue = Queue::default();
         for (threads, argument) in [(1, 0), (64, 1), (65, 2), (128, 3), (129, 4)] {
-            queue.record('a', threads, &[argument], &[], &[span(threads as usize)]);
+            record(&mut queue, 'a', threads, &[argument], &[], &[span(threads as usize)]);
         }
         assert_eq!(taken(&mut queue), [('a', vec![0, 1]), ('a', vec![2, 3]), ('a', vec![4])]);
     }
@@ -180,7 +191,7 @@ mod tests {
     fn freed_block_is_kept_while_launches_are_recorded() {
         let mut queue = Queue::default();
         assert!(!queue.keep(span(0)));
-        queue.record('a', 1, &[], &[span(1)], &[span(2)]);
+        record(&mut queue, 'a', 1, &[], &[span(1)], &[span(2)]);
         assert!(queue.keep(span(1)) && queue.uses(span(1)) && !queue.uses(span(3)));
         assert_eq!(queue.take().1, [span(1)]);
         assert!(!queue.uses(span(1)));
