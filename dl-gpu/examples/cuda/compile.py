@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Compiles the kernels for CUDA to sm_90 and reports registers, stacks and spills. No GPU is needed.
 
 cargo run -p monadic-dl-gpu --example cuda -- target/cuda

@@ -9,6 +9,7 @@ typedef unsigned long ulong;
 #define FLT_MAX 3.40282347e+38f
 #define DBL_MIN 2.2250738585072014e-308
 #define DBL_MAX 1.7976931348623157e+308
+// A multiprocessor needs to hold one group only, so that registers are not saved and spilled.
 #define DL_KERNEL extern "C" __global__ void __launch_bounds__(DL_GROUP, 1)
 #define DL_GLOBAL
 #define DL_LOCAL __shared__

@@ -40,7 +40,10 @@ fn labels(device: &Arc<dyn Device>) -> Nd<usize, Ix1> {
 
 /// The launches, waits and bytes of a step, the same for each, and the largest number of bytes in use
 /// of three steps. One thread evaluates them.
-fn counts(build: impl Fn(&Arc<dyn Device>) -> Layer<f32> + Sync, optimizer: &impl Optimizer) -> ([u64; 4], u64) {
+fn counts(
+    build: impl Fn(&Arc<dyn Device>) -> Layer<f32> + Sync,
+    optimizer: &(impl Optimizer + Clone + 'static),
+) -> ([u64; 4], u64) {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("there is room for a thread");
     pool.install(|| {
         let dry = Dry::new();
@@ -97,26 +100,31 @@ fn tree(device: &Arc<dyn Device>, leaves: usize) -> Layer<f32> {
         };
         level = level.chunks(2).map(node).collect();
     }
-    output.of(&level.remove(0).0).cross_entropy([0])
+    let label = Nd::from([0_usize]).to(device).expect("a dry device has room");
+    output.of(&level.remove(0).0).cross_entropy(label)
 }
 
 #[test]
 fn classifiers_of_a_level_are_launched_together() {
     let sgd = Sgd::new(0.01);
     let of = |columns, fine| counts(|device| paper(device, columns, fine), &sgd);
-    println!("{:?} {:?} {:?} {:?}", of(1, 1), of(1, 8), of(4, 1), of(1, 2));
+    // the losses of the classifiers are read together
+    assert_eq!(of(1, 1), ([47, 1, 0, 8], 4720));
+    assert_eq!(of(1, 8), ([48, 1, 0, 36], 19_980));
+    assert_eq!(of(4, 1), ([48, 1, 0, 8], 10_192));
 }
 
 #[test]
-fn perceptron_takes_launches() {
-    println!("{:?}", counts(perceptron, &Sgd::new(0.01)));
-    println!("{:?}", counts(perceptron, &Adam::new(0.01)));
+fn steps_of_a_perceptron_have_exact_counts() {
+    assert_eq!(counts(perceptron, &Sgd::new(0.01)), ([31, 1, 0, 4], 3476));
+    assert_eq!(counts(perceptron, &Adam::new(0.01)), ([29, 1, 0, 4], 6212));
 }
 
 #[test]
 fn nodes_of_a_level_of_a_tree_are_launched_together() {
     let of = |leaves| counts(|device| tree(device, leaves), &Sgd::new(0.01));
-    println!("{:?} {:?} {:?}", of(4), of(8), of(16));
+    // 15 or 16 launches for a level more, of twice as many nodes
+    assert_eq!([of(4), of(8), of(16)].map(|(counts, _)| counts), [[61, 1, 0, 4], [76, 1, 0, 4], [92, 1, 0, 4]]);
 }
 
 #[test]
@@ -132,7 +140,6 @@ fn steady_state_builds_nothing_and_needs_no_new_memory() {
         };
         let before = steps(3);
         let after = steps(20);
-        println!("{before:?} {after:?}");
         let kept = |counters: &Counters| {
             [counters.builds, counters.bytes_in_use, counters.peak_bytes, counters.bytes_reserved, counters.bytes_up]
         };
