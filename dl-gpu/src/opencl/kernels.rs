@@ -156,7 +156,7 @@ impl OpenCl {
     /// Records the kernel of this work, which has the memory of its views and a struct as arguments.
     fn record_work(&self, state: &mut State, work: &Work<'_>, argument: &impl Argument) -> Result<()> {
         let kernel = self.kernel(state, work.dtype(), work.kernel())?;
-        let (reads, writes) = (work.reads().map(View::span), work.writes().iter().map(View::span));
+        let (reads, writes) = (work.reads().map(View::span), work.writes().iter().map(View::written));
         self.record(state, kernel, work.threads(), argument.bytes(), reads, writes)
     }
 
@@ -169,8 +169,8 @@ impl OpenCl {
         let chunks = layout::SumAll { of: offset(of), to: start, len };
         let total = layout::SumAll { of: start, to: offset(to), len };
         let summed = self
-            .record(state, first, work.threads(), chunks.bytes(), once(of.span()), once(sums))
-            .and_then(|()| self.record(state, second, 1, total.bytes(), once(sums), once(to.span())));
+            .record(state, first, work.threads(), chunks.bytes(), once(of.span()), once((sums, 0..sums.bytes)))
+            .and_then(|()| self.record(state, second, 1, total.bytes(), once(sums), once(to.written())));
         state.give_back(sums);
         summed
     }

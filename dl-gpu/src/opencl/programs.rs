@@ -65,7 +65,7 @@ impl OpenCl {
         let (dtype, shape) = (code.element, Shape::new(&to[0].shape)?);
         let places = work.reads().chain(to).map(|view| Place::new(view, dtype));
         let places: SmallVec<[Place; PLACES]> = places.collect::<Result<_>>()?;
-        let (reads, writes) = (work.reads().map(View::span), to.iter().map(View::span));
+        let (reads, writes) = (work.reads().map(View::span), to.iter().map(View::written));
         if places.len() > MANY {
             return Err(self.error("cannot run a program", format_args!("it has {} tensors", places.len())));
         }
@@ -88,7 +88,7 @@ impl OpenCl {
             fill(&mut interpreted.stored, code.results.iter().map(|&result| result as u32));
             fill(&mut interpreted.numbers, numbers.iter().copied());
             // places that are not used get any memory
-            let writes = writes.chain(repeat_n(to[0].span(), PLACES - places.len()));
+            let writes = writes.chain(repeat_n(to[0].written(), PLACES - places.len()));
             fill(&mut interpreted.places, places);
             let kernel = self.kernel(state, dtype, "dl_interpret")?;
             return self.record(state, kernel, shape.len, interpreted.bytes(), reads, writes);

@@ -8,6 +8,7 @@ use opencl3::kernel::ExecuteKernel;
 use opencl3::memory::{Buffer, CL_MEM_READ_WRITE, ClMem};
 use opencl3::types::CL_NON_BLOCKING;
 use smallvec::SmallVec;
+use std::ops::Range;
 use std::ptr::null_mut;
 
 /// The memory of the arguments of a flush: those of a full queue, and of one more launch.
@@ -41,7 +42,7 @@ impl OpenCl {
         threads: u64,
         argument: &[u8],
         reads: impl Iterator<Item = Span> + Clone,
-        writes: impl Iterator<Item = Span> + Clone,
+        writes: impl Iterator<Item = (Span, Range<usize>)> + Clone,
     ) -> Result<()> {
         if state.queue.is_full() {
             self.launch_recorded(state)?;
@@ -52,7 +53,7 @@ impl OpenCl {
         if state.table.is_none() {
             state.table = Some(self.take(state, TABLE_BYTES)?);
         }
-        let slabs = reads.clone().chain(writes.clone()).map(|span| span.slab).collect();
+        let slabs = reads.clone().chain(writes.clone().map(|(span, _)| span)).map(|span| span.slab).collect();
         state.queue.record(Launched { kernel, slabs }, threads, argument, reads, writes);
         Ok(())
     }
@@ -74,7 +75,7 @@ impl OpenCl {
 
     pub(super) fn launch_groups(&self, state: &mut State, groups: Vec<Group<Launched>>) -> Result<()> {
         let table = state.table.expect("it is there when a launch is recorded");
-        let arguments: Vec<u8> = groups.iter().flat_map(|group| group.arguments.iter().copied()).collect();
+        let arguments = groups.iter().map(|group| &group.arguments[..]).collect::<Vec<_>>().concat();
         self.write_staged(state, Span { bytes: arguments.len(), ..table }, arguments)?;
         let mut start = table.start as u64;
         for Group { kernel: Launched { kernel, slabs }, threads, instances, arguments } in groups {

@@ -46,6 +46,8 @@ fn applied(a: &Pair, b: &Pair, which: usize, at: [&Nd<usize, Ix1>; 2]) -> Pair {
             6 => concat(0, [a.slice_axis(0, 2..), b.slice_axis(0, ..2)]),
             7 => a.index_select(0, at) + 0.0 * b,
             8 => b.flip(1) + a.t(),
+            9 => concat(1, [a.slice_axis(1, 3..), b.slice_axis(1, ..3)]),
+            10 => concat(0, [a.slice_axis(0, ..1), b.slice_axis(0, 1..3), a.slice_axis(0, ..1), b.slice_axis(0, 2..3)]),
             _ => a.layer().reshape([SIDE * SIDE, 1]).sum_keepdim(0) * 0.01 + b.layer(),
         };
         value.predict().wait().unwrap()
@@ -84,7 +86,7 @@ fn run(device: &Arc<dyn Device>, seed: u64, steps: usize) {
                 assert_eq!(sums[0].to_bits(), sums[1].to_bits(), "step {step}");
             }
             _ => {
-                let value = applied(&pool[a], &pool[b], draws.below(10), [&rows, &rows_there]);
+                let value = applied(&pool[a], &pool[b], draws.below(12), [&rows, &rows_there]);
                 if pool.len() < 40 { pool.push(value) } else { pool[b] = value }
             }
         }

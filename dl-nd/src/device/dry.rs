@@ -5,6 +5,7 @@ use dl_core::{DType, Result};
 use std::collections::HashSet;
 use std::convert::Infallible;
 use std::iter::{empty, once};
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A device that computes nothing: it counts kernels, waits and bytes, and every element that is
@@ -61,7 +62,7 @@ impl State {
         kernel: Kernel,
         threads: u64,
         reads: impl Iterator<Item = Span> + Clone,
-        writes: impl Iterator<Item = Span> + Clone,
+        writes: impl Iterator<Item = (Span, Range<usize>)> + Clone,
     ) {
         if self.queue.is_full() {
             self.flush();
@@ -125,7 +126,7 @@ impl Device for Dry {
 
     fn launch(&self, work: &Work<'_>) -> Result<()> {
         let state = &mut *self.state();
-        let (reads, writes) = (work.reads().map(View::span), work.writes().iter().map(View::span));
+        let (reads, writes) = (work.reads().map(View::span), work.writes().iter().map(View::written));
         let code = match *work {
             Work::Map { code, .. } => Some(code.clone()),
             _ => None,
@@ -133,7 +134,7 @@ impl Device for Dry {
         let kernel = (work.kernel(), work.dtype(), code);
         if let Work::SumAll { .. } = work {
             let sums = state.take(work.threads() as usize * work.dtype().size());
-            state.record(kernel, work.threads(), reads, once(sums));
+            state.record(kernel, work.threads(), reads, once((sums, 0..sums.bytes)));
             state.record(("dl_sum_of_chunks", work.dtype(), None), 1, once(sums), writes);
             state.give_back(sums);
         } else {

@@ -2,6 +2,7 @@
 
 use super::{Buffer, Check, Device, Program, Readout, Span};
 use dl_core::{DType, Result};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// The elements of a tensor in the memory of a device.
@@ -43,6 +44,17 @@ impl View {
     /// The memory that the elements are in.
     pub fn span(&self) -> Span {
         self.buffer.span
+    }
+
+    /// That memory, and the range of its bytes that a kernel writes for these elements, which are not
+    /// empty.
+    pub fn written(&self) -> (Span, Range<usize>) {
+        let far = |sign: isize| -> isize {
+            let ends = self.shape.iter().zip(&self.strides).map(|(&length, &stride)| stride * (length as isize - 1));
+            ends.filter(|end| end.signum() == sign).sum()
+        };
+        let bytes = |place: isize| self.offset.wrapping_add_signed(place) * self.dtype.size();
+        (self.span(), bytes(far(-1))..bytes(far(1) + 1))
     }
 
     pub(crate) fn device(&self) -> &Arc<dyn Device> {
