@@ -1,5 +1,5 @@
-//! What grouping saves, and what a launch costs the host. Medians of rounds in turns; the shapes are
-//! small, so that launches and waits take most of the time.
+//! What grouping saves, and what a launch costs the host. Medians of rounds in turns; the shapes
+//! are small, so that launches and waits take most of the time.
 
 use crate::matrix;
 use crate::workloads::{exits, median};
