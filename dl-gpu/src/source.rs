@@ -168,8 +168,8 @@ pub(crate) fn map(code: &Code, formats: &[i32], numbers: usize, target: Target) 
     text + "}\n"
 }
 
-/// All kernels for CUDA, as texts with a name: the libraries, and programs with each operation of the
-/// table.
+/// All kernels for CUDA, as texts with a name: the libraries, and programs with each operation of
+/// the table.
 pub(crate) fn of_cuda() -> Vec<(String, String)> {
     let target = Target { dialect: Dialect::Cuda, double: true };
     let types = [DType::F32, DType::F64, DType::I64];

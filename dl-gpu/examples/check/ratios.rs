@@ -1,5 +1,5 @@
-//! What grouping saves, and what a launch costs the host. Medians of rounds in turns; the shapes are
-//! small, so that launches and waits take most of the time.
+//! What grouping saves, and what a launch costs the host. Medians of rounds in turns; the shapes
+//! are small, so that launches and waits take most of the time.
 
 use crate::matrix;
 use crate::workloads::{exits, median};
@@ -186,6 +186,8 @@ impl Device for Timed {
     }
 }
 
+type Operation = fn(&NdLayer, &NdWeight) -> NdLayer;
+
 /// What the host spends on a recorded operation, and on a flush.
 fn host_time(timed: &Arc<Timed>) -> Result<()> {
     let place: Arc<dyn Device> = timed.clone();
@@ -193,7 +195,7 @@ fn host_time(timed: &Arc<Timed>) -> Result<()> {
     w.move_to(&place)?;
     let samples: Vec<Nd> = (0..SAMPLES).map(|seed| matrix([1, WIDTH], seed, 1.0).to(&place)).collect::<Result<_>>()?;
     // a segment of so many samples with a chain of so many operations
-    let operations: [(&str, fn(&NdLayer, &NdWeight) -> NdLayer); 2] =
+    let operations: [(&str, Operation); 2] =
         [("product", |x, w| x.matmul(w)), ("program", |x, w| (x.sum_keepdim(1) * x).tanh() + w.slice_axis(0, ..1))];
     let nothing = AtomicU64::default();
     (0..1000).for_each(|_| Timed::timed(&nothing, || ()));

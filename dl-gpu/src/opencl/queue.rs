@@ -84,7 +84,7 @@ impl OpenCl {
             set(&mut call, &start);
             call.set_global_work_sizes(&[(threads as usize).next_multiple_of(GROUP), instances]);
             call.set_local_work_sizes(&[GROUP, 1]);
-            // SAFETY: the arguments have been set; threads beyond those of their instance do nothing
+            // SAFETY: the arguments have been set; threads beyond those of an instance do nothing
             unsafe { call.enqueue_nd_range(&self.queue) }
                 .map_err(|error| self.error("cannot launch a kernel", error))?;
             state.counters.launches += 1;
@@ -93,7 +93,8 @@ impl OpenCl {
         self.queue.flush().map_err(|error| self.error("cannot launch kernels", error))
     }
 
-    /// Memory of at least so many bytes. What recorded launches keep is given out if there is no other.
+    /// Memory of at least so many bytes. What recorded launches keep is given out if there is no
+    /// other.
     pub(super) fn take(&self, state: &mut State, bytes: usize) -> Result<Span> {
         let in_use = state.counters.bytes_in_use;
         let slab = |size| {

@@ -113,8 +113,8 @@ impl View {
         self.device().launch(&Work::Scatter(scatter))
     }
 
-    /// The same indices with a check that all are below a number, or equal to `except`. A read of what
-    /// is computed from them fails with the error for the first one that is not.
+    /// The same indices with a check that all are below a number, or equal to `except`. A read of
+    /// what is computed from them fails with the error for the first one that is not.
     pub(crate) fn checked_below(mut self, below: usize, except: Option<usize>, error: OutOfRange) -> Result<View> {
         if !self.is_empty() {
             let check = self.device().check(&self, below, except, error)?;

@@ -112,9 +112,9 @@ pub trait Device: Send + Sync + 'static {
     #[doc(hidden)]
     fn flush(&self) -> Result<()>;
 
-    /// Records a look at all elements of a view of `usize`. It has failed with the error for the
-    /// first one that is neither below a number nor the excepted one, if there is one. A read of what
-    /// was computed from a view with this check must have the error.
+    /// Records a look at all elements of a view of `usize`. It fails with the error for the first
+    /// one that is neither below a number nor the excepted one. A read of what was computed from a
+    /// view with this check must have the error.
     #[doc(hidden)]
     fn check(&self, of: &View, below: usize, except: Option<usize>, error: OutOfRange) -> Result<Check>;
 

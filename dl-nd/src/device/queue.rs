@@ -9,8 +9,8 @@
 //! have written what it reads or writes, or read what it writes. Levels are launched in order.
 //! Dependencies are known by blocks of memory, as the arena gives them out, and by the parts of a
 //! block that are written: writes of disjoint parts, as of a concatenation, do not depend on each
-//! other. A freed block must not be given out again before the queue is taken: the launches of a level
-//! have no order.
+//! other. A freed block must not be given out again before the queue is taken: the launches of a
+//! level have no order.
 
 #![allow(missing_docs, reason = "for the crates that implement devices")]
 
@@ -108,8 +108,8 @@ fn class(threads: u64) -> u64 {
 }
 
 impl<K: PartialEq> Queue<K> {
-    /// Records a launch that reads these blocks, which are whole parts of the arena, and writes bytes
-    /// of others.
+    /// Records a launch that reads these blocks, which are whole parts of the arena, and writes
+    /// bytes of others.
     pub fn record(
         &mut self,
         kernel: K,

@@ -21,10 +21,10 @@ pub struct Readout {
 }
 
 impl Readout {
-    /// Whether this is a number. Several are copied to one place first, since each copy to the host
-    /// takes as long as a launch.
+    /// Whether this is as long as a number, and aligned to words of four bytes. Several are copied
+    /// to one place first, since each copy to the host takes as long as a launch.
     pub fn is_number(&self) -> bool {
-        matches!(self.bytes.len(), 4 | 8)
+        matches!(self.bytes.len(), 4 | 8) && self.start.is_multiple_of(4)
     }
 
     pub(super) fn result(self) -> Result<Vec<u8>> {

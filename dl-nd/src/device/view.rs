@@ -46,8 +46,8 @@ impl View {
         self.buffer.span
     }
 
-    /// That memory, and the range of its bytes that a kernel writes for these elements, which are not
-    /// empty.
+    /// That memory, and the range of its bytes that a kernel writes for these elements. There must
+    /// be some.
     pub fn written(&self) -> (Span, Range<usize>) {
         let far = |sign: isize| -> isize {
             let ends = self.shape.iter().zip(&self.strides).map(|(&length, &stride)| stride * (length as isize - 1));
@@ -205,8 +205,8 @@ impl View {
         read.result()
     }
 
-    /// Fails if one of these tensors of a device depends on a check that has failed. Waits if such a
-    /// check is pending.
+    /// Fails if one of these tensors of a device depends on a check that has failed. Waits if such
+    /// a check is pending.
     pub(crate) fn verify(views: &[View]) -> Result<()> {
         let Some(first) = views.first() else { return Ok(()) };
         let nothing = |view: &View| Readout { block: view.span(), start: 0, bytes: Vec::new(), failed: None };

@@ -38,8 +38,8 @@ fn labels(device: &Arc<dyn Device>) -> Nd<usize, Ix1> {
     Nd::from([0_usize; BATCH]).to(device).expect("a dry device has room")
 }
 
-/// The launches, waits and bytes of a step, the same for each, and the largest number of bytes in use
-/// of three steps. One thread evaluates them.
+/// The launches, waits and bytes of a step, the same for each, and the largest number of bytes in
+/// use of three steps. One thread evaluates them.
 fn counts(
     build: impl Fn(&Arc<dyn Device>) -> Layer<f32> + Sync,
     optimizer: &(impl Optimizer + Clone + 'static),
