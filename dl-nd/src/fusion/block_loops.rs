@@ -77,3 +77,65 @@ pub(crate) fn block_loops<A: Element>(
     };
     places.iter().map(of).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dl_core::{Binary, Unary};
+
+    const ARRAYS: [[f64; 5]; 3] =
+        [[0.5, -0.0, 1.75, -3.25, 1e-3], [2.5, 0.1, f64::INFINITY, 0.3, -7.0], [-1.5, 0.7, 4.0, f64::NAN, 0.9]];
+
+    /// `1 − a·b`, its product with c, and the exponential of `−a·b`, where `a·b` is the first operation.
+    fn operations() -> Vec<(PointwiseOp, [LoopOperand<f64>; 2])> {
+        use LoopOperand::{Array, Operation};
+        let one_minus = PointwiseOp::WithNumber { op: Binary::Sub, number: 1.0, left: true };
+        vec![
+            (PointwiseOp::Binary(Binary::Mul), [Array(0), Array(1)]),
+            (one_minus, [Operation(0); 2]),
+            (PointwiseOp::Binary(Binary::Mul), [Array(2), Operation(1)]),
+            (PointwiseOp::Unary(Unary::Neg), [Operation(2); 2]),
+            (PointwiseOp::Unary(Unary::Exp), [Operation(3); 2]),
+        ]
+    }
+
+    /// The values of the operations that have a loop.
+    fn values(results: &[usize]) -> Vec<Option<[f64; 5]>> {
+        let mut values: Vec<Option<[f64; 5]>> = Vec::new();
+        for found in block_loops(&operations(), results) {
+            values.push(found.map(|BlockLoop { compute, reads, .. }| {
+                let reads = reads.map(|read| match read {
+                    LoopOperand::Array(array) => ARRAYS[array],
+                    LoopOperand::Operation(at) => values[at].expect("a loop reads operations that have one"),
+                    LoopOperand::Number(number) => [number; 5],
+                });
+                let mut to = [0.0; 5];
+                compute([&reads[0], &reads[1], &reads[2], &reads[3]], &mut to);
+                to
+            }));
+        }
+        values
+    }
+
+    #[test]
+    fn operation_that_others_read_has_loop_of_its_own() {
+        let loops_for = |results: &[usize]| values(results).iter().map(Option::is_some).collect::<Vec<_>>();
+        assert_eq!(loops_for(&[4]), [false, false, true, false, true]);
+        assert_eq!(loops_for(&[0, 4]), [true, false, true, false, true]);
+        assert_eq!(loops_for(&[3, 4]), [false, false, true, true, true]);
+        assert_eq!(loops_for(&[1]), [false, true, false, false, false]);
+        assert_eq!(loops_for(&[]), [false; 5]);
+    }
+
+    #[test]
+    fn loops_of_several_operations_have_bits_of_single_ones() {
+        let single = values(&[0, 1, 2, 3, 4]);
+        for results in [&[4][..], &[2, 4], &[0, 4], &[1, 3, 4]] {
+            for (value, single) in values(results).iter().zip(&single) {
+                let (Some(value), Some(single)) = (value, single) else { continue };
+                let is_same = |(a, b): (&f64, &f64)| a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan();
+                assert!(value.iter().zip(single).all(is_same), "{value:?} and {single:?}");
+            }
+        }
+    }
+}
