@@ -7,10 +7,10 @@
 //! cargo bench --bench executor -- --quick         # short measurements, for a smoke test
 //! ```
 //!
-//! The sections are `cores`, `scalars`, `shared`, `nodes`, `compiled`, `scale` and `parallel`. Compared
-//! variants take turns in each round, and ratios and differences are taken within a round. The
-//! figure is the median over the rounds. The second column is computed from the fastest runs and is
-//! more reliable on a busy machine.
+//! The sections are `cores`, `scalars`, `shared`, `nodes`, `compiled`, `scale` and `parallel`.
+//! Compared variants take turns in each round, and ratios and differences are taken within a round.
+//! The figure is the median over the rounds. The second column is computed from the fastest runs
+//! and is more reliable on a busy machine.
 
 mod busy;
 mod compiled;

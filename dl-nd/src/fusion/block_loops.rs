@@ -26,8 +26,8 @@ pub(crate) struct BlockLoop<A> {
 }
 
 /// The loops of these operations, which have two operands or one. `results` are those with values
-/// that are read elsewhere. An operation has no loop if it is computed in that of another one, or if
-/// nothing reads its value.
+/// that are read elsewhere. An operation has no loop if it is computed in that of another one, or
+/// if nothing reads its value.
 pub(crate) fn block_loops<A: Element>(
     operations: &[(PointwiseOp, [LoopOperand<A>; 2])],
     results: &[usize],
@@ -86,7 +86,7 @@ mod tests {
     const ARRAYS: [[f64; 5]; 3] =
         [[0.5, -0.0, 1.75, -3.25, 1e-3], [2.5, 0.1, f64::INFINITY, 0.3, -7.0], [-1.5, 0.7, 4.0, f64::NAN, 0.9]];
 
-    /// `1 − a·b`, its product with c, and the exponential of `−a·b`, where `a·b` is the first operation.
+    /// `a·b`, `1 − a·b`, the product of c and that, its negative, and the exponential of that.
     fn operations() -> Vec<(PointwiseOp, [LoopOperand<f64>; 2])> {
         use LoopOperand::{Array, Operation};
         let one_minus = PointwiseOp::WithNumber { op: Binary::Sub, number: 1.0, left: true };

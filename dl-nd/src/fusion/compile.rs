@@ -1,6 +1,6 @@
 //! Compiles lazy tensors into a program: value numbering, instruction selection (`select.rs`),
-//! register allocation. Each expression and each operand occurs once in a program, and a register is free
-//! after its last use.
+//! register allocation. Each expression and each operand occurs once in a program, and a register
+//! is free after its last use.
 
 use super::program::{
     BroadcastOperand, BroadcastStrides, Instruction, MAX_RESULTS, Opcode, Program, vector_nanoseconds,

@@ -1,5 +1,5 @@
-//! Instruction selection: which values of a program are computed inside the instruction of their only
-//! user.
+//! Instruction selection: which values of a program are computed inside the instruction of their
+//! only user.
 
 use super::fused_ops::{ChainOp, CheapOp, FusedOp};
 use super::loop_table::loops;

@@ -43,7 +43,8 @@ pub(super) unsafe fn multiply<A: Element>(kernels: &KernelTable<A>, product: &Ge
                 let vectors = (a.at(row, 0).start, a.row);
                 let mut sums = [A::zero(); gemv::MOST_LANES];
                 let to = if is_plain { c.at(row, 0).start } else { sums.as_mut_ptr() };
-                // SAFETY: the vector and these rows have length `depth`; `to` has room for a register
+                // SAFETY: the vector and these rows have length `depth`, and a register fits into
+                // `to`
                 unsafe { (kernels.dots)(vectors, vector, depth, to) };
                 if !is_plain {
                     sums[..kernels.lanes].iter().enumerate().for_each(|(i, &sum)| put(row + i, sum));
@@ -82,8 +83,8 @@ pub(super) unsafe fn multiply<A: Element>(kernels: &KernelTable<A>, product: &Ge
     }
 }
 
-/// Whether a product is so small that nothing is packed or divided, and its rows and columns are not
-/// exchanged. The other ways have the same bits, and deciding among them takes longer.
+/// Whether a product is so small that nothing is packed or divided, and its rows and columns are
+/// not exchanged. The other ways have the same bits, and deciding among them takes longer.
 fn is_in_place<A: Element>(kernels: &KernelTable<A>, product: &Gemm<A>) -> bool {
     let &Gemm { rows, depth, columns, b, c, .. } = product;
     let bytes = |numbers: usize| numbers * size_of::<A>();

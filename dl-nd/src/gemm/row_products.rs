@@ -1,5 +1,5 @@
-//! Sums of products `xᵀ·δ` of few rows each: the delta of a weight that is applied to one sample, or to
-//! a few, at a time. A product of one row is an outer product (rank-1 update).
+//! Sums of products `xᵀ·δ` of few rows each: the delta of a weight that is applied to one sample,
+//! or to a few, at a time. A product of one row is an outer product (rank-1 update).
 
 use super::dispatch::kernels;
 use super::nanoseconds;
@@ -24,9 +24,9 @@ struct Terms<A>(Vec<Term<A>>);
 // SAFETY: they are addresses of borrowed numbers that are only read
 unsafe impl<A: Sync> Sync for Terms<A> {}
 
-/// The sum of the products `xᵀ·δ` of these factors, which are in row-major order, as a matrix of this
-/// shape in row-major order. The bits are those of the [products](super::product) added one by one, as
-/// long as each of them is a [single chain](super::is_single_chain).
+/// The sum of the products `xᵀ·δ` of these factors as a matrix of this shape. All are in row-major
+/// order. The bits are those of the [products](super::product) added one by one, as long as each
+/// of them is a [single chain](super::is_single_chain).
 ///
 /// # Panics
 /// If the factors of a product do not have as many rows, or not these lengths.
@@ -94,7 +94,8 @@ unsafe fn sum_of_columns<L: SimdVector<Number = A>, A: Element, const OUTER: boo
     shape: [usize; 2],
     to: *mut A,
 ) {
-    // Other terms have two sums in each register of the result. There are 32 registers if they are wide.
+    // Other terms have two sums in each register of the result. There are 32 registers if they are
+    // wide.
     let has_room = OUTER || size_of::<L>() == 64;
     let (columns, mut from) = (shape[1], 0);
     // SAFETY: guaranteed by the caller for these columns

@@ -163,8 +163,8 @@ impl<A: Element> Panel<A> {
 /// Multiplies panel by panel, with both operands where they are.
 ///
 /// # Safety
-/// The operands must be readable, and `c` writable and not aliased except by the addend. The columns
-/// of `b` must be contiguous, and there must be one k-block.
+/// The operands must be readable, and `c` writable and not aliased except by the addend. The
+/// columns of `b` must be contiguous, and there must be one k-block.
 pub(super) unsafe fn multiply_in_place<A: Element>(kernels: &KernelTable<A>, product: &Gemm<A>) {
     let Gemm { rows, depth, columns, alpha, a, b, beta, addend, c, epilogue } = *product;
     let wide = kernels.tile_columns_for(rows);

@@ -425,16 +425,16 @@ pub(crate) fn product_op<A: Element, D: Rank, E: Rank, P: Rank>(
     is_small.then_some(BlockOp::Product { shape, transposed, relu })
 }
 
-/// Products `xᵀ·δ` of one shape and of few rows each, as in the delta of a weight that is applied to one
-/// sample, or to a few, at a time.
+/// Products `xᵀ·δ` of one shape and of few rows each, as in the delta of a weight that is applied
+/// to one sample, or to a few, at a time.
 struct RowProducts {
     shape: [usize; 2],
     /// The number of rows of all.
     count: usize,
 }
 
-/// With more rows, a product is computed by tiles. So are products with right factors that do not stay
-/// in L1, as each row of the sum reads them.
+/// With more rows, a product is computed by tiles. So are products with right factors that do not
+/// stay in L1, as each row of the sum reads them.
 const MOST_ROWS: usize = 16;
 const MOST_RIGHT_BYTES: usize = 1 << 15;
 
