@@ -113,3 +113,8 @@ peers *args:
 device *args:
     cargo build --release -p monadic-dl-gpu --example check
     dl-gpu/examples/check/run.sh target/release/examples/check {{ args }}
+
+# Compiles the kernels for CUDA if the wheel `nvidia-cuda-nvrtc` is there, in 30 s. Needs no GPU.
+cuda:
+    cargo run --quiet -p monadic-dl-gpu --example cuda -- target/cuda
+    dl-gpu/examples/cuda/compile.py target/cuda

@@ -74,6 +74,14 @@ pub(crate) struct Check {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
+pub(crate) struct Collect {
+    pub(crate) from: u64,
+    pub(crate) to: u64,
+    pub(crate) words: u64,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
 pub(crate) struct Gather {
     pub(crate) shape: Shape,
     pub(crate) of: Place,
@@ -247,6 +255,7 @@ arguments! {
     SumAll { u64, u64, u64 }
     Sum { u64, u64, u64, u64, u64, i64 }
     Check { Shape, Place, u64, u64, u64, u64 }
+    Collect { u64, u64, u64 }
     Gather { Shape, Place, Place, Place, i64, u64, i64 }
     Scatter { Shape, Place, Place, Place, u64, i64, i64, i32, i32 }
     Scan { u64, u64, u64, u64, u64, u64, i32, i32, i32, i32 }

@@ -36,12 +36,12 @@
 //!
 //! # Files
 //!
-//! `words.c` holds the words of OpenCL C, for which another dialect has its own; the other sources
-//! use these words only.
+//! `words/` has the words in which dialects differ; the other sources use these words only. The
+//! words of CUDA are there for a check: all kernels compile, but nothing launches them yet.
 
 #![deny(unsafe_code)]
 
-mod arena;
+mod checks;
 #[allow(unsafe_code, reason = "bytes of the arguments of kernels")]
 mod layout;
 #[allow(unsafe_code, reason = "calls of OpenCL: see the module")]
@@ -77,6 +77,11 @@ pub fn open() -> Result<Arc<dyn Device>> {
     let device = open_with(Settings::default())?;
     *open = Some(Arc::downgrade(&device));
     Ok(device)
+}
+
+#[doc(hidden)] // for the check that they compile
+pub fn sources_of_cuda() -> Vec<(String, String)> {
+    source::of_cuda()
 }
 
 #[doc(hidden)] // for tests

@@ -29,16 +29,33 @@ const COMPARISONS: [Comparison; 8] = [
     Comparison::Either,
 ];
 
+/// A dialect of C for devices.
+#[derive(Clone, Copy)]
+pub(crate) enum Dialect {
+    OpenCl,
+    Cuda,
+}
+
+/// What sources are written for.
+#[derive(Clone, Copy)]
+pub(crate) struct Target {
+    pub(crate) dialect: Dialect,
+    /// Whether the device has `f64`.
+    pub(crate) double: bool,
+}
+
 /// What all sources begin with: the words of the dialect, and for elements of this type the places,
-/// the elementary functions and the pointwise operations. `double` says whether the device has
-/// `f64`.
-fn prelude(dtype: DType, double: bool) -> String {
+/// the elementary functions and the pointwise operations.
+fn prelude(dtype: DType, Target { dialect, double }: Target) -> String {
     let name = name_of(dtype);
+    let words = match dialect {
+        Dialect::OpenCl => include_str!("words/opencl.c"),
+        Dialect::Cuda => include_str!("words/cuda.c"),
+    };
     let mut text = format!(
         "#define DL_GROUP {GROUP}\n#define DL_AXES {AXES}\n#define DL_PLACES {PLACES}\n\
          #define DL_INSTRUCTIONS {INSTRUCTIONS}\n#define DL_NUMBERS {NUMBERS}\n{double}{words}\n#define T {name}\n",
         double = if double { "#define DL_DOUBLE\n" } else { "" },
-        words = include_str!("words.c"),
     );
     if dtype == DType::I64 {
         return text + include_str!("elements.c");
@@ -68,7 +85,7 @@ fn name_of(dtype: DType) -> &'static str {
 }
 
 /// The kernels for elements of this type that are built once.
-pub(crate) fn library(dtype: DType, double: bool) -> String {
+pub(crate) fn library(dtype: DType, target: Target) -> String {
     let mut cases = String::new();
     let mut case = |code: usize, value: String| {
         let _ = write!(cases, "case {code}: value = {value}; break; ");
@@ -86,7 +103,7 @@ pub(crate) fn library(dtype: DType, double: bool) -> String {
     }
     let codes = format!("#define DL_LOAD {LOAD}\n#define DL_POSITION {POSITION}\n#define DL_SELECT {SELECT}\n");
     let interpreter = include_str!("interpret.c").replace("DL_CASES", &cases);
-    let text = [prelude(dtype, double), codes, interpreter].concat();
+    let text = [prelude(dtype, target), codes, interpreter].concat() + include_str!("collect.c");
     match dtype {
         DType::I64 => text + include_str!("check.c"),
         _ => {
@@ -119,8 +136,8 @@ pub(crate) fn encoded(instruction: Instruction) -> u32 {
 
 /// The kernel `dl_map` of a program. `formats` are those of its operands and results, and it has so
 /// many numbers.
-pub(crate) fn map(code: &Code, formats: &[i32], numbers: usize, double: bool) -> String {
-    let mut text = prelude(code.element, double);
+pub(crate) fn map(code: &Code, formats: &[i32], numbers: usize, target: Target) -> String {
+    let mut text = prelude(code.element, target);
     let (places, numbers) = (formats.len(), numbers.max(1));
     let _ = write!(
         text,
@@ -149,6 +166,25 @@ pub(crate) fn map(code: &Code, formats: &[i32], numbers: usize, double: bool) ->
         let _ = writeln!(text, "dl_store({}, v{value});", element(operands + result));
     }
     text + "}\n"
+}
+
+/// All kernels for CUDA, as texts with a name: the libraries, and programs with each operation of the
+/// table.
+pub(crate) fn of_cuda() -> Vec<(String, String)> {
+    let target = Target { dialect: Dialect::Cuda, double: true };
+    let types = [DType::F32, DType::F64, DType::I64];
+    let mut texts: Vec<_> = types.map(|dtype| (format!("library_{}", name_of(dtype)), library(dtype, target))).into();
+    for element in [DType::F32, DType::F64] {
+        let unary = Unary::ALL.iter().map(|&op| (op.name(), vec![Instruction::Load(0), Instruction::Unary(op, 0)]));
+        let two = |op| vec![Instruction::Load(0), Instruction::Load(1), Instruction::Binary(op, 0, 1)];
+        let binary = Binary::ALL.iter().map(|&op| (op.name(), two(op)));
+        for (name, instructions) in unary.chain(binary) {
+            let code = Code { element, results: vec![instructions.len() - 1], instructions };
+            let formats = vec![0; code.instructions.len()];
+            texts.push((format!("{name}_{}", name_of(element)), map(&code, &formats, 0, target)));
+        }
+    }
+    texts
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 mod batcher;
 mod checkpoints;
 mod files;
+mod foreign_files;
 mod hostile;
 mod load;
 mod metrics;

@@ -20,6 +20,21 @@ fn peak_of<R>(f: impl FnOnce() -> R) -> (R, isize) {
     allocator::peak_of(f)
 }
 
+/// Runs `f` in a pool of its own. Returns after the workers have ended, which releases the free
+/// buffers of their threads: without that, these would be released during a later measurement.
+fn in_pool<R: Send>(threads: usize, f: impl FnOnce() -> R + Send) -> R {
+    let mut workers = Vec::new();
+    let builder = rayon::ThreadPoolBuilder::new().num_threads(threads).spawn_handler(|worker| {
+        workers.push(std::thread::spawn(|| worker.run()));
+        Ok(())
+    });
+    let pool = builder.build().unwrap();
+    let result = pool.install(f);
+    drop(pool);
+    workers.into_iter().for_each(|worker| worker.join().unwrap());
+    result
+}
+
 /// Whether the condition holds within some seconds: threads that were asked to end take a moment.
 fn soon(so: impl Fn() -> bool) -> bool {
     let deadline = Instant::now() + Duration::from_secs(5);

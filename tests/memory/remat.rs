@@ -1,7 +1,7 @@
 //! A deep network with checkpoint boundaries retains only a part of its activations.
 
 use super::cases::alive_at_rest;
-use super::{peak_of, soon};
+use super::{in_pool, peak_of, soon};
 use dl::prelude::*;
 
 const LAYERS: usize = 1_000;
@@ -40,8 +40,8 @@ impl Mlp {
     /// The peak memory of a step, and the weights after it.
     fn step(batch: usize, every: usize, threads: usize) -> (isize, Vec<Matrix>) {
         let net = Mlp::new(batch);
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-        let (result, peak) = peak_of(|| pool.install(|| net.loss(every).train(&Sgd::new(0.1)).wait()));
+        let step = || net.loss(every).train(&Sgd::new(0.1)).wait();
+        let (result, peak) = in_pool(threads, || peak_of(step));
         result.unwrap();
         (peak, net.layers.iter().map(|(w, _)| w.value()).collect())
     }

@@ -1,8 +1,9 @@
 //! Checks a device: whether it has the bits of the host, and how fast it is.
 //!
 //! ```sh
-//! cargo run --release -p monadic-dl-gpu --example check            # bits and workloads
+//! cargo run --release -p monadic-dl-gpu --example check            # all
 //! cargo run --release -p monadic-dl-gpu --example check -- --small # on a device without a GPU
+//! cargo run --release -p monadic-dl-gpu --example check -- ratios  # one of bits, bench, ratios
 //! ```
 //!
 //! `run.sh` runs it on a machine that has no Rust, and PyTorch with the same workloads if it is
@@ -11,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod bits;
+mod ratios;
 mod workloads;
 
 use dl_core::Result;
@@ -41,11 +43,15 @@ fn main() -> Result<()> {
     let size = Size { small: has("--small") };
     let device = dl_gpu::open()?;
     println!("{}", device.name());
-    if !has("bench") {
+    let all = !["bits", "bench", "ratios"].into_iter().any(has);
+    if all || has("bits") {
         bits::check(&device, size)?;
     }
-    if !has("bits") {
+    if all || has("bench") {
         workloads::measure(&device, size)?;
+    }
+    if all || has("ratios") {
+        ratios::measure(&device)?;
     }
     Ok(())
 }

@@ -9,5 +9,6 @@ ls /etc/OpenCL/vendors 2>/dev/null || echo "no driver of OpenCL is registered in
 timeout 120 "$check" bits "$@"
 bits=$?
 timeout 180 "$check" bench "$@"
+timeout 60 "$check" ratios
 timeout 170 "${PYTHON:-python3}" "$here/peers.py" --compile "$@" || echo "peers: PyTorch was not measured"
 exit $bits

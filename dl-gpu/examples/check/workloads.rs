@@ -16,7 +16,7 @@ pub(crate) fn measure(device: &Arc<dyn Device>, size: Size) -> Result<()> {
     report("mlp: steps", device, mlp(None)?, mlp(Some(device))?, size.of(50, 3))?;
     let tree = |place: Option<&Arc<dyn Device>>| tree(place, size);
     report("tree: steps", device, tree(None)?, tree(Some(device))?, size.of(5, 1))?;
-    let exits = |place: Option<&Arc<dyn Device>>| exits(place, size);
+    let exits = |place: Option<&Arc<dyn Device>>| exits_together(place, size);
     report("exits: passes", device, exits(None)?, exits(Some(device))?, size.of(5, 1))?;
     let pointwise = |place: Option<&Arc<dyn Device>>| pointwise(place, size);
     report("pointwise: passes", device, pointwise(None)?, pointwise(Some(device))?, size.of(20, 2))
@@ -37,21 +37,22 @@ fn report(name: &str, device: &Arc<dyn Device>, host: Run<'_>, on_device: Run<'_
     for _ in 0..7 {
         rounds.push([seconds(&host)?, seconds(&on_device)?]);
     }
-    let median = |of: &dyn Fn(&[f64; 2]) -> f64| {
-        let mut all: Vec<f64> = rounds.iter().map(of).collect();
-        all.sort_by(f64::total_cmp);
-        all[all.len() / 2]
-    };
     println!(
         "{name} per second: device {:.1}, host {:.1}, ratio {:.2}; launches {}, waits {}, builds {}",
-        1.0 / median(&|round| round[1]),
-        1.0 / median(&|round| round[0]),
-        median(&|round| round[0] / round[1]),
+        1.0 / median(&rounds, |round| round[1]),
+        1.0 / median(&rounds, |round| round[0]),
+        median(&rounds, |round| round[0] / round[1]),
         after.launches - before.launches,
         after.syncs - before.syncs,
         after.builds - before.builds,
     );
     Ok(())
+}
+
+pub(crate) fn median<T>(rounds: &[T], of: impl Fn(&T) -> f64) -> f64 {
+    let mut all: Vec<f64> = rounds.iter().map(of).collect();
+    all.sort_by(f64::total_cmp);
+    all[all.len() / 2]
 }
 
 fn placed(x: Nd, place: Option<&Arc<dyn Device>>) -> Result<Nd> {
@@ -105,32 +106,31 @@ fn tree(place: Option<&Arc<dyn Device>>, size: Size) -> Result<Run<'static>> {
     }))
 }
 
-/// 64 samples that decide after each of 8 layers whether they go on, in one pass.
-fn exits(place: Option<&Arc<dyn Device>>, size: Size) -> Result<Run<'static>> {
-    let width = size.of(512, 16);
+/// Samples that decide after each of 8 layers whether they go on.
+pub(crate) fn exits(place: Option<&Arc<dyn Device>>, width: usize, samples: usize) -> Result<Vec<Layer<f32>>> {
     let [net] = weights([matrix([width, width], 1, 0.05)], place)?;
-    let samples = size.of(64, 8);
-    let samples: Vec<Nd> =
-        (0..samples).map(|sample| placed(matrix([1, width], sample, 1.0), place)).collect::<Result<_>>()?;
-    Ok(Box::new(move |times| {
-        let body = |x: &Nd| {
-            let (x, net) = (x.clone(), net.clone());
-            Layer::dynamic(move || {
-                let (mut x, net) = (x.layer(), net.clone());
-                async move {
-                    for _ in 0..8 {
-                        x = x.matmul(&net).tanh();
-                        if x.square().sum().extract().await? < 0.0 {
-                            break;
-                        }
+    let body = |sample: usize| {
+        let (x, net) = (placed(matrix([1, width], sample, 1.0), place)?, net.clone());
+        Ok(Layer::dynamic(move || {
+            let (mut x, net) = (x.layer(), net.clone());
+            async move {
+                for _ in 0..8 {
+                    x = x.matmul(&net).tanh();
+                    if x.square().sum().extract().await? < 0.0 {
+                        break;
                     }
-                    Ok(x.sum())
                 }
-            })
-        };
-        let all: Vec<Layer<f32>> = samples.iter().map(body).collect();
-        (0..times).try_for_each(|_| Do::predict(all.clone()).wait().map(drop))
-    }))
+                Ok(x.sum())
+            }
+        }))
+    };
+    (0..samples).map(body).collect()
+}
+
+/// Samples with early exits, in one pass.
+fn exits_together(place: Option<&Arc<dyn Device>>, size: Size) -> Result<Run<'static>> {
+    let all = exits(place, size.of(512, 16), size.of(64, 8))?;
+    Ok(Box::new(move |times| (0..times).try_for_each(|_| Do::predict(all.clone()).wait().map(drop))))
 }
 
 /// The value and the gradients of a long expression.

@@ -4,13 +4,14 @@ use super::{OpenCl, State};
 use crate::layout::{self, Argument, Place, Shape, offset};
 use dl_core::{Binary, DType, Result};
 use dl_nd::device::{Convolve, Fold, Gather, Maxima, Product, RandomDrop, Scan, ScanOp, Scatter, SparseProduct};
-use dl_nd::device::{Sort, Span, Sum, SumOrder, View, Work};
+use dl_nd::device::{Sort, Sum, SumOrder, View, Work};
+use std::iter::once;
 
 impl OpenCl {
     /// Records the kernels of this work.
     pub(super) fn queue_work(&self, state: &mut State, work: &Work<'_>) -> Result<()> {
         let dtype = work.dtype();
-        if dtype == DType::F64 && !self.double {
+        if dtype == DType::F64 && !self.target.double {
             return Err(self.error("has no arithmetic of `f64`", "use `f32`"));
         }
         match *work {
@@ -79,7 +80,7 @@ impl OpenCl {
                     ScanOp::ExtremeSoFar { largest } => (5 - i32::from(largest), 0),
                     ScanOp::Extreme { largest } => (7 - i32::from(largest), 0),
                 };
-                if matches!(op, ScanOp::Product { .. } | ScanOp::Delta) && !self.double {
+                if matches!(op, ScanOp::Product { .. } | ScanOp::Delta) && !self.target.double {
                     return Err(self.error("has no arithmetic of `f64`", "this recurrence needs it"));
                 }
                 let [before, len, after] = [before, len, after].map(|length| length as u64);
@@ -155,8 +156,8 @@ impl OpenCl {
     /// Records the kernel of this work, which has the memory of its views and a struct as arguments.
     fn record_work(&self, state: &mut State, work: &Work<'_>, argument: &impl Argument) -> Result<()> {
         let kernel = self.kernel(state, work.dtype(), work.kernel())?;
-        let (reads, writes) = spans(work);
-        self.record(state, kernel, work.threads(), argument.bytes(), &reads, &writes)
+        let (reads, writes) = (work.reads().map(View::span), work.writes().iter().map(View::written));
+        self.record(state, kernel, work.threads(), argument.bytes(), reads, writes)
     }
 
     fn sum_all(&self, state: &mut State, work: &Work<'_>, of: &View, to: &View) -> Result<()> {
@@ -168,8 +169,8 @@ impl OpenCl {
         let chunks = layout::SumAll { of: offset(of), to: start, len };
         let total = layout::SumAll { of: start, to: offset(to), len };
         let summed = self
-            .record(state, first, work.threads(), chunks.bytes(), &[of.span()], &[sums])
-            .and_then(|()| self.record(state, second, 1, total.bytes(), &[sums], &[to.span()]));
+            .record(state, first, work.threads(), chunks.bytes(), once(of.span()), once((sums, 0..sums.bytes)))
+            .and_then(|()| self.record(state, second, 1, total.bytes(), once(sums), once(to.written())));
         state.give_back(sums);
         summed
     }
@@ -216,10 +217,4 @@ impl OpenCl {
         let argument = layout::Dropout { of: offset(of), to: offset(to), len, below, key, scale, unused };
         self.record_work(state, work, &argument)
     }
-}
-
-/// The memory that a work reads, and that it writes.
-fn spans(work: &Work<'_>) -> (Vec<Span>, Vec<Span>) {
-    let (reads, writes) = work.views();
-    (reads.into_iter().map(View::span).collect(), writes.iter().map(View::span).collect())
 }

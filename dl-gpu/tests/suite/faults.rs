@@ -2,7 +2,7 @@
 
 use super::{alone, device, numbers};
 use dl_core::{Differentiable, Layer, Result, Weight};
-use dl_nd::device::{Counters, Device, OutOfRange, Reads, Span, View, Work};
+use dl_nd::device::{Check, Counters, Device, OutOfRange, Readout, Reads, Span, View, Work};
 use dl_nd::{MoveModule, Nd, ops::*};
 use dl_optim::{Adam, OptimizerExt};
 use ndarray::Ix2;
@@ -57,19 +57,15 @@ impl Device for Failing {
         }
     }
 
-    fn check(&self, of: &View, below: usize, except: Option<usize>, error: OutOfRange) -> Result<()> {
+    fn check(&self, of: &View, below: usize, except: Option<usize>, error: OutOfRange) -> Result<Check> {
         match self.left.fetch_sub(1, Ordering::Relaxed) {
             ..=0 => Err(dl_core::Error::invalid("this launch fails")),
             _ => self.device.check(of, below, except, error),
         }
     }
 
-    fn read(&self, from: Span, bytes: &mut [u8]) -> Result<()> {
-        self.device.read(from, bytes)
-    }
-
-    fn read_all(&self, reads: &mut [(Span, Vec<u8>)]) -> Result<()> {
-        self.device.read_all(reads)
+    fn read(&self, reads: &mut [Readout]) -> Result<()> {
+        self.device.read(reads)
     }
 
     fn reads(&self) -> &Reads {

@@ -46,7 +46,58 @@ fn index_out_of_range_is_an_error_of_its_operation_at_the_next_read() {
     assert!(error.to_string().contains("index 7 (number 2 of the indices)"), "{error}");
     assert_eq!(error.place().map(|place| place.line()), Some(line), "{error}");
     assert_eq!(error.op(), Some("index_select"));
-    assert!(value.to_host().is_ok(), "an error is reported once");
+    assert!(value.to_host().is_err(), "its elements have no meaning");
+    drop(value);
+    assert!(x.to_host().is_ok() && rows.to_host().is_ok());
+}
+
+#[test]
+fn error_of_an_index_reaches_what_depends_on_it_and_nothing_else() {
+    let Some(device) = device(u32::MAX) else { return };
+    let x: Nd<f32, Ix1> = Nd::full(4, 1.0).to(&device).unwrap();
+    let [good, bad] = [2_usize, 4].map(|index| Nd::from([index]).to(&device).unwrap());
+    let pick = |at: &Nd<usize, Ix1>| x.index_select(0, at).predict().wait().unwrap();
+    let (right, wrong) = (pick(&good), pick(&bad));
+    // another pass waits first
+    assert_eq!(right.sum().predict().wait().unwrap(), 1.0);
+    let derived = (wrong.exp() * right.layer()).predict().wait().unwrap();
+    assert_eq!((&right * 2.0).sum().predict().wait().unwrap(), 2.0);
+    drop(wrong);
+    let error = derived.sum().predict().wait().unwrap_err();
+    assert!(error.to_string().contains("index 4"), "{error}");
+    // reads that share a wait have errors of their own
+    let both = dl_core::Do::predict(vec![right.sum(), derived.sum()]);
+    assert!(both.wait().is_err());
+    // the memory is given to other tensors
+    drop(derived);
+    let fresh: Vec<_> = (0..20).map(|_| (x.layer() + 1.0).predict().wait().unwrap()).collect();
+    assert!(fresh.iter().all(|fresh| fresh.sum().predict().wait().unwrap() == 8.0));
+}
+
+/// Two networks are trained at a time, one with a wrong label.
+#[test]
+fn wrong_label_of_a_pass_fails_no_other_pass_on_the_device() {
+    let Some(device) = device(u32::MAX) else { return };
+    let net = |label: usize| {
+        let w = Weight::new(Nd::<f32, Ix2>::full([2, 3], 0.5).to(&device).unwrap());
+        let x: Nd<f32, Ix2> = Nd::full([2, 2], 1.0).to(&device).unwrap();
+        let labels = Nd::from([0_usize, label]).to(&device).unwrap();
+        (x.matmul(&w).cross_entropy(&labels), w)
+    };
+    let train = |label: usize| {
+        let (loss, w) = net(label);
+        let initial = w.value().to_host().unwrap();
+        for _ in 0..30 {
+            let trained = loss.train(&dl_optim::Sgd::new(0.1)).wait();
+            assert_eq!(trained.is_ok(), label < 3, "{trained:?}");
+        }
+        assert_eq!(w.value().to_host().unwrap() == initial, label >= 3);
+    };
+    std::thread::scope(|scope| {
+        for label in [2, 3, 1, 7] {
+            scope.spawn(move || train(label));
+        }
+    });
 }
 
 #[test]
@@ -64,16 +115,31 @@ fn label_beyond_classes_fails_a_step_and_changes_nothing() {
 }
 
 #[test]
+fn step_without_a_number_fails_for_a_wrong_index_and_changes_nothing() {
+    let Some(device) = device(u32::MAX) else { return };
+    let w = Weight::new(Nd::<f32, Ix1>::full(4, 0.5).to(&device).unwrap());
+    let train = |index: usize| {
+        let picked = w.index_select(0, Nd::from([index, 1]).to(&device).unwrap());
+        picked.square().sum_keepdim(..).train(&dl_optim::Sgd::new(0.1)).wait()
+    };
+    let error = train(4).unwrap_err();
+    assert!(error.to_string().contains("index 4"), "{error}");
+    assert_eq!(w.value().to_host().unwrap(), Nd::full(4, 0.5));
+    train(0).unwrap();
+    assert_eq!(w.value().to_host().unwrap(), Nd::from([0.4, 0.4, 0.5, 0.5]));
+}
+
+#[test]
 fn many_checks_are_read_before_the_memory_for_them_ends() {
     let Some(device) = device(u32::MAX) else { return };
     let x: Nd<f32, Ix1> = Nd::full(4, 1.0).to(&device).unwrap();
     let [good, bad] = [2_usize, 4].map(|index| Nd::from([index]).to(&device).unwrap());
     let pick = |at: &Nd<usize, Ix1>| x.index_select(0, at).predict().wait();
-    pick(&bad).expect("nothing has been looked at");
+    let wrong = pick(&bad).expect("nothing has been looked at");
     let picked: Vec<_> = (0..300).map(|_| pick(&good).expect("nothing has been read")).collect();
     let last = picked.last().unwrap();
     assert_eq!(device.counters().syncs, 1, "the memory for checks has ended once");
-    assert!(last.to_host().unwrap_err().to_string().contains("index 4"));
+    assert!(wrong.to_host().unwrap_err().to_string().contains("index 4"));
     assert!(last.to_host().is_ok());
 }
 

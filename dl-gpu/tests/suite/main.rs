@@ -3,6 +3,7 @@
 mod faults;
 mod lookups;
 mod orders;
+mod programs;
 mod tiers;
 mod training;
 mod windows;

@@ -124,6 +124,27 @@ fn norm_of_deltas_has_bits_of_host() {
     norm::<f64>(&device, 300, f64::INFINITY);
 }
 
+#[test]
+fn clipped_side_effects_have_bits_of_host() {
+    let Some(device) = device(u32::MAX) else { return };
+    fn clipped<A: Element>(device: &Arc<dyn Device>, len: usize) {
+        let [host, other] = [0, 1].map(|_| Weight::new(numbers::<A>(&[len], 7)));
+        other.move_to(device).unwrap();
+        let after = |w: &Weight<Nd<A, IxDyn>>| {
+            let effects = (w.exp() * A::of(3.0)).sum().backward().wait().unwrap();
+            let norm = effects.norm().wait().unwrap();
+            effects.clip_norm(0.5).wait().unwrap().step(&Sgd::new(1.0)).wait().unwrap();
+            (norm.to_bits(), w.value().to_host().unwrap().into_vec())
+        };
+        let (expected, found) = (after(&host), after(&other));
+        assert!(expected.0 == found.0 && expected.1 == found.1, "{len} elements");
+    }
+    for len in [1, 5, 128, 129, 5000] {
+        clipped::<f32>(&device, len);
+        clipped::<f64>(&device, len);
+    }
+}
+
 /// Remembers the norms of deltas, as bits, and changes nothing.
 #[derive(Clone, Default)]
 struct Norms(Arc<Mutex<Vec<u64>>>);

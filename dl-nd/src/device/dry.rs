@@ -1,7 +1,11 @@
 //! A device without hardware, which counts.
 
-use super::{Code, Counters, Device, OutOfRange, Queue, Reads, Span, View, Work};
+use super::{Arena, Check, Code, Counters, Device, OutOfRange, Queue, Readout, Reads, Span, View, Work};
 use dl_core::{DType, Result};
+use std::collections::HashSet;
+use std::convert::Infallible;
+use std::iter::{empty, once};
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A device that computes nothing: it counts kernels, waits and bytes, and every element that is
@@ -34,29 +38,44 @@ pub struct Dry {
 struct State {
     counters: Counters,
     queue: Queue<Kernel>,
-    /// The blocks that were given out. No two are equal, so that launches depend on each other only
-    /// if their tensors do.
-    blocks: usize,
+    arena: Arena<()>,
+    /// What a device has to compile: a library for each type of elements, and pointwise programs.
+    built: HashSet<(DType, Option<Code>)>,
 }
 
 /// What equal kernels have in common: a name, the type of the elements, and a program.
 type Kernel = (&'static str, DType, Option<Code>);
 
 impl State {
-    fn new_span(&mut self, bytes: usize) -> Span {
-        self.blocks += 1;
-        Span { slab: 0, start: self.blocks, bytes }
+    fn take(&mut self, bytes: usize) -> Span {
+        self.arena.take(bytes, |_| Ok::<_, Infallible>(())).unwrap_or_else(|never| match never {})
     }
 
-    fn record(&mut self, kernel: Kernel, threads: u64, reads: &[Span], writes: &[Span]) {
-        self.queue.record(kernel, threads, &[], reads, writes);
-        if self.queue.is_full() {
-            self.flush();
+    fn give_back(&mut self, span: Span) {
+        if !self.queue.keep(span) {
+            self.arena.give_back(span);
         }
     }
 
+    fn record(
+        &mut self,
+        kernel: Kernel,
+        threads: u64,
+        reads: impl Iterator<Item = Span> + Clone,
+        writes: impl Iterator<Item = (Span, Range<usize>)> + Clone,
+    ) {
+        if self.queue.is_full() {
+            self.flush();
+        }
+        let (_, dtype, code) = &kernel;
+        self.counters.builds += u64::from(self.built.insert((*dtype, code.clone())));
+        self.queue.record(kernel, threads, &[], reads, writes);
+    }
+
     fn flush(&mut self) {
-        self.counters.launches += self.queue.take().0.count() as u64;
+        let (groups, freed) = self.queue.take();
+        self.counters.launches += groups.count() as u64;
+        freed.into_iter().for_each(|span| self.arena.give_back(span));
     }
 }
 
@@ -85,17 +104,19 @@ impl Device for Dry {
     fn counters(&self) -> Counters {
         let state = &mut *self.state();
         state.flush();
-        state.counters
+        Counters { bytes_reserved: state.arena.reserved() as u64, ..state.counters }
     }
 
     fn allocate(&self, bytes: usize) -> Result<Span> {
         let state = &mut *self.state();
         state.counters.take(bytes);
-        Ok(state.new_span(bytes))
+        Ok(state.take(bytes))
     }
 
     fn free(&self, span: Span) {
-        self.state().counters.bytes_in_use -= span.bytes as u64;
+        let state = &mut *self.state();
+        state.counters.bytes_in_use -= span.bytes as u64;
+        state.give_back(span);
     }
 
     fn write(&self, _: Span, bytes: &[u8]) -> Result<()> {
@@ -105,20 +126,19 @@ impl Device for Dry {
 
     fn launch(&self, work: &Work<'_>) -> Result<()> {
         let state = &mut *self.state();
-        let (reads, writes) = work.views();
-        let reads: Vec<Span> = reads.iter().map(|view| view.span()).collect();
-        let writes: Vec<Span> = writes.iter().map(View::span).collect();
+        let (reads, writes) = (work.reads().map(View::span), work.writes().iter().map(View::written));
         let code = match *work {
             Work::Map { code, .. } => Some(code.clone()),
             _ => None,
         };
         let kernel = (work.kernel(), work.dtype(), code);
         if let Work::SumAll { .. } = work {
-            let sums = [state.new_span(0)];
-            state.record(kernel, work.threads(), &reads, &sums);
-            state.record(("dl_sum_of_chunks", work.dtype(), None), 1, &sums, &writes);
+            let sums = state.take(work.threads() as usize * work.dtype().size());
+            state.record(kernel, work.threads(), reads, once((sums, 0..sums.bytes)));
+            state.record(("dl_sum_of_chunks", work.dtype(), None), 1, once(sums), writes);
+            state.give_back(sums);
         } else {
-            state.record(kernel, work.threads(), &reads, &writes);
+            state.record(kernel, work.threads(), reads, writes);
         }
         Ok(())
     }
@@ -128,25 +148,20 @@ impl Device for Dry {
         Ok(())
     }
 
-    fn check(&self, of: &View, _: usize, _: Option<usize>, _: OutOfRange) -> Result<()> {
-        self.state().record(("dl_check", of.dtype, None), 1, &[of.span()], &[]);
-        Ok(())
+    fn check(&self, of: &View, _: usize, _: Option<usize>, _: OutOfRange) -> Result<Check> {
+        self.state().record(("dl_check", DType::I64, None), 1, once(of.span()), empty());
+        Ok(Check::default())
     }
 
-    fn read(&self, _: Span, bytes: &mut [u8]) -> Result<()> {
-        bytes.fill(0);
+    fn read(&self, reads: &mut [Readout]) -> Result<()> {
+        if reads.iter().all(|read| read.bytes.is_empty()) {
+            return Ok(());
+        }
         let state = &mut *self.state();
         state.flush();
+        state.counters.launches += u64::from(reads.iter().filter(|read| read.is_number()).count() > 1);
         state.counters.syncs += 1;
-        state.counters.bytes_down += bytes.len() as u64;
-        Ok(())
-    }
-
-    fn read_all(&self, reads: &mut [(Span, Vec<u8>)]) -> Result<()> {
-        let state = &mut *self.state();
-        state.flush();
-        state.counters.syncs += 1;
-        state.counters.bytes_down += reads.iter().map(|(_, bytes)| bytes.len() as u64).sum::<u64>();
+        state.counters.bytes_down += reads.iter().map(|read| read.bytes.len() as u64).sum::<u64>();
         Ok(())
     }
 

@@ -1,10 +1,40 @@
 //! Selection and addition at indices that lie on a device.
 
+#![allow(missing_docs, reason = "for the crates that implement devices")]
+
 use super::{Gather, Scatter, ScatterOrder, View, Work};
 use dl_core::{Error, Result};
+use std::sync::{Arc, OnceLock};
 
 /// The error for an index that is out of range, from its number in row-major order and its value.
 pub type OutOfRange = Box<dyn FnOnce(usize, usize) -> Error + Send>;
+
+/// The result of a check of indices, when it is there: an error, or none.
+#[derive(Clone, Debug, Default)]
+pub struct Check(Arc<OnceLock<Option<Error>>>);
+
+impl Check {
+    pub fn end(&self, error: Option<Error>) {
+        // a check has one result, which is read by each wait that may be the first
+        let _ = self.0.set(error);
+    }
+
+    pub fn error(&self) -> Option<&Error> {
+        self.0.get()?.as_ref()
+    }
+
+    pub fn is_pending(&self) -> bool {
+        self.0.get().is_none()
+    }
+
+    pub fn has_passed(&self) -> bool {
+        matches!(self.0.get(), Some(None))
+    }
+
+    pub fn is(&self, other: &Check) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
 
 impl View {
     /// The view with another number of positions along each axis, at these distances.
@@ -83,9 +113,13 @@ impl View {
         self.device().launch(&Work::Scatter(scatter))
     }
 
-    /// Queues a check that all indices are below a number, or equal to `except`. The next read
-    /// fails with the error for the first one that is not.
-    pub(crate) fn check_below(&self, below: usize, except: Option<usize>, error: OutOfRange) -> Result<()> {
-        if self.is_empty() { Ok(()) } else { self.device().check(self, below, except, error) }
+    /// The same indices with a check that all are below a number, or equal to `except`. A read of what
+    /// is computed from them fails with the error for the first one that is not.
+    pub(crate) fn checked_below(mut self, below: usize, except: Option<usize>, error: OutOfRange) -> Result<View> {
+        if !self.is_empty() {
+            let check = self.device().check(&self, below, except, error)?;
+            self.checks.push(check);
+        }
+        Ok(self)
     }
 }

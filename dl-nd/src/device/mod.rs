@@ -27,6 +27,7 @@
 //! # dl_core::Result::Ok(())
 //! ```
 
+mod arena;
 mod code;
 mod dry;
 mod lookup;
@@ -39,18 +40,20 @@ mod sums;
 mod view;
 mod work;
 
-pub(crate) use code::Program;
 #[doc(hidden)] // for the crates that implement devices
+pub use arena::Arena;
+pub(crate) use code::Program;
+#[doc(hidden)]
 pub use code::{Code, Comparison, Instruction};
 pub use dry::Dry;
 #[doc(hidden)]
-pub use lookup::OutOfRange;
+pub use lookup::{Check, OutOfRange};
 pub(crate) use product::{Factors, product};
 #[doc(hidden)]
 pub use queue::{Group, Queue};
 pub(crate) use reads::Read;
 #[doc(hidden)]
-pub use reads::Reads;
+pub use reads::{Readout, Reads};
 #[doc(hidden)]
 pub use view::View;
 #[doc(hidden)]
@@ -109,18 +112,16 @@ pub trait Device: Send + Sync + 'static {
     #[doc(hidden)]
     fn flush(&self) -> Result<()>;
 
-    /// Queues a look at all elements of a view of `usize`. The next `read` must fail with the error
-    /// for the first one that is neither below a number nor the excepted one.
+    /// Records a look at all elements of a view of `usize`. It has failed with the error for the
+    /// first one that is neither below a number nor the excepted one, if there is one. A read of what
+    /// was computed from a view with this check must have the error.
     #[doc(hidden)]
-    fn check(&self, of: &View, below: usize, except: Option<usize>, error: OutOfRange) -> Result<()>;
+    fn check(&self, of: &View, below: usize, except: Option<usize>, error: OutOfRange) -> Result<Check>;
 
-    /// Waits for the queue, and copies bytes from the device.
+    /// Waits once for the queue, and copies bytes from the device. A read of no bytes waits for the
+    /// checks only that its block depends on.
     #[doc(hidden)]
-    fn read(&self, from: Span, bytes: &mut [u8]) -> Result<()>;
-
-    /// The same for several parts of the memory, and waits once.
-    #[doc(hidden)]
-    fn read_all(&self, reads: &mut [(Span, Vec<u8>)]) -> Result<()>;
+    fn read(&self, reads: &mut [Readout]) -> Result<()>;
 
     /// The reads that wait to be served.
     #[doc(hidden)]
@@ -150,6 +151,9 @@ pub struct Counters {
     pub bytes_in_use: u64,
     /// The largest value that `bytes_in_use` had.
     pub peak_bytes: u64,
+    /// Bytes of the memory that tensors have had so far: memory that is given out again does not
+    /// count twice, so this no longer grows when the steps of a program are alike.
+    pub bytes_reserved: u64,
 }
 
 impl Counters {

@@ -4,6 +4,14 @@ use super::{Instruction, Program, Read, View, Work};
 use dl_core::{Binary, DType, LaterNumber, Result, Unary, scaled_norm};
 
 impl View {
+    /// The sum of the squares of the elements in `f64`. Waits for the device.
+    pub(crate) fn squared_norm(self) -> Result<f64> {
+        let mut squares = Program::new(DType::F64);
+        let x = squares.load(self.clone());
+        squares.push(Instruction::Unary(Unary::Square, x));
+        Read::new(squares.run(self.device(), DType::F64, &self.shape)?.sum_all(&[1])?)?.number()
+    }
+
     /// Queues the Euclidean norm of the elements, computed in `f64` as [`dl_core::Chunk::norm`]
     /// does. The returned function waits for it.
     pub(crate) fn norm(&self) -> Result<LaterNumber> {

@@ -4,9 +4,33 @@
 //! device, and waits for the device once. A thread whose read was taken by another one sleeps until
 //! that one is done.
 
+#![allow(missing_docs, reason = "for the crates that implement devices")]
+
 use super::{Device, Span, View};
-use dl_core::{DType, Result};
+use dl_core::{DType, Error, Result};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+
+/// Bytes that are read from a block of memory.
+pub struct Readout {
+    pub block: Span,
+    /// The first byte in the block.
+    pub start: usize,
+    pub bytes: Vec<u8>,
+    /// Why the bytes have no meaning: a check that they depend on has failed.
+    pub failed: Option<Error>,
+}
+
+impl Readout {
+    /// Whether this is a number. Several are copied to one place first, since each copy to the host
+    /// takes as long as a launch.
+    pub fn is_number(&self) -> bool {
+        matches!(self.bytes.len(), 4 | 8)
+    }
+
+    pub(super) fn result(self) -> Result<Vec<u8>> {
+        self.failed.map_or(Ok(self.bytes), Err)
+    }
+}
 
 /// The queued reads of a device. It does not own them: a read that nobody waits for is dropped.
 #[derive(Default)]
@@ -31,10 +55,10 @@ impl Reads {
         if cells.is_empty() {
             return;
         }
-        let mut reads: Vec<(Span, Vec<u8>)> = cells.iter().map(|cell| cell.view.bytes()).collect();
-        let read = device.read_all(&mut reads);
-        for (cell, (_, bytes)) in cells.iter().zip(reads) {
-            *lock(&cell.bytes) = Some(read.clone().map(|()| bytes));
+        let mut reads: Vec<Readout> = cells.iter().map(|cell| cell.view.readout()).collect();
+        let waited = device.read(&mut reads);
+        for (cell, read) in cells.iter().zip(reads) {
+            *lock(&cell.bytes) = Some(waited.clone().and_then(|()| read.result()));
             cell.served.notify_all();
         }
     }

@@ -1,7 +1,8 @@
 //! Strided views of the memory of a device. Movements of elements are changes of a view.
 
-use super::{Buffer, Device, Program, Span};
+use super::{Buffer, Check, Device, Program, Readout, Span};
 use dl_core::{DType, Result};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// The elements of a tensor in the memory of a device.
@@ -16,6 +17,8 @@ pub struct View {
     pub shape: Vec<usize>,
     /// The distances between neighbours along each axis, in elements; 0 where one is repeated.
     pub strides: Vec<isize>,
+    /// The checks of these elements, which are indices.
+    pub checks: Vec<Check>,
 }
 
 /// The strides of row-major order, as `ndarray` has them.
@@ -35,12 +38,23 @@ impl View {
     pub(crate) fn new(device: &Arc<dyn Device>, dtype: DType, shape: &[usize]) -> Result<View> {
         let len: usize = shape.iter().product();
         let buffer = Buffer::new(device, len * dtype.size())?;
-        Ok(View { buffer, dtype, offset: 0, shape: shape.to_vec(), strides: row_major(shape) })
+        Ok(View { buffer, dtype, offset: 0, shape: shape.to_vec(), strides: row_major(shape), checks: Vec::new() })
     }
 
     /// The memory that the elements are in.
     pub fn span(&self) -> Span {
         self.buffer.span
+    }
+
+    /// That memory, and the range of its bytes that a kernel writes for these elements, which are not
+    /// empty.
+    pub fn written(&self) -> (Span, Range<usize>) {
+        let far = |sign: isize| -> isize {
+            let ends = self.shape.iter().zip(&self.strides).map(|(&length, &stride)| stride * (length as isize - 1));
+            ends.filter(|end| end.signum() == sign).sum()
+        };
+        let bytes = |place: isize| self.offset.wrapping_add_signed(place) * self.dtype.size();
+        (self.span(), bytes(far(-1))..bytes(far(1) + 1))
     }
 
     pub(crate) fn device(&self) -> &Arc<dyn Device> {
@@ -185,15 +199,25 @@ impl View {
     /// The bytes of the elements in row-major order. Waits for the device.
     pub(crate) fn read(&self) -> Result<Vec<u8>> {
         let view = self.clone().contiguous()?;
-        let (span, mut elements) = view.bytes();
-        view.device().read(span, &mut elements)?;
-        Ok(elements)
+        let mut reads = [view.readout()];
+        view.device().read(&mut reads)?;
+        let [read] = reads;
+        read.result()
     }
 
-    /// Where the bytes of the elements are, which must be adjacent, and room for them.
-    pub(super) fn bytes(&self) -> (Span, Vec<u8>) {
-        let (start, bytes) = (self.offset * self.dtype.size(), self.len() * self.dtype.size());
-        let span = self.span();
-        (Span { start: span.start + start, bytes, ..span }, vec![0; bytes])
+    /// Fails if one of these tensors of a device depends on a check that has failed. Waits if such a
+    /// check is pending.
+    pub(crate) fn verify(views: &[View]) -> Result<()> {
+        let Some(first) = views.first() else { return Ok(()) };
+        let nothing = |view: &View| Readout { block: view.span(), start: 0, bytes: Vec::new(), failed: None };
+        let mut reads: Vec<Readout> = views.iter().map(nothing).collect();
+        first.device().read(&mut reads)?;
+        reads.into_iter().try_for_each(|read| read.result().map(drop))
+    }
+
+    /// Room for the bytes of the elements, which must be adjacent.
+    pub(super) fn readout(&self) -> Readout {
+        let bytes = vec![0; self.len() * self.dtype.size()];
+        Readout { block: self.span(), start: self.offset * self.dtype.size(), bytes, failed: None }
     }
 }

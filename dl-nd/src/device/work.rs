@@ -297,24 +297,38 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// What it reads, and what it writes, in the order of the arguments of its kernel.
-    pub fn views(&self) -> (Vec<&'a View>, &'a [View]) {
+    /// What it reads, in the order of the arguments of its kernel.
+    pub fn reads(&self) -> impl Iterator<Item = &'a View> + Clone + use<'a> {
+        let (some, many): ([Option<&View>; 3], &[View]) = match *self {
+            Work::Map { of, .. } => ([None; 3], of),
+            Work::SumAll { of, .. } | Work::Sum(Sum { of, .. }) | Work::Fold(Fold { of, .. }) => {
+                ([Some(of), None, None], &[])
+            }
+            Work::Product(Product { a, b, row, .. }) => ([Some(a), Some(b), Some(row.unwrap_or(a))], &[]),
+            Work::Gather(Gather { of, at, .. }) => ([Some(of), Some(at), None], &[]),
+            Work::Scatter(Scatter { at, parts, .. }) => ([Some(at), Some(parts), None], &[]),
+            Work::Scan(Scan { of, with, .. }) => ([Some(of), Some(with), None], &[]),
+            Work::Sort(Sort { of, .. }) | Work::RandomDrop(RandomDrop { of, .. }) => ([Some(of), None, None], &[]),
+            Work::Maxima(Maxima { of, .. }) => ([Some(of), None, None], &[]),
+            Work::SparseProduct(SparseProduct { of, starts, factors, .. }) => {
+                ([Some(of), Some(starts), Some(factors)], &[])
+            }
+            Work::Convolve(Convolve { left, right, .. }) => ([Some(left), Some(right), None], &[]),
+        };
+        some.into_iter().flatten().chain(many)
+    }
+
+    /// What it writes, after that in the order of the arguments.
+    pub fn writes(&self) -> &'a [View] {
         use std::slice::from_ref;
         match *self {
-            Work::Map { of, to, .. } => (of.iter().collect(), to),
-            Work::SumAll { of, to } | Work::Sum(Sum { of, to, .. }) | Work::Fold(Fold { of, to, .. }) => {
-                (vec![of], from_ref(to))
-            }
-            Work::Product(Product { a, b, row, to, .. }) => (vec![a, b, row.unwrap_or(a)], from_ref(to)),
-            Work::Gather(Gather { of, at, to, .. }) => (vec![of, at], from_ref(to)),
-            Work::Scatter(Scatter { to, at, parts, .. }) => (vec![at, parts], from_ref(to)),
-            Work::Scan(Scan { of, with, to, .. }) => (vec![of, with], from_ref(to)),
-            Work::Sort(Sort { of, to, .. }) | Work::RandomDrop(RandomDrop { of, to, .. }) => (vec![of], from_ref(to)),
-            Work::Maxima(Maxima { of, to, .. }) => (vec![of], from_ref(to)),
-            Work::SparseProduct(SparseProduct { of, to, starts, factors, .. }) => {
-                (vec![of, starts, factors], from_ref(to))
-            }
-            Work::Convolve(Convolve { left, right, to, .. }) => (vec![left, right], from_ref(to)),
+            Work::Map { to, .. } => to,
+            Work::SumAll { to, .. } | Work::Sum(Sum { to, .. }) | Work::Fold(Fold { to, .. }) => from_ref(to),
+            Work::Product(Product { to, .. }) | Work::Gather(Gather { to, .. }) => from_ref(to),
+            Work::Scatter(Scatter { to, .. }) | Work::Scan(Scan { to, .. }) => from_ref(to),
+            Work::Sort(Sort { to, .. }) | Work::RandomDrop(RandomDrop { to, .. }) => from_ref(to),
+            Work::Maxima(Maxima { to, .. }) | Work::SparseProduct(SparseProduct { to, .. }) => from_ref(to),
+            Work::Convolve(Convolve { to, .. }) => from_ref(to),
         }
     }
 
@@ -325,7 +339,7 @@ impl<'a> Work<'a> {
             Work::Sort(Sort { before, len, after, .. }) => before * len * after,
             Work::RandomDrop(RandomDrop { of, .. }) => of.len().div_ceil(16),
             Work::SumAll { of, .. } => of.len().div_ceil(SUM_CHUNK),
-            _ => self.views().1[0].len(),
+            _ => self.writes()[0].len(),
         };
         threads as u64
     }

@@ -43,7 +43,7 @@ pub(crate) use pointwise_loop::PointwiseLoop;
 pub(crate) use prefetch::{prefetch, prefetch_into_l2};
 pub(crate) use program::{BroadcastStrides, CHUNK_LEN, load, vector_nanoseconds};
 
-pub(crate) use crate::tensor::{elements_on_host, moved};
+pub(crate) use crate::tensor::moved;
 
 use crate::tensor::aligned::AlignedBuf;
 use crate::tensor::{Element, LazyTensor, Rank, Storage};

@@ -50,8 +50,9 @@ pub(crate) fn table<A: Item>(device: &Arc<dyn Device>, elements: Vec<A>) -> Resu
     Ok(moved(&table, &Some(device.clone()))?.0.on_device()?.expect("it lies on a device"))
 }
 
-/// The only element of a view, as the value of the operation that calls this: see [`later`].
-pub(crate) fn number_later<A: Element>(view: View) -> Result<A> {
+/// A number that follows from the only element of a view, as the value of the operation that calls
+/// this: see [`later`].
+pub(crate) fn number_later<A: Element>(view: View, follows: impl FnOnce(A) -> A + Send + 'static) -> Result<A> {
     let read = Read::new(view)?;
-    later(move || read.number().map(A::of))
+    later(move || read.number().map(|number| follows(A::of(number))))
 }

@@ -1,12 +1,12 @@
 //! Updates of weights: in place on the host, by formulas on a device.
 
-use crate::device::{Device, not_on_host};
+use crate::device::{Device, View, not_on_host};
 use crate::fusion::{self, CHUNK_LEN};
 use crate::tensor::{Element, Nd, Rank, Storage};
 use dl_core::{Chunk, Data, Error, Lazy, LazyChunk, Participant, Result, Step, Term, Trainable, parallel};
 use std::any::Any;
 use std::iter;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 impl<A: Element, D: Rank> Trainable for Nd<A, D> {
     fn zeros_like(&self) -> Self {
@@ -54,15 +54,21 @@ impl<A: Element, D: Rank> Trainable for Nd<A, D> {
         Ok((new.remove(0), new))
     }
 
-    /// No weight is changed before the launches for the new values are queued.
-    fn enlist(&self, _: &Self, participants: &mut Vec<Arc<dyn Participant>>) -> bool {
-        if let Some(device) = self.0.device() {
-            let is_of_device = |participant: &Arc<dyn Participant>| {
-                let known = participant.as_any().and_then(|known| known.downcast_ref::<Submission>());
-                known.is_some_and(|known| Arc::ptr_eq(&known.0, device))
-            };
-            if !participants.iter().any(is_of_device) {
-                participants.push(Arc::new(Submission(device.clone())));
+    /// No weight is changed before the launches for the new values are queued, or if its delta
+    /// depends on an index that is out of range.
+    fn enlist(&self, delta: &Self, participants: &mut Vec<Arc<dyn Participant>>) -> bool {
+        // a delta that cannot be computed is an error of the update
+        if let (Some(device), Ok(Some(delta))) = (self.0.device(), delta.0.on_device()) {
+            let known = participants.iter().find_map(|participant| {
+                let known = participant.as_any()?.downcast_ref::<Submission>()?;
+                Arc::ptr_eq(&known.device, device).then_some(known)
+            });
+            match known {
+                Some(known) => known.add(delta),
+                None => {
+                    let deltas = Mutex::new(vec![delta]);
+                    participants.push(Arc::new(Submission { device: device.clone(), deltas }));
+                }
             }
         }
         false
@@ -85,12 +91,27 @@ impl<A: Element, D: Rank> Trainable for Nd<A, D> {
     }
 }
 
-/// Refuses a step if the launches that compute the new values on a device cannot be queued.
-struct Submission(Arc<dyn Device>);
+/// Refuses a step if the launches that compute the new values on a device cannot be queued, or if
+/// these deltas have no meaning.
+struct Submission {
+    device: Arc<dyn Device>,
+    deltas: Mutex<Vec<View>>,
+}
+
+impl Submission {
+    fn deltas(&self) -> MutexGuard<'_, Vec<View>> {
+        self.deltas.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self, delta: View) {
+        self.deltas().push(delta);
+    }
+}
 
 impl Participant for Submission {
     fn vote<'a>(&'a self, _: &Step<'_>) -> Result<Box<dyn FnOnce() + 'a>> {
-        self.0.flush()?;
+        self.device.flush()?;
+        View::verify(&self.deltas())?;
         Ok(Box::new(|| {}))
     }
 

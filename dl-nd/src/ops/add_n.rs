@@ -1,6 +1,6 @@
 //! The sum of many tensors, for instance of the deltas of a layer with several consumers.
 
-use crate::device::common_place;
+use crate::device::{View, common_place};
 use crate::fusion::{self, is_small, should_defer};
 use crate::kernels::sum_all;
 use crate::ops::slice_gradient::sum_slice_gradients;
@@ -137,7 +137,11 @@ macro_rules! derivatives {
             }
 
             fn squared_norm<D: Rank>(tensor: &Nd<$A, D>) -> f64 {
-                sum_all(tensor.0.mapv(|x| f64::from(x) * f64::from(x)).view().into_dyn())
+                match tensor.0.on_device().and_then(|view| view.map(View::squared_norm).transpose()) {
+                    Ok(Some(squares)) => squares,
+                    Ok(None) => sum_all(tensor.0.mapv(|x| f64::from(x) * f64::from(x)).view().into_dyn()),
+                    Err(error) => error.raise(),
+                }
             }
         }
     )*};

@@ -313,8 +313,8 @@ fn check<S: Data<Elem = usize>, E: Dimension>(
     check_labels(labels.view(), classes, ignored)
 }
 
-/// The labels beside logits on a device, with a class axis of length 1. The next read reports one
-/// that is no class, as an error of this operation.
+/// The labels beside logits on a device, with a class axis of length 1. A read of what
+/// is computed from them reports one that is no class, as an error of this operation.
 fn labels_on_device<E: Rank>(
     logits: &View,
     labels: &Nd<usize, E>,
@@ -334,8 +334,7 @@ fn labels_on_device<E: Rank>(
         at.reverse();
         no_class(label, &at, classes).at_location(name, place)
     };
-    labels.check_below(classes, ignored, Box::new(error))?;
-    Ok(labels.inserted(1))
+    Ok(labels.checked_below(classes, ignored, Box::new(error))?.inserted(1))
 }
 
 /// The number of classes, if labels of this shape fit the logits.
@@ -456,6 +455,7 @@ impl<A: Element, D: Rank, E: Rank, R: Reduction> Primitive for CrossEntropyOp<A,
 
 impl<A: Element, D: Rank, E: Rank, R: Reduction> BuiltIn for CrossEntropyOp<A, D, E, R> {
     const IS_PURE: bool = true;
+    const CAN_BE_LATER: bool = true;
 }
 
 /// The labels in row-major order.

@@ -257,16 +257,17 @@ fn out_of_range(number: usize, index: usize, axis: usize, shape: &[usize]) -> Er
     ))
 }
 
-/// The same check for indices on a device, where the next read reports the error of this operation.
-fn check_on_device(
-    indices: &View,
+/// The indices on a device with the same check. The error of this operation is reported by a read
+/// of what is computed from them.
+fn checked_on_device(
+    indices: View,
     axis: usize,
     shape: &[usize],
     (name, place): (&'static str, &'static Location<'static>),
-) -> Result<()> {
+) -> Result<View> {
     let of = shape.to_vec();
     let error = move |number, index| out_of_range(number, index, axis, &of).at_location(name, place);
-    indices.check_below(shape[axis], None, Box::new(error))
+    indices.checked_below(shape[axis], None, Box::new(error))
 }
 
 impl<A: Element, D: Rank, E: Rank, O: Rank> Primitive for Take<A, D, E, O> {
@@ -283,8 +284,8 @@ impl<A: Element, D: Rank, E: Rank, O: Rank> Primitive for Take<A, D, E, O> {
         let shape = [before, indices.shape(), after].concat();
         check_size::<A>(&shape)?;
         if let Some(view) = x.0.on_device()? {
-            let indices = view_on(view.device(), indices)?;
-            check_on_device(&indices, axis, x.shape(), (self.name, self.place))?;
+            let at = (self.name, self.place);
+            let indices = checked_on_device(view_on(view.device(), indices)?, axis, x.shape(), at)?;
             return view.take(axis, &indices).map(Nd::from_view);
         }
         check(&indices.view(), axis, x.shape())?;
@@ -409,8 +410,8 @@ impl<A: Element, D: Rank> Primitive for Gather<A, D> {
     fn value(&self, (x, indices): (&Nd<A, D>, &Nd<usize, D>)) -> Result<Nd<A, D>> {
         if let Some(view) = x.0.on_device()? {
             let axis = fitting_axis(self.axis, x.shape(), indices.shape())?;
-            let indices = view_on(view.device(), indices)?;
-            check_on_device(&indices, axis, x.shape(), (self.name(), self.place))?;
+            let at = (self.name(), self.place);
+            let indices = checked_on_device(view_on(view.device(), indices)?, axis, x.shape(), at)?;
             return view.gather(axis, &indices).map(Nd::from_view);
         }
         let list = indices.0.view().into_dyn();
@@ -514,7 +515,7 @@ impl<A: Element, D: Rank> Primitive for ScatterAdd<A, D> {
         if let Some(device) = common_place(places)? {
             let axis = fitting_axis(self.axis, x.shape(), indices.shape())?;
             let (x, indices, source) = (view_on(device, x)?, view_on(device, indices)?, view_on(device, source)?);
-            check_on_device(&indices, axis, &x.shape, (self.name(), self.place))?;
+            let indices = checked_on_device(indices, axis, &x.shape, (self.name(), self.place))?;
             let sums = View::new(device, A::ELEMENT, &x.shape)?;
             x.copy_to(&sums)?;
             sums.add_gathered(axis, &indices, source, ScatterOrder::InRuns)?;

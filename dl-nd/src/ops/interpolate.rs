@@ -504,7 +504,6 @@ fn apply_rows<A: Element>(rows: &[Row<A>], x: &[A], shape: &[usize], axis: usize
     y
 }
 
-/// The product of a sparse matrix with contiguous lanes. `terms` are those of all rows.
 /// The same on a device, to which the matrix is copied.
 fn apply_rows_on_device<A: Element>(rows: &[Row<A>], x: View, axis: usize) -> Result<View> {
     let of = x.contiguous()?;
@@ -525,6 +524,7 @@ fn apply_rows_on_device<A: Element>(rows: &[Row<A>], x: View, axis: usize) -> Re
     Ok(to)
 }
 
+/// The product of a sparse matrix with contiguous lanes. `terms` are those of all rows.
 fn apply_to_lanes<A: Element, const N: usize>(rows: &[Row<A>], mut terms: &[(usize, A)], x: &[A], y: &mut [A]) {
     let (length, outputs) = (x.len() / N, rows.len());
     let lanes: [&[A]; N] = std::array::from_fn(|lane| &x[lane * length..][..length]);

@@ -1,7 +1,7 @@
 //! Reductions of the losses of single elements: mean, sum, mean over the batch, or none.
 
 use crate::device::Device;
-use crate::fusion::elements_on_host;
+use crate::fusion::number_later;
 use crate::kernels::sum_all;
 use crate::ops::broadcast::broadcast_to;
 use crate::ops::reduce::{fill_on, total};
@@ -168,7 +168,7 @@ macro_rules! numbers {
                     return Err(Error::shape(format!("the mean over an empty batch, of shape {from:?}")));
                 }
                 let sum = match losses.0.on_device()? {
-                    Some(view) => elements_on_host::<A>(&view.sum_all(&[1])?)?[0],
+                    Some(view) => return number_later(view.sum_all(&[1])?, move |sum: A| sum / A::of(divisor as f64)),
                     None => sum_all(losses.0.view().into_dyn()),
                 };
                 Ok(sum / A::of(divisor as f64))
@@ -326,4 +326,5 @@ impl<A: Element, D: Rank, R: Reduction> Primitive for ReduceLoss<A, D, R> {
 
 impl<A: Element, D: Rank, R: Reduction> BuiltIn for ReduceLoss<A, D, R> {
     const IS_PURE: bool = true;
+    const CAN_BE_LATER: bool = true;
 }

@@ -17,6 +17,7 @@ use dl_core::{
 };
 use ndarray::{ArrayD, Axis, Dimension, Ix0};
 use std::any::Any;
+use std::convert::identity;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -208,7 +209,7 @@ impl<A: Element, D: Rank> ReduceOutput<A, D> for A {
     }
 
     fn from_device(reduced: Nd<A, D>, _: &[usize], _: bool) -> Result<A> {
-        fusion::number_later(reduced.0.on_device()?.expect("it lies on a device"))
+        fusion::number_later(reduced.0.on_device()?.expect("it lies on a device"), identity)
     }
 
     fn all(&self, is: impl Fn(A) -> bool) -> bool {

@@ -13,6 +13,7 @@ use dl_core::{
     Along, At, BlockOp, BuiltIn, CotangentSink, Differentiable, Error, Immediate, Layer, Part, Primitive, Result,
 };
 use ndarray::{Axis, IntoDimension, Ix0, IxDyn, RemoveAxis, Slice, SliceArg, SliceInfoElem};
+use std::convert::identity;
 use std::marker::PhantomData;
 
 /// Slices, splits, flips and padding. Slices are views and copy no elements. The delta of a slice
@@ -620,7 +621,7 @@ impl<A: Element, D: Rank> Primitive for ElementAt<A, D> {
         let is_there = index.len() == x.shape().len() && index.iter().zip(x.shape()).all(|(at, length)| at < length);
         if is_there && let Some(view) = x.0.on_device()? {
             let element = index.iter().fold(view, |view, &at| view.sliced(0, at, 1, 1).without(0));
-            return fusion::number_later(element);
+            return fusion::number_later(element, identity);
         }
         if is_there && let Some(&element) = x.0.view().into_dyn().get(index) {
             return Ok(element);

@@ -18,7 +18,7 @@ pub(crate) use element::{PerElement, on_device};
 pub(crate) use lazy::{Expr, LazyTensor};
 pub use nd::Nd;
 pub(crate) use nd::{constant_tape, filled_array, tensor_of_shape, zeros};
-pub(crate) use place::{elements_on_host, moved};
+pub(crate) use place::moved;
 pub use shape::check_size;
 pub(crate) use shape::{broadcast_shape, common_len, common_shape, dim_of, unit_shape, wrong_rank};
 pub use storage::row_major_copy;

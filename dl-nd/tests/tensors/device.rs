@@ -36,7 +36,8 @@ fn movement_is_no_launch() {
     assert_eq!(spent(&dry, || y.predict().wait()), [0, 0, 0, 0]);
     assert_eq!(spent(&dry, || x.reshape([2, 12]).predict().wait()), [0, 0, 0, 0]);
     assert_eq!(spent(&dry, || x.t().reshape([2, 12]).predict().wait()), [1, 0, 0, 0], "a copy");
-    assert_eq!(spent(&dry, || concat(0, [&x, &x, &x]).predict().wait()), [3, 0, 0, 0], "a copy for each part");
+    assert_eq!(spent(&dry, || concat(0, [&x, &x, &x]).predict().wait()), [1, 0, 0, 0], "copies of the parts");
+    assert_eq!(spent(&dry, || concat(1, [&x, &x, &x]).predict().wait()), [3, 0, 0, 0], "parts that are interleaved");
 }
 
 #[test]

@@ -14,6 +14,7 @@ mod conveniences;
 mod ctc;
 mod derivatives;
 mod device;
+mod device_networks;
 mod device_steps;
 mod divided;
 mod embedding;

@@ -3,7 +3,9 @@
 //! An allocation of a driver takes far longer than a launch. The arena allocates slabs and divides
 //! them; freed parts are kept by size and given out again.
 
-use dl_nd::device::Span;
+#![allow(missing_docs, reason = "for the crates that implement devices")]
+
+use super::Span;
 use std::collections::BTreeMap;
 
 /// Starts of parts are multiples of this: as wide as a memory transaction of any device.
@@ -12,8 +14,10 @@ const ALIGNMENT: usize = 256;
 const SLAB_BYTES: usize = 1 << 26;
 
 /// Slabs of a kind `S`, and their free ranges.
-pub(crate) struct Arena<S> {
+pub struct Arena<S> {
     slabs: Vec<S>,
+    /// The bytes of all parts that have been given out, each counted once.
+    reserved: usize,
     /// The first free byte, and the end, of the slab that is being divided.
     open: Option<(usize, usize, usize)>,
     /// Freed parts by size.
@@ -27,17 +31,24 @@ fn size_class(bytes: usize) -> usize {
     bytes.max(1).next_multiple_of(step)
 }
 
+impl<S> Default for Arena<S> {
+    fn default() -> Self {
+        Arena { slabs: Vec::new(), reserved: 0, open: None, free: BTreeMap::new() }
+    }
+}
+
 impl<S> Arena<S> {
-    pub(crate) fn new() -> Self {
-        Arena { slabs: Vec::new(), open: None, free: BTreeMap::new() }
+    /// The bytes that have been given out so far. A part that is given out again does not count.
+    pub fn reserved(&self) -> usize {
+        self.reserved
     }
 
-    pub(crate) fn slab(&self, number: usize) -> &S {
+    pub fn slab(&self, number: usize) -> &S {
         &self.slabs[number]
     }
 
     /// A part of at least so many bytes. `allocate` makes a slab.
-    pub(crate) fn take<E>(&mut self, bytes: usize, allocate: impl FnOnce(usize) -> Result<S, E>) -> Result<Span, E> {
+    pub fn take<E>(&mut self, bytes: usize, allocate: impl FnOnce(usize) -> Result<S, E>) -> Result<Span, E> {
         let size = size_class(bytes);
         if let Some(span) = self.free.get_mut(&size).and_then(Vec::pop) {
             return Ok(Span { bytes, ..span });
@@ -46,10 +57,12 @@ impl<S> Arena<S> {
             && start + size <= end
         {
             self.open = Some((slab, start + size, end));
+            self.reserved += size;
             return Ok(Span { slab, start, bytes });
         }
         let whole = if size > SLAB_BYTES / 4 { size } else { SLAB_BYTES };
         self.slabs.push(allocate(whole)?);
+        self.reserved += size;
         let slab = self.slabs.len() - 1;
         if whole > size {
             self.open = Some((slab, size, whole));
@@ -57,7 +70,7 @@ impl<S> Arena<S> {
         Ok(Span { slab, start: 0, bytes })
     }
 
-    pub(crate) fn give_back(&mut self, span: Span) {
+    pub fn give_back(&mut self, span: Span) {
         self.free.entry(size_class(span.bytes)).or_default().push(span);
     }
 }
@@ -68,7 +81,7 @@ mod tests {
 
     #[test]
     fn parts_of_a_slab_do_not_overlap_and_freed_ones_are_given_out_again() {
-        let mut arena = Arena::new();
+        let mut arena = Arena::default();
         let mut slabs = 0;
         let mut take = |arena: &mut Arena<usize>, bytes| {
             arena.take(bytes, |size| {
@@ -80,9 +93,10 @@ mod tests {
         for pair in spans.windows(2) {
             assert!(pair[0].start + pair[0].bytes <= pair[1].start && pair[1].start % ALIGNMENT == 0, "{pair:?}");
         }
+        let reserved = arena.reserved();
         arena.give_back(spans[2]);
         let again = take(&mut arena, 290).unwrap();
-        assert_eq!((again.start, again.bytes), (spans[2].start, 290));
+        assert_eq!((again.start, again.bytes, arena.reserved()), (spans[2].start, 290, reserved));
         let large = take(&mut arena, SLAB_BYTES).unwrap();
         assert_eq!((large.slab, *arena.slab(large.slab)), (1, SLAB_BYTES));
         assert_eq!(take(&mut arena, 8).unwrap().slab, 0, "the divided slab has room left");
