@@ -7,12 +7,13 @@
 //! cargo bench --bench executor -- --quick         # short measurements, for a smoke test
 //! ```
 //!
-//! The sections are `cores`, `scalars`, `shared`, `nodes`, `scale` and `parallel`. Compared
-//! variants take turns in each round, and ratios and differences are taken within a round. The
-//! figure is the median over the rounds. The second column is computed from the fastest runs and is
-//! more reliable on a busy machine.
+//! The sections are `cores`, `scalars`, `shared`, `nodes`, `compiled`, `scale` and `parallel`.
+//! Compared variants take turns in each round, and ratios and differences are taken within a round.
+//! The figure is the median over the rounds. The second column is computed from the fastest runs
+//! and is more reliable on a busy machine.
 
 mod busy;
+mod compiled;
 mod cores;
 mod nodes;
 mod parallel;
@@ -49,11 +50,12 @@ fn main() {
 
 type Section = fn(&Clock, &mut Report);
 
-const SECTIONS: [(&str, Section); 6] = [
+const SECTIONS: [(&str, Section); 7] = [
     ("cores", cores::measure),
     ("scalars", scalars::measure),
     ("shared", shared::measure),
     ("nodes", nodes::measure),
+    ("compiled", compiled::measure),
     ("scale", scale::measure),
     ("parallel", parallel::measure),
 ];

@@ -295,7 +295,7 @@ struct Entry {
     hash: u64,
     /// Of a generic function, which one: see [`Arguments::of`].
     instance: TypeId,
-    key: SmallVec<[KeyPart; 12]>,
+    key: SmallVec<[KeyPart; 24]>,
     plan: Option<Arc<Function>>,
     refused: String,
 }

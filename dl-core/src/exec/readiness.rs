@@ -125,8 +125,11 @@ impl PassState {
 
     /// Calls `f` with the values of these slots, which must be ready.
     pub(crate) fn with_values<R>(&self, places: &[u32], look: impl FnOnce(&[&Value]) -> R) -> R {
-        let values: SmallVec<[ValueRef<'_>; MANY]> = places.iter().map(|&place| self.value(place)).collect();
-        look(&values.iter().map(ValueRef::as_value).collect::<SmallVec<[&Value; MANY]>>())
+        let mut values: SmallVec<[ValueRef<'_>; MANY]> = SmallVec::new();
+        places.iter().for_each(|&place| values.push(self.value(place)));
+        let mut borrowed: SmallVec<[&Value; MANY]> = SmallVec::new();
+        values.iter().for_each(|value| borrowed.push(value.as_value()));
+        look(&borrowed)
     }
 
     /// All operands of this node are completed: evaluates the node or queues its job.

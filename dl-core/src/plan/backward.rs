@@ -38,7 +38,7 @@ const MOST: usize = 32;
 #[derive(PartialEq, Eq)]
 pub(super) struct Case {
     /// The shapes of the operands, one after the other; `None` if one has none.
-    pub(super) shapes: Option<ShapeList>,
+    pub(super) shapes: Option<Arc<ShapeList>>,
     /// The results that have a delta.
     pub(super) deltas: Flags,
     /// The uses with a delta that is needed.
@@ -114,8 +114,10 @@ impl Backward {
             },
             BackwardInput::Delta(which) => delta(which as usize),
         };
-        let inputs: Option<SmallVec<[&Value; 16]>> = self.inputs.iter().map(input).collect();
-        let inputs = inputs.expect("the case has all deltas that it reads");
+        let mut inputs: SmallVec<[&Value; 24]> = SmallVec::new();
+        for of_program in &self.inputs {
+            inputs.push(input(of_program).expect("the case has all deltas that it reads"));
+        }
         let values = self.run(&inputs, calls)?;
         Ok(then(&inputs, &values))
     }

@@ -20,7 +20,7 @@ use crate::graph::value::Value;
 use crate::plan::backward::{Backward, BackwardInput, Case, DeltaOfUse};
 use crate::plan::call_delta::{CallDelta, Components, components, packed};
 use crate::plan::failed::Failed;
-use crate::plan::function::Function;
+use crate::plan::function::{Function, Known};
 use crate::plan::program::{Rebase, Source, StepValues};
 use crate::plan::updates::read_from;
 use smallvec::{SmallVec, smallvec};
@@ -34,17 +34,23 @@ pub(crate) struct CallValue {
     /// The values of the steps, and after them the results that are values of no step.
     pub(super) steps: StepValues,
     function: Arc<Function>,
+    /// Of a forward that has run by a schedule.
+    known: Option<Known>,
 }
 
 impl CallValue {
-    /// The value, given those of the steps.
-    pub(super) fn of(function: &Arc<Function>, operands: &[&Value], mut steps: StepValues) -> CallValue {
+    /// The value, given what has run.
+    pub(super) fn of(
+        function: &Arc<Function>,
+        operands: &[&Value],
+        (mut steps, known): (StepValues, Option<Known>),
+    ) -> CallValue {
         for &result in &function.forward.results {
             if !matches!(result, Source::Step(_)) {
                 steps.push(Some(function.forward.value(result, operands, &steps).clone()));
             }
         }
-        CallValue { steps, function: function.clone() }
+        CallValue { steps, function: function.clone(), known }
     }
 
     fn each(&self) -> impl Iterator<Item = (&Value, &'static DataVTable)> {
@@ -127,10 +133,15 @@ pub(super) fn result_of(
 }
 
 impl Call {
+    /// What is known of the forward with this value.
+    fn known<'a>(&self, value: &'a Value) -> Option<&'a Known> {
+        if self.is_result { None } else { value.get::<CallValue>().known.as_ref() }
+    }
+
     /// The case of a backward with these deltas.
-    fn case(&self, values: &[&Value], deltas: impl Iterator<Item = bool>) -> Case {
+    fn case(&self, values: &[&Value], known: Option<&Known>, deltas: impl Iterator<Item = bool>) -> Case {
         let uses = self.operands.len();
-        let shapes = self.function.shapes(values);
+        let shapes = known.map(|known| known.shapes.clone()).or_else(|| self.function.shapes(values).map(Arc::new));
         Case { shapes, deltas: deltas.collect(), wanted: smallvec![true; uses], weights: smallvec![false; uses] }
     }
 
@@ -175,11 +186,11 @@ impl AnyPrimitive for Call {
         let function = self.function.in_pass(operands);
         let discards = self.is_result || exec::discards_values();
         let reads = if discards { Some(function.reads_nothing.clone()) } else { function.backwards.reads() };
-        let steps = function.run_forward(operands, self.rebase(), reads.as_ref(), discards)?;
+        let ran = function.run_forward(operands, self.rebase(), reads.as_ref(), discards)?;
         if self.is_result {
-            return Ok(function.forward.value(function.forward.results[0], operands, &steps).clone());
+            return Ok(function.forward.value(function.forward.results[0], operands, &ran.0).clone());
         }
-        Ok(CallValue::of(function, operands, steps).into_value())
+        Ok(CallValue::of(function, operands, ran).into_value())
     }
 
     fn cost(&self, operands: &[&Value]) -> f64 {
@@ -203,7 +214,9 @@ impl AnyPrimitive for Call {
 
     fn immediate_pullback(&self, at: AnyImmediate<'_>, sink: &mut dyn CotangentSink) -> bool {
         let function = self.function.in_pass(at.values);
-        if 2.0 * function.forward_cost(at.values) > INLINE_BACKWARD_NS {
+        let known = self.known(at.value);
+        let forward_cost = known.map_or_else(|| function.forward_cost(at.values), |known| known.nanoseconds);
+        if 2.0 * forward_cost > INLINE_BACKWARD_NS {
             return false;
         }
         let delta = |which: usize| match self.is_result {
@@ -211,7 +224,7 @@ impl AnyPrimitive for Call {
             false => at.delta.get::<CallDelta>().get(which),
         };
         let is_present = |which| delta(which).is_some();
-        let mut case = self.case(at.values, (0..function.types.len()).map(is_present));
+        let mut case = self.case(at.values, known, (0..function.types.len()).map(is_present));
         let uses = 0..self.operands.len();
         case.wanted = uses.clone().map(|which| sink.wants(which)).collect();
         case.weights = uses.map(|which| sink.is_weight(which)).collect();
@@ -272,7 +285,7 @@ impl Call {
         let function = self.function.in_pass(values);
         let mut deltas: OperandVec<Option<NodeRef>> = smallvec![None; function.types.len()];
         of_results.into_iter().for_each(|(which, delta)| deltas[which] = Some(delta));
-        let case = self.case(values, deltas.iter().map(Option::is_some));
+        let case = self.case(values, None, deltas.iter().map(Option::is_some));
         let forward = std::cell::OnceCell::new();
         let forward = |step: u32| forward.get_or_init(|| self.forward_nodes(function))[step as usize].clone();
         let built = function.backward(case, values, steps, self.rebase()).and_then(|backward| {

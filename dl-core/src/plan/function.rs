@@ -223,7 +223,7 @@ impl Function {
 /// The last schedules, each with the shapes of the operands, the steps that it keeps the values of,
 /// and whether it was used again.
 type Schedules = SmallVec<[Scheduled; 1]>;
-type Scheduled = (Option<ShapeList>, Arc<[bool]>, Arc<Schedule>, bool);
+type Scheduled = (Arc<ShapeList>, Arc<[bool]>, Arc<Schedule>, bool);
 
 /// How many schedules a function keeps of each kind.
 const MOST_SCHEDULES: usize = 32;
@@ -237,25 +237,27 @@ impl Function {
         calls: Rebase,
         reads: Option<&Arc<[bool]>>,
         discards: bool,
-    ) -> Result<StepValues> {
+    ) -> Result<(StepValues, Option<Known>)> {
         let program = &self.forward;
         let kept = || self.schedules[usize::from(discards)].lock().unwrap_or_else(PoisonError::into_inner);
         let shapes = self.shapes(operands);
         if let Some(reads) = reads {
             let mut kept = kept();
-            let is_same = |(of, keeps, ..): &&mut Scheduled| Arc::ptr_eq(keeps, reads) && *of == shapes;
-            let known = kept.iter_mut().find(is_same).map(|(_, _, schedule, is_reused)| {
+            let is_same =
+                |(of, keeps, ..): &&mut Scheduled| Arc::ptr_eq(keeps, reads) && Some(&**of) == shapes.as_ref();
+            let known = kept.iter_mut().find(is_same).map(|(shapes, _, schedule, is_reused)| {
                 *is_reused = true;
-                schedule.clone()
+                (shapes.clone(), schedule.clone())
             });
             drop(kept);
-            if let Some(schedule) = known {
-                return schedule.run(program, operands, calls);
+            if let Some((shapes, schedule)) = known {
+                let values = schedule.run(program, operands, calls)?;
+                return Ok((values, Some(Known { shapes, nanoseconds: schedule.nanoseconds })));
             }
         }
         let mut values = program.run(operands, calls, |_| false, |_| true)?;
-        let Some(reads) = reads else { return Ok(values) };
-        if shapes.is_some() {
+        let Some(reads) = reads else { return Ok((values, None)) };
+        if let Some(shapes) = shapes {
             let schedule = Schedule::of(program, operands, &values, &vec![false; program.steps.len()], reads);
             self.cost_of(operands).store((schedule.nanoseconds as u32).max(1), Ordering::Relaxed);
             let mut kept = kept();
@@ -264,13 +266,22 @@ impl Function {
                 self.wasted.fetch_add(u32::from(!is_reused), Ordering::Relaxed);
             }
             kept.truncate(MOST_SCHEDULES - 1);
-            kept.insert(0, (shapes, reads.clone(), Arc::new(schedule), false));
+            kept.insert(0, (Arc::new(shapes), reads.clone(), Arc::new(schedule), false));
         }
         for (_, value) in values.iter_mut().enumerate().filter(|(at, _)| !reads[*at] && !program.is_result[*at]) {
             *value = None;
         }
-        Ok(values)
+        Ok((values, None))
     }
+}
+
+/// What is known of a forward that has run by a schedule.
+#[derive(Clone)]
+pub(super) struct Known {
+    /// The shapes of the operands.
+    pub(super) shapes: Arc<ShapeList>,
+    /// The estimated time.
+    pub(super) nanoseconds: f64,
 }
 
 /// A node that stands for an operand or a delta of any call.

@@ -191,8 +191,8 @@ impl Group {
         };
         let all: Vec<Value> = places.iter().map(operand).collect::<Option<_>>()?;
         let values: SmallVec<[&Value; 16]> = all.iter().collect();
-        let steps = function.run_forward(&values, self.rebase(), reads, discards).ok()?;
-        let call = CallValue::of(function, &values, steps);
+        let ran = function.run_forward(&values, self.rebase(), reads, discards).ok()?;
+        let call = CallValue::of(function, &values, ran);
         for (which, kind) in function.types.iter().enumerate() {
             (kind.settle)(&[call.result(which)]);
         }
@@ -211,7 +211,7 @@ impl Group {
             Place::Own(_) => false,
         };
         Case {
-            shapes: self.function.shapes(operands),
+            shapes: self.function.shapes(operands).map(Arc::new),
             deltas: deltas.iter().copied().collect(),
             wanted: grouping.places.iter().map(wanted).collect(),
             weights: grouping.places.iter().map(is_weight).collect(),
@@ -252,8 +252,8 @@ impl AnyPrimitive for Group {
         let one = |member: usize| {
             let own: SmallVec<[&Value; 16]> = self.of(member, operands).copied().collect();
             let rebase = self.function.rebase(self.sites[member]);
-            let steps = self.function.run_forward(&own, rebase, reads.as_ref(), discards)?;
-            Ok(CallValue::of(&self.function, &own, steps))
+            let ran = self.function.run_forward(&own, rebase, reads.as_ref(), discards)?;
+            Ok(CallValue::of(&self.function, &own, ran))
         };
         Ok(GroupValue::Each((0..self.members()).map(one).collect()).into_value())
     }

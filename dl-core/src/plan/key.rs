@@ -49,10 +49,10 @@ const FEW: usize = 24;
 pub struct Arguments {
     /// The type of the closure that lists them. It has the generic arguments of the function.
     pub(crate) instance: TypeId,
-    pub(crate) operands: SmallVec<[NodeRef; 8]>,
+    pub(crate) operands: SmallVec<[NodeRef; 16]>,
     /// For each operand, whether it is a weight or a buffer.
-    pub(crate) is_shared: SmallVec<[bool; 8]>,
-    pub(crate) key: SmallVec<[KeyPart; 12]>,
+    pub(crate) is_shared: SmallVec<[bool; 16]>,
+    pub(crate) key: SmallVec<[KeyPart; 24]>,
     hash: FxHasher,
     /// The operands by identity, if there are more than a few.
     many: FxHashMap<usize, usize>,

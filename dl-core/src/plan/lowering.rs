@@ -1,7 +1,7 @@
 //! Lowering of steps to a basic block.
 
 use crate::graph::basic_block::{
-    BasicBlock, BlockInstruction, BlockKernel, BlockOp, BlockRead, BlockView, ElementType,
+    BasicBlock, BlockInstruction, BlockKernel, BlockOp, BlockRead, BlockView, ElementType, Elements,
 };
 use crate::graph::node::DataVTable;
 use crate::graph::value::Value;
@@ -94,20 +94,23 @@ impl BlockTask {
     /// Runs the block. Returns false, and computes nothing, if an input has another layout than that
     /// which the block was built for.
     pub(super) fn run(&self, program: &Program, inputs: &[&Value], values: &mut StepValues) -> bool {
-        let computed: SmallVec<[Value; 16]> = {
+        // Loops, because to collect into a vector on the stack takes longer than small operations.
+        let mut computed: SmallVec<[Value; 16]> = SmallVec::new();
+        {
             let values = &*values;
-            let elements = |input: &BlockInput| {
-                let elements = (input.vtable.elements)(program.value(input.source, inputs, values))?;
-                (elements.in_place() || !input.in_place).then_some(elements)
-            };
-            let elements: Option<SmallVec<[_; 16]>> = self.inputs.iter().map(elements).collect();
-            let Some(elements) = elements else { return false };
-            let mut computed = SmallVec::new();
+            let mut elements: SmallVec<[Elements<'_>; 16]> = SmallVec::new();
+            for input in &self.inputs {
+                match (input.vtable.elements)(program.value(input.source, inputs, values)) {
+                    Some(of_input) if of_input.in_place() || !input.in_place => elements.push(of_input),
+                    _ => return false,
+                }
+            }
             self.kernel.run(&elements, &mut |array| {
-                computed.extend(self.results.iter().map(|(_, view)| view(array)));
+                for (_, view) in &self.results {
+                    computed.push(view(array));
+                }
             });
-            computed
-        };
+        }
         for ((step, _), value) in self.results.iter().zip(computed) {
             values[*step as usize] = Some(value);
         }

@@ -1,13 +1,11 @@
-//! Compiles lazy tensors into a program: value numbering, instruction selection, register
-//! allocation. Each expression and each operand occurs once in a program, and a register is free
-//! after its last use.
+//! Compiles lazy tensors into a program: value numbering, instruction selection (`select.rs`),
+//! register allocation. Each expression and each operand occurs once in a program, and a register
+//! is free after its last use.
 
-use super::fused_ops::{ChainOp, CheapOp, FusedOp};
-use super::loop_table::loops;
-use super::loops::VectorLoop;
 use super::program::{
     BroadcastOperand, BroadcastStrides, Instruction, MAX_RESULTS, Opcode, Program, vector_nanoseconds,
 };
+use super::select::{COPY_NANOSECONDS, Selection, Value, Values};
 use super::{multi_output, prefetch};
 use crate::device::{Code, Instruction as DeviceInstruction, View};
 use crate::tensor::{Element, Expr, LazyTensor, Nd, Rank, Storage, row_major_copy};
@@ -56,7 +54,7 @@ impl<A: Element, D: Rank> DeviceProgram<A, D> {
         let mut compiler = Compiler::<A, D>::new(tensors[0].shape());
         let mut results: Vec<usize> = tensors.iter().map(|lazy| compiler.lazy(lazy)).collect();
         let kept = compiler.kept(&mut results);
-        let uses = compiler.uses(&results);
+        let uses = Values(&compiler.values).uses(&results);
         let Compiler { shape, values, views, failed, .. } = compiler;
         let (mut instructions, mut numbers, mut operands) = (Vec::new(), Vec::new(), Vec::new());
         // the position of the instruction of each value
@@ -98,18 +96,6 @@ const TYPICAL_OPERANDS: usize = 8;
 /// Intermediate lazy tensors that are stored, each with the index of its result.
 pub(super) type CachedResults<A, D> = Vec<(Arc<LazyTensor<A, D>>, usize)>;
 
-/// A value of the program, in single-assignment form.
-enum Value<A> {
-    Number(A),
-    Whole(usize),
-    Broadcast(usize),
-    /// An operand on a device.
-    View(usize),
-    Copy(usize),
-    Unary(Unary, usize),
-    Binary(Binary, usize, usize),
-}
-
 /// State of the compilation.
 struct Compiler<'a, A: Element, D: Rank> {
     shape: &'a D,
@@ -131,101 +117,6 @@ struct ExpensiveValue<A: Element, D: Rank> {
     value: usize,
     /// The number of its uses as an operand in the program.
     uses: usize,
-}
-
-/// A selected instruction, and the values that it reads. Unused operand positions repeat one of the
-/// others.
-pub(super) struct Selection {
-    pub(super) kind: Pattern,
-    pub(super) reads: [usize; 4],
-    /// Further values that it computes.
-    pub(super) extra_outputs: Vec<usize>,
-}
-
-pub(super) enum Pattern {
-    Copy,
-    Unary(Unary),
-    /// `exp(−x)`
-    ExpOfNegative,
-    Binary(Binary),
-    Fused(FusedOp),
-    /// `a · b` and `last(next(a · b, c), d)`
-    ProductAndMore {
-        strong: bool,
-        next: ChainOp,
-        last: ChainOp,
-    },
-    /// The products of the first operand with each of the others, which may be strong.
-    TwoProducts(bool),
-    ThreeProducts(bool),
-}
-
-impl Selection {
-    fn new(kind: Pattern, reads: [usize; 4]) -> Self {
-        Selection { kind, reads, extra_outputs: Vec::new() }
-    }
-
-    /// The instruction that reads the slots `reads` and writes the slots `to`.
-    fn compile<A: Element>(&self, reads: [usize; 4], to: &[usize]) -> Instruction<A> {
-        let loops = loops::<A>();
-        let one = |selection: VectorLoop<A>| Opcode::Map(selection, reads, to[0]);
-        let cheap = |operations: usize| operations as f64 * Binary::Add.cost();
-        let (opcode, cost) = match self.kind {
-            Pattern::Copy => (one((loops.copy)()), COPY_NANOSECONDS),
-            Pattern::Unary(op) => (one((loops.unary)(op)), op.cost()),
-            Pattern::ExpOfNegative => (one((loops.exp_of_negative)()), Unary::Exp.cost()),
-            Pattern::Binary(op) => (one((loops.binary)(op)), op.cost()),
-            Pattern::Fused(nested) => (one((loops.nested)(nested)), cheap(nested.operations())),
-            Pattern::ProductAndMore { strong, next, last } => {
-                (Opcode::Map2((loops.product_and_more)(strong, next, last), reads, [to[0], to[1]]), cheap(3))
-            }
-            Pattern::TwoProducts(strong) => {
-                (Opcode::Map2((loops.two_products)(strong), reads, [to[0], to[1]]), cheap(2))
-            }
-            Pattern::ThreeProducts(strong) => {
-                (Opcode::Map3((loops.three_products)(strong), reads, [to[0], to[1], to[2]]), cheap(3))
-            }
-        };
-        Instruction { opcode, nanoseconds: vector_nanoseconds(cost) }
-    }
-}
-
-/// The estimated time to copy an element.
-const COPY_NANOSECONDS: f64 = 0.5;
-/// Results of operations that take longer than this per element are stored.
-const EXPENSIVE_NANOSECONDS: f64 = 5.0;
-
-impl<A> Value<A> {
-    /// The values that it reads, from left to right.
-    fn reads(&self) -> impl Iterator<Item = usize> + use<A> {
-        let reads = match *self {
-            Value::Copy(x) | Value::Unary(_, x) => [Some(x), None],
-            Value::Binary(_, a, b) => [Some(a), Some(b)],
-            Value::Number(_) | Value::Whole(_) | Value::Broadcast(_) | Value::View(_) => [None, None],
-        };
-        reads.into_iter().flatten()
-    }
-
-    /// Whether an instruction computes it from other values.
-    fn is_computed(&self) -> bool {
-        !matches!(self, Value::Number(_) | Value::Whole(_) | Value::Broadcast(_) | Value::View(_))
-    }
-
-    /// The operation and its operands, if it can be fused into another one.
-    fn cheap(&self) -> Option<(CheapOp, usize, usize)> {
-        match *self {
-            Value::Binary(op, a, b) => Some((CheapOp::of(op)?, a, b)),
-            _ => None,
-        }
-    }
-
-    fn is_expensive(&self) -> bool {
-        match self {
-            Value::Unary(op, _) => op.cost() >= EXPENSIVE_NANOSECONDS,
-            Value::Binary(op, ..) => op.cost() >= EXPENSIVE_NANOSECONDS,
-            _ => false,
-        }
-    }
 }
 
 impl<'a, A: Element, D: Rank> Compiler<'a, A, D> {
@@ -404,100 +295,16 @@ impl<'a, A: Element, D: Rank> Compiler<'a, A, D> {
         })
     }
 
-    /// The number of uses of each value by needed values and as a result.
-    fn uses(&self, results: &[usize]) -> Vec<usize> {
-        let mut uses = vec![0; self.values.len()];
-        results.iter().for_each(|&result| uses[result] += 1);
-        // a user of a value comes after it
-        for (index, value) in self.values.iter().enumerate().rev() {
-            if uses[index] > 0 {
-                value.reads().for_each(|read| uses[read] += 1);
-            }
-        }
-        uses
-    }
-
-    /// The values that are computed inside the instruction of their only user. An instruction has
-    /// at most three operations and four operands.
-    fn inlined(&self, uses: &[usize], results: &[usize]) -> Vec<bool> {
-        let mut inlined = vec![false; self.values.len()];
-        let only_one_reads = |read: usize| uses[read] == 1 && !results.contains(&read);
-        let goes = |read: usize| only_one_reads(read) && self.values[read].cheap().is_some();
-        for (index, value) in self.values.iter().enumerate().rev() {
-            if uses[index] == 0 || inlined[index] {
-                continue;
-            }
-            if let Value::Unary(Unary::Exp, x) = *value {
-                inlined[x] = only_one_reads(x) && matches!(self.values[x], Value::Unary(Unary::Neg, _));
-            }
-            let Some((op, a, b)) = value.cheap() else { continue };
-            let is_strong = |op: CheapOp| matches!(op, CheapOp::StrongMul);
-            (inlined[a], inlined[b]) = (goes(a) && !(is_strong(op) && goes(b)), goes(b));
-            if inlined[a] != inlined[b] {
-                let within = if inlined[a] { a } else { b };
-                // a strong product is not in the middle
-                let is_first = self.values[within].cheap().is_some_and(|(op, ..)| is_strong(op));
-                if let Some(read) = self.values[within].reads().find(|&read| !is_first && goes(read)) {
-                    inlined[read] = true;
-                }
-            }
-        }
-        inlined
-    }
-
-    /// Selects the instruction of a value, together with the values inlined into it.
-    fn selection(&self, value: &Value<A>, inlined: &[bool]) -> Selection {
-        let negated = |x: usize| match self.values[x] {
-            Value::Unary(Unary::Neg, negated) if inlined[x] => Some(negated),
-            _ => None,
-        };
-        match *value {
-            Value::Copy(x) => Selection::new(Pattern::Copy, [x; 4]),
-            Value::Unary(op, x) => match negated(x) {
-                Some(x) => Selection::new(Pattern::ExpOfNegative, [x; 4]),
-                None => Selection::new(Pattern::Unary(op), [x; 4]),
-            },
-            Value::Binary(op, a, b) => {
-                self.nested(value, inlined).unwrap_or(Selection::new(Pattern::Binary(op), [a, b, a, a]))
-            }
-            Value::Number(_) | Value::Whole(_) | Value::Broadcast(_) | Value::View(_) => {
-                unreachable!("nothing is computed")
-            }
-        }
-    }
-
-    /// Selects a fused instruction, if other values are inlined into this one.
-    fn nested(&self, value: &Value<A>, inlined: &[bool]) -> Option<Selection> {
-        let within = |read: usize| if inlined[read] { self.values[read].cheap() } else { None };
-        let (outer, a, b) = value.cheap()?;
-        // the last operation, and its operand that is not inlined
-        let ((op, a, b), last, other) = match (within(a), within(b)) {
-            (None, None) => return None,
-            (Some((left, a, b)), Some((right, c, d))) => {
-                return Some(Selection::new(Pattern::Fused(FusedOp::Pair { outer, left, right }), [a, b, c, d]));
-            }
-            (Some(left), None) => (left, outer.chained_left(), b),
-            (None, Some(right)) => (right, outer.chained_right(), a),
-        };
-        let three = |(first, c, d): (CheapOp, usize, usize), next: ChainOp, between: usize| {
-            Selection::new(Pattern::Fused(FusedOp::Three { first, next, last }), [c, d, between, other])
-        };
-        Some(match (within(a), within(b)) {
-            (Some(left), _) => three(left, op.chained_left(), b),
-            (None, Some(right)) => three(right, op.chained_right(), a),
-            (None, None) => Selection::new(Pattern::Fused(FusedOp::Two { first: op, next: last }), [a, b, other, a]),
-        })
-    }
-
     /// Allocates slots and emits the program. `results` are its results, in this order; when
     /// `sums`, the first of them is only summed.
     fn finish(self, results: &[usize], sums: bool) -> Program<A> {
-        let uses = self.uses(results);
-        let inlined = self.inlined(&uses, results);
+        let values = Values(&self.values);
+        let uses = values.uses(results);
+        let inlined = values.inlined(&uses, results);
         let mut selections: Vec<Option<Selection>> = Vec::with_capacity(self.values.len());
         for (index, value) in self.values.iter().enumerate() {
             let is_instruction = uses[index] > 0 && !inlined[index] && value.is_computed();
-            selections.push(is_instruction.then(|| self.selection(value, &inlined)));
+            selections.push(is_instruction.then(|| values.selection(value, &inlined)));
         }
         multi_output::join(&mut selections, |value, before| {
             value < before || matches!(self.values[value], Value::Whole(_))

@@ -10,7 +10,7 @@ use std::marker::PhantomData;
 /// may be any slices of that length. The operation and the instruction set are compiled in, so
 /// neither is tested at run time. The caller must [canonicalize NaN](canonicalize_nans) in elements
 /// that it stores.
-pub(super) type VectorLoop<A> = Box<dyn Fn([&[A]; 4], &mut [A]) + Send + Sync>;
+pub(crate) type VectorLoop<A> = Box<dyn Fn([&[A]; 4], &mut [A]) + Send + Sync>;
 
 /// A loop with several results.
 pub(super) type MultiLoop<A, const N: usize> = Box<dyn Fn([&[A]; 4], [&mut [A]; N]) + Send + Sync>;
@@ -343,35 +343,45 @@ pub(crate) fn canonicalize_nan<A: Number>(x: A) -> A {
 /// Canonicalizes all NaN of a slice, which mostly has none. Must be applied to stored elements; NaN
 /// of intermediate results may have any bits.
 pub(crate) fn canonicalize_nans<A: Element>(numbers: &mut [A]) {
-    if has_nan(std::iter::once(&*numbers)) {
+    /// To add up more lanes than these would take longer than to add up so many numbers.
+    const FEW: usize = 256;
+    const LANES: usize = 8;
+
+    let all = std::iter::once(&*numbers);
+    let may_have_nan = if numbers.len() <= FEW { sum_is_nan::<A, LANES>(all) } else { has_nan(all) };
+    if may_have_nan {
         numbers.iter_mut().for_each(|x| *x = canonicalize_nan(*x));
     }
 }
 
 /// Whether there may be a NaN among these numbers. Infinities of both signs also count.
-pub(super) fn has_nan<'a, A: Element>(mut all: impl Iterator<Item = &'a [A]>) -> bool {
-    /// The number of lanes.
-    const WIDTH: usize = 32;
+pub(super) fn has_nan<'a, A: Element>(all: impl Iterator<Item = &'a [A]>) -> bool {
+    sum_is_nan::<A, 32>(all)
+}
 
+/// Whether a sum of the numbers, added in so many lanes, is NaN.
+#[inline(always)]
+fn sum_is_nan<'a, A: Element, const LANES: usize>(mut all: impl Iterator<Item = &'a [A]>) -> bool {
     vectorized(
         #[inline(always)]
         || {
             // A sum with a NaN among its terms is NaN, and an addition is the cheapest test. Narrow
             // types use two accumulators per lane, so that additions do not wait for each other.
-            let mut sums = [[A::zero(); WIDTH]; 2];
+            let mut sums = [[A::zero(); LANES]; 2];
             let other = if size_of::<A>() <= 4 { 1 } else { 0 };
             let mut found = false;
             for numbers in all.by_ref() {
-                let (pairs, rest) = numbers.as_chunks::<{ 2 * WIDTH }>();
+                let (pairs, odd) = numbers.as_chunks::<LANES>().0.as_chunks::<2>();
                 for pair in pairs {
                     for (lane, sum) in sums[0].iter_mut().enumerate() {
-                        *sum = *sum + pair[lane];
+                        *sum = *sum + pair[0][lane];
                     }
                     for (lane, sum) in sums[other].iter_mut().enumerate() {
-                        *sum = *sum + pair[WIDTH + lane];
+                        *sum = *sum + pair[1][lane];
                     }
                 }
-                found |= rest.iter().fold(false, |found, x| found | x.is_nan());
+                let rest = numbers.len() % LANES + odd.len() * LANES;
+                found |= numbers[numbers.len() - rest..].iter().fold(false, |found, x| found | x.is_nan());
             }
             // LLVM would otherwise extract the lanes one by one in each iteration
             std::hint::black_box(sums).as_flattened().iter().fold(found, |found, sum| found | sum.is_nan())

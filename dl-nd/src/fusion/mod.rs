@@ -12,6 +12,7 @@
 //! threads therefore do not change a bit of a result. The instruction set does, but only in
 //! elementary functions that use fused multiply-adds.
 
+mod block_loops;
 mod compile;
 mod defer;
 mod eager;
@@ -28,12 +29,14 @@ mod pointwise_loop;
 #[allow(unsafe_code, reason = "a hint to the processor is an intrinsic")]
 mod prefetch;
 mod program;
+mod select;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use block_loops::{BlockLoop, LoopOperand, block_loops};
 pub(crate) use defer::{is_small, nanoseconds_until_deferred, realize, should_defer, sum_and_realize};
 pub(crate) use eager::{binary, broadcast, repeat, unary, with_number};
-pub(crate) use loops::{add_assign, canonicalize_nan, canonicalize_nans, map_in_place, sgd_update};
+pub(crate) use loops::{VectorLoop, add_assign, canonicalize_nan, canonicalize_nans, map_in_place, sgd_update};
 pub(crate) use on_device::{compute_on_device, filled_on, number_later, table, view_on};
 pub(crate) use pairwise_sum::{PairwiseSum, RUN_LEN, combine_chunk_sums, sum_in_order, sums_in_order};
 pub(crate) use pointwise_loop::PointwiseLoop;

@@ -4,8 +4,8 @@
 //! Backward passes produce such instructions: the deltas of both factors of a product are products
 //! with the same delta.
 
-use super::compile::{Pattern, Selection};
 use super::fused_ops::{ChainOp, FusedOp};
+use super::select::{Pattern, Selection};
 use dl_core::Binary;
 
 /// Merges instructions with earlier ones. `is_there(value, before)` returns whether a value is

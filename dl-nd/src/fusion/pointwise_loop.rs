@@ -29,6 +29,7 @@ impl<A: Element> PointwiseLoop<A> {
 
     /// The operation on these operands. One with a single operand reads the first. A shorter operand
     /// is repeated.
+    #[inline]
     pub(crate) fn run(&self, a: &[A], b: &[A], to: &mut [A]) {
         let Some((number, left)) = self.number else {
             let len = a.len().min(b.len());

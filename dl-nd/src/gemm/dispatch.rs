@@ -1,8 +1,9 @@
 //! The kernels of each instruction set, and their selection.
 
-use super::gemv::dot;
+use super::gemv::{dot, dots};
 use super::microkernel::{KSlice, RawMatrix, Tile};
 use super::pack::copy_columns;
+use super::row_products::{Term, sum_of_row};
 #[cfg(target_arch = "x86_64")]
 use super::simd::{Avx2F32, Avx2F64, Avx512F32, Avx512F64};
 use super::simd::{Portable, SimdVector};
@@ -22,6 +23,10 @@ pub(super) struct KernelTable<A: 'static> {
     pub(super) slices: &'static [SliceKernel<A>],
     pub(super) copy_columns: unsafe fn(RawMatrix<*const A>, usize, usize, *mut A, isize),
     pub(super) dot: unsafe fn(*const A, *const A, usize) -> A,
+    /// The inner products of `lanes` rows, given with their stride, with a vector.
+    pub(super) dots: unsafe fn((*const A, isize), *const A, usize, *mut A),
+    /// A row of a sum of products.
+    pub(super) sum_of_row: unsafe fn(&[Term<A>], usize, [usize; 2], *mut A),
     pub(super) lanes: usize,
 }
 
@@ -100,6 +105,16 @@ macro_rules! kernels {
                 unsafe { dot::<$L, $A>(x, y, len) }
             }
             $(#[target_feature(enable = $feature)])?
+            unsafe fn run_dots(rows: (*const $A, isize), y: *const $A, len: usize, to: *mut $A) {
+                // SAFETY: guaranteed by the caller
+                unsafe { dots::<$L, $A>(rows, y, len, to) }
+            }
+            $(#[target_feature(enable = $feature)])?
+            unsafe fn run_sum_of_row(terms: &[Term<$A>], row: usize, shape: [usize; 2], to: *mut $A) {
+                // SAFETY: guaranteed by the caller
+                unsafe { sum_of_row::<$L, $A>(terms, row, shape, to) }
+            }
+            $(#[target_feature(enable = $feature)])?
             unsafe fn run_copy(from: RawMatrix<*const $A>, rows: usize, depth: usize, to: *mut $A, width: isize) {
                 // SAFETY: guaranteed by the caller
                 unsafe { copy_columns::<$L, $A>(from, rows, depth, to, width) }
@@ -112,6 +127,8 @@ macro_rules! kernels {
                 slices: &[$(slice::<$slices, $widest>),*],
                 copy_columns: run_copy,
                 dot: run_dot,
+                dots: run_dots,
+                sum_of_row: run_sum_of_row,
                 lanes: {
                     assert!(<$L as SimdVector>::N.is_power_of_two(), "see `registers`");
                     <$L as SimdVector>::N

@@ -23,7 +23,7 @@ mod k_slices;
 mod microkernel;
 mod pack;
 mod partition;
-mod rank1;
+mod row_products;
 mod simd;
 #[cfg(test)]
 mod tests;
@@ -32,7 +32,7 @@ mod transpose;
 
 pub(crate) use epilogue::Epilogue;
 pub(crate) use pack::Scratch;
-pub(crate) use rank1::{nanoseconds_of_outer_sum, sum_of_outer_products};
+pub(crate) use row_products::{nanoseconds_of_row_products, sum_of_row_products};
 
 use crate::tensor::Element;
 use crate::tensor::aligned::{self, AlignedBuf};

@@ -2,10 +2,11 @@
 
 use super::dispatch::KernelTable;
 use super::epilogue::Epilogue;
+use super::gemv;
 use super::microkernel::RawMatrix;
 use super::nanoseconds;
 use super::pack::{Scratch, pack_panels};
-use super::tiling::{Gemm, K_BLOCK, Packing, chunks, even_parts, multiply_blocks};
+use super::tiling::{Gemm, K_BLOCK, Packing, chunks, even_parts, multiply_blocks, multiply_in_place};
 use crate::tensor::Element;
 use crate::tensor::aligned::CACHE_LINE_BYTES;
 use dl_core::parallel;
@@ -31,15 +32,29 @@ pub(super) unsafe fn multiply<A: Element>(kernels: &KernelTable<A>, product: &Ge
     }
     if depth > 1 && a.column == 1 && b.row == 1 && (rows == 1 || columns == 1) {
         let of_rows = |rows, a: RawMatrix<*const A>, vector, addend: RawMatrix<*const A>, c: RawMatrix<*mut A>| {
-            let dot = |row: usize| {
-                // SAFETY: both vectors have length `depth`, and `row` is a row of `c`
-                unsafe {
-                    let (addend, to) = (addend.at(row, 0).start, c.at(row, 0).start);
-                    let sum = alpha * inner_product(kernels, a.at(row, 0).start, vector, depth);
-                    to.write(if beta == A::zero() { sum } else { beta * *addend + sum });
-                }
+            let put = |row: usize, sum: A| {
+                let (sum, addend, to) = (alpha * sum, addend.at(row, 0).start, c.at(row, 0).start);
+                // SAFETY: `row` is a row of `c`
+                unsafe { to.write(if beta == A::zero() { sum } else { beta * *addend + sum }) };
             };
-            (0..rows).for_each(dot);
+            let is_plain = alpha == A::of(1.0) && beta == A::zero() && c.row == 1;
+            let mut row = 0;
+            while row + kernels.lanes <= rows && depth <= LONGEST_INNER {
+                let vectors = (a.at(row, 0).start, a.row);
+                let mut sums = [A::zero(); gemv::MOST_LANES];
+                let to = if is_plain { c.at(row, 0).start } else { sums.as_mut_ptr() };
+                // SAFETY: the vector and these rows have length `depth`, and a register fits into
+                // `to`
+                unsafe { (kernels.dots)(vectors, vector, depth, to) };
+                if !is_plain {
+                    sums[..kernels.lanes].iter().enumerate().for_each(|(i, &sum)| put(row + i, sum));
+                }
+                row += kernels.lanes;
+            }
+            for row in row..rows {
+                // SAFETY: both vectors have length `depth`
+                put(row, unsafe { inner_product(kernels, a.at(row, 0).start, vector, depth) });
+            }
         };
         if columns == 1 {
             of_rows(rows, a, b.start, addend, c);
@@ -48,6 +63,10 @@ pub(super) unsafe fn multiply<A: Element>(kernels: &KernelTable<A>, product: &Ge
         }
         // SAFETY: guaranteed by the caller
         return unsafe { epilogue.apply(rows, columns, c) };
+    }
+    if is_in_place(kernels, product) {
+        // SAFETY: guaranteed by the caller
+        return unsafe { multiply_in_place(kernels, product) };
     }
     if depth > LONGEST_SUM {
         // SAFETY: guaranteed by the caller
@@ -63,6 +82,24 @@ pub(super) unsafe fn multiply<A: Element>(kernels: &KernelTable<A>, product: &Ge
         }
     }
 }
+
+/// Whether a product is so small that nothing is packed or divided, and its rows and columns are
+/// not exchanged. The other ways have the same bits, and deciding among them takes longer.
+fn is_in_place<A: Element>(kernels: &KernelTable<A>, product: &Gemm<A>) -> bool {
+    let &Gemm { rows, depth, columns, b, c, .. } = product;
+    let bytes = |numbers: usize| numbers * size_of::<A>();
+    depth <= K_BLOCK
+        && bytes(rows * depth) <= MOST_BYTES_IN_PLACE
+        && rows < SPLIT_ROWS
+        && columns >= rows.max(kernels.lanes)
+        && b.column == 1
+        && c.column == 1
+        && !is_scattered(bytes(kernels.tile_columns_for(rows)), rows, bytes(b.row.unsigned_abs()))
+        && nanoseconds::<A>(rows, depth, columns) < MIN_PARALLEL_NANOSECONDS
+}
+
+/// So much of `a` stays in L1 while all panels are multiplied by it.
+const MOST_BYTES_IN_PLACE: usize = 1 << 15;
 
 /// An element of a product of more terms is the sum of those of the halves, so that its error grows
 /// with the logarithm of their number.
@@ -165,12 +202,13 @@ pub(super) fn is_scattered(bytes: usize, rows: usize, row_bytes: usize) -> bool 
     row_bytes >= apart && rows >= bytes
 }
 
+/// The break-even of packing a panel with rows that are not aligned to cache lines.
+const SPLIT_ROWS: usize = 96;
+
 /// Whether a panel should be packed because its rows are not aligned to cache lines. With registers
 /// as wide as a line, each load would touch two lines.
 pub(super) fn is_split(address: usize, row_bytes: usize, register_bytes: usize, rows: usize) -> bool {
-    // the break-even of the copy
-    const ROWS: usize = 96;
-    rows >= ROWS && register_bytes == CACHE_LINE_BYTES && !(address | row_bytes).is_multiple_of(CACHE_LINE_BYTES)
+    rows >= SPLIT_ROWS && register_bytes == CACHE_LINE_BYTES && !(address | row_bytes).is_multiple_of(CACHE_LINE_BYTES)
 }
 
 /// Whether a panel should be packed if it is in the cache of another core: because another thread

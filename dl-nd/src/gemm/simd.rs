@@ -37,6 +37,8 @@ pub(super) trait SimdVector: Copy {
 
     fn multiply(self, b: Self) -> Self;
 
+    fn add(self, b: Self) -> Self;
+
     /// The size of the blocks that are transposed at a time.
     const TRANSPOSE_BLOCK: usize = transpose::TRANSPOSE_BLOCK;
 
@@ -115,6 +117,11 @@ macro_rules! portable {
             fn multiply(self, b: Self) -> Self {
                 Portable(std::array::from_fn(|i| self.0[i] * b.0[i]))
             }
+
+            #[inline(always)]
+            fn add(self, b: Self) -> Self {
+                Portable(std::array::from_fn(|i| self.0[i] + b.0[i]))
+            }
         }
     };
 }
@@ -130,7 +137,7 @@ mod x86 {
 
     macro_rules! registers {
         ($Name:ident($Register:ty) of $A:ty, $n:literal lanes:
-            $set1:ident $load:ident $store:ident $fma:ident $mul:ident
+            $set1:ident $load:ident $store:ident $fma:ident $mul:ident $add:ident
             |$from:ident, $some:ident| $load_some:expr, |$to:ident, $value:ident, $count:ident| $store_some:expr
             $(, squares of $square:literal by $transpose:ident)?) => {
             #[derive(Clone, Copy)]
@@ -184,6 +191,12 @@ mod x86 {
                     $Name(unsafe { $mul(self.0, b.0) })
                 }
 
+                #[inline(always)]
+                fn add(self, b: Self) -> Self {
+                    // SAFETY: the processor has these registers
+                    $Name(unsafe { $add(self.0, b.0) })
+                }
+
                 $(
                     const TRANSPOSE_BLOCK: usize = $square;
 
@@ -200,7 +213,7 @@ mod x86 {
 
     registers! {
         Avx512F32(__m512) of f32, 16 lanes:
-        _mm512_set1_ps _mm512_loadu_ps _mm512_storeu_ps _mm512_fmadd_ps _mm512_mul_ps
+        _mm512_set1_ps _mm512_loadu_ps _mm512_storeu_ps _mm512_fmadd_ps _mm512_mul_ps _mm512_add_ps
         |from, count| _mm512_maskz_loadu_ps(first(count) as __mmask16, from),
         |to, value, count| _mm512_mask_storeu_ps(to, first(count) as __mmask16, value),
         squares of 16 by transpose_16
@@ -208,14 +221,14 @@ mod x86 {
 
     registers! {
         Avx512F64(__m512d) of f64, 8 lanes:
-        _mm512_set1_pd _mm512_loadu_pd _mm512_storeu_pd _mm512_fmadd_pd _mm512_mul_pd
+        _mm512_set1_pd _mm512_loadu_pd _mm512_storeu_pd _mm512_fmadd_pd _mm512_mul_pd _mm512_add_pd
         |from, count| _mm512_maskz_loadu_pd(first(count) as __mmask8, from),
         |to, value, count| _mm512_mask_storeu_pd(to, first(count) as __mmask8, value)
     }
 
     registers! {
         Avx2F32(__m256) of f32, 8 lanes:
-        _mm256_set1_ps _mm256_loadu_ps _mm256_storeu_ps _mm256_fmadd_ps _mm256_mul_ps
+        _mm256_set1_ps _mm256_loadu_ps _mm256_storeu_ps _mm256_fmadd_ps _mm256_mul_ps _mm256_add_ps
         |from, count| _mm256_maskload_ps(from, first_of_8(count)),
         |to, value, count| _mm256_maskstore_ps(to, first_of_8(count), value),
         squares of 8 by transpose_8
@@ -223,7 +236,7 @@ mod x86 {
 
     registers! {
         Avx2F64(__m256d) of f64, 4 lanes:
-        _mm256_set1_pd _mm256_loadu_pd _mm256_storeu_pd _mm256_fmadd_pd _mm256_mul_pd
+        _mm256_set1_pd _mm256_loadu_pd _mm256_storeu_pd _mm256_fmadd_pd _mm256_mul_pd _mm256_add_pd
         |from, count| _mm256_maskload_pd(from, first_of_4(count)),
         |to, value, count| _mm256_maskstore_pd(to, first_of_4(count), value)
     }

@@ -160,6 +160,28 @@ impl<A: Element> Panel<A> {
     }
 }
 
+/// Multiplies panel by panel, with both operands where they are.
+///
+/// # Safety
+/// The operands must be readable, and `c` writable and not aliased except by the addend. The
+/// columns of `b` must be contiguous, and there must be one k-block.
+pub(super) unsafe fn multiply_in_place<A: Element>(kernels: &KernelTable<A>, product: &Gemm<A>) {
+    let Gemm { rows, depth, columns, alpha, a, b, beta, addend, c, epilogue } = *product;
+    let wide = kernels.tile_columns_for(rows);
+    for (first, width) in chunks(columns, wide) {
+        let next = if first + width < columns {
+            NextPanel::new(width as isize, rows.div_ceil(kernels.tile_rows()))
+        } else {
+            NextPanel::NONE
+        };
+        let (b, addend, c) = (b.at(0, first), addend.at(0, first), c.at(0, first));
+        // SAFETY: guaranteed by the caller for this panel
+        unsafe {
+            Panel { depth, parts: 1, width, b, addend, c, alpha, beta, epilogue, next }.multiply(kernels, (0, rows), a)
+        };
+    }
+}
+
 /// The tiles of [`even_parts`], grouped by height, at most `most` at a time. Yields their first
 /// rows, heights and numbers.
 #[inline(always)]

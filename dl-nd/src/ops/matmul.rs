@@ -399,17 +399,17 @@ impl<A: Element, D: MatMul<E>, E: Rank> BuiltIn for MatMulOp<A, D, E> {
     }
 
     fn sum_of_values(terms: &[ProductTerm<'_, A, D, E>]) -> Option<Nd<A, D::Product>> {
-        let lengths = lengths_of_outer(terms)?;
+        let RowProducts { shape, .. } = RowProducts::of(terms)?;
         let factors = terms.iter().map(|(_, (a, b))| Some((a.0.as_slice()?, b.0.as_slice()?)));
         let factors: Vec<(&[A], &[A])> = factors.collect::<Option<_>>()?;
-        Some(Nd::from_elements(dim_of(&lengths), gemm::sum_of_outer_products(&factors)))
+        Some(Nd::from_elements(dim_of(&shape), gemm::sum_of_row_products(&factors, shape)))
     }
 
     fn cost_of_sum(terms: &[ProductTerm<'_, A, D, E>]) -> Option<f64> {
-        let [rows, columns] = lengths_of_outer(terms)?;
+        let RowProducts { shape: [rows, columns], count } = RowProducts::of(terms)?;
         let pending = |(_, (a, b)): &ProductTerm<'_, A, D, E>| a.nanoseconds_to_compute() + b.nanoseconds_to_compute();
         let pending: f64 = terms.iter().map(pending).sum();
-        Some(150.0 + pending + gemm::nanoseconds_of_outer_sum::<A>(terms.len(), rows, columns))
+        Some(150.0 + pending + gemm::nanoseconds_of_row_products::<A>(count, rows, columns))
     }
 }
 
@@ -425,24 +425,46 @@ pub(crate) fn product_op<A: Element, D: Rank, E: Rank, P: Rank>(
     is_small.then_some(BlockOp::Product { shape, transposed, relu })
 }
 
-/// The shape of these products, if all are outer products of one shape, as in the delta of a weight
-/// that is applied to one sample at a time. Does not compute any lazy operand.
-fn lengths_of_outer<A: Element, D: Rank, E: Rank>(terms: &[ProductTerm<'_, A, D, E>]) -> Option<[usize; 2]> {
-    fn row<A: Element, D: Rank>(x: &Nd<A, D>) -> Option<usize> {
-        let in_one_piece = x.0.device().is_none() && (x.lazy().is_some() || x.0.as_slice().is_some());
-        match x.shape() {
-            &[1, len] if in_one_piece => Some(len),
-            _ => None,
+/// Products `xᵀ·δ` of one shape and of few rows each, as in the delta of a weight that is applied
+/// to one sample, or to a few, at a time.
+struct RowProducts {
+    shape: [usize; 2],
+    /// The number of rows of all.
+    count: usize,
+}
+
+/// With more rows, a product is computed by tiles. So are products with right factors that do not
+/// stay in L1, as each row of the sum reads them.
+const MOST_ROWS: usize = 16;
+const MOST_RIGHT_BYTES: usize = 1 << 15;
+
+impl RowProducts {
+    /// `None` if these are other products. Does not compute any lazy operand.
+    fn of<A: Element, D: Rank, E: Rank>(terms: &[ProductTerm<'_, A, D, E>]) -> Option<RowProducts> {
+        fn matrix<A: Element, D: Rank>(x: &Nd<A, D>) -> Option<[usize; 2]> {
+            let in_one_piece = x.0.device().is_none() && (x.lazy().is_some() || x.0.as_slice().is_some());
+            match x.shape() {
+                &[rows, columns] if in_one_piece => Some([rows, columns]),
+                _ => None,
+            }
         }
+        let shapes = |(op, (a, b)): &ProductTerm<'_, A, D, E>| match op.transposed {
+            [true, false] => matrix(a).zip(matrix(b)).filter(|(a, b)| a[0] == b[0]),
+            _ => None,
+        };
+        let ([_, rows], [_, columns]) = shapes(terms.first()?)?;
+        let (mut count, mut most) = (0, 0);
+        for term in terms {
+            let (a, b) = shapes(term)?;
+            if [a[1], b[1]] != [rows, columns] {
+                return None;
+            }
+            count += a[0];
+            most = most.max(a[0]);
+        }
+        let is_few = most <= 1 || most <= MOST_ROWS && count * columns * size_of::<A>() <= MOST_RIGHT_BYTES;
+        (is_few && gemm::is_single_chain(rows, most, columns)).then_some(RowProducts { shape: [rows, columns], count })
     }
-    let lengths = |(op, (a, b)): &ProductTerm<'_, A, D, E>| match op.transposed {
-        [true, false] => Some([row(a)?, row(b)?]),
-        _ => None,
-    };
-    let [rows, columns] = lengths(terms.first()?)?;
-    let all =
-        gemm::is_single_chain(rows, 1, columns) && terms.iter().all(|term| lengths(term) == Some([rows, columns]));
-    all.then_some([rows, columns])
 }
 
 /// A product and the values of its operands.
@@ -631,14 +653,16 @@ mod tests {
     }
 
     #[test]
-    fn only_sum_of_equal_outer_products_has_estimate() {
+    fn only_sum_of_products_of_few_rows_has_estimate() {
         let (a, b) = (row(3), row(4));
         assert!(has_estimate(&[[&a, &b], [&a, &b]], [true, false]));
         assert!(!has_estimate(&[], [true, false]));
         assert!(!has_estimate(&[[&a, &b], [&b, &a]], [true, false]), "terms of two shapes");
         assert!(!has_estimate(&[[&a, &a]], [false, true]), "a row times a column");
-        let rows = Nd::from(Array::zeros([2, 4]));
-        assert!(!has_estimate(&[[&rows, &rows]], [true, false]), "terms of two samples");
+        let rows = |count: usize| Nd::from(Array::zeros([count, 4]));
+        assert!(has_estimate(&[[&rows(2), &rows(2)], [&rows(1), &rows(1)]], [true, false]));
+        assert!(!has_estimate(&[[&rows(2), &rows(1)]], [true, false]), "not a product");
+        assert!(!has_estimate(&[[&rows(MOST_ROWS + 1), &rows(MOST_ROWS + 1)]], [true, false]), "many rows");
         let strided: Nd<f64, Ix2> = Nd::from(Array::zeros([4, 2]).reversed_axes().slice_move(ndarray::s![..1, ..]));
         assert!(strided.0.as_slice().is_none() && !has_estimate(&[[&a, &strided]], [true, false]), "not contiguous");
         let long = row(1 << 12);
