@@ -117,7 +117,8 @@ fn fingerprint<T: ChunkElement + Into<f64>>(rule: &dyn Optimizer) -> u64 {
 pub(crate) fn compare(all: &[Fingerprints], paths: &[String]) -> Result<()> {
     let pairs = (0..all.len()).flat_map(|rank| (0..rank).map(move |lower| (rank, lower)));
     let differing = |(rank, lower): (usize, usize)| {
-        let differ = |(ours, theirs): (&Option<u64>, &Option<u64>)| ours.is_some() && theirs.is_some() && ours != theirs;
+        let differ =
+            |(ours, theirs): (&Option<u64>, &Option<u64>)| ours.is_some() && theirs.is_some() && ours != theirs;
         all[lower].iter().zip(&all[rank]).position(differ).map(|rule| (rank, lower, rule))
     };
     let Some((rank, lower, rule)) = pairs.into_iter().find_map(differing) else { return Ok(()) };

@@ -269,7 +269,9 @@ fn compare<'a>(mut all: impl Iterator<Item = &'a Settings>) -> Result<()> {
             (other, ..) if other != parts => [other, parts].map(|parts| format!("on {parts} parts")),
             (_, other, ..) if other != is_mean => [other, is_mean].map(|is_mean| format!("on a {}", kind(is_mean))),
             (_, _, other, ..) if other != seed => [other, seed].map(|seed| format!("with {}", text(seed))),
-            (_, _, _, _, other, _) if other != numbers => [other, numbers].map(|numbers| format!("on {numbers} numbers")),
+            (_, _, _, _, other, _) if other != numbers => {
+                [other, numbers].map(|numbers| format!("on {numbers} numbers"))
+            }
             (.., ref other) if other != frozen => {
                 let differs = |path: &&String| other.contains(path) != frozen.contains(path);
                 let path = other.iter().chain(frozen).find(differs).map_or("", String::as_str);

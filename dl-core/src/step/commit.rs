@@ -148,10 +148,7 @@ fn commit_with<L: Deref<Target = Node>, D: Evaluated, P: Deref<Target = Arc<Pass
 /// Adds the updates of the weights of these deltas that are not frozen. The table is not returned by
 /// value: that would copy its inline part.
 #[inline]
-fn add_weights<'a, L: Deref<Target = Node>, D: Evaluated>(
-    pending: &mut PendingUpdates<'a>,
-    deltas: &'a [(L, D)],
-) {
+fn add_weights<'a, L: Deref<Target = Node>, D: Evaluated>(pending: &mut PendingUpdates<'a>, deltas: &'a [(L, D)]) {
     // A traversal from the root mostly finds the oldest weight last, so this order is nearly by id.
     pending.extend(deltas.iter().rev().filter_map(|(layer, delta)| {
         let variable = layer.as_variable().filter(|variable| !variable.frozen())?;
