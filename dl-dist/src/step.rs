@@ -122,8 +122,8 @@ impl<'a, F> ClusterStep<'a, F> {
     ///
     /// # Errors
     /// Those of [`Parts::train`](dl_core::Parts::train) of any rank, and a panic of `loss`: all ranks
-    /// get the error of the lowest rank that failed, with its number. Then nothing has changed. Also those of the
-    /// engine.
+    /// get the error of the lowest rank that failed, with its number. Then nothing has changed. Also
+    /// those of the engine; and settings, frozen weights or rules of the optimizer that differ.
     pub fn train<T, L, M, O>(mut self, module: &M, optimizer: &O) -> Result<Vec<T>>
     where
         T: Data + Stored,
