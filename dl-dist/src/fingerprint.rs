@@ -133,6 +133,7 @@ pub(crate) fn compare(all: &[Fingerprints], paths: &[String]) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use dl_core::{Binary, LaterNumber, Lazy, LazyNumbers, Unary};
     use dl_optim::{Groups, Sgd};
 
     #[test]
@@ -145,6 +146,43 @@ mod tests {
         assert!(error.contains("rank 2 and rank 1 would change the weight `hidden.bias`"), "{error}");
         let error = text(&[of(1, None), of(2, None)]);
         assert!(error.contains("rank 1 and rank 0 would change a weight in"), "{error}");
+    }
+
+    /// Numbers of a device, which are not computed.
+    struct OnDevice;
+
+    impl LazyNumbers for OnDevice {
+        fn unary(&self, _: Unary) -> Lazy {
+            Lazy::new(OnDevice)
+        }
+
+        fn binary(&self, _: Binary, _: &Lazy) -> Lazy {
+            Lazy::new(OnDevice)
+        }
+
+        fn with_number(&self, _: Binary, _: f64, _: bool) -> Lazy {
+            Lazy::new(OnDevice)
+        }
+
+        fn norm(&self) -> Result<LaterNumber> {
+            Ok(Box::new(|| Ok(0.0)))
+        }
+    }
+
+    #[test]
+    fn rule_for_weight_on_device_has_fingerprint_of_single_precision() {
+        let seen = |rate: f64, on_device: bool| {
+            let recorded = Recorded::new(Sgd::new(rate));
+            let begun = recorded.begin(&Step::new(0, &|_, _| Ok(()))).unwrap().unwrap();
+            let ended = match on_device {
+                true => begun.step_lazy(&mut LazyChunk::new(Lazy::new(OnDevice), Lazy::new(OnDevice), []), 1),
+                false => begun.step(f32::chunk(&mut [1.0], &[2.0], &mut []), 1),
+            };
+            ended.unwrap();
+            recorded.fingerprints(Vec::new())()[1].expect("the rule was used")
+        };
+        assert_eq!(seen(0.1, true), seen(0.1, false));
+        assert_ne!(seen(0.1, true), seen(0.2, true));
     }
 
     /// A rule that refuses its second chunk.
