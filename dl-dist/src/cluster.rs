@@ -1,7 +1,7 @@
 //! The ranks of a program.
 
 use crate::Engine;
-use crate::communication::{Communication, Ended, Messages, Thread, lock, of_rank};
+use crate::communication::{Communication, Ended, Messages, Thread, lock};
 use crate::elsewhere::Elsewhere;
 use crate::exchange::{Posted, Received, Round, exchange};
 #[cfg(has_mpi)]
@@ -13,7 +13,7 @@ use crate::server::Server;
 use crate::step::ClusterStep;
 use crate::threads::Threads;
 use dl_core::parts::Wire;
-use dl_core::{Data, Differentiable, Entry, Error, ErrorClass, Module, Numbers, Result, Weight};
+use dl_core::{Data, Differentiable, Entry, Error, Module, Numbers, Result, Weight};
 use std::fmt;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -23,9 +23,10 @@ use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 ///
 /// Every rank must do the same steps in the same order, with the same number of parts, weights and
 /// optimizer. Another order, number of parts, seed, kind of optimizer, learning rate or clipping is an
-/// error on all ranks in the next step. To compare the rules, each rank also applies its rule to two
-/// numbers that are those of no weight. Settings of single groups, and rules for weights on a device,
-/// are not compared. Another value of a weight is an error in the next
+/// error on all ranks in the next step. To compare the rules, each rank also applies its rule, and
+/// that of each weight which has its own, to two numbers that are those of no weight. Rules of single
+/// weights are not compared in steps with [`shard_state`](ClusterStep::shard_state), where each is
+/// used on one rank. Another value of a weight is an error in the next
 /// [`compare`](Cluster::compare).
 ///
 /// ```
@@ -162,11 +163,11 @@ impl Cluster {
     /// Runs the program of this rank.
     fn run_rank<R>(self, program: impl FnOnce(&Cluster) -> Result<R>) -> Result<R> {
         let ended = catch_unwind(AssertUnwindSafe(|| program(&self)));
-        let ended = ended.unwrap_or_else(|payload| Err(panicked(&*payload)));
+        let ended = ended.unwrap_or_else(|payload| Err(Error::panic(payload)));
         // Ranks that wait for this one end, too.
         self.end(ended.is_err());
         let (rank, size) = (self.rank(), self.size());
-        ended.map_err(|error| if size == 1 { error } else { of_rank(error, rank) })
+        ended.map_err(|error| if size == 1 { error } else { error.of_rank(rank) })
     }
 
     /// Compares the programs of the processes of a job, and learns their names.
@@ -401,15 +402,6 @@ impl<'a> Exchanges<'a> {
         *self.count += 1;
         *self.count
     }
-}
-
-/// The error of a panic on a rank.
-pub(crate) fn panicked(payload: &(dyn std::any::Any + Send)) -> Error {
-    let text = payload.downcast_ref::<String>().map(String::as_str);
-    let text = text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("(a payload that is not text)");
-    let mut data = Error::invalid(format!("panicked: {text}")).data();
-    data.class = ErrorClass::Panic;
-    data.into_error()
 }
 
 impl Drop for Cluster {

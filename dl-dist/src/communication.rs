@@ -297,15 +297,7 @@ pub(crate) fn rank_of(number: u64) -> usize {
 /// The value in an answer, or the error, with the number of the rank.
 fn answer_of<V: Wire>(from: usize, bytes: &[u8]) -> Result<V> {
     let answer = decode(bytes).map_err(|error| error.context(format_args!("a message of rank {from}")))?;
-    answer.map_err(|error| of_rank(error, from))
-}
-
-/// The error of a rank, with its number, unless it has that of another rank which it passes on.
-pub(crate) fn of_rank(error: Error, rank: usize) -> Error {
-    let text = error.to_string();
-    let number = text.strip_prefix("rank ").and_then(|rest| rest.split_once(':')).map(|(number, _)| number);
-    let has_number = number.is_some_and(|number| number.parse::<usize>().is_ok());
-    if has_number { error } else { error.context(format_args!("rank {rank}")) }
+    answer.map_err(|error| error.of_rank(from))
 }
 
 /// The answer to a request. A request is released if its answer is dropped before it has come.

@@ -1,6 +1,6 @@
 //! The exchange of one message between every two ranks.
 
-use crate::communication::{Communication, of_rank};
+use crate::communication::Communication;
 use crate::message::{HEADER, Kind, unsealed};
 use dl_core::parts::Wire;
 use dl_core::{Error, ErrorData, Result, buffers};
@@ -162,7 +162,7 @@ impl<V: Wire> Posted<V> {
             };
             match theirs {
                 Ok(value) => values.push(value),
-                Err(error) => failed = failed.or(Some(of_rank(error, from))),
+                Err(error) => failed = failed.or(Some(error.of_rank(from))),
             }
         }
         failed.map_or(Ok(values), Err)

@@ -4,7 +4,6 @@
 //! ranks. A step that another rank takes has a thread of its own: it waits for the decision while it
 //! holds the locks of weights.
 
-use crate::cluster::panicked;
 use crate::communication::{Communication, Receiver, lock};
 use crate::elsewhere::{Elsewhere, Preparation, Token};
 use crate::function::{Evaluated, Open, function};
@@ -227,7 +226,7 @@ impl Server {
         let this = self.clone();
         let (run, handle) = abortable(async move {
             let ended = AssertUnwindSafe(request).catch_unwind().await;
-            let ended = ended.unwrap_or_else(|payload| Err(panicked(&*payload)));
+            let ended = ended.unwrap_or_else(|payload| Err(Error::panic(payload)));
             let mut calls = lock(&this.0.calls);
             if calls.running.remove(&id).is_none() {
                 drop(calls); // the values are dropped without the lock

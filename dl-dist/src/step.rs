@@ -5,17 +5,18 @@ use crate::communication::Communication;
 use crate::communication::rank_of;
 use crate::elsewhere::{Elsewhere, Token};
 use crate::exchange::{Round, exchange};
-use crate::fingerprint::{Fingerprints, Recorded, differing};
+use crate::fingerprint::{self, Fingerprints, Recorded};
 use crate::shards::Shards;
 use crate::slices::Slices;
 use crate::uses::{UsesByModule, sum};
 use dl_core::parts::{NodeSums, PartSum, TreeNode, total};
 use dl_core::{
     ChunkVisitor, Data, Differentiable, Entry, Error, Module, Numbers, Optimizer, Participant, Parts, Result,
-    SideEffects, Step, Stored,
+    SideEffects, Step, Stored, WeightId,
 };
 use std::cell::Cell;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -47,8 +48,8 @@ pub(crate) type Loss = (Vec<usize>, Numbers);
 type Computed = Result<(Vec<Loss>, NodeSums)>;
 
 /// What must be equal on all ranks: the number of parts, whether the step is on their mean, the seed,
-/// the kind of the optimizer, and how many numbers are summed in slices.
-type Settings = (usize, u8, Option<u64>, String, usize);
+/// the kind of the optimizer, how many numbers are summed in slices, and the paths of frozen weights.
+type Settings = (usize, u8, Option<u64>, String, usize, Vec<String>);
 
 /// The message of a rank in a step: its settings, the losses of its parts, and the sums of nodes of
 /// the tree. The numbers of a [slice](Slices) follow it.
@@ -120,9 +121,9 @@ impl<'a, F> ClusterStep<'a, F> {
     /// refuses, nothing changes on any rank.
     ///
     /// # Errors
-    /// Those of [`Parts::train`](dl_core::Parts::train) of any rank: all ranks get the error of the
-    /// lowest rank that failed, with its number. Then nothing has changed. Also those of the
-    /// engine.
+    /// Those of [`Parts::train`](dl_core::Parts::train) of any rank, and a panic of `loss`: all ranks
+    /// get the error of the lowest rank that failed, with its number. Then nothing has changed. Also
+    /// those of the engine; and settings, frozen weights or rules of the optimizer that differ.
     pub fn train<T, L, M, O>(mut self, module: &M, optimizer: &O) -> Result<Vec<T>>
     where
         T: Data + Stored,
@@ -170,9 +171,10 @@ impl<'a, F> ClusterStep<'a, F> {
         let _gate = self.cluster.server().map(|server| server.close_gate());
         let communication = self.cluster.communication().cloned();
         let recorded = Recorded::new(optimizer.clone());
-        let fingerprints = Box::new(recorded.fingerprints());
-        let vote =
-            Arc::new(Vote { communication, count: exchanges.next(), asked: AtomicBool::new(false), fingerprints });
+        let (paths, weights) = self.own_rules(module, optimizer).into_iter().unzip();
+        let fingerprints = Box::new(recorded.fingerprints(weights));
+        let (count, asked) = (exchanges.next(), AtomicBool::new(false));
+        let vote = Arc::new(Vote { communication, count, asked, fingerprints, paths });
         let taken = sum.and_then(|sum| match &shards {
             None => sum.effects().wait()?.enlist(vote.clone()).step(&recorded).wait(),
             Some(shards) => {
@@ -202,7 +204,8 @@ impl<'a, F> ClusterStep<'a, F> {
         sum?.effects().wait()
     }
 
-    /// The losses and the sums of the parts of this rank.
+    /// The losses and the sums of the parts of this rank. A panic of `loss` is an error, because all
+    /// other ranks wait for this one.
     fn computed<T, L>(&mut self) -> Computed
     where
         T: Data + Stored,
@@ -211,7 +214,9 @@ impl<'a, F> ClusterStep<'a, F> {
     {
         let own = self.cluster.own_parts(self.parts);
         let losses = own.clone().map(&mut self.loss);
-        let parts = if self.is_mean { Parts::mean(losses) } else { Parts::sum(losses) };
+        let is_mean = self.is_mean;
+        let parts = catch_unwind(AssertUnwindSafe(|| if is_mean { Parts::mean(losses) } else { Parts::sum(losses) }))
+            .map_err(Error::panic)?;
         let run = parts.among(self.parts, own.start).at_once(self.at_once).partial_sums();
         let (losses, sums) = self.seed.map_or(run.clone(), |seed| run.seed(seed)).wait()?;
         Ok((losses.iter().map(|loss| (loss.shape(), loss.numbers())).collect(), sums))
@@ -229,7 +234,8 @@ impl<'a, F> ClusterStep<'a, F> {
         let mut slices = Slices::new(self.cluster, module);
         let contribution = computed.as_mut().map_err(|error| error.clone()).and_then(|(losses, sums)| {
             let nodes = self.encode(module, sums, &mut slices, tokens)?;
-            let settings = (self.parts, u8::from(self.is_mean), self.seed, optimizer, slices.numbers());
+            let frozen = self.replicas(module).filter(Entry::is_frozen).map(|entry| entry.path().to_owned()).collect();
+            let settings = (self.parts, u8::from(self.is_mean), self.seed, optimizer, slices.numbers(), frozen);
             Ok((settings, std::mem::take(losses), nodes))
         });
         let room = slices.room();
@@ -254,16 +260,24 @@ impl<'a, F> ClusterStep<'a, F> {
 
 /// Refuses settings that are not those of rank 0.
 fn compare<'a>(mut all: impl Iterator<Item = &'a Settings>) -> Result<()> {
-    let Some(&(parts, is_mean, seed, ref optimizer, numbers)) = all.next() else { return Ok(()) };
+    let Some(&(parts, is_mean, seed, ref optimizer, numbers, ref frozen)) = all.next() else { return Ok(()) };
     let text = |seed: Option<u64>| seed.map_or("no seed".to_owned(), |seed| format!("the seed {seed}"));
     let kind = |is_mean| if is_mean == 0 { "sum" } else { "mean" };
     for (rank, theirs) in (1..).zip(all) {
         let [theirs, ours] = match *theirs {
-            (_, _, _, ref other, _) if other != optimizer => [other, optimizer].map(|kind| format!("by {kind}")),
+            (_, _, _, ref other, ..) if other != optimizer => [other, optimizer].map(|kind| format!("by {kind}")),
             (other, ..) if other != parts => [other, parts].map(|parts| format!("on {parts} parts")),
             (_, other, ..) if other != is_mean => [other, is_mean].map(|is_mean| format!("on a {}", kind(is_mean))),
             (_, _, other, ..) if other != seed => [other, seed].map(|seed| format!("with {}", text(seed))),
-            (.., other) if other != numbers => [other, numbers].map(|numbers| format!("on {numbers} numbers")),
+            (_, _, _, _, other, _) if other != numbers => {
+                [other, numbers].map(|numbers| format!("on {numbers} numbers"))
+            }
+            (.., ref other) if other != frozen => {
+                let differs = |path: &&String| other.contains(path) != frozen.contains(path);
+                let path = other.iter().chain(frozen).find(differs).map_or("", String::as_str);
+                let word = |frozen: &[String]| if frozen.iter().any(|known| known == path) { "" } else { "not " };
+                [other, frozen].map(|frozen| format!("where `{path}` is {}frozen", word(frozen)))
+            }
             _ => continue,
         };
         return Err(Error::invalid(format!("rank {rank} takes a step {theirs}, and rank 0 one {ours}")));
@@ -291,6 +305,22 @@ impl<F> ClusterStep<'_, F> {
             of_placed.into_iter().for_each(|sum| of_node.extend(sum));
         }
         Ok(nodes)
+    }
+
+    /// The weights and buffers that all ranks have.
+    fn replicas<M: Module + ?Sized>(&self, module: &M) -> impl Iterator<Item = Entry> {
+        let server = self.cluster.server();
+        let is_placed = move |entry: &Entry| server.is_some_and(|server| server.has_entry(entry.id()));
+        module.entries().into_iter().filter(move |entry| entry.rank().is_none() && !is_placed(entry))
+    }
+
+    /// The weights that all ranks have and that have a rule of their own, by path.
+    fn own_rules<M: Module + ?Sized>(&self, module: &M, optimizer: &dyn Optimizer) -> Vec<(String, WeightId)> {
+        let with_rule = |entry: Entry| {
+            let weight = entry.weight()?.id();
+            optimizer.for_weight(weight).map(|_| (entry.path().to_owned(), weight))
+        };
+        self.replicas(module).filter_map(with_rule).collect()
     }
 
     /// The sum over the parts of all ranks, along the tree. The own sums have participants, and the
@@ -373,6 +403,8 @@ struct Vote {
     count: u64,
     asked: AtomicBool,
     fingerprints: Box<dyn Fn() -> Fingerprints + Send + Sync>,
+    /// The weights with a rule of their own.
+    paths: Vec<String>,
 }
 
 /// The number of steps before, and the fingerprints of the rule.
@@ -396,12 +428,7 @@ impl Participant for Vote {
                 steps[other], steps[0]
             )));
         }
-        if let Some((rank, other)) = differing(&fingerprints) {
-            return Err(Error::invalid(format!(
-                "the optimizers of rank {rank} and rank {other} would change a weight in different ways: their \
-                 learning rates, schedules, clipping or other settings differ"
-            )));
-        }
+        fingerprint::compare(&fingerprints, &self.paths)?;
         let communication = &self.communication;
         Ok(Box::new(move || communication.iter().for_each(|communication| communication.stepped(steps[0]))))
     }

@@ -1,5 +1,6 @@
 //! All tests, as one program.
 
+mod edges;
 mod errors;
 mod experts;
 mod failures;

@@ -219,3 +219,26 @@ fn error_that_travels_has_number_of_one_rank() {
         assert_eq!(text.matches("rank ").count(), 1, "{text}");
     }
 }
+
+#[test]
+fn error_whose_text_begins_as_that_of_another_rank_gets_its_own_rank() {
+    let ended = Cluster::run_on(2, |cluster| match cluster.rank() {
+        0 => cluster.compare(&Weight::new(1.0_f64)).map_err(|error| error.context("comparing")),
+        _ => cluster.compare::<Weight<f64>>(&Weight::new(1.0)).and(Err(dl_core::Error::invalid("rank 7: of my own"))),
+    });
+    let error = ended.unwrap_err();
+    assert_eq!((error.rank(), error.to_string()), (Some(1), "rank 1: rank 7: of my own".to_owned()));
+
+    let ended = Cluster::run_on(2, |cluster| {
+        let w = Weight::new(1.0_f64);
+        let loss = |part: usize| match part {
+            1 => Layer::from(dl_core::Do::<f64>::fail(dl_core::Error::invalid("no such sample"))),
+            _ => &w * 2.0,
+        };
+        let error = cluster.sum(2, loss).train(&w, &Adam::new(0.1)).unwrap_err();
+        assert_eq!(error.rank(), Some(1));
+        Err::<(), _>(error.context("epoch 3"))
+    });
+    let error = ended.unwrap_err();
+    assert!(error.rank() == Some(1) && error.to_string().starts_with("epoch 3: rank 1: part 1: "), "{error}");
+}

@@ -7,7 +7,7 @@ use dl_core::{
 };
 use dl_dist::Cluster;
 use dl_optim::schedule::Cosine;
-use dl_optim::{Adam, OptimizerExt, Sgd};
+use dl_optim::{Adam, Groups, OptimizerExt, Sgd};
 use std::sync::Arc;
 
 /// Runs a step that must fail on all ranks with the same error and change nothing, between two steps
@@ -172,24 +172,42 @@ fn step_with_other_kind_of_optimizer_is_error() {
 
 #[test]
 fn step_with_other_settings_of_optimizer_is_error_on_all_ranks() {
-    fn refused<O: Optimizer + Clone + 'static>(optimizer: impl Fn(usize) -> O + Sync, at: usize) {
+    type Net = [Weight<f64>; 2];
+    fn refused<O: Optimizer + Clone + 'static>(optimizer: impl Fn(usize, &Net) -> O + Sync, at: usize) -> String {
         let ended = Cluster::run_on(3, |cluster| {
-            let (w, optimizer) = (Weight::new(1.0_f64), optimizer(cluster.rank()));
+            let net = [1.0, 2.0].map(Weight::new);
+            let optimizer = optimizer(cluster.rank(), &net);
             for step in 0..=at {
-                let before = w.value();
-                let taken = cluster.sum(3, |_| &w * 4.0).train(&w, &optimizer);
-                assert_eq!((taken.is_err(), w.value() == before), (step == at, step == at), "{taken:?}");
-                taken.err().iter().for_each(|error| assert!(error.to_string().contains("settings differ"), "{error}"));
+                let before = net.each_ref().map(Weight::value);
+                let taken = cluster.sum(3, |_| &net[0] * 4.0 * &net[1]).train(&net, &optimizer);
+                let is_same = net.each_ref().map(Weight::value) == before;
+                assert_eq!((taken.is_err(), is_same), (step == at, step == at), "{taken:?}");
+                if let Err(error) = taken {
+                    assert!(error.to_string().contains("settings differ"), "{error}");
+                    return Ok(error.to_string());
+                }
             }
-            Ok(())
+            unreachable!("the last step is refused")
         });
-        ended.unwrap();
+        let texts = ended.unwrap();
+        texts.iter().for_each(|text| assert_eq!(*text, texts[0]));
+        texts[0].clone()
     }
-    refused(|rank| Sgd::new(if rank == 2 { 0.1 } else { 0.2 }), 0);
-    refused(|rank| Sgd::new(0.1).momentum(if rank == 1 { 0.9 } else { 0.0 }), 0);
-    refused(|rank| Adam::new(if rank == 0 { 0.1 } else { 0.1 + 1e-12 }), 0);
-    refused(|rank| Adam::new(Cosine::new(0.1, if rank == 1 { 50 } else { 60 })), 1);
-    refused(|rank| Sgd::new(0.1).clip_norm(if rank == 1 { 1.0 } else { 2.0 }), 0);
+    refused(|rank, _| Sgd::new(if rank == 2 { 0.1 } else { 0.2 }), 0);
+    refused(|rank, _| Sgd::new(0.1).momentum(if rank == 1 { 0.9 } else { 0.0 }), 0);
+    refused(|rank, _| Adam::new(if rank == 0 { 0.1 } else { 0.1 + 1e-12 }), 0);
+    refused(|rank, _| Adam::new(Cosine::new(0.1, if rank == 1 { 50 } else { 60 })), 1);
+    refused(|rank, _| Sgd::new(0.1).clip_norm(if rank == 1 { 1.0 } else { 2.0 }), 0);
+
+    // a group with a rule of its own
+    let in_group = |rate: f64| move |net: &Net| Groups::new(Sgd::new(0.1)).with([&net[1]], Sgd::new(rate));
+    let text = refused(|rank, net| in_group(if rank == 2 { 0.3 } else { 0.2 })(net), 0);
+    assert!(text.contains("rank 2 and rank 0 would change the weight `1`"), "{text}");
+    refused(|rank, net| in_group(0.2)(net).clip_norm(if rank == 1 { 1.0 } else { 2.0 }), 0);
+    let scheduled = |rank| Adam::new(Cosine::new(0.1, if rank == 1 { 50 } else { 60 }));
+    refused(|rank, net| Groups::new(Adam::new(0.1)).with([&net[1]], scheduled(rank)), 1);
+    // another weight in the group
+    refused(|rank, net| Groups::new(Sgd::new(0.1)).with([&net[usize::from(rank == 1)]], Sgd::new(0.2)), 0);
 }
 
 #[test]

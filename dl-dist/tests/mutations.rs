@@ -62,7 +62,7 @@ fn everything(error: Option<ErrorData>) -> Vec<u8> {
 
 fn nested_error() -> ErrorData {
     let inner = Error::shape("[2] and [3]").data();
-    let mut error = Error::invalid("it is wrong").context("rank 3").data();
+    let mut error = Error::invalid("it is wrong").of_rank(3).data();
     error.others = vec![inner.clone(), inner.clone()];
     error.origin = Some(Box::new(inner));
     error

@@ -15,6 +15,7 @@ use dl_core::record::Recorder;
 use dl_core::{Data, Differentiable, Do, Error, Layer, Module, Optimizer, Parts, Result, Seed};
 use dl_optim::OptimizerExt;
 use std::iter;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// A training loop, equivalent to a hand-written one.
@@ -612,8 +613,10 @@ impl<'a, O: Optimizer + Clone + 'static> Trainer<'a, O> {
     ) -> Result<Vec<f64>> {
         let in_numbers = |losses: Vec<A>| losses.into_iter().map(Into::into).collect::<Vec<f64>>();
         if let Some(across) = self.together.across() {
-            let sums = self.with_settings(Parts::mean(losses).among(count, first).partial_sums(), seed).wait();
-            let computed = sums.map(|(losses, sums)| (in_numbers(losses), sums));
+            // All other ranks wait for this one.
+            let parts = catch_unwind(AssertUnwindSafe(|| Parts::mean(losses))).map_err(Error::panic);
+            let sums = |parts: Parts<A>| self.with_settings(parts.among(count, first).partial_sums(), seed).wait();
+            let computed = parts.and_then(sums).map(|(losses, sums)| (in_numbers(losses), sums));
             return across.step(Arc::new(optimizer.clone()), count, seed, computed);
         }
         if self.parts > 1 {

@@ -1,6 +1,6 @@
 //! Errors as plain data, to be sent to another process.
 
-use crate::error::{Error, ErrorKind, Inner};
+use crate::error::{Error, ErrorKind};
 use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
@@ -99,6 +99,8 @@ pub struct ErrorData {
     pub message: String,
     /// The words of [`Error::context`], outermost first.
     pub context: Option<String>,
+    /// The rank on which it occurred: see [`Error::rank`].
+    pub rank: Option<usize>,
     /// The name of the operation that failed.
     pub op: Option<String>,
     /// The place where it was written.
@@ -136,8 +138,7 @@ impl ErrorData {
     #[must_use]
     pub fn into_error(mut self) -> Error {
         let others = std::mem::take(&mut self.others).into_iter().map(ErrorData::into_error).collect();
-        let kind = Arc::new(ErrorKind::Far(Box::new(self)));
-        Error(Arc::new(Inner { kind, context: None, op: None, site: None, others }))
+        Error::of_kind(Arc::new(ErrorKind::Far(Box::new(self))), others)
     }
 
     /// Writes the chain of calls, one line for each.
@@ -163,6 +164,7 @@ impl Error {
             ErrorKind::Far(origin) => Some(origin.clone()),
             _ => None,
         };
+        // An error with a rank of its own has a context.
         let is_plain = self.0.context.is_none() && self.0.site.is_none();
         let others = self.0.others.iter().map(Error::data).collect();
         match origin {
@@ -171,6 +173,7 @@ impl Error {
                 class: self.class(),
                 message: if origin.is_some() { String::new() } else { self.0.kind.to_string() },
                 context: self.0.context.as_deref().map(str::to_owned),
+                rank: self.rank(),
                 op: self.0.op.map(str::to_owned),
                 place: self.place().map(PlaceData::from),
                 calls: self.calls().frames().map(|call| (call.function.to_owned(), call.from.into())).collect(),

@@ -55,6 +55,8 @@ struct Inner {
     context: Option<Arc<str>>,
     op: Option<&'static str>,
     site: Option<Site>,
+    /// See [`Error::rank`].
+    rank: Option<usize>,
     /// Other failures in parallel branches, in the order of the program, each once.
     others: Vec<Error>,
 }
@@ -92,7 +94,11 @@ enum ErrorKind {
 
 impl Error {
     fn new(kind: ErrorKind) -> Self {
-        Error(Arc::new(Inner { kind: Arc::new(kind), context: None, op: None, site: None, others: Vec::new() }))
+        Self::of_kind(Arc::new(kind), Vec::new())
+    }
+
+    fn of_kind(kind: Arc<ErrorKind>, others: Vec<Error>) -> Self {
+        Error(Arc::new(Inner { kind, context: None, op: None, site: None, rank: None, others }))
     }
 
     /// An error of shapes that do not match. `message` names the shapes; the runtime adds the
@@ -150,7 +156,8 @@ impl Error {
     }
 
     /// The error of a caught panic, with the message of the panic.
-    pub(crate) fn panic(payload: Box<dyn std::any::Any + Send>) -> Self {
+    #[doc(hidden)]
+    pub fn panic(payload: Box<dyn std::any::Any + Send>) -> Self {
         let message = match payload.downcast::<String>() {
             Ok(text) => match RAISED.take().filter(|raised| raised.to_string() == *text) {
                 Some(raised) => return raised,
@@ -254,6 +261,29 @@ impl Error {
             None => words.to_string(),
         };
         Error(Arc::new(Inner { context: Some(context.into()), ..Inner::clone(&self.0) }))
+    }
+
+    /// The rank on which the error occurred, if the program runs on [several
+    /// ranks](https://docs.rs/monadic-dl-dist). The text has its number, too.
+    ///
+    /// ```
+    /// assert_eq!(dl_core::Error::invalid("…").rank(), None);
+    /// ```
+    pub fn rank(&self) -> Option<usize> {
+        match &*self.0.kind {
+            ErrorKind::Far(origin) => self.0.rank.or(origin.rank),
+            _ => self.0.rank,
+        }
+    }
+
+    /// This error as that of a rank, unless it has occurred on another rank and was passed on.
+    #[doc(hidden)]
+    pub fn of_rank(self, rank: usize) -> Self {
+        if self.rank().is_some() {
+            return self;
+        }
+        let named = self.context(format_args!("rank {rank}"));
+        Error(Arc::new(Inner { rank: Some(rank), ..Inner::clone(&named.0) }))
     }
 
     /// The name of the operation that failed, if the error is that of an operation.

@@ -78,7 +78,15 @@ impl Settings {
 
 /// Checks that the instruction set which the environment names can be used. Each run does it first,
 /// because no place before it can return an error.
-#[inline]
+#[inline(always)]
 pub(crate) fn check_instructions() -> Result<()> {
-    refused_instructions().map_or(Ok(()), |why| Err(Error::invalid(why)))
+    match refused_instructions() {
+        None => Ok(()),
+        Some(why) => refuse_instructions(why),
+    }
+}
+
+#[cold]
+fn refuse_instructions(why: &str) -> Result<()> {
+    Err(Error::invalid(why))
 }

@@ -126,7 +126,8 @@ fn commit_with<L: Deref<Target = Node>, D: Evaluated, P: Deref<Target = Arc<Pass
     passes: &[P],
     participants: &[Arc<dyn Participant>],
 ) -> Result<()> {
-    let mut pending = updates_of(deltas, updates.len());
+    let mut pending = updates_with_capacity(deltas.len() + updates.len());
+    add_weights(&mut pending, deltas);
     for update in updates {
         if let Some(variable) = update.buffer.as_variable() {
             let action = Action::Replace(update.value.clone());
@@ -135,7 +136,7 @@ fn commit_with<L: Deref<Target = Node>, D: Evaluated, P: Deref<Target = Arc<Pass
     }
     let only_pass = if let [pass] = passes { Some(&**pass) } else { None };
     let ended = with_recorded_span(passes, || commit_updates(optimizer, &mut pending, only_pass, participants));
-    // It is empty and owns no memory, but its destructor would be called.
+    // It owns nothing, but its destructor would be called.
     std::mem::forget(pending);
     ended?;
     if !updates.is_empty() {
@@ -144,16 +145,15 @@ fn commit_with<L: Deref<Target = Node>, D: Evaluated, P: Deref<Target = Arc<Pass
     Ok(())
 }
 
-/// The updates of the weights of these deltas that are not frozen, with room for `more`.
+/// Adds the updates of the weights of these deltas that are not frozen. The table is not returned by
+/// value: that would copy its inline part.
 #[inline]
-fn updates_of<L: Deref<Target = Node>, D: Evaluated>(deltas: &[(L, D)], more: usize) -> PendingUpdates<'_> {
-    let mut pending = updates_with_capacity(deltas.len() + more);
+fn add_weights<'a, L: Deref<Target = Node>, D: Evaluated>(pending: &mut PendingUpdates<'a>, deltas: &'a [(L, D)]) {
     // A traversal from the root mostly finds the oldest weight last, so this order is nearly by id.
     pending.extend(deltas.iter().rev().filter_map(|(layer, delta)| {
         let variable = layer.as_variable().filter(|variable| !variable.frozen())?;
         Some(PendingUpdate::new(variable, Source::Delta(delta.evaluated()?), Action::Unknown))
     }));
-    pending
 }
 
 /// A snapshot in which these distinct weights have the values that a step would give them. It is
@@ -166,7 +166,8 @@ where
     (L, AnyDelta): Row,
 {
     then_drop_deltas(deltas, |deltas| {
-        let mut pending = updates_of(deltas, 0);
+        let mut pending = updates_with_capacity(deltas.len());
+        add_weights(&mut pending, deltas);
         let previewed = preview_updates(optimizer, &mut pending);
         unlock(&mut pending);
         drop_updates(&mut pending);
@@ -225,30 +226,29 @@ fn prepare_and_swap(
     lock_all(pending)?;
     let mut prepared = Prepared::default();
     prepare(pending, optimizer, &mut prepared)?;
-    let of_weights = std::mem::take(&mut prepared.participants);
-    let no_participants = participants.is_empty() && of_weights.is_empty();
-    let changes = if no_participants { Vec::new() } else { vote(pending, &prepared, [&of_weights, participants])? };
+    if participants.is_empty() && prepared.participants.is_empty() {
+        swap(pending, prepared, only_pass, || ());
+        return Ok(());
+    }
+    vote_and_swap(pending, prepared, only_pass, participants)
+}
 
-    let snapshots = LiveSnapshots::collect();
-    snapshots.save(pending.iter().map(|update| update.variable));
-    match only_pass {
-        Some(pass) => pass.committing(|| swap(pending, prepared.nanoseconds)),
-        None => swap(pending, prepared.nanoseconds),
-    }
-    let dead = prepared.memory.map(NewStates::write);
-    if !changes.is_empty() {
-        within_step(|| changes.into_iter().for_each(user_code::ignore_panic));
-    }
-    unlock(pending);
-    if dead.is_some() || !snapshots.is_empty() {
-        // The step has been taken: a destructor panic is not reported.
-        user_code::ignore_panic(|| drop((dead, snapshots)));
-    }
+/// Swaps, with the changes of the participants, if all of them agree.
+#[cold]
+fn vote_and_swap(
+    pending: &mut [PendingUpdate<'_>],
+    mut prepared: Prepared<'_>,
+    only_pass: Option<&Arc<Pass>>,
+    participants: &[Arc<dyn Participant>],
+) -> Result<()> {
+    let of_weights = std::mem::take(&mut prepared.participants);
+    let changes = vote(pending, &prepared, [&of_weights, participants])?;
+    let change_all = || within_step(|| changes.into_iter().for_each(user_code::ignore_panic));
+    swap(pending, prepared, only_pass, change_all);
     Ok(())
 }
 
 /// The changes that the participants make in the swap phase, if all of them agree.
-#[cold]
 fn vote<'p>(
     pending: &[PendingUpdate<'_>],
     prepared: &Prepared<'_>,
@@ -271,20 +271,59 @@ fn within_step<R>(run: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Sorts the updates by variable, and locks the variables in this order.
+/// Sorts the updates by variable, which must be distinct, and locks the variables in this order.
 #[inline(always)]
 fn lock_all(pending: &mut [PendingUpdate<'_>]) -> Result<()> {
-    sort_by_variable(pending)?;
     let nested = in_optimizer_step();
+    let mut last = 0; // below all ids
+    for update in pending.iter_mut() {
+        let id = update.variable.id();
+        if nested || id <= last {
+            return sort_and_lock(pending, nested);
+        }
+        update.lock = Some(update.variable.lock());
+        last = id;
+    }
+    Ok(())
+}
+
+/// Begins anew with updates that are not in the order of ids, or in a nested step.
+#[cold]
+fn sort_and_lock(pending: &mut [PendingUpdate<'_>], nested: bool) -> Result<()> {
+    unlock(pending);
+    sort_by_variable(pending)?;
     for update in pending {
         update.lock = Some(lock(update.variable, nested)?);
     }
     Ok(())
 }
 
-/// The swap phase: stores all new values.
+/// The swap phase: stores all new values and states, calls `change_others`, and unlocks.
 #[inline(always)]
-fn swap(pending: &mut [PendingUpdate<'_>], nanoseconds: f64) {
+fn swap(
+    pending: &mut [PendingUpdate<'_>],
+    prepared: Prepared<'_>,
+    only_pass: Option<&Arc<Pass>>,
+    change_others: impl FnOnce(),
+) {
+    let snapshots = LiveSnapshots::collect();
+    snapshots.save(pending.iter().map(|update| update.variable));
+    match only_pass {
+        Some(pass) => pass.committing(|| store(pending, prepared.nanoseconds)),
+        None => store(pending, prepared.nanoseconds),
+    }
+    let dead = prepared.memory.map(NewStates::write);
+    change_others();
+    unlock(pending);
+    if dead.is_some() || !snapshots.is_empty() {
+        // The step has been taken: a destructor panic is not reported.
+        user_code::ignore_panic(|| drop((dead, snapshots)));
+    }
+}
+
+/// Stores all new values.
+#[inline(always)]
+fn store(pending: &mut [PendingUpdate<'_>], nanoseconds: f64) {
     let shared = fork_join::is_worth_sharing(nanoseconds);
     for update in pending.iter_mut() {
         match &mut update.action {
@@ -322,12 +361,14 @@ fn many_updates<'a>(pending: usize) -> Vec<PendingUpdate<'a>> {
     room
 }
 
-/// Drops updates with their old or rejected values. Destructor panics are not reported.
+/// Drops the old or rejected values of unlocked updates, which then own nothing. Destructor panics
+/// are not reported.
 #[inline(always)]
 fn drop_updates(pending: &mut PendingUpdates<'_>) {
-    // A panic ends `clear` after it has removed that update.
-    while !pending.is_empty() {
-        user_code::ignore_panic(|| pending.clear());
+    let mut left = pending.iter_mut();
+    // A panic ends the inner loop after it has taken that update.
+    while left.len() > 0 {
+        user_code::ignore_panic(|| left.by_ref().for_each(|update| update.action = Action::Unknown));
     }
     if pending.spilled() {
         vec_pool::keep_room_of::<RawUpdate, _>(std::mem::take(pending).into_vec());
@@ -358,14 +399,6 @@ impl<'a> PendingUpdate<'a> {
 
 /// Sorts updates by variable id. The variables must be distinct.
 fn sort_by_variable(pending: &mut [PendingUpdate<'_>]) -> Result<()> {
-    if pending.is_sorted_by(|first, second| first.variable.id() < second.variable.id()) {
-        return Ok(());
-    }
-    sort_unsorted(pending)
-}
-
-#[cold]
-fn sort_unsorted(pending: &mut [PendingUpdate<'_>]) -> Result<()> {
     pending.sort_by_key(|update| update.variable.id());
     let twice = pending.windows(2).find(|pair| pair[0].variable.id() == pair[1].variable.id());
     let Some([first, second]) = twice else { return Ok(()) };
@@ -441,8 +474,14 @@ fn prepare<'a>(
                 Some(descent) => descent,
                 None => *common_rate.insert(optimizer.descent().transpose()?),
             };
-            if let Some(number) = descent.and_then(|rate| delta.descended(variable, rate)) {
-                *action = Action::Replace(number.into());
+            if let Some(rate) = descent
+                && delta.descended(
+                    variable,
+                    rate,
+                    #[inline(always)]
+                    |number| *action = Action::Replace(number),
+                )
+            {
                 continue;
             }
             *action = prepared.action(variable, *delta, descent, optimizer)?;

@@ -41,22 +41,24 @@ impl Evaluated for Value {
 }
 
 impl StepDelta<'_> {
-    /// The new value by plain gradient descent, if the weight is a number. This cannot fail and
-    /// needs no dynamic dispatch.
+    /// Calls `with` with the new value by plain gradient descent, if the weight is a number. This
+    /// cannot fail and needs no dynamic dispatch.
     #[inline(always)]
-    pub(super) fn descended(&self, variable: &Variable, rate: f64) -> Option<Scalar> {
-        let StepDelta::Value(delta) = self else { return None };
-        match (variable.number()?, &delta.0) {
-            (Scalar::F32(mut weight), Repr::F32(delta)) => {
+    pub(super) fn descended(&self, variable: &Variable, rate: f64, with: impl FnOnce(Value)) -> bool {
+        let StepDelta::Value(delta) = self else { return false };
+        // Each type has its own call: a value of either type would go through memory.
+        match (variable.number(), &delta.0) {
+            (Some(Scalar::F32(mut weight)), Repr::F32(delta)) => {
                 weight.descend(rate, delta);
-                Some(Scalar::F32(weight))
+                with(Value(Repr::F32(weight)));
             }
-            (Scalar::F64(mut weight), Repr::F64(delta)) => {
+            (Some(Scalar::F64(mut weight)), Repr::F64(delta)) => {
                 weight.descend(rate, delta);
-                Some(Scalar::F64(weight))
+                with(Value(Repr::F64(weight)));
             }
-            _ => None,
+            _ => return false,
         }
+        true
     }
 
     /// Whether plain gradient descent can be applied with this delta.

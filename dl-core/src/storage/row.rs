@@ -100,24 +100,33 @@ fn read<A, const N: usize>(row: &mut [A], bytes: &[u8], number: impl Fn([u8; N])
     row.iter_mut().zip(bytes.as_chunks().0).for_each(|(to, &bytes)| *to = number(bytes));
 }
 
-fn set_sum<A: Copy + Default + AddAssign, const N: usize>(
+fn set_sum<'t, A: Copy + Default + AddAssign, const N: usize>(
     row: &mut [A],
-    terms: &[Option<&[u8]>],
+    terms: &[Option<&'t [u8]>],
     additions: &[(usize, usize)],
     root: usize,
     number: impl Fn([u8; N]) -> A,
 ) {
     let add = |left: &mut [A], right: &[A]| left.iter_mut().zip(right).for_each(|(left, &right)| *left += right);
+    let add_bytes = |left: &mut [A], right: &[u8]| {
+        left.iter_mut().zip(right.as_chunks().0).for_each(|(left, &right)| *left += number(right));
+    };
     let mut blocks = vec![[A::default(); BLOCK]; terms.len()];
+    // All other terms are added as they are.
+    let has_block: Vec<bool> =
+        (0..terms.len()).map(|term| term == root || additions.iter().any(|&(left, _)| left == term)).collect();
     for (nth, to) in row.chunks_mut(BLOCK).enumerate() {
         let len = to.len();
-        for (block, term) in blocks.iter_mut().zip(terms) {
+        let of_block = |bytes: &'t [u8]| &bytes[nth * BLOCK * N..][..len * N];
+        for ((block, term), _) in blocks.iter_mut().zip(terms).zip(&has_block).filter(|(_, has_block)| **has_block) {
             if let Some(bytes) = term {
-                read(&mut block[..len], &bytes[nth * BLOCK * N..][..len * N], &number);
+                read(&mut block[..len], of_block(bytes), &number);
             }
         }
         for &(left, right) in additions {
             match (terms[left], terms[right]) {
+                (None, Some(bytes)) if !has_block[right] => add_bytes(to, of_block(bytes)),
+                (_, Some(bytes)) if !has_block[right] => add_bytes(&mut blocks[left][..len], of_block(bytes)),
                 (None, _) => add(to, &blocks[right][..len]),
                 (_, None) => add(&mut blocks[left][..len], to),
                 _ => {

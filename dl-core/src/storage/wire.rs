@@ -149,6 +149,7 @@ tuples! {
     A 0, B 1, C 2;
     A 0, B 1, C 2, D 3;
     A 0, B 1, C 2, D 3, E 4;
+    A 0, B 1, C 2, D 3, E 4, F 5;
 }
 
 impl Wire for DType {
@@ -209,6 +210,7 @@ impl Wire for ErrorData {
         (self.class as u8).write(to);
         self.message.write(to);
         self.context.write(to);
+        self.rank.write(to);
         self.op.write(to);
         self.place.write(to);
         self.calls.write(to);
@@ -233,6 +235,7 @@ fn read_error(from: &mut &[u8], depth: u32) -> Result<ErrorData> {
         class: class.ok_or_else(|| Error::invalid(format!("{number} is no kind of error")))?,
         message: Wire::read(from)?,
         context: Wire::read(from)?,
+        rank: Wire::read(from)?,
         op: Wire::read(from)?,
         place: Wire::read(from)?,
         calls: Wire::read(from)?,

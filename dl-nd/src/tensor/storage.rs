@@ -79,11 +79,13 @@ impl<A: Item, D: Rank> Storage<A, D> {
     }
 
     /// The lengths of the axes, without computing the elements.
+    #[inline]
     pub(crate) fn shape(&self) -> &[usize] {
         match &self.0 {
+            StorageRepr::Array(array) => array.shape(),
             StorageRepr::Lazy(lazy) => lazy.shape().slice(),
             StorageRepr::Device(on_device) => on_device.shape.slice(),
-            _ => (**self).shape(),
+            StorageRepr::Moved => unreachable!("the contents were moved out"),
         }
     }
 
