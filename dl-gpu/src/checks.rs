@@ -5,8 +5,8 @@
 //! the check has failed, so an operation gets the errors of its own operands only, whichever pass
 //! waits first.
 //!
-//! Results lie in a table that every wait copies: what a wait has not copied is recorded later than
-//! what it reads.
+//! Results lie in a table that every wait copies. A check whose result is not in the copy was recorded
+//! later than the read values.
 
 use dl_core::Error;
 use dl_nd::device::{Check, OutOfRange, Span, View, Work};
@@ -56,13 +56,13 @@ impl Checks {
         self.first..self.first + self.pending.len() as u64
     }
 
-    /// Marks what a work writes with the checks of what it reads.
+    /// Marks the blocks that a work writes with the checks of those that it reads.
     pub(crate) fn follow(&mut self, work: &Work<'_>) {
         if self.marks.is_empty() && work.reads().all(|view| view.checks.is_empty()) {
             return;
         }
         let mut checks: Vec<Check> = Vec::new();
-        // what is written in part keeps its marks
+        // a block that is written in part keeps its marks
         for view in work.reads().chain(work.writes()) {
             let of_block = self.marks.get(&key(view.span())).into_iter().flatten();
             for check in view.checks.iter().chain(of_block).filter(|check| !check.has_passed()) {

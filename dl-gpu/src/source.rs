@@ -36,7 +36,7 @@ pub(crate) enum Dialect {
     Cuda,
 }
 
-/// What sources are written for.
+/// The compiler and the device that sources are written for.
 #[derive(Clone, Copy)]
 pub(crate) struct Target {
     pub(crate) dialect: Dialect,
@@ -44,7 +44,7 @@ pub(crate) struct Target {
     pub(crate) double: bool,
 }
 
-/// What all sources begin with: the words of the dialect, and for elements of this type the places,
+/// The beginning of all sources: the words of the dialect, and for elements of this type the places,
 /// the elementary functions and the pointwise operations.
 fn prelude(dtype: DType, Target { dialect, double }: Target) -> String {
     let name = name_of(dtype);

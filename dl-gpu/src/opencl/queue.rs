@@ -93,8 +93,8 @@ impl OpenCl {
         self.queue.flush().map_err(|error| self.error("cannot launch kernels", error))
     }
 
-    /// Memory of at least so many bytes. What recorded launches keep is given out if there is no
-    /// other.
+    /// Memory of at least so many bytes. Flushes recorded launches, which keep freed memory, if
+    /// there is no other.
     pub(super) fn take(&self, state: &mut State, bytes: usize) -> Result<Span> {
         let in_use = state.counters.bytes_in_use;
         let slab = |size| {

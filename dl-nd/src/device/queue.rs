@@ -61,10 +61,8 @@ impl Uses {
     }
 
     fn write(&mut self, part: Range<usize>, level: usize) {
-        if !self.is_disjoint(&part) {
-            if self.written == level {
-                return; // of two views of a launch
-            }
+        // The parts of two views of one launch may overlap.
+        if !self.is_disjoint(&part) && self.written < level {
             self.before = self.written.max(self.read);
             self.parts.clear();
         }
