@@ -6,6 +6,7 @@ use dl_dist::{Cluster, Engine, Placed, remote};
 use dl_nd::{Nd, NdLayer, ops::*};
 use dl_nn::Block;
 use dl_optim::Sgd;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
@@ -218,4 +219,53 @@ fn panic_of_engine_is_error_on_all_ranks() {
         engines.map(|engine| scope.spawn(run(engine))).map(|thread| thread.join().unwrap().unwrap_err().to_string())
     });
     assert!(ended[0].contains("rank 1 has ended") && ended[1].contains("panicked"), "{ended:?}");
+}
+
+/// Runs [`many_ranks`] in a process of its own that has memory for about 20 threads, and returns what
+/// it has printed.
+#[cfg(target_os = "linux")]
+fn with_little_memory(ranks: usize) -> String {
+    let limited = "ulimit -v 6291456; exec \"$0\" --nocapture --exact waits::many_ranks";
+    let mut shell = std::process::Command::new("sh");
+    let shell = shell.args(["-c", limited]).arg(std::env::current_exe().unwrap());
+    let settings = [(RANKS, ranks.to_string()), ("RUST_MIN_STACK", (1 << 28).to_string())];
+    let shell = shell.envs(settings).env("MALLOC_ARENA_MAX", "1");
+    let mut child = shell.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let begin = std::time::Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        if begin.elapsed() > Duration::from_secs(30) {
+            child.kill().unwrap();
+            panic!("{ranks} ranks wait for ever");
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    std::io::read_to_string(child.stdout.take().unwrap()).unwrap()
+}
+
+/// The number of ranks of [`many_ranks`].
+const RANKS: &str = "DL_TEST_RANKS";
+
+#[test]
+fn many_ranks() {
+    let Ok(ranks) = std::env::var(RANKS) else { return };
+    let begun = AtomicUsize::new(0);
+    let ended = Cluster::run_on(ranks.parse().unwrap(), |cluster| {
+        begun.fetch_add(1, SeqCst);
+        cluster.compare::<[f32; 0]>(&[])
+    });
+    println!("{} have begun: {:?}", begun.into_inner(), ended.map_err(|error| error.to_string()).err());
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn rank_without_thread_is_error_before_any_program_begins() {
+    let text = with_little_memory(4);
+    assert!(text.contains("4 have begun: None"), "{text}");
+    // In the middle of the threads of programs, and of those for messages.
+    for ranks in [1_000_000_000, 14] {
+        let text = with_little_memory(ranks);
+        let error = format!("of {ranks} cannot be started as a thread: use fewer ranks (`DL_RANKS`)");
+        assert!(text.contains("0 have begun: Some(\"rank ") && text.contains(&error), "{text}");
+        assert_eq!(text.contains("the thread `dl-rank`"), ranks == 14, "{text}");
+    }
 }
