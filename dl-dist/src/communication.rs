@@ -60,6 +60,8 @@ pub(crate) struct Communication {
     arrivals: AtomicU64,
     next_request: AtomicU64,
     pub(crate) turn: Turn,
+    /// The number of the last exchange to which each rank has contributed.
+    exchanges: Vec<AtomicU64>,
     sent: Vec<[AtomicU64; 2]>,
     /// The hosts and processes of all ranks, as soon as they are known.
     processes: OnceLock<Vec<String>>,
@@ -108,6 +110,7 @@ impl Communication {
             arrivals: AtomicU64::new(0),
             next_request: AtomicU64::new(0),
             turn: Turn::default(),
+            exchanges: (0..engine.size()).map(|_| AtomicU64::new(0)).collect(),
             sent: (0..engine.size()).map(|_| Default::default()).collect(),
             processes: OnceLock::new(),
             last_step: AtomicU64::new(0),
@@ -132,6 +135,12 @@ impl Communication {
 
     pub(crate) fn rank(&self) -> usize {
         self.rank
+    }
+
+    /// The number of the last exchange to which another rank has contributed.
+    pub(crate) fn last_exchange(&self, from: usize) -> u64 {
+        // Relaxed: a call that was made after the contribution arrives after it, on the same thread.
+        self.exchanges[from].load(Ordering::Relaxed)
     }
 
     /// The machine of this rank.

@@ -76,9 +76,18 @@ struct OpenCall {
 /// weights.
 #[derive(Default)]
 struct Gate {
-    /// How many steps are being taken.
+    /// How many decided steps of other ranks are being taken.
     steps: usize,
+    /// The number of the exchange of votes in which this rank takes part.
+    votes: Option<u64>,
     held: Vec<(usize, Header, Vec<u8>)>,
+}
+
+impl Gate {
+    /// Whether calls of a rank are held back. A rank that has not voted yet may wait for its call.
+    fn holds(&self, from: usize, communication: &Communication) -> bool {
+        self.steps > 0 || self.votes.is_some_and(|votes| communication.last_exchange(from) >= votes)
+    }
 }
 
 type Job = Box<dyn FnOnce() + Send>;
@@ -88,7 +97,7 @@ pub(crate) struct GateClosed(Server);
 
 impl Drop for GateClosed {
     fn drop(&mut self) {
-        self.0.open_gate();
+        self.0.change_gate(|gate| gate.votes = None);
     }
 }
 
@@ -139,16 +148,19 @@ impl Server {
         lock(&self.0.calls).open.len()
     }
 
-    /// Holds back calls until the returned guard is dropped.
-    pub(crate) fn close_gate(&self) -> GateClosed {
-        lock(&self.0.gate).steps += 1;
+    /// Holds back calls of ranks that have voted in this exchange, until the returned guard is dropped.
+    pub(crate) fn close_gate(&self, votes: u64) -> GateClosed {
+        lock(&self.0.gate).votes = Some(votes);
         GateClosed(self.clone())
     }
 
-    fn open_gate(&self) {
+    /// Starts the calls that are not held back any more.
+    fn change_gate(&self, change: impl FnOnce(&mut Gate)) {
         let mut gate = lock(&self.0.gate);
-        gate.steps -= 1;
-        let held = if gate.steps == 0 { std::mem::take(&mut gate.held) } else { Vec::new() };
+        change(&mut gate);
+        let held = std::mem::take(&mut gate.held).into_iter();
+        let (still, held): (_, Vec<_>) = held.partition(|(from, ..)| gate.holds(*from, &self.0.communication));
+        gate.held = still;
         drop(gate);
         self.0.opened.notify_all();
         held.into_iter().for_each(|(from, header, body)| self.start(from, header, body));
@@ -332,7 +344,7 @@ impl Server {
                 asked.refuse(&error);
             }
             if asked.was_agreed() {
-                this.open_gate();
+                this.change_gate(|gate| gate.steps -= 1);
             }
         };
         if let Err(error) = self.on_thread_for_steps(Box::new(job)) {
@@ -408,7 +420,7 @@ impl Receiver for Server {
             Kind::Decision => self.decide(from, header.id, body == [1]),
             Kind::Call | Kind::Read => {
                 let mut gate = lock(&self.0.gate);
-                if gate.steps > 0 {
+                if gate.holds(from, &self.0.communication) {
                     gate.held.push((from, header, body.to_vec()));
                     return;
                 }

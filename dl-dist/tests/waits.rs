@@ -269,3 +269,36 @@ fn rank_without_thread_is_error_before_any_program_begins() {
         assert_eq!(text.contains("the thread `dl-rank`"), ranks == 14, "{text}");
     }
 }
+
+/// Evaluates a module on another rank as a step begins.
+#[derive(Clone)]
+struct Looking(Sgd, Option<Placed<Expert>>);
+
+impl Optimizer for Looking {
+    dl_core::forward_optimizer!(this => this.0; slots memory for_weight step notes kind);
+
+    fn begin<'o>(&'o self, _: &Step<'_>) -> Result<Option<Box<dyn Optimizer + 'o>>> {
+        if let Some(far) = &self.1 {
+            // The owner waits for the vote of this rank by now.
+            std::thread::sleep(Duration::from_millis(100));
+            far.of(&input()).predict().wait()?;
+        }
+        Ok(None)
+    }
+}
+
+#[test]
+fn optimizer_that_evaluates_placed_module_does_not_deadlock() -> Result<()> {
+    for caller in [0, 1] {
+        Cluster::run_on(3, |cluster| {
+            let far = cluster.place(1 - caller, || Expert::new(0))?;
+            let before = bits_of(&far);
+            let looking = Looking(Sgd::new(0.1), (cluster.rank() == caller).then(|| far.clone()));
+            cluster.sum(3, |_| loss(&far)).train(&far, &looking)?;
+            // A call after the step sees its weights.
+            assert_ne!(bits_of(&far), before);
+            Ok(())
+        })?;
+    }
+    Ok(())
+}

@@ -276,6 +276,7 @@ impl<'a> Loop<'a> {
         }
         match header.kind {
             Kind::Exchange => {
+                self.communication.exchanges[from].store(header.id, Ordering::Relaxed);
                 self.communication.arrive(|inbox| {
                     inbox.exchanges.insert((from, header.id), message);
                 });
