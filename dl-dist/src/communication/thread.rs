@@ -219,14 +219,17 @@ impl<'a> Loop<'a> {
 
     /// After a panic of this thread: without it, all that wait for this rank would wait for ever.
     fn fail(&mut self, engine: &mut dyn Engine) {
+        // What is queued is not sent: this rank gives up all that waits for it.
+        let say_so = || {
+            for to in (0..self.next_to.len()).filter(|&to| to != self.communication.rank) {
+                let mut message = unsealed(&[], 0);
+                Header { kind: Kind::Ended, id: 1, number: self.next_to[to] }.seal(&mut message);
+                // A rank that cannot be reached hears nothing more.
+                let _ = engine.send(to, message);
+            }
+        };
+        let _ = catch_unwind(AssertUnwindSafe(say_so));
         self.lose_all(&Error::invalid("the communication thread of this rank panicked"));
-        // Nothing that is queued is sent: this rank has given up what waited for it.
-        for to in (0..self.next_to.len()).filter(|&to| to != self.communication.rank) {
-            let mut message = unsealed(&[], 0);
-            Header { kind: Kind::Ended, id: 1, number: self.next_to[to] }.seal(&mut message);
-            // A rank that cannot be reached hears nothing more.
-            let _ = engine.send(to, message);
-        }
         engine.end(true);
     }
 
