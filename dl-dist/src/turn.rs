@@ -1,10 +1,10 @@
 //! Whose step this rank takes part in.
 //!
-//! A step holds the locks of its weights while it asks the owners of placed modules. If two ranks took
-//! steps on modules of both at once, each would hold locks that the request of the other needs. So a
-//! rank that asks for its own step refuses the steps of higher ranks, unless it has voted for them:
-//! then it holds their locks already. Of ranks that wait for each other in a circle, one is asked by a
-//! higher one.
+//! A step holds the locks of its weights while it asks the owners of placed modules. If two ranks
+//! took steps on modules of both at once, each would hold locks that the request of the other needs.
+//! So a rank that asks for its own step refuses the steps of higher ranks, unless it has voted for
+//! them: then they hold their locks already. Of ranks that wait for each other in a circle, one is
+//! asked by a higher one.
 
 use crate::communication::lock;
 use dl_core::{Error, Result};
