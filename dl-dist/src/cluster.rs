@@ -1,7 +1,7 @@
 //! The ranks of a program.
 
 use crate::Engine;
-use crate::communication::{Communication, Ended, Messages, Thread, lock};
+use crate::communication::{Communication, Messages, Thread, is_ended, lock};
 use crate::elsewhere::Elsewhere;
 use crate::exchange::{Posted, Received, Round, exchange};
 #[cfg(has_mpi)]
@@ -17,7 +17,9 @@ use dl_core::{Data, Differentiable, Entry, Error, Module, Numbers, Result, Weigh
 use std::fmt;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::thread;
 
 /// The ranks that a program runs on, as one of them sees it.
 ///
@@ -106,19 +108,30 @@ impl Cluster {
     ///
     /// # Errors
     /// If the program fails or panics on a rank: the error of the lowest rank whose failure was not
-    /// only that another rank had ended. Also if there are no ranks.
+    /// only that another rank had ended. Also if there are no ranks; and if the system cannot start two
+    /// threads for each rank: then the program begins on none.
     pub fn run_on<R: Send>(ranks: usize, program: impl Fn(&Cluster) -> Result<R> + Sync) -> Result<Vec<R>> {
         if ranks == 0 {
             return Err(Error::invalid("a program needs at least one rank"));
         }
         let program = &program;
-        let run = |engine: Threads| Cluster::with(engine).run_rank(program);
-        let ended: Vec<Result<R>> = std::thread::scope(|scope| {
-            let threads: Vec<_> =
-                Threads::new(ranks).into_iter().map(|engine| scope.spawn(move || run(engine))).collect();
-            threads.into_iter().map(|thread| thread.join().expect("a panic was caught")).collect()
-        });
-        let is_cause = |error: &Error| error.downcast_ref::<Ended>().is_none();
+        let ended: Vec<Result<R>> = thread::scope(|scope| {
+            // Each waits for its cluster: a rank whose program has begun waits for all others.
+            let (mut starts, mut threads) = (Vec::new(), Vec::new());
+            for rank in 0..ranks {
+                let (start, cluster) = channel::<Cluster>();
+                // Without a cluster, the program does not begin.
+                let run = move || cluster.recv().ok().map(|cluster| cluster.run_rank(program));
+                let thread = thread::Builder::new().spawn_scoped(scope, run);
+                threads.push(thread.map_err(|error| cannot_start(rank, ranks, &Error::other(error)))?);
+                starts.push(start);
+            }
+            let clusters = Cluster::of_threads(ranks)?;
+            starts.iter().zip(clusters).for_each(|(start, cluster)| start.send(cluster).expect("the thread waits"));
+            let ended = threads.into_iter().map(|thread| thread.join().expect("a panic was caught"));
+            Ok(ended.map(|ended| ended.expect("its program has begun")).collect())
+        })?;
+        let is_cause = |error: &Error| !is_ended(error);
         let cause = ended.iter().filter_map(|ended| ended.as_ref().err()).find(|error| is_cause(error)).cloned();
         cause.map_or_else(|| ended.into_iter().collect(), Err)
     }
@@ -145,11 +158,34 @@ impl Cluster {
     ///
     /// A cluster that is dropped waits until the programs of all ranks have ended, because they may
     /// call functions of this one. If it is dropped by a panic, the others get errors.
+    ///
+    /// # Panics
+    /// If the system cannot start a thread.
     pub fn with(engine: impl Engine + 'static) -> Cluster {
-        if engine.size() == 1 {
-            return Cluster { ranks: None, count: Mutex::new(0) };
+        Cluster::of(engine).unwrap_or_else(Error::raise)
+    }
+
+    fn of(engine: impl Engine + 'static) -> Result<Cluster> {
+        match engine.size() {
+            1 => Ok(Cluster { ranks: None, count: Mutex::new(0) }),
+            _ => Cluster::on(|| Ok(engine)),
         }
-        Cluster::on(|| Ok(engine)).expect("the engine is there")
+    }
+
+    /// Those of ranks that are threads.
+    fn of_threads(ranks: usize) -> Result<Vec<Cluster>> {
+        let mut clusters = Vec::new();
+        for (rank, engine) in Threads::new(ranks).into_iter().enumerate() {
+            match Cluster::of(engine) {
+                Ok(cluster) => clusters.push(cluster),
+                Err(error) => {
+                    // Not dropped: each would wait for the others.
+                    clusters.iter().for_each(|cluster: &Cluster| cluster.end(true));
+                    return Err(cannot_start(rank, ranks, &error));
+                }
+            }
+        }
+        Ok(clusters)
     }
 
     /// The cluster of the ranks that an engine connects, which is made by the communication thread.
@@ -355,6 +391,14 @@ impl Cluster {
         };
         Ok(Exchanges { ranks: self.ranks.as_ref(), count })
     }
+}
+
+/// The error that a rank has no thread.
+fn cannot_start(rank: usize, ranks: usize, error: &Error) -> Error {
+    error.context(format_args!(
+        "rank {rank} of {ranks} cannot be started as a thread: use fewer ranks (`DL_RANKS`), or allow this \
+         process more threads and memory"
+    ))
 }
 
 /// The exchanges of one step.

@@ -9,11 +9,12 @@
 
 mod thread;
 
-pub(crate) use thread::{Receiver, Thread};
+pub(crate) use thread::{Receiver, Thread, start_thread};
 
 use crate::Engine;
 use crate::heartbeat::Lost;
 use crate::message::{Kind, decode, encode, unsealed};
+use crate::turn::Turn;
 use dl_core::parallel::backoff;
 use dl_core::parts::{ANSWERS, Wire};
 use dl_core::{Error, Result};
@@ -58,6 +59,9 @@ pub(crate) struct Communication {
     /// How often something has arrived in the inbox.
     arrivals: AtomicU64,
     next_request: AtomicU64,
+    pub(crate) turn: Turn,
+    /// The number of the last exchange to which each rank has contributed.
+    exchanges: Vec<AtomicU64>,
     sent: Vec<[AtomicU64; 2]>,
     /// The hosts and processes of all ranks, as soon as they are known.
     processes: OnceLock<Vec<String>>,
@@ -105,6 +109,8 @@ impl Communication {
             arrived: Condvar::new(),
             arrivals: AtomicU64::new(0),
             next_request: AtomicU64::new(0),
+            turn: Turn::default(),
+            exchanges: (0..engine.size()).map(|_| AtomicU64::new(0)).collect(),
             sent: (0..engine.size()).map(|_| Default::default()).collect(),
             processes: OnceLock::new(),
             last_step: AtomicU64::new(0),
@@ -129,6 +135,12 @@ impl Communication {
 
     pub(crate) fn rank(&self) -> usize {
         self.rank
+    }
+
+    /// The number of the last exchange to which another rank has contributed.
+    pub(crate) fn last_exchange(&self, from: usize) -> u64 {
+        // Relaxed: a call that was made after the contribution arrives after it, on the same thread.
+        self.exchanges[from].load(Ordering::Relaxed)
     }
 
     /// The machine of this rank.
@@ -341,16 +353,29 @@ pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// The error that a rank has ended. It is not the cause of a failure.
 #[derive(Debug)]
-pub(crate) struct Ended(usize);
+pub(crate) enum Ended {
+    /// The rank.
+    Rank(usize),
+    /// It was the error of another rank, which has passed it on.
+    PassedOn(Error),
+}
 
 impl fmt::Display for Ended {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "rank {} has ended", self.0)
+        match self {
+            Ended::Rank(rank) => write!(f, "rank {rank} has ended"),
+            Ended::PassedOn(error) => error.fmt(f),
+        }
     }
 }
 
 impl std::error::Error for Ended {}
 
 pub(crate) fn ended(rank: usize) -> Error {
-    Error::other(Ended(rank))
+    Error::other(Ended::Rank(rank))
+}
+
+/// Whether the error is not the cause of a failure.
+pub(crate) fn is_ended(error: &Error) -> bool {
+    error.downcast_ref::<Ended>().is_some()
 }

@@ -2,6 +2,7 @@
 
 use crate::communication::{Communication, lock, rank_of};
 use crate::message::Kind;
+use crate::turn::{Asking, own_step};
 use crate::uses::{Uses, UsesByModule, sum};
 use dl_core::parts::Wire;
 use dl_core::{At, Chunk, Data, Delta, Deltas, Error, Layer, Participant, Primitive, Result, Step, Trainable};
@@ -194,7 +195,12 @@ impl Participant for RemoteStep {
                 Ok(())
             })?;
         }
-        let mut agreed = Agreed { communication: &self.communication, prepared: Vec::new(), decision: false };
+        let (asking, refused) = self.communication.turn.ask(self.communication.rank());
+        if let Some(step) = refused {
+            self.communication.answer(step.from, step.id, Err(own_step()));
+        }
+        let mut agreed =
+            Agreed { communication: &self.communication, _asking: asking, prepared: Vec::new(), decision: false };
         let ask = |(owner, uses): (usize, UsesByModule)| {
             let preparation: Preparation = (step.steps(), norms.clone(), uses);
             (owner, self.communication.start_blocking::<()>(owner, Kind::Prepare, preparation.to_bytes()))
@@ -225,6 +231,7 @@ impl Participant for RemoteStep {
 /// The owners that have prepared the step. They get the decision when this is dropped.
 struct Agreed<'a> {
     communication: &'a Communication,
+    _asking: Asking<'a>,
     /// The ranks, and the numbers of the requests.
     prepared: Vec<(usize, u64)>,
     decision: bool,

@@ -78,6 +78,7 @@ mod shards;
 mod slices;
 mod step;
 mod threads;
+mod turn;
 mod uses;
 
 pub use cluster::Cluster;

@@ -1,5 +1,6 @@
 //! Messages: a header, and a body of the announced length.
 
+use crate::communication::{Ended, is_ended};
 use dl_core::parts::Wire;
 use dl_core::{Error, ErrorData, Result, buffers};
 
@@ -105,7 +106,10 @@ pub(crate) fn unsealed(body: &[u8], room: usize) -> Vec<u8> {
 pub(crate) fn encode(result: Result<&[u8]>) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(1 + result.as_ref().map_or(0, |value| value.len()));
     result.as_ref().err().map(Error::data).write(&mut bytes);
-    bytes.extend_from_slice(result.unwrap_or_default());
+    match result {
+        Ok(value) => bytes.extend_from_slice(value),
+        Err(error) => u8::from(is_ended(&error)).write(&mut bytes),
+    }
     bytes
 }
 
@@ -116,6 +120,8 @@ pub(crate) fn encode(result: Result<&[u8]>) -> Vec<u8> {
 pub(crate) fn decode<V: Wire>(mut bytes: &[u8]) -> Result<Result<V>> {
     let bytes = &mut bytes;
     Ok(match Option::<ErrorData>::read(bytes)? {
+        // As data, it would count as the cause of a failure.
+        Some(error) if u8::read(bytes)? == 1 => Err(Error::other(Ended::PassedOn(error.into_error()))),
         Some(error) => Err(error.into_error()),
         None => Ok(V::from_bytes(bytes)?),
     })

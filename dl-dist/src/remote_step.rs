@@ -1,6 +1,7 @@
 //! A step of another rank on the weights of this one.
 
 use crate::communication::lock;
+use crate::turn::own_step;
 use dl_core::{Chunk, ChunkVisitor, Error, Optimizer, Participant, Result, Step, WeightId, forward_optimizer};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
@@ -41,17 +42,21 @@ type Answer = Box<dyn Fn(Result<()>) + Send + Sync>;
 pub(crate) struct Deciding {
     answer: Answer,
     decision: Mutex<Receiver<bool>>,
-    was_asked: AtomicBool,
+    answered: Arc<AtomicBool>,
     was_agreed: AtomicBool,
     optimizer: Mutex<Option<Arc<Asked>>>,
 }
 
 impl Deciding {
-    pub(crate) fn new(answer: impl Fn(Result<()>) + Send + Sync + 'static, decision: Receiver<bool>) -> Self {
+    pub(crate) fn new(
+        answer: impl Fn(Result<()>) + Send + Sync + 'static,
+        answered: Arc<AtomicBool>,
+        decision: Receiver<bool>,
+    ) -> Self {
         Deciding {
             answer: Box::new(answer),
             decision: Mutex::new(decision),
-            was_asked: AtomicBool::new(false),
+            answered,
             was_agreed: AtomicBool::new(false),
             optimizer: Mutex::new(None),
         }
@@ -61,9 +66,9 @@ impl Deciding {
         *lock(&self.optimizer) = Some(optimizer);
     }
 
-    /// Answers that the step is refused, unless this rank has voted for it.
+    /// Answers that the step is refused, unless this rank has answered before.
     pub(crate) fn refuse(&self, error: &Error) {
-        if !self.was_asked.load(Ordering::Relaxed) {
+        if !self.answered.swap(true, Ordering::Relaxed) {
             (self.answer)(Err(error.clone()));
         }
     }
@@ -74,10 +79,12 @@ impl Deciding {
     }
 }
 
-// Relaxed: one thread takes the step and asks the questions.
+// Relaxed: one thread takes the step and asks the questions; `answered` only decides who answers.
 impl Participant for Deciding {
     fn vote<'a>(&'a self, _: &Step<'_>) -> Result<Box<dyn FnOnce() + 'a>> {
-        self.was_asked.store(true, Ordering::Relaxed);
+        if self.answered.swap(true, Ordering::Relaxed) {
+            return Err(own_step());
+        }
         (self.answer)(Ok(()));
         if lock(&self.decision).recv() != Ok(true) {
             return Err(Error::invalid("the rank that takes the step has not agreed to it"));

@@ -1,5 +1,7 @@
 //! The thread of a rank that computes the requests of other ranks.
 
+use crate::communication::start_thread;
+use dl_core::Result;
 use futures::StreamExt;
 use futures::channel::mpsc::{UnboundedSender, unbounded};
 use futures::future::BoxFuture;
@@ -15,11 +17,12 @@ pub(crate) struct Requests {
 }
 
 impl Requests {
-    pub(crate) fn start(rank: usize) -> Requests {
+    /// # Errors
+    /// If the system cannot start a thread.
+    pub(crate) fn start(rank: usize) -> Result<Requests> {
         let (sender, requests) = unbounded::<BoxFuture<'static, ()>>();
         let all = move || dl_core::parts::work_on(requests.for_each_concurrent(None, |request| request));
-        let thread = std::thread::Builder::new().name(format!("dl-requests-{rank}")).spawn(all);
-        Requests { sender, thread: thread.expect("a thread can be started") }
+        Ok(Requests { sender, thread: start_thread(format!("dl-requests-{rank}"), all)? })
     }
 
     /// Computes a request. It must not panic.
@@ -43,7 +46,7 @@ mod tests {
 
     #[test]
     fn request_that_waits_lets_others_run() {
-        let (requests, (sender, receiver)) = (Requests::start(0), channel());
+        let (requests, (sender, receiver)) = (Requests::start(0).unwrap(), channel());
         let (first, second) = (sender.clone(), sender);
         let (value, waits) = futures::channel::oneshot::channel();
         requests.run(async move { first.send(waits.await.unwrap()).unwrap() });

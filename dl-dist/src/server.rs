@@ -4,12 +4,13 @@
 //! ranks. A step that another rank takes has a thread of its own: it waits for the decision while it
 //! holds the locks of weights.
 
-use crate::communication::{Communication, Receiver, lock};
+use crate::communication::{Communication, Receiver, lock, start_thread};
 use crate::elsewhere::{Elsewhere, Preparation, Token};
 use crate::function::{Evaluated, Open, function};
 use crate::message::{Header, Kind};
 use crate::remote_step::{Asked, Deciding};
 use crate::requests::Requests;
+use crate::turn::Undecided;
 use crate::uses::{Uses, UsesByModule, sum};
 use dl_core::parts::{PartSum, PassContext, Wire};
 use dl_core::{DeltaNumbers, Do, Entry, Error, Numbers, Optimizer, Result, SideEffects};
@@ -18,7 +19,8 @@ use futures::future::{AbortHandle, BoxFuture, abortable};
 use std::any::Any;
 use std::collections::{HashMap, HashSet};
 use std::future::Future;
-use std::panic::AssertUnwindSafe;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -34,7 +36,8 @@ struct Shared {
     gate: Mutex<Gate>,
     opened: Condvar,
     requests: Mutex<Option<Requests>>,
-    steps: Mutex<Steps>,
+    /// The thread for steps of other ranks.
+    steps: Mutex<Option<(Sender<Job>, JoinHandle<()>)>>,
     optimizer: Mutex<Option<Arc<dyn Optimizer>>>,
 }
 
@@ -73,16 +76,18 @@ struct OpenCall {
 /// weights.
 #[derive(Default)]
 struct Gate {
-    /// How many steps are being taken.
+    /// How many decided steps of other ranks are being taken.
     steps: usize,
+    /// The number of the exchange of votes in which this rank takes part.
+    votes: Option<u64>,
     held: Vec<(usize, Header, Vec<u8>)>,
 }
 
-#[derive(Default)]
-struct Steps {
-    thread: Option<(Sender<Job>, JoinHandle<()>)>,
-    /// The step that waits for its decision: the number of the request, the rank, the decision.
-    undecided: Option<(u64, usize, Sender<bool>)>,
+impl Gate {
+    /// Whether calls of a rank are held back. A rank that has not voted yet may wait for its call.
+    fn holds(&self, from: usize, communication: &Communication) -> bool {
+        self.steps > 0 || self.votes.is_some_and(|votes| communication.last_exchange(from) >= votes)
+    }
 }
 
 type Job = Box<dyn FnOnce() + Send>;
@@ -92,7 +97,7 @@ pub(crate) struct GateClosed(Server);
 
 impl Drop for GateClosed {
     fn drop(&mut self) {
-        self.0.open_gate();
+        self.0.change_gate(|gate| gate.votes = None);
     }
 }
 
@@ -143,16 +148,19 @@ impl Server {
         lock(&self.0.calls).open.len()
     }
 
-    /// Holds back calls until the returned guard is dropped.
-    pub(crate) fn close_gate(&self) -> GateClosed {
-        lock(&self.0.gate).steps += 1;
+    /// Holds back calls of ranks that have voted in this exchange, until the returned guard is dropped.
+    pub(crate) fn close_gate(&self, votes: u64) -> GateClosed {
+        lock(&self.0.gate).votes = Some(votes);
         GateClosed(self.clone())
     }
 
-    fn open_gate(&self) {
+    /// Starts the calls that are not held back any more.
+    fn change_gate(&self, change: impl FnOnce(&mut Gate)) {
         let mut gate = lock(&self.0.gate);
-        gate.steps -= 1;
-        let held = if gate.steps == 0 { std::mem::take(&mut gate.held) } else { Vec::new() };
+        change(&mut gate);
+        let held = std::mem::take(&mut gate.held).into_iter();
+        let (still, held): (_, Vec<_>) = held.partition(|(from, ..)| gate.holds(*from, &self.0.communication));
+        gate.held = still;
         drop(gate);
         self.0.opened.notify_all();
         held.into_iter().for_each(|(from, header, body)| self.start(from, header, body));
@@ -166,10 +174,8 @@ impl Server {
 
     /// Waits for the threads that work for other ranks.
     pub(crate) fn end(&self) {
-        let mut steps = lock(&self.0.steps);
-        steps.undecided = None; // it is refused
-        let thread = steps.thread.take();
-        drop(steps);
+        drop(self.0.communication.turn.take(|_| true)); // it is refused
+        let thread = lock(&self.0.steps).take();
         if let Some((jobs, thread)) = thread {
             drop(jobs);
             // A panic of the thread has been printed; there is nothing else to do with it.
@@ -223,6 +229,9 @@ impl Server {
         id: u64,
         request: impl Future<Output = Result<(Box<[u8]>, Option<OpenCall>)>> + Send + 'static,
     ) {
+        if let Err(error) = self.start_requests() {
+            return self.0.communication.answer(from, id, Err(error));
+        }
         let this = self.clone();
         let (run, handle) = abortable(async move {
             let ended = AssertUnwindSafe(request).catch_unwind().await;
@@ -240,11 +249,20 @@ impl Server {
             this.0.communication.answer(from, id, answer.as_ref().map(|value| &**value).map_err(Error::clone));
         });
         lock(&self.0.calls).running.insert(id, (from, handle));
-        let start = || Requests::start(self.0.communication.rank());
-        lock(&self.0.requests).get_or_insert_with(start).run(async {
-            // An aborted request is not answered.
-            let _ = run.await;
-        });
+        if let Some(requests) = &*lock(&self.0.requests) {
+            requests.run(async {
+                // An aborted request is not answered.
+                let _ = run.await;
+            });
+        }
+    }
+
+    fn start_requests(&self) -> Result<()> {
+        let mut requests = lock(&self.0.requests);
+        if requests.is_none() {
+            *requests = Some(Requests::start(self.0.communication.rank())?);
+        }
+        Ok(())
     }
 
     async fn call(&self, mut body: &[u8]) -> Result<Evaluated> {
@@ -304,44 +322,49 @@ impl Server {
 
     /// Prepares a step of another rank, on the thread for steps.
     fn prepare(&self, from: usize, id: u64, body: &[u8]) {
-        let mut steps = lock(&self.0.steps);
-        let preparation = Preparation::from_bytes(body).and_then(|preparation| match &steps.undecided {
-            Some((_, other, _)) => Err(Error::invalid(format!(
-                "this rank takes part in another step of rank {other}: a cluster takes one step at a time"
-            ))),
-            None => Ok(preparation),
-        });
-        let preparation = match preparation {
-            Ok(preparation) => preparation,
-            Err(error) => {
-                drop(steps);
-                return self.0.communication.answer(from, id, Err(error));
-            }
-        };
         let (decide, decision) = channel();
-        steps.undecided = Some((id, from, decide));
+        let answered = Arc::new(AtomicBool::new(false));
+        let undecided = Undecided { id, from, decide, answered: answered.clone() };
+        let turn = &self.0.communication.turn;
+        let begun = Preparation::from_bytes(body)
+            .and_then(|preparation| turn.begin(self.0.communication.rank(), undecided).map(|()| preparation));
+        let preparation = match begun {
+            Ok(preparation) => preparation,
+            Err(error) => return self.0.communication.answer(from, id, Err(error)),
+        };
         let this = self.clone();
         let job = move || {
             let communication = this.0.communication.clone();
-            let asked =
-                Arc::new(Deciding::new(move |vote| communication.answer(from, id, vote.map(|()| &[][..])), decision));
-            if let Err(error) = this.step(preparation, &asked) {
+            let answer = move |vote: Result<()>| communication.answer(from, id, vote.map(|()| &[][..]));
+            let asked = Arc::new(Deciding::new(answer, answered, decision));
+            let ended = catch_unwind(AssertUnwindSafe(|| this.step(preparation, &asked)));
+            if let Err(error) = ended.unwrap_or_else(|payload| Err(Error::panic(payload))) {
                 // Must precede the answer: after it the caller may begin another step.
-                drop(lock(&this.0.steps).undecided.take_if(|(known, ..)| *known == id));
+                drop(this.0.communication.turn.take(|step| step.id == id));
                 asked.refuse(&error);
             }
             if asked.was_agreed() {
-                this.open_gate();
+                this.change_gate(|gate| gate.steps -= 1);
             }
         };
-        let (jobs, _) = steps.thread.get_or_insert_with(|| {
-            let (sender, receiver) = channel::<Job>();
-            let name = format!("dl-steps-{}", self.0.communication.rank());
-            let run = move || receiver.into_iter().for_each(|job| job());
-            let thread = std::thread::Builder::new().name(name).spawn(run).expect("a thread can be started");
-            (sender, thread)
-        });
-        jobs.send(Box::new(job)).expect("the thread ends when its sender is dropped");
+        if let Err(error) = self.on_thread_for_steps(Box::new(job)) {
+            drop(turn.take(|step| step.id == id));
+            self.0.communication.answer(from, id, Err(error));
+        }
+    }
+
+    fn on_thread_for_steps(&self, job: Job) -> Result<()> {
+        let mut steps = lock(&self.0.steps);
+        let (jobs, _) = match &mut *steps {
+            Some(known) => known,
+            none => {
+                let (sender, jobs) = channel::<Job>();
+                let run = move || jobs.into_iter().for_each(|job| job());
+                let name = format!("dl-steps-{}", self.0.communication.rank());
+                none.insert((sender, start_thread(name, run)?))
+            }
+        };
+        jobs.send(job).map_err(|_| Error::invalid("the thread for steps of other ranks has ended"))
     }
 
     /// Takes a step of another rank, if that rank decides so.
@@ -361,13 +384,12 @@ impl Server {
     }
 
     fn decide(&self, from: usize, id: u64, agreed: bool) {
-        let mut steps = lock(&self.0.steps);
-        if let Some((_, _, decide)) = steps.undecided.take_if(|(known, rank, _)| *known == id && *rank == from) {
+        if let Some(step) = self.0.communication.turn.take(|step| step.id == id && step.from == from) {
             if agreed {
                 lock(&self.0.gate).steps += 1;
             }
             // The thread for steps may have ended.
-            let _ = decide.send(agreed);
+            let _ = step.decide.send(agreed);
         }
     }
 
@@ -398,7 +420,7 @@ impl Receiver for Server {
             Kind::Decision => self.decide(from, header.id, body == [1]),
             Kind::Call | Kind::Read => {
                 let mut gate = lock(&self.0.gate);
-                if gate.steps > 0 {
+                if gate.holds(from, &self.0.communication) {
                     gate.held.push((from, header, body.to_vec()));
                     return;
                 }
@@ -411,7 +433,7 @@ impl Receiver for Server {
 
     fn lost(&self, rank: usize) {
         // The sender is dropped: the step is not taken.
-        drop(lock(&self.0.steps).undecided.take_if(|(_, from, _)| *from == rank));
+        drop(self.0.communication.turn.take(|step| step.from == rank));
         let mut calls = lock(&self.0.calls);
         let running: Vec<_> = calls.running.extract_if(|_, (from, _)| *from == rank).collect();
         let open: Vec<_> = calls.open.extract_if(|_, open| open.from == rank).collect();

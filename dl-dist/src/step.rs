@@ -168,13 +168,13 @@ impl<'a, F> ClusterStep<'a, F> {
         let values = values.transpose()?.unwrap_or_default();
 
         // From here on, this rank must vote, and a rank that has its vote may call it.
-        let _gate = self.cluster.server().map(|server| server.close_gate());
+        let count = exchanges.next();
+        let _gate = self.cluster.server().map(|server| server.close_gate(count));
         let communication = self.cluster.communication().cloned();
         let recorded = Recorded::new(optimizer.clone());
         let (paths, weights) = self.own_rules(module, optimizer).into_iter().unzip();
         let fingerprints = Box::new(recorded.fingerprints(weights));
-        let (count, asked) = (exchanges.next(), AtomicBool::new(false));
-        let vote = Arc::new(Vote { communication, count, asked, fingerprints, paths });
+        let vote = Arc::new(Vote { communication, count, asked: AtomicBool::new(false), fingerprints, paths });
         let taken = sum.and_then(|sum| match &shards {
             None => sum.effects().wait()?.enlist(vote.clone()).step(&recorded).wait(),
             Some(shards) => {

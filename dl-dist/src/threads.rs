@@ -2,6 +2,7 @@
 
 use crate::Engine;
 use dl_core::Result;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ type Sent = Option<(usize, Vec<u8>)>;
 /// One rank: a channel to every rank, and one from all of them.
 pub(crate) struct Threads {
     rank: usize,
-    to: Vec<Sender<Sent>>,
+    to: Arc<[Sender<Sent>]>,
     from: Receiver<Sent>,
 }
 
@@ -19,6 +20,7 @@ impl Threads {
     /// So many connected ranks.
     pub(crate) fn new(ranks: usize) -> Vec<Threads> {
         let (to, from): (Vec<_>, Vec<_>) = (0..ranks).map(|_| channel()).unzip();
+        let to: Arc<[_]> = to.into();
         from.into_iter().enumerate().map(|(rank, from)| Threads { rank, to: to.clone(), from }).collect()
     }
 }

@@ -13,3 +13,4 @@ mod sharded;
 mod slices;
 mod support;
 mod trainer;
+mod waits;

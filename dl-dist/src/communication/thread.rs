@@ -4,9 +4,10 @@
 use super::{Communication, Waiting, ended, lock};
 use crate::Engine;
 use crate::heartbeat::{Heartbeat, Lost};
-use crate::message::{Header, Kind};
+use crate::message::{Header, Kind, unsealed};
 use dl_core::parallel::backoff::{self, IdleTimeout};
 use dl_core::{Error, Result, buffers};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
@@ -31,7 +32,7 @@ impl Thread {
     /// Starts the thread, which makes the engine. `receiver` makes the receiver of requests.
     ///
     /// # Errors
-    /// That of the engine.
+    /// That of the engine; and if the system cannot start a thread.
     pub(crate) fn start<E: Engine + 'static, R: Receiver + Clone + 'static>(
         make: impl FnOnce() -> Result<E> + Send + 'static,
         receiver: impl FnOnce(Arc<Communication>) -> R,
@@ -46,10 +47,12 @@ impl Thread {
             let _ = to_caller.send(Ok(Communication::with(&engine)));
             // Without it, the caller has panicked.
             let Ok((communication, receiver)) = parts.recv() else { return };
-            Loop::new(communication, &receiver, &engine).run(&mut engine);
+            let mut all = Loop::new(communication, &receiver, &engine);
+            if catch_unwind(AssertUnwindSafe(|| all.run(&mut engine))).is_err() {
+                all.fail(&mut engine);
+            }
         };
-        let handle = std::thread::Builder::new().name("dl-rank".to_owned()).spawn(run);
-        let handle = handle.expect("a thread can be started");
+        let handle = start_thread("dl-rank".to_owned(), run)?;
         let made = made.recv().unwrap_or_else(|_| Err(Error::invalid("the engine panicked as it was made")));
         let communication = Arc::new(made?);
         let receiver = receiver(communication.clone());
@@ -115,7 +118,7 @@ impl<'a> Loop<'a> {
         Loop { communication, receiver, next_to, next_from, heartbeat, sent: 0, last, timeout, has_delivered: false }
     }
 
-    fn run(mut self, engine: &mut dyn Engine) {
+    fn run(&mut self, engine: &mut dyn Engine) {
         let polls = self.communication.waker.is_none();
         let longest = self.heartbeat.as_ref().map_or(LONGEST_WAIT, |heartbeat| heartbeat.interval() / 2);
         let mut wait = SHORTEST_POLL;
@@ -214,6 +217,22 @@ impl<'a> Loop<'a> {
         (0..self.next_to.len()).for_each(|rank| self.lose(rank, error));
     }
 
+    /// After a panic of this thread: without it, all that wait for this rank would wait for ever.
+    fn fail(&mut self, engine: &mut dyn Engine) {
+        // What is queued is not sent: this rank gives up all that waits for it.
+        let say_so = || {
+            for to in (0..self.next_to.len()).filter(|&to| to != self.communication.rank) {
+                let mut message = unsealed(&[], 0);
+                Header { kind: Kind::Ended, id: 1, number: self.next_to[to] }.seal(&mut message);
+                // A rank that cannot be reached hears nothing more.
+                let _ = engine.send(to, message);
+            }
+        };
+        let _ = catch_unwind(AssertUnwindSafe(say_so));
+        self.lose_all(&Error::invalid("the communication thread of this rank panicked"));
+        engine.end(true);
+    }
+
     /// Sends all queued messages. Returns whether there were any.
     fn send_all(&mut self, engine: &mut dyn Engine) -> bool {
         let mut any = false;
@@ -260,6 +279,7 @@ impl<'a> Loop<'a> {
         }
         match header.kind {
             Kind::Exchange => {
+                self.communication.exchanges[from].store(header.id, Ordering::Relaxed);
                 self.communication.arrive(|inbox| {
                     inbox.exchanges.insert((from, header.id), message);
                 });
@@ -302,13 +322,13 @@ impl<'a> Loop<'a> {
     }
 }
 
-impl Drop for Loop<'_> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            // Without this thread, all that wait would wait for ever.
-            self.lose_all(&Error::invalid("the communication thread of this rank panicked"));
-        }
-    }
+/// Starts a thread.
+///
+/// # Errors
+/// If the system cannot: it limits threads and memory.
+pub(crate) fn start_thread(name: String, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
+    let started = std::thread::Builder::new().name(name.clone()).spawn(run);
+    started.map_err(|error| Error::other(error).context(format_args!("the system cannot start the thread `{name}`")))
 }
 
 /// Polls between two yields of the processor. (`benches/ranks.rs`.)
