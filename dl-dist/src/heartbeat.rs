@@ -87,8 +87,9 @@ impl fmt::Display for Lost {
 
 impl std::error::Error for Lost {}
 
-/// Whether the error is that another rank was lost: its process or its host has stopped, or the
-/// network to it is down. All that waited for other ranks then fails with this error, and soon
+/// Whether the error is that another rank was lost: nothing has come from it for a time, since its
+/// process or its host has stopped, or the network to it is down. An error that the engine itself
+/// reports is not of this kind. All that waited for other ranks then fails with this error, and soon
 /// afterwards the job is ended. The last checkpoint is the state to go on from.
 ///
 /// ```

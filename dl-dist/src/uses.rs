@@ -57,7 +57,9 @@ impl Wire for Uses {
 
 fn read(from: &mut &[u8], depth: u32) -> Result<Uses> {
     if depth > MAX_DEPTH {
-        return Err(Error::invalid("a sum of calls is nested too deeply"));
+        return Err(Error::invalid(format!(
+            "the calls of a module on another rank are nested more than {MAX_DEPTH} times"
+        )));
     }
     Ok(match u8::read(from)? {
         0 => Uses::Call { call: Wire::read(from)?, back: Wire::read(from)? },
