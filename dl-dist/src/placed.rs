@@ -27,7 +27,8 @@ use std::sync::Arc;
 /// that no sample of the batch has chosen.
 ///
 /// It is a [`Module`] with the same paths on all ranks. Where it is a handle, its entries have a
-/// [`rank`](dl_core::Entry::rank): they can be read, but not set.
+/// [`rank`](dl_core::Entry::rank): they can be read, but not set. The module lives as long as the
+/// cluster, even if all handles were dropped, because another rank may still call it.
 ///
 /// The layers of a call are built in a body of their own, so that they draw the same random numbers
 /// on any rank.
