@@ -5,7 +5,7 @@ use super::select::{Pattern, Value, Values};
 use crate::tensor::Element;
 use dl_core::PointwiseOp;
 
-/// What an operation reads.
+/// An operand of an operation.
 #[derive(Clone, Copy)]
 pub(crate) enum LoopOperand<A> {
     /// The value of an earlier operation, by index.
